@@ -6,7 +6,7 @@ BIN = .venv/bin
 PYTEST = $(BIN)/python -m pytest
 TREES = formats je_tools commands tests fixtures bench docs
 
-.PHONY: demo test test-all fuzz lint format dist bench bench-records installed venv dev clean
+.PHONY: demo test test-all fuzz lint format dist site bench bench-records installed venv dev clean
 
 demo: venv
 	@scripts/demo.sh
@@ -17,12 +17,13 @@ test: lint
 	@scripts/chromium.sh || true
 	@scripts/jars.sh || true
 	scripts/rust-test.sh
-	$(PYTEST) -n auto -m "not exhaustive"
+	$(PYTEST) -n auto --budget -m "not exhaustive"
 
 test-all: lint
 	@scripts/jdk.sh || true
 	@scripts/chromium.sh || true
 	@scripts/jars.sh || true
+	@scripts/venv.sh site
 	scripts/rust-test.sh
 	$(PYTEST) -n auto --timeout 3600 --hypothesis-profile search
 
@@ -47,11 +48,16 @@ format: dev
 # names the oldest glibc that has every symbol the extension is linked to; auditwheel refuses to
 # give one where a library would have to be bundled.
 dist: venv
-	rm -rf build/lib build/bdist.* build/wheel
+	rm -rf build/lib* build/bdist.* build/wheel
 	$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps \
 	--wheel-dir build/wheel .
 	$(BIN)/python -m auditwheel repair --patcher none --wheel-dir dist build/wheel/*.whl
 	@ls -l dist/*.whl
+
+# The pages as a site in build/site, which can be opened from disk.
+site:
+	@scripts/venv.sh site
+	scripts/site.sh
 
 # What is measured is what users have: an editable install looks for its source tree at each start.
 bench: installed

@@ -1,11 +1,11 @@
 """Measures what je-tools claims beside the engine's own tools, and writes bench/RESULTS.md.
 
-    python -m bench.run [--quick] [--only DUMP] [--logs DIR] [--runs N] [--je-tools PATH]
+    python -m bench.run [--quick] [--only WHAT] [--logs DIR] [--runs N] [--je-tools PATH]
 
 Every figure is of a whole process with a warm page cache, the median of the runs; the two sides
 run in turns within one run of this program. The engine makes logs that are missing. --quick uses
 small logs and one run, prints, and leaves RESULTS.md unchanged. --only measures one kind of dump,
-and replaces its rows in RESULTS.md.
+or `scans`, which are verify and summary, and replaces those rows in RESULTS.md.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ def measure_times(bench: Bench, sizes: Sequence[str], targets: Sequence[float]) 
     small, large = sizes[-2], sizes[-1]
     slopes = {}
     added = bench.bytes_of[large] - bench.bytes_of[small]
-    for what in ("verify", "summary"):
+    for what in SCANS:
         found = {
             log: bench.compare(what, log, target)
             for log, target in zip(sizes, targets, strict=True)
@@ -153,6 +153,8 @@ def measure_floor(bench: Bench, small: str, large: str, verify: float) -> None:
     )
 
 
+SCANS = ("verify", "summary")
+
 DUMPS = {"dump parquet --parts": 8, "dump parquet": 8, "dump jsonl": 6}
 """Kinds of dumps, and the required ratio of the engine's time for its print to theirs."""
 
@@ -164,7 +166,7 @@ def measure_dumps(bench: Bench, log: str, kinds: Iterable[str] = DUMPS) -> None:
 
 
 def measure_memory(
-    bench: Bench, names: Sequence[str], kinds: Iterable[str] = ("verify", "summary", *DUMPS)
+    bench: Bench, names: Sequence[str], kinds: Iterable[str] = (*SCANS, *DUMPS)
 ) -> None:
     """Measure peak anonymous memory of our commands."""
     for log in names:
@@ -206,7 +208,9 @@ def options() -> argparse.Namespace:
     beside = Path(sys.executable).with_name("je-tools")
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--quick", action="store_true", help="small logs, one run, prints only")
-    parser.add_argument("--only", choices=DUMPS, help="one kind of dump, into RESULTS.md")
+    parser.add_argument(
+        "--only", choices=("scans", *DUMPS), help="these rows alone, into RESULTS.md"
+    )
     parser.add_argument("--logs", type=Path, default=logs.default_folder(), metavar="DIR")
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--je-tools", default=str(beside), metavar="PATH")
@@ -237,7 +241,12 @@ def main() -> int:
             bench.bytes_of[kind.name] = warm(home)
         page = Path(__file__).with_name("RESULTS.md")
         if chosen.only:
-            measure_one(bench, chosen.only)
+            print(Row.head(), flush=True)
+            if chosen.only == "scans":
+                measure_scans(bench)
+                measure_memory(bench, MEASURED_FOR_MEMORY, SCANS)
+            else:
+                measure_one(bench, chosen.only)
             report.put(page, bench.rows)
             return 0
         measure(bench, quick=chosen.quick)
@@ -250,11 +259,17 @@ def main() -> int:
 
 def measure_one(bench: Bench, what: str) -> None:
     """Measure all claims on one kind of dump."""
-    print(Row.head(), flush=True)
     if what != "dump parquet --parts":
         bench.compare(what, "1m", 1)
     measure_dumps(bench, "1g", [what])
     measure_memory(bench, MEASURED_FOR_MEMORY, [what])
+
+
+def measure_scans(bench: Bench) -> None:
+    """Measure `verify` and `summary` at all sizes."""
+    measure_times(bench, ["1m", "64m", "1g", "4g"], [5, 5, 5, 5])
+    for what in SCANS:
+        bench.compare(what, "1g-onefile", 2)
 
 
 def measure(bench: Bench, *, quick: bool) -> None:
@@ -268,9 +283,7 @@ def measure(bench: Bench, *, quick: bool) -> None:
         measure_dumps(bench, "64m")
         measure_memory(bench, ["64m"])
         return
-    measure_times(bench, ["1m", "64m", "1g", "4g"], [5, 5, 5, 5])
-    bench.compare("verify", "1g-onefile", 2)
-    bench.compare("summary", "1g-onefile", 2)
+    measure_scans(bench)
     measure_dumps(bench, "1g")
     measure_memory(bench, MEASURED_FOR_MEMORY)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,12 +21,12 @@ from je_tools.commands._options import (
     threads_option,
 )
 from je_tools.errors import EXIT_DAMAGE, EXIT_OK, UsageError
+from je_tools.recovery.choices import ChosenEnd, chosen_snapshot
 
 if TYPE_CHECKING:
     from je_tools.findings import Finding
     from je_tools.log.environment import Environment
     from je_tools.output.views.sections import Section
-    from je_tools.recovery.database import Database
     from je_tools.recovery.snapshot import Snapshot
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -106,14 +105,12 @@ def open_snapshot(options: SnapshotOptions, label: str) -> Iterator[Snapshot]:
         StoppedError: a file became shorter while it was read, which may show only at the end.
     """
     from je_tools.log.scan import Scanner
-    from je_tools.recovery.opening import held_snapshot
 
     environment = open_home(options["path"])
-    now_ms = chosen_now(options["now"])
     with progress_bar(environment.size, label) as progress:
         scanner = Scanner(threads=options["threads"], progress=progress, wide=True)
-        to_lsn = chosen_end(environment, scanner, options)
-        with held_snapshot(environment, scanner, now_ms=now_ms, to_lsn=to_lsn) as snapshot:
+        end = end_of(options)
+        with chosen_snapshot(environment, scanner, end, options["now"]) as snapshot:
             yield snapshot
 
 
@@ -150,23 +147,9 @@ def open_home(path: Path, *, keep_going: bool = False) -> Environment:
     return open_environment([path], keep_going=keep_going)
 
 
-def chosen_now(text: str | None) -> int:
-    """Return the time of `--now` in ms since 1970; the current time without it."""
-    if text is None:
-        return time.time_ns() // 1_000_000
-    from je_tools.log.time_filter import parse_time
-
-    return parse_time(text)
-
-
-def named_ends(options: EndOptions) -> list[str]:
-    """Return those of `--to-lsn`, `--to-vlsn` and `--to-time` that are given."""
-    named = {
-        "--to-lsn": options["to_lsn"],
-        "--to-vlsn": options["to_vlsn"],
-        "--to-time": options["to_time"],
-    }
-    return [name for name, value in named.items() if value is not None]
+def end_of(options: EndOptions) -> ChosenEnd:
+    """Return the end of the log that `--to-lsn`, `--to-vlsn` or `--to-time` chooses."""
+    return ChosenEnd(options["to_lsn"], options["to_vlsn"], options["to_time"])
 
 
 def chosen_end(environment: Environment, scanner: Any, options: EndOptions) -> int | None:
@@ -175,68 +158,7 @@ def chosen_end(environment: Environment, scanner: Any, options: EndOptions) -> i
     Raises:
         UsageError: more than one end is given, or one that the log does not have.
     """
-    named = named_ends(options)
-    if not named:
-        return None
-    from je_tools.log.selection import parse_lsn
-    from je_tools.log.time_filter import parse_time
-    from je_tools.recovery.earlier_ends import lsn_of_time, lsn_of_vlsn
-
-    if len(named) > 1:
-        raise UsageError(f"{' and '.join(named)}: a log has one end; give one of them")
-    if options["to_lsn"] is not None:
-        return _inside(environment, parse_lsn(options["to_lsn"]))
-    if options["to_vlsn"] is not None:
-        return lsn_of_vlsn(environment, scanner, options["to_vlsn"])
-    if options["to_time"] is not None:
-        return lsn_of_time(environment, scanner, parse_time(options["to_time"]))
-    return None
-
-
-def _inside(environment: Environment, lsn: int) -> int:
-    """Return an LSN after checking that it is before the end of the log.
-
-    Raises:
-        UsageError: the log ends before it.
-    """
-    from je_tools.formats.je.header import lsn_of, lsn_text
-
-    last = environment.files[-1]
-    if lsn >= lsn_of(last.file_no, last.size):
-        end = lsn_text(lsn_of(last.file_no, last.size))
-        raise UsageError(f"--to-lsn {lsn_text(lsn)}: {environment.name} ends at {end}")
-    return lsn
-
-
-def choose_databases(
-    snapshot: Snapshot, names: tuple[str, ...], *, internal: bool = False
-) -> list[Database]:
-    """Return the databases with these names or ids, each once; without names, the applications'.
-
-    Args:
-        snapshot: the snapshot.
-        names: names, or `id:7`; a number that is not a name is an id too, as in `dump`.
-        internal: without names, include internal databases.
-
-    Raises:
-        UsageError: there is no such database; the message lists the existing ones.
-    """
-    named = [each for each in snapshot.databases.values() if each.name is not None]
-    named.sort(key=lambda each: each.name or "")
-    if not names:
-        return [each for each in named if internal or not each.is_internal]
-    chosen = []
-    for name in names:
-        found = [each for each in named if each.name == name]
-        if not found:
-            by_id = name.removeprefix("id:")
-            found = [each for each in snapshot.databases.values() if str(each.db_id) == by_id]
-        if not found:
-            own = [each for each in named if not each.is_internal]
-            there = ", ".join(f"{each.name} (id:{each.db_id})" for each in own)
-            raise UsageError(f"--db {name}: no such database. There are: {there or 'none'}")
-        chosen += found
-    return list({each.db_id: each for each in chosen}.values())
+    return end_of(options).lsn(environment, scanner)
 
 
 def write_section(section: Section, out: BinaryIO, form: str, output: Path | None) -> None:

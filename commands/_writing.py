@@ -17,7 +17,8 @@ from je_tools.core.escaping import quoted
 from je_tools.errors import InputError, RefusedError, UsageError
 
 if TYPE_CHECKING:
-    from je_tools.checkpoint.apply import Orders, Outcome, Tell
+    from je_tools.checkpoint.apply import OnPlan
+    from je_tools.checkpoint.options import CheckpointOptions, CheckpointResult
     from je_tools.log.environment import Environment
     from je_tools.log.scan import Scanner
     from je_tools.recovery.snapshot import Snapshot
@@ -84,10 +85,10 @@ def results_path(options: WritingOptions) -> Path | None:
 def run_checkpoint(
     environment: Environment,
     options: WritingOptions,
-    orders: Orders,
+    orders: CheckpointOptions,
     scanner: Scanner,
-    tell: Tell | None = None,
-) -> tuple[Snapshot, Outcome]:
+    tell: OnPlan | None = None,
+) -> tuple[Snapshot, CheckpointResult]:
     """Write a checkpoint, in place or to a copy.
 
     Args:
@@ -104,12 +105,12 @@ def run_checkpoint(
         with _noting_that_none_is_made(options["output"]):
             return apply_to_copy(environment, options["output"], scanner, orders, now_ms, tell)
     meet = partial(_say_reader, is_cut=orders.to_lsn is not None)
-    return apply_checkpoint(options["path"], scanner, orders, now_ms, tell, meet=meet)
+    return apply_checkpoint(options["path"], scanner, orders, now_ms, tell, on_reader=meet)
 
 
 def tell_of_work(
     environment: Environment,
-    outcome: Outcome,
+    outcome: CheckpointResult,
     options: WritingOptions,
     write: Callable[[BinaryIO], None],
 ) -> None:
@@ -124,7 +125,8 @@ def tell_of_work(
     Raises:
         RefusedError: standard output cannot be written; a closed pipe is no error.
     """
-    from je_tools.output.files.outputs import ClosedPipeError, drop_standard_output, open_output
+    from je_tools.output.files.outputs import open_output
+    from je_tools.output.files.standard_output import ClosedPipeError, drop_standard_output
 
     done = _done_text(environment, outcome, options)
     try:
@@ -139,7 +141,7 @@ def tell_of_work(
         say(f"je-tools: {done}")
 
 
-def _done_text(environment: Environment, outcome: Outcome, options: WritingOptions) -> str:
+def _done_text(environment: Environment, outcome: CheckpointResult, options: WritingOptions) -> str:
     if options["output"] is not None:
         return f"the copy {options['output']} is written, and {environment.name} is as it was"
     if not outcome.changes:
@@ -159,7 +161,7 @@ def say_what_would_be_done(
         options: options of the command line.
         words: further words of the command line that are needed.
     """
-    from je_tools.checkpoint.apply import is_written_in_place
+    from je_tools.checkpoint.decision import is_written_in_place
 
     command = f"je-tools {verb} {quoted(str(options['path']))}{words} --apply"
     if not is_written_in_place(snapshot):
@@ -174,13 +176,13 @@ def say_what_would_be_done(
 
 def unless_open(home: Path) -> str:
     """Return the processes to stop before an environment can be written, as text; or ''."""
-    from je_tools.writing.lock import Mode, find_holders
+    from je_tools.writing.lock import LockMode, find_holders
 
     try:
         holders = find_holders(home)
     except InputError:
         return ""
-    writers = [each.text for each in holders if each.mode is Mode.READ_WRITE]
+    writers = [each.text for each in holders if each.mode is LockMode.READ_WRITE]
     who = " and ".join(writers)
     return f", when {who}, which has the environment open to write, is stopped" if who else ""
 
@@ -206,7 +208,7 @@ def _noting_that_none_is_made(target: Path) -> Iterator[None]:
 
 def write_outcome(
     snapshot: Snapshot,
-    outcome: Outcome,
+    outcome: CheckpointResult,
     options: WritingOptions,
     out: BinaryIO,
     path: Path | None = None,

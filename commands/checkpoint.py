@@ -54,14 +54,15 @@ def command(**options: Unpack[WritingOptions]) -> int:
       je-tools checkpoint meta/bdb --apply
       je-tools checkpoint meta/bdb --apply --output /backup/bdb
     """
-    from je_tools.checkpoint.apply import Orders, plan_checkpoint
+    from je_tools.checkpoint.apply import plan_checkpoint
+    from je_tools.checkpoint.options import CheckpointOptions
     from je_tools.log.scan import Scanner
     from je_tools.output.files.outputs import check_output, open_output
     from je_tools.recovery.opening import held_snapshot
 
     output = results_path(options)
     environment = open_home(options["path"])
-    orders = Orders(file_max=options["file_max"])
+    orders = CheckpointOptions(file_max=options["file_max"])
     with staged_bar(environment.size, "reading") as stages:
         scanner = Scanner(threads=options["threads"], wide=True, **asdict(stages))
         if options["apply"]:

@@ -10,7 +10,6 @@ import click
 from je_tools.commands._options import format_option, output_option
 from je_tools.commands._snapshot import (
     SnapshotOptions,
-    choose_databases,
     database_option,
     internal_option,
     open_results,
@@ -20,6 +19,7 @@ from je_tools.commands._snapshot import (
     snapshot_options,
     write_section,
 )
+from je_tools.recovery.choices import choose_databases
 
 
 class Options(SnapshotOptions):

@@ -23,11 +23,10 @@ from je_tools.commands._options import (
 from je_tools.commands._snapshot import (
     EndOptions,
     chosen_end,
-    chosen_now,
     database_option,
+    end_of,
     end_options,
     internal_option,
-    named_ends,
     now_option,
     open_home,
     open_results,
@@ -35,6 +34,7 @@ from je_tools.commands._snapshot import (
 )
 from je_tools.core.escaping import counted
 from je_tools.errors import EXIT_DAMAGE, EXIT_OK, UsageError
+from je_tools.recovery.choices import chosen_now
 
 if TYPE_CHECKING:
     from typing import BinaryIO
@@ -123,7 +123,7 @@ def _check(options: Options) -> None:
             raise UsageError(f"--blocks and --show {options['what']}: give one of them")
         options["what"] = "blocks"
     what, form = options["what"], options["format_"]
-    ends = named_ends(options)
+    ends = end_of(options).named()
     if what == "files" and ends:
         raise UsageError(f"--show files holds whole files against each other: leave {ends[0]} out")
     if form == "parquet" and what != "records":
@@ -189,7 +189,23 @@ def _compare(a: Snapshot, b: Snapshot, options: Options) -> bool:
     differing = [tally for tally in tallies if tally.differs]
     damaged = [_say_findings(snapshot, masking) for snapshot in (a, b)]
     say(f"je-tools: {len(differing)} of {len(tallies)} databases differ")
-    return bool(differing) or any(damaged)
+    is_apart = not end_of(options).named() and _are_streams_apart(a, b, options)
+    return bool(differing) or any(damaged) or is_apart
+
+
+def _are_streams_apart(a: Snapshot, b: Snapshot, options: Options) -> bool:
+    """Compare the ends of the replication stream, and report if they differ."""
+    from je_tools.diff.replication import last_vlsn
+
+    ends = last_vlsn(a), last_vlsn(b)
+    if None in ends or ends[0] == ends[1]:
+        return False
+    say(
+        f"je-tools: {options['a']} ends at VLSN {ends[0]}, {options['b']} at VLSN {ends[1]}: the "
+        "nodes are at different places of the replication stream. What one has more may be undone, "
+        "or not committed; `je-tools dump --from-vlsn` shows it"
+    )
+    return True
 
 
 def _snapshot(options: Options, side: str) -> AbstractContextManager[Snapshot]:

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import AbstractContextManager, closing, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, NamedTuple, TypedDict, Unpack, cast, get_args
+from typing import TYPE_CHECKING, Literal, TypedDict, Unpack, cast, get_args
 
 import click
 from msgspec.structs import replace
@@ -30,9 +30,10 @@ from je_tools.errors import EXIT_DAMAGE, EXIT_OK, UsageError
 
 if TYPE_CHECKING:
     from je_tools.dump.entries import Dump, Encoded
+    from je_tools.dump.filters import Filters
+    from je_tools.dump.preparation import Preparation
     from je_tools.dump.tail import Reading
     from je_tools.findings import Finding
-    from je_tools.log.entry_table import EntryTable
     from je_tools.log.environment import Environment
     from je_tools.log.scan import Progress, Scanner
     from je_tools.log.selection import Selection
@@ -166,26 +167,12 @@ _FILTERS: tuple[_Filter, ...] = get_args(_Filter)
 """Options that, like `replicated`, select among the entries of a range."""
 
 
-class _Prepared(NamedTuple):
-    """Results of the preparation, before anything is printed.
-
-    Attributes:
-        selection: the selection, with everything that had to be read for it.
-        names: database names by id; more may be added.
-        look_up: finds the database names of some entries; None if all names are known.
-    """
-
-    selection: Selection
-    names: dict[int, str]
-    look_up: Callable[[EntryTable], None] | None
-
-
 def execute(options: Options) -> int:
     """Run the command, and return its exit code."""
     _check_combination(options)
     if options["parts"]:
         _expect_workers(0, options)
-    selection = _selection(options)
+    selection = _filters(options).selection()
     from je_tools.log.opening import open_environment
 
     environment = open_environment(options["paths"])
@@ -212,37 +199,24 @@ def execute(options: Options) -> int:
 
 def _prepare(
     selection: Selection, reading: Reading, scanner: Scanner, options: Options
-) -> _Prepared:
-    """Read what must be known in advance.
-
-    If that is the whole log, it is judged at the same time. A dump that is limited, goes backward,
-    follows, or leaves out files judges only what it reads.
-    """
-    from je_tools.dump.entries import read_names_and_times
-    from je_tools.log.name_search import NameSearch
-    from je_tools.log.selection import database_ids
-    from je_tools.verify.judge import Judge, Totals
+) -> Preparation:
+    """Read what must be known in advance, and tell `reading` who judges the log."""
+    from je_tools.dump.preparation import prepare
+    from je_tools.verify.judge import Totals
 
     environment = reading.environment
-    judge, totals = None, Totals(environment.name)
-    if not options["follow"]:
-        judge = Judge(environment, totals)
-    if not (options["databases"] or options["follow"] or selection.needs_times):
-        search = NameSearch(environment, scanner)
-        search.read_last()
-        if not (options["backward"] or options["limit"] or selection.bounds_lsns):
-            reading.judge = judge
-        return _Prepared(selection, search.names, search.look_up)
-    with progress_bar(environment.size, "look ahead") as progress:
-        shown = replace(scanner, progress=progress)
-        prepared = read_names_and_times(environment, selection, shown, judge)
-    reading.judged = totals if judge is not None else None
-    chosen = prepared.selection
-    if options["databases"]:
-        must_exist = not options["follow"]
-        ids = database_ids(options["databases"], prepared.names, must_exist=must_exist)
-        chosen = replace(chosen, db_ids=ids)
-    return _Prepared(chosen, dict(prepared.names), None)
+    prepared = prepare(
+        environment,
+        selection,
+        scanner,
+        Totals(environment.name),
+        databases=options["databases"],
+        is_partial=options["backward"] or options["limit"] is not None,
+        follow=options["follow"],
+        bar=lambda: progress_bar(environment.size, "look ahead"),
+    )
+    reading.judge, reading.judged = prepared.judge, prepared.judged
+    return prepared
 
 
 def _expect_workers(size: int, options: Options) -> None:
@@ -350,42 +324,22 @@ def _check_combination(options: Options) -> None:
         raise UsageError("--parts writes many files at once: no --limit, no --backward")
 
 
-def _selection(options: Options) -> Selection:
-    from je_tools.log import selection as s
-    from je_tools.log.time_filter import Window, parse_time
+def _filters(options: Options) -> Filters:
+    from je_tools.dump.filters import Filters
 
-    from_lsn = _bound("--from-lsn", s.parse_lsn, options["from_lsn"])
-    to_lsn = _bound("--to-lsn", s.parse_lsn, options["to_lsn"])
-    since = _bound("--since", parse_time, options["since"])
-    until = _bound("--until", parse_time, options["until"])
-    _check_order("--from-lsn", from_lsn, "--to-lsn", to_lsn)
-    _check_order("--from-vlsn", options["from_vlsn"], "--to-vlsn", options["to_vlsn"])
-    _check_order("--since", since, "--until", until)
-    return s.Selection(
-        types=s.parse_types(options["types"]) if options["types"] else None,
-        from_lsn=from_lsn,
-        to_lsn=to_lsn,
+    return Filters(
+        types=options["types"],
+        txns=options["txns"],
+        keys=options["keys"],
+        greps=options["greps"],
+        from_lsn=options["from_lsn"],
+        to_lsn=options["to_lsn"],
         from_vlsn=options["from_vlsn"],
         to_vlsn=options["to_vlsn"],
+        since=options["since"],
+        until=options["until"],
         replicated=options["replicated"],
-        txn_ids=frozenset(options["txns"]) if options["txns"] else None,
-        keys=tuple(map(s.parse_key, options["keys"])),
-        greps=tuple(map(s.parse_bytes, options["greps"])),
-        window=None if since is None and until is None else Window(since, until),
     )
-
-
-def _bound(name: str, parse: Callable[[str], int], text: str | None) -> int | None:
-    """Return the parsed value of an option; its errors name the option."""
-    try:
-        return None if text is None else parse(text)
-    except UsageError as error:
-        raise UsageError(f"{name} {error}") from None
-
-
-def _check_order(first: str, low: int | None, last: str, high: int | None) -> None:
-    if low is not None and high is not None and low > high:
-        raise UsageError(f"{first} lies behind {last}: nothing can match")
 
 
 def _sink(
@@ -409,7 +363,7 @@ def _sink(
 
 
 def _dump(
-    prepared: _Prepared, sink: EntrySink, scanner: Scanner, options: Options, reading: Reading
+    prepared: Preparation, sink: EntrySink, scanner: Scanner, options: Options, reading: Reading
 ) -> Dump[object]:
     from je_tools.dump.entries import Dump
 

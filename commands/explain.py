@@ -100,7 +100,8 @@ def command(
       je-tools explain 0x0/0x26 --env meta/bdb
       je-tools explain 0x0/0x26 --env 00000000.jdb --format jsonl
     """
-    from je_tools.output.files.outputs import encoding_of, open_output
+    from je_tools.output.files.output_file import encoding_of
+    from je_tools.output.files.outputs import open_output
 
     _check(topics, paths, version)
     damaged = False

@@ -12,7 +12,6 @@ import click
 from je_tools.commands._options import chosen_masking, format_option, unless_dash
 from je_tools.commands._snapshot import (
     SnapshotOptions,
-    choose_databases,
     database_option,
     internal_option,
     open_results,
@@ -22,6 +21,7 @@ from je_tools.commands._snapshot import (
     snapshot_options,
 )
 from je_tools.errors import UsageError
+from je_tools.recovery.choices import choose_databases
 
 if TYPE_CHECKING:
     from je_tools.output.encoders.record_sources import RecordSink

@@ -12,7 +12,6 @@ from je_tools.commands._completion import complete_databases
 from je_tools.commands._options import chosen_masking, format_option, output_option, say
 from je_tools.commands._snapshot import (
     SnapshotOptions,
-    choose_databases,
     open_results,
     open_snapshot,
     report,
@@ -22,6 +21,7 @@ from je_tools.commands._snapshot import (
 )
 from je_tools.core.escaping import counted
 from je_tools.errors import EXIT_DAMAGE, EXIT_INPUT, EXIT_OK, UsageError
+from je_tools.recovery.choices import choose_databases
 
 if TYPE_CHECKING:
     from je_tools.core.masking import Masking

@@ -160,7 +160,11 @@ def _output_failed(error: OSError) -> int:
     Raises:
         OSError: the error itself, if it does not come from standard output.
     """
-    from je_tools.output.files.outputs import ClosedPipeError, drop_standard_output, is_closed_pipe
+    from je_tools.output.files.standard_output import (
+        ClosedPipeError,
+        drop_standard_output,
+        is_closed_pipe,
+    )
 
     is_closed = is_closed_pipe(sys.stdout)
     is_broken = drop_standard_output()

@@ -19,12 +19,12 @@ from je_tools.commands._options import (
 from je_tools.commands._snapshot import (
     SnapshotOptions,
     chosen_end,
-    chosen_now,
     open_home,
     snapshot_options,
 )
 from je_tools.core.escaping import counted, printable
 from je_tools.errors import EXIT_DAMAGE, EXIT_OK, UsageError
+from je_tools.recovery.choices import chosen_now
 
 if TYPE_CHECKING:
     from je_tools.log.environment import Environment
@@ -69,7 +69,8 @@ def command(**options: Unpack[Options]) -> int:
       je-tools missing meta/bdb --format jsonl --output lost.jsonl
     """
     from je_tools.log.scan import Scanner
-    from je_tools.missing.losses import Wanted, report_missing
+    from je_tools.missing.losses import LossOptions
+    from je_tools.missing.run import report_missing
     from je_tools.output.files.outputs import check_output, open_output
     from je_tools.output.views.missing_tables import LISTED, missing_sections
     from je_tools.output.views.sections import write_jsonl, write_table
@@ -81,7 +82,7 @@ def command(**options: Unpack[Options]) -> int:
     with progress_bar(environment.size, "missing") as progress:
         scanner = Scanner(threads=options["threads"], progress=progress, wide=True)
         to_lsn = chosen_end(environment, scanner, options)
-        wanted = Wanted(chosen_now(options["now"]), without, to_lsn)
+        wanted = LossOptions(chosen_now(options["now"]), without, to_lsn)
         report = report_missing(environment, scanner, wanted)
     masking = chosen_masking(options["data_mode"])
     with open_output(options["output"], environment) as out:

@@ -110,9 +110,9 @@ def execute(options: Options) -> int:
 
 
 def _apply(options: Options) -> int:
-    from je_tools.checkpoint.apply import Orders
+    from je_tools.checkpoint.options import CheckpointOptions
     from je_tools.log.scan import Scanner
-    from je_tools.output.files.outputs import held_output
+    from je_tools.output.files.output_file import held_output
     from je_tools.recovery.findings import snapshot_findings
 
     if options["now"] is not None:
@@ -122,7 +122,7 @@ def _apply(options: Options) -> int:
     with held_output() as plan:
         with staged_bar(environment.size, "reading") as stages:
             scanner = Scanner(threads=options["threads"], wide=True, **asdict(stages))
-            orders = Orders(
+            orders = CheckpointOptions(
                 cuts=True,
                 file_max=options["file_max"],
                 to_lsn=chosen_end(environment, scanner, options),
@@ -161,13 +161,14 @@ def _tell(options: Options, output: Path | None) -> int:
 
 def _say_what_stands_against(snapshot: Snapshot, options: Options) -> None:
     """Report what `--apply` would refuse, and for an earlier end the command to reach it."""
-    from je_tools.checkpoint.apply import Orders, has_work
+    from je_tools.checkpoint.decision import has_work
+    from je_tools.checkpoint.options import CheckpointOptions
     from je_tools.checkpoint.truncation import group_refusal
 
     to_lsn = snapshot.to_lsn
     if to_lsn is not None:
         try:
-            has_work(snapshot, Orders(cuts=True, to_lsn=to_lsn, force=True))
+            has_work(snapshot, CheckpointOptions(cuts=True, to_lsn=to_lsn, force=True))
         except JeToolsError as error:
             say(f"je-tools: --apply refuses that: {error}")
             return

@@ -17,16 +17,16 @@ from je_tools.commands._options import (
     say,
     threads_option,
 )
-from je_tools.commands._snapshot import chosen_now
 from je_tools.core.escaping import counted
 from je_tools.core.masking import DataMode
 from je_tools.errors import EXIT_DAMAGE, EXIT_OK, UsageError
+from je_tools.recovery.choices import chosen_now
 
 if TYPE_CHECKING:
     from je_tools.core.masking import Masking
     from je_tools.log.environment import Environment
     from je_tools.output.encoders.record_sources import RecordSink
-    from je_tools.salvage.lost import Hole
+    from je_tools.salvage.gaps import LogGap
     from je_tools.salvage.report import Losses
     from je_tools.salvage.run import Salvage
 
@@ -112,7 +112,7 @@ def command(**options: Unpack[Options]) -> int:
         with unchanged(salvaged.check_files):
             text, losses = _write(salvaged, directory, options)
     click.echo(text, nl=False)
-    damage = [hole for hole in salvaged.lost.holes if hole.is_damage]
+    damage = [gap for gap in salvaged.lost.gaps if gap.is_damage]
     _say_files(named)
     _say_damage(damage)
     _say_losses(losses)
@@ -122,7 +122,7 @@ def command(**options: Unpack[Options]) -> int:
 
 def _say_files(environment: Environment) -> None:
     """Report misnamed and unreadable files on standard error."""
-    from je_tools.verify.consistency import misnamed_finding, unreadable_findings
+    from je_tools.log.file_findings import misnamed_finding, unreadable_findings
 
     findings = [*unreadable_findings(environment)]
     findings += [
@@ -132,10 +132,10 @@ def _say_files(environment: Environment) -> None:
         say(f"je-tools: {finding.text()}")
 
 
-def _say_damage(damage: list[Hole]) -> None:
+def _say_damage(damage: list[LogGap]) -> None:
     """Report what could not be read on standard error."""
-    places = sum(hole.file_count == 0 for hole in damage)
-    files = sum(hole.file_count for hole in damage)
+    places = sum(gap.file_count == 0 for gap in damage)
+    files = sum(gap.file_count for gap in damage)
     if places:
         say(f"je-tools: {counted(places, 'place')} could not be read; je-tools verify tells each")
     if files:
@@ -161,15 +161,15 @@ def _write(salvaged: Salvage, directory: Path, options: Options) -> tuple[str, L
     """Write all files of the directory, and return the summary and the losses."""
     from je_tools.core.masking import Masking
     from je_tools.output.files.outputs import PartPath, open_part
-    from je_tools.salvage.report import losses_of, summary_text, write_ledger
-    from je_tools.salvage.run import LEDGER, SUMMARY, write
+    from je_tools.salvage.report import losses_of, summary_text, write_report
+    from je_tools.salvage.run import REPORT, SUMMARY, write
 
     masking = Masking(DataMode(options["data_mode"]))
     databases = salvaged.databases(internal=options["internal"])
     known = options["output"]
     output = write(salvaged, databases, _sink(salvaged, masking, options), directory, known)
-    with open_part(PartPath(directory / LEDGER, known / LEDGER)) as out:
-        write_ledger(salvaged, databases, output, masking, out)
+    with open_part(PartPath(directory / REPORT, known / REPORT)) as out:
+        write_report(salvaged, databases, output, masking, out)
     text = summary_text(salvaged, databases, output)
     with open_part(PartPath(directory / SUMMARY, known / SUMMARY)) as out:
         out.write(text.encode())

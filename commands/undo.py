@@ -132,7 +132,7 @@ def _refuse_damaged(undos: list[Undo], options: Options) -> None:
 
 def _say_done(undos: list[Undo], home: Path) -> None:
     """Report what was put back, and the journal before it."""
-    from je_tools.writing.session import undo_command
+    from je_tools.writing.refusing import undo_command
 
     if not undos:
         return
@@ -182,7 +182,7 @@ def _say_plan(undos: list[Undo], dropped: list[Undo], options: Options) -> None:
 
 def _apply_text(number: int, options: Options) -> str:
     """Return the command that puts it back, and the processes that prevent it now, as text."""
-    from je_tools.writing.session import undo_command
+    from je_tools.writing.refusing import undo_command
 
     home = options["path"]
     command = undo_command(home, " --any-time" if options["any_time"] else "")

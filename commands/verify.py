@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Unpack
 
 import click
-from msgspec.structs import replace
 
 from je_tools.commands._options import (
     chosen_masking,
@@ -26,16 +25,14 @@ from je_tools.commands._options import (
 )
 from je_tools.commands._snapshot import (
     EndOptions,
-    chosen_end,
-    chosen_now,
+    end_of,
     end_options,
-    named_ends,
     now_option,
 )
 from je_tools.errors import EXIT_DAMAGE, EXIT_OK, UsageError
 
 if TYPE_CHECKING:
-    from je_tools.btree.check.findings import Trees
+    from je_tools.btree.check.verification import TreeCheck
     from je_tools.findings import Finding
     from je_tools.log.environment import Environment
     from je_tools.log.scan import Scanner
@@ -115,7 +112,7 @@ def command(**options: Unpack[Options]) -> int:
 
     started = datetime.now(UTC)
     environment = open_environment(options["paths"])
-    _check_tree_options(environment, options)
+    _tree_check(options).check(environment, tree=options["tree"])
     _check_outputs(environment, options)
     totals = Totals(environment.name)
     with ExitStack() as stack:
@@ -127,67 +124,27 @@ def command(**options: Unpack[Options]) -> int:
     return EXIT_DAMAGE if totals.errors and not options["exit_zero"] else EXIT_OK
 
 
-def _check_tree_options(environment: Environment, options: Options) -> None:
-    """Refuse what `--tree` cannot do.
+def _tree_check(options: Options) -> TreeCheck:
+    from je_tools.btree.check.verification import TreeCheck
 
-    Raises:
-        UsageError: single files, which have no tree, or an option that needs `--tree`.
-    """
-    if options["tree"] and not environment.is_directory:
-        raise UsageError("--tree: name the environment's home, the directory it lies in")
-    ends = named_ends(options)
-    given = [f"--{name}" for name in ("utilization", "now") if options[name]]
-    for name in [*given, *ends]:
-        if not options["tree"]:
-            raise UsageError(f"{name} is for --tree")
-    if options["utilization"] and ends:
-        raise UsageError(f"--utilization counts the whole log, {ends[0]} cuts it: give one of them")
+    return TreeCheck(options["utilization"], options["now"], end_of(options))
 
 
 def _findings(
     environment: Environment, scanner: Scanner, totals: Totals, options: Options
 ) -> Iterator[Finding]:
-    """Yield all findings, counted, those of the trees last."""
-    from je_tools.verify.judge import verify
-
+    """Return all findings, counted, those of the trees last."""
     everything = options["everything"]
     if options["tree"]:
-        yield from _with_trees(environment, scanner, totals, options)
-    else:
-        yield from verify(environment, scanner, totals, everything=everything)
+        from je_tools.btree.check.verification import verify_with_trees
 
-
-def _with_trees(
-    environment: Environment, scanner: Scanner, totals: Totals, options: Options
-) -> Iterator[Finding]:
-    from je_tools.core.ordered import in_background
-    from je_tools.formats.je.fingerprints import Fingerprints, Printing
+        masking, check = chosen_masking(options["data_mode"]), _tree_check(options)
+        return verify_with_trees(
+            environment, scanner, totals, check, everything=everything, masking=masking
+        )
     from je_tools.verify.judge import verify
 
-    now_ms = chosen_now(options["now"])
-    # The progress bar shows the scan of the log alone.
-    quiet = replace(scanner, progress=None)
-    to_lsn = chosen_end(environment, quiet, options)
-
-    def open_all() -> Trees:
-        from je_tools.btree.check.findings import open_trees
-        from je_tools.core.memory import keep_freed_memory
-
-        keep_freed_memory()
-        return open_trees(environment, quiet, now_ms, to_lsn)
-
-    # Opening is mostly Python, as are the imports; the scan is mostly native code beside it.
-    opened = in_background(open_all) if scanner.threads_for(environment.size) > 1 else open_all
-    prints = Fingerprints(Printing.at_random())
-    yield from verify(environment, scanner, totals, everything=options["everything"], prints=prints)
-    from je_tools.btree.check.findings import tree_findings
-
-    masking = chosen_masking(options["data_mode"])
-    utilization = options["utilization"]
-    for found in tree_findings(environment, quiet, opened, utilization=utilization, prints=prints):
-        totals.count(found)
-        masked = replace(found.tree, masking=masking) if found.tree is not None else None
-        yield replace(found, tree=masked)
+    return verify(environment, scanner, totals, everything=everything)
 
 
 def _check_outputs(environment: Environment, options: Options) -> None:

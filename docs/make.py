@@ -5,8 +5,9 @@ table of that name, built from the declarations that the code itself uses. In a 
 bash runs each line that begins with `$ `, in a temporary directory with a link to `fixtures`, and
 the output follows (both streams; an exit code other than 0 is shown). A ```sql block is a query
 that DuckDB then runs in that directory; its answer is the ```text block that follows.
-The output of a ```python block is the ```text block after it; tests/spark/test_pages.py runs these,
-since they share a Spark session, and rewrites them with --rewrite-golden.
+The output of a ```python block is the ```text block after it. tests/spark/test_pages.py runs those
+that share a Spark session, tests/je_tools/api/test_page.py those of docs/python.md; both rewrite
+them with --rewrite-golden.
 tests/test_docs.py compares the pages with what this generates.
 """
 

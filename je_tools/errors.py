@@ -1,6 +1,7 @@
 """Errors that end a command, each with the exit code that the documentation promises.
 
-Damage in a log is not here: it is a `Finding`, and exit code 3 comes from the findings.
+Damage in a log is a `Finding`, and exit code 3 comes from the findings. It is an error only where
+it may hide what was asked for.
 """
 
 from __future__ import annotations
@@ -60,6 +61,12 @@ class InputError(JeToolsError):
     """Input that is missing, unreadable, or of another format or version."""
 
     exit_code = EXIT_INPUT
+
+
+class DamageError(InputError):
+    """Damage that may hide what was asked for."""
+
+    exit_code = EXIT_DAMAGE
 
 
 class StoppedError(JeToolsError):

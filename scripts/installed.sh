@@ -3,6 +3,6 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-rm -rf build/lib build/bdist.* build/installed
+rm -rf build/lib* build/bdist.* build/installed
 .venv/bin/python -m venv build/installed
 build/installed/bin/python -m pip install --quiet --disable-pip-version-check .

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Creates .venv and installs the project into it, editable: `scripts/venv.sh base|dev`.
+# Creates .venv and installs the project into it, editable: `scripts/venv.sh base|dev|site`.
 # base: what a user needs, including Spark, and the extra that makes a wheel; dev: also the extras
-# test and lint.
+# test and lint; site: base and the extra that builds the site.
 # A .venv is reused as long as pyproject.toml, this script and the Python are the same. The
 # extension is rebuilt if its sources have changed.
 set -euo pipefail
@@ -49,7 +49,8 @@ fi
 case $what in
 base) target='.[spark,dist]' ;;
 dev) target='.[spark,dist,test,lint]' ;;
-*) echo "usage: scripts/venv.sh base|dev" >&2; exit 2 ;;
+site) target='.[spark,dist,site]' ;;
+*) echo "usage: scripts/venv.sh base|dev|site" >&2; exit 2 ;;
 esac
 echo "installing $target into .venv" >&2
 # pip runs cargo, which keeps its build for the next time; scripts/native.sh puts it in place.

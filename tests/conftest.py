@@ -23,6 +23,8 @@ from tests.engine.java import find_java
 from tests.engine.recovered import PROGRAMS, RECORDS, Engine, compile_java
 from tests.engine.tools import Tools
 
+pytest_plugins = ["tests.budget"]
+
 _OF_SESSION = re.compile(r"[\[-]spark[-\]]")
 
 TESTS = Path(__file__).parent

@@ -173,6 +173,14 @@ def test_links_lead_somewhere() -> None:
             assert (page.parent / target).exists(), (page, target)
 
 
+def test_modules_that_are_named_exist() -> None:
+    pages = [ROOT / "docs" / "glossary.md", *(ROOT / "docs" / "decisions").glob("*.md")]
+    named = re.compile(r"`((?:bench|commands|formats|je_tools|tests)/[\w/.-]+)`")
+    found = [name for page in pages for name in named.findall(page.read_text(encoding="utf-8"))]
+    assert {name for name in found if not (ROOT / name).exists()} == set()
+    assert len(found) > 50
+
+
 def test_headings_that_are_linked_to_exist() -> None:
     for page in PAGES:
         for target, anchor in re.findall(r"\]\(([^)#:]*)#([^)]+)\)", page.read_text("utf-8")):

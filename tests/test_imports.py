@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from graphlib import TopologicalSorter
 from itertools import pairwise
 from pathlib import Path
@@ -23,14 +23,30 @@ LAYERS = (
     "output.files",
     "output.encoders",
     "a capability",
+    "api",
     "output.views",
     "commands",
 )
 """Layers from the bottom up. A module imports its own layer, and those before it."""
 
 CAPABILITY = LAYERS.index("a capability")
+ROOT_LAYER = "api"
+"""Layer of `je_tools/__init__.py`, the front of the API."""
+
+PROGRAM = "__main__"
+"""Module that starts the commands, and imports them."""
+
+VERSION = "je_tools.__version__"
+"""A constant that every layer may import: the module that holds it loads nothing by itself."""
+
 FOLDERS = {"formats": "formats", "je_tools": "", "commands": "commands"}
 """Folders of modules, and the part of `je_tools` under which each is imported."""
+
+MOST_IMPORTS = 15
+"""Largest number of modules of ours that a module below the commands imports when it runs."""
+
+LONGEST_CHAIN = 15
+"""Largest number of modules in a chain of imports, from a command down."""
 
 NOT_BELOW_COMMANDS = {"click", "rich_click"}
 NOT_IN_FORMATS = {"click", "rich", "pyspark"}
@@ -40,13 +56,15 @@ SLOW_CLASSES = {"dataclasses": "each takes a millisecond of every start: use msg
 def _package(name: str) -> str | None:
     """Return the package of a module, without `je_tools`; None if the module is not ours."""
     parts = name.split(".")
-    if parts[0] != "je_tools" or len(parts) < 2 or parts[1] == "__version__":
+    if parts[0] != "je_tools" or len(parts) < 2 or name == VERSION:
         return None
     is_deep = parts[1] == "output" or parts[1:3] == ["btree", "check"]
     return ".".join(parts[1:3]) if is_deep else parts[1]
 
 
 def _layer(package: str) -> int:
+    if package == PROGRAM:
+        return LAYERS.index("commands")
     return LAYERS.index(package) if package in LAYERS else CAPABILITY
 
 
@@ -95,7 +113,7 @@ def test_imports_go_one_way() -> None:
     found = {
         name: breaches
         for name, source in _modules()
-        if (breaches := _breaches(source, _package(name) or "formats"))
+        if (breaches := _breaches(source, _package(name) or ROOT_LAYER))
     }
     assert found == {}
 
@@ -109,6 +127,9 @@ def test_imports_go_one_way() -> None:
         ("from je_tools.verify import judge", "log"),
         ("from je_tools.output.views import sections", "checkpoint"),
         ("from je_tools.export import Export", "output.encoders"),
+        ("from je_tools.api import environment", "dump"),
+        ("from je_tools.output.views import sections", "api"),
+        ("from je_tools.commands import start", ROOT_LAYER),
         ("from formats.je import walk", "verify"),
         ("from . import scan", "log"),
         ("import click", "dump"),
@@ -135,7 +156,7 @@ def test_no_circles() -> None:
         for each in _imported(source):
             # `from module import name` names something inside a module.
             target = each if each in sources else each.rpartition(".")[0]
-            if target not in sources or target == name:
+            if target not in sources or target == name or each == VERSION:
                 continue
             modules.setdefault(name, set()).add(target)
             other = _package(target)
@@ -145,6 +166,66 @@ def test_no_circles() -> None:
     order = list(TopologicalSorter(packages).static_order())
     for lower, upper in pairwise(("log", "btree", "recovery", "btree.check", "commands")):
         assert order.index(lower) < order.index(upper)
+
+
+def _run_time_imports(tree: ast.AST) -> Iterator[ast.Import | ast.ImportFrom]:
+    """Yield the imports of a module except those under `if TYPE_CHECKING`."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            yield node
+        elif not (isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"):
+            yield from _run_time_imports(node)
+
+
+def _imported_modules(sources: Mapping[str, str]) -> dict[str, set[str]]:
+    """Return the modules of ours that each module imports when it runs."""
+    found: dict[str, set[str]] = {name: set() for name in sources}
+    for name, source in sources.items():
+        for node in _run_time_imports(ast.parse(source)):
+            for each in _imported(ast.unparse(node)):
+                target = each if each in sources else each.rpartition(".")[0]
+                if target in sources and target != name and each != VERSION:
+                    found[name].add(target)
+    return found
+
+
+def _chains(modules: Mapping[str, set[str]]) -> dict[str, tuple[str, ...]]:
+    """Return the longest chain of imports that begins at each module."""
+    chains: dict[str, tuple[str, ...]] = {}
+    for name in TopologicalSorter(modules).static_order():
+        below = (chains[each] for each in modules[name])
+        chains[name] = (name, *max(below, key=len, default=()))
+    return chains
+
+
+def test_no_module_imports_too_many_others() -> None:
+    modules = _imported_modules(dict(_modules()))
+    counts = {
+        name: len(imported)
+        for name, imported in modules.items()
+        if not name.startswith("je_tools.commands")
+    }
+    assert {name: n for name, n in counts.items() if n > MOST_IMPORTS} == {}
+
+
+def test_chains_of_imports_are_short() -> None:
+    chains = _chains(_imported_modules(dict(_modules())))
+    assert [chain for chain in chains.values() if len(chain) > LONGEST_CHAIN] == []
+
+
+def test_imports_for_types_only_do_not_count() -> None:
+    sources = {
+        "je_tools.a": "if TYPE_CHECKING:\n    from je_tools.b import B\nfrom je_tools import c",
+        "je_tools.b": "",
+        "je_tools.c": "def f():\n    from je_tools.b import B",
+    }
+    modules = _imported_modules(sources)
+    assert modules == {
+        "je_tools.a": {"je_tools.c"},
+        "je_tools.b": set(),
+        "je_tools.c": {"je_tools.b"},
+    }
+    assert _chains(modules)["je_tools.a"] == ("je_tools.a", "je_tools.c", "je_tools.b")
 
 
 def _printed(path: Path) -> Iterator[int]:

@@ -92,7 +92,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name in PLACES:
         ignored = shutil.ignore_patterns("__pycache__", "*.so")
         shutil.copytree(ROOT / name, copy / name, ignore=ignored)
-    for name in ("pyproject.toml", "README.md", "Makefile"):
+    for name in ("pyproject.toml", "README.md", "LICENSE", "Makefile"):
         shutil.copy(ROOT / name, copy)
     # This Python replaces a virtual environment, which would have to be created.
     shutil.copytree(ROOT / ".cargo", copy / ".cargo")
@@ -128,6 +128,7 @@ def test_the_wheel_holds_the_tree(wheel: Path) -> None:
     }
     templates = ROOT / "je_tools" / "audit" / "templates"
     expected |= {f"je_tools/audit/templates/{path.name}" for path in templates.iterdir()}
+    expected.add("je_tools/py.typed")
     expected |= {f"je_tools/formats/_native.{suffix}" for suffix in ("pyi", "abi3.so")}
     with zipfile.ZipFile(wheel) as archive:
         names = {name for name in archive.namelist() if not name.endswith("/")}
@@ -142,6 +143,12 @@ def test_the_tag_says_where_it_runs(wheel: Path) -> None:
     assert name[4] == platform.machine()
     text = _Unpacked(wheel).read_text("WHEEL") or ""
     assert re.findall(r"^Tag: (.*)$", text, re.MULTILINE) == [name[1]]
+
+
+def test_it_has_its_license(wheel: Path) -> None:
+    metadata = (_Unpacked(wheel).read_text("METADATA") or "").splitlines()
+    assert {"License-Expression: Apache-2.0", "License-File: LICENSE"} <= set(metadata)
+    assert _Unpacked(wheel).read_text("licenses/LICENSE") == (ROOT / "LICENSE").read_text()
 
 
 def test_it_works_without_a_compiler(installed: Installed) -> None:

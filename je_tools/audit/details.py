@@ -104,14 +104,14 @@ class Picked(Struct, frozen=True):
 def pick_findings(directory: Path, summary: FleetSummary) -> Picked:
     """Pick the worst findings, divided among the environments, in one streaming pass."""
     quotas = _quotas(summary)
-    kept = FINDINGS.schema.empty_table()
+    picked = FINDINGS.schema.empty_table()
     if quotas:
         for part in rows_in_parts(open_table(directory, FINDINGS), FINDINGS.schema.names):
-            kept = _first_of_each(pa.concat_tables([kept, part]), quotas)
+            picked = _first_of_each(pa.concat_tables([picked, part]), quotas)
     rows: dict[str, list[Row]] = {}
-    for row in kept.to_pylist():
+    for row in picked.to_pylist():
         rows.setdefault(row["env"], []).append(row)
-    return Picked(rows, kept.num_rows)
+    return Picked(rows, picked.num_rows)
 
 
 def _quotas(summary: FleetSummary) -> dict[tuple[str, int], int]:

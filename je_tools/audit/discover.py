@@ -28,7 +28,7 @@ _OPENERS = 16
 """Number of threads that open environments; each mostly waits for the file system."""
 
 
-class Problem(Struct, frozen=True):
+class UnreadPath(Struct, frozen=True):
     """A path that could not be read, for a finding: `env` is the path."""
 
     env: str
@@ -46,7 +46,7 @@ class Fleet(Struct, frozen=True):
 
     environments: tuple[Environment, ...]
     names: tuple[str, ...]
-    problems: tuple[Problem, ...]
+    problems: tuple[UnreadPath, ...]
 
 
 def find_fleet(roots: Sequence[Path]) -> Fleet:
@@ -58,7 +58,7 @@ def find_fleet(roots: Sequence[Path]) -> Fleet:
     Raises:
         InputError: a root does not exist.
     """
-    search = _Search()
+    search = _RootSearch()
     for root in roots:
         if not os.path.lexists(root):
             raise InputError(f"{root}: no such file or directory")
@@ -68,7 +68,7 @@ def find_fleet(roots: Sequence[Path]) -> Fleet:
         try:
             is_folder = stat.S_ISDIR(root.stat().st_mode)
         except OSError as error:
-            search.tell(root, error)
+            search.add_problem(root, error)
             continue
         if is_folder:
             search.add(root)
@@ -79,9 +79,9 @@ def find_fleet(roots: Sequence[Path]) -> Fleet:
     with ThreadPoolExecutor(_OPENERS) as pool:
         opened = list(zip(wanted, pool.map(_open, wanted), strict=True))
     found = [(paths, each) for paths, each in opened if isinstance(each, Environment)]
-    problems = [*search.problems, *(each for _, each in opened if isinstance(each, Problem))]
-    spelled = [*(_name_of(paths) for paths, _ in found), *(each.env for each in problems)]
-    names = tuple(distinct(map(clean_text, spelled), " ({})"))
+    problems = [*search.problems, *(each for _, each in opened if isinstance(each, UnreadPath))]
+    shown = [*(_name_of(paths) for paths, _ in found), *(each.env for each in problems)]
+    names = tuple(distinct(map(clean_text, shown), " ({})"))
     of_problems = zip(problems, names[len(found) :], strict=True)
     return Fleet(
         tuple(environment for _, environment in found),
@@ -90,7 +90,7 @@ def find_fleet(roots: Sequence[Path]) -> Fleet:
     )
 
 
-class _Search(Struct):
+class _RootSearch(Struct):
     """Search for directories that hold logs.
 
     Directories with fewer parts in their path come first, then those with fewer links in it. So a
@@ -98,7 +98,7 @@ class _Search(Struct):
     """
 
     homes: list[Path] = field(default_factory=list)
-    problems: list[Problem] = field(default_factory=list)
+    problems: list[UnreadPath] = field(default_factory=list)
     _seen: set[tuple[int, int]] = field(default_factory=set)
     _waiting: list[tuple[int, int, str]] = field(default_factory=list)
 
@@ -120,10 +120,10 @@ class _Search(Struct):
                     place = (part_count + 1, link_count + is_link, str(below))
                     heappush(self._waiting, place)
             except OSError as error:
-                self.tell(folder, error)
+                self.add_problem(folder, error)
 
-    def tell(self, path: Path, error: OSError) -> None:
-        self.problems.append(Problem(str(path), str(error.strerror)))
+    def add_problem(self, path: Path, error: OSError) -> None:
+        self.problems.append(UnreadPath(str(path), str(error.strerror)))
 
     def _look_at(self, folder: Path) -> list[tuple[Path, bool]]:
         """Record the folder if it holds a log; return the folders below that may hold others.
@@ -165,14 +165,14 @@ def _is_link(entry: os.DirEntry[str]) -> bool:
         return False
 
 
-def _open(paths: tuple[Path, ...]) -> Environment | Problem:
+def _open(paths: tuple[Path, ...]) -> Environment | UnreadPath:
     try:
         # Executors have working directories of their own.
         return open_environment([path.absolute() for path in paths], keep_going=True)
     except OSError as error:
-        return Problem(_name_of(paths), str(error.strerror))
+        return UnreadPath(_name_of(paths), str(error.strerror))
     except Exception as error:
-        return Problem(_name_of(paths), why_unread(error))
+        return UnreadPath(_name_of(paths), why_unread(error))
 
 
 def _name_of(paths: tuple[Path, ...]) -> str:

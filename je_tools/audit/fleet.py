@@ -22,7 +22,7 @@ from je_tools.audit.tables import (
     FINDINGS,
     TABLES,
     TXN_STATS,
-    Table,
+    AuditTable,
 )
 from je_tools.findings import CODES, Severity
 
@@ -182,7 +182,7 @@ _SUMMED = (
 _TIMES_OF_ENDS = ("committed", "aborted")
 
 
-def open_table(directory: Path, table: Table) -> Any:
+def open_table(directory: Path, table: AuditTable) -> Any:
     """Open a table below `directory` as a pyarrow Dataset; it has no rows if it has no files."""
     paths = sorted((directory / table.name).glob("[!._]*.parquet"))
     return ds.dataset(list(map(str, paths)), schema=table.schema, format="parquet")

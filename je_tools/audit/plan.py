@@ -25,7 +25,7 @@ TASKS_PER_CORE = 4
 """Tasks per core: enough that the last ones end together, and a whole number for each core."""
 
 
-class Piece(Struct, frozen=True):
+class ScanPiece(Struct, frozen=True):
     """A file, or a range of a file that is cut.
 
     Attributes:
@@ -51,7 +51,7 @@ class Piece(Struct, frozen=True):
         return self.file.size // self.cut[1]
 
 
-Task = tuple[Piece, ...]
+Task = tuple[ScanPiece, ...]
 
 
 def plan_tasks(fleet: Fleet, cores: int) -> list[Task]:
@@ -74,17 +74,17 @@ def cut_count(file: LogFile) -> int:
     return max(-(-file.size // CUT_SIZE), 1)
 
 
-def _pieces(fleet: Fleet, env_no: int) -> Iterator[Piece]:
+def _pieces(fleet: Fleet, env_no: int) -> Iterator[ScanPiece]:
     environment = fleet.environments[env_no]
     look = Look.of(environment)
     for index, file in enumerate(environment.files):
         count = cut_count(file)
         for cut in range(count):
             whole = environment if (index, cut) == (0, 0) else None
-            yield Piece(env_no, fleet.names[env_no], index, file, look, (cut, count), whole)
+            yield ScanPiece(env_no, fleet.names[env_no], index, file, look, (cut, count), whole)
 
 
-def _shares(pieces: Sequence[Piece], share: float) -> Iterator[Iterator[Piece]]:
+def _shares(pieces: Sequence[ScanPiece], share: float) -> Iterator[Iterator[ScanPiece]]:
     """Group pieces by the share of all bytes that holds their middle: at most a group a share."""
     starts = accumulate(chain([0], (piece.size for piece in pieces)))
     placed = zip(starts, pieces, strict=False)

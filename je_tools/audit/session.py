@@ -71,7 +71,7 @@ appender.file.layout.pattern=%d{ISO8601} %p %c: %m%n%ex
 
 _TRACKED_SECONDS = 0.2
 
-Tell = Callable[[int, int], None]
+OnProgress = Callable[[int, int], None]
 
 
 def with_tries(master: str) -> str:
@@ -154,11 +154,13 @@ def why_failed(error: Exception) -> str:
     return failure_in(str(error))
 
 
-def failure_in(said: str) -> str:
+def failure_in(text: str) -> str:
     """Return the line of a failed job's text that explains it: Python's, if it comes from there."""
-    told = [*_OF_PYTHON.finditer(said), *_OF_WORKER.finditer(said)]
-    reason = told[-1][1] if told else _THROWN_BY.sub("", _OF_TASK.sub("", first_words(said)))
-    return reason + next((f"; {hint}" for words, hint in _HINTS.items() if words in said), "")
+    reported = [*_OF_PYTHON.finditer(text), *_OF_WORKER.finditer(text)]
+    reason = (
+        reported[-1][1] if reported else _THROWN_BY.sub("", _OF_TASK.sub("", first_words(text)))
+    )
+    return reason + next((f"; {hint}" for words, hint in _HINTS.items() if words in text), "")
 
 
 @contextmanager
@@ -264,24 +266,24 @@ def check_java() -> None:
     if java is None:
         raise InputError(f"{needed}, and there is no java on the PATH; set JAVA_HOME to one")
     try:
-        said = subprocess.run([java, "-version"], capture_output=True, text=True, check=True)
+        result = subprocess.run([java, "-version"], capture_output=True, text=True, check=True)
     except (OSError, subprocess.CalledProcessError) as error:
         where = f"JAVA_HOME is {home}" if home else f"{java} on the PATH"
         raise InputError(f"{needed}; {where}, which does not run: {error}") from error
-    found = re.search(r'version "(?:1\.)?(\d+)', said.stderr + said.stdout)
+    found = re.search(r'version "(?:1\.)?(\d+)', result.stderr + result.stdout)
     if found is None or int(found[1]) < JAVA_MIN:
         version = found[1] if found else "unknown"
         raise InputError(f"{needed}; {java} is Java {version}. Set JAVA_HOME to a newer one")
 
 
 @contextmanager
-def tracked(context: Any, tell: Tell | None) -> Iterator[None]:
+def tracked(context: Any, on_progress: OnProgress | None) -> Iterator[None]:
     """Report the done and total tasks of the running stages while the block runs."""
-    if tell is None:
+    if on_progress is None:
         yield
         return
     stopped = threading.Event()
-    thread = threading.Thread(target=_track, args=(context, tell, stopped), daemon=True)
+    thread = threading.Thread(target=_track, args=(context, on_progress, stopped), daemon=True)
     thread.start()
     try:
         yield
@@ -290,20 +292,20 @@ def tracked(context: Any, tell: Tell | None) -> Iterator[None]:
         thread.join()
 
 
-def _track(context: Any, tell: Tell, stopped: threading.Event) -> None:
+def _track(context: Any, on_progress: OnProgress, stopped: threading.Event) -> None:
     from py4j.protocol import Py4JError
 
     with suppress(Py4JError, OSError):  # Java has ended: the thread that waits for it reports it
-        _track_stages(context.statusTracker(), tell, stopped)
+        _track_stages(context.statusTracker(), on_progress, stopped)
 
 
-def _track_stages(tracker: Any, tell: Tell, stopped: threading.Event) -> None:
+def _track_stages(tracker: Any, on_progress: OnProgress, stopped: threading.Event) -> None:
     while not stopped.wait(_TRACKED_SECONDS):
         stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
         known = [stage for stage in stages if stage is not None]
         if known:
             done = sum(stage.numCompletedTasks for stage in known)
-            tell(done, sum(stage.numTasks for stage in known))
+            on_progress(done, sum(stage.numTasks for stage in known))
 
 
 def _settings(
@@ -338,7 +340,7 @@ _OF_TASK = re.compile(r"^Job aborted due to stage failure: .*?most recent failur
 _THROWN_BY = re.compile(r'^(Exception in thread "[^"]*" )?([\w$]+\.)*[\w$]*(Exception|Error): ')
 
 
-def first_words(said: str) -> str:
+def first_words(text: str) -> str:
     """Return the line of Java's last output that explains its end: the first that is no noise."""
-    lines = (line for line in said.splitlines() if not _NOISE.match(line))
+    lines = (line for line in text.splitlines() if not _NOISE.match(line))
     return _THROWN_BY.sub("", next(lines, "")).strip()

@@ -14,7 +14,7 @@ from msgspec import Struct
 _TEXT, _INT, _FLAG, _INTS = "string", "bigint", "boolean", "array<bigint>"
 
 
-class Column(Struct, frozen=True):
+class TableColumn(Struct, frozen=True):
     """One column of a table.
 
     Attributes:
@@ -28,13 +28,13 @@ class Column(Struct, frozen=True):
     text: str
 
 
-class Table(Struct, frozen=True):
+class AuditTable(Struct, frozen=True):
     """One table; `order` has the columns by which readers sort its rows."""
 
     name: str
     text: str
     order: tuple[str, ...]
-    columns: tuple[Column, ...]
+    columns: tuple[TableColumn, ...]
 
     @property
     def schema(self) -> Any:
@@ -50,142 +50,164 @@ class Table(Struct, frozen=True):
         return pa.schema([(column.name, types[column.type]) for column in self.columns])
 
 
-def _table(name: str, text: str, order: tuple[str, ...], *columns: tuple[str, str, str]) -> Table:
-    env = Column("env", _TEXT, "the environment")
-    return Table(name, text, order, (env, *(Column(*column) for column in columns)))
+def _table(
+    name: str, text: str, order: tuple[str, ...], columns: tuple[tuple[str, str, str], ...]
+) -> AuditTable:
+    env = TableColumn("env", _TEXT, "the environment")
+    return AuditTable(name, text, order, (env, *(TableColumn(*column) for column in columns)))
 
 
 ENVIRONMENTS = _table(
     "environments",
     "One row an environment.",
     ("env",),
-    ("severity", _TEXT, "of its worst finding: error, warning, note, or ok without any"),
-    ("file_count", _INT, "log files"),
-    ("size", _INT, "their bytes"),
-    ("entry_count", _INT, "good entries"),
     (
-        "damaged_size",
-        _INT,
-        "bytes in damaged entries, gaps and ends of files, without tails that are only a note",
+        ("severity", _TEXT, "of its worst finding: error, warning, note, or ok without any"),
+        ("file_count", _INT, "log files"),
+        ("size", _INT, "their bytes"),
+        ("entry_count", _INT, "good entries"),
+        (
+            "damaged_size",
+            _INT,
+            "bytes in damaged entries, gaps and ends of files, without tails that are only a note",
+        ),
+        ("error_count", _INT, "findings that are damage"),
+        ("warning_count", _INT, "findings that ask for care"),
+        ("note_count", _INT, "findings worth knowing"),
+        ("first_file_no", _INT, "lowest file number"),
+        ("last_file_no", _INT, "highest file number"),
+        ("versions", _INTS, "log versions that good file headers name, ascending"),
+        ("first_created_ms", _INT, "time in the header of the first file"),
+        ("last_created_ms", _INT, "time in the header of the last file"),
+        ("first_vlsn", _INT, "lowest VLSN of the replication stream"),
+        ("last_vlsn", _INT, "highest VLSN of the replication stream"),
+        ("committed_count", _INT, "transactions with a Commit"),
+        ("aborted_count", _INT, "transactions with an Abort"),
+        ("unfinished_count", _INT, "transactions without an end, rolled back ones not counted"),
+        ("checkpoint_count", _INT, "complete checkpoints"),
+        ("last_checkpoint_lsn", _INT, "LSN of the last CkptEnd"),
+        ("last_checkpoint_ms", _INT, "its time"),
     ),
-    ("error_count", _INT, "findings that are damage"),
-    ("warning_count", _INT, "findings that ask for care"),
-    ("note_count", _INT, "findings worth knowing"),
-    ("first_file_no", _INT, "lowest file number"),
-    ("last_file_no", _INT, "highest file number"),
-    ("versions", _INTS, "log versions that good file headers name, ascending"),
-    ("first_created_ms", _INT, "time in the header of the first file"),
-    ("last_created_ms", _INT, "time in the header of the last file"),
-    ("first_vlsn", _INT, "lowest VLSN of the replication stream"),
-    ("last_vlsn", _INT, "highest VLSN of the replication stream"),
-    ("committed_count", _INT, "transactions with a Commit"),
-    ("aborted_count", _INT, "transactions with an Abort"),
-    ("unfinished_count", _INT, "transactions without an end, rolled back ones not counted"),
-    ("checkpoint_count", _INT, "complete checkpoints"),
-    ("last_checkpoint_lsn", _INT, "LSN of the last CkptEnd"),
-    ("last_checkpoint_ms", _INT, "its time"),
 )
 
 FILES = _table(
     "files",
     "One row a log file, as `je-tools files` gives.",
     ("env", "file_no", "name"),
-    ("file_no", _INT, "number in its name"),
-    ("name", _TEXT, "its path inside the environment"),
-    ("size", _INT, "bytes"),
-    ("log_version", _INT, "the version that its header names; null where the header is bad"),
-    ("created_ms", _INT, "time in its header"),
-    ("entry_count", _INT, "good entries"),
-    ("damage_count", _INT, "errors found in it"),
-    ("first_lsn", _INT, "LSN of its first good entry, the header"),
-    ("last_lsn", _INT, "LSN of its last good entry"),
-    ("first_vlsn", _INT, "lowest VLSN in it"),
-    ("last_vlsn", _INT, "highest VLSN in it"),
-    ("old_delta_count", _INT, "old BIN-deltas in a file that modern engines open"),
-    ("written_by", _TEXT, "JE releases that write its log version"),
-    ("opened_from", _TEXT, "lowest JE release that opens it"),
-    ("not_opened_by", _TEXT, "later releases that must not be given it, and why"),
+    (
+        ("file_no", _INT, "number in its name"),
+        ("name", _TEXT, "its path inside the environment"),
+        ("size", _INT, "bytes"),
+        ("log_version", _INT, "the version that its header names; null where the header is bad"),
+        ("created_ms", _INT, "time in its header"),
+        ("entry_count", _INT, "good entries"),
+        ("damage_count", _INT, "errors found in it"),
+        ("first_lsn", _INT, "LSN of its first good entry, the header"),
+        ("last_lsn", _INT, "LSN of its last good entry"),
+        ("first_vlsn", _INT, "lowest VLSN in it"),
+        ("last_vlsn", _INT, "highest VLSN in it"),
+        ("old_delta_count", _INT, "old BIN-deltas in a file that modern engines open"),
+        ("written_by", _TEXT, "JE releases that write its log version"),
+        ("opened_from", _TEXT, "lowest JE release that opens it"),
+        ("not_opened_by", _TEXT, "later releases that must not be given it, and why"),
+    ),
 )
 
 ENTRY_STATS = _table(
     "entry_stats",
     "One row a file and entry type, as `je-tools summary` counts.",
     ("env", "file_no", "type_no"),
-    ("file_no", _INT, "number of the file"),
-    ("type", _TEXT, "name of the entry type"),
-    ("type_no", _INT, "its number"),
-    ("count", _INT, "good entries"),
-    ("provisional_count", _INT, "provisional ones among them"),
-    ("total_size", _INT, "bytes, headers included"),
-    ("min_size", _INT, "bytes of the smallest"),
-    ("max_size", _INT, "bytes of the largest"),
+    (
+        ("file_no", _INT, "number of the file"),
+        ("type", _TEXT, "name of the entry type"),
+        ("type_no", _INT, "its number"),
+        ("count", _INT, "good entries"),
+        ("provisional_count", _INT, "provisional ones among them"),
+        ("total_size", _INT, "bytes, headers included"),
+        ("min_size", _INT, "bytes of the smallest"),
+        ("max_size", _INT, "bytes of the largest"),
+    ),
 )
 
 FINDINGS = _table(
     "findings",
     "One row a finding, as `je-tools verify` gives.",
     ("env", "file_no", "offset", "code"),
-    ("code", _TEXT, "what was found: `je-tools explain finding:CODE`"),
-    ("severity", _TEXT, "error, warning or note"),
-    ("file_no", _INT, "number of the file; null where it concerns the directory"),
-    ("offset", _INT, "first byte concerned"),
-    ("length", _INT, "bytes concerned"),
-    ("lsn", _INT, "LSN of the first byte"),
-    ("resume_lsn", _INT, "LSN at which good entries go on"),
-    ("expected", _TEXT, "what should be there"),
-    ("found", _TEXT, "what is there"),
-    ("hint", _TEXT, "what to do next"),
+    (
+        ("code", _TEXT, "what was found: `je-tools explain finding:CODE`"),
+        ("severity", _TEXT, "error, warning or note"),
+        ("file_no", _INT, "number of the file; null where it concerns the directory"),
+        ("offset", _INT, "first byte concerned"),
+        ("length", _INT, "bytes concerned"),
+        ("lsn", _INT, "LSN of the first byte"),
+        ("resume_lsn", _INT, "LSN at which good entries go on"),
+        ("expected", _TEXT, "what should be there"),
+        ("found", _TEXT, "what is there"),
+        ("hint", _TEXT, "what to do next"),
+    ),
 )
 
 VLSN_RANGES = _table(
     "vlsn_ranges",
     "One row a run of consecutive VLSNs in a file, in log order.",
     ("env", "file_no", "lsn"),
-    ("file_no", _INT, "number of the file"),
-    ("lsn", _INT, "LSN of the run's first entry"),
-    ("first_vlsn", _INT, "VLSN of its first entry"),
-    ("last_vlsn", _INT, "VLSN of its last entry"),
-    ("count", _INT, "entries in it"),
+    (
+        ("file_no", _INT, "number of the file"),
+        ("lsn", _INT, "LSN of the run's first entry"),
+        ("first_vlsn", _INT, "VLSN of its first entry"),
+        ("last_vlsn", _INT, "VLSN of its last entry"),
+        ("count", _INT, "entries in it"),
+    ),
 )
 
 TXNS = _table(
     "txns",
     "One row a transaction, joined across files.",
     ("env", "begin_lsn"),
-    ("txn_id", _INT, "its id; negative when replicated. Behind a rollback an id can come again"),
-    ("begin_lsn", _INT, "LSN of its first entry in the log"),
-    ("end_lsn", _INT, "LSN of its last entry, a Commit or Abort where it has one"),
-    ("outcome", _TEXT, "committed, aborted, unfinished, prepared, undone or rolled back"),
-    ("entry_count", _INT, "its entries"),
-    ("size", _INT, "their bytes"),
-    ("databases", _INTS, "ids of the databases that it wrote to, ascending"),
-    ("end_ms", _INT, "time of its Commit or Abort"),
+    (
+        (
+            "txn_id",
+            _INT,
+            "its id; negative when replicated. Behind a rollback an id can come again",
+        ),
+        ("begin_lsn", _INT, "LSN of its first entry in the log"),
+        ("end_lsn", _INT, "LSN of its last entry, a Commit or Abort where it has one"),
+        ("outcome", _TEXT, "committed, aborted, unfinished, prepared, undone or rolled back"),
+        ("entry_count", _INT, "its entries"),
+        ("size", _INT, "their bytes"),
+        ("databases", _INTS, "ids of the databases that it wrote to, ascending"),
+        ("end_ms", _INT, "time of its Commit or Abort"),
+    ),
 )
 
 TXN_STATS = _table(
     "txn_stats",
     "One row an environment and outcome: the table txns summed up.",
     ("env", "outcome"),
-    ("outcome", _TEXT, "committed, aborted, unfinished, prepared, undone or rolled back"),
-    ("count", _INT, "transactions"),
-    ("entry_count", _INT, "their entries"),
-    ("total_size", _INT, "bytes of these"),
-    ("last_end_ms", _INT, "time of the last Commit or Abort"),
+    (
+        ("outcome", _TEXT, "committed, aborted, unfinished, prepared, undone or rolled back"),
+        ("count", _INT, "transactions"),
+        ("entry_count", _INT, "their entries"),
+        ("total_size", _INT, "bytes of these"),
+        ("last_end_ms", _INT, "time of the last Commit or Abort"),
+    ),
 )
 
 CHECKPOINTS = _table(
     "checkpoints",
     "One row a checkpoint interval, as `je-tools summary --checkpoints` gives.",
     ("env", "end_lsn"),
-    ("end_lsn", _INT, "LSN of CkptEnd, or of the last entry where the log ends before one"),
-    ("complete", _FLAG, "whether the interval ends with a CkptEnd"),
-    ("start_lsn", _INT, "LSN of the last CkptStart in it"),
-    ("start_ms", _INT, "its time"),
-    ("end_ms", _INT, "time of CkptEnd"),
-    ("invoker", _TEXT, "who asked for the checkpoint"),
-    ("ln_count", _INT, "user records in it"),
-    ("max_ln_replay", _INT, "user records that a recovery at its end would replay"),
-    ("end_to_end", _INT, "bytes between the two CkptEnds as the engine estimates them"),
+    (
+        ("end_lsn", _INT, "LSN of CkptEnd, or of the last entry where the log ends before one"),
+        ("complete", _FLAG, "whether the interval ends with a CkptEnd"),
+        ("start_lsn", _INT, "LSN of the last CkptStart in it"),
+        ("start_ms", _INT, "its time"),
+        ("end_ms", _INT, "time of CkptEnd"),
+        ("invoker", _TEXT, "who asked for the checkpoint"),
+        ("ln_count", _INT, "user records in it"),
+        ("max_ln_replay", _INT, "user records that a recovery at its end would replay"),
+        ("end_to_end", _INT, "bytes between the two CkptEnds as the engine estimates them"),
+    ),
 )
 
 TABLES = (

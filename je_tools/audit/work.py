@@ -25,7 +25,7 @@ from je_tools.log.scan import Outcome, Part, Scanner, read_cut
 from je_tools.log.transactions import Rollback, Segments, collect_marks
 
 if TYPE_CHECKING:
-    from je_tools.audit.plan import Piece, Task
+    from je_tools.audit.plan import ScanPiece, Task
     from je_tools.formats.arrays import Ints
     from je_tools.formats.je.entry_rows import Rows
     from je_tools.verify.judge import Look
@@ -107,13 +107,13 @@ def scan_task(task: Task, folder: Path) -> Iterator[tuple[int, Scanned | Environ
         writer.close()
 
 
-def _groups(task: Task) -> list[list[Piece]]:
+def _groups(task: Task) -> list[list[ScanPiece]]:
     """Group pieces whose segments can share files, because those that count can be told apart.
 
     A range of a file may turn out not to count, independently of the others. Whole transactions of
     two files with the same number look alike.
     """
-    together: dict[tuple[int, int], Piece] = {}
+    together: dict[tuple[int, int], ScanPiece] = {}
     alone = []
     for piece in task:
         place = piece.env_no, piece.file.file_no
@@ -138,7 +138,7 @@ def stage(
         yield replace(shown, segments=None, ended=ended)
 
 
-def _scan(piece: Piece, writer: SegmentWriter) -> Scanned:
+def _scan(piece: ScanPiece, writer: SegmentWriter) -> Scanned:
     scanned = Scanned(piece.index, piece.cut, writer.attempt, writer.count)
     cut, cuts = piece.cut
     scanner = scanner_of(cuts)

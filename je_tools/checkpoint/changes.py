@@ -21,37 +21,27 @@ from je_tools.formats.je.slots import Slots
 from je_tools.formats.je.types import Family
 from je_tools.formats.spans import Spans, joined_spans
 from je_tools.recovery.interval_tables import DELETED, INVISIBLE
-from je_tools.recovery.overlay import KeyOutcome, Overlay
+from je_tools.recovery.outcomes import KeyOutcome, Overlay, is_open
 from je_tools.recovery.record_values import ABORT_FIELDS
-from je_tools.recovery.replay_rules import is_open
 
 if TYPE_CHECKING:
     from je_tools.btree.tree import Tree
+    from je_tools.checkpoint.record_changes import WrittenEntry
     from je_tools.formats.arrays import Ints, Mask
     from je_tools.recovery.snapshot import Snapshot
 
+
 _FAMILIES = (Family.LN, Family.NAME_LN)
+
 _LN_FIELDS = frozenset({"flags", "flags2", "expiration", "modified_ms", "created_ms", "data"})
 
 
-class Written(Struct, frozen=True):
-    """An entry that this checkpoint has written.
-
-    Attributes:
-        lsn: its LSN.
-        size: its size with the header, in bytes.
-    """
-
-    lsn: int
-    size: int
-
-
-class Changes(Struct, frozen=True):
+class SlotChanges(Struct, frozen=True):
     """Keys of a database whose slots change, each once.
 
     Attributes:
         key: in the key order of the database.
-        outcome: uint8; an `KeyOutcome`.
+        outcome: uint8; a `KeyOutcome`.
         lsn: int64; LSN of the LN to which the outcome refers.
         size: int64; size of that LN if this checkpoint has written it, 0 if the log has it.
         is_pending: bool; deletion by a transaction that stays open; it has a slot until that ends.
@@ -67,7 +57,7 @@ class Changes(Struct, frozen=True):
         return len(self.lsn)
 
     @classmethod
-    def of_overlay(cls, overlay: Overlay) -> Changes:
+    def of_overlay(cls, overlay: Overlay) -> SlotChanges:
         """Build the changes of undo and redo."""
         # The overlay may be large; a broadcast constant takes no memory.
         size = np.broadcast_to(np.int64(0), len(overlay))
@@ -80,7 +70,7 @@ class Changes(Struct, frozen=True):
         )
 
     @classmethod
-    def of(cls, snapshot: Snapshot, tree: Tree) -> Changes:
+    def of(cls, snapshot: Snapshot, tree: Tree) -> SlotChanges:
         """Build the changes that recovery makes in a database, with the deletions left pending."""
         changes = cls.of_overlay(snapshot.overlay(tree.db_id))
         if not snapshot.kept_txns:
@@ -94,7 +84,7 @@ class Changes(Struct, frozen=True):
         there: Mask = (self.outcome != KeyOutcome.NO_RECORD) | self.is_pending
         return there
 
-    def with_pending(self, key: Spans, lsn: Ints, tree: Tree) -> Changes:
+    def with_pending(self, key: Spans, lsn: Ints, tree: Tree) -> SlotChanges:
         """Add deletions by transactions that stay open.
 
         Args:
@@ -111,7 +101,7 @@ class Changes(Struct, frozen=True):
         order = order_keys(both, two_part=tree.by_parts)
         n = len(key)
         gone = np.full(n, KeyOutcome.NO_RECORD, np.uint8)
-        return Changes(
+        return SlotChanges(
             both.select(order),
             np.append(self.outcome[~same], gone)[order],
             np.append(self.lsn[~same], lsn)[order],
@@ -119,25 +109,25 @@ class Changes(Struct, frozen=True):
             np.append(self.is_pending[~same], np.ones(n, np.bool_))[order],
         )
 
-    def with_written(self, written: Mapping[bytes, Written | None]) -> Changes:
+    def with_written(self, written: Mapping[bytes, WrittenEntry | None]) -> SlotChanges:
         """Add what was written or removed (None) since; for internal databases."""
         if not written:
             return self
         keys = list(written)
         stale = {row for row in range(len(self)) if (self.key[row] or b"") in written}
-        kept = np.array([row for row in range(len(self)) if row not in stale], np.int64)
+        remaining = np.array([row for row in range(len(self)) if row not in stale], np.int64)
         new = [written[key] for key in keys]
         outcome = [KeyOutcome.NO_RECORD if each is None else KeyOutcome.LN for each in new]
-        key = joined_spans([self.key.select(kept), Spans.of(keys)])
+        key = joined_spans([self.key.select(remaining), Spans.of(keys)])
         order = order_keys(key, two_part=False)
         lsn = np.array([each.lsn if each else NULL_LSN for each in new], np.int64)
         size = np.array([each.size if each else 0 for each in new], np.int64)
-        return Changes(
+        return SlotChanges(
             key.select(order),
-            np.append(self.outcome[kept], np.array(outcome, np.uint8))[order],
-            np.append(self.lsn[kept], lsn)[order],
-            np.append(self.size[kept], size)[order],
-            np.append(self.is_pending[kept], np.zeros(len(keys), np.bool_))[order],
+            np.append(self.outcome[remaining], np.array(outcome, np.uint8))[order],
+            np.append(self.lsn[remaining], lsn)[order],
+            np.append(self.size[remaining], size)[order],
+            np.append(self.is_pending[remaining], np.zeros(len(keys), np.bool_))[order],
         )
 
     def slots(self, tree: Tree, rows: Ints) -> Slots:
@@ -212,11 +202,11 @@ def _fill_abort_versions(tree: Tree, rows: Ints, slots: Slots) -> None:
             slots.lsn[to] = head.number("abort_lsn")
             if head.has("abort_data"):
                 start, size = head.span("abort_data")
-                kept = head.is_present("abort_data")
-                slots.data_start[to] = np.where(kept, start, 0)
-                slots.data_size[to] = np.where(kept, np.maximum(size, 0), -1)
-                state = np.where(kept, SlotState.EMBEDDED, 0)
-                state |= np.where(kept & (size <= 0), SlotState.NO_DATA, 0)
+                has_data = head.is_present("abort_data")
+                slots.data_start[to] = np.where(has_data, start, 0)
+                slots.data_size[to] = np.where(has_data, np.maximum(size, 0), -1)
+                state = np.where(has_data, SlotState.EMBEDDED, 0)
+                state |= np.where(has_data & (size <= 0), SlotState.NO_DATA, 0)
                 slots.state[to] = state
             slots.state[to] |= np.where(
                 head.known("flags2") & LnFlag2.ABORT_TOMBSTONE != 0, SlotState.TOMBSTONE, 0

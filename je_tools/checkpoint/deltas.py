@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from msgspec import Struct
 
-from je_tools.checkpoint.slot_repair import expire_far, lack_sizes, mended
+from je_tools.checkpoint.slot_repair import expire_far, lack_sizes, repair_slots
 from je_tools.formats.je.expirations import DAY_MS, DAYS_MAX
 from je_tools.formats.je.fetch import fetch
 from je_tools.formats.je.flags import NodeFlag, SlotState
@@ -27,7 +27,7 @@ from je_tools.formats.je.keysort import order_keys
 from je_tools.formats.je.node_writer import FullVersions
 from je_tools.formats.je.nodes import BIN_NO, DELTA_NO, Nodes
 from je_tools.formats.je.slots import Slots, joined_slots
-from je_tools.recovery.overlay import match
+from je_tools.recovery.slot_matching import match
 
 if TYPE_CHECKING:
     from je_tools.btree.children import Leaves
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from je_tools.formats.spans import Spans
 
 
-class Given(Struct, frozen=True):
+class BinChanges(Struct, frozen=True):
     """Changes to some BINs.
 
     Attributes:
@@ -127,26 +127,26 @@ class _Differing(Struct, frozen=True):
     node: Ints
 
     @classmethod
-    def of(cls, tree: Tree, leaves: Leaves, given: Given, may_be: Mask) -> _Differing:
+    def of(cls, tree: Tree, leaves: Leaves, changes: BinChanges, may_be: Mask) -> _Differing:
         """Combine the slots of existing deltas with the changes."""
         logged = leaves.logged[0]
         of_delta = (logged.is_delta & may_be)[logged.slot_node]
         before, owner = logged.slots.select(of_delta), logged.slot_node[of_delta]
-        _, again = match(tree, given.key, before)
+        _, again = match(tree, changes.key, before)
         before, owner = before.select(~again), owner[~again]
         dead = is_dead(before)
-        coming = may_be[given.node[given.has_slot]]
-        going = ~given.has_slot & may_be[given.node]
+        coming = may_be[changes.node[changes.has_slot]]
+        going = ~changes.has_slot & may_be[changes.node]
         slots = joined_slots(
             [
-                mended(tree, before.select(~dead)),
+                repair_slots(tree, before.select(~dead)),
                 _deleted(before.key.select(dead)),
-                given.slots.select(coming),
-                _deleted(given.key.select(going)),
+                changes.slots.select(coming),
+                _deleted(changes.key.select(going)),
             ]
         )
-        new = given.node[given.has_slot][coming]
-        node = np.concatenate((owner[~dead], owner[dead], new, given.node[going]))
+        new = changes.node[changes.has_slot][coming]
+        node = np.concatenate((owner[~dead], owner[dead], new, changes.node[going]))
         order = order_keys(slots.key, two_part=tree.by_parts)
         return cls(slots.select(order), node[order])
 
@@ -165,24 +165,24 @@ def _deleted(key: Spans) -> Slots:
 
 
 def find_deltas(
-    tree: Tree, leaves: Leaves, given: Given, may_be: Mask, percent: int
+    tree: Tree, leaves: Leaves, changes: BinChanges, may_be: Mask, percent: int
 ) -> Deltas | None:
     """Return the BINs that become deltas, or None if there are none.
 
     Args:
         tree: tree of the database.
         leaves: BINs as they are.
-        given: changes to them.
+        changes: changes to them.
         may_be: bool; BINs that may be deltas. They have no slots out of their range.
         percent: largest percentage of slots that may differ; 0 for no deltas.
     """
     n = len(leaves.nodes)
-    coming = np.bincount(given.node[given.has_slot], minlength=n)
+    coming = np.bincount(changes.node[changes.has_slot], minlength=n)
     few = coming <= (np.diff(leaves.nodes.first) + coming) * percent // 100
     bases = _Bases.of(leaves, may_be & few)
     if not bases.there.any():
         return None
-    differing = _Differing.of(tree, leaves, given, bases.there)
+    differing = _Differing.of(tree, leaves, changes, bases.there)
     return _chosen(tree, leaves.nodes, bases, differing, percent)
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from je_tools.core.properties import DATA_DIRECTORIES, read_settings
 from je_tools.errors import RefusedError
-from je_tools.writing.journal import log_folders
+from je_tools.writing.journal_folders import log_folders
 
 if TYPE_CHECKING:
     from je_tools.log.environment import Environment

@@ -13,8 +13,8 @@ import numpy as np
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from je_tools.checkpoint.changes import Written
-from je_tools.checkpoint.utilization_tracker import share_of_slots
+from je_tools.checkpoint.expiring_bytes import share_of_slots
+from je_tools.checkpoint.record_changes import WrittenEntry
 from je_tools.formats.je.expirations import NEVER
 from je_tools.formats.je.flags import LEVEL_MASK, HeaderFlag
 from je_tools.formats.je.header import MIN_HEADER_SIZE
@@ -99,10 +99,10 @@ class CheckpointLog(Struct):
             of_file = replace(nodes, slots=replace(nodes.slots, expires_ms=own))
             self.expiring[file_no] += share_of_slots(of_file, sizes)
 
-    def entry(self, name: str, fields: Mapping[str, Any]) -> Written:
+    def entry(self, name: str, fields: Mapping[str, Any]) -> WrittenEntry:
         """Append one entry, by its type name and fields."""
         lsn = self.appender.append(name, fields)
-        written = Written(lsn, self.appender.tail.next_offset - (lsn & 0xFFFFFFFF))
+        written = WrittenEntry(lsn, self.appender.tail.next_offset - (lsn & 0xFFFFFFFF))
         self._count(BY_NAME[name].no, np.array([lsn]), np.array([written.size]))
         return written
 

@@ -15,175 +15,62 @@ INFileReader.processEntry, RecoveryUtilizationTracker, JE 18.3.12 and 25.3.17.
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 from msgspec import Struct
-from msgspec.structs import astuple
 
-from je_tools.btree.children import BINS_AT_ONCE
-from je_tools.formats.arrays import Ints, Mask, rows_by
+from je_tools.checkpoint.node_versions import Versions, used_versions
+from je_tools.checkpoint.obsolete_entries import ObsoleteEntries
 from je_tools.formats.je.columns import decode
 from je_tools.formats.je.fetch import fetch
 from je_tools.formats.je.flags import HeaderFlag, LnFlag
 from je_tools.formats.je.header import NULL_LSN
 from je_tools.formats.je.internal_names import UTILIZATION_DB
 from je_tools.formats.je.keysort import group_keys
-from je_tools.formats.je.nodes import DELTA_NO, OLD_DELTA_NOS
+from je_tools.formats.je.nodes import DELTA_NO
 from je_tools.formats.je.types import CKPT_START_NO, ENTRY_TYPES, Family, mask_of
 from je_tools.formats.spans import Spans
-from je_tools.recovery.interval_tables import DELETED, INVISIBLE, Lns, RowTable
-from je_tools.recovery.replay_rules import is_open
-from je_tools.recovery.utilization import FileSummary
-from je_tools.space.recount import Live, of_live
+from je_tools.recovery.interval_tables import DELETED, INVISIBLE, Lns
+from je_tools.recovery.outcomes import is_open
 
 if TYPE_CHECKING:
     from je_tools.btree.tree import Tree
+    from je_tools.formats.arrays import Ints, Mask
     from je_tools.formats.je.entry_rows import Rows
-    from je_tools.recovery.database import Database
     from je_tools.recovery.snapshot import Snapshot
 
+
 _LN_FAMILIES = (Family.LN, Family.NAME_LN, Family.MAP_LN, Family.DEL_DUP_LN)
+
 _OF_LN_FAMILY = {
     family: mask_of(each.no for each in ENTRY_TYPES.values() if each.family is family)
     for family in _LN_FAMILIES
 }
+
 _IS_NODE = mask_of(each.no for each in ENTRY_TYPES.values() if each.family is Family.NODE)
+
 _LN_FIELDS = frozenset({"flags", "abort_lsn", "prior_size", "prior_file_no"})
+
 _NODE_FIELDS = frozenset({"db_id", "node_id", "last_full_lsn", "last_delta_lsn"})
+
 _PRIOR_SINCE = 16
+
 _MAP_LN_LAST = 18
 """Last log version whose MapLN has what it replaces before fields that are not columns."""
+
 _KEY_SIZE = 8
+
 _OFFSET = (1 << 32) - 1
+
 _NONE = np.empty(0, np.int64)
+
 _NEVER_COUNTED = np.iinfo(np.int64).max
 
 
-class Gone(RowTable, frozen=True):
-    """Obsolete entries, in no order.
-
-    Attributes:
-        lsn: int64; the offset is 0 if only the file is known.
-        size: int64; bytes, 0 if unknown.
-        is_ln, is_listed: bool.
-    """
-
-    lsn: Ints
-    size: Ints
-    is_ln: Mask
-    is_listed: Mask
-
-    @classmethod
-    def of(cls, lsn: Ints, size: Ints | int = 0, *, is_ln: bool, is_listed: Mask | bool) -> Gone:
-        """Build obsolete entries of one kind."""
-        n = len(lsn)
-        return cls(
-            lsn,
-            np.broadcast_to(np.asarray(size, np.int64), (n,)).copy(),
-            np.full(n, is_ln),
-            np.broadcast_to(np.asarray(is_listed, np.bool_), (n,)).copy(),
-        )
-
-    def select(self, keep: Mask | Ints) -> Gone:
-        """Return some rows."""
-        return Gone(*(column[keep] for column in astuple(self)))
-
-
-def joined_gone(parts: Iterable[Gone]) -> Gone:
-    """Concatenate obsolete entries."""
-    every = list(parts)
-    if not every:
-        return Gone.of(_NONE, is_ln=True, is_listed=False)
-    columns = map(np.concatenate, zip(*map(astuple, every), strict=True))
-    return Gone(*columns)
-
-
-def obsolete_by_file(gone: Gone) -> dict[int, tuple[FileSummary, tuple[int, ...]]]:
-    """Sum the obsolete entries of each file, and collect its listed offsets, ascending.
-
-    Args:
-        gone: obsolete entries; a listed entry that occurs twice counts once.
-    """
-    listed = np.flatnonzero(gone.is_listed)
-    _, first = np.unique(gone.lsn[listed], return_index=True)
-    rows = np.concatenate((np.flatnonzero(~gone.is_listed), listed[first]))
-    gone = gone.select(rows)
-    found = {}
-    for file_no, own in rows_by(gone.lsn >> 32).items():
-        of_file = gone.select(own)
-        sized = of_file.is_ln & (of_file.size > 0)
-        summary = FileSummary(
-            obsolete_in_count=int(np.count_nonzero(~of_file.is_ln)),
-            obsolete_ln_count=int(np.count_nonzero(of_file.is_ln)),
-            obsolete_ln_size=int(of_file.size[sized].sum()),
-            obsolete_ln_size_counted=int(np.count_nonzero(sized)),
-        )
-        offsets = np.sort(of_file.lsn[of_file.is_listed] & _OFFSET)
-        found[file_no] = summary, tuple(offsets.tolist())
-    return found
-
-
-def of_removed(snapshot: Snapshot, database: Database) -> dict[int, FileSummary]:
-    """Sum the entries of each file that become obsolete when a database is removed."""
-    found: dict[int, FileSummary] = defaultdict(FileSummary)
-    if database.root_lsn == NULL_LSN:
-        return found
-    for part in of_live(snapshot, database, _all_of):
-        for file_no, (summary, _) in part.items():
-            found[file_no] += summary
-    return found
-
-
-def _all_of(_: Tree, live: Live) -> dict[int, tuple[FileSummary, tuple[int, ...]]]:
-    nodes = np.concatenate((live.nodes, live.bases, live.deltas))
-    return obsolete_by_file(
-        joined_gone(
-            (
-                Gone.of(live.records, live.record_sizes, is_ln=True, is_listed=False),
-                Gone.of(nodes, is_ln=False, is_listed=False),
-            )
-        )
-    )
-
-
-class Versions(RowTable, frozen=True):
-    """Versions of nodes in log order.
-
-    Attributes:
-        lsn, db_id, node_id: int64.
-        last_full_lsn, last_delta_lsn: int64; LSNs of the previous versions, NULL_LSN for none.
-        is_delta: bool.
-        is_whole_provisional: bool; counts only if a node above was logged later.
-    """
-
-    lsn: Ints
-    db_id: Ints
-    node_id: Ints
-    last_full_lsn: Ints
-    last_delta_lsn: Ints
-    is_delta: Mask
-    is_whole_provisional: Mask
-
-    def select(self, keep: Mask | Ints) -> Versions:
-        """Return some rows."""
-        return Versions(*(column[keep] for column in astuple(self)))
-
-
-def joined_versions(parts: Iterable[Versions]) -> Versions:
-    """Concatenate versions, in log order."""
-    every = list(parts)
-    no = np.empty(0, np.bool_)
-    every = every or [Versions(_NONE, _NONE, _NONE, _NONE, _NONE, no, no)]
-    columns = map(np.concatenate, zip(*map(astuple, every), strict=True))
-    both = Versions(*columns)
-    return both.select(np.argsort(both.lsn, kind="stable"))
-
-
-class Counting(Struct, frozen=True, dict=True):
+class ObsoleteFinder(Struct, frozen=True, dict=True):
     """Finder of obsolete entries; safe in any thread after `prepare`.
 
     Attributes:
@@ -197,7 +84,7 @@ class Counting(Struct, frozen=True, dict=True):
     summary_lsns: dict[int, int]
 
     @classmethod
-    def of(cls, snapshot: Snapshot) -> Counting:
+    def of(cls, snapshot: Snapshot) -> ObsoleteFinder:
         """Build the finder for the interval that recovery replays."""
         since = max(snapshot.checkpoint.start_lsn, 0)
         return cls(snapshot, since, _logged_summaries(snapshot, since))
@@ -263,7 +150,7 @@ class Counting(Struct, frozen=True, dict=True):
         ends = self.snapshot.interval.ends
         return np.unique(ends.txn_id[~ends.is_commit])
 
-    def records(self, rows: Rows) -> Iterator[Gone]:
+    def records(self, rows: Rows) -> Iterator[ObsoleteEntries]:
         """Yield LNs of the interval that are obsolete, and the records that its LNs have replaced.
 
         Args:
@@ -285,7 +172,7 @@ class Counting(Struct, frozen=True, dict=True):
         gone = others & (lns.flags & (DELETED | INVISIBLE) == DELETED)
         yield self._themselves(lns.select(gone), rows.select(gone).size, is_listed=False)
 
-    def _of_family(self, rows: Rows, lns: Lns, family: Family) -> Iterator[Gone]:
+    def _of_family(self, rows: Rows, lns: Lns, family: Family) -> Iterator[ObsoleteEntries]:
         decoded = decode(rows, family, wanted=_LN_FIELDS)
         head, sizes = decoded.fields, rows.size
         flags = head.known("flags")
@@ -302,7 +189,7 @@ class Counting(Struct, frozen=True, dict=True):
         listed = undone & ~at_once
         # A summary has counted an aborted LN, but not one that this recovery is the first to undo.
         first = listed & ~np.isin(lns.txn_id, self._aborted)
-        yield Gone.of(lns.lsn[first], sizes[first], is_ln=True, is_listed=True)
+        yield ObsoleteEntries.of(lns.lsn[first], sizes[first], is_ln=True, is_listed=True)
         own = (taken_back | undone | (redone & at_once)) & ~first
         yield self._themselves(lns.select(own), sizes[own], is_listed=listed[own])
         replacing = redone & ~duplicates & ~unknown & ~decoded.bad
@@ -323,15 +210,15 @@ class Counting(Struct, frozen=True, dict=True):
             committed &= abort != NULL_LSN
         yield self._replaced(abort[committed], size[committed], made_by[committed])
 
-    def _themselves(self, lns: Lns, sizes: Ints, *, is_listed: Mask | bool) -> Gone:
-        found = Gone.of(lns.lsn, sizes, is_ln=True, is_listed=is_listed)
+    def _themselves(self, lns: Lns, sizes: Ints, *, is_listed: Mask | bool) -> ObsoleteEntries:
+        found = ObsoleteEntries.of(lns.lsn, sizes, is_ln=True, is_listed=is_listed)
         return found.select(self.uncounted(lns.lsn, lns.lsn))
 
-    def _replaced(self, lsns: Ints, sizes: Ints, made_by: Ints) -> Gone:
-        found = Gone.of(lsns, sizes, is_ln=True, is_listed=lsns & _OFFSET != 0)
+    def _replaced(self, lsns: Ints, sizes: Ints, made_by: Ints) -> ObsoleteEntries:
+        found = ObsoleteEntries.of(lsns, sizes, is_ln=True, is_listed=lsns & _OFFSET != 0)
         return found.select(self.uncounted(lsns, made_by))
 
-    def replaced_unsaid(self) -> Iterator[Gone]:
+    def replaced_unsaid(self) -> Iterator[ObsoleteEntries]:
         """Yield records that were replaced within the interval by LNs that do not say so.
 
         Before log version 16, an LN refers only to the version that an abort would restore.
@@ -344,7 +231,7 @@ class Counting(Struct, frozen=True, dict=True):
             if len(rows) > 1 and not database.has_duplicates:
                 yield self._replaced_in(snapshot.tree(database), snapshot.interval.lns.select(rows))
 
-    def _replaced_in(self, tree: Tree, lns: Lns) -> Gone:
+    def _replaced_in(self, tree: Tree, lns: Lns) -> ObsoleteEntries:
         stays = (lns.flags & INVISIBLE == 0) & ~is_open(lns.flags) & (lns.lsn >= self.since)
         lns = lns.select(stays & ~self.snapshot.rules.is_rolled_back(lns))
         keys = Spans(tree.image.data, lns.key_position, lns.key_size.astype(np.int64))
@@ -385,7 +272,7 @@ class Counting(Struct, frozen=True, dict=True):
         )
         return found.select(~decoded.bad)
 
-    def nodes(self, versions: Versions) -> Iterator[Gone]:
+    def nodes(self, versions: Versions) -> Iterator[ObsoleteEntries]:
         """Yield versions of nodes that no tree uses.
 
         Args:
@@ -406,7 +293,7 @@ class Counting(Struct, frozen=True, dict=True):
         unfinished &= made_by == versions.lsn
         made_by[unfinished] = _NEVER_COUNTED
         own = ~is_used & self.uncounted(versions.lsn, made_by)
-        yield Gone.of(versions.lsn[own], is_ln=False, is_listed=True)
+        yield ObsoleteEntries.of(versions.lsn[own], is_ln=False, is_listed=True)
         # Versions from before the interval, of nodes that have a newer version in use.
         group = np.zeros(len(versions), np.int64)
         group[order[1:]] = np.cumsum(~same)
@@ -420,7 +307,7 @@ class Counting(Struct, frozen=True, dict=True):
         first = order[np.diff(lsns[order], prepend=NULL_LSN) != 0]
         first = first[~np.isin(lsns[first], bases)]
         first = first[self.uncounted(lsns[first], makers[first])]
-        yield Gone.of(lsns[first], is_ln=False, is_listed=True)
+        yield ObsoleteEntries.of(lsns[first], is_ln=False, is_listed=True)
 
     def _before(self, old: Ints, some: Mask, made_by: Ints) -> tuple[Ints, Ints]:
         some = some & (old != NULL_LSN) & (old < self.since) & (old & _OFFSET != 0)
@@ -442,37 +329,9 @@ class Counting(Struct, frozen=True, dict=True):
         for db_id in np.unique(db_ids).tolist():
             database = self.snapshot.databases.get(db_id)
             if database is not None and database.root_lsn != NULL_LSN:
-                found += _live_nodes(self.snapshot.tree(database), self.since)
+                found += used_versions(self.snapshot.tree(database), self.since)
         lsns, bases = (np.concatenate(column) for column in zip(*found, strict=True))
         return lsns, bases
-
-
-def _live_nodes(tree: Tree, since: int) -> Iterator[tuple[Ints, Ints]]:
-    """Yield LSNs of the nodes of a tree, of all that were logged from an LN on, and of some more.
-
-    A node is referred to by one that was logged after it, or was put into its slot by recovery.
-    Deltas of the old form say nothing of their node, so they come with their full versions.
-    """
-    keys = tree.replayed_keys()
-    children = tree.root()
-    while True:
-        leaves = tree.read(children)
-        yield leaves.nodes.lsn[leaves.nodes.good], _NONE
-        below = tree.children_of(leaves)
-        on_way = tree.that_hold(below, keys)
-        if below.level <= 1:
-            break
-        children = below.select(on_way | (below.lsn >= since))
-        if not len(children):
-            return
-    rows = np.flatnonzero(~on_way & (below.lsn >= since))
-    yield below.lsn[rows], _NONE
-    types = fetch(tree.image, below.lsn[rows], check=False).type
-    on_way[rows[np.isin(types, OLD_DELTA_NOS)]] = True
-    bins = below.select(on_way)
-    for first in range(0, len(bins), BINS_AT_ONCE):
-        logged, _, _ = tree.in_place(bins.select(slice(first, first + BINS_AT_ONCE)))
-        yield logged.lsn, logged.last_full_lsn[np.isin(logged.type, OLD_DELTA_NOS)]
 
 
 def _logged_summaries(snapshot: Snapshot, since: int) -> dict[int, int]:

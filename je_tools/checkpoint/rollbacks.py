@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _OFFSET = (1 << 32) - 1
 
 
-class Mark(Struct, frozen=True):
+class InvisibleMark(Struct, frozen=True):
     """A flags byte to change in the header of an entry.
 
     Attributes:
@@ -40,7 +40,7 @@ class Mark(Struct, frozen=True):
     new: bytes
 
 
-def lacking_marks(snapshot: Snapshot) -> list[Mark]:
+def lacking_marks(snapshot: Snapshot) -> list[InvisibleMark]:
     """Return the marks that recovery would set, in log order.
 
     Of nested rollbacks, the innermost one that names the LN's transaction decides.
@@ -67,5 +67,5 @@ def lacking_marks(snapshot: Snapshot) -> list[Mark]:
         old = int(image.data[int(image.starts[of_file]) + offset])
         new = old | invisible_mask(int(image.versions[of_file]))
         if new != old:
-            marks.append(Mark(file_no, offset, bytes([old]), bytes([new])))
+            marks.append(InvisibleMark(file_no, offset, bytes([old]), bytes([new])))
     return marks

@@ -38,7 +38,7 @@ def expire_far(slots: Slots) -> Mask:
     return far
 
 
-def mended(tree: Tree, slots: Slots) -> Slots:
+def repair_slots(tree: Tree, slots: Slots) -> Slots:
     """Return slots with what engines up to 18.3 lose: sizes of entries, units of expirations."""
     sizes, expires = slots.logged_size.copy(), slots.expires_ms.copy()
     lacking = np.flatnonzero(lack_sizes(slots))

@@ -18,26 +18,35 @@ from msgspec.structs import replace
 
 from je_tools.btree.children import NODES_AT_ONCE, Children, Leaves, at_once_below
 from je_tools.btree.fault_kinds import FaultKind
-from je_tools.checkpoint.deltas import Deltas, Given, find_deltas, is_dead
-from je_tools.checkpoint.slot_repair import mended
+from je_tools.checkpoint.deltas import BinChanges, Deltas, find_deltas, is_dead
+from je_tools.checkpoint.slot_repair import repair_slots
+from je_tools.checkpoint.tree_nodes import (
+    NodesToWrite,
+    SlotReplacements,
+    cut_nodes,
+    emptied,
+    has_new_key,
+    identifier_keys,
+    joined_replacements,
+    room_for_slots,
+    upper_slots,
+    with_replacements,
+)
 from je_tools.errors import RefusedError
 from je_tools.formats.je.fetch import fetch
 from je_tools.formats.je.flags import LEVEL_MASK, MAIN_LEVELS, NodeFlag
 from je_tools.formats.je.header import NULL_LSN, lsn_text
-from je_tools.formats.je.keysort import equal_keys, order_keys
-from je_tools.formats.je.nodes import BIN_NO, IN_NO, Nodes
+from je_tools.formats.je.keysort import order_keys
+from je_tools.formats.je.nodes import Nodes
 from je_tools.formats.je.slots import Slots, joined_slots
 from je_tools.formats.spans import Spans, joined_spans
-from je_tools.recovery.overlay import match
+from je_tools.recovery.slot_matching import match
 
 if TYPE_CHECKING:
     from je_tools.btree.tree import Tree
-    from je_tools.checkpoint.changes import Changes
+    from je_tools.checkpoint.changes import SlotChanges
     from je_tools.checkpoint.log import CheckpointLog
     from je_tools.formats.arrays import Ints, Mask
-
-_SLOTS_LEAST = 4
-"""Lower bound for the number of slots that a damaged node claims."""
 
 
 _LEVELS_OF_MOST = MAIN_LEVELS
@@ -60,37 +69,6 @@ class _Upper(Struct, frozen=True):
     below: Ints
 
 
-class _Named(Struct, frozen=True):
-    """Replacements for slots of upper nodes.
-
-    Attributes:
-        replaced: int64, ascending; slots to remove.
-        slot: int64, ascending; for each new node, the slot whose place it takes. A slot may get
-            none, or several.
-        key, lsn, size: of each new node.
-    """
-
-    replaced: Ints
-    slot: Ints
-    key: Spans
-    lsn: Ints
-    size: Ints
-
-
-class _Pieces(Struct, frozen=True):
-    """Nodes to write, in key order.
-
-    Attributes:
-        nodes: columns; a piece that is not the first of its node gets its id later.
-        row: int64; node of which each is the whole or a part.
-        is_first: bool; pieces that continue as that node.
-    """
-
-    nodes: Nodes
-    row: Ints
-    is_first: Mask
-
-
 class TreeWriter(Struct, frozen=True):
     """Writer of the changes to one database's tree.
 
@@ -106,7 +84,7 @@ class TreeWriter(Struct, frozen=True):
     """
 
     tree: Tree
-    changes: Changes
+    changes: SlotChanges
     log: CheckpointLog
     prefixing: bool
     max_entries: int
@@ -131,10 +109,10 @@ class TreeWriter(Struct, frozen=True):
         uppers = self._way_down(keys)
         if not len(uppers[-1].below):
             return self.tree.root_lsn
-        named = self._write_bins(uppers[-1])
+        replacements = self._write_bins(uppers[-1])
         for above, upper in reversed(list(pairwise(uppers))):
-            named = self._write_upper(upper, above.leaves, named)
-        return self._write_root(uppers[0].leaves, named)
+            replacements = self._write_upper(upper, above.leaves, replacements)
+        return self._write_root(uppers[0].leaves, replacements)
 
     def _keys(self) -> Spans:
         """Return the keys that lead to all nodes to visit, ascending."""
@@ -177,44 +155,48 @@ class TreeWriter(Struct, frozen=True):
             )
         return leaves
 
-    def _write_bins(self, upper: _Upper) -> _Named:
+    def _write_bins(self, upper: _Upper) -> SlotReplacements:
         children = self.tree.children_of(upper.leaves)
         at_once = at_once_below(upper.leaves.nodes, NODES_AT_ONCE)
         parts = [
             self._write_some_bins(children, upper, upper.below[first : first + at_once])
             for first in range(0, len(upper.below), at_once)
         ]
-        return _joined(parts)
+        return joined_replacements(parts)
 
-    def _write_some_bins(self, children: Children, upper: _Upper, rows: Ints) -> _Named:
+    def _write_some_bins(self, children: Children, upper: _Upper, rows: Ints) -> SlotReplacements:
         tree = self.tree
         leaves = self._read(children.select(rows))
         nodes, slots = leaves.nodes, leaves.nodes.slots
         n = len(nodes)
         first, last = self._changes_of(leaves.children)
         changed = np.arange(first[0], last[-1])
-        given = self._given(changed, np.repeat(np.arange(n), last - first))
+        bin_changes = self._bin_changes(changed, np.repeat(np.arange(n), last - first))
         inside = tree.are_in_range(leaves)
         is_mixed = np.bincount(nodes.slot_node[~inside], minlength=n) > 0
         touched = (last > first) | is_mixed
-        deltas = find_deltas(tree, leaves, given, touched & ~is_mixed, self.delta_percent)
+        deltas = find_deltas(tree, leaves, bin_changes, touched & ~is_mixed, self.delta_percent)
         whole = touched.copy()
         if deltas is not None:
             whole[deltas.row] = False
-        _, same = match(tree, given.key, slots)
-        kept = whole[nodes.slot_node] & inside & ~same & ~is_dead(slots)
-        of_new = given.node[given.has_slot]
+        _, same = match(tree, bin_changes.key, slots)
+        stays = whole[nodes.slot_node] & inside & ~same & ~is_dead(slots)
+        of_new = bin_changes.node[bin_changes.has_slot]
         new = whole[of_new]
-        both = joined_slots([mended(tree, slots.select(kept)), given.slots.select(new)])
-        owner = np.concatenate((nodes.slot_node[kept], of_new[new]))
+        both = joined_slots(
+            [repair_slots(tree, slots.select(stays)), bin_changes.slots.select(new)]
+        )
+        owner = np.concatenate((nodes.slot_node[stays], of_new[new]))
         order = order_keys(both.key, two_part=tree.by_parts)
-        pieces = _cut(nodes, whole, both.select(order), owner[order], _most(nodes))
-        return self._named(leaves, rows, upper.leaves.nodes, touched, pieces, deltas)
+        nodes_to_write = cut_nodes(
+            nodes, whole, both.select(order), owner[order], room_for_slots(nodes)
+        )
+        return self._write_nodes(leaves, rows, upper.leaves.nodes, touched, nodes_to_write, deltas)
 
-    def _given(self, changed: Ints, node: Ints) -> Given:
+    def _bin_changes(self, changed: Ints, node: Ints) -> BinChanges:
         has_slot = self.changes.has_slot[changed]
         slots = self.changes.slots(self.tree, changed[has_slot])
-        return Given(self.changes.key.select(changed), node, has_slot, slots)
+        return BinChanges(self.changes.key.select(changed), node, has_slot, slots)
 
     def _changes_of(self, children: Children) -> tuple[Ints, Ints]:
         """Return the rows of each child's changes: the first, and the one after the last."""
@@ -228,27 +210,31 @@ class TreeWriter(Struct, frozen=True):
             )
         return first, last
 
-    def _write_upper(self, upper: _Upper, above: Leaves, named: _Named) -> _Named:
+    def _write_upper(
+        self, upper: _Upper, above: Leaves, replacements: SlotReplacements
+    ) -> SlotReplacements:
         nodes = upper.leaves.nodes
-        slots, owner = _put(nodes, named)
+        slots, owner = with_replacements(nodes, replacements)
         counts = np.bincount(owner, minlength=len(nodes))
-        touched = np.bincount(nodes.slot_node[named.replaced], minlength=len(nodes)) > 0
+        touched = np.bincount(nodes.slot_node[replacements.replaced], minlength=len(nodes)) > 0
         # The engine splits a node after its child, and needs a free slot for that.
-        limit = _most(nodes) - 1
+        limit = room_for_slots(nodes) - 1
         touched |= counts > limit
-        kept = touched[owner]
-        pieces = _cut(nodes, touched, slots.select(kept), owner[kept], limit)
-        return self._named(upper.leaves, upper.slot, above.nodes, touched, pieces, None)
+        stays = touched[owner]
+        nodes_to_write = cut_nodes(nodes, touched, slots.select(stays), owner[stays], limit)
+        return self._write_nodes(
+            upper.leaves, upper.slot, above.nodes, touched, nodes_to_write, None
+        )
 
-    def _named(
+    def _write_nodes(
         self,
         leaves: Leaves,
         rows: Ints,
         above: Nodes,
         touched: Mask,
-        pieces: _Pieces,
+        nodes_to_write: NodesToWrite,
         deltas: Deltas | None,
-    ) -> _Named:
+    ) -> SlotReplacements:
         """Write nodes; return the replacements for the slots that refer to them.
 
         Args:
@@ -256,23 +242,23 @@ class TreeWriter(Struct, frozen=True):
             rows: int64; slot above of each.
             above: nodes above.
             touched: mask of the nodes that are written again.
-            pieces: nodes to write whole.
+            nodes_to_write: nodes to write whole.
             deltas: nodes to write as deltas.
         """
-        lsns, sizes, of = self._append_all(pieces, deltas)
+        lsns, sizes, of = self._append_all(nodes_to_write, deltas)
         self.log.replaces(leaves.logged[0], touched, None if deltas is None else deltas.row)
         # A newer version than the slot's was logged since; it stays, and the slot gets its LSN.
         changed = touched | (leaves.nodes.lsn != above.slots.lsn[rows])
         moved = np.flatnonzero(changed & ~touched)
         found = fetch(self.tree.image, leaves.nodes.lsn[moved], check=False)
         of = np.concatenate((of, moved))
-        begins = pieces.nodes.slots.key.select(pieces.nodes.first[:-1])
+        begins = nodes_to_write.nodes.slots.key.select(nodes_to_write.nodes.first[:-1])
         keys = joined_spans([above.slots.key.select(rows[of]), begins])
         at = np.arange(len(of))
-        again = np.flatnonzero(_has_new_key(pieces, np.isin(rows, above.first[:-1])))
+        again = np.flatnonzero(has_new_key(nodes_to_write, np.isin(rows, above.first[:-1])))
         at[again] = len(of) + again
         order = np.argsort(rows[of], kind="stable")
-        return _Named(
+        return SlotReplacements(
             rows[changed],
             rows[of][order],
             keys.select(at[order]),
@@ -280,67 +266,71 @@ class TreeWriter(Struct, frozen=True):
             np.concatenate((sizes, found.size))[order],
         )
 
-    def _append_all(self, pieces: _Pieces, deltas: Deltas | None) -> tuple[Ints, Ints, Ints]:
+    def _append_all(
+        self, nodes_to_write: NodesToWrite, deltas: Deltas | None
+    ) -> tuple[Ints, Ints, Ints]:
         """Write pieces, then deltas; return LSN, size and node of each."""
-        lsns, sizes = self._append(pieces)
+        lsns, sizes = self._append(nodes_to_write)
         if deltas is None:
-            return lsns, sizes, pieces.row
+            return lsns, sizes, nodes_to_write.row
         of_deltas = self.log.deltas(
             deltas.nodes, deltas.fulls, prefixing=self.prefixing, two_part=self.tree.two_part
         )
-        parts = (lsns, of_deltas[0]), (sizes, of_deltas[1]), (pieces.row, deltas.row)
+        parts = (lsns, of_deltas[0]), (sizes, of_deltas[1]), (nodes_to_write.row, deltas.row)
         lsns, sizes, of = (np.concatenate(part) for part in parts)
         return lsns, sizes, of
 
-    def _append(self, pieces: _Pieces, *, is_root: bool = False) -> tuple[Ints, Ints]:
+    def _append(self, nodes_to_write: NodesToWrite, *, is_root: bool = False) -> tuple[Ints, Ints]:
         """Write nodes; return the LSN and size of each."""
         none = np.empty(0, np.int64)
-        if not len(pieces.row):
+        if not len(nodes_to_write.row):
             return none, none
-        node_id = pieces.nodes.node_id.copy()
-        fresh = np.flatnonzero(~pieces.is_first)
+        node_id = nodes_to_write.nodes.node_id.copy()
+        fresh = np.flatnonzero(~nodes_to_write.is_first)
         node_id[fresh] = self.log.sequences.node_ids(len(fresh))
         booleans = np.full(len(node_id), NodeFlag.ROOT if is_root else 0, np.int64)
-        nodes = replace(pieces.nodes, node_id=node_id, booleans=booleans)
+        nodes = replace(nodes_to_write.nodes, node_id=node_id, booleans=booleans)
         return self.log.nodes(
-            replace(nodes, identifier_key=_identifiers(nodes)),
+            replace(nodes, identifier_key=identifier_keys(nodes)),
             prefixing=self.prefixing,
             two_part=self.tree.two_part,
             is_root=is_root,
         )
 
-    def _write_root(self, leaves: Leaves, named: _Named) -> int:
+    def _write_root(self, leaves: Leaves, replacements: SlotReplacements) -> int:
         nodes = leaves.nodes
-        if not len(named.replaced):
+        if not len(replacements.replaced):
             return int(nodes.lsn[0])
-        slots, _ = _put(nodes, named)
+        slots, _ = with_replacements(nodes, replacements)
         self.log.replaces(leaves.logged[0], _ONE, None)
         return self._write_over(nodes, slots) if len(slots) else self._plant(nodes, slots)
 
     def _write_over(self, root: Nodes, slots: Slots) -> int:
         """Write a root with these slots; if they are too many, a new root over several nodes."""
-        limit = _most(root)
+        limit = room_for_slots(root)
         while len(slots) > limit[0]:
-            pieces = _cut(root, _ONE, slots, np.zeros(len(slots), np.int64), limit - 1)
-            lsns, sizes = self._append(pieces)
-            slots = _slots_of(slots.key.select(pieces.nodes.first[:-1]), lsns, sizes)
+            nodes_to_write = cut_nodes(root, _ONE, slots, np.zeros(len(slots), np.int64), limit - 1)
+            lsns, sizes = self._append(nodes_to_write)
+            slots = upper_slots(slots.key.select(nodes_to_write.nodes.first[:-1]), lsns, sizes)
             node_id = self.log.sequences.node_ids(1)
             root = replace(root, node_id=node_id, level=root.level + 1)
-        pieces = _cut(root, _ONE, slots, np.zeros(len(slots), np.int64), limit)
-        return int(self._append(pieces, is_root=True)[0][0])
+        nodes_to_write = cut_nodes(root, _ONE, slots, np.zeros(len(slots), np.int64), limit)
+        return int(self._append(nodes_to_write, is_root=True)[0][0])
 
     def _plant(self, root: Nodes, slots: Slots) -> int:
         """Write a root over new BINs; over an empty BIN if there are no slots."""
         bottom = root.level & ~np.int64(LEVEL_MASK) | 1
         bin_ = replace(root, level=bottom, node_id=self.log.sequences.node_ids(1))
-        pieces = _cut(bin_, _ONE, slots, np.zeros(len(slots), np.int64), _most(root))
+        nodes_to_write = cut_nodes(
+            bin_, _ONE, slots, np.zeros(len(slots), np.int64), room_for_slots(root)
+        )
         if len(slots):
-            key = slots.key.select(pieces.nodes.first[:-1])
+            key = slots.key.select(nodes_to_write.nodes.first[:-1])
         else:
             key = self._some_key(root)
-            pieces = _Pieces(replace(_emptied(bin_), identifier_key=key), _ZERO, _ONE)
-        lsns, sizes = self._append(pieces)
-        return self._write_over(replace(root, level=bottom + 1), _slots_of(key, lsns, sizes))
+            nodes_to_write = NodesToWrite(replace(emptied(bin_), identifier_key=key), _ZERO, _ONE)
+        lsns, sizes = self._append(nodes_to_write)
+        return self._write_over(replace(root, level=bottom + 1), upper_slots(key, lsns, sizes))
 
     def _some_key(self, root: Nodes) -> Spans:
         """Return a key for a place where any will do; with duplicates it must have two parts."""
@@ -367,120 +357,6 @@ class TreeWriter(Struct, frozen=True):
             identifier_key=Spans.of([b""]),
             good=_ONE,
             first=np.zeros(2, np.int64),
-            slots=_slots_of(Spans.of([]), none, none),
+            slots=upper_slots(Spans.of([]), none, none),
         )
         return self._plant(root, self.changes.slots(self.tree, rows))
-
-
-def _has_new_key(pieces: _Pieces, leads: Mask) -> Mask:
-    """Return a mask of the pieces whose slot gets their own first key, not that of the old slot.
-
-    The first slot of a node stands for all keys below the second, whatever its own key is; that may
-    even be above many of them. If its child is split, the slot needs a key that is below.
-
-    Args:
-        pieces: pieces of nodes.
-        leads: bool, by node; True if the slot that refers to it is the first of the node above.
-    """
-    are_several = np.bincount(pieces.row, minlength=len(leads)) > 1
-    return ~pieces.is_first | (are_several & leads)[pieces.row]
-
-
-def _joined(parts: list[_Named]) -> _Named:
-    return _Named(
-        np.concatenate([part.replaced for part in parts]),
-        np.concatenate([part.slot for part in parts]),
-        joined_spans([part.key for part in parts]),
-        np.concatenate([part.lsn for part in parts]),
-        np.concatenate([part.size for part in parts]),
-    )
-
-
-def _put(nodes: Nodes, named: _Named) -> tuple[Slots, Ints]:
-    """Replace slots of upper nodes; return all their slots, and the node of each."""
-    kept = np.ones(len(nodes.slots), np.bool_)
-    kept[named.replaced] = False
-    both = joined_slots([nodes.slots.select(kept), _slots_of(named.key, named.lsn, named.size)])
-    place = np.concatenate((np.flatnonzero(kept), named.slot))
-    order = np.argsort(place, kind="stable")
-    return both.select(order), nodes.slot_node[place[order]]
-
-
-def _slots_of(key: Spans, lsn: Ints, size: Ints) -> Slots:
-    """Build slots of upper nodes."""
-    zeros = np.zeros(len(lsn), np.int64)
-    return Slots(key, lsn, zeros, size, zeros, zeros, zeros - 1, zeros, zeros, zeros)
-
-
-def _most(nodes: Nodes) -> Ints:
-    """Return the number of slots for which each node has room."""
-    most: Ints = np.maximum(nodes.max_entries, _SLOTS_LEAST)
-    return most
-
-
-def _cut(nodes: Nodes, touched: Mask, slots: Slots, owner: Ints, limit: Ints) -> _Pieces:
-    """Build the nodes to write; split those with too many slots into parts of about the same size.
-
-    Args:
-        nodes: nodes as they were.
-        touched: mask of the nodes to write.
-        slots: slots of these nodes, in order.
-        owner: int64, ascending; node of each slot.
-        limit: int64; maximum number of slots of each node.
-
-    Returns:
-        The nodes; none for a node without slots.
-    """
-    counts = np.where(touched, np.bincount(owner, minlength=len(nodes)), 0)
-    parts = -(-counts // limit)
-    row = np.repeat(np.arange(len(nodes)), parts)
-    behind = np.cumsum(parts)
-    place = np.arange(len(row)) - (behind - parts)[row]
-    share, more = counts[row] // parts[row], counts[row] % parts[row]
-    sizes = share + (place < more)
-    first = np.concatenate((np.zeros(1, np.int64), np.cumsum(sizes)))
-    columns = {
-        name: getattr(nodes, name)[row]
-        for name in ("lsn", "db_id", "node_id", "level", "booleans", "max_entries")
-    }
-    is_bin = columns["level"] & LEVEL_MASK == 1
-    cut = Nodes(
-        # A delta becomes a full node here.
-        type=np.where(is_bin, BIN_NO, IN_NO).astype(np.uint8),
-        last_full_lsn=np.full(len(row), NULL_LSN, np.int64),
-        expiration_base=np.full(len(row), -1, np.int64),
-        identifier_key=nodes.identifier_key.select(row),
-        good=np.ones(len(row), np.bool_),
-        first=first,
-        slots=slots,
-        **columns,
-    )
-    return _Pieces(cut, row, place == 0)
-
-
-def _emptied(bin_: Nodes) -> Nodes:
-    """Return a full BIN without slots."""
-    return replace(
-        bin_,
-        type=np.full(1, BIN_NO, np.uint8),
-        last_full_lsn=np.full(1, NULL_LSN, np.int64),
-        first=np.zeros(2, np.int64),
-        slots=bin_.slots.select(np.empty(0, np.int64)),
-    )
-
-
-def _identifiers(nodes: Nodes) -> Spans:
-    """Return an identifier key for each node: the old one if a slot has it, else the first slot's.
-
-    A node without slots keeps the old one.
-    """
-    key, own = nodes.slots.key, nodes.identifier_key
-    owner = nodes.slot_node
-    same = equal_keys(own.select(owner), key)
-    stays = np.bincount(owner[same], minlength=len(nodes)) > 0
-    stays |= np.diff(nodes.first) == 0
-    changed = np.flatnonzero(~stays)
-    both = joined_spans([own, key.select(nodes.first[changed])])
-    rows = np.arange(len(nodes))
-    rows[changed] = len(nodes) + np.arange(len(changed))
-    return both.select(rows)

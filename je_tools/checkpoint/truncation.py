@@ -11,7 +11,9 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from je_tools.checkpoint.vlsn_records import is_replicated
+from je_tools.checkpoint.contents import INVOKER
+from je_tools.checkpoint.internal_databases import is_replicated
+from je_tools.checkpoint.log_end import files_after
 from je_tools.core.escaping import quoted
 from je_tools.errors import RefusedError
 from je_tools.formats.je.columns import MAX_ROWS, decode
@@ -23,12 +25,8 @@ if TYPE_CHECKING:
     from je_tools.formats.arrays import Ints
     from je_tools.formats.je.entry_rows import Rows
     from je_tools.log.environment import Environment
-    from je_tools.log.log_files import LogFile
     from je_tools.log.scan import Scanner
     from je_tools.recovery.snapshot import Snapshot
-
-INVOKER = "je-tools"
-"""Invoker in the checkpoints that je-tools writes."""
 
 
 class Acknowledged(Struct, frozen=True):
@@ -45,12 +43,6 @@ class Acknowledged(Struct, frozen=True):
     commit_count: int
     durable_count: int
     dtvlsn: int
-
-
-def files_behind(snapshot: Snapshot) -> tuple[LogFile, ...]:
-    """Return the files after the one in which the log ends."""
-    last = snapshot.end.files[-1].file_no
-    return tuple(file for file in snapshot.environment.files if file.file_no > last)
 
 
 def was_cut_there(environment: Environment, scanner: Scanner, to_lsn: int) -> bool:
@@ -136,23 +128,23 @@ def group_refusal(snapshot: Snapshot) -> str | None:
     end = snapshot.end
     is_chosen = end.reason is EndReason.CHOSEN
     is_damaged = end.reason is EndReason.DAMAGED and len(end.commits_behind)
-    is_less = end.cut_size or files_behind(snapshot)
+    is_less = end.cut_size or files_after(snapshot)
     if not is_less or not (is_chosen or is_damaged):
         return None
-    told = acknowledged_behind(snapshot)
+    cut = acknowledged_after(snapshot)
     # The part that stays may end before the environment became a member.
-    if not (is_replicated(snapshot) or told.entry_count):
+    if not (is_replicated(snapshot) or cut.entry_count):
         return None
-    if not is_chosen and not told.commit_count:
+    if not is_chosen and not cut.commit_count:
         return None
     durable = ""
-    if told.durable_count:
+    if cut.durable_count:
         durable = (
-            f" {told.durable_count:,} of the {told.commit_count:,} Commits that would go were "
-            f"acknowledged by a majority (dtvlsn {told.dtvlsn}), so applications count on them."
+            f" {cut.durable_count:,} of the {cut.commit_count:,} Commits that would go were "
+            f"acknowledged by a majority (dtvlsn {cut.dtvlsn}), so applications count on them."
         )
-    elif told.commit_count:
-        durable = f" {told.commit_count:,} Commits of the group would go."
+    elif cut.commit_count:
+        durable = f" {cut.commit_count:,} Commits of the group would go."
     return (
         f"{snapshot.environment.name}: a member of a replication group.{durable} When it starts "
         "again, a master sends it what was cut off, if it has that; where this node becomes the "
@@ -161,10 +153,10 @@ def group_refusal(snapshot: Snapshot) -> str | None:
     )
 
 
-def acknowledged_behind(snapshot: Snapshot) -> Acknowledged:
+def acknowledged_after(snapshot: Snapshot) -> Acknowledged:
     """Count the Commits after the end of a log, and those that a majority has."""
     end = snapshot.end
-    files = (end.files[-1], *files_behind(snapshot))
+    files = (end.files[-1], *files_after(snapshot))
     work = _Commits(end.next_lsn)
     size = sum(file.size for file in files)
     scanner = snapshot.scanner.staged("what would go", size)

@@ -19,7 +19,7 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from je_tools.checkpoint.utilization_tracker import Stream
+from je_tools.checkpoint.replication_stream import ReplicationStream
 from je_tools.core.properties import VLSN_DISTANCE, VLSN_MAPPINGS, VLSN_STRIDE, read_settings
 from je_tools.formats.je.header import FILE_HEADER_SIZE, lsn_of
 from je_tools.formats.je.internal_replication import GhostBucket, VlsnBucket, VlsnRange
@@ -86,7 +86,9 @@ class MisfitError(Exception):
     """A state with which an engine would not continue; the message describes it."""
 
 
-def tracked(stream: Stream, rollbacks: Sequence[tuple[int, Matchpoint]]) -> Stream:
+def tracked(
+    stream: ReplicationStream, rollbacks: Sequence[tuple[int, Matchpoint]]
+) -> ReplicationStream:
     """Return what rollbacks leave of a stream.
 
     Args:
@@ -101,13 +103,13 @@ def tracked(stream: Stream, rollbacks: Sequence[tuple[int, Matchpoint]]) -> Stre
         vlsns = np.array([point.vlsn for _, point in rollbacks], np.int64)
         # Of the rollbacks after an entry, the lowest matchpoint counts.
         lowest = np.append(np.minimum.accumulate(vlsns[::-1])[::-1], np.iinfo(np.int64).max)
-        kept = stream.vlsn <= lowest[np.searchsorted(lsns, stream.lsn)]
-        ended = np.flatnonzero(~kept & np.isin(stream.type, _TXN_ENDS))
+        stays = stream.vlsn <= lowest[np.searchsorted(lsns, stream.lsn)]
+        ended = np.flatnonzero(~stays & np.isin(stream.type, _TXN_ENDS))
         if len(ended):
             raise MisfitError(
                 f"a rollback takes VLSN {int(stream.vlsn[ended[0]])} back, the end of a transaction"
             )
-        stream = stream.select(kept)
+        stream = stream.select(stays)
     wrong = np.flatnonzero(np.diff(stream.vlsn) <= 0)
     if len(wrong):
         first, then = stream.vlsn[wrong[0] : wrong[0] + 2].tolist()
@@ -115,7 +117,7 @@ def tracked(stream: Stream, rollbacks: Sequence[tuple[int, Matchpoint]]) -> Stre
     return stream
 
 
-def cut_buckets(stream: Stream, rules: BucketRules) -> list[VlsnBucket]:
+def cut_buckets(stream: ReplicationStream, rules: BucketRules) -> list[VlsnBucket]:
     """Return the buckets of a stream with ascending VLSNs."""
     buckets = []
     first = 0
@@ -126,7 +128,7 @@ def cut_buckets(stream: Stream, rules: BucketRules) -> list[VlsnBucket]:
     return buckets
 
 
-def _bucket_stop(stream: Stream, first: int, rules: BucketRules) -> int:
+def _bucket_stop(stream: ReplicationStream, first: int, rules: BucketRules) -> int:
     """Return the row after the last entry of the bucket that begins at `first`."""
     file_no = stream.lsn[first] >> 32
     end = int(np.searchsorted(stream.lsn, (file_no + 1) << 32))
@@ -148,7 +150,7 @@ def _bucket_stop(stream: Stream, first: int, rules: BucketRules) -> int:
     return end
 
 
-def _bucket(stream: Stream, first: int, stop: int, stride: int) -> VlsnBucket:
+def _bucket(stream: ReplicationStream, first: int, stop: int, stride: int) -> VlsnBucket:
     steps = stream.vlsn[first:stop] - stream.vlsn[first]
     on_stride = np.flatnonzero(steps % stride == 0)
     at = steps[on_stride] // stride
@@ -167,7 +169,7 @@ def _bucket(stream: Stream, first: int, stop: int, stride: int) -> VlsnBucket:
 
 def merged(
     index: VlsnIndex,
-    stream: Stream,
+    stream: ReplicationStream,
     matchpoint: Matchpoint | None,
     rules: BucketRules,
     *,
@@ -188,7 +190,7 @@ def merged(
     if not len(stream):
         if matchpoint is None:
             return index
-        stream = Stream.of([(matchpoint.lsn, matchpoint.vlsn, _MATCHPOINT_NO)])
+        stream = ReplicationStream.of([(matchpoint.lsn, matchpoint.vlsn, _MATCHPOINT_NO)])
     seen = _range_of(stream)
     new = cut_buckets(stream, rules)
     old = index.range
@@ -202,7 +204,7 @@ def merged(
     return VlsnIndex(_replaced(old, seen), (*_in_front(index, seen.first), *new))
 
 
-def _range_of(stream: Stream) -> VlsnRange:
+def _range_of(stream: ReplicationStream) -> VlsnRange:
     def newest(types: Sequence[int]) -> int:
         return int(stream.vlsn[np.isin(stream.type, types)].max(initial=NO_VLSN))
 
@@ -242,14 +244,14 @@ def _in_front(index: VlsnIndex, vlsn: int) -> list[Bucket]:
 
     A bucket ends with a mapping, so no bucket covers what lies between the last one and the VLSN.
     """
-    kept = [each for each in index.buckets if each.first < vlsn]
-    last = kept[-1] if kept else None
+    buckets = [each for each in index.buckets if each.first < vlsn]
+    last = buckets[-1] if buckets else None
     is_cut = isinstance(last, VlsnBucket) and last.last >= vlsn
-    if index.range.last != NO_VLSN and not is_cut and len(kept) == len(index.buckets):
+    if index.range.last != NO_VLSN and not is_cut and len(buckets) == len(index.buckets):
         raise MisfitError(f"it is to end at VLSN {index.range.last}, and no bucket leads there")
     if is_cut and isinstance(last, VlsnBucket):
-        kept[-1] = _cut(last, vlsn)
-    return kept
+        buckets[-1] = _cut(last, vlsn)
+    return buckets
 
 
 def _cut(bucket: VlsnBucket, vlsn: int) -> VlsnBucket:

@@ -15,8 +15,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from je_tools.checkpoint.internal_records import NO_LN, Records, own_database
-from je_tools.checkpoint.utilization_tracker import Stream, Survey, look_at_log
+from je_tools.checkpoint.internal_databases import (
+    environment_flags,
+    internal_database,
+    is_replicated,
+)
+from je_tools.checkpoint.record_changes import NO_LN, RecordChanges
 from je_tools.checkpoint.vlsn_index import (
     EMPTY_RANGE,
     NO_VLSN,
@@ -40,28 +44,17 @@ from je_tools.recovery.interval_tables import INVISIBLE, REPLICATED
 from je_tools.recovery.utilization import internal_records, record_places, reserved_files
 
 if TYPE_CHECKING:
-    from je_tools.checkpoint.changes import Written
     from je_tools.checkpoint.log import CheckpointLog
+    from je_tools.checkpoint.record_changes import WrittenEntry
+    from je_tools.checkpoint.replication_stream import ReplicationStream
     from je_tools.recovery.snapshot import Snapshot
+
 
 _ABORT_LSN_FLAG_SINCE, _NOBODY_SINCE = 12, 22
 """Log versions since which a flag marks an abort LSN, and since which nobody's id is -1, not 0."""
 
 
-def is_replicated(snapshot: Snapshot) -> bool:
-    """Return True if the log is that of a replicated node."""
-    return (
-        bool(_flags(snapshot) & DbTreeFlag.REPLICATED)
-        or own_database(snapshot, VLSN_MAP_DB) is not None
-    )
-
-
-def _flags(snapshot: Snapshot) -> int:
-    root = snapshot.entry(snapshot.checkpoint.root_lsn)
-    return int(root.fields["flags"]) if root is not None else 0
-
-
-def is_behind(snapshot: Snapshot) -> bool:
+def is_outdated(snapshot: Snapshot) -> bool:
     """Return True if the engine would update the index when it opens the log."""
     if not is_replicated(snapshot):
         return False
@@ -72,7 +65,7 @@ def is_behind(snapshot: Snapshot) -> bool:
         return True
     if bool(((ends.txn_id < 0) & (ends.lsn >= start)).any()):
         return True
-    gone = _gone(snapshot)
+    gone = _lost_vlsns(snapshot)
     return gone is not None and read_index(snapshot).range.first <= gone[0]
 
 
@@ -89,7 +82,7 @@ def _rollbacks(snapshot: Snapshot) -> list[tuple[int, Matchpoint]]:
     return found
 
 
-def _gone(snapshot: Snapshot) -> tuple[int, int] | None:
+def _lost_vlsns(snapshot: Snapshot) -> tuple[int, int] | None:
     """Return the last VLSN in missing reserved files, and the number of the file after them."""
     there = [file.file_no for file in snapshot.end.files]
     gone = [
@@ -99,8 +92,8 @@ def _gone(snapshot: Snapshot) -> tuple[int, int] | None:
     ]
     if not gone:
         return None
-    behind = [number for number in there if number > gone[-1].file_no]
-    return gone[-1].last_vlsn, behind[0] if behind else there[-1]
+    later = [number for number in there if number > gone[-1].file_no]
+    return gone[-1].last_vlsn, later[0] if later else there[-1]
 
 
 def read_index(snapshot: Snapshot) -> VlsnIndex:
@@ -117,7 +110,7 @@ def read_index(snapshot: Snapshot) -> VlsnIndex:
             buckets.append(record)
         elif isinstance(record, Unreadable):
             raise _refused(snapshot, f"a record of it cannot be read: {record.reason}")
-    database = own_database(snapshot, VLSN_MAP_DB)
+    database = internal_database(snapshot, VLSN_MAP_DB)
     if database is not None and any(
         fault.db_id == database.db_id for fault in snapshot.faults.damage
     ):
@@ -125,7 +118,7 @@ def read_index(snapshot: Snapshot) -> VlsnIndex:
     return VlsnIndex(found, buckets)
 
 
-def index_to_be(snapshot: Snapshot, stream: Stream) -> VlsnIndex:
+def index_to_be(snapshot: Snapshot, stream: ReplicationStream) -> VlsnIndex:
     """Return the index as the engine would have it after recovery.
 
     Args:
@@ -137,11 +130,11 @@ def index_to_be(snapshot: Snapshot, stream: Stream) -> VlsnIndex:
     """
     rollbacks = _rollbacks(snapshot)
     matchpoint = rollbacks[-1][1] if rollbacks else None
-    if own_database(snapshot, VLSN_MAP_DB) is None and (len(stream) or rollbacks):
+    if internal_database(snapshot, VLSN_MAP_DB) is None and (len(stream) or rollbacks):
         raise _refused(snapshot, "its database was not made yet")
     rules = BucketRules.of(Path(snapshot.environment.name))
-    index, gone = read_index(snapshot), _gone(snapshot)
-    converted = bool(_flags(snapshot) & DbTreeFlag.CONVERTED)
+    index, gone = read_index(snapshot), _lost_vlsns(snapshot)
+    converted = bool(environment_flags(snapshot) & DbTreeFlag.CONVERTED)
     try:
         left = tracked(stream, rollbacks)
         index = merged(index, left, matchpoint, rules, converted=converted)
@@ -150,14 +143,17 @@ def index_to_be(snapshot: Snapshot, stream: Stream) -> VlsnIndex:
         raise _refused(snapshot, str(error)) from error
 
 
-def check_index(snapshot: Snapshot) -> None:
+def check_index(snapshot: Snapshot, stream: ReplicationStream) -> None:
     """Check that the index can be brought up to date, before anything is changed.
+
+    Args:
+        snapshot: the log.
+        stream: replication stream since the last checkpoint began.
 
     Raises:
         RefusedError: the engine would not continue with it, or would use VLSNs twice.
     """
-    if is_behind(snapshot):
-        index_to_be(snapshot, look_at_log(snapshot, frozenset()).stream)
+    index_to_be(snapshot, stream)
 
 
 def _refused(snapshot: Snapshot, what: str) -> RefusedError:
@@ -169,12 +165,14 @@ def _refused(snapshot: Snapshot, what: str) -> RefusedError:
     )
 
 
-def write_index(snapshot: Snapshot, survey: Survey, log: CheckpointLog, now_ms: int) -> Records:
+def write_index(
+    snapshot: Snapshot, stream: ReplicationStream, log: CheckpointLog, now_ms: int
+) -> RecordChanges:
     """Bring the index up to date and return the changed records.
 
     Args:
         snapshot: the log.
-        survey: with the replication stream since the last checkpoint began.
+        stream: replication stream since the last checkpoint began.
         log: log to append to.
         now_ms: current time.
 
@@ -184,7 +182,7 @@ def write_index(snapshot: Snapshot, survey: Survey, log: CheckpointLog, now_ms: 
     if not is_replicated(snapshot):
         return {}
     old = read_index(snapshot).encode()
-    new = index_to_be(snapshot, survey.stream).encode()
+    new = index_to_be(snapshot, stream).encode()
     changed = {key: data for key, data in new.items() if old.get(key) != data}
     gone = dict.fromkeys(old.keys() - new.keys())
     if not changed and not gone:
@@ -196,7 +194,7 @@ class _Transaction:
     """A local transaction that writes records of the index."""
 
     def __init__(self, snapshot: Snapshot, log: CheckpointLog, now_ms: int) -> None:
-        database = own_database(snapshot, VLSN_MAP_DB)
+        database = internal_database(snapshot, VLSN_MAP_DB)
         assert database is not None
         self.log = log
         self.db_id = database.db_id
@@ -209,16 +207,16 @@ class _Transaction:
         sizes = fetch(snapshot.image, lsns).size
         self.sizes = dict(zip(self.slots, sizes.tolist(), strict=True))
 
-    def write(self, records: Mapping[bytes, bytes | None]) -> Records:
+    def write(self, records: Mapping[bytes, bytes | None]) -> RecordChanges:
         """Append LNs and the Commit; None removes a record."""
-        written: Records = {key: self._write(key, data) for key, data in records.items()}
+        written: RecordChanges = {key: self._write(key, data) for key, data in records.items()}
         nobody = 0 if self.log.version < _NOBODY_SINCE else -1
         fields = {"last_lsn": self.last_lsn, "txn_id": self.txn_id, "time_ms": self.now_ms}
         fields |= {"master_node_id": nobody, "dtvlsn": 0, "master_term": 0}
         self.log.entry("Commit", fields)
         return written
 
-    def _write(self, key: bytes, data: bytes | None) -> Written | None:
+    def _write(self, key: bytes, data: bytes | None) -> WrittenEntry | None:
         slot = self.slots.get(key)
         fields: dict[str, Any] = {**NO_LN, "db_id": self.db_id, "key": key, "data": data}
         fields |= {"txn_id": self.txn_id, "txn_prev_lsn": self.last_lsn, "abort_lsn": NULL_LSN}

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from je_tools.core.worker_processes import open_workers, told
 from je_tools.dump.entries import Dump, contents
 from je_tools.errors import StoppedError
-from je_tools.output.files.outputs import PartPath, open_part, settle
+from je_tools.output.files.outputs import PartPath, fsync_file, open_part
 
 if TYPE_CHECKING:
     from je_tools.log.environment import Environment
@@ -105,7 +105,7 @@ def write_parts(
                 group, path = running[future]
                 reports[path] = future.result()
                 # Sync it in this process, which is idle while the workers go on.
-                settle(path)
+                fsync_file(path)
                 if progress:
                     progress(sum(file.size for file in group.files))
         except BrokenExecutor as error:

@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from concurrent.futures import BrokenExecutor, Executor, Future, ThreadPoolExecutor
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from functools import cached_property, partial
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
@@ -29,6 +28,8 @@ from je_tools.formats.je.walk import NO_OFFSET
 from je_tools.formats.source import Source, SourceChangedError, SourceError
 
 if TYPE_CHECKING:
+    from concurrent.futures import Executor, Future
+
     from je_tools.log.environment import Environment
     from je_tools.log.log_files import LogFile
 
@@ -221,18 +222,21 @@ class Scanner(Struct, frozen=True, dict=True):
             InputError: a file cannot be read.
         """
         threads = self.threads_for(environment.size)
+        if threads == 1:
+            yield from _in_turn(_FileScan(self, file, work) for file in environment.files)
+            return
+        from concurrent.futures import BrokenExecutor
+
         with self._open_pool(threads, work) as pool:
             # Ranges in flight bound the number of open files: each closes with its last range.
             try:
                 for is_short, neighbours in groupby(environment.files, self._is_short):
                     files = list(neighbours)
-                    streams = (_FileScan(self, file, work) for file in files)
-                    if pool is None:
-                        yield from _in_turn(streams)
-                    elif is_short:
+                    if is_short:
                         read = partial(_read_whole, replace(self, progress=None), work)
                         yield from _by_file(files, read, pool, 2 * threads, self.progress)
                     else:
+                        streams = (_FileScan(self, file, work) for file in files)
                         yield from _in_order(streams, pool, threads + AHEAD)
             except BrokenExecutor as error:
                 reason = "a worker process was killed, for lack of memory perhaps"
@@ -242,11 +246,11 @@ class Scanner(Struct, frozen=True, dict=True):
         """Return whether one thread reads the whole file as one range, with small results."""
         return self.wide and not self.cuts and file.size <= self.range_size()
 
-    def _open_pool(self, threads: int, work: Work[Any]) -> AbstractContextManager[Executor | None]:
-        """Return a pool that reads ranges ahead, or None if nothing can run in parallel."""
-        if threads == 1:
-            return nullcontext()
+    def _open_pool(self, threads: int, work: Work[Any]) -> Executor:
+        """Return a pool that reads ranges ahead."""
         if not self.processes:
+            from concurrent.futures import ThreadPoolExecutor
+
             return ThreadPoolExecutor(threads)
         from je_tools.core.worker_processes import open_workers
 

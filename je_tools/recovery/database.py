@@ -8,6 +8,7 @@ from typing import Any
 from msgspec import Struct
 
 from je_tools.formats.je.flags import DatabaseFlag
+from je_tools.formats.je.header import NULL_LSN
 from je_tools.log.names import INTERNAL_PREFIX
 
 ID_DB, NAME_DB = 0, 1
@@ -39,6 +40,11 @@ class Database(Struct, frozen=True):
     def flags(self) -> int:
         """Flag bits, as stored."""
         return int(self.record["db_flags"])
+
+    @property
+    def stored_root_lsn(self) -> int:
+        """LSN of the root in the descriptor; `NULL_LSN` if there is no tree."""
+        return int(self.record["root_lsn"]) if self.record["tree_exists"] & 1 else NULL_LSN
 
     @property
     def has_duplicates(self) -> bool:

@@ -9,7 +9,6 @@ Source: RecoveryManager.undoLNs, redoLNs, abortUndo, redo, JE 7.5.11 and 18.3.12
 
 from __future__ import annotations
 
-from enum import IntEnum
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -22,7 +21,7 @@ from je_tools.core.ordered import map_in_order
 from je_tools.formats.je.fetch import fetch
 from je_tools.formats.je.flags import LnFlag, LnFlag2
 from je_tools.formats.je.header import NULL_LSN
-from je_tools.formats.je.keysort import equal_keys, group_keys, search_sorted
+from je_tools.formats.je.keysort import group_keys
 from je_tools.formats.je.types import Family
 from je_tools.formats.spans import Spans
 from je_tools.recovery.interval_tables import (
@@ -32,7 +31,8 @@ from je_tools.recovery.interval_tables import (
     Lns,
     Writes,
 )
-from je_tools.recovery.replay_rules import ReplayRules, is_open
+from je_tools.recovery.outcomes import KeyOutcome, Overlay, is_open, no_overlay
+from je_tools.recovery.slot_matching import match
 
 if TYPE_CHECKING:
     from je_tools.btree.children import Children
@@ -40,47 +40,13 @@ if TYPE_CHECKING:
     from je_tools.btree.tree import Tree
     from je_tools.formats.arrays import Ints, Mask
     from je_tools.formats.je.slots import Slots
+    from je_tools.recovery.replay_rules import ReplayRules
+
 
 _NO_SLOT = -2
 
 _AT_ONCE = 1 << 16
 """Number of keys or LNs processed together, so that temporary arrays stay small."""
-
-
-class KeyOutcome(IntEnum):
-    """The record of a key after recovery."""
-
-    NO_RECORD = 0
-    LN = 1
-    """The record of an LN."""
-    ABORT_VERSION = 2
-    """The record that an undone LN had replaced."""
-
-
-class Overlay(Struct, frozen=True):
-    """The keys of a database whose slots recovery changes, each once.
-
-    Attributes:
-        key: in the key order of the database, or in byte order if that is unknown.
-        outcome: uint8; an `KeyOutcome`.
-        lsn: int64; LSN of the LN to which the outcome refers.
-        undone_count, redone_count: number of slots that undo and redo changed.
-    """
-
-    key: Spans
-    outcome: npt.NDArray[np.uint8]
-    lsn: Ints
-    undone_count: int = 0
-    redone_count: int = 0
-
-    def __len__(self) -> int:
-        return len(self.lsn)
-
-
-def no_overlay() -> Overlay:
-    """Return an overlay that changes nothing."""
-    none = np.empty(0, np.int64)
-    return Overlay(Spans(np.empty(0, np.uint8), none, none), np.empty(0, np.uint8), none)
 
 
 class _Groups(Struct, frozen=True):
@@ -144,7 +110,7 @@ class _KeyState(Struct):
     Attributes:
         lsn: int64; LSN in the slot, NULL_LSN if it has none, _NO_SLOT if there is no slot.
         deleted: bool.
-        outcome: int8; an `KeyOutcome`, -1 while the slot is as in the tree.
+        outcome: int8; a `KeyOutcome`, -1 while the slot is as in the tree.
         source: int64; LSN of the LN to which the outcome refers.
     """
 
@@ -189,18 +155,6 @@ def _slots_of(tree: Tree, keys: Spans, threads: int) -> tuple[Ints, Mask, Faults
         lsns[at], deleted[at] = slots.lsn, slots.deleted
         faults.extend(found)
     return lsns, deleted, faults
-
-
-def match(tree: Tree, keys: Spans, slots: Slots) -> tuple[Ints, Mask]:
-    """Return the row of each slot's key among ascending keys, and a mask of those found.
-
-    The row of a key that is not found means nothing.
-    """
-    at = search_sorted(keys, slots.key, two_part=tree.by_parts)
-    inside = np.minimum(at, max(len(keys) - 1, 0))
-    if not len(keys):
-        return inside, np.zeros(len(slots), np.bool_)
-    return inside, equal_keys(keys.select(inside), slots.key)
 
 
 def _undo(tree: Tree, groups: _Groups, rules: ReplayRules, state: _KeyState) -> int:

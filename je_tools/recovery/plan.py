@@ -17,10 +17,11 @@ from je_tools.formats.je.header import NULL_LSN
 from je_tools.recovery.database import ID_DB, NAME_DB
 from je_tools.recovery.interval_tables import REPLICATED, TRANSACTIONAL, RollbackPeriod
 from je_tools.recovery.lost_content import LostContent, lost_after
-from je_tools.recovery.overlay import KeyOutcome
+from je_tools.recovery.outcomes import KeyOutcome
 
 if TYPE_CHECKING:
     from je_tools.formats.arrays import Mask
+    from je_tools.recovery.end import Checkpoint, LogEnd, Refusal
     from je_tools.recovery.interval import ReplayInterval
     from je_tools.recovery.replay_rules import ReplayRules
     from je_tools.recovery.snapshot import Snapshot
@@ -114,6 +115,21 @@ class Plan(Struct, frozen=True):
     files_needed: tuple[int, int]
     lost: LostContent
     is_clean: bool
+
+    @property
+    def end(self) -> LogEnd:
+        """End of the log, and the reason why it ends there."""
+        return self.snapshot.end
+
+    @property
+    def checkpoint(self) -> Checkpoint:
+        """Checkpoint at which recovery begins."""
+        return self.snapshot.checkpoint
+
+    @property
+    def refusals(self) -> tuple[Refusal, ...]:
+        """Reasons why the engine would not open the log; usually none."""
+        return self.snapshot.refusals
 
     @property
     def periods(self) -> tuple[RollbackPeriod, ...]:

@@ -20,8 +20,14 @@ from je_tools.formats.je.nodes import no_nodes
 from je_tools.formats.je.slots import Slots, split_two_part_keys
 from je_tools.formats.spans import Spans, joined_spans
 from je_tools.log.records import NO_TIME, Records
-from je_tools.recovery.overlay import KeyOutcome, Overlay, match
-from je_tools.recovery.record_values import RecordSource, Values, fill_from_changes, fill_from_slots
+from je_tools.recovery.outcomes import KeyOutcome, Overlay
+from je_tools.recovery.record_values import (
+    RecordSource,
+    RecordValues,
+    fill_from_changes,
+    fill_from_slots,
+)
+from je_tools.recovery.slot_matching import match
 
 if TYPE_CHECKING:
     from je_tools.btree.key_ranges import KeyRange
@@ -54,7 +60,7 @@ class RecordReader:
         self.with_data = with_data
         self.now_ms = now_ms
         self.inside = inside
-        self._source = RecordSource(tree, overlay, with_data=with_data)
+        self._source = RecordSource(tree, overlay, with_data)
         self._used: Mask = np.zeros(len(overlay), np.bool_)
 
     def children(self, at_once: int = NODES_AT_ONCE) -> Iterator[Children]:
@@ -172,14 +178,14 @@ class RecordReader:
         """Return the unreadable records among changes [first, stop) of the overlay."""
         rows = np.arange(first, min(stop, len(self.overlay)))
         rows = rows[self.overlay.outcome[rows] != KeyOutcome.NO_RECORD]
-        values = Values.empty(len(rows), self.tree.image.data)
+        values = RecordValues.empty(len(rows), self.tree.image.data)
         return fill_from_changes(self._source, rows, 0, values)
 
     def _records(
         self, slots: Slots, changes: Ints, places: Ints | None = None
     ) -> tuple[Records, Faults]:
         n = len(slots)
-        values = Values.empty(n + len(changes), self.tree.image.data)
+        values = RecordValues.empty(n + len(changes), self.tree.image.data)
         faults = Faults()
         keys = slots.key
         faults.lack(fill_from_slots(self._source, slots, values))
@@ -206,7 +212,9 @@ def _together(of_nodes: list[Fault], of_records: Faults) -> Faults:
     return faults
 
 
-def _in_order(reading: RecordReader, keys: Spans, values: Values, order: Ints | None) -> Records:
+def _in_order(
+    reading: RecordReader, keys: Spans, values: RecordValues, order: Ints | None
+) -> Records:
     """Build records in an order, or as they are for None, without those that have expired."""
     tree = reading.tree
     lives = reading.lives(values.expires_ms)

@@ -1,4 +1,4 @@
-"""Values of records: columns filled from slots, from LNs, and from the old versions that LNs hold.
+"""Values of records in columns, filled from slots, from LNs, and from what undone LNs replaced.
 
 Source: je-log.md "Reading the current content"; CursorImpl.getCurrent, BIN.fetchLN, JE 18.3.12.
 """
@@ -20,7 +20,7 @@ from je_tools.formats.je.header import NULL_LSN
 from je_tools.formats.je.payloads import PAYLOAD_FAMILIES, payload_spans
 from je_tools.formats.je.types import Family
 from je_tools.log.records import NO_TIME, NO_VLSN
-from je_tools.recovery.overlay import KeyOutcome, Overlay
+from je_tools.recovery.outcomes import KeyOutcome, Overlay
 
 if TYPE_CHECKING:
     from je_tools.btree.tree import Tree
@@ -33,9 +33,7 @@ _ROOM_MAX = 16 << 20
 """Largest buffer, in bytes, into which the LNs of a batch are copied; each thread has its own."""
 
 _DATA_FIELDS = frozenset({"flags2", "expiration", "modified_ms", "created_ms", "data"})
-
 _IN_COLUMNS = (Family.LN, Family.DEL_DUP_LN)
-
 ABORT_FIELDS = frozenset(
     {
         "flags2",
@@ -51,7 +49,7 @@ ABORT_FIELDS = frozenset(
 
 
 class RecordSource(Struct, frozen=True):
-    """Where the records of a database come from.
+    """A tree whose records are read.
 
     Attributes:
         tree: tree of the database.
@@ -64,7 +62,7 @@ class RecordSource(Struct, frozen=True):
     with_data: bool
 
 
-class Values(Struct):
+class RecordValues(Struct):
     """Columns of records while they are filled; see `Records`.
 
     Attributes:
@@ -82,7 +80,7 @@ class Values(Struct):
     tombstone: Mask
 
     @classmethod
-    def empty(cls, n: int, data: Bytes) -> Values:
+    def empty(cls, n: int, data: Bytes) -> RecordValues:
         """Return columns of `n` records whose values are all unknown."""
         return cls(
             data=data,
@@ -97,7 +95,7 @@ class Values(Struct):
         )
 
 
-def fill_from_slots(source: RecordSource, slots: Slots, values: Values) -> Lacking:
+def fill_from_slots(source: RecordSource, slots: Slots, values: RecordValues) -> Lacking:
     """Fill in the first records, those of slots; return those that cannot be read."""
     n = len(slots)
     values.lsn[:n], values.vlsn[:n] = slots.lsn, np.where(slots.vlsn > 0, slots.vlsn, NO_VLSN)
@@ -127,7 +125,9 @@ def _room_size(slots: Slots) -> int:
     return size if 0 < size <= _ROOM_MAX else 0
 
 
-def fill_from_changes(source: RecordSource, changes: Ints, first: int, values: Values) -> Lacking:
+def fill_from_changes(
+    source: RecordSource, changes: Ints, first: int, values: RecordValues
+) -> Lacking:
     """Fill in the remaining records, those of undo and redo; return those that cannot be read."""
     overlay, image = source.overlay, source.tree.image
     entries = fetch(image, overlay.lsn[changes])
@@ -156,11 +156,11 @@ def fill_from_changes(source: RecordSource, changes: Ints, first: int, values: V
     return _lacking(source, entries, lacking, overlay.key.select(changes))
 
 
-def _from_lns(source: RecordSource, entries: Entries, rows: Ints, values: Values) -> Mask:
+def _from_lns(source: RecordSource, entries: Entries, rows: Ints, values: RecordValues) -> Mask:
     """Fill in records from their LNs; return a mask of the LNs that cannot be read.
 
     Args:
-        source: where the records come from.
+        source: the tree and its changes.
         entries: the LNs.
         rows: int64, ascending; row of each LN's record in `values`.
         values: columns to fill.
@@ -193,7 +193,7 @@ def _from_lns(source: RecordSource, entries: Entries, rows: Ints, values: Values
     return ~had
 
 
-def _fill_abort_version(head: Columns, rows: Ints, values: Values) -> None:
+def _fill_abort_version(head: Columns, rows: Ints, values: RecordValues) -> None:
     """Fill in records from the old versions that undone LNs hold."""
     if head.has("abort_data"):
         start, size = head.span("abort_data")

@@ -10,19 +10,17 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 from msgspec import Struct
 
 from je_tools.recovery.interval_tables import (
-    COMMITTED,
     INVISIBLE,
     SKIPPED,
-    TRANSACTIONAL,
     Lns,
     RollbackPeriod,
     TxnEnds,
     Writes,
 )
+from je_tools.recovery.outcomes import is_open
 from je_tools.recovery.rollbacks import Periods
 
 if TYPE_CHECKING:
@@ -65,9 +63,3 @@ class ReplayRules(Struct, frozen=True, dict=True):
         lsns = ends.lsn[ends.is_commit & (ends.txn_id < 0)]
         bounds = ((0, each.matchpoint_lsn, each.start_lsn) for each in self.periods)
         return bool(Periods.of(bounds).hold(np.zeros(len(lsns), np.int64), lsns).any())
-
-
-def is_open(flags: npt.NDArray[np.uint8]) -> Mask:
-    """Return a mask of the LNs written in transactions without a Commit."""
-    open_: Mask = flags & (TRANSACTIONAL | COMMITTED) == TRANSACTIONAL
-    return open_

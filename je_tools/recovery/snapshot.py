@@ -28,7 +28,7 @@ from je_tools.formats.je.nodes import read_nodes
 from je_tools.formats.spans import Spans
 from je_tools.log.images import check_image, map_files
 from je_tools.log.records import Batch, Coming, Note, Records
-from je_tools.recovery.overlay import Overlay, decide
+from je_tools.recovery.overlay import decide
 from je_tools.recovery.reading import RecordReader
 
 if TYPE_CHECKING:
@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     )
     from je_tools.recovery.interval import ReplayInterval
     from je_tools.recovery.interval_tables import LoggedNodes
+    from je_tools.recovery.outcomes import Overlay
     from je_tools.recovery.replay_rules import ReplayRules
 
 _REPLAYED_TWICE = 8

@@ -20,7 +20,7 @@ from je_tools.formats.je.slots import split_two_part_keys
 from je_tools.formats.je.types import Family
 from je_tools.formats.spans import Spans
 from je_tools.log.records import NO_TIME, Coming, Note, Records, cuts, no_records
-from je_tools.salvage.content import KEYED_VERSION
+from je_tools.salvage.entry_masks import KEYED_VERSION
 
 if TYPE_CHECKING:
     from je_tools.formats.arrays import Ints
@@ -54,19 +54,19 @@ class Graded(Records, frozen=True):
 def graded(records: Records, confidence: Grades) -> Graded:
     """Return the records with their confidence."""
     return Graded(
-        records.key,
-        records.data,
-        records.lsn,
-        records.vlsn,
-        records.modified_ms,
-        records.created_ms,
-        records.expires_ms,
-        records.tombstone,
-        confidence,
+        key=records.key,
+        data=records.data,
+        lsn=records.lsn,
+        vlsn=records.vlsn,
+        modified_ms=records.modified_ms,
+        created_ms=records.created_ms,
+        expires_ms=records.expires_ms,
+        tombstone=records.tombstone,
+        confidence=confidence,
     )
 
 
-class Reading(Struct, frozen=True):
+class LnReader(Struct, frozen=True):
     """Source of the records of one database.
 
     Attributes:

@@ -10,10 +10,11 @@ import numpy.typing as npt
 from msgspec import Struct
 
 from je_tools.formats.je.identity import newest_of
-from je_tools.salvage.content import DELETED, INVISIBLE, NO_TXN, Content
+from je_tools.salvage.record_versions import DELETED, INVISIBLE, NO_TXN
 
 if TYPE_CHECKING:
     from je_tools.formats.arrays import Ints, Mask
+    from je_tools.salvage.content import Content
 
 
 class Mode(StrEnum):
@@ -54,7 +55,7 @@ _DENSE = 16
 """Largest ratio of the range of values to their number for which a lookup table is built."""
 
 
-class Choice(Struct, frozen=True):
+class RecordChoice(Struct, frozen=True):
     """Selection from `Content.lns`; element i of each array is of the i-th LN.
 
     Attributes:
@@ -92,7 +93,7 @@ def grade(content: Content, lost_from: Ints) -> Grades:
     return grades
 
 
-def choose(content: Content, grades: Grades, mode: Mode, threads: int) -> Choice:
+def choose(content: Content, grades: Grades, mode: Mode, threads: int) -> RecordChoice:
     """Choose the LNs that come back in a mode, without regard to lost entries."""
     lns = content.lns
     counts = grades <= Confidence.NON_TRANSACTIONAL
@@ -100,8 +101,8 @@ def choose(content: Content, grades: Grades, mode: Mode, threads: int) -> Choice
     is_record = (lns.marks & DELETED) == 0
     nothing = np.zeros(len(lns), np.bool_)
     if mode is Mode.EVERYTHING:
-        return Choice(grades, newest, counts & is_record, ~counts & is_record)
-    return Choice(grades, newest, newest & is_record, nothing)
+        return RecordChoice(grades, newest, counts & is_record, ~counts & is_record)
+    return RecordChoice(grades, newest, newest & is_record, nothing)
 
 
 def _is_in(values: Ints, known: Ints) -> Mask:

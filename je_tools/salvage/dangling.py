@@ -26,11 +26,12 @@ from je_tools.formats.rows import Cell, Form, lines_of, read_only
 from je_tools.formats.spans import Spans, gather
 from je_tools.log.records import NO_TIME, NO_VLSN, Records, no_records
 from je_tools.salvage.batches import joined
-from je_tools.salvage.content import KEYED_VERSION, Content, leaves_of, pieces_of_rows, records_of
+from je_tools.salvage.entry_masks import KEYED_VERSION, leaves_of, pieces_of_rows, records_of
 
 if TYPE_CHECKING:
     from je_tools.formats.arrays import Ints, Mask
     from je_tools.formats.je.entry_rows import Rows
+    from je_tools.salvage.content import Content
 
 NODES_AT_ONCE = 512
 """Number of nodes decoded at once: each has up to some hundred slots."""
@@ -39,7 +40,7 @@ _DBIN = BY_NAME["DBIN"].no
 _GONE = SlotState.KNOWN_DELETED | SlotState.PENDING_DELETED
 
 
-class Named(Struct, frozen=True):
+class DanglingReferences(Struct, frozen=True):
     """Records of dangling references: they were written at LSNs that cannot be read.
 
     Attributes:
@@ -62,25 +63,25 @@ class Named(Struct, frozen=True):
     def __len__(self) -> int:
         return len(self.db_id)
 
-    def select(self, keep: npt.NDArray[Any]) -> Named:
+    def select(self, keep: npt.NDArray[Any]) -> DanglingReferences:
         """Return the records of a mask or of an index array."""
         columns = (self.db_id, self.first, self.second, self.gone, self.by, self.by_slot)
-        return Named(self.records.select(keep), *(column[keep] for column in columns))
+        return DanglingReferences(self.records.select(keep), *(column[keep] for column in columns))
 
 
-def no_named() -> Named:
+def no_dangling() -> DanglingReferences:
     """Return an empty batch."""
     none, no_mask = np.empty(0, np.int64), np.empty(0, np.bool_)
-    return Named(no_records(), none, none, none, no_mask, none, no_mask)
+    return DanglingReferences(no_records(), none, none, none, no_mask, none, no_mask)
 
 
-def joined_named(pieces: list[Named]) -> Named:
+def joined_dangling(pieces: list[DanglingReferences]) -> DanglingReferences:
     """Concatenate pieces, with their bytes in one buffer."""
     pieces = [piece for piece in pieces if len(piece)]
     if not pieces:
-        return no_named()
+        return no_dangling()
     names = ("db_id", "first", "second", "gone", "by", "by_slot")
-    return Named(
+    return DanglingReferences(
         _rebased([piece.records for piece in pieces]),
         *(np.concatenate([getattr(piece, name) for piece in pieces]) for name in names),
     )
@@ -104,19 +105,19 @@ def _rebased(pieces: list[Records]) -> Records:
     )
 
 
-class NamedPart(Struct, frozen=True):
+class DanglingPart(Struct, frozen=True):
     """Dangling references of one scanned range.
 
     Attributes:
-        named: records, of every database that is not excluded.
+        dangling: records, of every database that is not excluded.
         lsns: int64; every unreadable LSN that an entry of the range names.
     """
 
-    named: list[Named]
+    dangling: list[DanglingReferences]
     lsns: Ints
 
 
-class FindNamed(Struct, frozen=True):
+class FindDangling(Struct, frozen=True):
     """Function that the scan applies to each range.
 
     Attributes:
@@ -129,38 +130,42 @@ class FindNamed(Struct, frozen=True):
     leaves: Ints
     excluded: Ints
 
-    def __call__(self, rows: Rows) -> NamedPart:
+    def __call__(self, rows: Rows) -> DanglingPart:
         """Return the dangling references of some rows; runs in any thread."""
-        named: list[Named] = []
+        dangling: list[DanglingReferences] = []
         lsns: list[Ints] = [np.empty(0, np.int64)]
         good = rows.good & ~rows.invisible
         nodes = good & leaves_of(rows.version)[rows.type]
         nodes[nodes] = _is_in(rows.lsn[nodes], self.leaves)
         for some in pieces_of_rows(rows, nodes, NODES_AT_ONCE):
             decoded = decode(some, Family.NODE)
-            named += self._slots(some, decoded, lsns)
+            dangling += self._slots(some, decoded, lsns)
         for some in pieces_of_rows(rows, good & (rows.type == OLD_BIN_DELTA_NO), NODES_AT_ONCE):
             decoded = decode(some, Family.OLD_DELTA)
-            named += self._slots(some, decoded, lsns)
+            dangling += self._slots(some, decoded, lsns)
         for some in pieces_of_rows(rows, good & records_of(rows.version)[rows.type]):
-            named += self._entries(some, lsns)
-        return NamedPart(named, np.unique(np.concatenate(lsns)))
+            dangling += self._entries(some, lsns)
+        return DanglingPart(dangling, np.unique(np.concatenate(lsns)))
 
-    def _slots(self, rows: Rows, decoded: Decoded, lsns: list[Ints]) -> Iterator[Named]:
+    def _slots(
+        self, rows: Rows, decoded: Decoded, lsns: list[Ints]
+    ) -> Iterator[DanglingReferences]:
         slots = decoded.slots
         if slots is None or not len(slots.present):
             return
         counts = np.diff(decoded.slot_first)
         node = np.repeat(np.arange(len(rows)), counts)
         lsn = slots.number("lsn")
-        hits = self.content.kept.is_lost(lsn) & (lsn != NULL_LSN) & ~decoded.bad[node]
-        lsns.append(lsn[hits & self.content.solid.is_lost(lsn)])
+        hits = self.content.unerased.is_lost(lsn) & (lsn != NULL_LSN) & ~decoded.bad[node]
+        lsns.append(lsn[hits & self.content.readable.is_lost(lsn)])
         hits &= ~np.isin(decoded.fields.number("db_id")[node], self.excluded)
         index = np.flatnonzero(hits)
         if len(index):
             yield self._of_slots(rows, decoded, index, node[index])
 
-    def _of_slots(self, rows: Rows, decoded: Decoded, index: Ints, node: Ints) -> Named:
+    def _of_slots(
+        self, rows: Rows, decoded: Decoded, index: Ints, node: Ints
+    ) -> DanglingReferences:
         slots, fields = decoded.slots, decoded.fields
         assert slots is not None
         key_start, key_size, data_start, data_size = split_embedded(slots)
@@ -189,7 +194,9 @@ class FindNamed(Struct, frozen=True):
         )
         by = rows.lsn[node]
         gone = (state & _GONE) != 0
-        return Named(records, db_id, first, second, gone, by, np.ones(len(index), np.bool_))
+        return DanglingReferences(
+            records, db_id, first, second, gone, by, np.ones(len(index), np.bool_)
+        )
 
     def _whole_keys(self, fields: Columns, suffix: Spans, node: Ints) -> Spans:
         """Return keys with the prefix of their node prepended, in a buffer of their own."""
@@ -241,20 +248,20 @@ class FindNamed(Struct, frozen=True):
         key_sizes = np.where(is_duplicate, first.sizes, key.sizes)
         return Spans(both, key.starts, key_sizes), Spans(both, starts, sizes)
 
-    def _entries(self, rows: Rows, lsns: list[Ints]) -> Iterator[Named]:
+    def _entries(self, rows: Rows, lsns: list[Ints]) -> Iterator[DanglingReferences]:
         decoded = decode(rows, Family.LN)
         fields = decoded.fields
         if not fields.has("txn_id"):
             return
         fine = ~decoded.bad
-        solid = self.content.solid
+        readable = self.content.readable
         for name in ("txn_prev_lsn", "abort_lsn"):
             lsn = fields.number(name)
             wanted = fine & fields.is_present(name) & (lsn != NULL_LSN)
-            lsns.append(lsn[wanted & solid.is_lost(lsn)])
+            lsns.append(lsn[wanted & readable.is_lost(lsn)])
         lsn = fields.number("abort_lsn")
         hits = fine & fields.is_present("abort_lsn") & (lsn != NULL_LSN)
-        hits &= self.content.kept.is_lost(lsn)
+        hits &= self.content.unerased.is_lost(lsn)
         hits &= fields.is_present("txn_id") & ~_is_in(
             fields.number("txn_id"), self.content.committed
         )
@@ -264,7 +271,7 @@ class FindNamed(Struct, frozen=True):
         if len(index) and rows.version >= KEYED_VERSION:
             yield self._of_entries(rows, fields, index)
 
-    def _of_entries(self, rows: Rows, fields: Columns, index: Ints) -> Named:
+    def _of_entries(self, rows: Rows, fields: Columns, index: Ints) -> DanglingReferences:
         n = len(index)
         key = Spans(fields.data, *fields.span("key")).select(index)
         data = Spans(fields.data, np.zeros(n, np.int64), np.full(n, -1, np.int64))
@@ -291,7 +298,7 @@ class FindNamed(Struct, frozen=True):
         )
         gone = fields.number("flags")[index] & LnFlag.ABORT_KNOWN_DELETED != 0
         by = rows.lsn[index]
-        return Named(records, db_id, first, second, gone, by, np.zeros(n, np.bool_))
+        return DanglingReferences(records, db_id, first, second, gone, by, np.zeros(n, np.bool_))
 
 
 def _is_in(values: Ints, known: Ints) -> Mask:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 NO_TYPE = 0
 
 
-class SolidPart(Struct, frozen=True):
+class RangeExtents(Struct, frozen=True):
     """Readable extents of one scanned range: runs of adjacent good entries.
 
     Attributes:
@@ -32,7 +32,7 @@ class SolidPart(Struct, frozen=True):
     last: npt.NDArray[np.uint8]
 
 
-def solid_part(rows: Rows, mask: Mask) -> SolidPart:
+def range_extents(rows: Rows, mask: Mask) -> RangeExtents:
     """Return the runs of the rows that a mask selects, in log order."""
     good = np.flatnonzero(mask)
     start = rows.offset[good].astype(np.int64)
@@ -42,10 +42,10 @@ def solid_part(rows: Rows, mask: Mask) -> SolidPart:
     first = np.flatnonzero(begins)
     last = np.append(first[1:], len(good))[: len(first)] - 1
     types = rows.type[good]
-    return SolidPart(rows.file_no, start[first], stop[last], types[first], types[last])
+    return RangeExtents(rows.file_no, start[first], stop[last], types[first], types[last])
 
 
-class Solid(Struct, frozen=True):
+class ReadableExtents(Struct, frozen=True):
     """Readable extents of a whole log, in log order.
 
     Attributes:
@@ -59,18 +59,18 @@ class Solid(Struct, frozen=True):
     last: npt.NDArray[np.uint8]
 
     @classmethod
-    def of(cls, parts: Iterable[SolidPart]) -> Solid:
+    def of(cls, parts: Iterable[RangeExtents]) -> ReadableExtents:
         """Combine the runs of all ranges, given in log order; adjacent runs become one."""
-        kept = list(parts)
+        every = list(parts)
         none = np.empty(0, np.int64)
         no_types = np.empty(0, np.uint8)
-        base = [np.int64(part.file_no) << np.int64(32) for part in kept]
-        pairs = list(zip(base, kept, strict=True))
+        base = [np.int64(part.file_no) << np.int64(32) for part in every]
+        pairs = list(zip(base, every, strict=True))
         start = np.concatenate([none, *(part.start | file for file, part in pairs)])
         # A file that is full to its last possible byte ends where the next file begins.
         stop = np.concatenate([none, *(part.stop + file for file, part in pairs)])
-        first = np.concatenate([no_types, *(part.first for part in kept)])
-        last = np.concatenate([no_types, *(part.last for part in kept)])
+        first = np.concatenate([no_types, *(part.first for part in every)])
+        last = np.concatenate([no_types, *(part.last for part in every)])
         begins = np.ones(len(start), np.bool_)
         begins[1:] = start[1:] != stop[:-1]
         ends = np.append(begins[1:], True)[: len(begins)]
@@ -79,8 +79,8 @@ class Solid(Struct, frozen=True):
     @property
     def ends(self) -> Ints:
         """Ends of runs that a gap in the same file follows: int64, sorted."""
-        behind: Ints = self.stop[:-1][self.stop[:-1] >> 32 == self.start[1:] >> 32]
-        return behind
+        followed: Ints = self.stop[:-1][self.stop[:-1] >> 32 == self.start[1:] >> 32]
+        return followed
 
     def is_lost(self, lsns: Ints) -> Mask:
         """Return a mask of the LSNs that cannot be read or do not exist."""

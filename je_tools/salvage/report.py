@@ -21,7 +21,8 @@ from je_tools.log.records import PIECE_ROWS
 from je_tools.output.encoders.record_lines import masked
 from je_tools.salvage.choice import Confidence
 from je_tools.salvage.extents import NO_TYPE
-from je_tools.salvage.lost import INTERNAL, NAMES_ID, Hole, HoleKind
+from je_tools.salvage.gaps import GapKind, LogGap
+from je_tools.salvage.lost import INTERNAL, NAMES_ID
 
 if TYPE_CHECKING:
     from je_tools.formats.arrays import Mask
@@ -55,7 +56,7 @@ def losses_of(salvaged: Salvage) -> Losses:
     return Losses(salvaged.lost_count, names, salvaged.content.undecodable)
 
 
-def write_ledger(
+def write_report(
     salvaged: Salvage,
     databases: Sequence[Described],
     output: Output,
@@ -77,8 +78,8 @@ def write_ledger(
     for state in salvaged.states:
         if state.file.is_guessed:
             _write(out, {"kind": "guessed-version", **_guessed_row(state.file)})
-    for hole in salvaged.lost.holes:
-        _write(out, {"kind": "hole", **_hole_row(hole)})
+    for gap in salvaged.lost.gaps:
+        _write(out, {"kind": "hole", **_gap_row(gap)})
     apart = {written.database.db_id: written.file for written in output.apart}
     for one, written in zip(databases, output.records, strict=True):
         files = {"file": written.file, "unfinished_file": apart.get(one.database.db_id)}
@@ -108,8 +109,8 @@ def _log_row(salvaged: Salvage) -> dict[str, Any]:
         "undecodable": content.undecodable,
         "committed": len(content.committed),
         "aborted": len(content.aborted),
-        "holes": len(salvaged.lost.holes),
-        "lost_bytes": sum(_size(hole) for hole in salvaged.lost.holes if hole.is_damage),
+        "holes": len(salvaged.lost.gaps),
+        "lost_bytes": sum(_size(gap) for gap in salvaged.lost.gaps if gap.is_damage),
     }
 
 
@@ -131,30 +132,30 @@ def _guessed_row(file: LogFile) -> dict[str, Any]:
     }
 
 
-def _hole_row(hole: Hole) -> dict[str, Any]:
+def _gap_row(gap: LogGap) -> dict[str, Any]:
     row: dict[str, Any] = {
-        "hole": hole.kind.value,
-        "start": lsn_text(hole.start),
-        "stop": lsn_text(hole.stop),
-        "first_file": hole.start >> 32 & 0xFFFFFFFF,
+        "hole": gap.kind.value,
+        "start": lsn_text(gap.start),
+        "stop": lsn_text(gap.stop),
+        "first_file": gap.start >> 32 & 0xFFFFFFFF,
     }
-    if hole.kind is HoleKind.NO_FILE:
-        row["files"] = hole.file_count
+    if gap.kind is GapKind.NO_FILE:
+        row["files"] = gap.file_count
     else:
-        row["bytes"] = _size(hole)
-    if hole.reason is not None:
-        row["reason"] = clean_text(hole.reason)
+        row["bytes"] = _size(gap)
+    if gap.reason is not None:
+        row["reason"] = clean_text(gap.reason)
     return row | {
-        "before": None if hole.before == NO_TYPE else type_name(hole.before),
-        "after": None if hole.after == NO_TYPE else type_name(hole.after),
-        "named": hole.named,
-        "lost_keys": hole.keys,
-        "held": hole.held,
+        "before": None if gap.before == NO_TYPE else type_name(gap.before),
+        "after": None if gap.after == NO_TYPE else type_name(gap.after),
+        "named": gap.dangling,
+        "lost_keys": gap.keys,
+        "held": gap.held,
     }
 
 
-def _size(hole: Hole) -> int:
-    return 0 if hole.kind is HoleKind.NO_FILE else hole.stop - hole.start
+def _size(gap: LogGap) -> int:
+    return 0 if gap.kind is GapKind.NO_FILE else gap.stop - gap.start
 
 
 def _database_row(one: Described) -> dict[str, Any]:
@@ -175,12 +176,12 @@ def _database_row(one: Described) -> dict[str, Any]:
 
 def _lost_names(salvaged: Salvage) -> Iterator[dict[str, Any]]:
     """Yield the database names that B-tree slots hold but whose database is unknown."""
-    named = salvaged.lost.named
+    dangling = salvaged.lost.dangling
     known = {name for each in salvaged.content.databases.values() for name in each.names}
-    for row in np.flatnonzero((named.db_id == NAMES_ID) & ~named.gone).tolist():
-        name = (named.records.key[row] or b"").decode("utf-8", "surrogateescape")
+    for row in np.flatnonzero((dangling.db_id == NAMES_ID) & ~dangling.gone).tolist():
+        name = (dangling.records.key[row] or b"").decode("utf-8", "surrogateescape")
         if name not in known and not name.startswith(INTERNAL):
-            lsn = lsn_text(int(named.records.lsn[row]))
+            lsn = lsn_text(int(dangling.records.lsn[row]))
             yield {"name": clean_text(name), "lsn": lsn}
 
 
@@ -188,7 +189,7 @@ def _record_lines(salvaged: Salvage, one: Described, masking: Masking) -> Iterat
     """Yield lines of a database: lost keys, then unsure records, then undecided ones."""
     yield from _lost_lines(salvaged, one, masking)
     line = _Line(one, masking)
-    for batch in salvaged.named_batches(one):
+    for batch in salvaged.dangling_batches(one):
         yield line.of("record", batch)
     choice = salvaged.choice
     older = choice.taken & (choice.confidence == Confidence.OLDER)
@@ -224,16 +225,16 @@ class _Line:
 
 def _lost_lines(salvaged: Salvage, one: Described, masking: Masking) -> Iterator[Bytes]:
     lost, line = salvaged.lost, _Line(one, masking)
-    index = np.flatnonzero(~lost.comes_back & (lost.named.db_id == one.database.db_id))
+    index = np.flatnonzero(~lost.comes_back & (lost.dangling.db_id == one.database.db_id))
     for first in range(0, len(index), PIECE_ROWS):
         some = index[first : first + PIECE_ROWS]
-        named = lost.named.select(some)
+        dangling = lost.dangling.select(some)
         cells = [
-            line.key_cell("lost-key", named.records.key),
-            Cell(Form.LSN, named.records.lsn, b',"lsn":"', b'"'),
-            Cell(Form.LSN, named.by, b',"named_by":"', b'"'),
-            _choice(named.by_slot, b',"by":"slot"', b',"by":"transaction"'),
-            _choice(named.gone, b',"deletion":true', b',"deletion":false'),
+            line.key_cell("lost-key", dangling.records.key),
+            Cell(Form.LSN, dangling.records.lsn, b',"lsn":"', b'"'),
+            Cell(Form.LSN, dangling.by, b',"named_by":"', b'"'),
+            _choice(dangling.by_slot, b',"by":"slot"', b',"by":"transaction"'),
+            _choice(dangling.gone, b',"deletion":true', b',"deletion":false'),
             _choice(lost.has_older[some], b',"older":true}\n', b',"older":false}\n'),
         ]
         yield lines_of(cells)
@@ -251,7 +252,7 @@ def summary_text(salvaged: Salvage, databases: Sequence[Described], output: Outp
         f"{row['bytes']:,} bytes, "
         f"{row['versions']:,} versions of records, {row['committed']:,} commits",
         *_file_texts(salvaged.environment),
-        *_hole_texts(salvaged.lost.holes),
+        *_gap_texts(salvaged.lost.gaps),
         "",
     ]
     header = ("DATABASE", "STATE", "RECORDS", "UNSURE", "LOST", "FILE")
@@ -276,20 +277,20 @@ def _file_texts(environment: Environment) -> Iterator[str]:
         yield f"misnamed-file: {printable(str(file.path))} is {file.text}"
 
 
-def _hole_texts(holes: Sequence[Hole]) -> Iterator[str]:
-    for kind in HoleKind:
-        some = [hole for hole in holes if hole.kind is kind]
+def _gap_texts(gaps: Sequence[LogGap]) -> Iterator[str]:
+    for kind in GapKind:
+        some = [gap for gap in gaps if gap.kind is kind]
         if not some:
             continue
         size = sum(map(_size, some))
-        what = f"{size:,} bytes" if kind is not HoleKind.NO_FILE else _files(some)
-        named = sum(hole.named for hole in some)
+        what = f"{size:,} bytes" if kind is not GapKind.NO_FILE else _files(some)
+        dangling = sum(gap.dangling for gap in some)
         count = counted(len(some), "hole")
-        yield f"{kind.value}: {count}, {what}, lost entries that others name: {named:,}"
+        yield f"{kind.value}: {count}, {what}, lost entries that others name: {dangling:,}"
 
 
-def _files(holes: Sequence[Hole]) -> str:
-    return counted(sum(hole.file_count for hole in holes), "file")
+def _files(gaps: Sequence[LogGap]) -> str:
+    return counted(sum(gap.file_count for gap in gaps), "file")
 
 
 def _aligned(rows: Sequence[tuple[str, ...]]) -> Iterator[str]:

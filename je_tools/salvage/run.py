@@ -20,10 +20,11 @@ from je_tools.log.names import FIXED_NAMES
 from je_tools.output.encoders.record_files import stems_of, write_files
 from je_tools.output.encoders.record_lines import Marks, Named, Typed
 from je_tools.output.encoders.record_sources import RecordSink, Source, Written
-from je_tools.salvage.batches import Graded, Reading, graded
-from je_tools.salvage.choice import Choice, Confidence, Mode, choose, grade
-from je_tools.salvage.content import DELETED, Content, read_content
-from je_tools.salvage.lost import INTERNAL, Lost, find_lost
+from je_tools.salvage.batches import Graded, LnReader, graded
+from je_tools.salvage.choice import Confidence, Mode, RecordChoice, choose, grade
+from je_tools.salvage.content import Content, read_content
+from je_tools.salvage.lost import INTERNAL, LostEntries, find_lost
+from je_tools.salvage.record_versions import DELETED
 
 if TYPE_CHECKING:
     from je_tools.formats.arrays import Ints, Mask
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 APART = ".unfinished"
 """Part of the names of files with records of unfinished transactions, before the suffix."""
 
-LEDGER, SUMMARY = "ledger.jsonl", "summary.txt"
+REPORT, SUMMARY = "ledger.jsonl", "summary.txt"
 """Names of the files next to those of the databases."""
 
 LOOKED_AT = 1000
@@ -84,8 +85,8 @@ class Salvage(Struct, frozen=True, dict=True):
     environment: Environment
     mode: Mode
     content: Content
-    lost: Lost
-    choice: Choice
+    lost: LostEntries
+    choice: RecordChoice
     now_ms: int | None = None
 
     @cached_property
@@ -131,7 +132,7 @@ class Salvage(Struct, frozen=True, dict=True):
 
         Erased places are not counted: an eraser overwrites only obsolete entries.
         """
-        is_gone = self.content.solid.is_lost(self.lost.named.records.lsn)
+        is_gone = self.content.readable.is_lost(self.lost.dangling.records.lsn)
         return int(np.count_nonzero(is_gone & ~self.lost.comes_back))
 
     def databases(self, *, internal: bool = False) -> list[Described]:
@@ -154,25 +155,27 @@ class Salvage(Struct, frozen=True, dict=True):
         name = known.name if known is not None else None
         state = "unnamed" if known is None else "removed" if known.removed else "live"
         records = np.bincount(choice.confidence[rows[choice.taken[rows]]], minlength=6)
-        is_here = lost.named.db_id == db_id
+        is_here = lost.dangling.db_id == db_id
         records[Confidence.SLOT_ONLY] = np.count_nonzero(is_here & lost.comes_back)
         is_double = kind.has_duplicates if kind is not None else self._looks_double(rows)
         is_internal = db_id in FIXED_NAMES or (name or "").startswith(INTERNAL)
         return Described(
-            Named(name, db_id, is_double, self._typed(db_id, name) if is_internal else None),
-            state,
-            is_internal,
-            "known"
+            database=Named(
+                name, db_id, is_double, self._typed(db_id, name) if is_internal else None
+            ),
+            state=state,
+            is_internal=is_internal,
+            kind="known"
             if kind is not None or db_id in FIXED_NAMES
             else "inferred"
             if is_double
             else "guessed",
-            kind is not None and kind.has_comparator,
-            len(rows),
-            {grade: int(records[grade]) for grade in Confidence if records[grade]},
-            int(np.count_nonzero(choice.apart[rows])),
-            int(np.count_nonzero(self.undecided[rows])),
-            int(np.count_nonzero(is_here & ~lost.comes_back)),
+            has_comparator=kind is not None and kind.has_comparator,
+            versions=len(rows),
+            records={grade: int(records[grade]) for grade in Confidence if records[grade]},
+            apart=int(np.count_nonzero(choice.apart[rows])),
+            undecided=int(np.count_nonzero(self.undecided[rows])),
+            lost=int(np.count_nonzero(is_here & ~lost.comes_back)),
         )
 
     def _typed(self, db_id: int, name: str | None) -> Typed | None:
@@ -189,7 +192,7 @@ class Salvage(Struct, frozen=True, dict=True):
         rows = rows[(self.content.lns.marks[rows] & DELETED) == 0][:LOOKED_AT]
         if not len(rows):
             return False
-        plain = Reading(self.image, False)
+        plain = LnReader(self.image, False)
         grades = self.choice.confidence[rows]
         records = plain.read(self.content.lns.lsn[rows], grades)
         _, data = split_two_part_keys(records.key)
@@ -217,12 +220,12 @@ class Salvage(Struct, frozen=True, dict=True):
         lns = self.content.lns
         rows = self.rows_of(one.database.db_id)
         rows = rows[mask[rows]]
-        reading = Reading(self.image, one.database.has_duplicates, self.now_ms)
-        return reading.batches(lns.lsn[rows], lns.size[rows], self.choice.confidence[rows])
+        reader = LnReader(self.image, one.database.has_duplicates, self.now_ms)
+        return reader.batches(lns.lsn[rows], lns.size[rows], self.choice.confidence[rows])
 
-    def named_batches(self, one: Described) -> Iterator[Graded]:
+    def dangling_batches(self, one: Described) -> Iterator[Graded]:
         """Yield the records of a database that come back from dangling references alone."""
-        named = self.lost.named
+        named = self.lost.dangling
         index = np.flatnonzero(self.lost.comes_back & (named.db_id == one.database.db_id))
         if len(index):
             grades = np.full(len(index), Confidence.SLOT_ONLY, np.uint8)
@@ -263,7 +266,7 @@ def _where_ends_may_be(environment: Environment, content: Content) -> Ints:
     """Return starts of unreadable places that may hold ends of transactions, sorted."""
     closed = np.array([file.file_no for file in environment.unreadable], np.uint64)
     starts = (closed << np.uint64(32)).view(np.int64)
-    return np.sort(np.concatenate((content.solid.ends, starts)))
+    return np.sort(np.concatenate((content.readable.ends, starts)))
 
 
 class Output(Struct, frozen=True):
@@ -302,12 +305,12 @@ def _write(
     salvaged: Salvage, databases: list[Described], sink: RecordSink, directory: Path, known: Path
 ) -> Output:
     marks = ["", APART] if any(one.apart for one in databases) else [""]
-    stems = stems_of(sink, (one.database for one in databases), marks, (LEDGER, SUMMARY))
+    stems = stems_of(sink, (one.database for one in databases), marks, (REPORT, SUMMARY))
     choice = salvaged.choice
     sources = (
         Source(
             one.database,
-            chain(salvaged.batches(one, choice.taken), salvaged.named_batches(one)),
+            chain(salvaged.batches(one, choice.taken), salvaged.dangling_batches(one)),
         )
         for one in databases
     )

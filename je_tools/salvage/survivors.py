@@ -5,36 +5,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from je_tools.formats.spans import Spans, joined_spans
+from je_tools.formats.spans import joined_spans
 from je_tools.log.names import FIXED_NAMES, Database
 from je_tools.log.scan import WIDE_RANGE, Scanner
-from je_tools.salvage.batches import Reading
+from je_tools.salvage.batches import LnReader
 from je_tools.salvage.choice import Mode
 from je_tools.salvage.run import Described, Salvage, salvage
+from je_tools.salvage.stored_keys import whole_keys
 
 if TYPE_CHECKING:
+    from je_tools.formats.spans import Spans
     from je_tools.log.environment import Environment
-    from je_tools.log.records import Records
-
-_PACKED_LIMITS = np.array([119, 119 + 0xFF, 119 + 0xFFFF, 119 + 0xFFFFFF], np.int64)
-"""Largest numbers whose packed form takes one byte, two bytes, and so on."""
 
 
-def whole_keys(records: Records) -> Spans:
-    """Return the stored keys of records of a database with duplicates.
-
-    A stored key is the key, the data, and the packed length of the key.
-    """
-    key = records.key
-    tails = np.searchsorted(_PACKED_LIMITS, key.sizes).astype(np.int64) + 1
-    return Spans(key.data, key.starts, key.sizes + np.maximum(records.data.sizes, 0) + tails)
-
-
-class Kept(Struct, frozen=True):
+class Survivors(Struct, frozen=True):
     """A salvage of the committed records of all databases.
 
     Attributes:
@@ -72,22 +59,22 @@ class Kept(Struct, frozen=True):
         rows = salvaged.rows_of(db_id)
         rows = rows[salvaged.choice.taken[rows]]
         lns, confidence = salvaged.content.lns, salvaged.choice.confidence
-        # Keys that `Reading` does not split are as stored.
-        reading = Reading(salvaged.image, one.database.has_duplicates and not two_part)
-        batches = reading.batches(lns.lsn[rows], lns.size[rows], confidence[rows])
+        # Keys that `LnReader` does not split are as stored.
+        reader = LnReader(salvaged.image, one.database.has_duplicates and not two_part)
+        batches = reader.batches(lns.lsn[rows], lns.size[rows], confidence[rows])
         pieces = [batch.read().key for batch in batches]
-        for named in salvaged.named_batches(one):
+        for named in salvaged.dangling_batches(one):
             is_apart = two_part and one.database.has_duplicates
             pieces.append(whole_keys(named) if is_apart else named.key)
         return joined_spans(pieces)
 
 
-def find_kept(
+def find_survivors(
     environment: Environment,
     scanner: Scanner,
     without: frozenset[int],
     cut: tuple[int, int] | None = None,
-) -> Kept:
+) -> Survivors:
     """Salvage a log without some of its files.
 
     Args:
@@ -111,7 +98,7 @@ def find_kept(
         replace(environment, files=tuple(files)), scanner, Mode.COMMITTED, internal=True
     )
     described = {one.database.db_id: one for one in found.databases(internal=True)}
-    return Kept(found, described)
+    return Survivors(found, described)
 
 
 def _cuts(sizes: Sequence[int]) -> int:

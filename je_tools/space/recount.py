@@ -10,30 +10,25 @@ JE 25.3.17.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 import numpy as np
 from msgspec import Struct, field
 
-from je_tools.btree.children import BINS_AT_ONCE, Children, Leaves
 from je_tools.core.memory import keep_freed_memory
 from je_tools.core.ordered import in_background
 from je_tools.formats.je import header as h
-from je_tools.formats.je.fetch import fetch
-from je_tools.formats.je.flags import LnFlag
 from je_tools.formats.je.header import NULL_LSN
-from je_tools.formats.je.types import FILE_HEADER_NO, Family
-from je_tools.recovery.overlay import KeyOutcome
+from je_tools.formats.je.types import FILE_HEADER_NO
+from je_tools.recovery.live_entries import LiveEntries, entry_sizes, map_live_entries
 
 if TYPE_CHECKING:
-    from je_tools.btree.fault_kinds import Fault
     from je_tools.btree.tree import Tree
     from je_tools.formats.arrays import Ints
     from je_tools.formats.je.entry_rows import Rows
     from je_tools.recovery.database import Database
-    from je_tools.recovery.reading import RecordReader
     from je_tools.recovery.snapshot import Snapshot
 
 
@@ -54,7 +49,7 @@ class Recount(Struct):
     live_deltas: Counter[int] = field(default_factory=Counter)
     bases: Counter[int] = field(default_factory=Counter)
 
-    def take(self, part: Recount) -> None:
+    def merge(self, part: Recount) -> None:
         """Add the counts of a part of a tree."""
         for mine, others in (
             (self.live_records, part.live_records),
@@ -103,111 +98,15 @@ def _total(snapshot: Snapshot) -> Counter[int]:
 
 
 def _count_tree(snapshot: Snapshot, database: Database, counted: Recount) -> None:
-    for part in of_live(snapshot, database, _recounted):
-        counted.take(part)
+    for part in map_live_entries(snapshot, database, _recounted):
+        counted.merge(part)
 
 
-class Live(Struct, frozen=True):
-    """Live entries of a part of a tree.
-
-    Attributes:
-        records, nodes, bases, deltas: int64 LSNs; as in `Recount`, but `nodes` without `bases`.
-        record_sizes: int64; bytes of each record.
-    """
-
-    records: Ints
-    record_sizes: Ints
-    nodes: Ints
-    bases: Ints
-    deltas: Ints
-
-
-T = TypeVar("T")
-
-
-def of_live(snapshot: Snapshot, database: Database, work: Callable[[Tree, Live], T]) -> Iterator[T]:
-    """Yield results of `work` on the live parts of a tree; add its faults to `snapshot.faults`.
-
-    Args:
-        snapshot: the log.
-        database: a database that has a root.
-        work: called with each part, in threads.
-    """
-    reading = snapshot.reading(database, with_data=False, show_expired=True)
-    tree = reading.tree
-    uppers: list[T] = []
-
-    def look(leaves: Leaves) -> None:
-        uppers.append(work(tree, _live(_NONE, _NONE, leaves)))
-
-    def measure(children: Children) -> tuple[T, list[Fault]]:
-        leaves = tree.read(children)
-        slots, alive, changes, faults = reading.alive(leaves)
-        # Embedded and duplicate data makes the record's own entry obsolete at once.
-        outside = alive & (slots.data_size < 0) & (slots.lsn != NULL_LSN)
-        if tree.two_part:
-            outside[:] = False
-        lsns, sizes = slots.lsn[outside], slots.logged_size[outside]
-        lsns = np.concatenate((lsns, _lns_of(reading, changes)))
-        sizes = np.concatenate((sizes, np.zeros(len(lsns) - len(sizes), np.int64)))
-        unknown = np.flatnonzero(sizes <= 0)
-        if len(unknown):
-            sizes[unknown] = _sizes(tree, lsns[unknown])
-        return work(tree, _live(lsns, sizes, leaves)), faults
-
-    for part, faults in snapshot.in_order(
-        tree.leaf_children(seen=look, at_once=BINS_AT_ONCE), measure
-    ):
-        yield part
-        yield from uppers
-        uppers.clear()
-        snapshot.faults.extend(faults)
-    yield from uppers
-    if reading.has_left:
-        left = _lns_of(reading, reading.left_changes())
-        yield work(tree, Live(left, _sizes(tree, left), _NONE, _NONE, _NONE))
-    snapshot.faults.extend(tree.faults)
-
-
-_NONE = np.empty(0, np.int64)
-
-
-def _live(lsns: Ints, sizes: Ints, leaves: Leaves) -> Live:
-    """Return records, full nodes, full versions of deltas, and deltas as one part."""
-    nodes = leaves.logged[0]
-    used = leaves.nodes.good & nodes.good
-    deltas = used & nodes.is_delta
-    bases = nodes.last_full_lsn[deltas]
-    return Live(lsns, sizes, nodes.lsn[used & ~deltas], bases[bases != NULL_LSN], nodes.lsn[deltas])
-
-
-def _lns_of(reading: RecordReader, changes: Ints) -> Ints:
-    """Return the LSNs of the entries that hold the records of changes, outside of slots."""
-    overlay = reading.overlay
-    outcomes = overlay.outcome[changes]
-    lsns = overlay.lsn[changes]
-    if reading.tree.two_part or not len(lsns):
-        return np.empty(0, np.int64)
-    entries = fetch(reading.tree.image, lsns, check=False)
-    holding = np.where(outcomes == KeyOutcome.LN, lsns, NULL_LSN)
-    for family in (Family.LN, Family.NAME_LN):
-        rows = np.flatnonzero(entries.is_family(family))
-        wanted = frozenset({"flags", "abort_lsn"})
-        for some, decoded in entries.decode(family, rows, wanted=wanted):
-            head = decoded.fields
-            flags = head.number("flags") if head.has("flags") else np.zeros(len(some), np.int64)
-            back = outcomes[some] == KeyOutcome.ABORT_VERSION
-            if head.has("abort_lsn"):
-                known = back & head.is_present("abort_lsn") & (flags & LnFlag.ABORT_DATA == 0)
-                holding[some[known]] = head.number("abort_lsn")[known]
-            holding[some[~back & (flags & LnFlag.EMBEDDED != 0)]] = NULL_LSN
-    outside: Ints = holding[holding != NULL_LSN]
-    return outside
-
-
-def _recounted(tree: Tree, live: Live) -> Recount:
+def _recounted(tree: Tree, live: LiveEntries) -> Recount:
     lsns = [live.nodes, live.bases, live.deltas]
-    sizes = np.split(_sizes(tree, np.concatenate(lsns)), np.cumsum([len(some) for some in lsns]))
+    sizes = np.split(
+        entry_sizes(tree, np.concatenate(lsns)), np.cumsum([len(some) for some in lsns])
+    )
     fulls, bases, deltas = (_by_file(tree, some, of) for some, of in zip(lsns, sizes, strict=False))
     return Recount(
         live_records=_by_file(tree, live.records, live.record_sizes),
@@ -215,13 +114,6 @@ def _recounted(tree: Tree, live: Live) -> Recount:
         bases=bases,
         live_deltas=deltas,
     )
-
-
-def _sizes(tree: Tree, lsns: Ints) -> Ints:
-    """Return the sizes of the entries at LSNs; 0 if there is none."""
-    found = fetch(tree.image, lsns, check=False)
-    sizes: Ints = np.where(found.good, found.size, 0)
-    return sizes
 
 
 def _by_file(tree: Tree, lsns: Ints, sizes: Ints) -> Counter[int]:

@@ -48,7 +48,7 @@ ADJUSTED_ABOVE = 10 << 30
 """Size above which `je.maxDisk` is lowered by `je.freeDisk`. Source: Cleaner, JE 25.3.17."""
 
 
-class State(StrEnum):
+class FileRole(StrEnum):
     """Role of a file for the engine."""
 
     ACTIVE = "active"
@@ -56,7 +56,7 @@ class State(StrEnum):
     """The file that is written to."""
     RESERVED = "reserved"
     """Cleaned; it is deleted when space is needed."""
-    BEHIND = "behind-end"
+    AFTER_END = "behind-end"
     """Not part of the log that recovery would leave."""
 
 
@@ -75,7 +75,7 @@ class Reason(StrEnum):
     RESERVED = "reserved"
     UNCOUNTED = "no-summary"
     """The engine has not counted it yet, or its counts are lost."""
-    BEHIND = "behind-end"
+    AFTER_END = "behind-end"
     """The log, as recovery would leave it, ends before this file."""
 
 
@@ -94,14 +94,14 @@ class FileSpace(Struct, frozen=True):
     """
 
     file: LogFile
-    state: State
+    state: FileRole
     counted: Utilization | None
     recounted: Utilization | None
     pending_size: int | None
     reasons: tuple[Reason, ...]
 
 
-class Disk(Struct, frozen=True):
+class DiskUse(Struct, frozen=True):
     """Disk limits, as they apply when an engine next opens the environment.
 
     Attributes:
@@ -167,7 +167,7 @@ class Space(Struct, frozen=True):
     files: tuple[FileSpace, ...]
     total: Utilization
     recounted_total: Utilization | None
-    disk: Disk
+    disk: DiskUse
     settings: Settings
     has_counts: bool = True
 
@@ -179,7 +179,7 @@ class Space(Struct, frozen=True):
     @property
     def reserved(self) -> tuple[FileSpace, ...]:
         """Files that may be deleted, oldest first."""
-        return tuple(each for each in self.files if each.state is State.RESERVED)
+        return tuple(each for each in self.files if each.state is FileRole.RESERVED)
 
 
 def deletable(space: Space, wanted: int) -> tuple[FileSpace, ...]:
@@ -201,7 +201,7 @@ def measure_space(snapshot: Snapshot, recounted: Recount | None = None) -> Space
     """
     home = Path(snapshot.environment.name)
     settings = read_settings(home)
-    known = _Known(
+    known = _FileFacts(
         snapshot,
         file_summaries(snapshot),
         reserved_files(snapshot),
@@ -228,7 +228,7 @@ def _sum(parts: list[Utilization]) -> Utilization:
     )
 
 
-class _Known(Struct, frozen=True):
+class _FileFacts(Struct, frozen=True):
     """Data by which files are judged."""
 
     snapshot: Snapshot
@@ -247,7 +247,7 @@ class _Known(Struct, frozen=True):
         expired = expiring.expired_size(self.snapshot.now_ms) if expiring else 0
         pending = sum(size for _, size in expiring.sizes) - expired if expiring else None
         counted = recounted = None
-        if state in (State.ACTIVE, State.LAST):
+        if state in (FileRole.ACTIVE, FileRole.LAST):
             summary = self.summaries.get(no)
             if summary is not None:
                 counted = _utilization(summary.total_size, summary.obsolete_size, expired)
@@ -258,28 +258,28 @@ class _Known(Struct, frozen=True):
         reasons = self._reasons(file, state, used, pending)
         return FileSpace(file, state, counted, recounted, pending, reasons)
 
-    def _state(self, file: LogFile) -> State:
+    def _state(self, file: LogFile) -> FileRole:
         last = self.snapshot.end.files[-1].file_no
         if file.file_no >= last:
-            return State.LAST if file.file_no == last else State.BEHIND
-        return State.RESERVED if file.file_no in self.reserved else State.ACTIVE
+            return FileRole.LAST if file.file_no == last else FileRole.AFTER_END
+        return FileRole.RESERVED if file.file_no in self.reserved else FileRole.ACTIVE
 
     def _reasons(
-        self, file: LogFile, state: State, used: Utilization | None, pending: int | None
+        self, file: LogFile, state: FileRole, used: Utilization | None, pending: int | None
     ) -> tuple[Reason, ...]:
-        if state is State.BEHIND:
-            return (Reason.BEHIND,)
+        if state is FileRole.AFTER_END:
+            return (Reason.AFTER_END,)
         no = file.file_no
-        is_reserved = state is State.RESERVED
+        is_reserved = state is FileRole.RESERVED
         age = self.snapshot.end.files[-1].file_no - no
         bases = self.recounted.bases[no] if self.recounted else 0
         holds = {
-            Reason.LAST: state is State.LAST,
+            Reason.LAST: state is FileRole.LAST,
             Reason.INTERVAL: no >= self.snapshot.first_lsn >> 32,
             Reason.LIVE: used is not None and used.obsolete_size < used.total_size,
             Reason.DELTA_BASE: bases > 0,
             Reason.OPEN_TRANSACTION: no in self.open_files,
-            Reason.TOO_YOUNG: state is State.ACTIVE and age < self.min_age,
+            Reason.TOO_YOUNG: state is FileRole.ACTIVE and age < self.min_age,
             Reason.VLSN_INDEX: no in self.indexed_files,
             Reason.TTL: bool(pending) and not is_reserved,
             Reason.HARD_LINK: _link_count(file.path) > 1,
@@ -313,24 +313,24 @@ def _link_count(path: Path) -> int:
         return 1
 
 
-def _disk(home: Path, settings: Settings, files: tuple[FileSpace, ...], end_offset: int) -> Disk:
+def _disk(home: Path, settings: Settings, files: tuple[FileSpace, ...], end_offset: int) -> DiskUse:
     """Return the limits for a log that ends at an offset in its last file."""
     max_disk, free_disk = settings.number(MAX_DISK), settings.number(FREE_DISK)
     is_lowered = max_disk > ADJUSTED_ABOVE or settings.is_set(FREE_DISK)
-    sizes: Counter[State] = Counter()
+    sizes: Counter[FileRole] = Counter()
     for each in files:
-        inside = min(each.file.size, end_offset) if each.state is State.LAST else each.file.size
+        inside = min(each.file.size, end_offset) if each.state is FileRole.LAST else each.file.size
         sizes[each.state] += inside
-        sizes[State.BEHIND] += each.file.size - inside
-    return Disk(
+        sizes[FileRole.AFTER_END] += each.file.size - inside
+    return DiskUse(
         max_disk,
         free_disk,
         settings.number(RESERVED_DISK),
         max_disk - free_disk if max_disk and is_lowered else max_disk,
         _free_size(home),
-        sizes[State.ACTIVE] + sizes[State.LAST],
-        sizes[State.RESERVED],
-        sizes[State.BEHIND],
+        sizes[FileRole.ACTIVE] + sizes[FileRole.LAST],
+        sizes[FileRole.RESERVED],
+        sizes[FileRole.AFTER_END],
     )
 
 

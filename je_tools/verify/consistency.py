@@ -15,7 +15,7 @@ import numpy.typing as npt
 from msgspec import Struct
 
 from je_tools.errors import InputError
-from je_tools.findings import CODES, Finding, Severity
+from je_tools.findings import Finding, Severity
 from je_tools.formats.je.entries import decode_entry
 from je_tools.formats.je.header import FILE_HEADER_SIZE, EntryError, lsn_text, type_no_of
 from je_tools.formats.je.types import (
@@ -28,6 +28,7 @@ from je_tools.formats.je.types import (
     mask_of,
 )
 from je_tools.formats.je.walk import NO_OFFSET
+from je_tools.log.file_findings import finding, misnamed_finding
 from je_tools.log.sources import reason_of, reopened
 
 if TYPE_CHECKING:
@@ -42,41 +43,6 @@ _KEY_SIZE = 8
 _KEY_BEFORE_DATA = 19
 _MARKER_SIZE_MAX = 1 << 16
 _SUMMARIES_MAX = 1 << 20
-
-
-def finding(
-    environment: Environment, code: str, severity: Severity | None = None, **columns: Any
-) -> Finding:
-    """Return a finding; severity and hint default to those of its code."""
-    known = CODES[code]
-    columns.setdefault("hint", known.hint)
-    env = environment.spelled(columns.get("file_no"))
-    return Finding(code, severity or known.severity, env, **columns)
-
-
-def misnamed_finding(environment: Environment, file_no: int, header_no: int) -> Finding:
-    """Return the finding of a file whose good header has another number than its name.
-
-    Args:
-        environment: the log, with files numbered by their names.
-        file_no: number in the name.
-        header_no: number in the header.
-    """
-    return finding(
-        environment,
-        "wrong-file-number",
-        file_no=file_no,
-        offset=0,
-        length=FILE_HEADER_SIZE,
-        expected=f"{file_no:#x}, as in its name",
-        found=f"{header_no:#x}",
-    )
-
-
-def unreadable_findings(environment: Environment) -> Iterator[Finding]:
-    """Yield a finding for each file that the operating system does not open."""
-    for file in environment.unreadable:
-        yield finding(environment, "unreadable-file", file_no=file.file_no, found=file.reason)
 
 
 class Files:

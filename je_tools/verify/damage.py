@@ -31,8 +31,9 @@ from je_tools.formats.je.types import (
     type_name,
 )
 from je_tools.formats.je.walk import NEVER_ERASED, NO_OFFSET, erased_no
+from je_tools.log.file_findings import finding
 from je_tools.log.sources import reopened
-from je_tools.verify.consistency import finding, restore_reason
+from je_tools.verify.consistency import restore_reason
 
 if TYPE_CHECKING:
     from je_tools.formats.arrays import Ints, Mask

@@ -23,13 +23,13 @@ from je_tools.core.escaping import counted
 from je_tools.findings import CODES, Finding, Severity
 from je_tools.formats.je.entry_rows import Rows, WantedEntries
 from je_tools.formats.je.flags import HeaderFlag
+from je_tools.log.file_findings import finding
 from je_tools.verify.consistency import (
     EVIDENCE_TYPES,
     Evidence,
     Files,
     Ranges,
     evidence,
-    finding,
     is_evidence,
 )
 from je_tools.verify.damage import (

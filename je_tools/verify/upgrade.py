@@ -24,7 +24,7 @@ from je_tools.formats.je.types import (
     Group,
     mask_of,
 )
-from je_tools.verify.consistency import finding
+from je_tools.log.file_findings import finding
 
 if TYPE_CHECKING:
     from je_tools.findings import Finding

@@ -20,7 +20,7 @@ from msgspec import Struct, field
 
 from je_tools.formats.je.flags import HeaderFlag
 from je_tools.formats.je.types import ROLLBACK_START_NO, mask_of
-from je_tools.verify.consistency import finding
+from je_tools.log.file_findings import finding
 
 if TYPE_CHECKING:
     from je_tools.findings import Finding

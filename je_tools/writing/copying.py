@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, BinaryIO
 from je_tools.core.properties import FILE_NAME
 from je_tools.errors import InputError, StoppedError
 from je_tools.log.sources import reopened
-from je_tools.output.files.outputs import PartPath, open_directory, open_part, settle
+from je_tools.output.files.outputs import PartPath, fsync_file, open_directory, open_part
 
 if TYPE_CHECKING:
     from je_tools.log.environment import Environment
@@ -61,13 +61,13 @@ def copied(
         _give(folder, home.stat())
         yield folder
         for each in (folder, *(folder / name for name in environment.folders)):
-            _settle_names(each)
+            _fsync_names(each)
 
 
 def _copy(path: Path, target: PartPath, size: int, progress: Callable[[int], None] | None) -> None:
     with reopened(path, size), path.open("rb") as source, open_part(target) as out:
         _fill(source.fileno(), out, size, path, progress)
-    settle(target)
+    fsync_file(target)
     info = path.stat()
     _give(target.written, info)
     os.utime(target.written, ns=(info.st_atime_ns, info.st_mtime_ns))
@@ -110,7 +110,7 @@ def _copy_range(source: int, out: BinaryIO, size: int, offset: int, path: Path) 
     return out.write(data)
 
 
-def _settle_names(folder: Path) -> None:
+def _fsync_names(folder: Path) -> None:
     number = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(number)

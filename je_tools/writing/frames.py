@@ -8,6 +8,7 @@ complete.
 from __future__ import annotations
 
 import re
+import struct
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -15,6 +16,14 @@ from msgspec import Struct
 
 from je_tools.log.file_names import is_data_directory_name, is_jdb_name
 from je_tools.writing.parts import part_count
+
+BLOB_MAX = 16 << 20
+"""Largest number of bytes in a frame, which a reader holds in memory."""
+
+FRAME_HEAD = struct.Struct("<4sIII")
+"""Magic, checksum, size of the JSON object, size of the bytes."""
+
+FRAME_MAGIC = b"JEU1"
 
 VERSION = 1
 """Version of the format; each journal begins with it."""

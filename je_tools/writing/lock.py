@@ -34,7 +34,7 @@ _WRITER, _READER = 0, 1
 _UNHELD = {errno.EACCES, errno.EAGAIN}
 
 
-class Mode(StrEnum):
+class LockMode(StrEnum):
     """Kinds of holders of the lock."""
 
     READ_WRITE = "read-write"
@@ -54,7 +54,7 @@ class Holder(Struct, frozen=True):
         command: command line or name of the process; None if the system does not report it.
     """
 
-    mode: Mode
+    mode: LockMode
     pid: int | None
     command: str | None
 
@@ -128,7 +128,7 @@ class EnvironmentLock:
                 self._number = self._taken(path)
         except OSError as error:
             raise RefusedError(f"{path}: cannot be locked: {error.strerror}") from error
-        self.readers = tuple(h for h in _holders(self._number) if h.mode is not Mode.READ_WRITE)
+        self.readers = tuple(h for h in _holders(self._number) if h.mode is not LockMode.READ_WRITE)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -172,7 +172,7 @@ class EnvironmentLock:
             return os.open(path, flags)
 
     def _held(self, found: tuple[Holder, ...]) -> RefusedError:
-        writers = [each.text for each in found if each.mode is Mode.READ_WRITE]
+        writers = [each.text for each in found if each.mode is LockMode.READ_WRITE]
         who = " and ".join(writers) or "somebody"
         return RefusedError(
             f"{self.home / FILE_NAME}: {who} has the environment open to write; {self._instead}. "
@@ -238,7 +238,7 @@ def _conflict(number: int, start: int) -> _Conflict | None:
 def _holders(number: int) -> tuple[Holder, ...]:
     """Return the holders of an open lock file other than this descriptor."""
     listed = set(_listed(number))
-    found: set[tuple[Mode, int | None]] = set()
+    found: set[tuple[LockMode, int | None]] = set()
     for start in (_WRITER, _READER):
         conflict = _conflict(number, start)
         if conflict is None:
@@ -247,14 +247,14 @@ def _holders(number: int) -> tuple[Holder, ...]:
         if not kinds:
             kinds = {(conflict.is_exclusive, conflict.pid)}
         found |= {(_mode(start, is_exclusive), pid) for is_exclusive, pid in kinds}
-    ordered = sorted(found, key=lambda each: (list(Mode).index(each[0]), each[1] or 0))
+    ordered = sorted(found, key=lambda each: (list(LockMode).index(each[0]), each[1] or 0))
     return tuple(Holder(mode, pid, _command(pid)) for mode, pid in ordered)
 
 
-def _mode(start: int, is_exclusive: bool) -> Mode:
+def _mode(start: int, is_exclusive: bool) -> LockMode:
     if start == _WRITER:
-        return Mode.READ_WRITE
-    return Mode.NO_READERS if is_exclusive else Mode.READ_ONLY
+        return LockMode.READ_WRITE
+    return LockMode.NO_READERS if is_exclusive else LockMode.READ_ONLY
 
 
 _LOCK = re.compile(

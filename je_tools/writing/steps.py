@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from je_tools.writing.frames import Frame, JournalError
 from je_tools.writing.parts import part_count
-from je_tools.writing.session import Piece
+from je_tools.writing.pieces import WrittenPiece
 
 _PHASES = {
     "begin": 1,
@@ -77,7 +77,7 @@ class Made(Struct, frozen=True):
 
     base: int
     before: int
-    pieces: list[Piece]
+    pieces: list[WrittenPiece]
     sums: list[tuple[Frame, int]]
     saved: list[Frame]
 
@@ -101,7 +101,7 @@ class Replay:
         begun: names of files that were begun.
         renamed: old and new name of each renamed file.
         sums: CRC-32C of each renamed file, by new name.
-        settled: new names of files whose rename is certain to be done.
+        certain: new names of files whose rename is certain to be done.
         flips: file, offset, old and new bytes of each flip.
         back_count: number of steps that were taken back.
     """
@@ -112,7 +112,7 @@ class Replay:
         self.begun: set[str] = set()
         self.renamed: list[tuple[str, str]] = []
         self.sums: dict[str, int] = {}
-        self.settled: set[str] = set()
+        self.certain: set[str] = set()
         self.flips: list[tuple[str, int, bytes, bytes]] = []
         self.back_count = 0
         self._before = before
@@ -137,16 +137,16 @@ class Replay:
             JournalError: a frame contradicts those before it.
         """
         for frame in frames:
-            self._take(frame)
+            self._add(frame)
         count = len(self.steps_back)
         _expect(self.back_count <= count, "more was taken back than was done")
         is_all = self._phase < _PHASES["undone"] or self.back_count == count
         _expect(is_all, "not all was taken back")
 
-    def _take(self, frame: Frame) -> None:
-        self._take_turn(frame)
+    def _add(self, frame: Frame) -> None:
+        self._check_order(frame)
         # A step is durable before the journal records the next one.
-        self.settled.update(target for _, target in self.renamed)
+        self.certain.update(target for _, target in self.renamed)
         if frame.record == "saved":
             self._saved.append(frame)
         elif frame.record == "cut":
@@ -163,7 +163,7 @@ class Replay:
             # The operation was stopped while it saved bytes.
             self._saved = []
 
-    def _take_turn(self, frame: Frame) -> None:
+    def _check_order(self, frame: Frame) -> None:
         """Check the order of frames: an operation, its end, its undo, and the end of that."""
         phase = _PHASES[frame.record]
         is_once = frame.record not in _MANY
@@ -216,7 +216,7 @@ class Replay:
                 self.made[name] = Made(offset, offset, [], [], [])
             made = self.made[name]
             _expect(offset == made.end, f"{name} does not end there")
-            made.pieces.append(Piece(Path(name), offset, size, checksum))
+            made.pieces.append(WrittenPiece(Path(name), offset, size, checksum))
             made.sums.append((frame, at))
             at += 4 * part_count(offset, size)
             self.steps.append(Step(Way.CUT, name, offset, size))

@@ -23,42 +23,36 @@ from msgspec.structs import replace
 
 from je_tools.core.escaping import counted
 from je_tools.errors import RefusedError
+from je_tools.writing.file_checks import check_no_link, check_own_file, log_paths
+from je_tools.writing.file_reads import read_at
 from je_tools.writing.frames import FOLDER, Frame, JournalError
-from je_tools.writing.journal import (
+from je_tools.writing.journal import Journal
+from je_tools.writing.journal_folders import (
     FILE_NAME,
-    Journal,
-    Recorded,
     check_folders,
     clear_begun,
     dropped_folder,
     dropped_numbers,
     journal_folder,
     journal_numbers,
-    kept_files,
     log_folders,
     make_folder,
     place_of,
-    read_journal,
     remove_folder,
+    removed_files,
 )
-from je_tools.writing.session import (
-    check_no_link,
-    check_own_file,
-    log_paths,
-    read_at,
-    refusing,
-    undo_command,
-)
+from je_tools.writing.journal_reading import Recorded, read_journal
+from je_tools.writing.refusing import refusing, undo_command
 from je_tools.writing.steps import Replay, Step, Way, files_of
 from je_tools.writing.undo_check import Check, drop_text
 
 if TYPE_CHECKING:
     from je_tools.writing.disk import Disk
 
-_SAID = 5
+_LISTED_MAX = 5
 
 
-class State(StrEnum):
+class UndoState(StrEnum):
     """States of an operation and its undo."""
 
     NOTHING = "not-begun"
@@ -111,7 +105,7 @@ class Undo:
             damage = f"what it tells cannot have been: {error}"
             self.recorded = recorded = replace(recorded, damage=damage)
         self._home = recorded.home
-        self._became: State | None = None
+        self._became: UndoState | None = None
         self.damage = self._find_damage()
         self.saved_size = self._size_of_saved()
         self.all_steps = replay.steps_back
@@ -125,26 +119,26 @@ class Undo:
         return self.recorded.number
 
     def _size_of_saved(self) -> int:
-        size = sum(path.stat().st_size for path in kept_files(self._home, self.number))
+        size = sum(path.stat().st_size for path in removed_files(self._home, self.number))
         if self.recorded.damage is not None:
             return size + self.recorded.file_size
         blobs = (frame.blob_size for frame in self.recorded.frames if frame.record == "saved")
         return size + sum(blobs)
 
     @property
-    def state(self) -> State:
+    def state(self) -> UndoState:
         """State of the operation and its undo."""
         if self._became is not None:
             return self._became
         if self.damage is not None:
-            return State.DAMAGED
+            return UndoState.DAMAGED
         if not self.all_steps:
-            return State.NOTHING
+            return UndoState.NOTHING
         if self.is_undone:
-            return State.BACK
+            return UndoState.BACK
         if self.is_begun:
-            return State.HALF_BACK
-        return State.FINISHED if self.is_finished else State.UNFINISHED
+            return UndoState.HALF_BACK
+        return UndoState.FINISHED if self.is_finished else UndoState.UNFINISHED
 
     @property
     def appended_size(self) -> int:
@@ -171,8 +165,8 @@ class Undo:
         if self.recorded.damage is not None:
             return self.recorded.damage
         targets = {self._home / target for _, target in self._replay.renamed}
-        kept = kept_files(self._home, self.number)
-        stray = [path for path in kept if path not in targets or self.is_undone]
+        removed = removed_files(self._home, self.number)
+        stray = [path for path in removed if path not in targets or self.is_undone]
         if not stray:
             return None
         return f"it does not record {counted(len(stray), 'file')} that it keeps"
@@ -186,13 +180,13 @@ class Undo:
         damage = self._find_damage()
         if damage is None:
             return
-        kept = kept_files(self._home, self.number)
+        removed = removed_files(self._home, self.number)
         what = "is damaged"
         if self.recorded.is_newer:
             what = "was written by a later je-tools, which can put back what was there"
         raise RefusedError(
             f"{self.recorded.folder / FILE_NAME}: the undo journal {what}: {damage}. Nothing "
-            f"was changed{self._kept_text(kept)}. "
+            f"was changed{self._remains_text(removed)}. "
             f"{drop_text(self._home, self.number)}"
         )
 
@@ -211,18 +205,20 @@ class Undo:
                 else:
                     check_no_link(path)
 
-    def _kept_text(self, kept: Sequence[Path]) -> str:
+    def _remains_text(self, removed: Sequence[Path]) -> str:
         """Describe what is left of a damaged journal."""
         frames = (*self.recorded.frames, *self.recorded.later)
         blobs = [frame.blob_size for frame in frames if frame.record == "saved"]
         text = ""
         if blobs:
             text += f"; {sum(blobs):,} bytes that were cut off are in what can be read of it"
-        if kept:
+        if removed:
             text += "; files that were taken out of the log are still there, to be moved back by "
             text += "hand: "
-            text += ", ".join(f"{path} to {place_of(path)}" for path in kept[:_SAID])
-            text += f", and {len(kept) - _SAID:,} more" if len(kept) > _SAID else ""
+            text += ", ".join(f"{path} to {place_of(path)}" for path in removed[:_LISTED_MAX])
+            text += (
+                f", and {len(removed) - _LISTED_MAX:,} more" if len(removed) > _LISTED_MAX else ""
+            )
         return text
 
     def apply(self, disk: Disk) -> None:
@@ -251,7 +247,7 @@ class Undo:
                     journal.add("undo")
                 journal.sync()
             for step in self.steps:
-                self._take_back(step, disk)
+                self._revert(step, disk)
                 journal.add("back")
                 journal.sync()
             if not self.is_undone and self.all_steps:
@@ -261,10 +257,10 @@ class Undo:
                 journal.add("undone")
                 journal.sync()
             disk.close()
-            for path in kept_files(self._home, self.number):
+            for path in removed_files(self._home, self.number):
                 raise RefusedError(f"{path}: is still there, so the journal stays too")
             self._remove(disk)
-        self._became = State.PUT_BACK
+        self._became = UndoState.PUT_BACK
 
     def drop(self, disk: Disk) -> None:
         """Remove the journal and the bytes that it saved; put nothing back.
@@ -274,7 +270,7 @@ class Undo:
         """
         with refusing():
             self._remove(disk)
-        self._became = State.REMOVED
+        self._became = UndoState.REMOVED
 
     def _state_text(self) -> str:
         return f"; the undo is not finished: run {undo_command(self._home)} again"
@@ -314,7 +310,7 @@ class Undo:
                 "not to be trusted. The journal stays"
             )
 
-    def _take_back(self, step: Step, disk: Disk) -> None:
+    def _revert(self, step: Step, disk: Disk) -> None:
         path = self._home / step.name
         if step.what is Way.REMOVE:
             if path.exists():

@@ -16,12 +16,15 @@ from crc32c import crc32c
 
 from je_tools.errors import RefusedError
 from je_tools.writing.disk import SECTOR
+from je_tools.writing.file_checks import log_paths
+from je_tools.writing.file_reads import read_at, sum_of
 from je_tools.writing.parts import PART, part_count, part_sums
-from je_tools.writing.session import log_paths, read_at, seen_of, sum_of, undo_command
+from je_tools.writing.refusing import undo_command
+from je_tools.writing.stamps import stamp_of
 from je_tools.writing.steps import Made, Replay, files_of
 
 if TYPE_CHECKING:
-    from je_tools.writing.journal import Recorded
+    from je_tools.writing.journal_reading import Recorded
 
 _PIECE = 1 << 20
 
@@ -87,7 +90,7 @@ class Check:
 
     def _check_same(self, name: str, size: int, modified_ns: int | None) -> None:
         path = self._home / name
-        seen = seen_of(path)
+        seen = stamp_of(path)
         if seen.size != size:
             raise self._unlike(name, f"had {size:,} bytes", f"and has {seen.size:,} now")
         if modified_ns is None or seen.modified_ns == modified_ns:
@@ -112,7 +115,7 @@ class Check:
             self._check_kept(source, target, size)
             if source in there and source not in self._replay.begun:
                 raise self._unlike(source, "was not there")
-        elif source not in there or (target in self._replay.settled and not self._is_begun):
+        elif source not in there or (target in self._replay.certain and not self._is_begun):
             raise RefusedError(
                 f"{self._home / target}: was taken out of the log, and is gone: the undo has "
                 f"nothing to put back. {self._drop_text()}"
@@ -123,7 +126,7 @@ class Check:
     def _check_kept(self, source: str, target: str, size: int) -> None:
         """Check that a file taken out of the log has its old bytes; its time does not matter."""
         path = self._home / target
-        if seen_of(path).size == size and sum_of(path, size) == self._replay.sums[target]:
+        if stamp_of(path).size == size and sum_of(path, size) == self._replay.sums[target]:
             return
         raise RefusedError(
             f"{path}: was taken out of the log, and is damaged: it does not hold the {size:,} "

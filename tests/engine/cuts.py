@@ -28,7 +28,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeVar
 
-from je_tools.checkpoint.apply import Orders, apply_checkpoint
+from je_tools.checkpoint.apply import apply_checkpoint
+from je_tools.checkpoint.options import CheckpointOptions
 from je_tools.errors import InputError, RefusedError
 from je_tools.log.scan import Scanner
 from tests.engine.acceptance import SOURCES, WriteRefusedError
@@ -584,7 +585,7 @@ def _writing(*, is_recover: bool) -> Write:
     """Return a writer that does the work of `recover --apply` or of `checkpoint --apply`."""
 
     def write(home: Path) -> None:
-        orders = Orders(cuts=True, force=True) if is_recover else Orders()
+        orders = CheckpointOptions(cuts=True, force=True) if is_recover else CheckpointOptions()
         try:
             apply_checkpoint(home, Scanner(threads=1), orders, time.time_ns() // 1_000_000)
         except (RefusedError, InputError) as error:

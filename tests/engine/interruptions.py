@@ -21,7 +21,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from je_tools.checkpoint.apply import Orders, Outcome, apply_checkpoint
+from je_tools.checkpoint.apply import apply_checkpoint
+from je_tools.checkpoint.options import CheckpointOptions, CheckpointResult
 from je_tools.errors import JeToolsError, RefusedError
 from je_tools.log.scan import Scanner
 from tests.builders.power_cuts import Call, KilledError, PowerCuts, Recorder
@@ -64,7 +65,7 @@ class Case:
 
     name: str
     home: Path
-    orders: Orders
+    orders: CheckpointOptions
     now_ms: int = 0
     takes_away: bool = False
 
@@ -98,7 +99,7 @@ class Report:
         return "\n".join(lines)
 
 
-def apply(home: Path, case: Case, disk: Recorder) -> Outcome:
+def apply(home: Path, case: Case, disk: Recorder) -> CheckpointResult:
     """Write an environment with the options of a case."""
     now_ms = case.now_ms or time.time_ns() // 1_000_000
     return apply_checkpoint(home, Scanner(threads=1), case.orders, now_ms, disk=disk)[1]
@@ -248,7 +249,9 @@ def crashed_corpus(coordinate: str) -> Iterator[Case]:
     version = "v8-" if coordinate == JE_5 else "v17-"
     for i, each in enumerate(one for one in found if one.name.startswith(version)):
         size = FILE_SIZES[i % len(FILE_SIZES)]
-        yield Case(f"{each.name}, files of {size}", each.home, Orders(cuts=True, file_max=size))
+        yield Case(
+            f"{each.name}, files of {size}", each.home, CheckpointOptions(cuts=True, file_max=size)
+        )
 
 
 def crashed_workloads(judge: Judge, seed: int, *, ttl: bool) -> Iterator[Case]:
@@ -267,7 +270,9 @@ def crashed_workloads(judge: Judge, seed: int, *, ttl: bool) -> Iterator[Case]:
             write_crash(source, crash, crashed)
             size = FILE_SIZES[(seed + number) % len(FILE_SIZES)]
             name = f"{seed}/{number}: {crash.kind}, {crash.detail}, files of {size}"
-            yield Case(name, crashed, Orders(cuts=rng.random() < 0.9, file_max=size), now_ms)
+            yield Case(
+                name, crashed, CheckpointOptions(cuts=rng.random() < 0.9, file_max=size), now_ms
+            )
             shutil.rmtree(crashed)
         shutil.rmtree(home)
         seed += 1

@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from je_tools.checkpoint.apply import Orders, apply_checkpoint
-from je_tools.checkpoint.internal_records import NO_LN
+from je_tools.checkpoint.apply import apply_checkpoint
+from je_tools.checkpoint.options import CheckpointOptions
+from je_tools.checkpoint.record_changes import NO_LN
 from je_tools.formats.je.flags import DatabaseFlag
 from je_tools.formats.je.writer import Appender, Tail
 from je_tools.log.scan import Scanner
@@ -48,7 +49,7 @@ def written(judge: Judge, crashed: Path, folder: Path, *, node: str | None = Non
     home.mkdir()
     for path in crashed.glob("*.jdb"):
         (home / path.name).write_bytes(path.read_bytes())
-    apply_checkpoint(home, Scanner(threads=1), Orders(), now_ms)
+    apply_checkpoint(home, Scanner(threads=1), CheckpointOptions(), now_ms)
     return judge.verdict(crashed, home, now_ms, node=node)
 
 
@@ -114,5 +115,5 @@ def test_a_removal_of_a_temporary_database_that_was_cut_short(judge: Judge, tmp_
     refused = judge.plain.ask(shutil.copytree(home, tmp_path / "refused"))
     assert isinstance(refused, Refusal)
     assert refused.stage == "open"
-    apply_checkpoint(home, Scanner(threads=1), Orders(), time.time_ns() // 1_000_000)
+    apply_checkpoint(home, Scanner(threads=1), CheckpointOptions(), time.time_ns() // 1_000_000)
     assert judge.plain.ask(home) == expected

@@ -14,7 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from je_tools.checkpoint.apply import Orders, apply_checkpoint
+from je_tools.checkpoint.apply import apply_checkpoint
+from je_tools.checkpoint.options import CheckpointOptions
 from je_tools.errors import RefusedError
 from je_tools.log.scan import Scanner
 from je_tools.writing.disk import Disk
@@ -54,23 +55,27 @@ def crashed(folder: Path, home: Path, tail: bytes = b"", behind: bytes | None = 
 
 NOISE = random.Random(1).randbytes(900)
 
-MADE: dict[str, tuple[str, Callable[[Path], Path], Orders]] = {
-    "as-it-is": (JE_18, lambda folder: crashed(folder, CRASHED), Orders()),
-    "small-files": (JE_18, lambda folder: crashed(folder, CRASHED), Orders(file_max=SMALL_FILES)),
+MADE: dict[str, tuple[str, Callable[[Path], Path], CheckpointOptions]] = {
+    "as-it-is": (JE_18, lambda folder: crashed(folder, CRASHED), CheckpointOptions()),
+    "small-files": (
+        JE_18,
+        lambda folder: crashed(folder, CRASHED),
+        CheckpointOptions(file_max=SMALL_FILES),
+    ),
     "torn-tail": (
         JE_18,
         lambda folder: crashed(folder, CRASHED, bytes(700) + NOISE),
-        Orders(cuts=True, file_max=SMALL_FILES),
+        CheckpointOptions(cuts=True, file_max=SMALL_FILES),
     ),
     "unusable-file": (
         JE_18,
         lambda folder: crashed(folder, CRASHED, b"", NOISE[:30]),
-        Orders(cuts=True, file_max=SMALL_FILES),
+        CheckpointOptions(cuts=True, file_max=SMALL_FILES),
     ),
     "old": (
         JE_5,
         lambda folder: crashed(folder, OLD_CRASHED, NOISE),
-        Orders(cuts=True, file_max=SMALL_FILES // 4),
+        CheckpointOptions(cuts=True, file_max=SMALL_FILES // 4),
     ),
 }
 """Engine to ask, maker of the crashed environment, and options to write it with."""
@@ -106,7 +111,7 @@ def test_a_power_cut_while_files_are_taken_away(engines: dict[str, Engine], tmp_
     home = Path(shutil.copytree(FIXTURES / "v17-erase-after" / "env", tmp_path / "env"))
     work = tmp_path / "work"
     work.mkdir()
-    case = Case("cut back", home, Orders(cuts=True, to_lsn=0xA0000), takes_away=True)
+    case = Case("cut back", home, CheckpointOptions(cuts=True, to_lsn=0xA0000), takes_away=True)
     one = Interrupter(case, engines[JE_18], work, Report())
     assert one.outcome.removed == ("00000001.jdb", "00000002.jdb")
     one.power_cuts(random.Random(1), STATES)
@@ -153,7 +158,7 @@ def running() -> Iterator[Signalled]:
 def calls_of(home: Path, folder: Path) -> int:
     disk = Recorder()
     copy = shutil.copytree(home, folder / "counted")
-    apply_checkpoint(copy, Scanner(threads=1), Orders(cuts=True), 0, disk=disk)
+    apply_checkpoint(copy, Scanner(threads=1), CheckpointOptions(cuts=True), 0, disk=disk)
     return len(disk.calls)
 
 
@@ -226,7 +231,7 @@ def test_what_is_told_when_it_is_done_already(
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("je_tools.checkpoint.apply._check", interrupt)
+    monkeypatch.setattr("je_tools.checkpoint.apply.check_written", interrupt)
     done = je_tools("checkpoint", "--apply", home)
     assert done.code == 130
     assert done.err == (
@@ -303,7 +308,7 @@ def test_it_keeps_an_engine_out(java: Path, class_path: str, tmp_path: Path) -> 
             with opened(java, class_path, home, "rw") as (_, said):
                 answers.append((path.suffix, said))
 
-    apply_checkpoint(home, Scanner(threads=1), Orders(), 0, disk=Asking())
+    apply_checkpoint(home, Scanner(threads=1), CheckpointOptions(), 0, disk=Asking())
     assert {suffix for suffix, _ in answers} == {"", ".jdb"}
     assert {said for _, said in answers} == {"EnvironmentLockedException"}
     with opened(java, class_path, home, "rw") as (_, said):

@@ -13,7 +13,7 @@ import pytest
 
 from je_tools.errors import RefusedError
 from je_tools.log.opening import open_environment
-from je_tools.writing.lock import EnvironmentLock, Mode
+from je_tools.writing.lock import EnvironmentLock, LockMode
 from je_tools.writing.session import Session
 from je_tools.writing.undo import list_undos
 from tests.builders.logs import TRACE, entry
@@ -65,7 +65,7 @@ def test_an_engine_that_reads_is_told_of(java: Path, class_path: str, home: Path
         EnvironmentLock(home) as lock,
     ):
         assert said == "open"
-        assert [(each.mode, each.pid) for each in lock.readers] == [(Mode.READ_ONLY, pid)]
+        assert [(each.mode, each.pid) for each in lock.readers] == [(LockMode.READ_ONLY, pid)]
         done = je_tools("lock", home)
         assert f"open to read   process {pid} (".encode() in done.out
 

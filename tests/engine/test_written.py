@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from je_tools.checkpoint.apply import Orders, apply_checkpoint, apply_to_copy
+from je_tools.checkpoint.apply import apply_checkpoint, apply_to_copy
+from je_tools.checkpoint.options import CheckpointOptions
 from je_tools.errors import InputError, RefusedError
 from je_tools.formats.je.node_writer import DELTAS_MIN
 from je_tools.log.opening import open_environment
@@ -40,7 +41,7 @@ def recover(file_max: int | None, nodes: Counter[str] | None = None) -> Write:
         scanner = Scanner(threads=1)
         now_ms = time.time_ns() // 1_000_000
         try:
-            orders = Orders(cuts=True, file_max=file_max, force=True)
+            orders = CheckpointOptions(cuts=True, file_max=file_max, force=True)
             _, done = apply_checkpoint(home, scanner, orders, now_ms)
         except (RefusedError, InputError) as error:
             raise WriteRefusedError(str(error)) from error
@@ -60,7 +61,7 @@ def recover_copy(home: Path) -> None:
             open_environment([home]),
             copy,
             scanner,
-            Orders(cuts=True, force=True),
+            CheckpointOptions(cuts=True, force=True),
             time.time_ns() // 1_000_000,
         )
     except (RefusedError, InputError) as error:
@@ -112,7 +113,7 @@ def test_cut_back(judge: Judge, old_judge: Judge, name: str, tmp_path: Path) -> 
         shutil.copyfile(home / "00000000.jdb", folder / "00000000.jdb")
     os.truncate(crashed / "00000000.jdb", (chosen.lsn & 0xFFFFFFFF) + chosen.size)
     before = fingerprint(written)
-    orders = Orders(cuts=True, to_lsn=chosen.lsn)
+    orders = CheckpointOptions(cuts=True, to_lsn=chosen.lsn)
     apply_checkpoint(written, Scanner(threads=1), orders, time.time_ns() // 1_000_000)
     chosen_judge = old_judge if name.startswith("v8") else judge
     assert not chosen_judge.judge(crashed, written, time.time_ns() // 1_000_000)

@@ -144,7 +144,7 @@ def records_back(done: Salvage) -> dict[int, list[Back]]:
     for one in done.databases():
         rows = found.setdefault(one.database.db_id, [])
         batches = [batch.read() for batch in done.batches(one, done.choice.taken)]
-        for batch in [*batches, *done.named_batches(one)]:
+        for batch in [*batches, *done.dangling_batches(one)]:
             for i in range(len(batch)):
                 data = batch.data[i]
                 grade = Confidence(int(batch.confidence[i]))

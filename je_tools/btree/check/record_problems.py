@@ -25,12 +25,13 @@ from je_tools.formats.je.header import NULL_LSN
 from je_tools.formats.je.keysort import equal_keys
 from je_tools.formats.je.types import Family, type_name
 from je_tools.formats.spans import Spans
-from je_tools.recovery.overlay import Overlay, match
+from je_tools.recovery.slot_matching import match
 
 if TYPE_CHECKING:
     from je_tools.btree.check.cleaner_metadata import CleanerNotes
     from je_tools.formats.arrays import Ints, Mask
     from je_tools.formats.je.slots import Slots
+    from je_tools.recovery.outcomes import Overlay
 
 EXPIRATION_MAX_MS = HOURS_MAX * HOUR_MS
 """Latest expiration accepted, in 2084: later ones were multiplied by a bug of an engine."""

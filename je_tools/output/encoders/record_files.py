@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, BinaryIO
 from je_tools.errors import UsageError
 from je_tools.output.encoders.record_sources import RecordSink, Source, Written
 from je_tools.output.files.file_names import file_stems
-from je_tools.output.files.outputs import PartPath, open_part, settle
+from je_tools.output.files.outputs import PartPath, fsync_file, open_part
 
 if TYPE_CHECKING:
     from je_tools.output.encoders.record_lines import Named
@@ -79,6 +79,6 @@ def write_files(
         path = PartPath(directory / name, known / name)
         with open_part(path) as out:
             (done,) = sink.write([source], out)
-        settle(path)
+        fsync_file(path)
         written.append(Written(done.database, name, done.records, done.left_out))
     return written

@@ -12,8 +12,8 @@ from je_tools.log.field_texts import null_or_lsn
 from je_tools.output.views.sections import Column, Kind, Section, section_of
 
 if TYPE_CHECKING:
-    from je_tools.checkpoint.apply import Outcome
-    from je_tools.checkpoint.run import Checkpoint
+    from je_tools.checkpoint.contents import CheckpointContents
+    from je_tools.checkpoint.options import CheckpointResult
     from je_tools.recovery.snapshot import Snapshot
 
 _FACT = (Column("what", "checkpoint", Kind.TEXT), Column("value", "", Kind.TEXT, wraps=True))
@@ -75,14 +75,14 @@ class _EntryRow(Struct, frozen=True):
     size: int
 
 
-def checkpoint_sections(snapshot: Snapshot, outcome: Outcome) -> list[Section]:
+def checkpoint_sections(snapshot: Snapshot, outcome: CheckpointResult) -> list[Section]:
     """Return tables for people, without empty ones."""
     facts = [[name, value] for name, value in _facts(snapshot, outcome)]
     tables = [Section("", "", _FACT, facts), *checkpoint_lists(snapshot, outcome)]
     return [table for table in tables if table.rows]
 
 
-def checkpoint_lists(snapshot: Snapshot, outcome: Outcome) -> list[Section]:
+def checkpoint_lists(snapshot: Snapshot, outcome: CheckpointResult) -> list[Section]:
     """Return the complete lists, or none if no checkpoint is written."""
     checkpoint = outcome.checkpoint
     if checkpoint is None:
@@ -105,7 +105,7 @@ def checkpoint_lists(snapshot: Snapshot, outcome: Outcome) -> list[Section]:
     ]
 
 
-def _nodes(snapshot: Snapshot, checkpoint: Checkpoint) -> Iterator[_NodeRow]:
+def _nodes(snapshot: Snapshot, checkpoint: CheckpointContents) -> Iterator[_NodeRow]:
     highest: dict[int, int] = {}
     for db_id, level, _ in checkpoint.node_counts:
         highest[db_id] = max(highest.get(db_id, 0), level)
@@ -123,7 +123,7 @@ def _nodes(snapshot: Snapshot, checkpoint: Checkpoint) -> Iterator[_NodeRow]:
         )
 
 
-def _descriptors(snapshot: Snapshot, checkpoint: Checkpoint) -> Iterator[_DescriptorRow]:
+def _descriptors(snapshot: Snapshot, checkpoint: CheckpointContents) -> Iterator[_DescriptorRow]:
     databases = {**snapshot.databases, **checkpoint.made}
     for db_id, root_lsn in sorted(checkpoint.map_lns.items()):
         database = databases[db_id]
@@ -141,7 +141,7 @@ def _or_none(root_lsn: int) -> int | None:
     return None if root_lsn == NULL_LSN else root_lsn
 
 
-def _facts(snapshot: Snapshot, outcome: Outcome) -> Iterator[tuple[str, str]]:
+def _facts(snapshot: Snapshot, outcome: CheckpointResult) -> Iterator[tuple[str, str]]:
     if outcome.cut_size:
         last = snapshot.end.files[-1].path.name
         yield "cut off", f"{outcome.cut_size:,} bytes of {last}"
@@ -172,7 +172,7 @@ def _facts(snapshot: Snapshot, outcome: Outcome) -> Iterator[tuple[str, str]]:
 
 
 def checkpoint_rows(
-    snapshot: Snapshot, outcome: Outcome, *, applied: bool
+    snapshot: Snapshot, outcome: CheckpointResult, *, applied: bool
 ) -> Iterator[dict[str, Any]]:
     """Yield the row of the whole checkpoint, for JSON lines."""
     checkpoint, compared = outcome.checkpoint, outcome.compared

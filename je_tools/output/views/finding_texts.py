@@ -13,7 +13,7 @@ from rich.text import Text
 from je_tools.core.escaping import printable
 from je_tools.findings import CODES, Finding, Severity
 from je_tools.formats.je.header import lsn_text
-from je_tools.output.files.outputs import encoding_of
+from je_tools.output.files.output_file import encoding_of
 
 WIDE = 72
 """Number of columns from which code and place share a line."""

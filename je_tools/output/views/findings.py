@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator
 from itertools import chain
 from typing import TYPE_CHECKING, BinaryIO
@@ -15,6 +14,8 @@ if TYPE_CHECKING:
 
 def write_jsonl(findings: Iterable[Finding], out: BinaryIO) -> None:
     """Write each finding as a line of strict JSON."""
+    import json
+
     for found in findings:
         row = {
             name: clean_text(value) if isinstance(value, str) else value

@@ -20,7 +20,7 @@ from msgspec import Struct
 from je_tools.core.escaping import clean_text, safe_cell
 from je_tools.core.escaping import printable as printable
 from je_tools.formats.je.header import lsn_text
-from je_tools.output.files.outputs import encoding_of
+from je_tools.output.files.output_file import encoding_of
 
 Cell = int | float | str | None | list[str]
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from je_tools.output.views.sections import Cell, Column, Kind, Section, section_of
-from je_tools.writing.lock import FILE_NAME, Holder, Mode
-from je_tools.writing.undo import State, Undo
+from je_tools.writing.lock import FILE_NAME, Holder, LockMode
+from je_tools.writing.undo import Undo, UndoState
 
 _FACT = (Column("what", "lock", Kind.TEXT), Column("value", "", Kind.TEXT, wraps=True))
 _LOCK = (
@@ -44,11 +44,11 @@ def lock_sections(home: Path, holders: Sequence[Holder]) -> list[Section]:
     there = (home / FILE_NAME).exists()
     facts = [
         ["lock file", str(home / FILE_NAME) if there else "none, so nobody has it open"],
-        ["open to write", _of(holders, Mode.READ_WRITE)],
-        ["open to read", _of(holders, Mode.READ_ONLY)],
+        ["open to write", _of(holders, LockMode.READ_WRITE)],
+        ["open to read", _of(holders, LockMode.READ_ONLY)],
     ]
-    if any(each.mode is Mode.NO_READERS for each in holders):
-        facts.append(["keeps readers out", _of(holders, Mode.NO_READERS)])
+    if any(each.mode is LockMode.NO_READERS for each in holders):
+        facts.append(["keeps readers out", _of(holders, LockMode.NO_READERS)])
     return [Section("", "", _FACT, facts)]
 
 
@@ -58,8 +58,8 @@ def lock_rows(home: Path, holders: Sequence[Holder]) -> list[Section]:
     row: list[Cell] = [
         str(home),
         (home / FILE_NAME).exists(),
-        Mode.READ_WRITE in modes,
-        Mode.READ_ONLY in modes,
+        LockMode.READ_WRITE in modes,
+        LockMode.READ_ONLY in modes,
     ]
     return [
         Section("lock", "", _LOCK, [row]),
@@ -67,7 +67,7 @@ def lock_rows(home: Path, holders: Sequence[Holder]) -> list[Section]:
     ]
 
 
-def _of(holders: Sequence[Holder], mode: Mode) -> str:
+def _of(holders: Sequence[Holder], mode: LockMode) -> str:
     return ", ".join(each.text for each in holders if each.mode is mode) or "nobody"
 
 
@@ -81,7 +81,7 @@ def undo_sections(undos: Sequence[Undo], *, has_steps: bool = True) -> list[Sect
     sections = [section_of("journals", "Undo journals", _JOURNALS, undos[::-1])]
     if has_steps and undos and undos[-1].steps:
         newest = undos[-1]
-        is_back = newest.state is State.PUT_BACK
+        is_back = newest.state is UndoState.PUT_BACK
         title = f"{'How' if is_back else 'To put back'} undo {newest.number}"
         title += " was put back" if is_back else ""
         sections.append(section_of("steps", title, _STEPS, newest.steps))

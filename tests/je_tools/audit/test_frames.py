@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from je_tools.audit.frames import spark_schema, transactions
-from je_tools.audit.judging import fact_row
+from je_tools.audit.rows import fact_row
 from je_tools.audit.staging import FACTS, SEGMENTS, ordered
 from je_tools.formats.je.types import ABORT_NO, COMMIT_NO
 from je_tools.log.transactions import (

@@ -21,8 +21,8 @@ from pyspark.errors import PySparkException
 from je_tools.audit import discover, plan
 from je_tools.audit.attempts import leave_what_counts
 from je_tools.audit.discover import find_fleet
-from je_tools.audit.judging import _FileCounts
-from je_tools.audit.run import failures_told
+from je_tools.audit.failures import failures_reported
+from je_tools.audit.file_counts import FileCounts
 from je_tools.audit.staging import (
     PARTS,
     SEGMENTS,
@@ -255,7 +255,7 @@ def test_bytes_that_the_device_does_not_deliver(
 
 def test_a_rollback_between_two_ranges_ends_a_run() -> None:
     """A rollback inside a range does the same, even if the VLSNs continue after it."""
-    counts = _FileCounts()
+    counts = FileCounts()
     for runs in ([(38, 5, 7), (90, 8, 9)], [(120, ROLLBACK, 9)], [(150, 10, 11), (180, 10, 10)]):
         columns = (np.array(column, np.int64) for column in zip(*runs, strict=True))
         judged = SimpleNamespace(runs=Runs(*columns))
@@ -320,12 +320,12 @@ def test_no_space_is_told_as_that(tmp_path: Path, error: Exception) -> None:
     """An executor's error arrives as the text of another error."""
     with (
         pytest.raises(RefusedError, match=r"out.*No space left on device"),
-        failures_told(tmp_path / "out", tmp_path / "spark.log"),
+        failures_reported(tmp_path / "out", tmp_path / "spark.log"),
     ):
         raise error
     with (
         pytest.raises(ZeroDivisionError),
-        failures_told(tmp_path / "out", tmp_path / "spark.log"),
+        failures_reported(tmp_path / "out", tmp_path / "spark.log"),
     ):
         raise ZeroDivisionError
 
@@ -343,7 +343,7 @@ def test_a_spark_that_fails_leaves_its_log(tmp_path: Path, error: Exception, rea
     log_file.write_text("much noise")
     with (
         pytest.raises(StoppedError, match=f"{reason}; .*out.spark.log has what it said"),
-        failures_told(tmp_path / "out", log_file),
+        failures_reported(tmp_path / "out", log_file),
     ):
         raise error
     assert kept.read_text() == "much noise"
@@ -429,7 +429,7 @@ def test_what_was_never_complete_is_no_damage(code: str, tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("size", [plan.CUT_SIZE, 300])
-@pytest.mark.parametrize("where", ["work.look_at_file", "judging._FileCounts.add"])
+@pytest.mark.parametrize("where", ["work.look_at_file", "judging.FileCounts.add"])
 def test_a_bug_costs_the_file_and_tells_nothing_of_the_log(
     where: str,
     size: int,

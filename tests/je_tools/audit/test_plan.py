@@ -9,7 +9,7 @@ import pytest
 
 from je_tools.audit import plan
 from je_tools.audit.discover import Fleet
-from je_tools.audit.plan import Piece, Task, plan_tasks
+from je_tools.audit.plan import ScanPiece, Task, plan_tasks
 from je_tools.log.environment import Environment
 from je_tools.log.file_headers import FileHeader
 from je_tools.log.log_files import LogFile
@@ -70,7 +70,7 @@ def test_files_are_cut_from_a_size_on() -> None:
     tasks = plan_tasks(fleet_of([256 * MB + 1]), 4)
     assert [piece.cut for task in tasks for piece in task] == [(0, 2), (1, 2)]
     tasks = plan_tasks(fleet_of([4096 * MB - 1]), 4)
-    pieces: list[Piece] = [piece for task in tasks for piece in task]
+    pieces: list[ScanPiece] = [piece for task in tasks for piece in task]
     assert len(pieces) == 16
     assert all(piece.size <= 256 * MB for piece in pieces)
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from je_tools.audit.run import BEGIN, MARK, replacing
+from je_tools.audit.output_folder import BEGIN, MARK, replacing
 from je_tools.errors import RefusedError
 
 PART = "part-00000.parquet"

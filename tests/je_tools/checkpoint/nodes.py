@@ -10,8 +10,10 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from je_tools.checkpoint.run import Checkpoint, Settings, check_writable, write_checkpoint
-from je_tools.checkpoint.utilization_tracker import look_at_log
+from je_tools.checkpoint.checks import check_writable
+from je_tools.checkpoint.contents import CheckpointContents, CheckpointSettings
+from je_tools.checkpoint.run import write_checkpoint
+from je_tools.checkpoint.utilization_tracker import track_utilization
 from je_tools.checkpoint.vlsn_index import VlsnIndex
 from je_tools.checkpoint.vlsn_records import index_to_be
 from je_tools.formats.je.internal_names import VLSN_MAP_DB
@@ -55,7 +57,7 @@ def member(home: Path) -> Snapshot:
 def index_of_member(home: Path) -> VlsnIndex:
     """Return the VLSN index of such a member."""
     snapshot = member(home)
-    return index_to_be(snapshot, look_at_log(snapshot, frozenset()).stream)
+    return index_to_be(snapshot, track_utilization(snapshot, frozenset()).stream)
 
 
 def copy_up_to(home: Path, lsn: int, target: Path, *, unmarked: bool = False) -> Path:
@@ -113,11 +115,13 @@ def index_lns(snapshot: Snapshot) -> Iterator[tuple[Header, bytes, bytes | None]
             yield header, entry.fields["key"], entry.fields["data"]
 
 
-def write(home: Path) -> Checkpoint:
+def write(home: Path) -> CheckpointContents:
     """Append a checkpoint to a log in place."""
     snapshot = member(home)
     check_writable(snapshot, cuts=False)
-    return write_checkpoint(snapshot, Settings(FILE_MAX, snapshot.now_ms), appending(home))
+    return write_checkpoint(
+        snapshot, CheckpointSettings(FILE_MAX, snapshot.now_ms), appending(home)
+    )
 
 
 def appending(home: Path) -> Callable[[int, int, bytes], None]:

@@ -11,9 +11,10 @@ from pathlib import Path
 import pytest
 
 from je_tools.btree.check.findings import open_trees, tree_findings
-from je_tools.checkpoint.apply import Orders, apply_checkpoint, apply_to_copy
-from je_tools.checkpoint.internal_records import with_own_databases
-from je_tools.checkpoint.run import is_needed
+from je_tools.checkpoint.apply import apply_checkpoint, apply_to_copy
+from je_tools.checkpoint.new_databases import with_internal_databases
+from je_tools.checkpoint.options import CheckpointOptions
+from je_tools.checkpoint.pending_work import is_needed
 from je_tools.checkpoint.truncation import group_refusal
 from je_tools.errors import InputError, RefusedError
 from je_tools.findings import Severity
@@ -34,7 +35,7 @@ from tests.je_tools.writing.operations import put_back
 
 CRASHED = FIXTURES / "v17-crash-txn" / "env"
 SEVERAL = FIXTURES / "v17-erase-after" / "env"
-EARLIER = Orders(cuts=True, to_lsn=0xA0000)
+EARLIER = CheckpointOptions(cuts=True, to_lsn=0xA0000)
 OLDEST_WRITTEN = 8
 FILE_MAX = 60_000
 Content = dict[str, list[tuple[bytes, bytes]]]
@@ -74,7 +75,7 @@ def test_of_every_log(environment: Environment, tmp_path: Path) -> None:
     before = snapshot_of(environment.home, now_ms)
     content = content_of(before)
     opened = open_environment([environment.home])
-    orders = Orders(cuts=True, file_max=FILE_MAX)
+    orders = CheckpointOptions(cuts=True, file_max=FILE_MAX)
     target = tmp_path / "copy"
     is_too_old = before.end.files[-1].version < OLDEST_WRITTEN
     if before.refusals or (is_too_old and is_needed(before)):
@@ -101,11 +102,11 @@ def test_twice_and_back(tmp_path: Path) -> None:
     home = copied(CRASHED, tmp_path)
     scanner = Scanner(threads=1)
     before = hashes(home)
-    _, outcome = apply_checkpoint(home, scanner, Orders(file_max=FILE_MAX), 0)
+    _, outcome = apply_checkpoint(home, scanner, CheckpointOptions(file_max=FILE_MAX), 0)
     assert outcome.checkpoint is not None
     written = hashes(home)
     assert written != before
-    _, again = apply_checkpoint(home, scanner, Orders(file_max=FILE_MAX), 0)
+    _, again = apply_checkpoint(home, scanner, CheckpointOptions(file_max=FILE_MAX), 0)
     assert again.checkpoint is None
     assert again.journal_no is None
     assert hashes(home) == written
@@ -119,7 +120,7 @@ def test_threads_write_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     sizes = []
     for threads in (1, 4):
         home = copied(CRASHED, tmp_path / str(threads))
-        apply_checkpoint(home, Scanner(threads=threads), Orders(), 0)
+        apply_checkpoint(home, Scanner(threads=threads), CheckpointOptions(), 0)
         sizes.append((home / "00000000.jdb").stat().st_size)
     assert sizes[0] == sizes[1]
 
@@ -131,13 +132,13 @@ def test_a_comparator_of_the_application(tmp_path: Path) -> None:
     log.database(b"db", root, btree_comparator=b"\xac\xed\x00\x05t\x00\x01C")
     log.checkpoint()
     home = log.write(tmp_path / "resting")
-    _, outcome = apply_checkpoint(home, Scanner(threads=1), Orders(), 0)
+    _, outcome = apply_checkpoint(home, Scanner(threads=1), CheckpointOptions(), 0)
     assert outcome.checkpoint is not None
     log.ln(b"key", b"changed")
     home = log.write(tmp_path / "changed")
     before = hashes(home)
     with pytest.raises(RefusedError, match="comparator"):
-        apply_checkpoint(home, Scanner(threads=1), Orders(), 0)
+        apply_checkpoint(home, Scanner(threads=1), CheckpointOptions(), 0)
     assert hashes(home) == before
 
 
@@ -158,10 +159,13 @@ def test_what_a_transaction_manager_decides_is_left_to_it(name: str, tmp_path: P
     told = [each.code for each in snapshot_findings(snapshot_of(home, 0))]
     assert told == ([] if name else ["transaction-in-doubt"])
     if name:
-        assert apply_checkpoint(home, Scanner(threads=1), Orders(), 0)[1].checkpoint is not None
+        assert (
+            apply_checkpoint(home, Scanner(threads=1), CheckpointOptions(), 0)[1].checkpoint
+            is not None
+        )
         return
     with pytest.raises(RefusedError, match=r"prepared \(XA\) and not decided: transaction 7"):
-        apply_checkpoint(home, Scanner(threads=1), Orders(), 0)
+        apply_checkpoint(home, Scanner(threads=1), CheckpointOptions(), 0)
     assert hashes(home) == before
 
 
@@ -203,7 +207,7 @@ def test_nothing_is_appended_to_a_file_of_a_backup(is_marked: bool, tmp_path: Pa
         (home / "je.properties").write_text("je.env.recoveryForceNewFile = true\n")
     os.link(home / "00000000.jdb", tmp_path / "backup.jdb")
     before = hashes(home)
-    _, outcome = apply_checkpoint(home, Scanner(threads=1), Orders(), 0)
+    _, outcome = apply_checkpoint(home, Scanner(threads=1), CheckpointOptions(), 0)
     assert outcome.checkpoint is not None
     assert outcome.checkpoint.start_lsn == (1 << 32) + 38
     after = hashes(home)
@@ -230,7 +234,7 @@ def test_files_that_the_engine_does_not_look_for_so(
 ) -> None:
     """JE 18.3.12 was seen to refuse each of them."""
     home = copied(FIXTURES / "v8-cleaned" / "env", tmp_path)
-    orders, scanner = Orders(cuts=True), Scanner(threads=1)
+    orders, scanner = CheckpointOptions(cuts=True), Scanner(threads=1)
     apply_checkpoint(home, scanner, orders, 0)
     change(home)
     files = [path.name for path in home.iterdir()]
@@ -245,7 +249,7 @@ def test_a_backup_by_hard_links_is_not_changed(tmp_path: Path) -> None:
     os.link(home / "00000000.jdb", backup)
     before = backup.read_bytes()
     with pytest.raises(RefusedError, match="has another name"):
-        apply_checkpoint(home, Scanner(threads=1), Orders(), 0)
+        apply_checkpoint(home, Scanner(threads=1), CheckpointOptions(), 0)
     assert backup.read_bytes() == before
     assert not list(home.glob(".je-tools*"))
 
@@ -274,7 +278,7 @@ def test_a_log_that_was_cut_back_in_part_gets_no_checkpoint(tmp_path: Path) -> N
         apply_checkpoint(home, Scanner(threads=1), EARLIER, 0, disk=Recorder(moves[-1]))
     left = hashes(home)
     assert 0 < len(left) < len(before)
-    for orders in (Orders(), Orders(cuts=True), EARLIER):
+    for orders in (CheckpointOptions(), CheckpointOptions(cuts=True), EARLIER):
         with pytest.raises(RefusedError, match=r"the recovery of undo 1 was interrupted.*do that"):
             apply_checkpoint(home, Scanner(threads=1), orders, 0)
         assert hashes(home) == left
@@ -284,7 +288,7 @@ def test_a_log_that_was_cut_back_in_part_gets_no_checkpoint(tmp_path: Path) -> N
             )
     put_back(home)
     assert hashes(home) == before
-    apply_checkpoint(home, Scanner(threads=1), Orders(cuts=True), 0)
+    apply_checkpoint(home, Scanner(threads=1), CheckpointOptions(cuts=True), 0)
 
 
 def test_an_emptied_database_keeps_a_key_of_two_parts(tmp_path: Path) -> None:
@@ -296,7 +300,7 @@ def test_an_emptied_database_keeps_a_key_of_two_parts(tmp_path: Path) -> None:
     log.checkpoint()
     log.ln(both, None)
     home = log.write(tmp_path / "env")
-    apply_checkpoint(home, Scanner(threads=1), Orders(), 0)
+    apply_checkpoint(home, Scanner(threads=1), CheckpointOptions(), 0)
     after = snapshot_of(home, 0)
     (database,) = (each for each in after.databases.values() if each.name == "dup")
     assert content_of(after) == {"dup": []}
@@ -314,8 +318,8 @@ def test_room_for_all_of_it(
     before = hashes(home)
     told = os.statvfs_result((4096, 1, 0, 0, free, 0, 0, 0, 0, 255))
     monkeypatch.setattr(os, "statvfs", lambda _: told)
-    monkeypatch.setattr("je_tools.checkpoint.apply._HELD_MAX", 1000)
-    orders = Orders(file_max=5_000)
+    monkeypatch.setattr("je_tools.checkpoint.deferred_writes._DEFERRED_MAX", 1000)
+    orders = CheckpointOptions(file_max=5_000)
     if fits:
         _, outcome = apply_checkpoint(home, Scanner(threads=1), orders, newest_ms(CRASHED))
         assert outcome.checkpoint is not None
@@ -334,10 +338,14 @@ def test_databases_that_are_made_have_ids_that_nobody_had(tmp_path: Path) -> Non
     start = log.checkpoint(ends=False)
     root = log.db_tree(log.tree(log.mapped, db=0), log.tree(log.named, db=1))
     log.ckpt_end(start, root, last_local_db_id=30)
-    ids = {each.db_id for each in with_own_databases(snapshot_of(log.write(tmp_path / "a"), 0))[1]}
+    ids = {
+        each.db_id for each in with_internal_databases(snapshot_of(log.write(tmp_path / "a"), 0))[1]
+    }
     assert min(ids) == 31
     log.ln(b"k", b"of a database that is gone", db=40)
-    ids = {each.db_id for each in with_own_databases(snapshot_of(log.write(tmp_path / "b"), 0))[1]}
+    ids = {
+        each.db_id for each in with_internal_databases(snapshot_of(log.write(tmp_path / "b"), 0))[1]
+    }
     assert min(ids) == 41
 
 
@@ -350,7 +358,7 @@ def test_databases_that_a_creation_cut_short_lacks(name: str, size: int, tmp_pat
     file.write_bytes(file.read_bytes()[:size])
     before = {each.name for each in snapshot_of(home, 0).databases.values()}
     copy, scanner = tmp_path / "copy", Scanner(threads=1)
-    apply_to_copy(open_environment([home]), copy, scanner, Orders(cuts=True), 0)
+    apply_to_copy(open_environment([home]), copy, scanner, CheckpointOptions(cuts=True), 0)
     made = {each.name: each.db_id for each in snapshot_of(copy, 0).databases.values()}
     assert made.keys() > before - {None}
     assert made.keys() == {each for each in own if (each or "").startswith("_je")}

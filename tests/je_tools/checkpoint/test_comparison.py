@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 from je_tools.checkpoint import trees
-from je_tools.checkpoint.apply import Orders, apply_checkpoint
-from je_tools.checkpoint.changes import Changes
+from je_tools.checkpoint.apply import apply_checkpoint
+from je_tools.checkpoint.changes import SlotChanges
 from je_tools.checkpoint.comparison import Compared, compare_records
+from je_tools.checkpoint.options import CheckpointOptions
 from je_tools.errors import RefusedError
 from je_tools.formats.arrays import Mask
 from je_tools.formats.je.slots import Slots
@@ -25,7 +26,7 @@ CRASHED = FIXTURES / "v17-crash-txn" / "env"
 def applied(folder: Path) -> Compared:
     """Write a checkpoint to a copy of a crashed log, and return the comparison."""
     home = Path(shutil.copytree(CRASHED, folder / "env"))
-    _, outcome = apply_checkpoint(home, Scanner(threads=1), Orders(cuts=True), NOW_MS)
+    _, outcome = apply_checkpoint(home, Scanner(threads=1), CheckpointOptions(cuts=True), NOW_MS)
     assert outcome.compared is not None
     return outcome.compared
 
@@ -54,14 +55,14 @@ def test_a_lost_slot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_another_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A writer that gives a slot the LSN of another record is detected."""
-    slots_of = Changes.slots
+    slots_of = SlotChanges.slots
 
-    def swapped(self: Changes, *arguments: object) -> Slots:
+    def swapped(self: SlotChanges, *arguments: object) -> Slots:
         slots = slots_of(self, *arguments)  # type: ignore[arg-type]
         slots.lsn[:] = np.roll(slots.lsn, 1)
         return slots
 
-    monkeypatch.setattr(Changes, "slots", swapped)
+    monkeypatch.setattr(SlotChanges, "slots", swapped)
     with pytest.raises(RefusedError, match="are not the same any more"):
         applied(tmp_path)
 

@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from je_tools.checkpoint.apply import Orders, apply_checkpoint, plan_checkpoint
-from je_tools.checkpoint.run import is_needed
+from je_tools.checkpoint.apply import apply_checkpoint, plan_checkpoint
+from je_tools.checkpoint.options import CheckpointOptions
+from je_tools.checkpoint.pending_work import is_needed
 from je_tools.errors import RefusedError
 from je_tools.formats.je.entries import decode_entry
 from je_tools.formats.je.keys import slot_parts
@@ -106,7 +107,7 @@ def written(made: Grown, folder: Path, *, properties: str = "") -> Fields:
     if properties:
         (home / "je.properties").write_text(properties)
     before = content_of(snapshot_of(home, 0))
-    _, outcome = apply_checkpoint(home, Scanner(threads=1), Orders(), 0)
+    _, outcome = apply_checkpoint(home, Scanner(threads=1), CheckpointOptions(), 0)
     after = snapshot_of(home, 0)
     assert content_of(after) == before
     assert not is_needed(after)
@@ -258,7 +259,7 @@ def test_the_unit_of_expirations_is_that_of_the_full_version(
 
 def test_logs_of_old_engines_have_none() -> None:
     snapshot = snapshot_of(FIXTURES / "v8-crash-txn-ckpt" / "env", 0)
-    checkpoint = plan_checkpoint(snapshot, Orders(cuts=True)).checkpoint
+    checkpoint = plan_checkpoint(snapshot, CheckpointOptions(cuts=True)).checkpoint
     assert checkpoint is not None
     assert {kind for _, _, kind in checkpoint.node_counts} == {"BIN", "IN"}
 
@@ -308,4 +309,4 @@ def test_a_delta_without_its_full_version_is_refused(tmp_path: Path) -> None:
     data[made.full + 20] ^= 1
     path.write_bytes(data)
     with pytest.raises(RefusedError, match="damaged"):
-        apply_checkpoint(home, Scanner(threads=1), Orders(), 0)
+        apply_checkpoint(home, Scanner(threads=1), CheckpointOptions(), 0)

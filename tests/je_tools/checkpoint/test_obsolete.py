@@ -14,16 +14,17 @@ import numpy as np
 import pytest
 
 from je_tools.btree.tree import Tree
-from je_tools.checkpoint.apply import Orders, apply_to_copy
-from je_tools.checkpoint.run import Checkpoint
+from je_tools.checkpoint.apply import apply_to_copy
+from je_tools.checkpoint.contents import CheckpointContents
+from je_tools.checkpoint.options import CheckpointOptions
 from je_tools.formats.arrays import Ints
 from je_tools.formats.je.header import NULL_LSN
 from je_tools.log.opening import open_environment
 from je_tools.log.scan import Scanner
+from je_tools.recovery.live_entries import LiveEntries, map_live_entries
 from je_tools.recovery.opening import take_snapshot
 from je_tools.recovery.snapshot import Snapshot
 from je_tools.recovery.utilization import FileSummary, stored_summaries
-from je_tools.space.recount import Live, of_live
 from tests.builders.logs import CREATED_MS, LogFile
 from tests.builders.trees import FIRST_ID, TreeLog, slot
 from tests.corpus import FIXTURES, Environment
@@ -92,13 +93,13 @@ def counted(home: Path) -> Counted:
     none = np.empty(0, np.int64)
     records, nodes = [none], [none]
 
-    def note(_: Tree, live: Live) -> None:
+    def note(_: Tree, live: LiveEntries) -> None:
         records.append(live.records)
         nodes.extend((live.nodes, live.bases, live.deltas))
 
     for database in snapshot.databases.values():
         if database.root_lsn != NULL_LSN:
-            for _ in of_live(snapshot, database, note):
+            for _ in map_live_entries(snapshot, database, note):
                 pass
     summaries = {file_no: (lsn, summary) for file_no, lsn, summary in stored.newest()}
     return Counted(
@@ -111,8 +112,8 @@ def snapshot_of(home: Path) -> Snapshot:
     return take_snapshot(open_environment([home]), scanner, now_ms=0, as_member=True)
 
 
-def written(home: Path, target: Path, file_max: int = FILE_MAX) -> Checkpoint | None:
-    orders = Orders(cuts=True, file_max=file_max)
+def written(home: Path, target: Path, file_max: int = FILE_MAX) -> CheckpointContents | None:
+    orders = CheckpointOptions(cuts=True, file_max=file_max)
     scanner = Scanner(threads=1)
     return apply_to_copy(open_environment([home]), target, scanner, orders, 0)[1].checkpoint
 
@@ -201,7 +202,7 @@ def test_full_versions_of_old_deltas_are_needed(tmp_path: Path) -> None:
     assert not {full, delta} & set(after.listed.tolist())
 
 
-def check_cuts(home: Path, checkpoint: Checkpoint, cut: Path, rng: random.Random) -> int:
+def check_cuts(home: Path, checkpoint: CheckpointContents, cut: Path, rng: random.Random) -> int:
     """Cut a checkpoint after its first summary, check each log, and return the number of cuts."""
     entries = [(e.lsn, e.type_no) for e, _ in read_log(home).entries()]
     own = [(lsn, type_no) for lsn, type_no in entries if lsn >= checkpoint.start_lsn]

@@ -8,9 +8,11 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from je_tools.checkpoint.apply import Orders, apply_checkpoint
-from je_tools.checkpoint.rollbacks import Mark, lacking_marks
-from je_tools.checkpoint.run import check_writable, is_needed
+from je_tools.checkpoint.apply import apply_checkpoint
+from je_tools.checkpoint.checks import check_writable
+from je_tools.checkpoint.options import CheckpointOptions
+from je_tools.checkpoint.pending_work import is_needed
+from je_tools.checkpoint.rollbacks import InvisibleMark, lacking_marks
 from je_tools.checkpoint.vlsn_records import read_index
 from je_tools.errors import RefusedError
 from je_tools.formats.je.header import NULL_LSN
@@ -54,7 +56,7 @@ def cut_short(home: Path, target: Path, *, type_no: int = ROLLBACK_START) -> tup
     return copy_up_to(home, entries[at + 1].lsn, target, unmarked=True), marked
 
 
-def lsns_of(marks: list[Mark]) -> list[int]:
+def lsns_of(marks: list[InvisibleMark]) -> list[int]:
     return [mark.file_no << 32 | mark.offset - FLAGS_AT for mark in marks]
 
 
@@ -137,10 +139,12 @@ def test_marks_are_in_the_files_before_a_checkpoint_is(
         append(*arguments)
 
     monkeypatch.setattr(Session, "append", looked)
-    outcome = apply_checkpoint(home, scanner, Orders(cuts=True), now_ms)[1]
+    outcome = apply_checkpoint(home, scanner, CheckpointOptions(cuts=True), now_ms)[1]
     assert outcome.checkpoint is not None
     assert seen[0] == marked
     after = member(home)
     assert not lacking_marks(after)
     assert read_index(after).range.last == max(stream_of(home))
-    assert apply_checkpoint(home, scanner, Orders(cuts=True), now_ms)[1].checkpoint is None
+    assert (
+        apply_checkpoint(home, scanner, CheckpointOptions(cuts=True), now_ms)[1].checkpoint is None
+    )

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from je_tools.btree.check.findings import open_trees, tree_findings
-from je_tools.checkpoint.apply import Orders, apply_checkpoint
+from je_tools.checkpoint.apply import apply_checkpoint
+from je_tools.checkpoint.options import CheckpointOptions
 from je_tools.formats.je.entries import decode_entry
 from je_tools.log.scan import Scanner
 from tests.builders.trees import FIRST_ID, TreeLog, slot
@@ -35,7 +36,7 @@ def written(log: TreeLog, folder: Path) -> list[dict[str, Any]]:
     """Return the upper nodes that a checkpoint writes; assert that records and trees stay sound."""
     home = log.write(folder)
     before = content_of(snapshot_of(home, 0))
-    _, outcome = apply_checkpoint(home, Scanner(threads=1), Orders(), 0)
+    _, outcome = apply_checkpoint(home, Scanner(threads=1), CheckpointOptions(), 0)
     after, scanner = snapshot_of(home, 0), Scanner(threads=1)
     assert content_of(after) == before
     environment = after.environment

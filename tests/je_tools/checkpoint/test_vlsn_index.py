@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from je_tools.checkpoint.utilization_tracker import Stream
+from je_tools.checkpoint.replication_stream import ReplicationStream
 from je_tools.checkpoint.vlsn_index import (
     EMPTY_RANGE,
     BucketRules,
@@ -94,7 +94,7 @@ def index_of(entries: Sequence[Entry], flushes: Sequence[int], rules: BucketRule
     buckets: list[VlsnBucket] = []
     begun = 0
     for stop in flushes:
-        buckets += cut_buckets(Stream.of(entries[begun:stop]), rules)
+        buckets += cut_buckets(ReplicationStream.of(entries[begun:stop]), rules)
         begun = stop
     return VlsnIndex(range_of(entries[:begun]), buckets)
 
@@ -137,12 +137,12 @@ def test_buckets_are_those_of_a_tracker(seed: int) -> None:
     tracker = Tracker(rules)
     for lsn, vlsn, _ in entries:
         tracker.put(lsn, vlsn)
-    assert cut_buckets(Stream.of(entries), rules) == tracker.buckets
+    assert cut_buckets(ReplicationStream.of(entries), rules) == tracker.buckets
 
 
 def test_a_bucket_longer_than_what_is_looked_at_at_once() -> None:
     entries = [(38 + 20 * i, 7 + i, PUT) for i in range(25_000)]
-    buckets = cut_buckets(Stream.of(entries), DEFAULTS)
+    buckets = cut_buckets(ReplicationStream.of(entries), DEFAULTS)
     assert [(each.first, each.last) for each in buckets] == [
         (7, 10_006),
         (10_007, 20_006),
@@ -177,14 +177,14 @@ def test_rollbacks_take_back_as_a_tracker_does(seed: int) -> None:
         live.append(entry)
         tracker.put(*entry[:2])
         vlsn += 1
-    left = tracked(Stream.of(entries), rollbacks)
+    left = tracked(ReplicationStream.of(entries), rollbacks)
     assert [*zip(left.lsn, left.vlsn, left.type, strict=True)] == live
     assert cut_buckets(left, RULES) == tracker.buckets
 
 
 def test_a_rollback_in_front_of_all_leaves_nothing() -> None:
     point = Matchpoint(4, 60)
-    left = tracked(Stream.of([(100, 5, PUT), (110, 6, PUT)]), [(120, point)])
+    left = tracked(ReplicationStream.of([(100, 5, PUT), (110, 6, PUT)]), [(120, point)])
     assert not len(left)
     old = index_of([(60, 4, COMMIT), (100, 5, PUT), (110, 6, PUT)], [3], RULES)
     index = merged(old, left, point, RULES)
@@ -193,14 +193,14 @@ def test_a_rollback_in_front_of_all_leaves_nothing() -> None:
 
 
 def test_ends_of_transactions_are_not_taken_back() -> None:
-    stream = Stream.of([(100, 5, PUT), (110, 6, ABORT), (130, 6, PUT)])
+    stream = ReplicationStream.of([(100, 5, PUT), (110, 6, ABORT), (130, 6, PUT)])
     with pytest.raises(MisfitError, match="takes VLSN 6 back"):
         tracked(stream, [(120, Matchpoint(4, 60))])
 
 
 def test_vlsns_that_were_used_twice_are_refused() -> None:
     with pytest.raises(MisfitError, match="VLSN 6 was given behind VLSN 6"):
-        tracked(Stream.of([(100, 5, PUT), (110, 6, PUT), (130, 6, PUT)]), [])
+        tracked(ReplicationStream.of([(100, 5, PUT), (110, 6, PUT), (130, 6, PUT)]), [])
 
 
 @pytest.mark.parametrize("seed", range(80))
@@ -214,18 +214,18 @@ def test_what_was_tracked_is_merged(seed: int) -> None:
     end = flushes[-1] if flushes else 0
     begun = rng.randint(max(0, end - 30), end)
     old = index_of(entries, flushes, RULES)
-    index = merged(old, Stream.of(entries[begun:]), None, RULES)
+    index = merged(old, ReplicationStream.of(entries[begun:]), None, RULES)
     check(index, entries)
     assert index.range == range_of(entries)
-    new = cut_buckets(Stream.of(entries[begun:]), RULES)
+    new = cut_buckets(ReplicationStream.of(entries[begun:]), RULES)
     assert list(index.buckets[-len(new) :]) == new
-    assert merged(index, Stream.of(()), None, RULES) is index
+    assert merged(index, ReplicationStream.of(()), None, RULES) is index
 
 
 def test_a_cut_bucket_ends_with_a_mapping() -> None:
     entries = [(38 + i, 1 + i, COMMIT) for i in range(9)]
     old = index_of(entries, [9], RULES)
-    index = merged(old, Stream.of([(45, 6, COMMIT), (46, 7, PUT)]), None, RULES)
+    index = merged(old, ReplicationStream.of([(45, 6, COMMIT), (46, 7, PUT)]), None, RULES)
     cut, new = index.buckets
     assert cut == VlsnBucket(1, 0, 3, 1, 4, 41, (38, 41))
     assert (new.first, index.range) == (6, VlsnRange(1, 1, 7, 6, 6))
@@ -234,7 +234,7 @@ def test_a_cut_bucket_ends_with_a_mapping() -> None:
 def test_places_that_are_not_known_end_no_bucket() -> None:
     bucket = VlsnBucket(1, 0, 3, 1, 12, 90, (38, 50, 0, 80))
     old = VlsnIndex(VlsnRange(1, 1, 12, 12, 12), [bucket])
-    index = merged(old, Stream.of([(70, 10, COMMIT)]), None, RULES)
+    index = merged(old, ReplicationStream.of([(70, 10, COMMIT)]), None, RULES)
     assert index.buckets[0] == VlsnBucket(1, 0, 3, 1, 4, 50, (38, 50))
 
 
@@ -242,10 +242,10 @@ def test_what_does_not_follow_is_refused() -> None:
     entries = [(38 + i, 1 + i, COMMIT) for i in range(9)]
     old = index_of(entries, [9], RULES)
     with pytest.raises(MisfitError, match="ends at VLSN 9, and the log goes on with 11"):
-        merged(old, Stream.of([(60, 11, PUT)]), None, RULES)
+        merged(old, ReplicationStream.of([(60, 11, PUT)]), None, RULES)
     with pytest.raises(MisfitError, match="ends at VLSN -1, and the log goes on with 2"):
-        merged(VlsnIndex(EMPTY_RANGE, ()), Stream.of([(60, 2, PUT)]), None, RULES)
-    converted = Stream.of([(60, 2, PUT)])
+        merged(VlsnIndex(EMPTY_RANGE, ()), ReplicationStream.of([(60, 2, PUT)]), None, RULES)
+    converted = ReplicationStream.of([(60, 2, PUT)])
     index = merged(VlsnIndex(EMPTY_RANGE, ()), converted, None, RULES, converted=True)
     assert index.range == VlsnRange(1, 2, 2, -1, -1)
 
@@ -255,16 +255,18 @@ def test_a_range_beyond_its_buckets_is_refused() -> None:
     old = index_of(entries, [9], RULES)
     beyond = VlsnIndex(VlsnRange(1, 1, 20, 20, 20), old.buckets)
     with pytest.raises(MisfitError, match="is to end at VLSN 20, and no bucket leads there"):
-        merged(beyond, Stream.of([(60, 12, COMMIT)]), None, RULES)
+        merged(beyond, ReplicationStream.of([(60, 12, COMMIT)]), None, RULES)
     with pytest.raises(MisfitError, match="has buckets behind that"):
-        merged(VlsnIndex(EMPTY_RANGE, old.buckets), Stream.of([(38, 1, PUT)]), None, RULES)
+        merged(
+            VlsnIndex(EMPTY_RANGE, old.buckets), ReplicationStream.of([(38, 1, PUT)]), None, RULES
+        )
 
 
 def test_a_commit_in_the_index_is_not_rolled_back() -> None:
     entries = [(38 + i, 1 + i, COMMIT) for i in range(9)]
     old = index_of(entries, [9], RULES)
     with pytest.raises(MisfitError, match="a commit at 9, and the log has 5 to 5"):
-        merged(old, Stream.of(()), Matchpoint(5, 42), RULES)
+        merged(old, ReplicationStream.of(()), Matchpoint(5, 42), RULES)
 
 
 def test_the_head_goes_with_its_files() -> None:

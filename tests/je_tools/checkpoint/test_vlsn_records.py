@@ -12,9 +12,10 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from je_tools.checkpoint.run import check_writable, is_needed
+from je_tools.checkpoint.checks import check_writable
+from je_tools.checkpoint.pending_work import is_needed
 from je_tools.checkpoint.vlsn_index import VlsnIndex
-from je_tools.checkpoint.vlsn_records import is_behind, read_index
+from je_tools.checkpoint.vlsn_records import is_outdated, read_index
 from je_tools.errors import RefusedError
 from je_tools.formats.je.internal_cleaner import ReservedFile
 from je_tools.formats.je.internal_replication import VlsnBucket
@@ -97,10 +98,10 @@ def test_what_the_engine_flushed_is_foretold(some_node: Environment, tmp_path: P
 def test_a_node_that_was_closed_lacks_nothing(some_node: Environment) -> None:
     snapshot = member(some_node.home)
     if snapshot.checkpoint.end_lsn == snapshot.end.last_lsn:
-        assert not is_behind(snapshot)
+        assert not is_outdated(snapshot)
         assert index_of_member(some_node.home) == read_index(snapshot)
     else:
-        assert is_behind(snapshot)
+        assert is_outdated(snapshot)
 
 
 @pytest.mark.parametrize("some_node", nodes())
@@ -116,7 +117,7 @@ def test_a_checkpoint_brings_the_index_up_to_date(some_node: Environment, tmp_pa
         after = member(home)
         assert read_index(after).encode() == foretold.encode()
         assert index_of_member(home).encode() == foretold.encode()
-        assert not is_behind(after)
+        assert not is_outdated(after)
         assert not is_needed(after)
 
 
@@ -203,7 +204,7 @@ def test_reserved_files_that_are_gone_take_their_head_along(
     whole = read_index(after)
     gone = ReservedFile(-1, 0, 1, whole.buckets[0].last, ())  # type: ignore[union-attr]
     monkeypatch.setattr("je_tools.checkpoint.vlsn_records.reserved_files", lambda _: {-1: gone})
-    assert is_behind(after)
+    assert is_outdated(after)
     write(home)
     left = read_index(member(home))
     assert left.buckets == list(whole.buckets[1:])

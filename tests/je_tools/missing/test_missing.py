@@ -23,7 +23,9 @@ from je_tools.formats.spans import joined_spans
 from je_tools.log.opening import open_environment
 from je_tools.log.scan import Scanner
 from je_tools.log.selection import parse_key
-from je_tools.missing.losses import Loss, LostRange, Report, Wanted, places, report_missing
+from je_tools.missing.losses import Loss, LossOptions, LostRange, Report
+from je_tools.missing.lost_ranges import range_bounds
+from je_tools.missing.run import report_missing
 from je_tools.output.views.key_tables import shown
 from je_tools.recovery.database import NAME_DB, Database
 from je_tools.recovery.opening import take_snapshot
@@ -128,7 +130,7 @@ def lost_of(loss: Loss, keys: Iterable[bytes], *, two_part: bool) -> set[bytes]:
 
 
 def report_of(home: Path, without: tuple[int, ...] = ()) -> Report:
-    wanted = Wanted(0, frozenset(without))
+    wanted = LossOptions(0, frozenset(without))
     return report_missing(open_environment([home]), Scanner(threads=1), wanted)
 
 
@@ -391,4 +393,4 @@ def test_of_keys_of_no_known_order_those_are_kept_that_must_be() -> None:
     unordered = replace(tree.tree(database), order=KeyOrder(ordered=False))
     keys = joined_spans([bound(b"b"), bound(b"a")])
     ranges = [LostRange(None, None, 2, 0), LostRange(None, b"b", 1, 0)]
-    assert places(unordered, keys, ranges) == [(0, 2), (0, 0)]
+    assert range_bounds(unordered, keys, ranges) == [(0, 2), (0, 0)]

@@ -19,15 +19,15 @@ import pytest
 from je_tools.errors import RefusedError
 from je_tools.log.environment import Environment
 from je_tools.log.opening import open_environment
-from je_tools.output.files import outputs as output
+from je_tools.output.files.output_file import WRITE_SIZE
 from je_tools.output.files.outputs import (
-    ClosedPipeError,
     PartPath,
     check_output,
     open_directory,
     open_output,
     open_part,
 )
+from je_tools.output.files.standard_output import ClosedPipeError
 from tests.builders.logs import write_log
 from tests.damage.small import small_log
 
@@ -163,7 +163,7 @@ def test_what_appears_meanwhile_is_kept(
     has_links: bool, tmp_path: Path, log: Environment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if not has_links:
-        monkeypatch.setattr(output.os, "link", without_links)
+        monkeypatch.setattr(os, "link", without_links)
     path = tmp_path / "out"
     with refused("exists"), open_output(path, log) as out:
         out.write(b"ours")
@@ -250,35 +250,35 @@ class Recorder(io.BytesIO):
 def test_the_system_is_given_little_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    file, text = Recorder(), os.urandom(2 * output.WRITE_SIZE + 7)
+    file, text = Recorder(), os.urandom(2 * WRITE_SIZE + 7)
     monkeypatch.setattr(Path, "open", lambda *_: file)
-    monkeypatch.setattr(output, "_is_regular", lambda _: False)
+    monkeypatch.setattr("je_tools.output.files.output_file.is_regular", lambda _: False)
     with open_part(PartPath(tmp_path / "out", tmp_path / "out")) as out:
         assert out.write(np.frombuffer(text, np.uint8)) == len(text)
         out.flush()
         assert file.getvalue() == text
-    assert file.sizes == [output.WRITE_SIZE, output.WRITE_SIZE, 7]
+    assert file.sizes == [WRITE_SIZE, WRITE_SIZE, 7]
 
 
-def test_much_is_settled_while_more_is_written(
+def test_much_is_synced_while_more_is_written(
     tmp_path: Path, log: Environment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(output, "SETTLE_SIZE", 100)
-    settled = threading.Event()
+    monkeypatch.setattr("je_tools.output.files.background_fsync.FSYNC_SIZE", 100)
+    synced = threading.Event()
     sizes, fsync = [], os.fsync
 
-    def settle(number: int) -> None:
+    def sync(number: int) -> None:
         sizes.append(os.fstat(number).st_size)
         fsync(number)
-        settled.set()
+        synced.set()
 
-    monkeypatch.setattr(output.os, "fsync", settle)
+    monkeypatch.setattr(os, "fsync", sync)
     path, text = tmp_path / "out", os.urandom(1 << 20)
     with open_output(path, log) as out:
         out.write(text[:99])
         assert not sizes
         out.write(text[99 : 1 << 19])
-        assert settled.wait(60)
+        assert synced.wait(60)
         out.write(text[1 << 19 :])
     assert path.read_bytes() == text
     assert len(sizes) >= 2
@@ -286,18 +286,18 @@ def test_much_is_settled_while_more_is_written(
 
 
 @pytest.mark.parametrize("is_part", [False, True])
-def test_what_cannot_be_settled_is_told_once(
+def test_a_failed_fsync_is_reported_once(
     is_part: bool, tmp_path: Path, log: Environment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The system reports a lost page to the first call that asks, in whichever thread."""
-    monkeypatch.setattr(output, "SETTLE_SIZE", 100)
+    monkeypatch.setattr("je_tools.output.files.background_fsync.FSYNC_SIZE", 100)
     errors = [OSError(errno.EIO, os.strerror(errno.EIO))]
 
-    def settle(_: int) -> None:
+    def sync(_: int) -> None:
         if errors:
             raise errors.pop()
 
-    monkeypatch.setattr(output.os, "fsync", settle)
+    monkeypatch.setattr(os, "fsync", sync)
     path = tmp_path / "out"
     opened = open_part(PartPath(path, path)) if is_part else open_output(path, log)
     with refused("out: cannot be written: Input/output error"), opened as out:

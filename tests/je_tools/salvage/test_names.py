@@ -11,7 +11,7 @@ from je_tools.core.masking import DataMode, Masking
 from je_tools.log.names import Database
 from je_tools.output.encoders.record_sinks import RecordFormat, open_record_sink
 from je_tools.salvage.choice import Mode
-from je_tools.salvage.run import LEDGER, SUMMARY, confidence_marks, write
+from je_tools.salvage.run import REPORT, SUMMARY, confidence_marks, write
 from tests.corpus import FIXTURES
 from tests.je_tools.salvaging import salvaged
 
@@ -33,7 +33,7 @@ def test_no_name_of_a_database_is_in_the_way(
     files = [written.file for written in (*output.records, *output.apart)]
     assert len(output.records) == len(HOSTILE) + 1
     assert len(output.apart) == (mode is Mode.EVERYTHING)
-    assert len({str(file).lower() for file in files} | {LEDGER, SUMMARY}) == len(files) + 2
+    assert len({str(file).lower() for file in files} | {REPORT, SUMMARY}) == len(files) + 2
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted(map(str, files))
     people = next(w for w in output.records if w.database.name == "people")
     assert people.file == f"people{sink.suffix}"

@@ -20,8 +20,9 @@ from je_tools.formats.je.expirations import DAY_MS, HOUR_MS
 from je_tools.formats.je.flags import NodeFlag, SlotState
 from je_tools.formats.je.keys import join_two_part
 from je_tools.salvage.choice import Confidence, Mode
-from je_tools.salvage.content import Leaves
-from je_tools.salvage.lost import HoleKind, newest_leaves
+from je_tools.salvage.gaps import GapKind
+from je_tools.salvage.inspector import BottomNodes
+from je_tools.salvage.lost import newest_leaves
 from tests.builders.logs import CREATED_MS, LogFile, write_log
 from tests.builders.trees import NULL, OldDuplicates, TreeLog, simple, slot
 from tests.corpus import environment, environments, log_files, marked_if_another
@@ -78,7 +79,7 @@ def test_an_intact_log_comes_back_whole(name: str) -> None:
         (db_id, row.key, row.data) for db_id, rows in records_back(done).items() for row in rows
     )
     assert found == Counter({k: n for k, n in expected.items() if k[0] in wanted})
-    assert not [hole for hole in done.lost.holes if hole.is_damage]
+    assert not [gap for gap in done.lost.gaps if gap.is_damage]
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -110,8 +111,8 @@ def test_what_damage_spares_comes_back(name: str, seed: int, tmp_path: Path) -> 
         for identity, version in left.items():
             if identity[0] == db_id and not version.deleted and identity not in replaced:
                 assert (db_id, version.key, version.data, version.lsn) in rows
-    holes = [hole for hole in done.lost.holes if hole.is_damage or hole.kind is HoleKind.TAIL]
-    assert bool(holes) or not damage
+    gaps = [gap for gap in done.lost.gaps if gap.is_damage or gap.kind is GapKind.TAIL]
+    assert bool(gaps) or not damage
 
 
 @pytest.mark.parametrize(
@@ -149,7 +150,7 @@ def test_slots_hold_or_name_what_is_lost(
     for row in slots:
         version = gone[at[row.lsn].identity]
         assert (version.lsn, version.key, version.data) == (row.lsn, row.key, row.data)
-    named = done.lost.named.select(~done.lost.comes_back & ~done.lost.named.gone)
+    named = done.lost.dangling.select(~done.lost.comes_back & ~done.lost.dangling.gone)
     users = {one.database.db_id for one in done.databases()}
     lost = [lsn for i, lsn in enumerate(named.records.lsn.tolist()) if named.db_id[i] in users]
     assert all(gone[at[lsn].identity].lsn == lsn for lsn in lost)
@@ -186,7 +187,7 @@ def test_files_that_are_missing(name: str, tmp_path: Path) -> None:
             slots = [r for r in back[db_id] if r.confidence is Confidence.SLOT_ONLY]
             known = {r.lsn for r in back[db_id]} - {r.lsn for r in slots}
             from_gone = [r for r in slots if r.lsn >> 32 == base >> 32]
-            assert not from_gone or any(hole.is_damage for hole in done.lost.holes)
+            assert not from_gone or any(gap.is_damage for gap in done.lost.gaps)
             replaced = {written[r.lsn].identity for r in slots if r.lsn in written}
             expected = {
                 version.lsn
@@ -219,12 +220,12 @@ def test_ledger(tmp_path: Path) -> None:
     assert outcome.code == 3
     lines = (tmp_path / "out" / "ledger.jsonl").read_text().splitlines()
     rows = [json.loads(line) for line in lines]
-    holes = [row for row in rows if row["kind"] == "hole" and row["hole"] == "damaged"]
-    spans = [[int(part, 16) for part in row["start"].split("/")] for row in holes]
-    stops = {(file << 32) + at: row["bytes"] for (file, at), row in zip(spans, holes, strict=True)}
+    gaps = [row for row in rows if row["kind"] == "hole" and row["hole"] == "damaged"]
+    spans = [[int(part, 16) for part in row["start"].split("/")] for row in gaps]
+    stops = {(file << 32) + at: row["bytes"] for (file, at), row in zip(spans, gaps, strict=True)}
     for spot in damage:
         assert any(start <= spot.start < start + size for start, size in stops.items())
-    assert all(row["before"] and row["after"] for row in holes)
+    assert all(row["before"] and row["after"] for row in gaps)
     for row in (row for row in rows if row["kind"] == "database"):
         told = (tmp_path / "out" / row["file"]).read_text().splitlines()
         assert len(told) == sum(row["records"].values())
@@ -303,8 +304,8 @@ def test_file_numbers_with_their_highest_bit_set(tmp_path: Path) -> None:
     file.trace(60)
     home = write_log(tmp_path / "env", [file])
     done = salvaged(home)
-    assert [hole.kind for hole in done.lost.holes] == [HoleKind.NO_FILE]
-    assert done.lost.holes[0].stop == number << 32
+    assert [gap.kind for gap in done.lost.gaps] == [GapKind.NO_FILE]
+    assert done.lost.gaps[0].stop == number << 32
 
 
 @pytest.mark.parametrize(("unit", "says_hours"), [(HOUR_MS, False), (DAY_MS, True)])
@@ -325,7 +326,7 @@ def test_expirations_in_another_unit_than_the_node_says(
     home = log.write(tmp_path / "env")
     (home / "00000000.jdb").unlink()
     done = salvaged(home)
-    (records,) = (batch for each in done.databases() for batch in done.named_batches(each))
+    (records,) = (batch for each in done.databases() for batch in done.dangling_batches(each))
     assert records.key[0] == b"a"
     assert records.expires_ms.tolist() == [(count + 2) * unit]
 
@@ -339,7 +340,7 @@ def test_ids_of_nodes_that_were_chosen(tmp_path: Path) -> None:
     ids = np.tile(np.arange(count) << 32, 2)
     deltas = lsns >= count
     for is_delta, expected in ((deltas, lsns), (~deltas, lsns[count:])):
-        leaves = Leaves(lsns, np.full(2 * count, 6), ids, is_delta)
+        leaves = BottomNodes(lsns, np.full(2 * count, 6), ids, is_delta)
         found = newest_leaves(replace(content, leaves=leaves))
         assert np.array_equal(found, expected)
 

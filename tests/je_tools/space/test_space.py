@@ -16,7 +16,15 @@ from je_tools.log.opening import open_environment
 from je_tools.records.databases import Shape, shape_of
 from je_tools.recovery.utilization import FileSummary, Utilization, reserved_files
 from je_tools.space.recount import recount
-from je_tools.space.usage import Disk, FileSpace, Reason, Space, State, deletable, measure_space
+from je_tools.space.usage import (
+    DiskUse,
+    FileRole,
+    FileSpace,
+    Reason,
+    Space,
+    deletable,
+    measure_space,
+)
 from tests.builders.trees import TreeLog, slot
 from tests.corpus import Environment, corpus, environment
 from tests.je_tools.corpus_snapshots import database_named
@@ -82,7 +90,7 @@ def test_why_files_are_there(tmp_path: Path) -> None:
     home = tmp_path / "env"
     shutil.copytree(environment("v17-crash-txn").home, home)
     (each,) = measure_space(snapshot_of(home)).files
-    assert each.state is State.LAST
+    assert each.state is FileRole.LAST
     held = {Reason.LAST, Reason.INTERVAL, Reason.LIVE, Reason.OPEN_TRANSACTION}
     assert set(each.reasons) == held
     os.link(home / "00000000.jdb", tmp_path / "kept")
@@ -105,7 +113,7 @@ def test_a_reserved_file_is_told_from_others() -> None:
     assert [(each.first_vlsn, each.last_vlsn) for each in reserved.values()] == [(1, 7485)]
     space = measure_space(snapshot)
     first, last = space.files
-    assert (first.state, last.state) == (State.RESERVED, State.LAST)
+    assert (first.state, last.state) == (FileRole.RESERVED, FileRole.LAST)
     assert first.counted is None
     assert Reason.RESERVED in first.reasons
     assert space.reserved == (first,)
@@ -118,11 +126,11 @@ def test_a_last_file_that_holds_nothing_is_behind_the_end(tmp_path: Path) -> Non
     shutil.copytree(environment("v17-basic").home, home)
     (home / "00000001.jdb").write_bytes(b"")
     first, last = measure_space(snapshot_of(home)).files
-    assert (first.state, last.state) == (State.LAST, State.BEHIND)
-    assert last.reasons == (Reason.BEHIND,)
+    assert (first.state, last.state) == (FileRole.LAST, FileRole.AFTER_END)
+    assert last.reasons == (Reason.AFTER_END,)
 
 
-def files_of(states: list[State], size: int) -> tuple[FileSpace, ...]:
+def files_of(states: list[FileRole], size: int) -> tuple[FileSpace, ...]:
     """Return files of one size with these states, numbered from 0."""
     header = open_environment([environment("v17-basic").home]).files[0].header
     return tuple(
@@ -132,8 +140,14 @@ def files_of(states: list[State], size: int) -> tuple[FileSpace, ...]:
 
 
 def test_the_oldest_reserved_files_go_first() -> None:
-    states = [State.RESERVED, State.ACTIVE, State.RESERVED, State.RESERVED, State.LAST]
-    nothing = Disk(0, 0, 0, 0, 0, 0, 0)
+    states = [
+        FileRole.RESERVED,
+        FileRole.ACTIVE,
+        FileRole.RESERVED,
+        FileRole.RESERVED,
+        FileRole.LAST,
+    ]
+    nothing = DiskUse(0, 0, 0, 0, 0, 0, 0)
     space = Space(files_of(states, 100), Utilization(0, 0, 0), None, nothing, Settings())
     chosen = {
         wanted: [each.file.file_no for each in deletable(space, wanted)]
@@ -165,13 +179,13 @@ def test_the_oldest_reserved_files_go_first() -> None:
 )
 def test_what_may_be_written(free_disk: int, max_disk: int, free: int, expected: int) -> None:
     """The log has 75 bytes, 20 of them in reserved files, which can be deleted."""
-    disk = Disk(max_disk, free_disk, 0, max_disk - free_disk if max_disk else 0, free, 55, 20)
+    disk = DiskUse(max_disk, free_disk, 0, max_disk - free_disk if max_disk else 0, free, 55, 20)
     assert disk.available_size == expected
     assert disk.prohibits_writes == (expected <= 0)
 
 
 def test_limits_that_are_not_known() -> None:
-    disk = Disk(0, 5, 0, 0, None, 55, 20)
+    disk = DiskUse(0, 5, 0, 0, None, 55, 20)
     assert disk.available_size is None
     assert disk.lacking_free_size is None
     assert not disk.prohibits_writes

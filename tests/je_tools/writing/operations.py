@@ -16,7 +16,8 @@ import pytest
 from je_tools.log.opening import open_environment
 from je_tools.writing import disk as disk_module
 from je_tools.writing.disk import Disk
-from je_tools.writing.session import Session, read_at
+from je_tools.writing.file_reads import read_at
+from je_tools.writing.session import Session
 from je_tools.writing.undo import clear_remains, list_undos
 from tests.builders.logs import LogFile, write_log
 from tests.builders.power_cuts import Recorder

@@ -11,7 +11,7 @@ import pytest
 
 from je_tools.errors import RefusedError
 from je_tools.writing.disk import Disk
-from je_tools.writing.undo import State, clear_remains, list_undos
+from je_tools.writing.undo import UndoState, clear_remains, list_undos
 from tests.builders.power_cuts import Call, KilledError, PowerCuts, Recorder
 from tests.je_tools.writing.operations import (
     OPERATIONS,
@@ -59,13 +59,13 @@ def taken_numbers(home: Path) -> set[int]:
     return {int(path.name[:6]) for path in folders if path.suffix != ".new"}
 
 
-def states_of(home: Path) -> set[State]:
+def states_of(home: Path) -> set[UndoState]:
     return {undo.state for undo in list_undos(home)}
 
 
 def assert_writing_goes_on(state: Path, first: dict[str, str]) -> None:
     """Check that the next write gets its own journal, and that all journals can be put back."""
-    if State.HALF_BACK in states_of(state):
+    if UndoState.HALF_BACK in states_of(state):
         with pytest.raises(RefusedError, match="undo 2 was interrupted"):
             write_more(state)
         put_back(state)

@@ -15,8 +15,9 @@ from crc32c import crc32c
 
 from je_tools.errors import RefusedError
 from je_tools.writing.disk import Disk
-from je_tools.writing.journal import journal_numbers, read_journal
-from je_tools.writing.undo import State, clear_remains, list_undos
+from je_tools.writing.journal_folders import journal_numbers
+from je_tools.writing.journal_reading import read_journal
+from je_tools.writing.undo import UndoState, clear_remains, list_undos
 from tests.je_tools.dumped import je_tools
 from tests.je_tools.writing.operations import (
     OPERATIONS,
@@ -230,7 +231,7 @@ UNFIT: dict[str, Callable[[Path], tuple[bytes, ...]]] = {
 def test_frames_that_do_not_fit_together_are_damage(what: str, home: Path) -> None:
     forge(home, *UNFIT[what](home))
     (undo,) = list_undos(home)
-    assert (undo.state, undo.steps) == (State.DAMAGED, [])
+    assert (undo.state, undo.steps) == (UndoState.DAMAGED, [])
     assert_refused(home, "the undo journal is damaged: what it tells cannot have been")
 
 

@@ -17,7 +17,7 @@ import pytest
 
 from je_tools.errors import InputError, RefusedError
 from je_tools.writing.disk import Disk, can_be_like
-from je_tools.writing.lock import EnvironmentLock, Holder, Mode, find_holders
+from je_tools.writing.lock import EnvironmentLock, Holder, LockMode, find_holders
 from tests.je_tools.writing.operations import others_files
 
 HOLD = """
@@ -41,13 +41,13 @@ def held(home: Path, kind: int, start: int) -> Iterator[int]:
         process.kill()
 
 
-def modes(found: tuple[Holder, ...]) -> list[tuple[Mode, int | None]]:
+def modes(found: tuple[Holder, ...]) -> list[tuple[LockMode, int | None]]:
     return [(each.mode, each.pid) for each in found]
 
 
 def test_a_lock_that_is_held_is_refused(home: Path) -> None:
     with held(home, fcntl.LOCK_EX, 0) as pid:
-        assert modes(find_holders(home)) == [(Mode.READ_WRITE, pid)]
+        assert modes(find_holders(home)) == [(LockMode.READ_WRITE, pid)]
         with pytest.raises(RefusedError, match=rf"process {pid} \(.*\) has the environment open"):
             EnvironmentLock(home).__enter__()
     with EnvironmentLock(home) as lock:
@@ -60,17 +60,17 @@ def test_readers_are_told_of_and_keep_nobody_from_writing(home: Path) -> None:
     with held(home, fcntl.LOCK_SH, 1) as one, held(home, fcntl.LOCK_SH, 1) as other:
         with EnvironmentLock(home) as lock:
             assert {each.pid for each in lock.readers} == {one, other}
-        assert {mode for mode, _ in modes(find_holders(home))} == {Mode.READ_ONLY}
+        assert {mode for mode, _ in modes(find_holders(home))} == {LockMode.READ_ONLY}
         assert {pid for _, pid in modes(find_holders(home))} == {one, other}
     with held(home, fcntl.LOCK_EX, 1) as pid:
-        assert modes(find_holders(home)) == [(Mode.NO_READERS, pid)]
+        assert modes(find_holders(home)) == [(LockMode.NO_READERS, pid)]
 
 
 def test_the_lock_outlives_what_else_opens_the_file(home: Path) -> None:
     """A lock of the process would end when any descriptor of the file is closed."""
     with EnvironmentLock(home):
         (home / "je.lck").read_bytes()
-        assert modes(find_holders(home)) == [(Mode.READ_WRITE, os.getpid())]
+        assert modes(find_holders(home)) == [(LockMode.READ_WRITE, os.getpid())]
         with pytest.raises(RefusedError, match=rf"process {os.getpid()} "):
             EnvironmentLock(home).__enter__()
         with pytest.raises(AssertionError), held(home, fcntl.LOCK_EX, 0):
@@ -107,7 +107,7 @@ def test_a_lock_file_that_is_replaced_meanwhile_is_not_the_lock(
 
     monkeypatch.setattr(fcntl, "fcntl", replace)
     with EnvironmentLock(home):
-        assert modes(find_holders(home)) == [(Mode.READ_WRITE, os.getpid())]
+        assert modes(find_holders(home)) == [(LockMode.READ_WRITE, os.getpid())]
 
 
 def test_processes_that_cannot_be_seen(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -116,7 +116,7 @@ def test_processes_that_cannot_be_seen(home: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr("je_tools.writing.lock._LOCK", nothing)
     with EnvironmentLock(home):
         (holder,) = find_holders(home)
-    assert holder == Holder(Mode.READ_WRITE, None, None)
+    assert holder == Holder(LockMode.READ_WRITE, None, None)
     assert "cannot be seen from here" in holder.text
 
 

@@ -14,8 +14,10 @@ from je_tools.errors import RefusedError
 from je_tools.log.opening import open_environment
 from je_tools.writing import session as module
 from je_tools.writing.disk import Disk
+from je_tools.writing.file_reads import read_at
 from je_tools.writing.lock import EnvironmentLock
-from je_tools.writing.session import Session, look_at, read_at
+from je_tools.writing.session import Session
+from je_tools.writing.stamps import stamp_files
 from tests.builders.power_cuts import Recorder
 from tests.je_tools.writing.operations import (
     begun_file,
@@ -64,11 +66,11 @@ def test_a_log_that_changed_since_it_was_read_is_refused(
     change: object, text: str, home: Path
 ) -> None:
     environment = open_environment([home])
-    seen = look_at(environment)
+    stamps = stamp_files(environment)
     assert callable(change)
     change(home)
     after = digests(home)
-    session = Session(environment, "test", None, seen=seen)
+    session = Session(environment, "test", None, stamps=stamps)
     with session, pytest.raises(RefusedError, match=text + r".*; nothing was changed"):
         session.cut(2, 50)
     assert digests(home) == after
@@ -184,7 +186,7 @@ def test_what_is_not_read_as_it_was_written_is_told(
         data = read_at(path, offset, size)
         return bytes([data[0] ^ 1]) + data[1:] if fresh else data
 
-    monkeypatch.setattr(module, "read_at", read)
+    monkeypatch.setattr("je_tools.writing.pending_writes.read_at", read)
     with begun(home) as session:
         if flipped:
             session.flip_bits(0, 100, read_at(home / "00000000.jdb", 100, 1), b"?")
@@ -265,7 +267,7 @@ def test_large_pieces_are_written_as_they_come(home: Path) -> None:
     with begun(home, disk) as session:
         for i in range(20):
             session.append(2, end + (i << 20), piece)
-            assert session._pending_size < module.PENDING_MAX
+            assert session._writes.size < module.PENDING_MAX
         session.finish()
     assert read_at(home / "00000002.jdb", end, 20 << 20) == piece * 20
     assert sum(call.name == "sync" for call in disk.calls) < 10

@@ -11,8 +11,8 @@ import pytest
 
 from je_tools.errors import RefusedError
 from je_tools.writing.disk import Disk
-from je_tools.writing.session import read_at
-from je_tools.writing.undo import State, clear_remains, list_undos
+from je_tools.writing.file_reads import read_at
+from je_tools.writing.undo import UndoState, clear_remains, list_undos
 from tests.builders.power_cuts import KilledError, Recorder
 from tests.je_tools.dumped import je_tools
 from tests.je_tools.writing.operations import (
@@ -188,7 +188,7 @@ def test_a_journal_that_is_damaged_stays_with_all_it_keeps(name: str, home: Path
     for offset in [*range(0, 60, 5), *range(60, last, 97), last - 2]:
         spoil(journal_of(home), offset)
         (undo,) = list_undos(home)
-        assert (undo.state, undo.steps) == (State.DAMAGED, []), offset
+        assert (undo.state, undo.steps) == (UndoState.DAMAGED, []), offset
         assert undo.saved_size > 0
         assert_kept(home, r"the undo journal is damaged: what begins at byte [0-9,]+ of [0-9,]+")
         journal_of(home).write_bytes(data)
@@ -226,7 +226,7 @@ def test_a_journal_that_is_gone_is_damaged(home: Path) -> None:
     operate(home, "earlier-end")
     journal_of(home).unlink()
     (undo,) = list_undos(home)
-    assert (undo.state, undo.operation, undo.time_ms) == (State.DAMAGED, "unknown", None)
+    assert (undo.state, undo.operation, undo.time_ms) == (UndoState.DAMAGED, "unknown", None)
     kept = home / ".je-tools-undo" / "000001" / "00000003.jdb.removed"
     assert_kept(home, f"there is no file journal in it.*{kept} to {home}/00000003.jdb")
 
@@ -280,7 +280,7 @@ def test_what_the_journal_does_not_tell_of_stays(home: Path) -> None:
     stray.write_bytes(b"something")
     assert_kept(home, "it does not record 1 file that it keeps")
     (undo,) = list_undos(home)
-    assert (undo.state, undo.steps) == (State.DAMAGED, [])
+    assert (undo.state, undo.steps) == (UndoState.DAMAGED, [])
     assert je_tools("undo", home).code == 3
     assert je_tools("undo", home, "--drop", "all", "--apply").code == 6
     with Disk() as disk, pytest.raises(RefusedError, match="does not record 1 file"):

@@ -1,0 +1,111 @@
+"""Calls of the API: the log that a call reads, and the findings that it reports."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from je_tools.api.arguments import named_arguments
+from je_tools.errors import StoppedError, UsageError
+from je_tools.log.scan import Scanner
+from je_tools.recovery.choices import ChosenEnd, chosen_snapshot
+from je_tools.verify.judge import Totals
+
+if TYPE_CHECKING:
+    from je_tools.core.masking import Masking
+    from je_tools.findings import Finding
+    from je_tools.log.environment import Environment
+    from je_tools.recovery.snapshot import Snapshot
+
+Report = Callable[["Finding"], None]
+
+
+class Call(Struct, frozen=True):
+    """Input of a call.
+
+    Attributes:
+        environment: the log as it is when the call begins.
+        threads: number of threads; 0 for one a core.
+        masking: masking of keys and values, also in findings.
+        report: called with each finding.
+    """
+
+    environment: Environment
+    threads: int
+    masking: Masking
+    report: Report
+
+
+class Choice(Struct, frozen=True, kw_only=True):
+    """Records that a caller wants, or their databases.
+
+    Attributes:
+        end: end of the log.
+        now: time at which records are read, as text; None for the current time.
+        databases: names and ids; empty for all databases of applications.
+        internal: without names, also the engine's own databases.
+        show_expired: include expired records.
+        key_range: range of keys as `--key-range` takes it; None for all.
+    """
+
+    end: ChosenEnd
+    now: str | None = None
+    databases: tuple[str, ...] = ()
+    internal: bool = False
+    show_expired: bool = False
+    key_range: str | None = None
+
+
+class ReportingTotals(Totals, kw_only=True):
+    """Totals that report each finding as it is counted."""
+
+    report: Report
+
+    def count(self, found: Finding) -> None:
+        """Count and report a finding."""
+        super().count(found)
+        self.report(found)
+
+
+@contextmanager
+def recovered(call: Call, choice: Choice) -> Iterator[Snapshot]:
+    """Open the log as recovery leaves it; its findings are reported at the end.
+
+    They are also reported if a generator that uses the snapshot is closed early, then as far as it
+    has read.
+
+    Raises:
+        UsageError: single files; or the chosen end or time is none.
+        InputError: nothing in the log leads to records.
+        StoppedError: a file shrank, vanished or was replaced, which may show only at the end.
+    """
+    environment = call.environment
+    if not environment.is_directory:
+        raise UsageError(
+            f"{environment.name}: single files; open the environment's home, the directory they "
+            "lie in"
+        )
+    # Not later: batches may be closed while Python shuts down, when nothing can be imported.
+    from je_tools.recovery.findings import snapshot_findings
+
+    def report() -> None:
+        # Damage in files that have changed may be only apparent.
+        snapshot.check_files()
+        for found in snapshot_findings(snapshot, call.masking):
+            call.report(found)
+
+    scanner = Scanner(threads=call.threads, wide=True)
+    with (
+        named_arguments(),
+        chosen_snapshot(environment, scanner, choice.end, choice.now) as snapshot,
+    ):
+        try:
+            yield snapshot
+        except GeneratorExit:
+            with suppress(StoppedError):
+                report()
+            raise
+        report()

@@ -1,0 +1,55 @@
+"""Databases of a log, and counts of their records."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from je_tools.api.calls import Call, Choice, recovered
+from je_tools.records.databases import DatabaseRow, list_databases
+from je_tools.recovery.choices import choose_databases
+from je_tools.recovery.findings import missing_findings
+
+if TYPE_CHECKING:
+    from je_tools.recovery.snapshot import Snapshot
+
+
+def database_rows(call: Call, choice: Choice) -> list[DatabaseRow]:
+    """Return the databases with the shape of their trees; findings are reported.
+
+    Raises:
+        UsageError: the chosen end or time is none.
+        InputError: nothing in the log leads to records.
+        StoppedError: a file shrank, vanished or was replaced meanwhile.
+    """
+    with _counted(call, choice) as snapshot:
+        return list(list_databases(snapshot, internal=choice.internal))
+
+
+def count_records(call: Call, choice: Choice) -> dict[str, int]:
+    """Return the number of records of each database by name; findings are reported.
+
+    Raises:
+        UsageError: the chosen end, time or database is none.
+        InputError: nothing in the log leads to records.
+        StoppedError: a file shrank, vanished or was replaced meanwhile.
+    """
+    with _counted(call, choice) as snapshot:
+        chosen = choose_databases(snapshot, choice.databases, internal=choice.internal)
+        return {
+            f"id:{each.db_id}" if each.name is None else each.name: snapshot.count(
+                each, show_expired=choice.show_expired
+            )
+            for each in chosen
+        }
+
+
+@contextmanager
+def _counted(call: Call, choice: Choice) -> Iterator[Snapshot]:
+    """Open a snapshot whose data is not read: its findings include files in use that are gone."""
+    with recovered(call, choice) as snapshot:
+        yield snapshot
+        missing = missing_findings(snapshot)
+    for found in missing:
+        call.report(found)

@@ -1,0 +1,86 @@
+"""An opened log: its paths, its findings so far, and the batches that are still being read."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Generator, Iterable
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+from weakref import WeakSet
+
+from je_tools.api import arguments as a
+from je_tools.api.batches import ArrowBatches
+from je_tools.api.calls import Call
+from je_tools.errors import UsageError
+from je_tools.log.opening import open_environment
+
+if TYPE_CHECKING:
+    from je_tools.findings import Finding
+
+Paths = str | os.PathLike[str]
+
+
+class OpenedLog:
+    """State that all calls on an opened log share; a context manager."""
+
+    def __init__(
+        self, paths: Paths | Iterable[Paths], *, threads: int = 0, data: str = "show"
+    ) -> None:
+        named = [paths] if isinstance(paths, str | os.PathLike) else paths
+        self._paths = [Path(each) for each in named]
+        self._threads = a.at_least("threads", threads, 0) or 0
+        self._masking = a.masking_argument(data)
+        self._found: dict[Finding, None] = {}
+        self._batches: WeakSet[ArrowBatches] = WeakSet()
+        self._is_closed = False
+        self._name = open_environment(self._paths).name
+
+    @property
+    def name(self) -> str:
+        """Name of the environment: its path as it was given."""
+        return self._name
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """Findings that calls on this object have reported so far, each once, oldest first.
+
+        It covers what was read, and nothing else: an empty tuple before `verify` does not say that
+        the log is intact. `entries` reports while its batches are taken: the whole log is judged as
+        `verify` judges it, except that with `limit`, `backward` or bounds of LSNs only the files
+        read to their end are, unless `db`, `since` or `until` reads all of it in advance. `records`
+        reports when its batches are exhausted or closed, the other methods when they return.
+        """
+        return tuple(self._found)
+
+    def close(self) -> None:
+        """Close the batches that are still being read; calls after this raise `UsageError`."""
+        self._is_closed = True
+        for batches in list(self._batches):
+            batches.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<je_tools.EnvironmentReader {self._name!r}>"
+
+    def _call(self) -> Call:
+        if self._is_closed:
+            raise UsageError(f"{self._name}: this environment is closed; open it again")
+        environment = open_environment(self._paths)
+        found = self._found
+        return Call(environment, self._threads, self._masking, lambda each: found.setdefault(each))
+
+    def _reading(self, opened: Generator[Any, None, None]) -> ArrowBatches:
+        batches = ArrowBatches(opened)
+        self._batches.add(batches)
+        return batches

@@ -1,0 +1,72 @@
+"""Records of databases as Arrow record batches, as the engine would return them after recovery."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import closing
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from je_tools.api.calls import Call, Choice, recovered
+from je_tools.btree.key_ranges import parse_key_range
+from je_tools.core.ordered import map_in_order
+from je_tools.output.encoders.record_parquet import (
+    GROUP_BYTES,
+    GROUP_ROWS,
+    record_batch,
+    record_schema,
+)
+from je_tools.output.encoders.record_sources import Source, pieces_of, read_batch
+from je_tools.records.export import Export
+from je_tools.recovery.choices import choose_databases
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from je_tools.core.masking import Masking
+    from je_tools.log.records import Batch
+    from je_tools.output.encoders.record_lines import Named
+
+
+def read_records(call: Call, choice: Choice) -> Generator[Any, None, None]:
+    """Yield the schema when everything is ready, then the records as `pyarrow.RecordBatch`.
+
+    The columns are those of `export --format parquet`; a batch has records of one database, in its
+    order. Records whose data cannot be had are left out. Findings are reported at the end.
+
+    Raises:
+        UsageError: the chosen end, time, range or database is none; before the schema.
+        InputError: nothing in the log leads to records; before the schema.
+        StoppedError: a file shrank, vanished or was replaced meanwhile.
+    """
+    inside = None
+    if choice.key_range is not None:
+        inside = parse_key_range("key_range", choice.key_range)
+    with recovered(call, choice) as snapshot:
+        chosen = choose_databases(snapshot, choice.databases, internal=choice.internal)
+        sources = list(Export(snapshot, inside, choice.show_expired).sources(chosen))
+        yield record_schema()
+        for source in sources:
+            # The threads end before the findings are collected.
+            with closing(_batches(source, call.masking, snapshot.threads)) as batches:
+                yield from batches
+
+
+def _batches(
+    source: Source, masking: Masking, threads: int
+) -> Generator[pa.RecordBatch, None, None]:
+    """Yield the records of a database, which threads read and encode ahead."""
+    encode = partial(_encoded, source.database, masking)
+    for batches, notes in map_in_order(encode, source.batches, threads):
+        for note in notes:
+            source.note(note)
+        yield from batches
+
+
+def _encoded(
+    database: Named, masking: Masking, batch: Batch
+) -> tuple[list[pa.RecordBatch], list[Any]]:
+    """Return the records of a batch, and the notes made while they were read."""
+    records, notes = read_batch(batch)
+    pieces = pieces_of(records, GROUP_ROWS, GROUP_BYTES)
+    return [record_batch(database, piece, masking) for piece in pieces], notes

@@ -1,0 +1,140 @@
+"""Rows of the tables: findings, files, checkpoint intervals, and the facts of an environment."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from je_tools.audit.staging import FACTS, ordered
+from je_tools.core.escaping import clean_text
+from je_tools.findings import CODES, Finding, Severity
+
+if TYPE_CHECKING:
+    from je_tools.files.listing import FileRow
+    from je_tools.log.checkpoint_intervals import Interval
+    from je_tools.log.transactions import Rollback
+
+_ALL = (1 << 64) - 1
+
+
+def finding_row(found: Finding, env: str) -> tuple[Any, ...]:
+    """Return a finding as a row of its table."""
+    return (
+        env,
+        found.code,
+        found.severity.value,
+        found.file_no,
+        found.offset,
+        found.length,
+        signed(found.lsn),
+        signed(found.resume_lsn),
+        *(text if text is None else clean_text(text) for text in (found.expected, found.found)),
+        found.hint,
+    )
+
+
+def unread(env: str, reason: str, file_no: int | None = None) -> Finding:
+    """Return the finding for something that could not be read."""
+    code = CODES["unread"]
+    return Finding(code.name, code.severity, env, file_no, found=reason, hint=code.hint)
+
+
+def fact_row(
+    env_no: int,
+    values: Mapping[str, Any],
+    first_active_lsn: int | None = None,
+    rollbacks: Sequence[Rollback] = (),
+) -> tuple[Any, ...]:
+    """Return the facts of an environment that are known before its transactions are joined.
+
+    Args:
+        env_no: number of the environment.
+        values: values of the table environments by column; missing ones become zero, or null.
+        first_active_lsn, rollbacks: see `transactions.TransactionPart`.
+    """
+    taken_back = [
+        {
+            "lsn": _ordered(each.lsn),
+            "matchpoint_lsn": _ordered(each.matchpoint_lsn),
+            "txn_ids": sorted(each.txn_ids),
+        }
+        for each in rollbacks
+    ]
+    active = None if first_active_lsn is None else _ordered(first_active_lsn)
+    counts = {f"{severity.value}_count": 0 for severity in Severity} | dict(values)
+    worst = (each.value for each in reversed(Severity) if counts[f"{each.value}_count"])
+    known = {"severity": next(worst, "ok"), "size": 0, "damaged_size": 0} | counts
+    columns = FACTS.names[3:]
+    return (env_no, active, taken_back, *(known.get(c, _nothing(c)) for c in columns))
+
+
+def _nothing(column: str) -> int | None:
+    return 0 if column.endswith("_count") else None
+
+
+def signed(lsn: int | None) -> int | None:
+    """Return the int64 that has the bits of an LSN."""
+    return lsn if lsn is None or lsn < 1 << 63 else lsn - (1 << 64)
+
+
+def _ordered(lsn: int) -> int:
+    return int(ordered(signed(lsn & _ALL)))
+
+
+def sum_files(rows: Sequence[FileRow]) -> dict[str, Any]:
+    """Sum up the files of an environment."""
+    rows = sorted(rows, key=lambda row: row.file.file_no)
+    return {
+        "file_count": len(rows),
+        "size": sum(row.file.size for row in rows),
+        "entry_count": sum(row.entry_count for row in rows),
+        "first_file_no": rows[0].file.file_no,
+        "last_file_no": rows[-1].file.file_no,
+        "versions": sorted({row.version for row in rows if row.version is not None}),
+        "first_created_ms": _created_ms(rows[0]),
+        "last_created_ms": _created_ms(rows[-1]),
+        "first_vlsn": min(
+            (row.first_vlsn for row in rows if row.first_vlsn is not None), default=None
+        ),
+        "last_vlsn": max(
+            (row.last_vlsn for row in rows if row.last_vlsn is not None), default=None
+        ),
+    }
+
+
+def sum_checkpoints(complete: Sequence[Interval]) -> dict[str, Any]:
+    """Sum up the complete checkpoints of an environment."""
+    if not complete:
+        return {}
+    return {
+        "checkpoint_count": len(complete),
+        "last_checkpoint_lsn": signed(complete[-1].end_lsn & _ALL),
+        "last_checkpoint_ms": complete[-1].end_ms,
+    }
+
+
+def _created_ms(row: FileRow) -> int | None:
+    return row.file.header.created_ms if row.file.header.good else None
+
+
+def file_row(row: FileRow, env: str) -> tuple[Any, ...]:
+    """Return a file as a row of its table."""
+    return (
+        *(env, row.file.file_no, clean_text(row.name), row.file.size, row.version),
+        _created_ms(row),
+        *(row.entry_count, row.damage_count, signed(row.first_lsn), signed(row.last_lsn)),
+        *(row.first_vlsn, row.last_vlsn, row.old_delta_count),
+        *(row.written_by, row.opened_from, row.not_opened_by),
+    )
+
+
+def interval_row(interval: Interval, env: str) -> tuple[Any, ...]:
+    """Return a checkpoint interval as a row of its table."""
+    counts = (interval.ln_txn, interval.ln, interval.map_ln_txn, interval.map_ln)
+    return (
+        *(env, signed(interval.end_lsn & _ALL), interval.complete),
+        None if interval.start_lsn is None else signed(interval.start_lsn & _ALL),
+        *(interval.start_ms, interval.end_ms),
+        None if interval.invoker is None else clean_text(interval.invoker),
+        *(sum(counts), interval.max_ln_replay, interval.end_to_end),
+    )

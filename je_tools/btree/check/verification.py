@@ -1,0 +1,107 @@
+"""Verification of a log together with its B-trees: one scan of the log, then one of the trees."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from je_tools.core.masking import SHOWN, Masking
+from je_tools.errors import UsageError
+from je_tools.recovery.choices import ChosenEnd, chosen_now
+
+if TYPE_CHECKING:
+    from je_tools.btree.check.findings import Trees
+    from je_tools.findings import Finding
+    from je_tools.log.environment import Environment
+    from je_tools.log.scan import Scanner
+    from je_tools.verify.judge import Totals
+
+
+class TreeCheck(Struct, frozen=True):
+    """A check of B-trees as a user asks for it.
+
+    Attributes:
+        utilization: also compare the engine's totals of each file with a count.
+        now: time before which expired records may be gone, as text; None for the current time.
+        end: end of the log.
+    """
+
+    utilization: bool = False
+    now: str | None = None
+    end: ChosenEnd = ChosenEnd()
+
+    def check(self, environment: Environment, *, tree: bool) -> None:
+        """Refuse what cannot be checked.
+
+        Args:
+            environment: the log.
+            tree: True if the trees are to be checked.
+
+        Raises:
+            UsageError: single files, which have no tree, or a choice that needs the trees.
+        """
+        if tree and not environment.is_directory:
+            raise UsageError("--tree: name the environment's home, the directory it lies in")
+        ends = self.end.named()
+        given = {"--utilization": self.utilization, "--now": self.now is not None}
+        for name in [*(name for name, is_given in given.items() if is_given), *ends]:
+            if not tree:
+                raise UsageError(f"{name} is for --tree")
+        if self.utilization and ends:
+            text = f"--utilization counts the whole log, {ends[0]} cuts it: give one of them"
+            raise UsageError(text)
+
+
+def verify_with_trees(
+    environment: Environment,
+    scanner: Scanner,
+    totals: Totals,
+    check: TreeCheck,
+    *,
+    everything: bool = False,
+    masking: Masking = SHOWN,
+) -> Iterator[Finding]:
+    """Yield the findings of `verify`, then those of the B-trees.
+
+    Args:
+        environment: a whole directory.
+        scanner: options of the scan; its progress is that of the scan of the log alone.
+        totals: filled meanwhile, also with the findings of the trees.
+        check: how to check the trees.
+        everything: also yield `clean-end` for ends without damage.
+        masking: masking of keys in the findings of trees.
+
+    Raises:
+        UsageError: the chosen end or time is none.
+        StoppedError: a file shrank, vanished or was replaced meanwhile.
+        InputError: a file cannot be read.
+    """
+    from je_tools.core.ordered import in_background
+    from je_tools.formats.je.fingerprints import Fingerprints, Printing
+    from je_tools.verify.judge import verify
+
+    now_ms = chosen_now(check.now)
+    quiet = replace(scanner, progress=None)
+    to_lsn = check.end.lsn(environment, quiet)
+
+    def open_all() -> Trees:
+        from je_tools.btree.check.findings import open_trees
+        from je_tools.core.memory import keep_freed_memory
+
+        keep_freed_memory()
+        return open_trees(environment, quiet, now_ms, to_lsn)
+
+    # Opening is mostly Python, as are the imports; the scan is mostly native code beside it.
+    opened = in_background(open_all) if scanner.threads_for(environment.size) > 1 else open_all
+    prints = Fingerprints(Printing.at_random())
+    yield from verify(environment, scanner, totals, everything=everything, prints=prints)
+    from je_tools.btree.check.findings import tree_findings
+
+    utilization = check.utilization
+    for found in tree_findings(environment, quiet, opened, utilization=utilization, prints=prints):
+        totals.count(found)
+        masked = replace(found.tree, masking=masking) if found.tree is not None else None
+        yield replace(found, tree=masked)

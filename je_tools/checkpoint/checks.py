@@ -1,0 +1,92 @@
+"""Checks before a checkpoint: that the engine would open the log, and that it can be written."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from je_tools.btree.fault_kinds import FaultKind
+from je_tools.checkpoint.directories import check_layout
+from je_tools.checkpoint.log_end import is_to_cut
+from je_tools.checkpoint.rollbacks import lacking_marks
+from je_tools.checkpoint.utilization_tracker import track_utilization
+from je_tools.checkpoint.vlsn_records import check_index, is_outdated
+from je_tools.core.escaping import quoted
+from je_tools.errors import RefusedError
+from je_tools.formats.je.header import lsn_text
+from je_tools.recovery.end import MENDED_REFUSALS
+
+if TYPE_CHECKING:
+    from je_tools.recovery.snapshot import Snapshot
+
+
+def check_openable(snapshot: Snapshot) -> None:
+    """Check that the engine would open the log, at least after a checkpoint.
+
+    Raises:
+        RefusedError: it would not; the message says why.
+    """
+    check_layout(snapshot.environment)
+    fatal = [each for each in snapshot.refusals if each not in MENDED_REFUSALS]
+    if fatal:
+        name = snapshot.environment.name
+        listed = ", ".join(str(each) for each in fatal)
+        steps = " and ".join(f"`je-tools explain refusal:{each}`" for each in fatal)
+        raise RefusedError(
+            f"{name}: the engine would not open this log ({listed}), and a checkpoint would not "
+            f"change that. {steps} tells what to do, `je-tools recover {quoted(name)}` what the "
+            "log holds."
+        )
+
+
+def check_writable(snapshot: Snapshot, *, cuts: bool) -> None:
+    """Check that a checkpoint can be written.
+
+    Args:
+        snapshot: the log as recovery leaves it.
+        cuts: True if everything after the end of the log is cut off first.
+
+    Raises:
+        RefusedError: it cannot; the message says why and what to do.
+    """
+    name = snapshot.environment.name
+    for database in snapshot.databases.values():
+        snapshot.overlay(database.db_id)
+        snapshot.read_upper_nodes(database)
+    check_openable(snapshot)
+    if snapshot.interval.in_doubt:
+        listed = ", ".join(map(str, sorted(snapshot.interval.in_doubt)))
+        raise RefusedError(
+            f"{name}: prepared (XA) and not decided: transaction {listed}. A checkpoint would take "
+            "it back; open the environment with the application, whose transaction manager "
+            "decides, first."
+        )
+    # A crash leaves nodes whose identifier key is out of range; rewriting keeps what is in range.
+    bad = [
+        each
+        for each in snapshot.faults.damage
+        if not (snapshot.was_crashed and each.kind is FaultKind.OTHER_RANGE)
+    ]
+    if bad:
+        raise RefusedError(
+            f"{name}: the trees are damaged, first at {lsn_text(bad[0].lsn)} ({bad[0].kind}), and "
+            f"a checkpoint would make the loss permanent. `je-tools verify --tree {quoted(name)}` "
+            f"tells what is lost, `je-tools salvage {quoted(name)} --output DIR` gets the records "
+            "out."
+        )
+    for database in snapshot.databases.values():
+        if database.comparators and snapshot.is_changed(database.db_id):
+            raise RefusedError(
+                f"{name}: database {database.name} has a comparator of its application, so only "
+                "the engine, with the application's classes, can put changed records in order. "
+                "Open the environment with it; `je-tools export` reads it as it is."
+            )
+    recover = f"`je-tools recover {quoted(name)} --apply`"
+    if not cuts and is_to_cut(snapshot):
+        raise RefusedError(
+            f"{name}: the log does not end with its last entry; what is behind it has to be cut "
+            f"off first. {recover} does both; without --apply it tells what would go."
+        )
+    if not cuts and lacking_marks(snapshot):
+        raise RefusedError(f"{name}: a rollback has begun and not ended. {recover} finishes it.")
+    if is_outdated(snapshot):
+        check_index(snapshot, track_utilization(snapshot, frozenset()).stream)

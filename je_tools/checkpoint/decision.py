@@ -1,0 +1,82 @@
+"""Decision about a checkpoint: whether the log needs one, and whether it may be written."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from je_tools.checkpoint.checks import check_openable, check_writable
+from je_tools.checkpoint.log_end import is_to_cut
+from je_tools.checkpoint.pending_work import is_needed
+from je_tools.checkpoint.truncation import check_reached, check_state, group_refusal, was_cut_there
+from je_tools.core.escaping import quoted
+from je_tools.errors import InputError, RefusedError
+
+if TYPE_CHECKING:
+    from je_tools.checkpoint.options import CheckpointOptions
+    from je_tools.log.environment import Environment
+    from je_tools.log.scan import Scanner
+    from je_tools.recovery.snapshot import Snapshot
+
+NATIVE_VERSIONS = (8, 17)
+"""Log versions for which the project's tests let the engine check what is written."""
+
+_VERSION_MIN = 8
+
+
+def is_written_in_place(snapshot: Snapshot) -> bool:
+    """Return True if logs of this version are written in place, and not only as copies."""
+    return snapshot.end.files[-1].version in NATIVE_VERSIONS
+
+
+def without_second_cut(
+    environment: Environment, scanner: Scanner, options: CheckpointOptions
+) -> CheckpointOptions:
+    """Drop `to_lsn` if the log was already cut back to that entry."""
+    if options.to_lsn is not None and was_cut_there(environment, scanner, options.to_lsn):
+        return replace(options, to_lsn=None)
+    return options
+
+
+def has_work(snapshot: Snapshot, options: CheckpointOptions) -> bool:
+    """Return True if anything has to be written, in place or to a copy.
+
+    Args:
+        snapshot: the log; with `to_lsn`, only up to that entry, and all its records are then read.
+        options: options.
+
+    Raises:
+        RefusedError: it cannot be written, or the engine would not open the log.
+        InputError: the log version can only be read.
+    """
+    check_openable(snapshot)
+    if options.to_lsn is not None:
+        check_reached(snapshot, options.to_lsn)
+    if not is_to_cut(snapshot) and not is_needed(snapshot):
+        return False
+    name, version = snapshot.environment.name, snapshot.end.files[-1].version
+    if version < _VERSION_MIN:
+        raise InputError(
+            f"{name}: a log of version {version}, older than {_VERSION_MIN}, is only read. "
+            f"`je-tools export --all {quoted(name)}` gets its records out."
+        )
+    if options.to_lsn is not None:
+        check_state(snapshot)
+    if options.cuts and not options.force:
+        refusal = group_refusal(snapshot)
+        if refusal is not None:
+            raise RefusedError(refusal)
+    check_writable(snapshot, cuts=options.cuts)
+    return True
+
+
+def check_version(snapshot: Snapshot) -> None:
+    """Refuse to write a log in place whose version has not been tested with the engine."""
+    if not is_written_in_place(snapshot):
+        versions = " and ".join(str(each) for each in NATIVE_VERSIONS)
+        raise RefusedError(
+            f"{snapshot.environment.name}: a log of version {snapshot.end.files[-1].version}; in "
+            f"place only versions {versions} are written. --output DIR writes to a copy, for the "
+            "engine to judge."
+        )

@@ -1,0 +1,117 @@
+"""File summaries, which a checkpoint brings up to date.
+
+The engine refuses to open a log read-only if a file has no summary.
+
+Source: je-log.md "Databases of the engine"; UtilizationProfile.populateCache and
+flushFileSummary, JE 18.3.12.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+from msgspec.structs import asdict
+
+from je_tools.checkpoint.internal_databases import internal_database
+from je_tools.checkpoint.obsolete_entries import ObsoleteEntries, joined_obsolete, obsolete_by_file
+from je_tools.checkpoint.record_changes import NO_LN, Fields, RecordChanges
+from je_tools.checkpoint.stale_records import complete_files, files_in_use, gone_summaries
+from je_tools.formats.je.fetch import fetch
+from je_tools.formats.je.header import NULL_LSN
+from je_tools.formats.je.internal_cleaner import FileSummaryKey
+from je_tools.formats.je.internal_names import (
+    UTILIZATION_DB,
+)
+from je_tools.recovery.utilization import (
+    FileSummary,
+    file_summaries,
+    reserved_files,
+    stored_summaries,
+)
+
+if TYPE_CHECKING:
+    from je_tools.checkpoint.log import CheckpointLog
+    from je_tools.checkpoint.utilization_tracker import TrackedUtilization
+    from je_tools.recovery.snapshot import Snapshot
+
+
+def lacking_summaries(snapshot: Snapshot, start_lsn: int) -> frozenset[int]:
+    """Return the files that have no summary and are not reserved.
+
+    Args:
+        snapshot: the log.
+        start_lsn: LSN of a CkptStart; only files before its own need a summary.
+    """
+    known = file_summaries(snapshot).keys() | reserved_files(snapshot).keys()
+    return frozenset(no for no in complete_files(snapshot) - known if no < start_lsn >> 32)
+
+
+def count_files(
+    snapshot: Snapshot,
+    tracked: TrackedUtilization,
+    log: CheckpointLog,
+    start_lsn: int,
+    removed: Mapping[int, FileSummary],
+) -> dict[bytes, Fields | None]:
+    """Return the fields of the file summaries that change, by key.
+
+    Files that are gone or reserved lose their summaries. What this checkpoint itself replaces is
+    counted and not listed, so that nothing is listed that a crash within it would bring back.
+
+    Args:
+        snapshot: the log.
+        tracked: contents of files without a summary, and obsolete entries that no summary counts.
+        log: log with the entries of all other databases.
+        start_lsn: LSN of the CkptStart. The next recovery reads all of the files after its own.
+        removed: totals of the databases that the checkpoint removes, by file.
+
+    Returns:
+        The fields of each summary, the last file's first, because that file gets the others; None
+        for a summary that is removed.
+    """
+    database = internal_database(snapshot, UTILIZATION_DB)
+    if database is None:
+        return {}
+    there = files_in_use(snapshot)
+    records: dict[bytes, Fields | None] = dict.fromkeys(gone_summaries(snapshot))
+    stored = stored_summaries(snapshot)
+    known = {file_no: summary for file_no, _, summary in stored.newest()}
+    # The engine has listed some already, for reasons of which a crash leaves no trace.
+    found = joined_obsolete(tracked.obsolete)
+    found = found.select(~found.is_listed | ~np.isin(found.lsn, stored.summaries.obsolete))
+    obsolete = obsolete_by_file(joined_obsolete([found, *_replaced(snapshot, log)]))
+    none = FileSummary()
+    for file_no in sorted((no for no in there if no <= start_lsn >> 32), reverse=True):
+        begun = known.get(file_no) or tracked.summaries.get(file_no, none)
+        more, offsets = obsolete.get(file_no, (none, ()))
+        more += tracked.since.get(file_no, none) if file_no in known else none
+        more += log.totals[file_no] + removed.get(file_no, none)
+        if file_no in known and more == none:
+            continue
+        summary = begun + more
+        key = FileSummaryKey(file_no, summary.counted).encode()
+        counted = {"summary": asdict(summary), "obsolete_offsets": offsets}
+        fields = {"db_id": database.db_id, "key": key, "data": b"", "anchor_lsn": NULL_LSN}
+        records[key] = NO_LN | fields | counted
+    return records
+
+
+def write_summaries(counted: Mapping[bytes, Fields | None], log: CheckpointLog) -> RecordChanges:
+    """Append the summaries of `count_files`."""
+    return {
+        key: None if fields is None else log.entry("FileSummaryLN", fields)
+        for key, fields in counted.items()
+    }
+
+
+def _replaced(snapshot: Snapshot, log: CheckpointLog) -> list[ObsoleteEntries]:
+    """Return the entries that this checkpoint has replaced so far."""
+    nodes = np.concatenate([*log.replaced_nodes, np.empty(0, np.int64)])
+    lns = np.array(log.replaced_lns, np.int64)
+    sizes = fetch(snapshot.image, lns, check=False).size
+    return [
+        ObsoleteEntries.of(nodes[nodes != NULL_LSN], is_ln=False, is_listed=False),
+        ObsoleteEntries.of(lns, sizes, is_ln=True, is_listed=False),
+    ]

@@ -1,0 +1,70 @@
+"""Work that is left for a checkpoint: what the engine would do when it opens the log.
+
+Source: je-log.md "Checkpoints"; RecoveryManager.recover, JE 18.3.12.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from je_tools.checkpoint.expiration_records import lacking_expirations
+from je_tools.checkpoint.file_summaries import lacking_summaries
+from je_tools.checkpoint.new_databases import with_internal_databases
+from je_tools.checkpoint.rollbacks import lacking_marks
+from je_tools.checkpoint.stale_records import finished_removals, stale_records
+from je_tools.checkpoint.vlsn_records import is_outdated
+from je_tools.formats.je.internal_names import UTILIZATION_DB, VLSN_MAP_DB
+from je_tools.recovery.database import ID_DB, NAME_DB
+from je_tools.recovery.interval_tables import DELETED
+
+if TYPE_CHECKING:
+    from je_tools.recovery.snapshot import Snapshot
+
+_LEFT_BY_ALL = (UTILIZATION_DB, VLSN_MAP_DB)
+"""Databases that the engine's own checkpoints change after the trees of these are written."""
+
+
+def is_needed(snapshot: Snapshot) -> bool:
+    """Return True if a checkpoint would leave the engine less to do when it opens the environment.
+
+    The engine writes no checkpoint if the log ends with one, even if transactions that were open
+    at that time have to be undone at each opening.
+    """
+    if snapshot.checkpoint.end_lsn != snapshot.end.last_lsn:
+        return True
+    removed = nameless_databases(snapshot)
+    if removed or finished_removals(snapshot, removed) or with_internal_databases(snapshot)[1]:
+        return True
+    if stale_records(snapshot):
+        return True
+    if lacking_summaries(snapshot, snapshot.checkpoint.start_lsn) or lacking_expirations(snapshot):
+        return True
+    if is_outdated(snapshot) or lacking_marks(snapshot):
+        return True
+    return any(
+        len(snapshot.overlay(db_id)) or database.root_lsn != database.stored_root_lsn
+        for db_id, database in snapshot.databases.items()
+        if database.name not in _LEFT_BY_ALL and db_id != ID_DB
+    )
+
+
+def nameless_databases(snapshot: Snapshot) -> frozenset[int]:
+    """Return the ids of databases that an unfinished removal or undone creation left nameless.
+
+    A removal whose transaction stays open is left out: it may still be rolled back.
+    """
+    nameless = {
+        db_id
+        for db_id, database in snapshot.databases.items()
+        if database.name is None and db_id not in (ID_DB, NAME_DB)
+    }
+    lns = snapshot.interval.lns
+    open_removals = (lns.db_id == NAME_DB) & (lns.flags & DELETED != 0)
+    open_removals &= np.isin(lns.txn_id, list(snapshot.kept_txns))
+    for lsn in lns.lsn[open_removals].tolist():
+        entry = snapshot.entry(lsn)
+        if entry is not None:
+            nameless.discard(int(entry.fields["name_db_id"]))
+    return frozenset(nameless)

@@ -1,0 +1,88 @@
+"""Steps of a checkpoint on disk: cut off what follows the log, write the checkpoint.
+
+Source: RecoveryManager.findEndOfLog, FileManager.truncateLog, JE 18.3.12.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from je_tools.checkpoint.deferred_writes import DeferredWrites
+from je_tools.checkpoint.log_end import begins_file, files_after
+from je_tools.checkpoint.options import CheckpointOptions, CheckpointResult
+from je_tools.checkpoint.pending_work import is_needed
+from je_tools.checkpoint.rollbacks import lacking_marks
+from je_tools.checkpoint.run import nowhere, write_checkpoint
+from je_tools.checkpoint.settings import choose_settings
+
+if TYPE_CHECKING:
+    from je_tools.checkpoint.contents import CheckpointSettings
+    from je_tools.log.log_files import LogFile
+    from je_tools.recovery.snapshot import Snapshot
+    from je_tools.writing.session import Session
+
+_AMPLE = 2
+"""A checkpoint is smaller than this multiple of the log, which has all nodes that it writes."""
+
+
+def cut_and_write(
+    snapshot: Snapshot, options: CheckpointOptions, session: Session | None
+) -> CheckpointResult:
+    """Cut off what follows the end of the log, and write the checkpoint if one is needed.
+
+    Args:
+        snapshot: the log as recovery leaves it.
+        options: options.
+        session: operation that changes the log; None to plan only.
+
+    Raises:
+        RefusedError: the checkpoint cannot be written.
+    """
+    end = snapshot.end
+    aside = tuple(each.file for each in end.skipped if each.put_aside)
+    after: tuple[LogFile, ...] = ()
+    if options.to_lsn is not None:
+        aside, after = (), files_after(snapshot)
+    if session is not None:
+        changed = [mark.file_no for mark in lacking_marks(snapshot)]
+        if end.cut_size or not begins_file(snapshot):
+            changed.append(end.files[-1].file_no)
+        session.check_own(changed, [file.file_no for file in (*aside, *after)])
+
+    def cut(session: Session) -> None:
+        for file in reversed(aside):
+            session.set_aside(file.file_no)
+        for file in reversed(after):
+            session.remove(file.file_no)
+        if end.cut_size:
+            session.cut(end.files[-1].file_no, end.next_offset)
+        for mark in lacking_marks(snapshot):
+            session.flip_bits(mark.file_no, mark.offset, mark.old, mark.new)
+        # Marks come first: once the checkpoint has ended, recovery no longer sets missing ones.
+        session.sync()
+
+    deferred = DeferredWrites(session, cut, end.cut_size)
+    checkpoint = None
+    if is_needed(snapshot):
+        settings = choose_settings(snapshot, options)
+        if session is not None:
+            _check_room(snapshot, settings, session)
+        checkpoint = write_checkpoint(snapshot, settings, deferred)
+    deferred.release()
+    return CheckpointResult(
+        checkpoint,
+        end.cut_size,
+        tuple(file.path.name for file in aside),
+        tuple(file.path.name for file in after),
+    )
+
+
+def _check_room(snapshot: Snapshot, settings: CheckpointSettings, session: Session) -> None:
+    """Check that there is room for the whole checkpoint, before any of it is written.
+
+    This makes the checkpoint twice, so it is done only if room may be short.
+    """
+    if session.least_room()[1] >= _AMPLE * snapshot.environment.size:
+        return
+    size = write_checkpoint(snapshot, settings, nowhere).size
+    session.check_space(size + snapshot.end.cut_size)

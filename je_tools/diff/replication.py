@@ -1,0 +1,40 @@
+"""The end of the replication stream in a log, to compare nodes of a group."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from je_tools.formats.je.internal_names import VLSN_MAP_DB
+from je_tools.log.scan import Scanner
+
+if TYPE_CHECKING:
+    from je_tools.formats.je.entry_rows import Rows
+    from je_tools.recovery.snapshot import Snapshot
+
+
+def last_vlsn(snapshot: Snapshot) -> int | None:
+    """Return the last VLSN in the log of a snapshot; None if the log is not replicated.
+
+    Two nodes of a group with equal records may still be at different places of the stream: what one
+    has more may be undone, or belong to transactions without an end.
+
+    Raises:
+        StoppedError: a file shrank, vanished or was replaced meanwhile.
+        InputError: a file cannot be read.
+    """
+    if not any(database.name == VLSN_MAP_DB for database in snapshot.databases.values()):
+        return None
+    last_lsn = snapshot.end.last_lsn
+
+    def newest(rows: Rows) -> int:
+        counts = rows.has_vlsn & rows.good & (rows.lsn <= last_lsn)
+        return int(rows.vlsn[counts].max(initial=-1))
+
+    log = replace(snapshot.environment, files=snapshot.end.files)
+    for part in Scanner(threads=1, wide=True).scan_backward(log, newest):
+        found = max(part.results, default=-1)
+        if found >= 0:
+            return found
+    return None

@@ -1,0 +1,61 @@
+"""Files with which something is lost, and the reasons."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from je_tools.formats.je.fetch import Found, fetch
+from je_tools.missing.losses import FileLoss, Loss, LossReason
+
+if TYPE_CHECKING:
+    from je_tools.formats.image import Image
+    from je_tools.log.environment import Environment
+
+    pass
+
+
+_BY_FOUND = {
+    Found.NO_FILE: LossReason.TOO_SHORT,
+    Found.NO_ENTRY: LossReason.DAMAGED,
+    Found.BAD: LossReason.DAMAGED,
+    Found.ERASED: LossReason.ERASED,
+    Found.GOOD: LossReason.OTHER,
+}
+"""State of a file, by the content found at a lost place in it."""
+
+
+def found_at(image: Image, losses: Iterable[Loss]) -> dict[int, list[Found]]:
+    """Return, by file number, the content found at each lost place."""
+    lsns = np.unique(np.array([lsn for loss in losses for lsn in loss.lsns], np.int64))
+    found = fetch(image, lsns).found
+    places: dict[int, list[Found]] = {}
+    for lsn, each in zip(lsns.tolist(), found.tolist(), strict=True):
+        places.setdefault(lsn >> 32 & 0xFFFFFFFF, []).append(Found(each))
+    return places
+
+
+def file_losses(
+    environment: Environment, named: frozenset[int], places: Mapping[int, Sequence[Found]]
+) -> Iterator[FileLoss]:
+    """Yield the files of a report, by number.
+
+    Args:
+        environment: the log.
+        named: files that are treated as missing.
+        places: by file number, the content found at each lost place.
+    """
+    reasons = {file.file_no: file.reason for file in environment.unreadable}
+    there = set(environment.numbers)
+    for number in sorted({*named, *reasons, *places}):
+        found = places.get(number, ())
+        state = LossReason.MISSING
+        if number in named:
+            state = LossReason.NAMED
+        elif number in reasons:
+            state = LossReason.UNREADABLE
+        elif number in there:
+            state = _BY_FOUND[min(found)]
+        yield FileLoss(number, state, len(found), reasons.get(number))

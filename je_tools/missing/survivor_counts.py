@@ -1,0 +1,69 @@
+"""Counts of the lost keys that the rest of the log has a record of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
+
+from je_tools.formats.je.keysort import equal_keys, order_keys, search_sorted
+from je_tools.missing.lost_ranges import range_bounds
+from je_tools.salvage.stored_keys import whole_keys
+
+if TYPE_CHECKING:
+    from je_tools.btree.tree import Tree
+    from je_tools.formats.arrays import Ints, Mask
+    from je_tools.missing.losses import Loss
+    from je_tools.recovery.database import Database
+    from je_tools.recovery.snapshot import Snapshot
+    from je_tools.salvage.survivors import Survivors
+
+
+class SurvivorCounts(Struct, frozen=True):
+    """Counts of the lost keys that survive in other files.
+
+    Attributes:
+        snapshot: the log with all files that exist.
+        survivors: survivors in the remaining files.
+        is_gone: returns a mask of the LSNs that lie in files treated as missing.
+    """
+
+    snapshot: Snapshot
+    survivors: Survivors
+    is_gone: Callable[[Ints], Mask]
+
+    def count(self, loss: Loss) -> None:
+        """Count the lost keys of which the remaining files have a record, even an older one."""
+        database = self.snapshot.databases.get(loss.db_id)
+        if loss.is_whole or database is None:
+            loss.whole_kept_count = len(self.survivors.keys(loss.db_id, two_part=False))
+            return
+        tree = self.snapshot.tree(database)
+        keys = self.survivors.keys(loss.db_id, two_part=tree.two_part)
+        keys = keys.select(order_keys(keys, two_part=tree.by_parts))
+        if len(keys):
+            at = search_sorted(keys, loss.keys, two_part=tree.by_parts)
+            at = np.minimum(at, len(keys) - 1)
+            loss.kept = equal_keys(keys.select(at), loss.keys)
+        found = range_bounds(tree, keys, loss.ranges)
+        counts = self._keys_in(loss, database, tree)
+        loss.ranges = [
+            replace(one, key_count=count, kept_count=high - low)
+            for one, count, (low, high) in zip(loss.ranges, counts, found, strict=True)
+        ]
+
+    def _keys_in(self, loss: Loss, database: Database, tree: Tree) -> list[int | None]:
+        """Return the number of keys in each range; None if its node cannot be read."""
+        lsns = np.array([one.lsn for one in loss.ranges], np.int64)
+        is_known = self.is_gone(lsns)
+        if not tree.ordered:
+            is_known &= np.array([one.is_everything for one in loss.ranges], np.bool_)
+        counts = np.zeros(len(lsns), np.int64)
+        for batch in self.snapshot.records(database, with_data=False) if is_known.any() else ():
+            keys = whole_keys(batch) if tree.two_part else batch.key
+            counts += [high - low for low, high in range_bounds(tree, keys, loss.ranges)]
+        pairs = zip(counts.tolist(), is_known.tolist(), strict=True)
+        return [count if known else None for count, known in pairs]

@@ -1,0 +1,133 @@
+"""Live entries of a tree: its nodes, the full versions that its deltas need, and its records."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, TypeVar
+
+import numpy as np
+from msgspec import Struct
+
+from je_tools.btree.children import BINS_AT_ONCE, Children, Leaves
+from je_tools.formats.je.fetch import fetch
+from je_tools.formats.je.flags import LnFlag
+from je_tools.formats.je.header import NULL_LSN
+from je_tools.formats.je.types import Family
+from je_tools.recovery.outcomes import KeyOutcome
+
+if TYPE_CHECKING:
+    from je_tools.btree.fault_kinds import Fault
+    from je_tools.btree.tree import Tree
+    from je_tools.formats.arrays import Ints
+    from je_tools.recovery.database import Database
+    from je_tools.recovery.reading import RecordReader
+    from je_tools.recovery.snapshot import Snapshot
+
+
+class LiveEntries(Struct, frozen=True):
+    """Live entries of a part of a tree.
+
+    Attributes:
+        records, nodes, bases, deltas: int64 LSNs; as in `Recount`, but `nodes` without `bases`.
+        record_sizes: int64; bytes of each record.
+    """
+
+    records: Ints
+    record_sizes: Ints
+    nodes: Ints
+    bases: Ints
+    deltas: Ints
+
+
+T = TypeVar("T")
+
+
+def map_live_entries(
+    snapshot: Snapshot, database: Database, work: Callable[[Tree, LiveEntries], T]
+) -> Iterator[T]:
+    """Yield results of `work` on the live parts of a tree; add its faults to `snapshot.faults`.
+
+    Args:
+        snapshot: the log.
+        database: a database that has a root.
+        work: called with each part, in threads.
+    """
+    reading = snapshot.reading(database, with_data=False, show_expired=True)
+    tree = reading.tree
+    uppers: list[T] = []
+
+    def look(leaves: Leaves) -> None:
+        uppers.append(work(tree, _live(_NONE, _NONE, leaves)))
+
+    def measure(children: Children) -> tuple[T, list[Fault]]:
+        leaves = tree.read(children)
+        slots, alive, changes, faults = reading.alive(leaves)
+        # Embedded and duplicate data makes the record's own entry obsolete at once.
+        outside = alive & (slots.data_size < 0) & (slots.lsn != NULL_LSN)
+        if tree.two_part:
+            outside[:] = False
+        lsns, sizes = slots.lsn[outside], slots.logged_size[outside]
+        lsns = np.concatenate((lsns, _lns_of(reading, changes)))
+        sizes = np.concatenate((sizes, np.zeros(len(lsns) - len(sizes), np.int64)))
+        unknown = np.flatnonzero(sizes <= 0)
+        if len(unknown):
+            sizes[unknown] = entry_sizes(tree, lsns[unknown])
+        return work(tree, _live(lsns, sizes, leaves)), faults
+
+    for part, faults in snapshot.in_order(
+        tree.leaf_children(seen=look, at_once=BINS_AT_ONCE), measure
+    ):
+        yield part
+        yield from uppers
+        uppers.clear()
+        snapshot.faults.extend(faults)
+    yield from uppers
+    if reading.has_left:
+        left = _lns_of(reading, reading.left_changes())
+        yield work(tree, LiveEntries(left, entry_sizes(tree, left), _NONE, _NONE, _NONE))
+    snapshot.faults.extend(tree.faults)
+
+
+_NONE = np.empty(0, np.int64)
+
+
+def _live(lsns: Ints, sizes: Ints, leaves: Leaves) -> LiveEntries:
+    """Return records, full nodes, full versions of deltas, and deltas as one part."""
+    nodes = leaves.logged[0]
+    used = leaves.nodes.good & nodes.good
+    deltas = used & nodes.is_delta
+    bases = nodes.last_full_lsn[deltas]
+    return LiveEntries(
+        lsns, sizes, nodes.lsn[used & ~deltas], bases[bases != NULL_LSN], nodes.lsn[deltas]
+    )
+
+
+def _lns_of(reading: RecordReader, changes: Ints) -> Ints:
+    """Return the LSNs of the entries that hold the records of changes, outside of slots."""
+    overlay = reading.overlay
+    outcomes = overlay.outcome[changes]
+    lsns = overlay.lsn[changes]
+    if reading.tree.two_part or not len(lsns):
+        return np.empty(0, np.int64)
+    entries = fetch(reading.tree.image, lsns, check=False)
+    holding = np.where(outcomes == KeyOutcome.LN, lsns, NULL_LSN)
+    for family in (Family.LN, Family.NAME_LN):
+        rows = np.flatnonzero(entries.is_family(family))
+        wanted = frozenset({"flags", "abort_lsn"})
+        for some, decoded in entries.decode(family, rows, wanted=wanted):
+            head = decoded.fields
+            flags = head.number("flags") if head.has("flags") else np.zeros(len(some), np.int64)
+            back = outcomes[some] == KeyOutcome.ABORT_VERSION
+            if head.has("abort_lsn"):
+                known = back & head.is_present("abort_lsn") & (flags & LnFlag.ABORT_DATA == 0)
+                holding[some[known]] = head.number("abort_lsn")[known]
+            holding[some[~back & (flags & LnFlag.EMBEDDED != 0)]] = NULL_LSN
+    outside: Ints = holding[holding != NULL_LSN]
+    return outside
+
+
+def entry_sizes(tree: Tree, lsns: Ints) -> Ints:
+    """Return the sizes of the entries at LSNs; 0 if there is none."""
+    found = fetch(tree.image, lsns, check=False)
+    sizes: Ints = np.where(found.good, found.size, 0)
+    return sizes

@@ -1,0 +1,82 @@
+"""Versions of records as they were written: only their identities, in columns."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+from msgspec import Struct
+
+if TYPE_CHECKING:
+    from je_tools.formats.arrays import Ints
+
+NO_TXN = 0
+"""Transaction of a record that was written outside transactions."""
+
+DELETED, INVISIBLE = 1, 2
+"""Bits of `marks` of an LN: it deletes its record; a rollback has made it invisible."""
+
+
+class RecordVersions(Struct, frozen=True):
+    """Records as they were written; element i of each array is the i-th, in log order.
+
+    Attributes:
+        lsn: int64.
+        first, second: int64, the identity of the record; see `formats.je.identity`.
+        txn: int64; NO_TXN if there is none.
+        db: int32; index of the database in `Content.db_ids`.
+        size: int32; bytes of the entry.
+        marks: uint8, bits of DELETED and INVISIBLE.
+    """
+
+    lsn: Ints
+    first: Ints
+    second: Ints
+    txn: Ints
+    db: npt.NDArray[np.int32]
+    size: npt.NDArray[np.int32]
+    marks: npt.NDArray[np.uint8]
+
+    def __len__(self) -> int:
+        return len(self.lsn)
+
+
+def select_versions(lns: RecordVersions, keep: npt.NDArray[Any]) -> RecordVersions:
+    """Return the versions of a mask or of an index array."""
+    if keep.dtype == np.bool_ and keep.all():
+        return lns
+    return RecordVersions(*(getattr(lns, name)[keep] for name in RecordVersions.__struct_fields__))
+
+
+def sorted_versions(pieces: list[RecordVersions]) -> RecordVersions:
+    """Concatenate versions in log order."""
+    columns = no_columns()
+    add_columns(columns, pieces)
+    joined = joined_columns(columns)
+    return select_versions(joined, np.argsort(joined.lsn, kind="stable"))
+
+
+_LN_TYPES = (np.int64, np.int64, np.int64, np.int64, np.int32, np.int32, np.uint8)
+
+
+def no_columns() -> list[list[npt.NDArray[Any]]]:
+    """Return the columns of no versions, to be filled by `add_columns`."""
+    return [[np.empty(0, kind)] for kind in _LN_TYPES]
+
+
+def add_columns(columns: list[list[npt.NDArray[Any]]], pieces: list[RecordVersions]) -> None:
+    """Append the columns of pieces, and clear the list of pieces to free its memory."""
+    for lns in pieces:
+        for column, name in zip(columns, RecordVersions.__struct_fields__, strict=True):
+            column.append(getattr(lns, name))
+    pieces.clear()
+
+
+def joined_columns(columns: list[list[npt.NDArray[Any]]]) -> RecordVersions:
+    """Concatenate each column in turn, so that at most one column is in memory twice."""
+    made = []
+    for column in columns:
+        made.append(np.concatenate(column))
+        column.clear()
+    return RecordVersions(*made)

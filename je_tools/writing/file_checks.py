@@ -1,0 +1,72 @@
+"""Checks that the files of a log are regular files with no other name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from stat import S_ISLNK, S_ISREG
+
+from je_tools.errors import RefusedError
+from je_tools.log.file_names import is_jdb_name
+from je_tools.writing.journal_folders import log_folders
+
+
+def check_own_file(path: Path, instead: str = "") -> None:
+    """Make sure that a file to be changed in place has no other name.
+
+    Args:
+        path: path of the file.
+        instead: advice for the user, besides making a copy of the file.
+
+    Raises:
+        RefusedError: it is a link or no regular file, or has another hard link.
+        OSError: there is no such file.
+    """
+    check_no_link(path, instead)
+    if path.lstat().st_nlink > 1:
+        raise RefusedError(
+            f"{path}: has another name too, as in a backup made of hard links, which would be "
+            f"changed with it; {instead}give the file bytes of its own first, by cp -p and mv"
+        )
+
+
+def check_no_link(path: Path, instead: str = "") -> None:
+    """Make sure that a path is a regular file, not a symbolic link.
+
+    Args:
+        path: path of the file.
+        instead: as for `check_own_file`.
+
+    Raises:
+        RefusedError: it is a link, or no regular file.
+        OSError: there is no such file.
+    """
+    mode = path.lstat().st_mode
+    if S_ISLNK(mode):
+        raise RefusedError(
+            f"{path}: a symbolic link, and what it leads to would be changed, or not found again; "
+            f"{instead}work where the file is"
+        )
+    if not S_ISREG(mode):
+        raise RefusedError(f"{path}: not a regular file")
+
+
+def log_paths(home: Path) -> list[Path]:
+    """Return the paths with names of log files in a home and its data directories.
+
+    Raises:
+        RefusedError: one of them is no file.
+    """
+    paths = [
+        path
+        for folder in log_folders(home)
+        for path in sorted(folder.iterdir())
+        if is_jdb_name(path.name)
+    ]
+    for path in paths:
+        if not path.is_file():
+            what = "leads nowhere" if path.is_symlink() else "is no file"
+            raise RefusedError(
+                f"{path}: has the name of a log file, and {what}: the engine opens no log that has "
+                "such a thing; move it away"
+            )
+    return paths

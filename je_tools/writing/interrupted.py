@@ -1,0 +1,58 @@
+"""Interrupted operations: those after which a log may be neither read nor written."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from je_tools.core.escaping import quoted
+from je_tools.errors import RefusedError
+from je_tools.writing.journal_folders import journal_numbers
+from je_tools.writing.journal_reading import Recorded, read_journal
+from je_tools.writing.refusing import refusing, undo_command
+
+
+def check_whole(home: Path) -> None:
+    """Refuse to read a log that an interrupted undo or truncation has left half done.
+
+    Raises:
+        RefusedError: an undo was interrupted, or an operation that takes log away.
+    """
+    with refusing(lambda: "; nothing was changed"):
+        for number in journal_numbers(home)[-1:]:
+            _refuse_part(read_journal(home, number))
+
+
+def _refuse_part(journal: Recorded) -> None:
+    home, number = journal.home, journal.number
+    records = {frame.record for frame in (*journal.frames, *journal.later)}
+    if records & {"undo", "back"} and "undone" not in records:
+        raise RefusedError(f"{home}: undo {number} was interrupted; {undo_command(home)} ends it")
+    takes_away = bool(journal.frames) and journal.frames[0].head["takes_away"]
+    if takes_away and "done" not in records and records & {"cut", "rename"}:
+        operation = journal.frames[0].head["operation"]
+        raise RefusedError(
+            f"{home}: the {operation} of undo {number} was interrupted when it had taken away "
+            f"a part of the log that it was to cut back; {undo_command(home)} puts back what "
+            "was there: do that first"
+        )
+
+
+def check_last_journal(home: Path) -> None:
+    """Refuse to write if the last journal may belong to an interrupted undo or truncation.
+
+    Raises:
+        RefusedError: it does, or the journal cannot be read well enough to rule that out.
+    """
+    for number in journal_numbers(home)[-1:]:
+        journal = read_journal(home, number)
+        _refuse_part(journal)
+        if journal.is_newer:
+            raise RefusedError(
+                f"{journal.folder}: the undo journal was written by a later je-tools, and may be "
+                f"of what was interrupted: {journal.damage}. Use that je-tools"
+            )
+        if journal.damage is not None and "done" not in (f.record for f in journal.later[-1:]):
+            raise RefusedError(
+                f"{home}: the journal of undo {number} is damaged, and may be of an undo that was "
+                f"interrupted; `je-tools undo {quoted(str(home))}` tells more"
+            )

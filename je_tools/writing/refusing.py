@@ -1,0 +1,39 @@
+"""Refusals of a command that writes: errors of the system, with the state of the log."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from je_tools.core.escaping import quoted
+from je_tools.errors import RefusedError
+
+
+def undo_command(home: Path, words: str = "") -> str:
+    """Return the command that undoes the last operation, for messages."""
+    return f"`je-tools undo {quoted(str(home))}{words} --apply`"
+
+
+def changed_since(path: Path, what: str) -> RefusedError:
+    """Return the error for a file that has changed since the log was read."""
+    return RefusedError(f"{path}: {what} when the log was read; run the command again")
+
+
+def unlike_written(path: Path, offset: int) -> RefusedError:
+    """Return the error for bytes that are not read as they were written."""
+    return RefusedError(
+        f"{path} @{offset:#x}: what was written is not what is read: the disk is not to be trusted"
+    )
+
+
+@contextmanager
+def refusing(state_text: Callable[[], str] = str) -> Iterator[None]:
+    """Convert `OSError` into `RefusedError`, and append the state of the log to its message."""
+    try:
+        yield
+    except OSError as error:
+        name = f"{error.filename}: " if error.filename is not None else ""
+        raise RefusedError(f"{name}{error.strerror}{state_text()}") from error
+    except RefusedError as error:
+        raise RefusedError(f"{error}{state_text()}") from error
