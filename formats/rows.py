@@ -19,7 +19,7 @@ from je_tools.formats.spans import GATHERED_MAX, Spans, TooLongError
 
 if TYPE_CHECKING:
     from je_tools.formats.arrays import Ints, Mask
-    from je_tools.formats.source import Bytes
+    from je_tools.formats.files.source import Bytes
 
 SLACK = 32
 """Number of bytes after the rows that may be overwritten."""

@@ -16,7 +16,7 @@ from je_tools.formats import _native
 
 if TYPE_CHECKING:
     from je_tools.formats.arrays import Ints, Mask
-    from je_tools.formats.source import Bytes
+    from je_tools.formats.files.source import Bytes
 
 Offsets = npt.NDArray[np.int32]
 

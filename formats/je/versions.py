@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from je_tools.formats.je.entries import decode_entry
+from je_tools.formats.je.entry.entries import decode_entry
 from je_tools.formats.je.header import (
     FILE_HEADER_SIZE,
     MIN_HEADER_SIZE,
@@ -20,13 +20,13 @@ from je_tools.formats.je.header import (
     read_header,
     summed_header,
 )
-from je_tools.formats.je.reader import FILE_SIZE_MAX, RangeReader
+from je_tools.formats.je.log.reader import FILE_SIZE_MAX, RangeReader
 from je_tools.formats.je.types import FILE_HEADER_NO, LOG_VERSION_MAX, PAYLOAD_VERSION_MIN
 from je_tools.formats.packed import load_i32
 
 if TYPE_CHECKING:
-    from je_tools.formats.je.entry_rows import Rows
-    from je_tools.formats.source import Source
+    from je_tools.formats.files.source import Source
+    from je_tools.formats.je.log.entry_rows import Rows
 
 PLACES, PLACE_SIZE = 16, 1 << 20
 """Largest number of places of a file to sample, and size of each."""

@@ -14,7 +14,7 @@ from je_tools.formats.spans import Spans, joined_spans
 if TYPE_CHECKING:
     from je_tools.btree.fault_kinds import Fault
     from je_tools.formats.arrays import Ints, Mask
-    from je_tools.formats.je.nodes import Nodes
+    from je_tools.formats.je.btree.nodes import Nodes
 
 LEVELS_MAX = 64
 """Largest number of levels accepted in a tree; ten already hold more records than exist."""

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from je_tools.formats.je.fetch import Entries, fetch
+from je_tools.formats.je.btree.node_merging import within
+from je_tools.formats.je.btree.node_states import States, count_replaced, read_states
+from je_tools.formats.je.btree.nodes import BIN_NO, DELTA_NO, Nodes, read_nodes
 from je_tools.formats.je.flags import LEVEL_MASK, NodeFlag
-from je_tools.formats.je.node_merging import within
-from je_tools.formats.je.node_states import States, count_replaced, read_states
-from je_tools.formats.je.nodes import BIN_NO, DELTA_NO, Nodes, read_nodes
+from je_tools.formats.je.log.fetch import Entries, fetch
 
 if TYPE_CHECKING:
     from je_tools.btree.children import Children

@@ -14,18 +14,18 @@ from msgspec.structs import replace
 
 from je_tools.btree.children import LEVELS_MAX, Children, Leaves
 from je_tools.btree.fault_kinds import Fault, FaultKind
-from je_tools.formats.je.fetch import Found, fetch
+from je_tools.formats.je.btree.node_merging import merged, within
+from je_tools.formats.je.btree.nodes import OLD_DELTA_NOS, Nodes, no_nodes, read_nodes
 from je_tools.formats.je.flags import LEVEL_MASK, NodeFlag
 from je_tools.formats.je.header import NULL_LSN
-from je_tools.formats.je.node_merging import merged, within
-from je_tools.formats.je.nodes import OLD_DELTA_NOS, Nodes, no_nodes, read_nodes
+from je_tools.formats.je.log.fetch import Found, fetch
 from je_tools.formats.spans import Spans
 
 if TYPE_CHECKING:
     from je_tools.btree.replay import KeyOrder, Replayed, Since
     from je_tools.formats.arrays import Ints, Mask
-    from je_tools.formats.image import Image
-    from je_tools.formats.je.slots import Slots
+    from je_tools.formats.files.image import Image
+    from je_tools.formats.je.btree.slots import Slots
 
 _NO_ID = -(1 << 63)
 """An id that no node has."""

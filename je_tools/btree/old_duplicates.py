@@ -18,17 +18,17 @@ from msgspec.structs import asdict
 from je_tools.btree.children import LEVELS_MAX
 from je_tools.btree.fault_kinds import Fault, FaultKind
 from je_tools.btree.number_set import NumberSet
-from je_tools.formats.je.fetch import Found, fetch
+from je_tools.formats.je.btree.keysort import equal_keys
 from je_tools.formats.je.header import NULL_LSN
-from je_tools.formats.je.keysort import equal_keys
+from je_tools.formats.je.log.fetch import Found, fetch
 from je_tools.formats.je.types import BY_NAME, Family, mask_of
 from je_tools.formats.spans import Spans
 
 if TYPE_CHECKING:
     from je_tools.btree.tree import Tree
     from je_tools.formats.arrays import Ints, Mask
-    from je_tools.formats.je.nodes import Nodes
-    from je_tools.formats.je.slots import Slots
+    from je_tools.formats.je.btree.nodes import Nodes
+    from je_tools.formats.je.btree.slots import Slots
 
 _OF_DUPLICATES = mask_of(BY_NAME[name].no for name in ("DIN", "DBIN"))
 

@@ -31,8 +31,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from msgspec import Struct
 
+from je_tools.formats.je.btree.keysort import order_keys, search_sorted
 from je_tools.formats.je.header import NULL_LSN
-from je_tools.formats.je.keysort import order_keys, search_sorted
 from je_tools.formats.spans import Spans
 
 if TYPE_CHECKING:

@@ -18,10 +18,10 @@ from je_tools.btree.fault_kinds import Fault, FaultKind
 from je_tools.btree.node_reader import NodeReader
 from je_tools.btree.number_set import NumberSet
 from je_tools.btree.replay import Since
-from je_tools.formats.je.fetch import Found, fetch
+from je_tools.formats.je.btree.node_merging import within
+from je_tools.formats.je.btree.nodes import IN_NO, Nodes, read_nodes
 from je_tools.formats.je.header import NULL_LSN
-from je_tools.formats.je.node_merging import within
-from je_tools.formats.je.nodes import IN_NO, Nodes, read_nodes
+from je_tools.formats.je.log.fetch import Found, fetch
 from je_tools.formats.spans import Spans, joined_spans
 
 if TYPE_CHECKING:

@@ -12,12 +12,12 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
+from je_tools.formats.je.btree.keysort import equal_keys, group_keys, order_keys, search_sorted
+from je_tools.formats.je.btree.slots import Slots
 from je_tools.formats.je.expirations import expiration_ms
-from je_tools.formats.je.fetch import Entries, fetch
 from je_tools.formats.je.flags import LnFlag, LnFlag2, SlotState
 from je_tools.formats.je.header import NULL_LSN
-from je_tools.formats.je.keysort import equal_keys, group_keys, order_keys, search_sorted
-from je_tools.formats.je.slots import Slots
+from je_tools.formats.je.log.fetch import Entries, fetch
 from je_tools.formats.je.types import Family
 from je_tools.formats.spans import Spans, joined_spans
 from je_tools.recovery.interval_tables import DELETED, INVISIBLE

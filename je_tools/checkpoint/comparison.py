@@ -18,7 +18,7 @@ from msgspec import Struct
 
 from je_tools.btree.children import NODES_AT_ONCE, Children, joined_children
 from je_tools.core.escaping import printable
-from je_tools.formats.je.keysort import equal_keys
+from je_tools.formats.je.btree.keysort import equal_keys
 from je_tools.recovery.database import ID_DB, NAME_DB, Database
 
 if TYPE_CHECKING:

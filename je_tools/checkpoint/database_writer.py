@@ -20,8 +20,8 @@ from je_tools.checkpoint.record_changes import NO_LN
 from je_tools.checkpoint.trees import TreeWriter
 from je_tools.formats.je.flags import DatabaseFlag
 from je_tools.formats.je.header import NULL_LSN
-from je_tools.formats.je.internal import database_key
-from je_tools.formats.je.node_writer import DELTAS_MIN
+from je_tools.formats.je.internal.records import database_key
+from je_tools.formats.je.write.node_writer import DELTAS_MIN
 from je_tools.recovery.database import ID_DB, NAME_DB
 from je_tools.recovery.utilization import record_places
 

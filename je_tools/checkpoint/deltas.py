@@ -19,14 +19,14 @@ import numpy as np
 from msgspec import Struct
 
 from je_tools.checkpoint.slot_repair import expire_far, lack_sizes, repair_slots
+from je_tools.formats.je.btree.keysort import order_keys
+from je_tools.formats.je.btree.nodes import BIN_NO, DELTA_NO, Nodes
+from je_tools.formats.je.btree.slots import Slots, joined_slots
 from je_tools.formats.je.expirations import DAY_MS, DAYS_MAX
-from je_tools.formats.je.fetch import fetch
 from je_tools.formats.je.flags import NodeFlag, SlotState
 from je_tools.formats.je.header import NULL_LSN
-from je_tools.formats.je.keysort import order_keys
-from je_tools.formats.je.node_writer import FullVersions
-from je_tools.formats.je.nodes import BIN_NO, DELTA_NO, Nodes
-from je_tools.formats.je.slots import Slots, joined_slots
+from je_tools.formats.je.log.fetch import fetch
+from je_tools.formats.je.write.node_writer import FullVersions
 from je_tools.recovery.slot_matching import match
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from je_tools.formats.je.flags import DbTreeFlag
-from je_tools.formats.je.internal_names import (
+from je_tools.formats.je.internal.names import (
     EXPIRATION_DB,
     EXTINCT_SCANS_DB,
     RESERVED_FILES_DB,

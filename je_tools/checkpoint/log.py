@@ -15,19 +15,19 @@ from msgspec.structs import replace
 
 from je_tools.checkpoint.expiring_bytes import share_of_slots
 from je_tools.checkpoint.record_changes import WrittenEntry
+from je_tools.formats.je.btree.nodes import BIN_NO, DELTA_NO, IN_NO, Nodes
 from je_tools.formats.je.expirations import NEVER
 from je_tools.formats.je.flags import LEVEL_MASK, HeaderFlag
 from je_tools.formats.je.header import MIN_HEADER_SIZE
-from je_tools.formats.je.node_writer import FullVersions, encode_deltas, encode_nodes
-from je_tools.formats.je.nodes import BIN_NO, DELTA_NO, IN_NO, Nodes
 from je_tools.formats.je.types import BY_NAME, type_name
+from je_tools.formats.je.write.node_writer import FullVersions, encode_deltas, encode_nodes
 from je_tools.recovery.utilization import FileSummary
 
 if TYPE_CHECKING:
     from je_tools.checkpoint.sequences import Sequences
     from je_tools.formats.arrays import Ints, Mask
-    from je_tools.formats.je.writer import Appender
-    from je_tools.formats.source import Bytes
+    from je_tools.formats.files.source import Bytes
+    from je_tools.formats.je.write.writer import Appender
     from je_tools.formats.spans import Spans
 
 

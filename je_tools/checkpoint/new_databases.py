@@ -14,7 +14,7 @@ from je_tools.checkpoint.internal_databases import MAX_ENTRIES, internal_databas
 from je_tools.checkpoint.last_ids import find_last_ids
 from je_tools.formats.je.flags import DbTreeFlag
 from je_tools.formats.je.header import NULL_LSN
-from je_tools.formats.je.internal_names import (
+from je_tools.formats.je.internal.names import (
     BEFORE_IMAGES_DB,
     EXPIRATION_DB,
     EXTINCT_SCANS_DB,

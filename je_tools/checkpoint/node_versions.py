@@ -12,8 +12,8 @@ import numpy as np
 from msgspec.structs import astuple
 
 from je_tools.btree.children import BINS_AT_ONCE
-from je_tools.formats.je.fetch import fetch
-from je_tools.formats.je.nodes import OLD_DELTA_NOS
+from je_tools.formats.je.btree.nodes import OLD_DELTA_NOS
+from je_tools.formats.je.log.fetch import fetch
 from je_tools.recovery.interval_tables import RowTable
 
 if TYPE_CHECKING:

@@ -24,13 +24,13 @@ from msgspec import Struct
 
 from je_tools.checkpoint.node_versions import Versions, used_versions
 from je_tools.checkpoint.obsolete_entries import ObsoleteEntries
-from je_tools.formats.je.columns import decode
-from je_tools.formats.je.fetch import fetch
+from je_tools.formats.je.btree.keysort import group_keys
+from je_tools.formats.je.btree.nodes import DELTA_NO
+from je_tools.formats.je.entry.columns import decode
 from je_tools.formats.je.flags import HeaderFlag, LnFlag
 from je_tools.formats.je.header import NULL_LSN
-from je_tools.formats.je.internal_names import UTILIZATION_DB
-from je_tools.formats.je.keysort import group_keys
-from je_tools.formats.je.nodes import DELTA_NO
+from je_tools.formats.je.internal.names import UTILIZATION_DB
+from je_tools.formats.je.log.fetch import fetch
 from je_tools.formats.je.types import CKPT_START_NO, ENTRY_TYPES, Family, mask_of
 from je_tools.formats.spans import Spans
 from je_tools.recovery.interval_tables import DELETED, INVISIBLE, Lns
@@ -39,7 +39,7 @@ from je_tools.recovery.outcomes import is_open
 if TYPE_CHECKING:
     from je_tools.btree.tree import Tree
     from je_tools.formats.arrays import Ints, Mask
-    from je_tools.formats.je.entry_rows import Rows
+    from je_tools.formats.je.log.entry_rows import Rows
     from je_tools.recovery.snapshot import Snapshot
 
 

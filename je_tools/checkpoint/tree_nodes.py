@@ -11,11 +11,11 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
+from je_tools.formats.je.btree.keysort import equal_keys
+from je_tools.formats.je.btree.nodes import BIN_NO, IN_NO, Nodes
+from je_tools.formats.je.btree.slots import Slots, joined_slots
 from je_tools.formats.je.flags import LEVEL_MASK
 from je_tools.formats.je.header import NULL_LSN
-from je_tools.formats.je.keysort import equal_keys
-from je_tools.formats.je.nodes import BIN_NO, IN_NO, Nodes
-from je_tools.formats.je.slots import Slots, joined_slots
 from je_tools.formats.spans import joined_spans
 
 if TYPE_CHECKING:

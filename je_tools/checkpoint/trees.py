@@ -33,12 +33,12 @@ from je_tools.checkpoint.tree_nodes import (
     with_replacements,
 )
 from je_tools.errors import RefusedError
-from je_tools.formats.je.fetch import fetch
+from je_tools.formats.je.btree.keysort import order_keys
+from je_tools.formats.je.btree.nodes import Nodes
+from je_tools.formats.je.btree.slots import Slots, joined_slots
 from je_tools.formats.je.flags import LEVEL_MASK, MAIN_LEVELS, NodeFlag
 from je_tools.formats.je.header import NULL_LSN, lsn_text
-from je_tools.formats.je.keysort import order_keys
-from je_tools.formats.je.nodes import Nodes
-from je_tools.formats.je.slots import Slots, joined_slots
+from je_tools.formats.je.log.fetch import fetch
 from je_tools.formats.spans import Spans, joined_spans
 from je_tools.recovery.slot_matching import match
 

@@ -24,17 +24,17 @@ from je_tools.checkpoint.obsolete import ObsoleteFinder
 from je_tools.checkpoint.obsolete_entries import ObsoleteEntries, joined_obsolete
 from je_tools.checkpoint.replication_stream import ReplicationStream
 from je_tools.core.memory import give_back_memory
-from je_tools.formats.je.columns import MAX_ROWS, decode
+from je_tools.formats.je.btree.nodes import BIN_NO, DELTA_NO, read_nodes
+from je_tools.formats.je.entry.columns import MAX_ROWS, decode
 from je_tools.formats.je.expirations import expiration_ms
-from je_tools.formats.je.fetch import fetch
-from je_tools.formats.je.nodes import BIN_NO, DELTA_NO, read_nodes
+from je_tools.formats.je.log.fetch import fetch
 from je_tools.formats.je.types import ENTRY_TYPES, FILE_HEADER_NO, Family, Group, mask_of
 from je_tools.recovery.utilization import FileSummary
 
 if TYPE_CHECKING:
     from je_tools.checkpoint.sequences import Sequences
     from je_tools.formats.arrays import Ints
-    from je_tools.formats.je.entry_rows import Rows
+    from je_tools.formats.je.log.entry_rows import Rows
     from je_tools.recovery.snapshot import Snapshot
 
 

@@ -22,7 +22,7 @@ from msgspec.structs import replace
 from je_tools.checkpoint.replication_stream import ReplicationStream
 from je_tools.core.properties import VLSN_DISTANCE, VLSN_MAPPINGS, VLSN_STRIDE, read_settings
 from je_tools.formats.je.header import FILE_HEADER_SIZE, lsn_of
-from je_tools.formats.je.internal_replication import GhostBucket, VlsnBucket, VlsnRange
+from je_tools.formats.je.internal.replication import GhostBucket, VlsnBucket, VlsnRange
 from je_tools.formats.je.types import ABORT_NO, BY_NAME, COMMIT_NO
 
 NO_VLSN = -1

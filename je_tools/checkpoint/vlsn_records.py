@@ -34,12 +34,12 @@ from je_tools.checkpoint.vlsn_index import (
     without_head,
 )
 from je_tools.errors import RefusedError
-from je_tools.formats.je.fetch import fetch
 from je_tools.formats.je.flags import DbTreeFlag, LnFlag, LnFlag2, LnFlag3
 from je_tools.formats.je.header import NULL_LSN
-from je_tools.formats.je.internal import Unreadable
-from je_tools.formats.je.internal_names import VLSN_MAP_DB
-from je_tools.formats.je.internal_replication import GhostBucket, VlsnBucket, VlsnRange
+from je_tools.formats.je.internal.names import VLSN_MAP_DB
+from je_tools.formats.je.internal.records import Unreadable
+from je_tools.formats.je.internal.replication import GhostBucket, VlsnBucket, VlsnRange
+from je_tools.formats.je.log.fetch import fetch
 from je_tools.recovery.interval_tables import INVISIBLE, REPLICATED
 from je_tools.recovery.utilization import internal_records, record_places, reserved_files
 

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from msgspec import Struct
 from msgspec.structs import asdict, replace
 
-from je_tools.formats.je.keysort import equal_keys, order_keys, search_sorted
+from je_tools.formats.je.btree.keysort import equal_keys, order_keys, search_sorted
 from je_tools.formats.packed import encode_packed
 from je_tools.formats.rows import Cell, Form, lines_of
 from je_tools.formats.spans import Spans, joined_spans

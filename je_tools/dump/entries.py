@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from je_tools.core.worker_processes import PROCESSES_FROM
 from je_tools.errors import InputError
-from je_tools.formats.je.columns import MAX_ROWS
+from je_tools.formats.je.entry.columns import MAX_ROWS
 from je_tools.formats.je.header import lsn_text
 from je_tools.formats.spans import TooLongError
 from je_tools.log.entry_table import EntryTable, build_table
@@ -23,7 +23,7 @@ from je_tools.log.scan import ENCODERS_MAX, FileState, Part, Progress, Scanner
 from je_tools.log.time_filter import TimeMarks, collect_times, time_index
 
 if TYPE_CHECKING:
-    from je_tools.formats.je.entry_rows import Rows
+    from je_tools.formats.je.log.entry_rows import Rows
     from je_tools.log.environment import Environment
     from je_tools.log.selection import Selection
     from je_tools.verify.judge import Judge, Seen

@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from je_tools.core.escaping import is_lsn, printable
+from je_tools.formats.je.btree.keys import slot_parts
 from je_tools.formats.je.flags import ID_DB_LEVELS, LEVEL_MASK, HeaderFlag, NodeFlag, SlotState
 from je_tools.formats.je.header import NULL_LSN, invisible_mask, lsn_of, lsn_text
-from je_tools.formats.je.keys import slot_parts
 from je_tools.formats.je.layout import COMPACT_NULL_OFFSET
 from je_tools.formats.je.tuples import TupleError, TupleReader
 from je_tools.formats.je.types import ERASED_NO, RELEASES, Family, type_name
 from je_tools.log.field_descriptions import NAME_OPERATIONS, bits_of, bits_text
 
 if TYPE_CHECKING:
-    from je_tools.formats.je.entries import Value
+    from je_tools.formats.je.entry.entries import Value
     from je_tools.formats.je.header import Header
 
 TEXT_LIMIT = 120

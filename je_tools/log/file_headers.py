@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from je_tools.formats.je.entries import decode_entry
+from je_tools.formats.je.entry.entries import decode_entry
 from je_tools.formats.je.header import FILE_HEADER_SIZE, EntryError, entry_checksum, read_header
 from je_tools.formats.je.types import FILE_HEADER_NO, LOG_VERSION_MAX
 from je_tools.formats.je.versions import stored_version
 
 if TYPE_CHECKING:
-    from je_tools.formats.source import Source
+    from je_tools.formats.files.source import Source
 
 _BAD_SUM = "checksum is wrong"
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from je_tools import __version__
 from je_tools.core.escaping import clean_text
 from je_tools.errors import InputError, StoppedError
-from je_tools.formats.source import Source, SourceChangedError
+from je_tools.formats.files.source import Source, SourceChangedError
 
 if TYPE_CHECKING:
     from je_tools.log.environment import Environment

@@ -20,12 +20,12 @@ from msgspec.structs import replace
 
 from je_tools.core.ordered import in_flight
 from je_tools.errors import InputError, StoppedError
-from je_tools.formats.je import reader
-from je_tools.formats.je.entry_rows import Rows, WantedEntries
-from je_tools.formats.je.places import ChainBreak, ChainBreaks, Gap, Gaps
-from je_tools.formats.je.reader import FILE_SIZE_MAX, KEPT, Place, RangeReader, RangeState
-from je_tools.formats.je.walk import NO_OFFSET
-from je_tools.formats.source import Source, SourceChangedError, SourceError
+from je_tools.formats.files.source import Source, SourceChangedError, SourceError
+from je_tools.formats.je.log import reader
+from je_tools.formats.je.log.entry_rows import Rows, WantedEntries
+from je_tools.formats.je.log.places import ChainBreak, ChainBreaks, Gap, Gaps
+from je_tools.formats.je.log.reader import FILE_SIZE_MAX, KEPT, Place, RangeReader, RangeState
+from je_tools.formats.je.log.walk import NO_OFFSET
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor, Future

@@ -23,7 +23,7 @@ from je_tools.log.time_filter import TIME_COLUMNS, TimeIndex, Window
 
 if TYPE_CHECKING:
     from je_tools.formats.arrays import Mask
-    from je_tools.formats.je.entry_rows import Rows
+    from je_tools.formats.je.log.entry_rows import Rows
 
 _KEY_FIELDS = TIME_COLUMNS | {"key", "data"}
 _EARLIER_FIELDS = ("abort_key", "abort_data", "data_as_key")

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from je_tools.errors import InputError, StoppedError
-from je_tools.formats.source import Source, SourceChangedError
+from je_tools.formats.files.source import Source, SourceChangedError
 
 
 @contextmanager

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from je_tools.formats.je.fetch import Found, fetch
+from je_tools.formats.je.log.fetch import Found, fetch
 from je_tools.missing.losses import FileLoss, Loss, LossReason
 
 if TYPE_CHECKING:
-    from je_tools.formats.image import Image
+    from je_tools.formats.files.image import Image
     from je_tools.log.environment import Environment
 
     pass

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from je_tools.btree.children import bound
-from je_tools.formats.je.keysort import search_sorted
+from je_tools.formats.je.btree.keysort import search_sorted
 from je_tools.formats.spans import joined_spans
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from je_tools.formats.je.keysort import equal_keys, order_keys, search_sorted
+from je_tools.formats.je.btree.keysort import equal_keys, order_keys, search_sorted
 from je_tools.missing.lost_ranges import range_bounds
 from je_tools.salvage.stored_keys import whole_keys
 

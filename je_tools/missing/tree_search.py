@@ -13,10 +13,10 @@ from msgspec.structs import replace
 from je_tools.btree.children import NODES_AT_ONCE, Children, Leaves
 from je_tools.btree.number_set import NumberSet
 from je_tools.btree.old_duplicates import expanded
-from je_tools.formats.image import Image, ImagePart
-from je_tools.formats.je.fetch import Found, fetch
+from je_tools.formats.files.image import Image, ImagePart
 from je_tools.formats.je.flags import SlotState
 from je_tools.formats.je.header import NULL_LSN
+from je_tools.formats.je.log.fetch import Found, fetch
 from je_tools.formats.spans import joined_spans
 from je_tools.missing.losses import Loss, LostRange
 from je_tools.missing.lost_ranges import range_bounds

@@ -14,15 +14,15 @@ from msgspec import Struct
 
 from je_tools.btree.children import BINS_AT_ONCE, Children, Leaves
 from je_tools.formats.java import class_name
-from je_tools.formats.je.fetch import fetch
 from je_tools.formats.je.header import NULL_LSN
+from je_tools.formats.je.log.fetch import fetch
 from je_tools.formats.je.types import Family
 from je_tools.log.field_descriptions import bits_of
 
 if TYPE_CHECKING:
     from je_tools.btree.faults import Faults
     from je_tools.formats.arrays import Ints, Mask
-    from je_tools.formats.je.slots import Slots
+    from je_tools.formats.je.btree.slots import Slots
     from je_tools.recovery.database import Database
     from je_tools.recovery.reading import RecordReader
     from je_tools.recovery.snapshot import Snapshot

@@ -14,9 +14,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from je_tools.btree.key_ranges import range_of
-from je_tools.formats.je.columns import MAX_ROWS, decode
-from je_tools.formats.je.payloads import PAYLOAD_FAMILIES, payload_of
-from je_tools.formats.je.slots import split_two_part_keys
+from je_tools.formats.je.btree.slots import split_two_part_keys
+from je_tools.formats.je.entry.columns import MAX_ROWS, decode
+from je_tools.formats.je.entry.payloads import PAYLOAD_FAMILIES, payload_of
 from je_tools.formats.je.types import ABORT_NO, COMMIT_NO, ENTRY_TYPES, Family, Group, mask_of
 from je_tools.formats.spans import Spans, starts_with
 from je_tools.log import entry_table as entries
@@ -25,7 +25,7 @@ from je_tools.recovery.interval_tables import Writes
 
 if TYPE_CHECKING:
     from je_tools.formats.arrays import Ints, Mask
-    from je_tools.formats.je.entry_rows import Rows
+    from je_tools.formats.je.log.entry_rows import Rows
     from je_tools.log.selection import KeyPattern
     from je_tools.recovery.database import Database
     from je_tools.recovery.snapshot import Snapshot

@@ -32,7 +32,7 @@ from je_tools.recovery.interval_tables import (
 )
 
 if TYPE_CHECKING:
-    from je_tools.formats.image import Image
+    from je_tools.formats.files.image import Image
     from je_tools.log.environment import Environment
     from je_tools.log.log_files import LogFile
     from je_tools.log.scan import Scanner

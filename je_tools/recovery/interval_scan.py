@@ -15,9 +15,10 @@ from msgspec.structs import asdict
 
 from je_tools.core.memory import give_back_memory
 from je_tools.formats.je import header as h
-from je_tools.formats.je.columns import MAX_ROWS, Columns, decode
+from je_tools.formats.je.btree.nodes import BIN_NO, DELTA_NO, IN_NO
+from je_tools.formats.je.entry.columns import MAX_ROWS, Columns, decode
 from je_tools.formats.je.flags import LEVEL_MASK, HeaderFlag, NodeFlag
-from je_tools.formats.je.nodes import BIN_NO, DELTA_NO, IN_NO
+from je_tools.formats.je.log.walk import NO_OFFSET
 from je_tools.formats.je.types import (
     ABORT_NO,
     BY_NAME,
@@ -28,7 +29,6 @@ from je_tools.formats.je.types import (
     Group,
     mask_of,
 )
-from je_tools.formats.je.walk import NO_OFFSET
 from je_tools.log.entry_table import build_table
 from je_tools.recovery.interval_tables import (
     DELETED,
@@ -41,7 +41,7 @@ from je_tools.recovery.interval_tables import (
 )
 
 if TYPE_CHECKING:
-    from je_tools.formats.je.entry_rows import Rows
+    from je_tools.formats.je.log.entry_rows import Rows
     from je_tools.log.environment import Environment
     from je_tools.log.scan import Scanner
 

@@ -9,9 +9,9 @@ import numpy as np
 from msgspec import Struct
 
 from je_tools.btree.children import BINS_AT_ONCE, Children, Leaves
-from je_tools.formats.je.fetch import fetch
 from je_tools.formats.je.flags import LnFlag
 from je_tools.formats.je.header import NULL_LSN
+from je_tools.formats.je.log.fetch import fetch
 from je_tools.formats.je.types import Family
 from je_tools.recovery.outcomes import KeyOutcome
 

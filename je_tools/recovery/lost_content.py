@@ -10,10 +10,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from je_tools.formats.arrays import Ints, rows_by
-from je_tools.formats.image import Image, ImagePart
-from je_tools.formats.je.fetch import fetch_entry
+from je_tools.formats.files.image import Image, ImagePart
+from je_tools.formats.je.btree.keysort import group_keys
 from je_tools.formats.je.header import NULL_LSN, lsn_of
-from je_tools.formats.je.keysort import group_keys
+from je_tools.formats.je.log.fetch import fetch_entry
 from je_tools.formats.spans import Spans
 from je_tools.log.images import mapped
 from je_tools.recovery.database import NAME_DB

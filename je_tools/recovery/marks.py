@@ -23,7 +23,7 @@ from je_tools.formats.je.types import (
 
 if TYPE_CHECKING:
     from je_tools.formats.arrays import Ints
-    from je_tools.formats.je.entry_rows import Rows
+    from je_tools.formats.je.log.entry_rows import Rows
 
 DB_TREE_NO, IMMUTABLE_NO = BY_NAME["DbTree"].no, BY_NAME["ImmutableFile"].no
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from je_tools.core.properties import HALT, read_settings
 from je_tools.errors import InputError
-from je_tools.formats.image import Image, ImagePart
+from je_tools.formats.files.image import Image, ImagePart
 from je_tools.formats.je.header import NULL_LSN
 from je_tools.log.environment import Environment, check_numbers
 from je_tools.log.images import check_image, map_files, unchanged

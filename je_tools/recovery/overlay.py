@@ -18,10 +18,10 @@ from msgspec import Struct
 from je_tools.btree.faults import Faults
 from je_tools.core.memory import give_back_memory
 from je_tools.core.ordered import map_in_order
-from je_tools.formats.je.fetch import fetch
+from je_tools.formats.je.btree.keysort import group_keys
 from je_tools.formats.je.flags import LnFlag, LnFlag2
 from je_tools.formats.je.header import NULL_LSN
-from je_tools.formats.je.keysort import group_keys
+from je_tools.formats.je.log.fetch import fetch
 from je_tools.formats.je.types import Family
 from je_tools.formats.spans import Spans
 from je_tools.recovery.interval_tables import (
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from je_tools.btree.fault_kinds import Fault
     from je_tools.btree.tree import Tree
     from je_tools.formats.arrays import Ints, Mask
-    from je_tools.formats.je.slots import Slots
+    from je_tools.formats.je.btree.slots import Slots
     from je_tools.recovery.replay_rules import ReplayRules
 
 

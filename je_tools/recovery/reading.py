@@ -15,9 +15,9 @@ from je_tools.btree.counting import count_slots
 from je_tools.btree.fault_kinds import Fault, FaultKind
 from je_tools.btree.faults import LACKING, Faults, Lacking
 from je_tools.btree.old_duplicates import expanded
-from je_tools.formats.je.keysort import order_keys, search_sorted
-from je_tools.formats.je.nodes import no_nodes
-from je_tools.formats.je.slots import Slots, split_two_part_keys
+from je_tools.formats.je.btree.keysort import order_keys, search_sorted
+from je_tools.formats.je.btree.nodes import no_nodes
+from je_tools.formats.je.btree.slots import Slots, split_two_part_keys
 from je_tools.formats.spans import Spans, joined_spans
 from je_tools.log.records import NO_TIME, Records
 from je_tools.recovery.outcomes import KeyOutcome, Overlay

@@ -13,20 +13,20 @@ from msgspec import Struct
 from je_tools.btree.fault_kinds import FaultKind
 from je_tools.btree.faults import LACKING, Lacking
 from je_tools.formats.arrays import Ints, Mask, run_of
+from je_tools.formats.je.entry.payloads import PAYLOAD_FAMILIES, payload_spans
 from je_tools.formats.je.expirations import expiration_ms
-from je_tools.formats.je.fetch import Entries, Found, fetch
 from je_tools.formats.je.flags import LnFlag2, SlotState
 from je_tools.formats.je.header import NULL_LSN
-from je_tools.formats.je.payloads import PAYLOAD_FAMILIES, payload_spans
+from je_tools.formats.je.log.fetch import Entries, Found, fetch
 from je_tools.formats.je.types import Family
 from je_tools.log.records import NO_TIME, NO_VLSN
 from je_tools.recovery.outcomes import KeyOutcome, Overlay
 
 if TYPE_CHECKING:
     from je_tools.btree.tree import Tree
-    from je_tools.formats.je.columns import Columns
-    from je_tools.formats.je.slots import Slots
-    from je_tools.formats.source import Bytes
+    from je_tools.formats.files.source import Bytes
+    from je_tools.formats.je.btree.slots import Slots
+    from je_tools.formats.je.entry.columns import Columns
     from je_tools.formats.spans import Spans
 
 _ROOM_MAX = 16 << 20

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from je_tools.formats.je.keysort import equal_keys, search_sorted
+from je_tools.formats.je.btree.keysort import equal_keys, search_sorted
 
 if TYPE_CHECKING:
     from je_tools.btree.tree import Tree
     from je_tools.formats.arrays import Ints, Mask
-    from je_tools.formats.je.slots import Slots
+    from je_tools.formats.je.btree.slots import Slots
     from je_tools.formats.spans import Spans
 
 

@@ -21,10 +21,10 @@ from je_tools.btree.replay import KeyOrder, Replayed, nothing_replayed
 from je_tools.btree.tree import Tree
 from je_tools.core.ordered import map_in_order
 from je_tools.formats.arrays import rows_by
-from je_tools.formats.je.fetch import fetch, fetch_entry
+from je_tools.formats.je.btree.nodes import read_nodes
 from je_tools.formats.je.flags import LEVEL_MASK
 from je_tools.formats.je.header import NULL_LSN
-from je_tools.formats.je.nodes import read_nodes
+from je_tools.formats.je.log.fetch import fetch, fetch_entry
 from je_tools.formats.spans import Spans
 from je_tools.log.images import check_image, map_files
 from je_tools.log.records import Batch, Coming, Note, Records
@@ -33,8 +33,8 @@ from je_tools.recovery.reading import RecordReader
 
 if TYPE_CHECKING:
     from je_tools.btree.key_ranges import KeyRange
-    from je_tools.formats.image import Image, ImagePart
-    from je_tools.formats.je.entries import Entry
+    from je_tools.formats.files.image import Image, ImagePart
+    from je_tools.formats.je.entry.entries import Entry
     from je_tools.log.environment import Environment
     from je_tools.log.scan import Scanner
     from je_tools.recovery.database import Database

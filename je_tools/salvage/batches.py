@@ -11,12 +11,12 @@ import numpy.typing as npt
 from msgspec import Struct
 
 from je_tools.errors import StoppedError
+from je_tools.formats.je.btree.slots import split_two_part_keys
+from je_tools.formats.je.entry.payloads import PAYLOAD_FAMILIES, payload_of
 from je_tools.formats.je.expirations import expiration_ms
-from je_tools.formats.je.fetch import Entries, fetch
 from je_tools.formats.je.flags import LnFlag2
 from je_tools.formats.je.header import lsn_text
-from je_tools.formats.je.payloads import PAYLOAD_FAMILIES, payload_of
-from je_tools.formats.je.slots import split_two_part_keys
+from je_tools.formats.je.log.fetch import Entries, fetch
 from je_tools.formats.je.types import Family
 from je_tools.formats.spans import Spans
 from je_tools.log.records import NO_TIME, Coming, Note, Records, cuts, no_records
@@ -24,8 +24,8 @@ from je_tools.salvage.entry_masks import KEYED_VERSION
 
 if TYPE_CHECKING:
     from je_tools.formats.arrays import Ints
-    from je_tools.formats.image import Image
-    from je_tools.formats.je.columns import Columns
+    from je_tools.formats.files.image import Image
+    from je_tools.formats.je.entry.columns import Columns
     from je_tools.salvage.choice import Grades
 
 _FIELDS = frozenset({"key", "data", "expiration", "modified_ms", "created_ms", "flags2"})

@@ -14,13 +14,13 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
-from je_tools.formats.je.columns import Columns, Decoded, decode
+from je_tools.formats.je.btree.keys import join_two_part
+from je_tools.formats.je.btree.slots import split_embedded, split_two_part_keys
+from je_tools.formats.je.entry.columns import Columns, Decoded, decode
+from je_tools.formats.je.entry.identity import identities
 from je_tools.formats.je.expirations import expiration_ms
 from je_tools.formats.je.flags import LnFlag, NodeFlag, SlotState
 from je_tools.formats.je.header import NULL_LSN
-from je_tools.formats.je.identity import identities
-from je_tools.formats.je.keys import join_two_part
-from je_tools.formats.je.slots import split_embedded, split_two_part_keys
 from je_tools.formats.je.types import BY_NAME, OLD_BIN_DELTA_NO, Family
 from je_tools.formats.rows import Cell, Form, lines_of, read_only
 from je_tools.formats.spans import Spans, gather
@@ -30,7 +30,7 @@ from je_tools.salvage.entry_masks import KEYED_VERSION, leaves_of, pieces_of_row
 
 if TYPE_CHECKING:
     from je_tools.formats.arrays import Ints, Mask
-    from je_tools.formats.je.entry_rows import Rows
+    from je_tools.formats.je.log.entry_rows import Rows
     from je_tools.salvage.content import Content
 
 NODES_AT_ONCE = 512

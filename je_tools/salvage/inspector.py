@@ -10,10 +10,10 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct, field
 
-from je_tools.formats.je.columns import Columns, decode
-from je_tools.formats.je.identity import Seed, identities
-from je_tools.formats.je.keys import join_two_part
-from je_tools.formats.je.payloads import PAYLOAD_FAMILIES, payload_of
+from je_tools.formats.je.btree.keys import join_two_part
+from je_tools.formats.je.entry.columns import Columns, decode
+from je_tools.formats.je.entry.identity import Seed, identities
+from je_tools.formats.je.entry.payloads import PAYLOAD_FAMILIES, payload_of
 from je_tools.formats.je.types import (
     ABORT_NO,
     BY_NAME,
@@ -38,7 +38,7 @@ from je_tools.salvage.record_versions import (
 
 if TYPE_CHECKING:
     from je_tools.formats.arrays import Ints
-    from je_tools.formats.je.entry_rows import Rows
+    from je_tools.formats.je.log.entry_rows import Rows
 
 _DELETIONS = mask_of(
     BY_NAME[name].no for name in ("DEL_LN_TX", "DEL_LN", "DEL_LN_TX_WITH_BEFORE_IMAGE")

@@ -9,7 +9,7 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from je_tools.formats.je.identity import identities, newest_of
+from je_tools.formats.je.entry.identity import identities, newest_of
 from je_tools.formats.rows import read_only
 from je_tools.log.names import FIXED_NAMES
 from je_tools.salvage.choice import Confidence, Mode, RecordChoice

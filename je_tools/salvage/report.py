@@ -26,7 +26,7 @@ from je_tools.salvage.lost import INTERNAL, NAMES_ID
 
 if TYPE_CHECKING:
     from je_tools.formats.arrays import Mask
-    from je_tools.formats.source import Bytes
+    from je_tools.formats.files.source import Bytes
     from je_tools.formats.spans import Spans
     from je_tools.log.environment import Environment
     from je_tools.log.log_files import LogFile, Misnamed

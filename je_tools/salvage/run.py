@@ -12,8 +12,8 @@ import numpy as np
 from msgspec import Struct
 
 from je_tools.core.memory import give_back_memory
-from je_tools.formats.image import Image, ImagePart
-from je_tools.formats.je.slots import split_two_part_keys
+from je_tools.formats.files.image import Image, ImagePart
+from je_tools.formats.je.btree.slots import split_two_part_keys
 from je_tools.log.environment import Environment, check_numbers
 from je_tools.log.images import check_image, map_files, unchanged
 from je_tools.log.names import FIXED_NAMES

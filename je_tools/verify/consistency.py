@@ -16,8 +16,9 @@ from msgspec import Struct
 
 from je_tools.errors import InputError
 from je_tools.findings import Finding, Severity
-from je_tools.formats.je.entries import decode_entry
+from je_tools.formats.je.entry.entries import decode_entry
 from je_tools.formats.je.header import FILE_HEADER_SIZE, EntryError, lsn_text, type_no_of
+from je_tools.formats.je.log.walk import NO_OFFSET
 from je_tools.formats.je.types import (
     CKPT_END_NO,
     FILE_HEADER_NO,
@@ -27,12 +28,11 @@ from je_tools.formats.je.types import (
     Family,
     mask_of,
 )
-from je_tools.formats.je.walk import NO_OFFSET
 from je_tools.log.file_findings import finding, misnamed_finding
 from je_tools.log.sources import reason_of, reopened
 
 if TYPE_CHECKING:
-    from je_tools.formats.je.entry_rows import Rows
+    from je_tools.formats.je.log.entry_rows import Rows
     from je_tools.log.environment import Environment
     from je_tools.log.log_files import LogFile
     from je_tools.log.scan import FileState
@@ -296,7 +296,7 @@ def _summaries(rows: Rows) -> _Summaries:
     Before v19 the key is the last field; since v19 its length is stored before it. Source:
     je-log.md "Records"; FileSummaryLN.makeFullKey, JE 7.5.11.
     """
-    from je_tools.formats.je.columns import decode
+    from je_tools.formats.je.entry.columns import decode
 
     wanted = frozenset({"key", "data"} if rows.version >= _KEY_BEFORE_DATA else {"data"})
     decoded = decode(rows, Family.FILE_SUMMARY_LN, wanted=wanted)

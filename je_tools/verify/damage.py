@@ -20,8 +20,9 @@ from je_tools.formats.je.header import (
     entry_checksum,
     read_header,
 )
-from je_tools.formats.je.places import SINGLE, ChainBreak, Gap
-from je_tools.formats.je.reader import FILE_SIZE_MAX
+from je_tools.formats.je.log.places import SINGLE, ChainBreak, Gap
+from je_tools.formats.je.log.reader import FILE_SIZE_MAX
+from je_tools.formats.je.log.walk import NEVER_ERASED, NO_OFFSET, erased_no
 from je_tools.formats.je.types import (
     ENTRY_TYPES,
     MODERN_READ_MIN,
@@ -30,15 +31,14 @@ from je_tools.formats.je.types import (
     mask_of,
     type_name,
 )
-from je_tools.formats.je.walk import NEVER_ERASED, NO_OFFSET, erased_no
 from je_tools.log.file_findings import finding
 from je_tools.log.sources import reopened
 from je_tools.verify.consistency import restore_reason
 
 if TYPE_CHECKING:
     from je_tools.formats.arrays import Ints, Mask
-    from je_tools.formats.je.entry_rows import Rows
-    from je_tools.formats.source import Source
+    from je_tools.formats.files.source import Source
+    from je_tools.formats.je.log.entry_rows import Rows
     from je_tools.log.environment import Environment
     from je_tools.log.log_files import LogFile
     from je_tools.log.scan import FileState, Part

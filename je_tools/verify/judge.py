@@ -21,8 +21,8 @@ from msgspec.structs import replace
 
 from je_tools.core.escaping import counted
 from je_tools.findings import CODES, Finding, Severity
-from je_tools.formats.je.entry_rows import Rows, WantedEntries
 from je_tools.formats.je.flags import HeaderFlag
+from je_tools.formats.je.log.entry_rows import Rows, WantedEntries
 from je_tools.log.file_findings import finding
 from je_tools.verify.consistency import (
     EVIDENCE_TYPES,
@@ -47,7 +47,7 @@ from je_tools.verify.vlsn_sequence import STREAM_TYPES, Runs, Stream, runs_of
 
 if TYPE_CHECKING:
     from je_tools.formats.arrays import Ints
-    from je_tools.formats.je.fingerprints import Fingerprints, Printing, Prints
+    from je_tools.formats.je.log.fingerprints import Fingerprints, Printing, Prints
     from je_tools.log.environment import Environment
     from je_tools.log.log_files import LogFile
     from je_tools.log.scan import FileState, Part, Scanner

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from je_tools.formats.je.entries import Entry, encode_entry, holds
+from je_tools.formats.je.entry.entries import Entry, encode_entry, holds
 from je_tools.formats.je.flags import SlotState
 from je_tools.formats.je.header import Header
 from je_tools.formats.je.layout import Coding, Field, layout

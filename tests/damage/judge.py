@@ -16,15 +16,15 @@ from msgspec.structs import replace
 
 from je_tools.errors import InputError, JeToolsError
 from je_tools.findings import CODES
-from je_tools.formats.je import reader
-from je_tools.formats.je.columns import COLUMN_FAMILIES, Columns, Decoded, decode
-from je_tools.formats.je.entries import Entry, decode_entry, encode_entry
-from je_tools.formats.je.entry_rows import Rows
+from je_tools.formats.je.btree.slots import split_embedded
+from je_tools.formats.je.entry.columns import COLUMN_FAMILIES, Columns, Decoded, decode
+from je_tools.formats.je.entry.entries import Entry, decode_entry, encode_entry
 from je_tools.formats.je.header import EntryError
-from je_tools.formats.je.slots import split_embedded
-from je_tools.formats.je.tally import tally_rows
+from je_tools.formats.je.log import reader
+from je_tools.formats.je.log.entry_rows import Rows
+from je_tools.formats.je.log.tally import tally_rows
+from je_tools.formats.je.log.walk import COLUMN_NAMES
 from je_tools.formats.je.types import ENTRY_TYPES, Family
-from je_tools.formats.je.walk import COLUMN_NAMES
 from je_tools.log import scan
 from je_tools.log.opening import open_environment
 from je_tools.log.scan import Scanner

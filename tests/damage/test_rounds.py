@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from je_tools.formats.je import reader
+from je_tools.formats.je.log import reader
 from je_tools.log import scan
 from tests.builders.logs import ERASED, Placed, placed_in, random_log
 from tests.corpus import FIXTURES, log_files

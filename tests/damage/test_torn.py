@@ -12,7 +12,7 @@ import pytest
 
 from je_tools.core.masking import DataMode, Masking
 from je_tools.errors import InputError, StoppedError, UsageError
-from je_tools.formats.image import Image, ImagePart
+from je_tools.formats.files.image import Image, ImagePart
 from je_tools.log.images import map_files
 from je_tools.log.opening import open_environment
 from je_tools.log.scan import Scanner

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from je_tools.errors import InputError
-from je_tools.formats.je import nodes as je_nodes
+from je_tools.formats.je.btree import nodes as je_nodes
 from je_tools.recovery.findings import snapshot_findings
 from je_tools.recovery.plan import plan_recovery
 from je_tools.recovery.snapshot import Snapshot

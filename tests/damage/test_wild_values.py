@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
-from je_tools.formats.je.columns import decode
-from je_tools.formats.je.entries import decode_entry, encode_entry
+from je_tools.formats.je.entry.columns import decode
+from je_tools.formats.je.entry.entries import decode_entry, encode_entry
 from je_tools.formats.je.header import EntryError
 from je_tools.formats.je.layout import SLOTS_MAX
-from je_tools.formats.je.tally import COUNT, tally_rows
+from je_tools.formats.je.log.tally import COUNT, tally_rows
 from je_tools.formats.je.types import Family
 from tests.builders.logs import (
     RESTORE_REQUIRED,

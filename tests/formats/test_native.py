@@ -19,11 +19,11 @@ from msgspec import structs
 from je_tools.audit.reasons import why_unread
 from je_tools.commands.main import run
 from je_tools.formats import _native
-from je_tools.formats.je import programs as p
-from je_tools.formats.je import walk as w
-from je_tools.formats.je.entry_rows import WantedEntries
-from je_tools.formats.je.reader import Event, Place, ReadOptions
-from je_tools.formats.source import Source
+from je_tools.formats.files.source import Source
+from je_tools.formats.je.entry import programs as p
+from je_tools.formats.je.log import walk as w
+from je_tools.formats.je.log.entry_rows import WantedEntries
+from je_tools.formats.je.log.reader import Event, Place, ReadOptions
 from tests.corpus import ROOT
 
 RULES = w.HeaderRules.of(17, 1 << 32)

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
-from je_tools.formats.je.columns import MAX_ROWS
-from je_tools.formats.je.entry_rows import Rows
+from je_tools.formats.je.entry.columns import MAX_ROWS
+from je_tools.formats.je.log.entry_rows import Rows
 from je_tools.log.entry_table import NO_TIME, build_table
 from je_tools.log.opening import open_environment
 from je_tools.log.records import Records

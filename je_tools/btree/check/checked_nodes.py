@@ -8,14 +8,14 @@ import numpy as np
 from msgspec import Struct
 
 from je_tools.btree.check.problems import TreeProblem
-from je_tools.formats.je.node_checks import descents
-from je_tools.formats.je.node_merging import within
+from je_tools.formats.je.btree.node_checks import descents
+from je_tools.formats.je.btree.node_merging import within
 
 if TYPE_CHECKING:
     from je_tools.btree.children import Children, Leaves
     from je_tools.btree.tree import Tree
     from je_tools.formats.arrays import Ints, Mask
-    from je_tools.formats.je.nodes import Nodes
+    from je_tools.formats.je.btree.nodes import Nodes
 
 
 class CheckedNodes(Struct, frozen=True):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from msgspec import Struct, field
 
-from je_tools.formats.je.internal_names import RESERVED_FILES_DB
+from je_tools.formats.je.internal.names import RESERVED_FILES_DB
 from je_tools.formats.je.tuples import TupleError, TupleReader
 from je_tools.recovery.utilization import FileSummary, record_places, stored_summaries
 

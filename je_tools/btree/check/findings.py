@@ -21,7 +21,7 @@ from je_tools.recovery.findings import log_findings
 from je_tools.recovery.opening import take_snapshot
 
 if TYPE_CHECKING:
-    from je_tools.formats.je.fingerprints import Fingerprints
+    from je_tools.formats.je.log.fingerprints import Fingerprints
     from je_tools.log.environment import Environment
     from je_tools.log.scan import Scanner
     from je_tools.recovery.snapshot import Snapshot

@@ -15,11 +15,11 @@ from msgspec.structs import replace
 from je_tools.btree.check.checked_nodes import CheckedNodes, near_descents, part_of, suspect_keys
 from je_tools.btree.check.problems import TreeProblem, TreeProblems
 from je_tools.btree.fault_kinds import Fault, FaultKind
+from je_tools.formats.je.btree.node_checks import holders
+from je_tools.formats.je.btree.nodes import DELTA_NO
 from je_tools.formats.je.expirations import DAYS_MAX
 from je_tools.formats.je.flags import ID_DB_LEVELS, LEVEL_MASK, MAIN_LEVELS, NodeFlag, SlotState
 from je_tools.formats.je.header import NULL_LSN, lsn_text
-from je_tools.formats.je.node_checks import holders
-from je_tools.formats.je.nodes import DELTA_NO
 
 if TYPE_CHECKING:
     from je_tools.formats.arrays import Mask

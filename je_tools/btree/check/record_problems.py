@@ -17,12 +17,12 @@ from je_tools.btree.check.checked_nodes import CheckedNodes, suspect_keys
 from je_tools.btree.check.node_problems import of_duplicates
 from je_tools.btree.check.problems import TreeProblem, TreeProblems
 from je_tools.btree.old_duplicates import expanded
+from je_tools.formats.je.btree.keysort import equal_keys
 from je_tools.formats.je.expirations import HOUR_MS, expiration_ms
-from je_tools.formats.je.fetch import Entries, Found, fetch, fetch_entry
-from je_tools.formats.je.fingerprints import HOURS_MAX, SlotChecks
 from je_tools.formats.je.flags import SlotState
 from je_tools.formats.je.header import NULL_LSN
-from je_tools.formats.je.keysort import equal_keys
+from je_tools.formats.je.log.fetch import Entries, Found, fetch, fetch_entry
+from je_tools.formats.je.log.fingerprints import HOURS_MAX, SlotChecks
 from je_tools.formats.je.types import Family, type_name
 from je_tools.formats.spans import Spans
 from je_tools.recovery.slot_matching import match
@@ -30,7 +30,7 @@ from je_tools.recovery.slot_matching import match
 if TYPE_CHECKING:
     from je_tools.btree.check.cleaner_metadata import CleanerNotes
     from je_tools.formats.arrays import Ints, Mask
-    from je_tools.formats.je.slots import Slots
+    from je_tools.formats.je.btree.slots import Slots
     from je_tools.recovery.outcomes import Overlay
 
 EXPIRATION_MAX_MS = HOURS_MAX * HOUR_MS

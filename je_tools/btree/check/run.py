@@ -24,9 +24,9 @@ from je_tools.btree.check.record_problems import Expected, noted_nodes, record_p
 from je_tools.btree.children import BINS_AT_ONCE, Children, at_once_below
 from je_tools.btree.number_set import NumberSet
 from je_tools.core.ordered import map_in_order
-from je_tools.formats.je.fingerprints import Fingerprints, SlotChecks
 from je_tools.formats.je.header import NULL_LSN, lsn_text
-from je_tools.formats.je.internal_names import UTILIZATION_DB
+from je_tools.formats.je.internal.names import UTILIZATION_DB
+from je_tools.formats.je.log.fingerprints import Fingerprints, SlotChecks
 from je_tools.formats.je.types import Family
 from je_tools.recovery.database import ID_DB, NAME_DB, Database
 from je_tools.recovery.reading import RecordReader

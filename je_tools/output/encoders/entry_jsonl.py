@@ -12,10 +12,10 @@ from msgspec.structs import replace
 from je_tools.core.escaping import clean_text, is_lsn
 from je_tools.core.masking import KEY_FIELDS, DataMode, Masking
 from je_tools.formats import _native
+from je_tools.formats.je.btree.slots import split_embedded
 from je_tools.formats.je.header import PROVISIONAL_NAMES, lsn_text
-from je_tools.formats.je.slots import split_embedded
+from je_tools.formats.je.log.walk import CHECKSUM_NAMES
 from je_tools.formats.je.types import Family, type_name
-from je_tools.formats.je.walk import CHECKSUM_NAMES
 from je_tools.formats.rows import (
     Cell,
     CellTable,
@@ -31,9 +31,9 @@ from je_tools.log.entry_table import ROW_FIELDS, EntryTable, FamilyPart
 
 if TYPE_CHECKING:
     from je_tools.formats.arrays import Ints, Mask
-    from je_tools.formats.je.columns import Columns
-    from je_tools.formats.je.entry_rows import Rows
-    from je_tools.formats.source import Bytes
+    from je_tools.formats.files.source import Bytes
+    from je_tools.formats.je.entry.columns import Columns
+    from je_tools.formats.je.log.entry_rows import Rows
 
 _EMBEDDED_FIELDS = frozenset({"key", "data"})
 

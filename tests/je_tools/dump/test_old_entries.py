@@ -10,9 +10,9 @@ import pytest
 from msgspec.structs import replace
 
 from je_tools.core.masking import DataMode, Masking
-from je_tools.formats.je.entries import decode_entry
-from je_tools.formats.je.entry_rows import Rows
+from je_tools.formats.je.entry.entries import decode_entry
 from je_tools.formats.je.header import EntryError
+from je_tools.formats.je.log.entry_rows import Rows
 from je_tools.formats.je.types import BY_NAME, type_name
 from je_tools.log.entry_table import EntryTable, build_table
 from je_tools.log.opening import open_environment

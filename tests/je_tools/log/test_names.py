@@ -10,8 +10,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from je_tools.formats.je import reader
-from je_tools.formats.je.entry_rows import Rows
+from je_tools.formats.je.log import reader
+from je_tools.formats.je.log.entry_rows import Rows
 from je_tools.formats.je.types import BY_NAME
 from je_tools.log import names
 from je_tools.log.names import (

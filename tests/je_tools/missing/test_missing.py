@@ -16,9 +16,9 @@ from je_tools.btree.children import Children, bound
 from je_tools.btree.replay import KeyOrder
 from je_tools.btree.tree import Tree
 from je_tools.core.masking import Masking
+from je_tools.formats.je.btree.keys import join_two_part, order_of
 from je_tools.formats.je.flags import SlotState
 from je_tools.formats.je.header import NULL_LSN
-from je_tools.formats.je.keys import join_two_part, order_of
 from je_tools.formats.spans import joined_spans
 from je_tools.log.opening import open_environment
 from je_tools.log.scan import Scanner

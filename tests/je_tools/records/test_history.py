@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from je_tools.formats.je.keys import split_two_part
+from je_tools.formats.je.btree.keys import split_two_part
 from je_tools.log.opening import open_environment
 from je_tools.log.scan import Scanner
 from je_tools.log.selection import KeyPattern

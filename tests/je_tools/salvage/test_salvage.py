@@ -16,9 +16,9 @@ from msgspec.structs import replace
 
 from je_tools.commands.main import COMMANDS
 from je_tools.commands.salvage import command as salvage_command
+from je_tools.formats.je.btree.keys import join_two_part
 from je_tools.formats.je.expirations import DAY_MS, HOUR_MS
 from je_tools.formats.je.flags import NodeFlag, SlotState
-from je_tools.formats.je.keys import join_two_part
 from je_tools.salvage.choice import Confidence, Mode
 from je_tools.salvage.gaps import GapKind
 from je_tools.salvage.inspector import BottomNodes

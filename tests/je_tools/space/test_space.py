@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from je_tools.core.properties import Settings
-from je_tools.formats.je.internal_cleaner import Expirations
+from je_tools.formats.je.internal.cleaner import Expirations
 from je_tools.log.log_files import LogFile
 from je_tools.log.opening import open_environment
 from je_tools.records.databases import Shape, shape_of

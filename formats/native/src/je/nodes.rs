@@ -1,4 +1,4 @@
-//! Bindings for `formats/je/nodes.py`.
+//! Bindings for `formats/je/btree/nodes.py`.
 
 use crate::arrays::{Column, Ints, PyInts, PyJoined, PyMask, PySpans, joined, same_length};
 use crate::detached::detached;

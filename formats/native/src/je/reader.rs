@@ -1,4 +1,4 @@
-//! Bindings for `formats/je/reader.py`.
+//! Bindings for `formats/je/log/reader.py`.
 
 use je_tools_core::je::reader::{
     BAD_KEPT, Event, FILE_HEADER_SIZE, INSERTED, Place, Range, Reader, SINGLE, WantedEntries,
@@ -19,12 +19,12 @@ const DONE: u8 = 2;
 
 pub const DECLARED: crate::Declared = &[
     ("je.header.FILE_HEADER_SIZE", FILE_HEADER_SIZE),
-    ("je.places.SINGLE", SINGLE),
-    ("je.places.INSERTED", INSERTED),
-    ("je.reader.KEPT", BAD_KEPT as i64),
-    ("je.reader.Event.ROWS", ROWS as i64),
-    ("je.reader.Event.GROW", GROW as i64),
-    ("je.reader.Event.DONE", DONE as i64),
+    ("je.log.places.SINGLE", SINGLE),
+    ("je.log.places.INSERTED", INSERTED),
+    ("je.log.reader.KEPT", BAD_KEPT as i64),
+    ("je.log.reader.Event.ROWS", ROWS as i64),
+    ("je.log.reader.Event.GROW", GROW as i64),
+    ("je.log.reader.Event.DONE", DONE as i64),
 ];
 
 /// Bound of the offsets that are accepted from Python.

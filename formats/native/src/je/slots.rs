@@ -1,4 +1,4 @@
-//! Bindings for `formats/je/slots.py`.
+//! Bindings for `formats/je/btree/slots.py`.
 
 use je_tools_core::je::slots::{self, EMBEDDED, NO_DATA};
 use numpy::PyArray1;

@@ -13,9 +13,9 @@ from je_tools.btree.check.cleaner_metadata import CleanerNotes, cleaner_notes
 from je_tools.btree.check.findings import open_trees, tree_findings
 from je_tools.btree.check.run import check_trees
 from je_tools.findings import Finding
-from je_tools.formats.je.fingerprints import RECORDS_MAX, Fingerprints, Printing
 from je_tools.formats.je.flags import SlotState
 from je_tools.formats.je.header import NULL_LSN, lsn_text
+from je_tools.formats.je.log.fingerprints import RECORDS_MAX, Fingerprints, Printing
 from je_tools.log.opening import open_environment
 from je_tools.log.scan import Scanner
 from je_tools.recovery.database import NAME_DB
