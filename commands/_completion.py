@@ -54,8 +54,8 @@ def complete_databases(
 
 
 def _names(context: click.Context) -> Mapping[int, str]:
-    from je_tools.log.environment import open_environment
     from je_tools.log.names import names_within
+    from je_tools.log.opening import open_environment
 
     # An option still without its value prevents click from assigning arguments to parameters.
     own = [*(context.params.get("paths") or ()), context.params.get("path")]

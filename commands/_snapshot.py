@@ -140,7 +140,7 @@ def open_home(path: Path, *, keep_going: bool = False) -> Environment:
         UsageError: the path is a file.
         InputError: there is no environment.
     """
-    from je_tools.log.environment import open_environment
+    from je_tools.log.opening import open_environment
 
     if path.is_file():
         raise UsageError(f"{path}: a file; name the environment's home, the directory it lies in")

@@ -173,7 +173,7 @@ def execute(options: Options) -> int:
     if options["parts"]:
         _expect_workers(0, options)
     selection = _filters(options).selection()
-    from je_tools.log.environment import open_environment
+    from je_tools.log.opening import open_environment
 
     environment = open_environment(options["paths"])
     _expect_workers(environment.size, options)

@@ -179,7 +179,7 @@ def _explain_entry(
 ) -> bool:
     """Explain the entry at an LSN, and return True if it is damaged."""
     from je_tools.explain.entry import explain_lsn
-    from je_tools.log.environment import open_environment
+    from je_tools.log.opening import open_environment
     from je_tools.output.views import explanations as sink
 
     entry = explain_lsn(open_environment(paths), lsn, masking)

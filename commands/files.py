@@ -55,7 +55,7 @@ def command(**options: Unpack[Options]) -> int:
       je-tools files 00000002.jdb 00000003.jdb
     """
     from je_tools.files.listing import list_files
-    from je_tools.log.environment import open_environment
+    from je_tools.log.opening import open_environment
     from je_tools.log.scan import Scanner
     from je_tools.output.files.outputs import open_output
 

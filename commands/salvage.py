@@ -89,8 +89,9 @@ def command(**options: Unpack[Options]) -> int:
       java -cp je.jar com.sleepycat.je.util.DbLoad -h new -s users -f rescued/users.dump
     """
     from je_tools.core.memory import use_memory_again
-    from je_tools.log.environment import numbered_by_headers, open_environment
+    from je_tools.log.environment import numbered_by_headers
     from je_tools.log.images import unchanged
+    from je_tools.log.opening import open_environment
     from je_tools.log.scan import Scanner
     from je_tools.output.files.outputs import open_directory
     from je_tools.salvage.choice import Mode

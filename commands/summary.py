@@ -82,7 +82,7 @@ def command(**options: Unpack[Options]) -> int:
       je-tools summary env --checkpoints --format csv
       je-tools summary env --by-file --vlsn --format jsonl --output summary.jsonl
     """
-    from je_tools.log.environment import open_environment
+    from je_tools.log.opening import open_environment
     from je_tools.log.scan import Scanner
     from je_tools.output.files.outputs import open_output
     from je_tools.summary.run import Wanted, summarize

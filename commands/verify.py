@@ -106,7 +106,7 @@ def command(**options: Unpack[Options]) -> int:
       je-tools verify evidence/env --manifest manifest.json
       je-tools verify /var/lib/app/env --exit-zero
     """
-    from je_tools.log.environment import open_environment
+    from je_tools.log.opening import open_environment
     from je_tools.log.scan import Scanner
     from je_tools.output.files.outputs import open_output
     from je_tools.verify.judge import Totals

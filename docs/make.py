@@ -30,6 +30,7 @@ from je_tools.audit.tables import TABLES
 from je_tools.commands.main import COMMANDS, group
 from je_tools.errors import EXIT_MEANINGS
 from je_tools.explain.topics import layout_versions
+from je_tools.formats.je.flags import HeaderFlag
 from je_tools.formats.je.layout import Coding, Field, layout
 from je_tools.formats.je.types import (
     ENTRY_TYPES,
@@ -43,7 +44,6 @@ from je_tools.formats.je.types import (
 from je_tools.log.field_descriptions import (
     CODING_MEANINGS,
     CODINGS,
-    HEADER_BITS,
     HEADER_FIELDS,
     bits_of,
     condition_text,
@@ -270,7 +270,9 @@ def _header(_: str) -> str:
 
 
 def _header_flags(_: str) -> str:
-    return table(("bit", "meaning"), [(f"0x{bit:02x}", text) for bit, text in HEADER_BITS.items()])
+    return table(
+        ("bit", "meaning"), [(f"0x{bit:02x}", text) for bit, text in HeaderFlag.texts().items()]
+    )
 
 
 def _fields(_: str) -> str:

@@ -13,16 +13,18 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from je_tools.formats.image import Image
-from je_tools.formats.je.column_writer import Part
-from je_tools.formats.je.columns import Items, ListPrograms
-from je_tools.formats.je.fingerprints import Known, Printing
-from je_tools.formats.je.nodes import Slots, States
-from je_tools.formats.je.reader import ReadOptions, Rows
-from je_tools.formats.je.walk import HeaderColumns, HeaderRules
-from je_tools.formats.je.writer import Tail
-from je_tools.formats.rows import Table
-from je_tools.formats.source import Source
+from je_tools.formats.files.image import Image
+from je_tools.formats.files.source import Source
+from je_tools.formats.je.btree.node_states import States
+from je_tools.formats.je.btree.slots import Slots
+from je_tools.formats.je.entry.columns import EntryPayloads, ListPrograms
+from je_tools.formats.je.log.entry_rows import Rows
+from je_tools.formats.je.log.fingerprints import Known, Printing
+from je_tools.formats.je.log.reader import ReadOptions
+from je_tools.formats.je.log.walk import HeaderColumns, HeaderRules
+from je_tools.formats.je.write.column_writer import EntryPart
+from je_tools.formats.je.write.writer import Tail
+from je_tools.formats.rows import CellTable
 from je_tools.formats.spans import Spans
 
 _Bytes = npt.NDArray[np.uint8]
@@ -144,7 +146,7 @@ class Maps:
 
     def __buffer__(self, flags: int, /) -> memoryview: ...
 
-# Keys: see `je/keysort.py` and `je/node_checks.py`.
+# Keys: see `je/btree/keysort.py` and `je/btree/node_checks.py`.
 
 def group_keys(keys: Spans, *, two_part: bool) -> tuple[_Ints, _Mask]:
     """Return the stable ascending order of keys, and a mask of places in it with new bytes."""
@@ -161,7 +163,7 @@ def descents(keys: Spans, first: _Ints, *, two_part: bool) -> _Mask:
 def holders(keys: Spans, first: _Ints, wanted: Spans) -> _Mask:
     """Return a mask of nodes that have a slot with the bytes of their wanted key."""
 
-# Entries at LSNs: see `je/fetch.py` and `je/fingerprints.py`.
+# Entries at LSNs: see `je/log/fetch.py` and `je/log/fingerprints.py`.
 
 def fetch_entries(
     image: Image, lsns: _Ints, *, rules: Sequence[HeaderRules], check: bool, room_size: int
@@ -200,7 +202,7 @@ def doubtful_slots(
 ) -> _Mask:
     """Return a mask of the rows of slots that are not certain to be sound."""
 
-# Nodes: see `je/nodes.py`. The slots of node i are [first[i], first[i + 1]).
+# Nodes: see `je/btree/nodes.py`. The slots of node i are [first[i], first[i + 1]).
 
 def join_keys(first: _Ints, prefixes: Spans, rests: Spans) -> _Joined:
     """Return the key of each slot: the prefix of its node, then the rest."""
@@ -244,9 +246,9 @@ def count_replaced(
 def within(keys: Spans, first: _Ints, low: Spans, high: Spans, *, two_part: bool) -> _Mask:
     """Return a mask of the slots whose key is in [low, high) of their node."""
 
-# Encoding: see `je/column_writer.py`, `je/node_writer.py` and `je/writer.py`.
+# Encoding: see `je/write/column_writer.py`, `je/write/node_writer.py` and `je/write/writer.py`.
 
-def encode_parts(types: _Bytes, head: Part, slots: Part, tail: Part) -> _Joined:
+def encode_parts(types: _Bytes, head: EntryPart, slots: EntryPart, tail: EntryPart) -> _Joined:
     """Return the payloads of entries: head, slots and tail of each, one after the other."""
 
 def prefix_sizes(keys: Spans, first: _Ints) -> _Ints:
@@ -287,7 +289,7 @@ def append_rows(
         number of bytes of `piece` in use.
     """
 
-# Columns and text: see `je/columns.py` and `rows.py`.
+# Columns and text: see `je/entry/columns.py` and `rows.py`.
 
 def distinct(column: _Ints) -> tuple[_Ints, _Ints, _Ints]:
     """Return the distinct numbers of a column, of which there should be few.
@@ -309,7 +311,7 @@ class Program:
     ) -> Program: ...
 
 def decode_columns(
-    items: Items, *, head: Program, slots: ListPrograms | None, is_whole: bool
+    items: EntryPayloads, *, head: Program, slots: ListPrograms | None, is_whole: bool
 ) -> tuple[_Columns, _Columns | None, _Ints, _Mask]:
     """Decode payloads of entries of one family and log version.
 
@@ -378,10 +380,10 @@ def starts_with(spans: Spans, needle: bytes, *, whole: bool) -> _Mask:
 def contains(spans: Spans, needle: bytes) -> _Mask:
     """Return a mask of the byte strings that contain `needle`."""
 
-def rows_bound(table: Table) -> int | None:
+def rows_bound(table: CellTable) -> int | None:
     """Return an upper bound of the size of all rows as text; None if no number holds it."""
 
-def write_rows(table: Table, out: _Bytes, ends: _Ints | None) -> int:
+def write_rows(table: CellTable, out: _Bytes, ends: _Ints | None) -> int:
     """Write the text of all rows, and the end of each; return the end of the last.
 
     Raises:

@@ -19,7 +19,7 @@ from je_tools.formats.spans import GATHERED_MAX, Spans, TooLongError
 
 if TYPE_CHECKING:
     from je_tools.formats.arrays import Ints, Mask
-    from je_tools.formats.source import Bytes
+    from je_tools.formats.files.source import Bytes
 
 SLACK = 32
 """Number of bytes after the rows that may be overwritten."""
@@ -49,7 +49,8 @@ class Cell(Struct, frozen=True):
 
     Attributes:
         form: HEX, PRINT, TEXT for byte strings; DECIMAL, LSN for numbers; LIST, CHOICE for rows.
-        values: byte strings, with a negative size for null, int64 numbers, `Items` or `Choice`.
+        values: byte strings, with a negative size for null, int64 numbers, `ListItems` or
+            `RowChoice`.
         before, after: fixed bytes around a value. A leading comma of `before` or `instead` is
             omitted directly after a cell that `opens`.
         instead: fixed bytes that replace all three if the value is null.
@@ -59,7 +60,7 @@ class Cell(Struct, frozen=True):
     """
 
     form: Form
-    values: Spans | Ints | Items | Choice | None = None
+    values: Spans | Ints | ListItems | RowChoice | None = None
     before: bytes = b""
     after: bytes = b""
     instead: bytes = b""
@@ -69,7 +70,7 @@ class Cell(Struct, frozen=True):
     opens: bool = False
 
 
-class Table(Struct, frozen=True):
+class CellTable(Struct, frozen=True):
     """Rows to be written.
 
     Attributes:
@@ -81,7 +82,7 @@ class Table(Struct, frozen=True):
     cells: Sequence[Cell]
 
 
-class Items(Struct, frozen=True):
+class ListItems(Struct, frozen=True):
     """Lists of the rows of a table.
 
     Attributes:
@@ -90,10 +91,10 @@ class Items(Struct, frozen=True):
     """
 
     first: Ints
-    table: Table
+    table: CellTable
 
 
-class Choice(Struct, frozen=True):
+class RowChoice(Struct, frozen=True):
     """Rows of several tables, in any order.
 
     Attributes:
@@ -104,7 +105,7 @@ class Choice(Struct, frozen=True):
 
     table: Ints
     row: Ints
-    tables: Sequence[Table]
+    tables: Sequence[CellTable]
 
 
 class Buffer:
@@ -142,11 +143,15 @@ def lines_of(cells: Sequence[Cell], buffer: Buffer | None = None) -> Bytes:
         TooLongError: no memory could hold the rows.
     """
     values: Any = cells[0].values
-    return write_rows(Table(len(values), cells), buffer)
+    return write_rows(CellTable(len(values), cells), buffer)
 
 
 def write_rows(
-    table: Table, buffer: Buffer | None = None, *, ends: Ints | None = None, most: int = sys.maxsize
+    table: CellTable,
+    buffer: Buffer | None = None,
+    *,
+    ends: Ints | None = None,
+    most: int = sys.maxsize,
 ) -> Bytes:
     """Return the rows one after the other: uint8, read-only.
 
@@ -166,7 +171,7 @@ def write_rows(
     return read_only(out[: _native.write_rows(table, out, ends)])
 
 
-def row_texts(table: Table) -> tuple[Ints, Bytes]:
+def row_texts(table: CellTable) -> tuple[Ints, Bytes]:
     """Return the start of each row and the end of the last, int64 (rows + 1,), and the bytes.
 
     Raises:

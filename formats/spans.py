@@ -16,7 +16,7 @@ from je_tools.formats import _native
 
 if TYPE_CHECKING:
     from je_tools.formats.arrays import Ints, Mask
-    from je_tools.formats.source import Bytes
+    from je_tools.formats.files.source import Bytes
 
 Offsets = npt.NDArray[np.int32]
 
@@ -55,7 +55,7 @@ class Spans(Struct, frozen=True):
         start = int(self.starts[row])
         return self.data[start : start + size].tobytes()
 
-    def take(self, keep: npt.NDArray[Any] | slice) -> Spans:
+    def select(self, keep: npt.NDArray[Any] | slice) -> Spans:
         """Select rows by a mask, by an index array in its order, or by a slice."""
         return Spans(self.data, self.starts[keep], self.sizes[keep])
 
@@ -111,3 +111,18 @@ def starts_with(data: Bytes, starts: Ints, sizes: Ints, needle: bytes, *, whole:
 def contains(data: Bytes, starts: Ints, sizes: Ints, needle: bytes) -> Mask:
     """Return a mask of the spans that contain `needle`."""
     return _native.contains(Spans(data, starts, sizes), needle)
+
+
+def joined_spans(parts: Sequence[Spans]) -> Spans:
+    """Concatenate columns of byte strings; copy their bytes unless they share one buffer."""
+    if not parts:
+        return Spans(np.empty(0, np.uint8), np.empty(0, np.int64), np.empty(0, np.int64))
+    sizes = np.concatenate([part.sizes for part in parts])
+    if all(part.data is parts[0].data for part in parts):
+        return Spans(parts[0].data, np.concatenate([part.starts for part in parts]), sizes)
+    packed = [part.packed() for part in parts]
+    bases = np.cumsum([0, *(len(part.data) for part in packed)])
+    starts = [part.starts + base for part, base in zip(packed, bases, strict=False)]
+    data = np.concatenate([part.data for part in packed])
+    data.flags.writeable = False
+    return Spans(data, np.concatenate(starts), sizes)

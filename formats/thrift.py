@@ -18,7 +18,7 @@ from je_tools.formats import _native
 
 if TYPE_CHECKING:
     from je_tools.formats.arrays import Ints
-    from je_tools.formats.source import Bytes
+    from je_tools.formats.files.source import Bytes
 
 BINARY, LIST, STRUCT = 8, 9, 12
 """Types of values. Types 1 to 7 are true, false, a byte, integers of three sizes and a float.

@@ -18,6 +18,15 @@ from enum import IntEnum
 
 from msgspec import Struct
 
+from je_tools.formats.je.flags import (
+    CkptEndFlag,
+    LnFlag,
+    LnFlag2,
+    LnFlag3,
+    NameOperation,
+    NodeFlag,
+    SlotState,
+)
 from je_tools.formats.je.types import ENTRY_TYPES, PAYLOAD_VERSION_MIN, Family
 
 
@@ -85,34 +94,6 @@ class Field(Struct, frozen=True):
     most: int = 0x7FFFFFFF
 
 
-# Bits of an LN's flags bytes. Source: LNLogEntry, JE 25.3.17.
-ABORT_KNOWN_DELETED = 0x01
-LN_EMBEDDED = 0x02
-ABORT_KEY = 0x04
-ABORT_DATA = 0x08
-ABORT_VLSN = 0x10
-ABORT_LSN = 0x20
-ABORT_EXPIRATION = 0x40
-EXPIRATION = 0x80
-PRIOR_SIZE = 0x01
-PRIOR_FILE = 0x02
-LN_TOMBSTONE = 0x04
-ABORT_TOMBSTONE = 0x08
-ABORT_MODIFIED = 0x10
-BLIND_DELETION = 0x20
-ABORT_CREATED = 0x80
-CREATED_IN_INSERT = 0x01
-
-# Bits of a node's booleans. Source: IN.writeToLog, JE 25.3.17.
-NODE_HAS_PREFIX = 0x02
-NODE_HAS_SIZES = 0x04
-NODE_HAS_BLOOM = 0x08
-NODE_HAS_VLSNS = 0x10
-
-# Bits of a slot's state. Source: EntryStates, JE 25.3.17.
-SLOT_EMBEDDED = 0x10
-SLOT_NO_DATA = 0x20
-
 SLOTS_MAX = 32767
 """Largest number of slots of a node. Source: EnvironmentParams.NODE_MAX, JE 18.3.12 and 25.3.17."""
 
@@ -125,7 +106,6 @@ _KEY_LENGTH_IN_OLD = (3, 4, 9, 10, 11)
 _WITH_BEFORE_IMAGE = (44, 45)
 _DELTA, _DIN, _DBIN = 37, 14, 15
 _BINS = (13, _DBIN, _DELTA)
-NAME_CREATE, _NAME_TRUNCATE, _NAME_CONFIG = 1, 3, 5
 
 
 def _u8(name: str, *when: Test) -> Field:
@@ -224,11 +204,11 @@ def _ln_since_v19(type_no: int, version: int, transactional: bool) -> tuple[Fiel
     created: tuple[Field, ...] = ()
     if version >= 26 and ENTRY_TYPES[type_no].user_ln:
         explicit = type_no not in _UPDATES_AND_DELETES
-        tests = (Test("flags3", Op.SET, CREATED_IN_INSERT),) if explicit else ()
+        tests = (Test("flags3", Op.SET, LnFlag3.CREATED_IN_INSERT),) if explicit else ()
         created = (_packed("created_ms", *tests),)
     transaction = (
         (
-            _packed("abort_lsn", Test("flags", Op.SET, ABORT_LSN)),
+            _packed("abort_lsn", Test("flags", Op.SET, LnFlag.ABORT_LSN)),
             _packed("txn_id"),
             _packed("txn_prev_lsn"),
         )
@@ -240,17 +220,17 @@ def _ln_since_v19(type_no: int, version: int, transactional: bool) -> tuple[Fiel
         _u8("flags2"),
         *((_u8("flags3"),) if version >= 26 else ()),
         _packed("db_id"),
-        _packed("expiration", Test("flags", Op.SET, EXPIRATION)),
+        _packed("expiration", Test("flags", Op.SET, LnFlag.EXPIRATION)),
         _packed("modified_ms"),
         *created,
         _bytes("key"),
         *_ln_payload(type_no, version),
         *transaction,
         *_ABORT_KEY_DATA_VLSN,
-        _packed("abort_expiration", Test("flags", Op.SET, ABORT_EXPIRATION)),
-        _packed("abort_modified_ms", Test("flags2", Op.SET, ABORT_MODIFIED)),
+        _packed("abort_expiration", Test("flags", Op.SET, LnFlag.ABORT_EXPIRATION)),
+        _packed("abort_modified_ms", Test("flags2", Op.SET, LnFlag2.ABORT_MODIFIED)),
         *(
-            (_packed("abort_created_ms", Test("flags2", Op.SET, ABORT_CREATED)),)
+            (_packed("abort_created_ms", Test("flags2", Op.SET, LnFlag2.ABORT_CREATED)),)
             if version >= 26
             else ()
         ),
@@ -260,20 +240,20 @@ def _ln_since_v19(type_no: int, version: int, transactional: bool) -> tuple[Fiel
 
 
 _ABORT_KEY_DATA_VLSN = (
-    _bytes("abort_key", Test("flags", Op.SET, ABORT_KEY)),
-    _bytes("abort_data", Test("flags", Op.SET, ABORT_DATA)),
-    _packed("abort_vlsn", Test("flags", Op.SET, ABORT_VLSN)),
+    _bytes("abort_key", Test("flags", Op.SET, LnFlag.ABORT_KEY)),
+    _bytes("abort_data", Test("flags", Op.SET, LnFlag.ABORT_DATA)),
+    _packed("abort_vlsn", Test("flags", Op.SET, LnFlag.ABORT_VLSN)),
 )
 _PRIOR = (
-    _packed("prior_size", Test("flags2", Op.SET, PRIOR_SIZE)),
-    _packed("prior_file_no", Test("flags2", Op.SET, PRIOR_FILE)),
+    _packed("prior_size", Test("flags2", Op.SET, LnFlag2.PRIOR_SIZE)),
+    _packed("prior_file_no", Test("flags2", Op.SET, LnFlag2.PRIOR_FILE)),
 )
 
 
 def _ln_head_v12(version: int, transactional: bool) -> tuple[Field, ...]:
     transaction = (
         (
-            _packed("abort_lsn", Test("flags", Op.SET, ABORT_LSN)),
+            _packed("abort_lsn", Test("flags", Op.SET, LnFlag.ABORT_LSN)),
             _packed("txn_id"),
             _packed("txn_prev_lsn"),
         )
@@ -286,8 +266,8 @@ def _ln_head_v12(version: int, transactional: bool) -> tuple[Field, ...]:
         _packed("db_id"),
         *transaction,
         *_ABORT_KEY_DATA_VLSN,
-        _packed("abort_expiration", Test("flags", Op.SET, ABORT_EXPIRATION)),
-        _packed("expiration", Test("flags", Op.SET, EXPIRATION)),
+        _packed("abort_expiration", Test("flags", Op.SET, LnFlag.ABORT_EXPIRATION)),
+        _packed("expiration", Test("flags", Op.SET, LnFlag.EXPIRATION)),
         *(_PRIOR if version >= 16 else ()),
     )
 
@@ -379,8 +359,10 @@ def _ln_key_last(type_no: int, version: int) -> Field:
 
 def _ln_suffix(type_no: int, version: int) -> tuple[Field, ...]:
     if ENTRY_TYPES[type_no].family is Family.NAME_LN:
-        configured = Test("operation", Op.ONE_OF, 1 << NAME_CREATE | 1 << _NAME_CONFIG)
-        truncated = Test("operation", Op.ONE_OF, 1 << _NAME_TRUNCATE)
+        configured = Test(
+            "operation", Op.ONE_OF, 1 << NameOperation.CREATE | 1 << NameOperation.CONFIGURE
+        )
+        truncated = Test("operation", Op.ONE_OF, 1 << NameOperation.TRUNCATE)
         return (
             _u8("operation"),
             Field("config", Coding.GROUP, (configured,), _database_config(version)),
@@ -472,7 +454,7 @@ def _node(type_no: int, version: int) -> tuple[Field, ...]:
         _packed("node_id"),
         _bytes("identifier_key"),
         _u8("booleans"),
-        _bytes("key_prefix", Test("booleans", Op.SET, NODE_HAS_PREFIX)),
+        _bytes("key_prefix", Test("booleans", Op.SET, NodeFlag.HAS_PREFIX)),
         *((_packed("compact_max_key_size"),) if version >= 18 else ()),
         _packed("slot_count"),
         _packed("level"),
@@ -499,15 +481,15 @@ def _slot(is_bin: bool, version: int) -> tuple[Field, ...]:
         if version < 18
         else (Field("lsn", Coding.I64),)
     )
-    embedded = Test("state", Op.SET, SLOT_EMBEDDED)
-    not_embedded = Test("state", Op.CLEAR, SLOT_EMBEDDED)
+    embedded = Test("state", Op.SET, SlotState.EMBEDDED)
+    not_embedded = Test("state", Op.CLEAR, SlotState.EMBEDDED)
     expires = Test("expiration_base", Op.NOT, -1)
     return (
         _bytes("key"),
         *lsn,
         _u8("state"),
-        _packed("logged_size", Test("booleans", Op.SET, NODE_HAS_SIZES), not_embedded),
-        _packed("vlsn", Test("booleans", Op.SET, NODE_HAS_VLSNS), embedded),
+        _packed("logged_size", Test("booleans", Op.SET, NodeFlag.HAS_SIZES), not_embedded),
+        _packed("vlsn", Test("booleans", Op.SET, NodeFlag.HAS_VLSNS), embedded),
         *((_packed("expiration_offset", expires),) if is_bin and version >= 12 else ()),
         *((_packed("created_offset", embedded),) if is_bin and version >= 26 else ()),
         *((_packed("modified_offset", embedded),) if is_bin and version >= 19 else ()),
@@ -521,7 +503,7 @@ def _node_tail(type_no: int, version: int) -> tuple[Field, ...]:
         return (
             _packed("full_slot_count"),
             _packed("full_max_entries"),
-            _bytes("bloom_filter", Test("booleans", Op.SET, NODE_HAS_BLOOM)),
+            _bytes("bloom_filter", Test("booleans", Op.SET, NodeFlag.HAS_BLOOM)),
         )
     if type_no == _DBIN:
         return (_bytes("dup_key"),)
@@ -606,7 +588,7 @@ def _ckpt_end(version: int) -> tuple[Field, ...]:
         _packed("time_ms"),
         _packed("ckpt_start_lsn"),
         _u8("flags"),
-        _packed("root_lsn", Test("flags", Op.SET, 1)),
+        _packed("root_lsn", Test("flags", Op.SET, CkptEndFlag.ROOT_PRESENT)),
         _packed("first_active_lsn"),
         _packed("last_local_node_id"),
         _packed("last_replicated_node_id"),

@@ -19,13 +19,21 @@ PackedInteger.writeSortedLong, JE 7.5.11.
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 from je_tools.formats.packed import encode_packed, read_packed
 
+T = TypeVar("T")
+
 _SORTED_ZERO = 127
+
 _SORTED_NEGATIVE_BELOW, _SORTED_POSITIVE_ABOVE = 0x08, 0xF7
+
 _SORTED_MIN, _SORTED_MAX = -119, 120
+
 _NULL_STRING = b"\xff\0"
+
 _LONG_MIN, _LONG_MAX = -(1 << 63), (1 << 63) - 1
 
 
@@ -203,3 +211,44 @@ def _from_modified_utf8(data: bytes, start: int) -> str:
     if len(units) != 2 * len(chars):
         raise TupleError("a character of four bytes, which modified UTF-8 spells in six", start)
     return units.decode("utf-16-be", "surrogatepass")
+
+
+def decode_whole(data: bytes, read: Callable[[TupleReader], T]) -> T:
+    """Return the one value in `data`; raise TupleError if bytes are left."""
+    reader = TupleReader(data)
+    value = read(reader)
+    check_end(reader)
+    return value
+
+
+def check_end(reader: TupleReader) -> None:
+    """Raise TupleError if bytes are left."""
+    if reader.left:
+        raise TupleError(f"{reader.left} bytes too many", reader.at)
+
+
+def read_count(reader: TupleReader) -> range:
+    """Return a range with the next number as its length; each item takes at least one byte."""
+    count = reader.packed()
+    if not 0 <= count <= reader.left:
+        raise TupleError(f"{count} numbers do not fit {reader.left} bytes", reader.at)
+    return range(count)
+
+
+def read_ascending(reader: TupleReader) -> tuple[int, ...]:
+    """Read a count, then as many ascending numbers, stored as differences."""
+    values = []
+    value = 0
+    for _ in read_count(reader):
+        value += reader.packed()
+        values.append(value)
+    return tuple(values)
+
+
+def write_ascending(writer: TupleWriter, values: Sequence[int]) -> None:
+    """Write ascending numbers as `read_ascending` reads them."""
+    writer.packed(len(values))
+    before = 0
+    for value in values:
+        writer.packed(value - before)
+        before = value

@@ -187,7 +187,15 @@ def _groups(no: int, family: Family, marks: tuple[str, ...]) -> frozenset[Group]
 
 ENTRY_TYPES: dict[int, EntryType] = {
     no: EntryType(
-        no, name, family, first, last, _T in marks, _U in marks, _groups(no, family, marks), meaning
+        no=no,
+        name=name,
+        family=family,
+        first_version=first,
+        last_version=last,
+        transactional=_T in marks,
+        user_ln=_U in marks,
+        groups=_groups(no, family, marks),
+        meaning=meaning,
     )
     for no, name, family, first, last, marks, meaning in _TABLE
 }

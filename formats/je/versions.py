@@ -11,14 +11,22 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from je_tools.formats.je.entries import EntryError, decode_entry
-from je_tools.formats.je.header import FILE_HEADER_SIZE, MIN_HEADER_SIZE
-from je_tools.formats.je.reader import FILE_SIZE_MAX, RangeReader, Rows
+from je_tools.formats.je.entry.entries import decode_entry
+from je_tools.formats.je.header import (
+    FILE_HEADER_SIZE,
+    MIN_HEADER_SIZE,
+    EntryError,
+    Header,
+    read_header,
+    summed_header,
+)
+from je_tools.formats.je.log.reader import FILE_SIZE_MAX, RangeReader
 from je_tools.formats.je.types import FILE_HEADER_NO, LOG_VERSION_MAX, PAYLOAD_VERSION_MIN
-from je_tools.formats.packed import load_i32, load_u32
+from je_tools.formats.packed import load_i32
 
 if TYPE_CHECKING:
-    from je_tools.formats.source import Source
+    from je_tools.formats.files.source import Source
+    from je_tools.formats.je.log.entry_rows import Rows
 
 PLACES, PLACE_SIZE = 16, 1 << 20
 """Largest number of places of a file to sample, and size of each."""
@@ -45,13 +53,14 @@ def stored_version(header: bytes) -> int | None:
     """
     if len(header) < FILE_HEADER_SIZE:
         return None
+    stored = read_header(header, LOG_VERSION_MAX)
     item_size = FILE_HEADER_SIZE - MIN_HEADER_SIZE
     # Before log version 8, engines store a version in the byte after the type.
-    for flags in dict.fromkeys((header[5], 0)):
-        head = bytes([FILE_HEADER_NO, flags, 0, 0, 0, 0]) + item_size.to_bytes(4, "little")
+    for flags in dict.fromkeys((stored.flags, 0)):
+        head = summed_header(Header(0, FILE_HEADER_NO, flags, 0, item_size, None))
         before = zlib.adler32(head + header[MIN_HEADER_SIZE:_VERSION_AT])
         for version in _VERSIONS:
-            if zlib.adler32(version.to_bytes(4, "little"), before) == load_u32(header, 0):
+            if zlib.adler32(version.to_bytes(4, "little"), before) == stored.checksum:
                 return version
     found = load_i32(header, _VERSION_AT)
     return found if found in _VERSIONS else None

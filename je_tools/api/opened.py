@@ -13,7 +13,7 @@ from je_tools.api import arguments as a
 from je_tools.api.batches import ArrowBatches
 from je_tools.api.calls import Call
 from je_tools.errors import UsageError
-from je_tools.log.environment import open_environment
+from je_tools.log.opening import open_environment
 
 if TYPE_CHECKING:
     from je_tools.findings import Finding

@@ -15,8 +15,8 @@ os.environ["OPENBLAS_NUM_THREADS"] = "1"
 LOADED = (
     "numpy",
     "je_tools.files.listing",
-    "je_tools.formats.je.columns",
-    "je_tools.formats.je.entries",
+    "je_tools.formats.je.entry.columns",
+    "je_tools.formats.je.entry.entries",
     "je_tools.summary.run",
     "je_tools.verify.judge",
 )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from je_tools.audit.rows import signed
 from je_tools.formats.je.header import lsn_of
-from je_tools.formats.je.tally import COUNT, MAX, MIN, PROVISIONAL, TOTAL
+from je_tools.formats.je.log.tally import COUNT, MAX, MIN, PROVISIONAL, TOTAL
 from je_tools.formats.je.types import type_name
 from je_tools.verify.vlsn_sequence import ROLLBACK
 

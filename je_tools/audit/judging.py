@@ -38,7 +38,8 @@ from je_tools.verify.judge import Look, of_writer
 
 if TYPE_CHECKING:
     from je_tools.findings import Finding
-    from je_tools.log.environment import Environment, LogFile
+    from je_tools.log.environment import Environment
+    from je_tools.log.log_files import LogFile
     from je_tools.log.transactions import Rollback
 
 

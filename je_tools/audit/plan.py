@@ -12,7 +12,8 @@ from je_tools.verify.judge import Look
 
 if TYPE_CHECKING:
     from je_tools.audit.discover import Fleet
-    from je_tools.log.environment import Environment, LogFile
+    from je_tools.log.environment import Environment
+    from je_tools.log.log_files import LogFile
 
 CUT_SIZE = 256 << 20
 """Bytes above which a file is cut into ranges, each a piece of its own."""

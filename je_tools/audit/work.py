@@ -18,7 +18,7 @@ from je_tools.audit.reasons import why_unread
 from je_tools.audit.staging import WHOLE, Ended, SegmentWriter
 from je_tools.errors import StoppedError
 from je_tools.files.listing import FileSeen, look_at_file
-from je_tools.formats.je.tally import COUNT, count_types
+from je_tools.formats.je.log.tally import COUNT, count_types
 from je_tools.log.checkpoint_intervals import CheckpointPart, collect_checkpoints
 from je_tools.log.environment import Environment
 from je_tools.log.scan import Outcome, Part, Scanner, read_cut
@@ -27,7 +27,7 @@ from je_tools.log.transactions import Rollback, Segments, collect_marks
 if TYPE_CHECKING:
     from je_tools.audit.plan import ScanPiece, Task
     from je_tools.formats.arrays import Ints
-    from je_tools.formats.je.reader import Rows
+    from je_tools.formats.je.log.entry_rows import Rows
     from je_tools.verify.judge import Look
 
 

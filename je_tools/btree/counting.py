@@ -9,22 +9,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from je_tools.formats.je.fetch import Entries, fetch
-from je_tools.formats.je.nodes import (
-    BIN_NO,
-    DELTA_NO,
-    IS_ROOT,
-    LEVEL_MASK,
-    Nodes,
-    States,
-    count_replaced,
-    read_nodes,
-    read_states,
-    within,
-)
+from je_tools.formats.je.btree.node_merging import within
+from je_tools.formats.je.btree.node_states import States, count_replaced, read_states
+from je_tools.formats.je.btree.nodes import BIN_NO, DELTA_NO, Nodes, read_nodes
+from je_tools.formats.je.flags import LEVEL_MASK, NodeFlag
+from je_tools.formats.je.log.fetch import Entries, fetch
 
 if TYPE_CHECKING:
-    from je_tools.btree.tree import Children, Tree
+    from je_tools.btree.children import Children
+    from je_tools.btree.tree import Tree
     from je_tools.formats.arrays import Ints, Mask
     from je_tools.formats.spans import Spans
 
@@ -51,7 +44,7 @@ def count_slots(tree: Tree, children: Children, now_ms: int | None) -> int | Non
     if not (entries.good & (is_delta | (entries.type == BIN_NO))).all():
         return None
     rows = np.flatnonzero(is_delta)
-    deltas = read_nodes(entries.take(rows))
+    deltas = read_nodes(entries.select(rows))
     fulls = _fulls(tree, entries, rows, deltas)
     states = read_states(fulls) if fulls is not None else None
     if states is None or not _in_order(tree, children, rows, deltas, states):
@@ -90,7 +83,7 @@ def _fulls(tree: Tree, entries: Entries, rows: Ints, deltas: Nodes) -> Entries |
 def _in_order(tree: Tree, children: Children, rows: Ints, deltas: Nodes, states: States) -> bool:
     """Return True if all nodes match their parents, are the newest and have no key out of range."""
     right = (states.db_id == tree.db_id) & (states.level & LEVEL_MASK == children.level)
-    right &= states.booleans & IS_ROOT == 0
+    right &= states.booleans & NodeFlag.ROOT == 0
     newest, _ = tree.replayed.place(states.node_id, children.slot)
     if not right.all() or not np.array_equal(newest, children.lsn):
         return False
@@ -101,8 +94,8 @@ def _in_order(tree: Tree, children: Children, rows: Ints, deltas: Nodes, states:
         return False
     filled = np.flatnonzero(np.diff(states.first))
     both = np.arange(0, 2 * len(filled) + 1, 2)
-    return _all_within(tree, states.ends, both, children.take(filled)) and _all_within(
-        tree, deltas.slots.key, deltas.first, children.take(rows)
+    return _all_within(tree, states.ends, both, children.select(filled)) and _all_within(
+        tree, deltas.slots.key, deltas.first, children.select(rows)
     )
 
 

@@ -10,7 +10,8 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct, field
 
-from je_tools.btree.tree import Fault, FaultKind, Known
+from je_tools.btree.fault_kinds import Fault, FaultKind
+from je_tools.btree.number_set import NumberSet
 from je_tools.formats.je.header import NULL_LSN
 
 if TYPE_CHECKING:
@@ -76,7 +77,7 @@ class Faults(Struct):
     damage: list[Fault] = field(default_factory=list)
     foretold: dict[_Group, Fault] = field(default_factory=dict)
     _told: set[Fault] = field(default_factory=set)
-    _places: dict[_Group, Known] = field(default_factory=dict)
+    _places: dict[_Group, NumberSet] = field(default_factory=dict)
     _counts: Counter[_Group] = field(default_factory=Counter)
     _loose: Counter[_Group] = field(default_factory=Counter)
     _room: int = REMEMBERED
@@ -170,7 +171,7 @@ class Faults(Struct):
     def _remember(self, group: _Group, lsns: Ints) -> int:
         """Remember places; return the number of new ones."""
         real = lsns[lsns != NULL_LSN]
-        known = self._places.setdefault(group, Known())
+        known = self._places.setdefault(group, NumberSet())
         new = int(np.count_nonzero(known.first_times(real))) if len(real) else 0
         self._room -= new
         return new

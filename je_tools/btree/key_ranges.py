@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from je_tools.errors import UsageError
-from je_tools.formats.je.keys import join_two_part
+from je_tools.formats.je.btree.keys import join_two_part
 
 if TYPE_CHECKING:
     from je_tools.log.selection import KeyPattern

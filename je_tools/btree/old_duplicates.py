@@ -15,16 +15,20 @@ import numpy.typing as npt
 from msgspec import Struct, field
 from msgspec.structs import asdict
 
-from je_tools.btree.tree import LEVELS_MAX, Fault, FaultKind, Known, Tree
-from je_tools.formats.je.fetch import Found, fetch
+from je_tools.btree.children import LEVELS_MAX
+from je_tools.btree.fault_kinds import Fault, FaultKind
+from je_tools.btree.number_set import NumberSet
+from je_tools.formats.je.btree.keysort import equal_keys
 from je_tools.formats.je.header import NULL_LSN
-from je_tools.formats.je.keysort import equal_keys
+from je_tools.formats.je.log.fetch import Found, fetch
 from je_tools.formats.je.types import BY_NAME, Family, mask_of
 from je_tools.formats.spans import Spans
 
 if TYPE_CHECKING:
+    from je_tools.btree.tree import Tree
     from je_tools.formats.arrays import Ints, Mask
-    from je_tools.formats.je.nodes import Nodes, Slots
+    from je_tools.formats.je.btree.nodes import Nodes
+    from je_tools.formats.je.btree.slots import Slots
 
 _OF_DUPLICATES = mask_of(BY_NAME[name].no for name in ("DIN", "DBIN"))
 
@@ -40,7 +44,7 @@ def expanded(tree: Tree, slots: Slots) -> tuple[Slots, list[Fault]]:
         The slots, and the faults of nodes of duplicates. A node that cannot be read gives no slots,
         nor does one that was read before, since damaged trees may contain cycles.
     """
-    way = _Way(tree)
+    way = _DuplicateDescent(tree)
     for _ in range(LEVELS_MAX):
         rows = _rows_of_nodes(tree, slots)
         if not len(rows):
@@ -54,7 +58,7 @@ def _rows_of_nodes(tree: Tree, slots: Slots) -> Ints:
     return np.flatnonzero(entries.good & _OF_DUPLICATES[entries.type] & ~slots.deleted)
 
 
-class _Way(Struct):
+class _DuplicateDescent(Struct):
     """The descent from some slots.
 
     Attributes:
@@ -65,12 +69,12 @@ class _Way(Struct):
 
     tree: Tree
     faults: list[Fault] = field(default_factory=list)
-    read: Known = field(default_factory=Known)
+    read: NumberSet = field(default_factory=NumberSet)
 
     def one_level_down(self, slots: Slots, rows: Ints) -> Slots:
         """Replace the slots at `rows`, which name nodes, by the slots of these nodes."""
         nodes, found, no_full = self.tree.newest_whole(slots.lsn[rows])
-        keys = slots.key.take(rows)
+        keys = slots.key.select(rows)
         wrong_db = nodes.good & (nodes.db_id != self.tree.db_id)
         # Accept a node only for its own key, or every slot that names it would read its tree again.
         other_key = nodes.good & ~wrong_db & ~self._are_of(nodes, keys)
@@ -105,7 +109,7 @@ class _Way(Struct):
             if not decoded.fields.has("dup_key"):
                 continue
             own = Spans(decoded.fields.data, *decoded.fields.span("dup_key"))
-            same[some] = equal_keys(own, keys.take(some)) & ~decoded.bad
+            same[some] = equal_keys(own, keys.select(some)) & ~decoded.bad
         return same
 
     def _note(self, nodes: Nodes, keys: Spans, kinds: npt.NDArray[np.int64]) -> None:
@@ -137,7 +141,7 @@ def _put(slots: Slots, rows: Ints, nodes: Nodes) -> Slots:
     is_node = np.zeros(len(slots), np.bool_)
     is_node[rows] = True
     below = is_node[owner]
-    down = slots.take(owner)
+    down = slots.select(owner)
     for name, column in asdict(nodes.slots).items():
         # The key stays that of the records.
         if name != "key":

@@ -31,8 +31,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from msgspec import Struct
 
+from je_tools.formats.je.btree.keysort import order_keys, search_sorted
 from je_tools.formats.je.header import NULL_LSN
-from je_tools.formats.je.keysort import order_keys, search_sorted
 from je_tools.formats.spans import Spans
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ class Since(Struct, frozen=True):
     last_lsn: Ints
     first_lsn: Ints
 
-    def take(self, rows: Ints) -> Since:
+    def select(self, rows: Ints) -> Since:
         """Select rows by an index array."""
         return Since(self.last_lsn[rows], self.first_lsn[rows])
 
@@ -233,8 +233,8 @@ class Replayed(Struct, frozen=True, dict=True):
         first, last = np.zeros(len(rows), np.int64), np.full(len(rows), table.width - 1)
         if self.order.ordered and len(rows):
             keys = self._sorted_keys
-            first = self.order.before(keys, slots.low.take(rows), 0)
-            last = self.order.before(keys, slots.high.take(rows), len(keys))
+            first = self.order.before(keys, slots.low.select(rows), 0)
+            last = self.order.before(keys, slots.high.select(rows), len(keys))
         return table.find(groups, first, last)
 
     @cached_property
@@ -259,12 +259,12 @@ class Replayed(Struct, frozen=True, dict=True):
         if not self.order.ordered:
             return np.arange(len(self))
         rows = np.flatnonzero(self.key.sizes >= 0)
-        ordered: Ints = rows[self.order.sort(self.key.take(rows))]
+        ordered: Ints = rows[self.order.sort(self.key.select(rows))]
         return ordered
 
     @cached_property
     def _sorted_keys(self) -> Spans:
-        return self.key.take(self._usable)
+        return self.key.select(self._usable)
 
     @cached_property
     def _by_node(self) -> _Newest:

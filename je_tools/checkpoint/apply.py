@@ -16,7 +16,7 @@ from je_tools.checkpoint.decision import check_version, has_work, is_at_rest, wi
 from je_tools.checkpoint.options import NOTHING, CheckpointOptions, CheckpointResult
 from je_tools.checkpoint.steps import cut_and_write
 from je_tools.checkpoint.verification import check_written
-from je_tools.log.environment import Environment, open_environment
+from je_tools.log.opening import open_environment
 from je_tools.output.files.outputs import check_output
 from je_tools.recovery.opening import held_snapshot
 from je_tools.recovery.snapshot import Snapshot
@@ -27,6 +27,7 @@ from je_tools.writing.session import Session
 from je_tools.writing.stamps import stamp_files
 
 if TYPE_CHECKING:
+    from je_tools.log.environment import Environment
     from je_tools.log.scan import Scanner
     from je_tools.writing.disk import Disk
 

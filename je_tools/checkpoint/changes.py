@@ -12,22 +12,16 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
+from je_tools.formats.je.btree.keysort import equal_keys, group_keys, order_keys, search_sorted
+from je_tools.formats.je.btree.slots import Slots
 from je_tools.formats.je.expirations import expiration_ms
-from je_tools.formats.je.fetch import Entries, fetch
+from je_tools.formats.je.flags import LnFlag, LnFlag2, SlotState
 from je_tools.formats.je.header import NULL_LSN
-from je_tools.formats.je.keysort import equal_keys, group_keys, order_keys, search_sorted
-from je_tools.formats.je.layout import (
-    ABORT_TOMBSTONE,
-    LN_EMBEDDED,
-    LN_TOMBSTONE,
-    SLOT_EMBEDDED,
-    SLOT_NO_DATA,
-)
-from je_tools.formats.je.nodes import PENDING_DELETED, TOMBSTONE, Slots, joined_spans
+from je_tools.formats.je.log.fetch import Entries, fetch
 from je_tools.formats.je.types import Family
-from je_tools.formats.spans import Spans
-from je_tools.recovery.interval import DELETED, INVISIBLE
-from je_tools.recovery.outcomes import Outcome, Overlay, is_open
+from je_tools.formats.spans import Spans, joined_spans
+from je_tools.recovery.interval_tables import DELETED, INVISIBLE
+from je_tools.recovery.outcomes import KeyOutcome, Overlay, is_open
 from je_tools.recovery.record_values import ABORT_FIELDS
 
 if TYPE_CHECKING:
@@ -47,7 +41,7 @@ class SlotChanges(Struct, frozen=True):
 
     Attributes:
         key: in the key order of the database.
-        outcome: uint8; an `Outcome`.
+        outcome: uint8; a `KeyOutcome`.
         lsn: int64; LSN of the LN to which the outcome refers.
         size: int64; size of that LN if this checkpoint has written it, 0 if the log has it.
         is_pending: bool; deletion by a transaction that stays open; it has a slot until that ends.
@@ -87,7 +81,7 @@ class SlotChanges(Struct, frozen=True):
     @property
     def has_slot(self) -> Mask:
         """Mask of the keys that have a slot."""
-        there: Mask = (self.outcome != Outcome.NO_RECORD) | self.is_pending
+        there: Mask = (self.outcome != KeyOutcome.NO_RECORD) | self.is_pending
         return there
 
     def with_pending(self, key: Spans, lsn: Ints, tree: Tree) -> SlotChanges:
@@ -102,13 +96,13 @@ class SlotChanges(Struct, frozen=True):
             return self
         at = search_sorted(key, self.key, two_part=tree.by_parts)
         at = np.minimum(at, len(key) - 1)
-        same = equal_keys(key.take(at), self.key)
-        both = joined_spans([self.key.take(~same), key])
+        same = equal_keys(key.select(at), self.key)
+        both = joined_spans([self.key.select(~same), key])
         order = order_keys(both, two_part=tree.by_parts)
         n = len(key)
-        gone = np.full(n, Outcome.NO_RECORD, np.uint8)
+        gone = np.full(n, KeyOutcome.NO_RECORD, np.uint8)
         return SlotChanges(
-            both.take(order),
+            both.select(order),
             np.append(self.outcome[~same], gone)[order],
             np.append(self.lsn[~same], lsn)[order],
             np.append(self.size[~same], np.zeros(n, np.int64))[order],
@@ -123,13 +117,13 @@ class SlotChanges(Struct, frozen=True):
         stale = {row for row in range(len(self)) if (self.key[row] or b"") in written}
         remaining = np.array([row for row in range(len(self)) if row not in stale], np.int64)
         new = [written[key] for key in keys]
-        outcome = [Outcome.NO_RECORD if each is None else Outcome.LN for each in new]
-        key = joined_spans([self.key.take(remaining), Spans.of(keys)])
+        outcome = [KeyOutcome.NO_RECORD if each is None else KeyOutcome.LN for each in new]
+        key = joined_spans([self.key.select(remaining), Spans.of(keys)])
         order = order_keys(key, two_part=False)
         lsn = np.array([each.lsn if each else NULL_LSN for each in new], np.int64)
         size = np.array([each.size if each else 0 for each in new], np.int64)
         return SlotChanges(
-            key.take(order),
+            key.select(order),
             np.append(self.outcome[remaining], np.array(outcome, np.uint8))[order],
             np.append(self.lsn[remaining], lsn)[order],
             np.append(self.size[remaining], size)[order],
@@ -143,26 +137,26 @@ class SlotChanges(Struct, frozen=True):
             tree: tree of the database.
             rows: int64; rows of the changes, each of which must have a slot.
         """
-        slots = Slots.of_keys(self.key.take(rows))
+        slots = Slots.of_keys(self.key.select(rows))
         slots.lsn[:] = self.lsn[rows]
         slots.logged_size[:] = self.size[rows]
-        back = np.flatnonzero(self.outcome[rows] == Outcome.ABORT_VERSION)
+        back = np.flatnonzero(self.outcome[rows] == KeyOutcome.ABORT_VERSION)
         _fill_abort_versions(tree, back, slots)
         logged = np.flatnonzero(self.size[rows] == 0)
         entries = fetch(tree.image, slots.lsn[logged])
         # If the file of an abort version is gone, the copy in the LN that replaced it is used.
         good = np.flatnonzero(entries.good)
-        _fill_from_lns(tree, entries.take(good), logged[good], slots)
-        slots.state[self.is_pending[rows]] |= PENDING_DELETED
+        _fill_from_lns(tree, entries.select(good), logged[good], slots)
+        slots.state[self.is_pending[rows]] |= SlotState.PENDING_DELETED
         return slots
 
 
 def _pending(snapshot: Snapshot, tree: Tree) -> tuple[Spans, Ints]:
     """Return the keys whose newest LN is a deletion that stays open, and the LSN of that LN."""
-    lns = snapshot.interval.lns.take(snapshot.changes(tree.db_id))
+    lns = snapshot.interval.lns.select(snapshot.changes(tree.db_id))
     keys = Spans(tree.image.data, lns.key_position, lns.key_size.astype(np.int64))
     order, is_new = group_keys(keys, two_part=tree.by_parts)
-    lns = lns.take(order)
+    lns = lns.select(order)
     counts = (lns.flags & INVISIBLE == 0) & ~is_open(lns.flags)
     rows = np.where(counts, np.arange(len(lns)), -1)
     first = np.flatnonzero(is_new)
@@ -170,7 +164,7 @@ def _pending(snapshot: Snapshot, tree: Tree) -> tuple[Spans, Ints]:
     newest = newest[newest >= 0]
     gone = lns.flags[newest] & DELETED != 0
     newest = newest[gone & np.isin(lns.txn_id[newest], list(snapshot.kept_txns))]
-    return keys.take(order[newest]), lns.lsn[newest]
+    return keys.select(order[newest]), lns.lsn[newest]
 
 
 def _fill_from_lns(tree: Tree, entries: Entries, rows: Ints, slots: Slots) -> None:
@@ -185,10 +179,10 @@ def _fill_from_lns(tree: Tree, entries: Entries, rows: Ints, slots: Slots) -> No
             head, to = decoded.fields, rows[some]
             flags, flags2 = head.known("flags"), head.known("flags2")
             start, size = head.span("data")
-            embedded = flags & LN_EMBEDDED != 0
-            state = np.where(embedded, SLOT_EMBEDDED, 0)
-            state |= np.where(embedded & (size <= 0), SLOT_NO_DATA, 0)
-            state |= np.where(flags2 & LN_TOMBSTONE != 0, TOMBSTONE, 0)
+            embedded = flags & LnFlag.EMBEDDED != 0
+            state = np.where(embedded, SlotState.EMBEDDED, 0)
+            state |= np.where(embedded & (size <= 0), SlotState.NO_DATA, 0)
+            state |= np.where(flags2 & LnFlag2.TOMBSTONE != 0, SlotState.TOMBSTONE, 0)
             slots.state[to] = state
             slots.data_start[to] = start
             slots.data_size[to] = np.where(embedded, np.maximum(size, 0), -1)
@@ -211,10 +205,12 @@ def _fill_abort_versions(tree: Tree, rows: Ints, slots: Slots) -> None:
                 has_data = head.is_present("abort_data")
                 slots.data_start[to] = np.where(has_data, start, 0)
                 slots.data_size[to] = np.where(has_data, np.maximum(size, 0), -1)
-                state = np.where(has_data, SLOT_EMBEDDED, 0)
-                state |= np.where(has_data & (size <= 0), SLOT_NO_DATA, 0)
+                state = np.where(has_data, SlotState.EMBEDDED, 0)
+                state |= np.where(has_data & (size <= 0), SlotState.NO_DATA, 0)
                 slots.state[to] = state
-            slots.state[to] |= np.where(head.known("flags2") & ABORT_TOMBSTONE != 0, TOMBSTONE, 0)
+            slots.state[to] |= np.where(
+                head.known("flags2") & LnFlag2.ABORT_TOMBSTONE != 0, SlotState.TOMBSTONE, 0
+            )
             slots.vlsn[to] = np.maximum(head.known("abort_vlsn"), 0)
             slots.expires_ms[to] = expiration_ms(head.known("abort_expiration"))
             slots.modified_ms[to] = head.known("abort_modified_ms")

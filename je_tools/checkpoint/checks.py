@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from je_tools.btree.tree import FaultKind
+from je_tools.btree.fault_kinds import FaultKind
 from je_tools.checkpoint.directories import check_layout
 from je_tools.checkpoint.log_end import is_to_cut
 from je_tools.checkpoint.rollbacks import lacking_marks

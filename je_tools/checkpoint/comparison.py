@@ -16,12 +16,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 from msgspec import Struct
 
-from je_tools.btree.tree import NODES_AT_ONCE, Children, Tree, joined_children
+from je_tools.btree.children import NODES_AT_ONCE, Children, joined_children
 from je_tools.core.escaping import printable
-from je_tools.formats.je.keysort import equal_keys
+from je_tools.formats.je.btree.keysort import equal_keys
 from je_tools.recovery.database import ID_DB, NAME_DB, Database
 
 if TYPE_CHECKING:
+    from je_tools.btree.tree import Tree
     from je_tools.formats.arrays import Mask
     from je_tools.log.records import Records
     from je_tools.recovery.snapshot import Snapshot
@@ -75,9 +76,9 @@ class _Side(Struct, frozen=True):
                 yield records
 
     def _parts(self, skipped: Mask) -> Iterator[Children]:
-        read = self.nodes.take(~skipped)
+        read = self.nodes.select(~skipped)
         for first in range(0, len(read), NODES_AT_ONCE):
-            yield read.take(slice(first, first + NODES_AT_ONCE))
+            yield read.select(slice(first, first + NODES_AT_ONCE))
 
 
 def compare_records(before: Snapshot, after: Snapshot, written: Container[str]) -> Compared:
@@ -117,11 +118,11 @@ def _compare(ones: Iterator[Records], others: Iterator[Records]) -> tuple[int, b
     one, other = next(ones, None), next(others, None)
     while one is not None and other is not None:
         size = min(len(one), len(other))
-        if not _are_equal(one.take(slice(size)), other.take(slice(size))):
+        if not _are_equal(one.select(slice(size)), other.select(slice(size))):
             return count, False
         count += size
-        one = one.take(slice(size, None)) if len(one) > size else next(ones, None)
-        other = other.take(slice(size, None)) if len(other) > size else next(others, None)
+        one = one.select(slice(size, None)) if len(one) > size else next(ones, None)
+        other = other.select(slice(size, None)) if len(other) > size else next(others, None)
     return count, one is None and other is None
 
 
@@ -131,7 +132,7 @@ def _are_equal(ones: Records, others: Records) -> bool:
     if not all(map(np.array_equal, *numbers)):
         return False
     known = ones.data.sizes >= 0
-    same_data = equal_keys(ones.data.take(known), others.data.take(known))
+    same_data = equal_keys(ones.data.select(known), others.data.select(known))
     return bool(same_data.all() and equal_keys(ones.key, others.key).all())
 
 
@@ -169,6 +170,6 @@ def _shared(ones: _Side, others: _Side) -> tuple[Mask, Mask]:
     twin = order[place]
     same = (new.lsn[twin] == old.lsn) & ones.untouched & others.untouched[twin]
     for low_or_high, twins in ((old.low, new.low), (old.high, new.high)):
-        same &= equal_keys(low_or_high, twins.take(twin))
+        same &= equal_keys(low_or_high, twins.select(twin))
     of_new[twin[same]] = True
     return same, of_new

@@ -18,10 +18,11 @@ from je_tools.checkpoint.changes import SlotChanges
 from je_tools.checkpoint.internal_databases import CHANGED_DATABASES, MAX_ENTRIES
 from je_tools.checkpoint.record_changes import NO_LN
 from je_tools.checkpoint.trees import TreeWriter
+from je_tools.formats.je.flags import DatabaseFlag
 from je_tools.formats.je.header import NULL_LSN
-from je_tools.formats.je.internal import database_key
-from je_tools.formats.je.node_writer import DELTAS_MIN
-from je_tools.recovery.database import DUPLICATES, ID_DB, NAME_DB, PREFIXING
+from je_tools.formats.je.internal.records import database_key
+from je_tools.formats.je.write.node_writer import DELTAS_MIN
+from je_tools.recovery.database import ID_DB, NAME_DB
 from je_tools.recovery.utilization import record_places
 
 if TYPE_CHECKING:
@@ -150,7 +151,7 @@ class DatabaseWriter(Struct, frozen=True):
             tree,
             changes.with_written(records),
             self.log,
-            prefixing=bool(database.flags & (PREFIXING | DUPLICATES)),
+            prefixing=bool(database.flags & (DatabaseFlag.PREFIXING | DatabaseFlag.DUPLICATES)),
             max_entries=int(database.record["max_entries"]) or MAX_ENTRIES,
             delta_percent=self.delta_percent if self.log.version >= DELTAS_MIN else 0,
             since_lsn=max(snapshot.checkpoint.start_lsn, 0),

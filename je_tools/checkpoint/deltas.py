@@ -19,24 +19,19 @@ import numpy as np
 from msgspec import Struct
 
 from je_tools.checkpoint.slot_repair import expire_far, lack_sizes, repair_slots
+from je_tools.formats.je.btree.keysort import order_keys
+from je_tools.formats.je.btree.nodes import BIN_NO, DELTA_NO, Nodes
+from je_tools.formats.je.btree.slots import Slots, joined_slots
 from je_tools.formats.je.expirations import DAY_MS, DAYS_MAX
-from je_tools.formats.je.fetch import fetch
+from je_tools.formats.je.flags import NodeFlag, SlotState
 from je_tools.formats.je.header import NULL_LSN
-from je_tools.formats.je.keysort import order_keys
-from je_tools.formats.je.node_writer import FullVersions
-from je_tools.formats.je.nodes import (
-    BIN_NO,
-    DELTA_NO,
-    IN_HOURS,
-    KNOWN_DELETED,
-    Nodes,
-    Slots,
-    joined,
-)
+from je_tools.formats.je.log.fetch import fetch
+from je_tools.formats.je.write.node_writer import FullVersions
 from je_tools.recovery.slot_matching import match
 
 if TYPE_CHECKING:
-    from je_tools.btree.tree import Leaves, Tree
+    from je_tools.btree.children import Leaves
+    from je_tools.btree.tree import Tree
     from je_tools.formats.arrays import Ints, Mask
     from je_tools.formats.spans import Spans
 
@@ -109,15 +104,15 @@ class _Bases(Struct, frozen=True):
         ):
             there[rows], lsn[rows] = True, nodes.lsn[some]
             counted = nodes.expiration_base[some] > 0
-            in_hours = nodes.booleans[some] & IN_HOURS != 0
+            in_hours = nodes.booleans[some] & NodeFlag.IN_HOURS != 0
             hours[rows], days[rows] = counted & in_hours, counted & ~in_hours
             wrong[rows] = nodes.has_wrong_unit[some]
             row_of = np.full(len(nodes), -1, np.int64)
             row_of[some] = rows
             owner = row_of[nodes.slot_node]
-            parts.append(nodes.slots.take(owner >= 0))
+            parts.append(nodes.slots.select(owner >= 0))
             owners.append(owner[owner >= 0])
-        return cls(there, lsn, hours, days, wrong, joined(parts), np.concatenate(owners))
+        return cls(there, lsn, hours, days, wrong, joined_slots(parts), np.concatenate(owners))
 
 
 class _Differing(Struct, frozen=True):
@@ -136,24 +131,24 @@ class _Differing(Struct, frozen=True):
         """Combine the slots of existing deltas with the changes."""
         logged = leaves.logged[0]
         of_delta = (logged.is_delta & may_be)[logged.slot_node]
-        before, owner = logged.slots.take(of_delta), logged.slot_node[of_delta]
+        before, owner = logged.slots.select(of_delta), logged.slot_node[of_delta]
         _, again = match(tree, changes.key, before)
-        before, owner = before.take(~again), owner[~again]
+        before, owner = before.select(~again), owner[~again]
         dead = is_dead(before)
         coming = may_be[changes.node[changes.has_slot]]
         going = ~changes.has_slot & may_be[changes.node]
-        slots = joined(
+        slots = joined_slots(
             [
-                repair_slots(tree, before.take(~dead)),
-                _deleted(before.key.take(dead)),
-                changes.slots.take(coming),
-                _deleted(changes.key.take(going)),
+                repair_slots(tree, before.select(~dead)),
+                _deleted(before.key.select(dead)),
+                changes.slots.select(coming),
+                _deleted(changes.key.select(going)),
             ]
         )
         new = changes.node[changes.has_slot][coming]
         node = np.concatenate((owner[~dead], owner[dead], new, changes.node[going]))
         order = order_keys(slots.key, two_part=tree.by_parts)
-        return cls(slots.take(order), node[order])
+        return cls(slots.select(order), node[order])
 
 
 def is_dead(slots: Slots) -> Mask:
@@ -165,7 +160,7 @@ def is_dead(slots: Slots) -> Mask:
 def _deleted(key: Spans) -> Slots:
     """Return known-deleted slots for keys."""
     slots = Slots.of_keys(key)
-    slots.state[:] = KNOWN_DELETED
+    slots.state[:] = SlotState.KNOWN_DELETED
     return slots
 
 
@@ -200,7 +195,7 @@ def _chosen(
     in_full, alive_in_full = np.zeros((2, len(slots)), np.bool_)
     in_full[at[same]] = True
     alive_in_full[at[same & ~dead]] = True
-    gone = slots.state & KNOWN_DELETED != 0
+    gone = slots.state & SlotState.KNOWN_DELETED != 0
     needed = ~gone | alive_in_full
     own = np.bincount(node[needed], minlength=n)
     whole = np.bincount(bases.node, minlength=n) + own
@@ -226,14 +221,14 @@ def _chosen(
     columns = {name: getattr(nodes, name)[row] for name in ("lsn", "db_id", "node_id", "level")}
     made = Nodes(
         type=np.full(len(row), DELTA_NO, np.uint8),
-        booleans=np.where(bases.is_in_hours[row], IN_HOURS, 0),
+        booleans=np.where(bases.is_in_hours[row], NodeFlag.IN_HOURS, 0),
         max_entries=whole[row] * percent // 100,
         last_full_lsn=bases.lsn[row],
         expiration_base=np.full(len(row), -1, np.int64),
-        identifier_key=nodes.identifier_key.take(row),
+        identifier_key=nodes.identifier_key.select(row),
         good=np.ones(len(row), np.bool_),
         first=first,
-        slots=slots.take(needed & chosen[node]),
+        slots=slots.select(needed & chosen[node]),
         **columns,
     )
     sizes = fetch(tree.image, made.last_full_lsn, check=False).size

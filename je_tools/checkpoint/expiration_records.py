@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 from je_tools.checkpoint.internal_databases import internal_database
 from je_tools.checkpoint.record_changes import NO_LN, RecordChanges
 from je_tools.checkpoint.stale_records import complete_files, gone_expirations
-from je_tools.formats.je.internal import Expirations
-from je_tools.formats.je.internal_names import (
+from je_tools.formats.je.internal.cleaner import Expirations
+from je_tools.formats.je.internal.names import (
     EXPIRATION_DB,
 )
 from je_tools.recovery.utilization import (

@@ -14,7 +14,7 @@ from je_tools.formats.je.expirations import HOUR_MS, NEVER
 
 if TYPE_CHECKING:
     from je_tools.formats.arrays import Ints
-    from je_tools.formats.je.nodes import Nodes
+    from je_tools.formats.je.btree.nodes import Nodes
 
 
 def by_hour(expires_ms: Ints, sizes: Ints) -> Counter[int]:

@@ -18,12 +18,12 @@ from je_tools.checkpoint.internal_databases import internal_database
 from je_tools.checkpoint.obsolete_entries import ObsoleteEntries, joined_obsolete, obsolete_by_file
 from je_tools.checkpoint.record_changes import NO_LN, Fields, RecordChanges
 from je_tools.checkpoint.stale_records import complete_files, files_in_use, gone_summaries
-from je_tools.formats.je.fetch import fetch
 from je_tools.formats.je.header import NULL_LSN
-from je_tools.formats.je.internal import FileSummaryKey
-from je_tools.formats.je.internal_names import (
+from je_tools.formats.je.internal.cleaner import FileSummaryKey
+from je_tools.formats.je.internal.names import (
     UTILIZATION_DB,
 )
+from je_tools.formats.je.log.fetch import fetch
 from je_tools.recovery.utilization import (
     FileSummary,
     file_summaries,
@@ -80,7 +80,7 @@ def count_files(
     known = {file_no: summary for file_no, _, summary in stored.newest()}
     # The engine has listed some already, for reasons of which a crash leaves no trace.
     found = joined_obsolete(tracked.obsolete)
-    found = found.take(~found.is_listed | ~np.isin(found.lsn, stored.summaries.obsolete))
+    found = found.select(~found.is_listed | ~np.isin(found.lsn, stored.summaries.obsolete))
     obsolete = obsolete_by_file(joined_obsolete([found, *_replaced(snapshot, log)]))
     none = FileSummary()
     for file_no in sorted((no for no in there if no <= start_lsn >> 32), reverse=True):

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from je_tools.formats.je.internal_names import (
+from je_tools.formats.je.flags import DbTreeFlag
+from je_tools.formats.je.internal.names import (
     EXPIRATION_DB,
     EXTINCT_SCANS_DB,
     RESERVED_FILES_DB,
     UTILIZATION_DB,
     VLSN_MAP_DB,
 )
-from je_tools.recovery.database import REPLICATED_ENV, Database
 
 if TYPE_CHECKING:
+    from je_tools.recovery.database import Database
     from je_tools.recovery.snapshot import Snapshot
 
 
@@ -26,7 +27,7 @@ def internal_database(snapshot: Snapshot, name: str) -> Database | None:
 def is_replicated(snapshot: Snapshot) -> bool:
     """Return True if the log is that of a replicated node."""
     return (
-        bool(environment_flags(snapshot) & REPLICATED_ENV)
+        bool(environment_flags(snapshot) & DbTreeFlag.REPLICATED)
         or internal_database(snapshot, VLSN_MAP_DB) is not None
     )
 

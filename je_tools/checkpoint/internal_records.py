@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from je_tools.checkpoint.expiration_records import lacking_expirations, write_expirations
 from je_tools.checkpoint.file_summaries import lacking_summaries, write_summaries
 from je_tools.checkpoint.stale_records import finished_removals, gone_reserved_files
-from je_tools.formats.je.internal_names import (
+from je_tools.formats.je.internal.names import (
     EXPIRATION_DB,
     EXTINCT_SCANS_DB,
     RESERVED_FILES_DB,

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from je_tools.checkpoint.sequences import Sequences
-from je_tools.formats.je.internal import DatabaseExtinction, RecordExtinction
-from je_tools.formats.je.internal_names import EXTINCT_SCANS_DB
+from je_tools.formats.je.internal.cleaner import DatabaseExtinction, RecordExtinction
+from je_tools.formats.je.internal.names import EXTINCT_SCANS_DB
 from je_tools.recovery.utilization import internal_records
 
 if TYPE_CHECKING:

@@ -15,18 +15,19 @@ from msgspec.structs import replace
 
 from je_tools.checkpoint.expiring_bytes import share_of_slots
 from je_tools.checkpoint.record_changes import WrittenEntry
+from je_tools.formats.je.btree.nodes import BIN_NO, DELTA_NO, IN_NO, Nodes
 from je_tools.formats.je.expirations import NEVER
-from je_tools.formats.je.header import MIN_HEADER_SIZE, PROVISIONAL_YES
-from je_tools.formats.je.node_writer import FullVersions, encode_deltas, encode_nodes
-from je_tools.formats.je.nodes import BIN_NO, DELTA_NO, IN_NO, LEVEL_MASK, Nodes
+from je_tools.formats.je.flags import LEVEL_MASK, HeaderFlag
+from je_tools.formats.je.header import MIN_HEADER_SIZE
 from je_tools.formats.je.types import BY_NAME, type_name
+from je_tools.formats.je.write.node_writer import FullVersions, encode_deltas, encode_nodes
 from je_tools.recovery.utilization import FileSummary
 
 if TYPE_CHECKING:
     from je_tools.checkpoint.sequences import Sequences
     from je_tools.formats.arrays import Ints, Mask
-    from je_tools.formats.je.writer import Appender
-    from je_tools.formats.source import Bytes
+    from je_tools.formats.files.source import Bytes
+    from je_tools.formats.je.write.writer import Appender
     from je_tools.formats.spans import Spans
 
 
@@ -68,7 +69,7 @@ class CheckpointLog(Struct):
         """
         items = encode_nodes(nodes, self.data, self.version, prefixing=prefixing, two_part=two_part)
         type_no = BIN_NO if int(nodes.level[0]) & LEVEL_MASK == 1 else IN_NO
-        return self._append(nodes, type_no, items, 0 if is_root else PROVISIONAL_YES)
+        return self._append(nodes, type_no, items, 0 if is_root else HeaderFlag.PROVISIONAL_YES)
 
     def deltas(
         self, nodes: Nodes, fulls: FullVersions, *, prefixing: bool, two_part: bool
@@ -77,7 +78,7 @@ class CheckpointLog(Struct):
         items = encode_deltas(
             nodes, fulls, self.data, self.version, prefixing=prefixing, two_part=two_part
         )
-        return self._append(nodes, DELTA_NO, items, PROVISIONAL_YES)
+        return self._append(nodes, DELTA_NO, items, HeaderFlag.PROVISIONAL_YES)
 
     def _append(self, nodes: Nodes, type_no: int, items: Spans, flags: int) -> tuple[Ints, Ints]:
         lsns = self.appender.append_items(type_no, items, flags=flags)

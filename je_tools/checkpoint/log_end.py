@@ -6,10 +6,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from je_tools.core.properties import FORCE_NEW_FILE, read_settings
-from je_tools.recovery.end import IMMUTABLE_NO, EndReason
+from je_tools.recovery.end import EndReason
+from je_tools.recovery.marks import IMMUTABLE_NO
 
 if TYPE_CHECKING:
-    from je_tools.log.environment import LogFile
+    from je_tools.log.log_files import LogFile
     from je_tools.recovery.snapshot import Snapshot
 
 

@@ -12,8 +12,9 @@ from msgspec.structs import replace
 
 from je_tools.checkpoint.internal_databases import MAX_ENTRIES, internal_database
 from je_tools.checkpoint.last_ids import find_last_ids
+from je_tools.formats.je.flags import DbTreeFlag
 from je_tools.formats.je.header import NULL_LSN
-from je_tools.formats.je.internal_names import (
+from je_tools.formats.je.internal.names import (
     BEFORE_IMAGES_DB,
     EXPIRATION_DB,
     EXTINCT_SCANS_DB,
@@ -21,7 +22,7 @@ from je_tools.formats.je.internal_names import (
     UTILIZATION_DB,
 )
 from je_tools.log.names import FIXED_NAMES
-from je_tools.recovery.database import REPLICATED_ENV, Database
+from je_tools.recovery.database import Database
 
 if TYPE_CHECKING:
     from je_tools.recovery.snapshot import Snapshot
@@ -50,7 +51,7 @@ def with_internal_databases(snapshot: Snapshot) -> tuple[Snapshot, tuple[Databas
     fields = root.fields if root is not None else {}
     names = []
     for name, since in _NEEDED_SINCE.items():
-        by_group = name in _BY_GROUP and fields.get("flags", 0) & REPLICATED_ENV
+        by_group = name in _BY_GROUP and fields.get("flags", 0) & DbTreeFlag.REPLICATED
         if version < since or by_group or internal_database(snapshot, name) is not None:
             continue
         names.append(name)

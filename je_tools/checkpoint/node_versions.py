@@ -11,18 +11,19 @@ from typing import TYPE_CHECKING
 import numpy as np
 from msgspec.structs import astuple
 
-from je_tools.btree.tree import BINS_AT_ONCE, Tree
-from je_tools.formats.je.fetch import fetch
-from je_tools.formats.je.nodes import OLD_DELTA_NOS
-from je_tools.recovery.interval import Table
+from je_tools.btree.children import BINS_AT_ONCE
+from je_tools.formats.je.btree.nodes import OLD_DELTA_NOS
+from je_tools.formats.je.log.fetch import fetch
+from je_tools.recovery.interval_tables import RowTable
 
 if TYPE_CHECKING:
+    from je_tools.btree.tree import Tree
     from je_tools.formats.arrays import Ints, Mask
 
 _NONE = np.empty(0, np.int64)
 
 
-class Versions(Table, frozen=True):
+class Versions(RowTable, frozen=True):
     """Versions of nodes in log order.
 
     Attributes:
@@ -40,7 +41,7 @@ class Versions(Table, frozen=True):
     is_delta: Mask
     is_whole_provisional: Mask
 
-    def take(self, keep: Mask | Ints) -> Versions:
+    def select(self, keep: Mask | Ints) -> Versions:
         """Return some rows."""
         return Versions(*(column[keep] for column in astuple(self)))
 
@@ -52,7 +53,7 @@ def joined_versions(parts: Iterable[Versions]) -> Versions:
     every = every or [Versions(_NONE, _NONE, _NONE, _NONE, _NONE, no, no)]
     columns = map(np.concatenate, zip(*map(astuple, every), strict=True))
     both = Versions(*columns)
-    return both.take(np.argsort(both.lsn, kind="stable"))
+    return both.select(np.argsort(both.lsn, kind="stable"))
 
 
 def used_versions(tree: Tree, since: int) -> Iterator[tuple[Ints, Ints]]:
@@ -70,14 +71,14 @@ def used_versions(tree: Tree, since: int) -> Iterator[tuple[Ints, Ints]]:
         on_way = tree.that_hold(below, keys)
         if below.level <= 1:
             break
-        children = below.take(on_way | (below.lsn >= since))
+        children = below.select(on_way | (below.lsn >= since))
         if not len(children):
             return
     rows = np.flatnonzero(~on_way & (below.lsn >= since))
     yield below.lsn[rows], _NONE
     types = fetch(tree.image, below.lsn[rows], check=False).type
     on_way[rows[np.isin(types, OLD_DELTA_NOS)]] = True
-    bins = below.take(on_way)
+    bins = below.select(on_way)
     for first in range(0, len(bins), BINS_AT_ONCE):
-        logged, _, _ = tree.in_place(bins.take(slice(first, first + BINS_AT_ONCE)))
+        logged, _, _ = tree.in_place(bins.select(slice(first, first + BINS_AT_ONCE)))
         yield logged.lsn, logged.last_full_lsn[np.isin(logged.type, OLD_DELTA_NOS)]

@@ -24,23 +24,22 @@ from msgspec import Struct
 
 from je_tools.checkpoint.node_versions import Versions, used_versions
 from je_tools.checkpoint.obsolete_entries import ObsoleteEntries
-from je_tools.formats.je import header as h
-from je_tools.formats.je.columns import decode
-from je_tools.formats.je.fetch import fetch
+from je_tools.formats.je.btree.keysort import group_keys
+from je_tools.formats.je.btree.nodes import DELTA_NO
+from je_tools.formats.je.entry.columns import decode
+from je_tools.formats.je.flags import HeaderFlag, LnFlag
 from je_tools.formats.je.header import NULL_LSN
-from je_tools.formats.je.internal_names import UTILIZATION_DB
-from je_tools.formats.je.keysort import group_keys
-from je_tools.formats.je.layout import ABORT_DATA, ABORT_KNOWN_DELETED, LN_EMBEDDED
-from je_tools.formats.je.nodes import DELTA_NO
+from je_tools.formats.je.internal.names import UTILIZATION_DB
+from je_tools.formats.je.log.fetch import fetch
 from je_tools.formats.je.types import CKPT_START_NO, ENTRY_TYPES, Family, mask_of
 from je_tools.formats.spans import Spans
-from je_tools.recovery.interval import DELETED, INVISIBLE, Lns
+from je_tools.recovery.interval_tables import DELETED, INVISIBLE, Lns
 from je_tools.recovery.outcomes import is_open
 
 if TYPE_CHECKING:
     from je_tools.btree.tree import Tree
     from je_tools.formats.arrays import Ints, Mask
-    from je_tools.formats.je.reader import Rows
+    from je_tools.formats.je.log.entry_rows import Rows
     from je_tools.recovery.snapshot import Snapshot
 
 
@@ -162,16 +161,16 @@ class ObsoleteFinder(Struct, frozen=True, dict=True):
             return
         at = np.minimum(np.searchsorted(interval.lsn, rows.lsn), len(interval) - 1)
         known = interval.lsn[at] == rows.lsn
-        rows, lns = rows.take(known), interval.take(at[known])
+        rows, lns = rows.select(known), interval.select(at[known])
         for family, is_family in _OF_LN_FAMILY.items():
             if family is Family.MAP_LN and rows.version > _MAP_LN_LAST:
                 continue
             some = is_family[rows.type]
             if some.any():
-                yield from self._of_family(rows.take(some), lns.take(some), family)
+                yield from self._of_family(rows.select(some), lns.select(some), family)
         others = ~np.any([mask[rows.type] for mask in _OF_LN_FAMILY.values()], axis=0)
         gone = others & (lns.flags & (DELETED | INVISIBLE) == DELETED)
-        yield self._themselves(lns.take(gone), rows.take(gone).size, is_listed=False)
+        yield self._themselves(lns.select(gone), rows.select(gone).size, is_listed=False)
 
     def _of_family(self, rows: Rows, lns: Lns, family: Family) -> Iterator[ObsoleteEntries]:
         decoded = decode(rows, family, wanted=_LN_FIELDS)
@@ -181,7 +180,7 @@ class ObsoleteFinder(Struct, frozen=True, dict=True):
         at = np.minimum(np.searchsorted(ids, lns.db_id), len(ids) - 1)
         unknown = ids[at] != lns.db_id
         duplicates = two_part[at] & ~unknown
-        at_once = (lns.flags & DELETED != 0) | duplicates | unknown | (flags & LN_EMBEDDED != 0)
+        at_once = (lns.flags & DELETED != 0) | duplicates | unknown | (flags & LnFlag.EMBEDDED != 0)
         taken_back = (lns.flags & INVISIBLE != 0) | self.snapshot.rules.is_rolled_back(lns)
         undone = is_open(lns.flags) & ~taken_back
         redone = ~taken_back & ~undone
@@ -192,7 +191,7 @@ class ObsoleteFinder(Struct, frozen=True, dict=True):
         first = listed & ~np.isin(lns.txn_id, self._aborted)
         yield ObsoleteEntries.of(lns.lsn[first], sizes[first], is_ln=True, is_listed=True)
         own = (taken_back | undone | (redone & at_once)) & ~first
-        yield self._themselves(lns.take(own), sizes[own], is_listed=listed[own])
+        yield self._themselves(lns.select(own), sizes[own], is_listed=listed[own])
         replacing = redone & ~duplicates & ~unknown & ~decoded.bad
         abort = head.number("abort_lsn") if head.has("abort_lsn") else lns.lsn
         has_abort = head.is_present("abort_lsn") if head.has("abort_lsn") else unknown & False
@@ -207,17 +206,17 @@ class ObsoleteFinder(Struct, frozen=True, dict=True):
             committed &= prior & ~of_file
         else:
             size = np.zeros(len(rows), np.int64)
-            committed &= flags & (ABORT_KNOWN_DELETED | ABORT_DATA) == 0
+            committed &= flags & (LnFlag.ABORT_KNOWN_DELETED | LnFlag.ABORT_DATA) == 0
             committed &= abort != NULL_LSN
         yield self._replaced(abort[committed], size[committed], made_by[committed])
 
     def _themselves(self, lns: Lns, sizes: Ints, *, is_listed: Mask | bool) -> ObsoleteEntries:
         found = ObsoleteEntries.of(lns.lsn, sizes, is_ln=True, is_listed=is_listed)
-        return found.take(self.uncounted(lns.lsn, lns.lsn))
+        return found.select(self.uncounted(lns.lsn, lns.lsn))
 
     def _replaced(self, lsns: Ints, sizes: Ints, made_by: Ints) -> ObsoleteEntries:
         found = ObsoleteEntries.of(lsns, sizes, is_ln=True, is_listed=lsns & _OFFSET != 0)
-        return found.take(self.uncounted(lsns, made_by))
+        return found.select(self.uncounted(lsns, made_by))
 
     def replaced_unsaid(self) -> Iterator[ObsoleteEntries]:
         """Yield records that were replaced within the interval by LNs that do not say so.
@@ -230,14 +229,14 @@ class ObsoleteFinder(Struct, frozen=True, dict=True):
         for db_id, database in snapshot.databases.items():
             rows = snapshot.changes(db_id)
             if len(rows) > 1 and not database.has_duplicates:
-                yield self._replaced_in(snapshot.tree(database), snapshot.interval.lns.take(rows))
+                yield self._replaced_in(snapshot.tree(database), snapshot.interval.lns.select(rows))
 
     def _replaced_in(self, tree: Tree, lns: Lns) -> ObsoleteEntries:
         stays = (lns.flags & INVISIBLE == 0) & ~is_open(lns.flags) & (lns.lsn >= self.since)
-        lns = lns.take(stays & ~self.snapshot.rules.is_rolled_back(lns))
+        lns = lns.select(stays & ~self.snapshot.rules.is_rolled_back(lns))
         keys = Spans(tree.image.data, lns.key_position, lns.key_size.astype(np.int64))
         order, is_new = group_keys(keys, two_part=tree.by_parts)
-        lns = lns.take(order)
+        lns = lns.select(order)
         replaced = ~is_new[1:] & (lns.flags[:-1] & DELETED == 0)
         replaced &= (lns.txn_id[1:] == 0) | (lns.txn_id[1:] == lns.txn_id[:-1])
         lsns, made_by = lns.lsn[:-1][replaced], lns.lsn[1:][replaced]
@@ -245,7 +244,7 @@ class ObsoleteFinder(Struct, frozen=True, dict=True):
         counts = entries.good
         rows = np.flatnonzero(entries.is_family(Family.LN))
         for some, decoded in entries.decode(Family.LN, rows, wanted=frozenset({"flags"})):
-            counts[some] &= decoded.fields.known("flags") & LN_EMBEDDED == 0
+            counts[some] &= decoded.fields.known("flags") & LnFlag.EMBEDDED == 0
         return self._replaced(lsns[counts], entries.size[counts], made_by[counts])
 
     def versions(self, rows: Rows) -> Versions | None:
@@ -256,7 +255,7 @@ class ObsoleteFinder(Struct, frozen=True, dict=True):
         Args:
             rows: rows of one file.
         """
-        rows = rows.take(_IS_NODE[rows.type] & (rows.lsn >= self.since))
+        rows = rows.select(_IS_NODE[rows.type] & (rows.lsn >= self.since))
         decoded = decode(rows, Family.NODE, wanted=_NODE_FIELDS)
         head = decoded.fields
         if not head.has("db_id"):
@@ -269,9 +268,9 @@ class ObsoleteFinder(Struct, frozen=True, dict=True):
             head.number("last_full_lsn").copy(),
             head.number("last_delta_lsn").copy() if head.has("last_delta_lsn") else no_delta,
             rows.type == DELTA_NO,
-            rows.flags & h.PROVISIONAL_YES != 0,
+            rows.flags & HeaderFlag.PROVISIONAL_YES.value != 0,
         )
-        return found.take(~decoded.bad)
+        return found.select(~decoded.bad)
 
     def nodes(self, versions: Versions) -> Iterator[ObsoleteEntries]:
         """Yield versions of nodes that no tree uses.
@@ -341,8 +340,8 @@ def _logged_summaries(snapshot: Snapshot, since: int) -> dict[int, int]:
     for database in snapshot.databases.values():
         if database.name != UTILIZATION_DB:
             continue
-        lns = snapshot.interval.lns.take(snapshot.changes(database.db_id))
-        lns = lns.take((lns.lsn >= since) & (lns.key_size == _KEY_SIZE))
+        lns = snapshot.interval.lns.select(snapshot.changes(database.db_id))
+        lns = lns.select((lns.lsn >= since) & (lns.key_size == _KEY_SIZE))
         data = snapshot.image.data
         for lsn, key in zip(lns.lsn.tolist(), lns.key_position.tolist(), strict=True):
             found[int.from_bytes(bytes(data[key : key + 4]), "big")] = lsn

@@ -8,14 +8,14 @@ import numpy as np
 from msgspec.structs import astuple
 
 from je_tools.formats.arrays import Ints, Mask, rows_by
-from je_tools.recovery.interval import Table
+from je_tools.recovery.interval_tables import RowTable
 from je_tools.recovery.utilization import FileSummary
 
 _OFFSET = (1 << 32) - 1
 _NONE = np.empty(0, np.int64)
 
 
-class ObsoleteEntries(Table, frozen=True):
+class ObsoleteEntries(RowTable, frozen=True):
     """Obsolete entries, in no order.
 
     Attributes:
@@ -42,7 +42,7 @@ class ObsoleteEntries(Table, frozen=True):
             np.broadcast_to(np.asarray(is_listed, np.bool_), (n,)).copy(),
         )
 
-    def take(self, keep: Mask | Ints) -> ObsoleteEntries:
+    def select(self, keep: Mask | Ints) -> ObsoleteEntries:
         """Return some rows."""
         return ObsoleteEntries(*(column[keep] for column in astuple(self)))
 
@@ -65,10 +65,10 @@ def obsolete_by_file(gone: ObsoleteEntries) -> dict[int, tuple[FileSummary, tupl
     listed = np.flatnonzero(gone.is_listed)
     _, first = np.unique(gone.lsn[listed], return_index=True)
     rows = np.concatenate((np.flatnonzero(~gone.is_listed), listed[first]))
-    gone = gone.take(rows)
+    gone = gone.select(rows)
     found = {}
     for file_no, own in rows_by(gone.lsn >> 32).items():
-        of_file = gone.take(own)
+        of_file = gone.select(own)
         sized = of_file.is_ln & (of_file.size > 0)
         summary = FileSummary(
             obsolete_in_count=int(np.count_nonzero(~of_file.is_ln)),

@@ -15,9 +15,9 @@ from je_tools.checkpoint.new_databases import with_internal_databases
 from je_tools.checkpoint.rollbacks import lacking_marks
 from je_tools.checkpoint.stale_records import finished_removals, stale_records
 from je_tools.checkpoint.vlsn_records import is_outdated
-from je_tools.formats.je.internal_names import UTILIZATION_DB, VLSN_MAP_DB
+from je_tools.formats.je.internal.names import UTILIZATION_DB, VLSN_MAP_DB
 from je_tools.recovery.database import ID_DB, NAME_DB
-from je_tools.recovery.interval import DELETED
+from je_tools.recovery.interval_tables import DELETED
 
 if TYPE_CHECKING:
     from je_tools.recovery.snapshot import Snapshot

@@ -41,6 +41,6 @@ class ReplicationStream(Struct, frozen=True):
         names = ("lsn", "vlsn", "type")
         return cls(*(np.concatenate([getattr(each, name) for each in parts]) for name in names))
 
-    def take(self, keep: npt.NDArray[Any]) -> ReplicationStream:
+    def select(self, keep: npt.NDArray[Any]) -> ReplicationStream:
         """Return the rows of a mask or of an index array, in its order."""
         return ReplicationStream(self.lsn[keep], self.vlsn[keep], self.type[keep])

@@ -17,13 +17,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 from msgspec import Struct
 
-from je_tools.formats.je.header import NULL_LSN, invisible_mask
-from je_tools.recovery.interval import INVISIBLE, TRANSACTIONAL
+from je_tools.formats.je.header import FLAGS_AT, NULL_LSN, invisible_mask
+from je_tools.recovery.interval_tables import INVISIBLE, TRANSACTIONAL
 
 if TYPE_CHECKING:
     from je_tools.recovery.snapshot import Snapshot
 
-_FLAGS_AT = 5
 _OFFSET = (1 << 32) - 1
 
 
@@ -63,7 +62,7 @@ def lacking_marks(snapshot: Snapshot) -> list[InvisibleMark]:
     image = snapshot.image
     marks = []
     for lsn in lns.lsn[wanted].tolist():
-        file_no, offset = lsn >> 32, (lsn & _OFFSET) + _FLAGS_AT
+        file_no, offset = lsn >> 32, (lsn & _OFFSET) + FLAGS_AT
         of_file = int(np.searchsorted(image.file_nos, file_no))
         old = int(image.data[int(image.starts[of_file]) + offset])
         new = old | invisible_mask(int(image.versions[of_file]))

@@ -24,8 +24,8 @@ from je_tools.checkpoint.removed_databases import sum_removed
 from je_tools.checkpoint.root_entries import first_active, write_end, write_start
 from je_tools.checkpoint.utilization_tracker import track_utilization
 from je_tools.checkpoint.vlsn_records import write_index
-from je_tools.formats.je.internal_names import VLSN_MAP_DB
-from je_tools.formats.je.writer import Appender, Emit, Tail
+from je_tools.formats.je.internal.names import VLSN_MAP_DB
+from je_tools.formats.je.write.writer import Appender, Emit, Tail
 
 if TYPE_CHECKING:
     from je_tools.checkpoint.record_changes import Fields

@@ -14,13 +14,13 @@ import numpy as np
 from msgspec.structs import replace
 
 from je_tools.formats.je.expirations import HOUR_MS, expiration_ms
-from je_tools.formats.je.fetch import fetch
+from je_tools.formats.je.log.fetch import fetch
 from je_tools.formats.je.types import Family
 
 if TYPE_CHECKING:
     from je_tools.btree.tree import Tree
     from je_tools.formats.arrays import Mask
-    from je_tools.formats.je.nodes import Slots
+    from je_tools.formats.je.btree.slots import Slots
 
 FAR_MS = 1_000_000 * HOUR_MS
 """Expirations after this time, in the year 2084, are looked up in the entry."""

@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Set
 from typing import TYPE_CHECKING
 
-from je_tools.formats.je.internal import DatabaseExtinction, Expirations, FileSummaryKey
-from je_tools.formats.je.internal_names import (
+from je_tools.formats.je.internal.cleaner import DatabaseExtinction, Expirations, FileSummaryKey
+from je_tools.formats.je.internal.names import (
     EXTINCT_SCANS_DB,
     UTILIZATION_DB,
 )

@@ -17,7 +17,7 @@ from je_tools.checkpoint.settings import choose_settings
 
 if TYPE_CHECKING:
     from je_tools.checkpoint.contents import CheckpointSettings
-    from je_tools.log.environment import LogFile
+    from je_tools.log.log_files import LogFile
     from je_tools.recovery.snapshot import Snapshot
     from je_tools.writing.session import Session
 

@@ -11,17 +11,12 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
+from je_tools.formats.je.btree.keysort import equal_keys
+from je_tools.formats.je.btree.nodes import BIN_NO, IN_NO, Nodes
+from je_tools.formats.je.btree.slots import Slots, joined_slots
+from je_tools.formats.je.flags import LEVEL_MASK
 from je_tools.formats.je.header import NULL_LSN
-from je_tools.formats.je.keysort import equal_keys
-from je_tools.formats.je.nodes import (
-    BIN_NO,
-    IN_NO,
-    LEVEL_MASK,
-    Nodes,
-    Slots,
-    joined,
-    joined_spans,
-)
+from je_tools.formats.spans import joined_spans
 
 if TYPE_CHECKING:
     from je_tools.formats.arrays import Ints, Mask
@@ -92,15 +87,15 @@ def with_replacements(nodes: Nodes, replacements: SlotReplacements) -> tuple[Slo
     """Replace slots of upper nodes; return all their slots, and the node of each."""
     stays = np.ones(len(nodes.slots), np.bool_)
     stays[replacements.replaced] = False
-    both = joined(
+    both = joined_slots(
         [
-            nodes.slots.take(stays),
+            nodes.slots.select(stays),
             upper_slots(replacements.key, replacements.lsn, replacements.size),
         ]
     )
     place = np.concatenate((np.flatnonzero(stays), replacements.slot))
     order = np.argsort(place, kind="stable")
-    return both.take(order), nodes.slot_node[place[order]]
+    return both.select(order), nodes.slot_node[place[order]]
 
 
 def upper_slots(key: Spans, lsn: Ints, size: Ints) -> Slots:
@@ -157,7 +152,7 @@ def cut_nodes(nodes: Nodes, touched: Mask, slots: Slots, owner: Ints, limit: Int
         type=np.where(is_bin, BIN_NO, IN_NO).astype(np.uint8),
         last_full_lsn=np.full(len(row), NULL_LSN, np.int64),
         expiration_base=np.full(len(row), -1, np.int64),
-        identifier_key=nodes.identifier_key.take(row),
+        identifier_key=nodes.identifier_key.select(row),
         good=np.ones(len(row), np.bool_),
         first=first,
         slots=slots,
@@ -173,7 +168,7 @@ def emptied(bin_: Nodes) -> Nodes:
         type=np.full(1, BIN_NO, np.uint8),
         last_full_lsn=np.full(1, NULL_LSN, np.int64),
         first=np.zeros(2, np.int64),
-        slots=bin_.slots.take(np.empty(0, np.int64)),
+        slots=bin_.slots.select(np.empty(0, np.int64)),
     )
 
 
@@ -184,11 +179,11 @@ def identifier_keys(nodes: Nodes) -> Spans:
     """
     key, own = nodes.slots.key, nodes.identifier_key
     owner = nodes.slot_node
-    same = equal_keys(own.take(owner), key)
+    same = equal_keys(own.select(owner), key)
     stays = np.bincount(owner[same], minlength=len(nodes)) > 0
     stays |= np.diff(nodes.first) == 0
     changed = np.flatnonzero(~stays)
-    both = joined_spans([own, key.take(nodes.first[changed])])
+    both = joined_spans([own, key.select(nodes.first[changed])])
     rows = np.arange(len(nodes))
     rows[changed] = len(nodes) + np.arange(len(changed))
-    return both.take(rows)
+    return both.select(rows)

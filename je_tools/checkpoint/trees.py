@@ -16,7 +16,8 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from je_tools.btree.tree import NODES_AT_ONCE, Children, FaultKind, Leaves, Tree, at_once_below
+from je_tools.btree.children import NODES_AT_ONCE, Children, Leaves, at_once_below
+from je_tools.btree.fault_kinds import FaultKind
 from je_tools.checkpoint.deltas import BinChanges, Deltas, find_deltas, is_dead
 from je_tools.checkpoint.slot_repair import repair_slots
 from je_tools.checkpoint.tree_nodes import (
@@ -32,27 +33,23 @@ from je_tools.checkpoint.tree_nodes import (
     with_replacements,
 )
 from je_tools.errors import RefusedError
-from je_tools.formats.je.fetch import fetch
+from je_tools.formats.je.btree.keysort import order_keys
+from je_tools.formats.je.btree.nodes import Nodes
+from je_tools.formats.je.btree.slots import Slots, joined_slots
+from je_tools.formats.je.flags import LEVEL_MASK, MAIN_LEVELS, NodeFlag
 from je_tools.formats.je.header import NULL_LSN, lsn_text
-from je_tools.formats.je.keysort import order_keys
-from je_tools.formats.je.nodes import (
-    IS_ROOT,
-    LEVEL_MASK,
-    Nodes,
-    Slots,
-    joined,
-    joined_spans,
-)
-from je_tools.formats.spans import Spans
+from je_tools.formats.je.log.fetch import fetch
+from je_tools.formats.spans import Spans, joined_spans
 from je_tools.recovery.slot_matching import match
 
 if TYPE_CHECKING:
+    from je_tools.btree.tree import Tree
     from je_tools.checkpoint.changes import SlotChanges
     from je_tools.checkpoint.log import CheckpointLog
     from je_tools.formats.arrays import Ints, Mask
 
 
-_LEVELS_OF_MOST = 0x10000
+_LEVELS_OF_MOST = MAIN_LEVELS
 """Level bits of all nodes but those of the id database. Source: IN, JE 7.5.11."""
 
 _ONE, _ZERO = np.ones(1, np.bool_), np.zeros(1, np.int64)
@@ -123,7 +120,7 @@ class TreeWriter(Struct, frozen=True):
         if not len(places):
             return self.changes.key
         keys = joined_spans([self.changes.key, places])
-        return keys.take(order_keys(keys, two_part=self.tree.by_parts))
+        return keys.select(order_keys(keys, two_part=self.tree.by_parts))
 
     def _way_down(self, keys: Spans) -> list[_Upper]:
         uppers: list[_Upper] = []
@@ -137,7 +134,7 @@ class TreeWriter(Struct, frozen=True):
             uppers.append(_Upper(leaves, slot, chosen))
             if below.level <= 1 or not len(chosen):
                 return uppers
-            children, slot = below.take(chosen), chosen
+            children, slot = below.select(chosen), chosen
 
     def _read(self, children: Children) -> Leaves:
         leaves = self.tree.read(children)
@@ -169,7 +166,7 @@ class TreeWriter(Struct, frozen=True):
 
     def _write_some_bins(self, children: Children, upper: _Upper, rows: Ints) -> SlotReplacements:
         tree = self.tree
-        leaves = self._read(children.take(rows))
+        leaves = self._read(children.select(rows))
         nodes, slots = leaves.nodes, leaves.nodes.slots
         n = len(nodes)
         first, last = self._changes_of(leaves.children)
@@ -186,18 +183,20 @@ class TreeWriter(Struct, frozen=True):
         stays = whole[nodes.slot_node] & inside & ~same & ~is_dead(slots)
         of_new = bin_changes.node[bin_changes.has_slot]
         new = whole[of_new]
-        both = joined([repair_slots(tree, slots.take(stays)), bin_changes.slots.take(new)])
+        both = joined_slots(
+            [repair_slots(tree, slots.select(stays)), bin_changes.slots.select(new)]
+        )
         owner = np.concatenate((nodes.slot_node[stays], of_new[new]))
         order = order_keys(both.key, two_part=tree.by_parts)
         nodes_to_write = cut_nodes(
-            nodes, whole, both.take(order), owner[order], room_for_slots(nodes)
+            nodes, whole, both.select(order), owner[order], room_for_slots(nodes)
         )
         return self._write_nodes(leaves, rows, upper.leaves.nodes, touched, nodes_to_write, deltas)
 
     def _bin_changes(self, changed: Ints, node: Ints) -> BinChanges:
         has_slot = self.changes.has_slot[changed]
         slots = self.changes.slots(self.tree, changed[has_slot])
-        return BinChanges(self.changes.key.take(changed), node, has_slot, slots)
+        return BinChanges(self.changes.key.select(changed), node, has_slot, slots)
 
     def _changes_of(self, children: Children) -> tuple[Ints, Ints]:
         """Return the rows of each child's changes: the first, and the one after the last."""
@@ -222,7 +221,7 @@ class TreeWriter(Struct, frozen=True):
         limit = room_for_slots(nodes) - 1
         touched |= counts > limit
         stays = touched[owner]
-        nodes_to_write = cut_nodes(nodes, touched, slots.take(stays), owner[stays], limit)
+        nodes_to_write = cut_nodes(nodes, touched, slots.select(stays), owner[stays], limit)
         return self._write_nodes(
             upper.leaves, upper.slot, above.nodes, touched, nodes_to_write, None
         )
@@ -253,8 +252,8 @@ class TreeWriter(Struct, frozen=True):
         moved = np.flatnonzero(changed & ~touched)
         found = fetch(self.tree.image, leaves.nodes.lsn[moved], check=False)
         of = np.concatenate((of, moved))
-        begins = nodes_to_write.nodes.slots.key.take(nodes_to_write.nodes.first[:-1])
-        keys = joined_spans([above.slots.key.take(rows[of]), begins])
+        begins = nodes_to_write.nodes.slots.key.select(nodes_to_write.nodes.first[:-1])
+        keys = joined_spans([above.slots.key.select(rows[of]), begins])
         at = np.arange(len(of))
         again = np.flatnonzero(has_new_key(nodes_to_write, np.isin(rows, above.first[:-1])))
         at[again] = len(of) + again
@@ -262,7 +261,7 @@ class TreeWriter(Struct, frozen=True):
         return SlotReplacements(
             rows[changed],
             rows[of][order],
-            keys.take(at[order]),
+            keys.select(at[order]),
             np.concatenate((lsns, leaves.nodes.lsn[moved]))[order],
             np.concatenate((sizes, found.size))[order],
         )
@@ -289,7 +288,7 @@ class TreeWriter(Struct, frozen=True):
         node_id = nodes_to_write.nodes.node_id.copy()
         fresh = np.flatnonzero(~nodes_to_write.is_first)
         node_id[fresh] = self.log.sequences.node_ids(len(fresh))
-        booleans = np.full(len(node_id), IS_ROOT if is_root else 0, np.int64)
+        booleans = np.full(len(node_id), NodeFlag.ROOT if is_root else 0, np.int64)
         nodes = replace(nodes_to_write.nodes, node_id=node_id, booleans=booleans)
         return self.log.nodes(
             replace(nodes, identifier_key=identifier_keys(nodes)),
@@ -312,7 +311,7 @@ class TreeWriter(Struct, frozen=True):
         while len(slots) > limit[0]:
             nodes_to_write = cut_nodes(root, _ONE, slots, np.zeros(len(slots), np.int64), limit - 1)
             lsns, sizes = self._append(nodes_to_write)
-            slots = upper_slots(slots.key.take(nodes_to_write.nodes.first[:-1]), lsns, sizes)
+            slots = upper_slots(slots.key.select(nodes_to_write.nodes.first[:-1]), lsns, sizes)
             node_id = self.log.sequences.node_ids(1)
             root = replace(root, node_id=node_id, level=root.level + 1)
         nodes_to_write = cut_nodes(root, _ONE, slots, np.zeros(len(slots), np.int64), limit)
@@ -326,7 +325,7 @@ class TreeWriter(Struct, frozen=True):
             bin_, _ONE, slots, np.zeros(len(slots), np.int64), room_for_slots(root)
         )
         if len(slots):
-            key = slots.key.take(nodes_to_write.nodes.first[:-1])
+            key = slots.key.select(nodes_to_write.nodes.first[:-1])
         else:
             key = self._some_key(root)
             nodes_to_write = NodesToWrite(replace(emptied(bin_), identifier_key=key), _ZERO, _ONE)
@@ -337,7 +336,7 @@ class TreeWriter(Struct, frozen=True):
         """Return a key for a place where any will do; with duplicates it must have two parts."""
         keys = joined_spans([root.slots.key, self.changes.key])
         usable = np.flatnonzero(keys.sizes > 0)
-        return keys.take(usable[:1]) if len(usable) else Spans.of([b""])
+        return keys.select(usable[:1]) if len(usable) else Spans.of([b""])
 
     def _begin(self) -> int:
         """Write a tree for a database that has none."""

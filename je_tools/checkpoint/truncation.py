@@ -16,14 +16,14 @@ from je_tools.checkpoint.internal_databases import is_replicated
 from je_tools.checkpoint.log_end import files_after
 from je_tools.core.escaping import quoted
 from je_tools.errors import RefusedError
-from je_tools.formats.je.columns import MAX_ROWS, decode
+from je_tools.formats.je.entry.columns import MAX_ROWS, decode
 from je_tools.formats.je.header import FILE_HEADER_SIZE, lsn_of, lsn_text
 from je_tools.formats.je.types import COMMIT_NO, Family
 from je_tools.recovery.end import EndReason, find_checkpoint, find_end
 
 if TYPE_CHECKING:
     from je_tools.formats.arrays import Ints
-    from je_tools.formats.je.reader import Rows
+    from je_tools.formats.je.log.entry_rows import Rows
     from je_tools.log.environment import Environment
     from je_tools.log.scan import Scanner
     from je_tools.recovery.snapshot import Snapshot
@@ -184,7 +184,7 @@ class _Commits(Struct, frozen=True):
         own = np.flatnonzero(of_group & (rows.type == COMMIT_NO))
         vlsns, dtvlsns = [_NONE], [_NONE]
         for first in range(0, len(own), MAX_ROWS):
-            some = rows.take(own[first : first + MAX_ROWS])
+            some = rows.select(own[first : first + MAX_ROWS])
             decoded = decode(some, Family.TXN_END, wanted=frozenset({"dtvlsn"}))
             vlsns.append(some.vlsn[~decoded.bad])
             dtvlsns.append(decoded.fields.known("dtvlsn")[~decoded.bad])

@@ -16,7 +16,7 @@ import numpy as np
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from je_tools.btree.tree import NODES_AT_ONCE
+from je_tools.btree.children import NODES_AT_ONCE
 from je_tools.checkpoint.expiring_bytes import by_hour, share_of_slots
 from je_tools.checkpoint.last_ids import find_last_ids
 from je_tools.checkpoint.node_versions import Versions, joined_versions
@@ -24,17 +24,17 @@ from je_tools.checkpoint.obsolete import ObsoleteFinder
 from je_tools.checkpoint.obsolete_entries import ObsoleteEntries, joined_obsolete
 from je_tools.checkpoint.replication_stream import ReplicationStream
 from je_tools.core.memory import give_back_memory
-from je_tools.formats.je.columns import MAX_ROWS, decode
+from je_tools.formats.je.btree.nodes import BIN_NO, DELTA_NO, read_nodes
+from je_tools.formats.je.entry.columns import MAX_ROWS, decode
 from je_tools.formats.je.expirations import expiration_ms
-from je_tools.formats.je.fetch import fetch
-from je_tools.formats.je.nodes import BIN_NO, DELTA_NO, read_nodes
+from je_tools.formats.je.log.fetch import fetch
 from je_tools.formats.je.types import ENTRY_TYPES, FILE_HEADER_NO, Family, Group, mask_of
 from je_tools.recovery.utilization import FileSummary
 
 if TYPE_CHECKING:
     from je_tools.checkpoint.sequences import Sequences
     from je_tools.formats.arrays import Ints
-    from je_tools.formats.je.reader import Rows
+    from je_tools.formats.je.log.entry_rows import Rows
     from je_tools.recovery.snapshot import Snapshot
 
 
@@ -106,15 +106,17 @@ class _Inspector(Struct, frozen=True):
     finder: ObsoleteFinder
 
     def __call__(self, rows: Rows) -> _TrackedRows:
-        rows = rows.take(rows.good & (rows.type != FILE_HEADER_NO) & (rows.lsn < self.next_lsn))
-        ids = self._node_ids(rows.take(_IS_NODE[rows.type] & (rows.lsn >= self.from_lsn)))
+        rows = rows.select(rows.good & (rows.type != FILE_HEADER_NO) & (rows.lsn < self.next_lsn))
+        ids = self._node_ids(rows.select(_IS_NODE[rows.type] & (rows.lsn >= self.from_lsn)))
         shown = rows.replicated & ~rows.invisible & (rows.lsn >= self.from_lsn)
         stream = ReplicationStream(rows.lsn[shown], rows.vlsn[shown], rows.type[shown])
         wanted = rows.file_no in self.file_nos
         bins = self._expiring_bins(rows) if wanted else _NONE
-        recent = rows.take(self.finder.uncounted(rows.lsn, rows.lsn) & (rows.lsn >= self.from_lsn))
-        lns = _in_parts(rows.take(_IS_LN[rows.type]))
-        nodes = _in_parts(rows.take(_IS_NODE[rows.type] & (rows.lsn >= self.from_lsn)))
+        recent = rows.select(
+            self.finder.uncounted(rows.lsn, rows.lsn) & (rows.lsn >= self.from_lsn)
+        )
+        lns = _in_parts(rows.select(_IS_LN[rows.type]))
+        nodes = _in_parts(rows.select(_IS_NODE[rows.type] & (rows.lsn >= self.from_lsn)))
         return _TrackedRows(
             file_no=rows.file_no,
             node_ids=ids,
@@ -139,7 +141,7 @@ class _Inspector(Struct, frozen=True):
     def _expiring_bins(self, rows: Rows) -> Ints:
         """Return the LSNs of BINs with a slot that expires."""
         found = [_NONE]
-        for some in _in_parts(rows.take(_IS_BIN[rows.type])):
+        for some in _in_parts(rows.select(_IS_BIN[rows.type])):
             wanted = frozenset({"expiration_base"})
             head = decode(some, Family.NODE, wanted=wanted).fields
             found.append(some.lsn[head.known("expiration_base") > 0])
@@ -147,7 +149,7 @@ class _Inspector(Struct, frozen=True):
 
     def _expiring(self, rows: Rows) -> Counter[int]:
         found: Counter[int] = Counter()
-        for some in _in_parts(rows.take(_IS_USER_LN[rows.type])):
+        for some in _in_parts(rows.select(_IS_USER_LN[rows.type])):
             wanted = frozenset({"expiration"})
             head = decode(some, Family.LN, wanted=wanted).fields
             if head.has("expiration") and not head.is_empty("expiration"):
@@ -160,7 +162,7 @@ _NONE = np.empty(0, np.int64)
 
 def _in_parts(rows: Rows) -> Iterator[Rows]:
     for first in range(0, len(rows), MAX_ROWS):
-        yield rows.take(np.arange(first, min(first + MAX_ROWS, len(rows))))
+        yield rows.select(np.arange(first, min(first + MAX_ROWS, len(rows))))
 
 
 def track_utilization(snapshot: Snapshot, file_nos: frozenset[int]) -> TrackedUtilization:

@@ -12,7 +12,7 @@ from je_tools.checkpoint.pending_work import is_needed
 from je_tools.core.escaping import quoted
 from je_tools.errors import RefusedError
 from je_tools.formats.je.header import lsn_text
-from je_tools.log.environment import open_environment
+from je_tools.log.opening import open_environment
 from je_tools.recovery.opening import held_snapshot
 
 if TYPE_CHECKING:

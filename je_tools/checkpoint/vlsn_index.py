@@ -22,7 +22,7 @@ from msgspec.structs import replace
 from je_tools.checkpoint.replication_stream import ReplicationStream
 from je_tools.core.properties import VLSN_DISTANCE, VLSN_MAPPINGS, VLSN_STRIDE, read_settings
 from je_tools.formats.je.header import FILE_HEADER_SIZE, lsn_of
-from je_tools.formats.je.internal import GhostBucket, VlsnBucket, VlsnRange
+from je_tools.formats.je.internal.replication import GhostBucket, VlsnBucket, VlsnRange
 from je_tools.formats.je.types import ABORT_NO, BY_NAME, COMMIT_NO
 
 NO_VLSN = -1
@@ -109,7 +109,7 @@ def tracked(
             raise MisfitError(
                 f"a rollback takes VLSN {int(stream.vlsn[ended[0]])} back, the end of a transaction"
             )
-        stream = stream.take(stays)
+        stream = stream.select(stays)
     wrong = np.flatnonzero(np.diff(stream.vlsn) <= 0)
     if len(wrong):
         first, then = stream.vlsn[wrong[0] : wrong[0] + 2].tolist()

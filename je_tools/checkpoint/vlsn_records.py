@@ -34,13 +34,13 @@ from je_tools.checkpoint.vlsn_index import (
     without_head,
 )
 from je_tools.errors import RefusedError
-from je_tools.formats.je.fetch import fetch
+from je_tools.formats.je.flags import DbTreeFlag, LnFlag, LnFlag2, LnFlag3
 from je_tools.formats.je.header import NULL_LSN
-from je_tools.formats.je.internal import GhostBucket, Unreadable, VlsnBucket, VlsnRange
-from je_tools.formats.je.internal_names import VLSN_MAP_DB
-from je_tools.formats.je.layout import ABORT_LSN, CREATED_IN_INSERT, PRIOR_FILE, PRIOR_SIZE
-from je_tools.recovery.database import CONVERTED
-from je_tools.recovery.interval import INVISIBLE, REPLICATED
+from je_tools.formats.je.internal.names import VLSN_MAP_DB
+from je_tools.formats.je.internal.records import Unreadable
+from je_tools.formats.je.internal.replication import GhostBucket, VlsnBucket, VlsnRange
+from je_tools.formats.je.log.fetch import fetch
+from je_tools.recovery.interval_tables import INVISIBLE, REPLICATED
 from je_tools.recovery.utilization import internal_records, record_places, reserved_files
 
 if TYPE_CHECKING:
@@ -134,7 +134,7 @@ def index_to_be(snapshot: Snapshot, stream: ReplicationStream) -> VlsnIndex:
         raise _refused(snapshot, "its database was not made yet")
     rules = BucketRules.of(Path(snapshot.environment.name))
     index, gone = read_index(snapshot), _lost_vlsns(snapshot)
-    converted = bool(environment_flags(snapshot) & CONVERTED)
+    converted = bool(environment_flags(snapshot) & DbTreeFlag.CONVERTED)
     try:
         left = tracked(stream, rollbacks)
         index = merged(index, left, matchpoint, rules, converted=converted)
@@ -223,14 +223,17 @@ class _Transaction:
         fields |= {"modified_ms": self.now_ms, "created_ms": 0}
         if slot is None:
             name = "INS_LN_TX"
-            fields |= {"flags3": CREATED_IN_INSERT}
+            fields |= {"flags3": LnFlag3.CREATED_IN_INSERT}
         else:
             name = "DEL_LN_TX" if data is None else "UPD_LN_TX"
-            flags = ABORT_LSN if self.log.version >= _ABORT_LSN_FLAG_SINCE else 0
+            flags = LnFlag.ABORT_LSN if self.log.version >= _ABORT_LSN_FLAG_SINCE else 0
             fields |= {"flags": flags, "abort_lsn": slot}
-            fields |= {"flags2": PRIOR_SIZE, "prior_size": self.sizes[key]}
+            fields |= {"flags2": LnFlag2.PRIOR_SIZE, "prior_size": self.sizes[key]}
         if slot is not None and data is None:
-            fields |= {"flags2": PRIOR_SIZE | PRIOR_FILE, "prior_file_no": slot >> 32}
+            fields |= {
+                "flags2": LnFlag2.PRIOR_SIZE | LnFlag2.PRIOR_FILE,
+                "prior_file_no": slot >> 32,
+            }
         written = self.log.entry(name, fields)
         self.last_lsn = written.lsn
         return None if data is None else written

@@ -13,7 +13,7 @@ from msgspec import Struct, field
 if TYPE_CHECKING:
     # `--help` imports this module, and must not load numpy.
     from je_tools.formats.arrays import Ints
-    from je_tools.formats.source import Bytes
+    from je_tools.formats.files.source import Bytes
 
 HASH_SIZE = 16
 """Size of a salted hash in bytes."""

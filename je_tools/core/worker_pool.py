@@ -10,8 +10,8 @@ from typing import Generic, TypeVar
 from msgspec import Struct, field
 
 from je_tools.core.ordered import in_flight
+from je_tools.formats.files.source import Bytes
 from je_tools.formats.rows import Buffer
-from je_tools.formats.source import Bytes
 
 AHEAD = 2
 """Number of tasks in work or done, in addition to one for each thread."""

@@ -5,11 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from enum import StrEnum
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 from msgspec import Struct
 
-from je_tools.log.environment import Environment, LogFile, check_numbers, reopened
+from je_tools.log.environment import Environment, check_numbers
+from je_tools.log.sources import reopened
+
+if TYPE_CHECKING:
+    from je_tools.log.log_files import LogFile
 
 PIECE = 16 << 20
 

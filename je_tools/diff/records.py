@@ -14,11 +14,10 @@ import numpy.typing as npt
 from msgspec import Struct
 from msgspec.structs import asdict, replace
 
-from je_tools.formats.je.keysort import equal_keys, order_keys, search_sorted
-from je_tools.formats.je.nodes import joined_spans
+from je_tools.formats.je.btree.keysort import equal_keys, order_keys, search_sorted
 from je_tools.formats.packed import encode_packed
 from je_tools.formats.rows import Cell, Form, lines_of
-from je_tools.formats.spans import Spans
+from je_tools.formats.spans import Spans, joined_spans
 from je_tools.log.records import Records, no_records
 
 if TYPE_CHECKING:
@@ -58,9 +57,9 @@ class Changes(Records, frozen=True):
     change: npt.NDArray[np.uint8]
     position: Ints
 
-    def take(self, keep: npt.NDArray[Any] | slice) -> Changes:
+    def select(self, keep: npt.NDArray[Any] | slice) -> Changes:
         """Return the records of a mask or of an index array, in its order."""
-        return _changes(Records.take(self, keep), self.change[keep], self.position[keep])
+        return _changes(Records.select(self, keep), self.change[keep], self.position[keep])
 
 
 def _changes(records: Records, change: npt.NDArray[np.uint8], position: Ints) -> Changes:
@@ -107,7 +106,7 @@ class Comparison(Struct, frozen=True):
     def _in_order(self, records: Records) -> Records:
         # Even if keys are in order, the order of duplicates depends on data that may be lost.
         order = order_keys(self.keys(records), two_part=self.by_data)
-        return records.take(order)
+        return records.select(order)
 
     def _whole(self, records: Records) -> Records:
         """Copy the records to one array that holds key, data and key length of each.
@@ -147,7 +146,7 @@ def _pieces(records: Records) -> Iterator[Records]:
     sizes = records.key.sizes + np.maximum(records.data.sizes, 0)
     cuts = np.flatnonzero(np.diff(np.cumsum(sizes) // COPIED_BYTES)) + 1
     for rows in np.split(np.arange(len(records)), cuts):
-        yield records.take(rows)
+        yield records.select(rows)
 
 
 def joined_records(batches: list[Records]) -> Records:
@@ -201,22 +200,22 @@ class _Merge:
         return [sizes[0], below[1]] if below[0] == sizes[0] else [below[0], sizes[1]]
 
     def _last(self, side: int) -> Spans:
-        return self.how.keys(self.left[side]).take(np.array([-1]))
+        return self.how.keys(self.left[side]).select(np.array([-1]))
 
     def _up_to(self, side: int, key: Spans) -> int:
         """Return the number of records of a side whose key is at most `key`."""
         own = self.how.keys(self.left[side])
         at = int(search_sorted(own, key, two_part=self.how.by_data)[0])
         if at < len(own):
-            same = equal_keys(own.take(np.array([at])), key)
+            same = equal_keys(own.select(np.array([at])), key)
             at += int(same[0])
         return at
 
     def _cut(self, side: int, count: int) -> Records:
         records = self.left[side]
         rows = np.arange(len(records))
-        self.left[side] = records.take(rows[count:])
-        return records.take(rows[:count])
+        self.left[side] = records.select(rows[count:])
+        return records.select(rows[:count])
 
     def _compare(self, a: Records, b: Records) -> Changes:
         how = self.how
@@ -226,7 +225,7 @@ class _Merge:
         in_a[at[same]] = True
         changed = np.flatnonzero(same)
         if not how.by_data:
-            equal = equal_keys(a.data.take(changed), b.data.take(at[changed]))
+            equal = equal_keys(a.data.select(changed), b.data.select(at[changed]))
             changed = changed[~equal]
         else:
             changed = changed[:0]
@@ -234,7 +233,7 @@ class _Merge:
         rows_b = np.sort(np.concatenate((np.flatnonzero(~in_a), at[changed])))
         position_a, position_b = self._positions(at, same, in_a, rows_a, rows_b)
         self.position += len(a) + int(np.count_nonzero(~in_a))
-        found = joined_records([a.take(rows_a), b.take(rows_b)])
+        found = joined_records([a.select(rows_a), b.select(rows_b)])
         change = np.concatenate(
             (
                 np.where(same[rows_a], Change.CHANGED_A, Change.ONLY_A),
@@ -243,7 +242,7 @@ class _Merge:
         ).astype(np.uint8)
         position = np.concatenate((position_a, position_b))
         order = np.lexsort((change, position))
-        return _changes(found, change, position).take(order)
+        return _changes(found, change, position).select(order)
 
     def _positions(
         self, at: Ints, same: Mask, in_a: Mask, rows_a: Ints, rows_b: Ints
@@ -264,7 +263,7 @@ def _found(how: Comparison, keys_a: Spans, keys_b: Spans) -> tuple[Ints, Mask]:
     at = search_sorted(keys_b, keys_a, two_part=how.by_data)
     same = np.zeros(len(at), np.bool_)
     inside = np.flatnonzero(at < len(keys_b))
-    same[inside] = equal_keys(keys_a.take(inside), keys_b.take(at[inside]))
+    same[inside] = equal_keys(keys_a.select(inside), keys_b.select(at[inside]))
     return at, same
 
 

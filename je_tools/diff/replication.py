@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from je_tools.formats.je.internal_names import VLSN_MAP_DB
+from je_tools.formats.je.internal.names import VLSN_MAP_DB
 from je_tools.log.scan import Scanner
 
 if TYPE_CHECKING:
-    from je_tools.formats.je.reader import Rows
+    from je_tools.formats.je.log.entry_rows import Rows
     from je_tools.recovery.snapshot import Snapshot
 
 

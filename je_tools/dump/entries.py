@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from je_tools.core.worker_processes import PROCESSES_FROM
 from je_tools.errors import InputError
-from je_tools.formats.je.columns import MAX_ROWS
+from je_tools.formats.je.entry.columns import MAX_ROWS
 from je_tools.formats.je.header import lsn_text
 from je_tools.formats.spans import TooLongError
 from je_tools.log.entry_table import EntryTable, build_table
@@ -23,7 +23,7 @@ from je_tools.log.scan import ENCODERS_MAX, FileState, Part, Progress, Scanner
 from je_tools.log.time_filter import TimeMarks, collect_times, time_index
 
 if TYPE_CHECKING:
-    from je_tools.formats.je.reader import Rows
+    from je_tools.formats.je.log.entry_rows import Rows
     from je_tools.log.environment import Environment
     from je_tools.log.selection import Selection
     from je_tools.verify.judge import Judge, Seen
@@ -179,7 +179,7 @@ class Dump(Struct, Generic[E], frozen=True):
         left = self.limit or 0
         for part in self._parts(environment, partial(_copied, self)):
             for rows in (rows for pieces in part.results for rows in pieces):
-                some = rows.take(np.arange(min(left, len(rows))))
+                some = rows.select(np.arange(min(left, len(rows))))
                 yield _encode(self, some)
                 left -= len(some)
                 if not left:
@@ -196,10 +196,10 @@ class Dump(Struct, Generic[E], frozen=True):
         rows = self.selection.of_headers(rows)
         starts = range(0, len(rows), MAX_ROWS)
         for start in reversed(starts) if self.backward else starts:
-            some = rows.take(np.arange(start, min(start + MAX_ROWS, len(rows))))
+            some = rows.select(np.arange(start, min(start + MAX_ROWS, len(rows))))
             some = self.selection.of_payloads(some)
             if len(some):
-                yield some.take(np.arange(len(some))[::-1]) if self.backward else some
+                yield some.select(np.arange(len(some))[::-1]) if self.backward else some
 
 
 def contents(pieces: Iterable[Encoded[E]]) -> Iterator[E]:
@@ -276,5 +276,5 @@ def _encode(dump: Dump[E], rows: Rows) -> Encoded[E]:
 
 def _copied(dump: Dump[E], rows: Rows) -> list[Rows]:
     """Copy the chosen rows for a limited dump: only later is it known how many are needed."""
-    pieces = (p.take(np.arange(min(len(p), dump.limit or 0))) for p in dump.choose(rows))
+    pieces = (p.select(np.arange(min(len(p), dump.limit or 0))) for p in dump.choose(rows))
     return [replace(piece, data=piece.data.copy()) for piece in pieces]

@@ -21,11 +21,13 @@ from msgspec.structs import replace
 from je_tools.dump.entries import Dump, Encoded, read_names_and_times
 from je_tools.errors import InputError, StoppedError
 from je_tools.findings import Finding, Severity
-from je_tools.log.environment import Environment, LogFile, open_environment
+from je_tools.log.opening import open_environment
 from je_tools.log.selection import Selection, database_ids
 from je_tools.verify.judge import Judge, Seen, Totals, file_findings
 
 if TYPE_CHECKING:
+    from je_tools.log.environment import Environment
+    from je_tools.log.log_files import LogFile
     from je_tools.log.scan import FileState, Part
 
 E = TypeVar("E")

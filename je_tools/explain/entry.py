@@ -18,28 +18,29 @@ from msgspec.structs import replace
 
 from je_tools.core.masking import KEY_FIELDS, DataMode, Masking
 from je_tools.errors import InputError, StoppedError
-from je_tools.formats.je.entries import (
+from je_tools.formats.files.source import Source, SourceChangedError
+from je_tools.formats.je.entry.entries import Span, Value, decode_spans
+from je_tools.formats.je.header import (
     EntryError,
     Header,
-    Span,
-    Value,
-    decode_spans,
     entry_checksum,
+    lsn_of,
+    lsn_text,
     read_header,
+    type_no_of,
 )
-from je_tools.formats.je.header import lsn_of, lsn_text
+from je_tools.formats.je.log.walk import Checksum
 from je_tools.formats.je.types import ENTRY_TYPES, ERASED_NO, type_name
-from je_tools.formats.je.walk import Checksum
-from je_tools.formats.source import Source, SourceChangedError
 from je_tools.log.field_descriptions import HEADER_FIELDS, field_meaning
 from je_tools.log.field_texts import FieldContext, header_texts, last_name
 from je_tools.log.scan import Scanner
 from je_tools.log.selection import parse_lsn
 
 if TYPE_CHECKING:
-    from je_tools.formats.je.places import Gap
-    from je_tools.formats.je.reader import Rows
-    from je_tools.log.environment import Environment, LogFile
+    from je_tools.formats.je.log.entry_rows import Rows
+    from je_tools.formats.je.log.places import Gap
+    from je_tools.log.environment import Environment
+    from je_tools.log.log_files import LogFile
 
 _ALL_ZERO = "nothing but zeros: room that was never written, or lost"
 
@@ -345,7 +346,7 @@ def _without_header(
     data: bytes, path: Path, version: int, lsn: int, masking: Masking, problem: str
 ) -> EntryExplanation:
     """Explain bytes that do not begin with a header."""
-    type_no = data[4] if len(data) > 4 else 0
+    type_no = type_no_of(data)
     pieces = _rest(data, 0, masking)
     return EntryExplanation(path, version, lsn, data, type_no, Checksum.BAD, pieces, (problem,))
 

@@ -25,8 +25,9 @@ from je_tools.verify.judge import Judge, Look, Seen, Totals
 from je_tools.verify.upgrade import NEW_FORM
 
 if TYPE_CHECKING:
-    from je_tools.formats.je.reader import Rows
-    from je_tools.log.environment import Environment, LogFile
+    from je_tools.formats.je.log.entry_rows import Rows
+    from je_tools.log.environment import Environment
+    from je_tools.log.log_files import LogFile
     from je_tools.log.scan import Part, Scanner
 
 _NO_VLSN = (1 << 63) - 1

@@ -22,7 +22,7 @@ from je_tools.core.properties import FILE_MAX, Settings, read_settings
 from je_tools.formats.je.types import BY_NAME, CKPT_END_NO, CKPT_START_NO, ENTRY_TYPES, mask_of
 
 if TYPE_CHECKING:
-    from je_tools.formats.je.reader import Rows
+    from je_tools.formats.je.log.entry_rows import Rows
     from je_tools.log.environment import Environment
 
 LN_TXN, LN, MAP_LN_TXN, MAP_LN = range(4)

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from msgspec import Struct
 
-from je_tools.formats.je.columns import COLUMN_FAMILIES, Decoded, decode
-from je_tools.formats.je.entries import EntryError, Span, decode_entry
+from je_tools.formats.je.entry.columns import COLUMN_FAMILIES, Decoded, decode
+from je_tools.formats.je.entry.entries import Span, decode_entry
+from je_tools.formats.je.header import EntryError
 from je_tools.formats.je.types import ENTRY_TYPES, Family
 
 if TYPE_CHECKING:
     from je_tools.formats.arrays import Ints, Mask
-    from je_tools.formats.je.reader import Rows
+    from je_tools.formats.je.log.entry_rows import Rows
 
 ROW_FIELDS = frozenset({"key", "data"})
 """Payload fields that are columns of the row itself, and are left out of `entry`."""
@@ -99,7 +100,7 @@ def build_table(
         for i, family in enumerate(COLUMN_FAMILIES):
             index = _where(families == i + 1, share)
             if len(index):
-                some = rows if len(index) == n else rows.take(index)
+                some = rows if len(index) == n else rows.select(index)
                 decoded = decode(some, family, wanted=fields)
                 parts.append(FamilyPart(family, index, decoded))
         alone.append(_where(families == 0, share))

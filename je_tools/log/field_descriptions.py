@@ -7,6 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from je_tools.formats.je.flags import (
+    CkptEndFlag,
+    DatabaseFlag,
+    DbTreeFlag,
+    LnFlag,
+    LnFlag2,
+    LnFlag3,
+    NameOperation,
+    NodeFlag,
+    SlotState,
+)
 from je_tools.formats.je.layout import Coding, Op, Test
 from je_tools.formats.je.types import Family
 
@@ -50,81 +61,17 @@ CODING_MEANINGS: dict[Coding, str] = {
 }
 """Description of the bytes of each coding."""
 
-HEADER_BITS: dict[int, str] = {
-    0x80: "provisional",
-    0x40: "provisional before CkptEnd",
-    0x20: "replicated",
-    0x10: "invisible",
-    0x08: "VLSN present",
-}
-
-_LN_FLAGS = {
-    0x01: "abort known-deleted",
-    0x02: "embedded in its BIN",
-    0x04: "abort key",
-    0x08: "abort data",
-    0x10: "abort VLSN",
-    0x20: "abort LSN",
-    0x40: "abort expiration",
-    0x80: "expiration",
-}
-_LN_FLAGS2 = {
-    0x01: "prior size",
-    0x02: "prior file",
-    0x04: "tombstone",
-    0x08: "abort tombstone",
-    0x10: "abort modification time",
-    0x20: "blind deletion",
-    0x40: "before image",
-    0x80: "abort creation time",
-}
-_LN_FLAGS3 = {0x01: "creation time"}
-_NODE_BOOLEANS = {
-    0x01: "root",
-    0x02: "key prefix",
-    0x04: "logged sizes",
-    0x08: "bloom filter",
-    0x10: "VLSNs",
-    0x20: "expirations in hours",
-}
-_SLOT_STATE = {
-    0x01: "known deleted",
-    0x02: "dirty",
-    0x04: "transient (old)",
-    0x08: "pending deleted",
-    0x10: "embedded",
-    0x20: "no data",
-    0x40: "transient",
-    0x80: "tombstone",
-}
-_DB_FLAGS = {
-    0x01: "sorted duplicates",
-    0x02: "temporary",
-    0x04: "replicated",
-    0x08: "not replicated",
-    0x10: "key prefixing",
-    0x20: "utilization repaired",
-    0x40: "duplicates converted",
-}
-_DB_TREE_FLAGS = {
-    0x01: "replicated",
-    0x02: "converted to replicated",
-    0x04: "duplicates converted",
-    0x08: "VLSNs preserved",
-    0x10: "reserved files repaired",
-}
-_CKPT_END_FLAGS = {0x01: "root present", 0x02: "cleaned files go"}
 _TRUE = {0x01: "yes"}
 
 _BITS: dict[str, dict[int, str]] = {
-    "flags": _LN_FLAGS,
-    "flags2": _LN_FLAGS2,
-    "flags3": _LN_FLAGS3,
-    "booleans": _NODE_BOOLEANS,
-    "state": _SLOT_STATE,
-    "root_state": _SLOT_STATE,
-    "dup_count_state": _SLOT_STATE,
-    "db_flags": _DB_FLAGS,
+    "flags": LnFlag.texts(),
+    "flags2": LnFlag2.texts(),
+    "flags3": LnFlag3.texts(),
+    "booleans": NodeFlag.texts(),
+    "state": SlotState.texts(),
+    "root_state": SlotState.texts(),
+    "dup_count_state": SlotState.texts(),
+    "db_flags": DatabaseFlag.texts(),
     "tree_exists": _TRUE,
     "deleted": _TRUE,
     "compact_lsns": _TRUE,
@@ -132,23 +79,16 @@ _BITS: dict[str, dict[int, str]] = {
     "dup_count_exists": _TRUE,
 }
 
-NAME_OPERATIONS: dict[int, str] = {
-    0: "none",
-    1: "create",
-    2: "remove",
-    3: "truncate",
-    4: "rename",
-    5: "update configuration",
-}
+NAME_OPERATIONS: dict[int, str] = {each.value: each.text for each in NameOperation}
 """Operations of a NameLN on its database."""
 
 
 def bits_of(family: Family | None, name: str) -> Mapping[int, str] | None:
     """Return the names of the bits of a field, or None if it is not a set of bits."""
     if name == "flags" and family is Family.DB_TREE:
-        return _DB_TREE_FLAGS
+        return DbTreeFlag.texts()
     if name == "flags" and family is Family.CKPT_END:
-        return _CKPT_END_FLAGS
+        return CkptEndFlag.texts()
     return _BITS.get(name)
 
 

@@ -10,23 +10,23 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from je_tools.core.escaping import is_lsn, printable
-from je_tools.formats.je.header import NULL_LSN, VLSN_PRESENT, invisible_mask, lsn_of, lsn_text
-from je_tools.formats.je.keys import slot_parts
-from je_tools.formats.je.layout import COMPACT_NULL_OFFSET, SLOT_EMBEDDED
+from je_tools.formats.je.btree.keys import slot_parts
+from je_tools.formats.je.flags import ID_DB_LEVELS, LEVEL_MASK, HeaderFlag, NodeFlag, SlotState
+from je_tools.formats.je.header import NULL_LSN, invisible_mask, lsn_of, lsn_text
+from je_tools.formats.je.layout import COMPACT_NULL_OFFSET
 from je_tools.formats.je.tuples import TupleError, TupleReader
 from je_tools.formats.je.types import ERASED_NO, RELEASES, Family, type_name
-from je_tools.log.field_descriptions import HEADER_BITS, NAME_OPERATIONS, bits_of, bits_text
+from je_tools.log.field_descriptions import NAME_OPERATIONS, bits_of, bits_text
 
 if TYPE_CHECKING:
-    from je_tools.formats.je.entries import Header, Value
+    from je_tools.formats.je.entry.entries import Value
+    from je_tools.formats.je.header import Header
 
 TEXT_LIMIT = 120
 """Largest number of characters of a text that are shown; the bytes hold the rest."""
 
 _LIST_LIMIT = 12
-_HOURS_IN_BOOLEANS = 0x20
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_LEVEL_MASK, _ID_TREE = 0xFFFF, 0x20000
 _INDEX = re.compile(r"\[\d+\]")
 _SEQUENCE_TOP = 0x7FFFFFFF
 
@@ -69,9 +69,9 @@ def header_texts(
 
 
 def _header_flags(flags: int, version: int) -> str:
-    bits = dict(HEADER_BITS)
+    bits = HeaderFlag.texts()
     if version < 8:
-        del bits[VLSN_PRESENT]
+        del bits[HeaderFlag.VLSN_PRESENT]
     if not invisible_mask(version):
         # The low bits are the entry's own version, which later releases dropped.
         own = f"entry version {flags & 0x1F}"
@@ -191,7 +191,7 @@ def _expiration(_: FieldContext, __: str, value: Value) -> str:
 
 
 def _in_hours(context: FieldContext) -> bool:
-    return bool((context.values.get("booleans") or 0) & _HOURS_IN_BOOLEANS)
+    return bool((context.values.get("booleans") or 0) & NodeFlag.IN_HOURS)
 
 
 def _expiration_base(context: FieldContext, _: str, value: Value) -> str:
@@ -224,7 +224,7 @@ def _compact_lsn(context: FieldContext, _: str, value: Value) -> str:
 
 def _key(context: FieldContext, path: str, value: Value) -> str:
     state = context.sibling(path, "state")
-    if value is None or not path.startswith("slots") or not (state or 0) & SLOT_EMBEDDED:
+    if value is None or not path.startswith("slots") or not (state or 0) & SlotState.EMBEDDED:
         return "null" if value is None else bytes_text(value)
     key, data = slot_parts({"key": value, "state": state})
     if data is None:
@@ -233,8 +233,8 @@ def _key(context: FieldContext, path: str, value: Value) -> str:
 
 
 def _level(_: FieldContext, __: str, value: Value) -> str:
-    tree = ", id database" if value & _ID_TREE else ""
-    return f"0x{value:x}: level {value & _LEVEL_MASK}{tree}"
+    tree = ", id database" if value & ID_DB_LEVELS else ""
+    return f"0x{value:x}: level {value & LEVEL_MASK}{tree}"
 
 
 def _log_version(_: FieldContext, __: str, value: Value) -> str:

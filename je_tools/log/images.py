@@ -1,7 +1,7 @@
 """Images of logs, checked for files that change: results from those would be worthless.
 
-A file that shrinks under an image reads as zeros (`formats.image`), which look like damage. So
-images are read inside `unchanged` or `mapped`, and no output gets its name before their check.
+A file that shrinks under an image reads as zeros (`formats.files.image`), which look like damage.
+So images are read inside `unchanged` or `mapped`, and no output gets its name before their check.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from je_tools.errors import StoppedError, UsageError
-from je_tools.formats.image import Image, Part
-from je_tools.formats.source import SourceError
+from je_tools.formats.files.image import Image, ImagePart
+from je_tools.formats.files.source import SourceError
 
 
-def map_files(parts: Sequence[Part]) -> Image:
+def map_files(parts: Sequence[ImagePart]) -> Image:
     """Map files of a log as one array.
 
     Raises:
@@ -58,7 +58,7 @@ def unchanged(check: Callable[[], None]) -> Iterator[None]:
 
 
 @contextmanager
-def mapped(parts: Sequence[Part]) -> Iterator[Image]:
+def mapped(parts: Sequence[ImagePart]) -> Iterator[Image]:
     """Map files of a log as one array, and check at the end that they did not change.
 
     Raises:

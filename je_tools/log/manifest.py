@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from je_tools import __version__
 from je_tools.core.escaping import clean_text
 from je_tools.errors import InputError, StoppedError
-from je_tools.formats.source import Source, SourceChangedError
+from je_tools.formats.files.source import Source, SourceChangedError
 
 if TYPE_CHECKING:
-    from je_tools.log.environment import Environment, LogFile
+    from je_tools.log.environment import Environment
+    from je_tools.log.log_files import LogFile
 
 _PIECE = 1 << 20
 

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from je_tools.log.names import FIXED_NAMES, NamePart, collect_names, resolve, settled_ids
 
 if TYPE_CHECKING:
-    from je_tools.formats.je.reader import Rows
+    from je_tools.formats.je.log.entry_rows import Rows
     from je_tools.log.entry_table import EntryTable
     from je_tools.log.environment import Environment
     from je_tools.log.scan import Scanner

@@ -19,15 +19,16 @@ import numpy as np
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from je_tools.formats.je.columns import decode
-from je_tools.formats.je.entries import EntryError, decode_entry
-from je_tools.formats.je.internal_names import BEFORE_IMAGES_DB
+from je_tools.formats.je.entry.columns import decode
+from je_tools.formats.je.entry.entries import decode_entry
+from je_tools.formats.je.header import EntryError
+from je_tools.formats.je.internal.names import BEFORE_IMAGES_DB
 from je_tools.formats.je.types import ABORT_NO, BY_NAME, ENTRY_TYPES, Family, mask_of
 from je_tools.log.scan import Scanner
 
 if TYPE_CHECKING:
     from je_tools.formats.arrays import Ints
-    from je_tools.formats.je.reader import Rows
+    from je_tools.formats.je.log.entry_rows import Rows
     from je_tools.log.environment import Environment
 
 FIXED_NAMES: Mapping[int, str] = {0: "_jeIdMap", 1: "_jeNameMap", -1: BEFORE_IMAGES_DB}
@@ -116,9 +117,9 @@ def collect_names(rows: Rows) -> NamePart:
     found = np.flatnonzero(_NAMING_OR_ABORT[rows.type])
     if not len(found):
         return _NOTHING
-    chosen = rows.take(found)
-    chosen = chosen.take(chosen.good)
-    aborts = chosen.take(chosen.type == ABORT_NO)
+    chosen = rows.select(found)
+    chosen = chosen.select(chosen.good)
+    aborts = chosen.select(chosen.type == ABORT_NO)
     aborted = _NO_IDS
     if len(aborts):
         decoded = decode(aborts, Family.TXN_END, wanted=frozenset({"txn_id"}))

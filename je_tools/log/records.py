@@ -52,11 +52,11 @@ class Records(Struct, frozen=True):
     def __len__(self) -> int:
         return len(self.lsn)
 
-    def take(self, keep: npt.NDArray[Any] | slice) -> Records:
+    def select(self, keep: npt.NDArray[Any] | slice) -> Records:
         """Return the records of a mask, of an index array in its order, or of a slice."""
         return Records(
-            self.key.take(keep),
-            self.data.take(keep),
+            self.key.select(keep),
+            self.data.select(keep),
             self.lsn[keep],
             self.vlsn[keep],
             self.modified_ms[keep],

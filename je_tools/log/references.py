@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 from msgspec import Struct
 
-from je_tools.formats.je.columns import decode
+from je_tools.formats.je.entry.columns import decode
+from je_tools.formats.je.entry.programs import in_columns
 from je_tools.formats.je.layout import layout
-from je_tools.formats.je.programs import in_columns
 from je_tools.formats.je.types import ENTRY_TYPES, Family
 
 if TYPE_CHECKING:
     from je_tools.formats.arrays import Ints, Mask
-    from je_tools.formats.je.reader import Rows
+    from je_tools.formats.je.log.entry_rows import Rows
 
 _RECORDS = (Family.LN, Family.DEL_DUP_LN)
 _FAMILIES = tuple(Family)
@@ -89,7 +89,7 @@ def _names_of(family: Family, version: int) -> frozenset[str]:
 def _read_columns(
     found: References, rows: Rows, index: Ints, family: Family, wanted: frozenset[str]
 ) -> None:
-    chosen = rows if len(index) == len(rows) else rows.take(index)
+    chosen = rows if len(index) == len(rows) else rows.select(index)
     decoded = decode(chosen, family, wanted=wanted)
     good = ~decoded.bad
     index = index[good]

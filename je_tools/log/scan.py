@@ -20,24 +20,18 @@ from msgspec.structs import replace
 
 from je_tools.core.ordered import in_flight
 from je_tools.errors import InputError, StoppedError
-from je_tools.formats.je import reader
-from je_tools.formats.je.places import ChainBreak, ChainBreaks, Gap, Gaps
-from je_tools.formats.je.reader import (
-    FILE_SIZE_MAX,
-    KEPT,
-    Asked,
-    Place,
-    RangeReader,
-    RangeState,
-    Rows,
-)
-from je_tools.formats.je.walk import NO_OFFSET
-from je_tools.formats.source import Source, SourceChangedError, SourceError
+from je_tools.formats.files.source import Source, SourceChangedError, SourceError
+from je_tools.formats.je.log import reader
+from je_tools.formats.je.log.entry_rows import Rows, WantedEntries
+from je_tools.formats.je.log.places import ChainBreak, ChainBreaks, Gap, Gaps
+from je_tools.formats.je.log.reader import FILE_SIZE_MAX, KEPT, Place, RangeReader, RangeState
+from je_tools.formats.je.log.walk import NO_OFFSET
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor, Future
 
-    from je_tools.log.environment import Environment, LogFile
+    from je_tools.log.environment import Environment
+    from je_tools.log.log_files import LogFile
 
 ONE_THREAD_MAX = 1 << 20
 """Largest log that one thread reads, in bytes: to start more threads takes longer."""
@@ -157,7 +151,7 @@ class Scanner(Struct, frozen=True, dict=True):
         cuts: number of ranges per file; 0 to use `range_size`. See `read_cut`.
         readings: approximate number of windows of `range_size` per range.
         asked: returns the entries of a file that the work needs as rows; the others only appear
-            in the survey (`reader.Asked`). None for all.
+            in the survey (`entry_rows.WantedEntries`). None for all.
         pack: builds the results of a range from those of its rows, where the range is read.
     """
 
@@ -170,7 +164,7 @@ class Scanner(Struct, frozen=True, dict=True):
     processes: bool = False
     cuts: int = 0
     readings: int = 1
-    asked: Callable[[LogFile], Asked | None] | None = None
+    asked: Callable[[LogFile], WantedEntries | None] | None = None
     pack: Callable[[Iterator[Any]], list[Any]] = list
 
     def thread_count(self) -> int:

@@ -23,7 +23,7 @@ from je_tools.log.time_filter import TIME_COLUMNS, TimeIndex, Window
 
 if TYPE_CHECKING:
     from je_tools.formats.arrays import Mask
-    from je_tools.formats.je.reader import Rows
+    from je_tools.formats.je.log.entry_rows import Rows
 
 _KEY_FIELDS = TIME_COLUMNS | {"key", "data"}
 _EARLIER_FIELDS = ("abort_key", "abort_data", "data_as_key")
@@ -220,7 +220,7 @@ class Selection(Struct, frozen=True):
                 mask &= values >= bound if at_least else values <= bound
         if self.from_vlsn is not None or self.to_vlsn is not None:
             mask &= rows.has_vlsn
-        return rows if mask.all() else rows.take(np.flatnonzero(mask))
+        return rows if mask.all() else rows.select(np.flatnonzero(mask))
 
     def of_payloads(self, rows: Rows) -> Rows:
         """Return the rows that pass the filters on payloads."""
@@ -237,7 +237,7 @@ class Selection(Struct, frozen=True):
             if self.times is None:
                 raise ValueError("a selection by time needs the times of the log")
             mask &= self.times.is_inside(table)
-        return rows if mask.all() else rows.take(np.flatnonzero(mask))
+        return rows if mask.all() else rows.select(np.flatnonzero(mask))
 
     def _ids(self, table: EntryTable) -> Mask:
         mask = np.ones(len(table), np.bool_)

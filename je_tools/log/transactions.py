@@ -33,7 +33,7 @@ from je_tools.log.references import read_references
 
 if TYPE_CHECKING:
     from je_tools.formats.arrays import Ints, Mask
-    from je_tools.formats.je.reader import Rows
+    from je_tools.formats.je.log.entry_rows import Rows
 
 _OF_TXN = mask_of(each.no for each in ENTRY_TYPES.values() if each.transactional)
 _IS_END = mask_of((COMMIT_NO, ABORT_NO))

@@ -9,13 +9,13 @@ import numpy as np
 from msgspec.structs import replace
 
 from je_tools.findings import CODES
-from je_tools.formats.je.fetch import Found, fetch
+from je_tools.formats.je.log.fetch import Found, fetch
 from je_tools.missing.losses import FileLoss, Loss, LossReason
 from je_tools.recovery.findings import missing_findings
 
 if TYPE_CHECKING:
     from je_tools.findings import Finding
-    from je_tools.formats.image import Image
+    from je_tools.formats.files.image import Image
     from je_tools.log.environment import Environment
     from je_tools.recovery.snapshot import Snapshot
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from je_tools.btree.tree import Tree, bound
-from je_tools.formats.je.keysort import search_sorted
-from je_tools.formats.je.nodes import joined_spans
+from je_tools.btree.children import bound
+from je_tools.formats.je.btree.keysort import search_sorted
+from je_tools.formats.spans import joined_spans
 
 if TYPE_CHECKING:
+    from je_tools.btree.tree import Tree
     from je_tools.formats.spans import Spans
     from je_tools.missing.losses import LostRange
 

@@ -9,7 +9,7 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from je_tools.formats.je.keysort import equal_keys, order_keys, search_sorted
+from je_tools.formats.je.btree.keysort import equal_keys, order_keys, search_sorted
 from je_tools.missing.lost_ranges import range_bounds
 from je_tools.salvage.stored_keys import whole_keys
 
@@ -43,11 +43,11 @@ class SurvivorCounts(Struct, frozen=True):
             return
         tree = self.snapshot.tree(database)
         keys = self.survivors.keys(loss.db_id, two_part=tree.two_part)
-        keys = keys.take(order_keys(keys, two_part=tree.by_parts))
+        keys = keys.select(order_keys(keys, two_part=tree.by_parts))
         if len(keys):
             at = search_sorted(keys, loss.keys, two_part=tree.by_parts)
             at = np.minimum(at, len(keys) - 1)
-            loss.kept = equal_keys(keys.take(at), loss.keys)
+            loss.kept = equal_keys(keys.select(at), loss.keys)
         found = range_bounds(tree, keys, loss.ranges)
         counts = self._keys_in(loss, database, tree)
         loss.ranges = [

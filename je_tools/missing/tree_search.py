@@ -10,19 +10,21 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
+from je_tools.btree.children import NODES_AT_ONCE, Children, Leaves
+from je_tools.btree.number_set import NumberSet
 from je_tools.btree.old_duplicates import expanded
-from je_tools.btree.tree import NODES_AT_ONCE, Children, Known, Leaves, Tree
-from je_tools.formats.image import Image, Part
-from je_tools.formats.je.fetch import Found, fetch
+from je_tools.formats.files.image import Image, ImagePart
+from je_tools.formats.je.flags import SlotState
 from je_tools.formats.je.header import NULL_LSN
-from je_tools.formats.je.layout import SLOT_EMBEDDED
-from je_tools.formats.je.nodes import joined_spans
+from je_tools.formats.je.log.fetch import Found, fetch
+from je_tools.formats.spans import joined_spans
 from je_tools.missing.losses import Loss, LostRange
 from je_tools.missing.lost_ranges import range_bounds
 from je_tools.recovery.reading import RecordReader
 from je_tools.recovery.slot_matching import match
 
 if TYPE_CHECKING:
+    from je_tools.btree.tree import Tree
     from je_tools.formats.arrays import Ints, Mask
     from je_tools.formats.spans import Spans
     from je_tools.recovery.database import Database
@@ -55,7 +57,7 @@ class TreeSearch(Struct, frozen=True, dict=True):
         overlay = self.snapshot.overlay(database.db_id)
         pieces = [
             self._records(tree, leaves, overlay)
-            for leaves in self._leaves(tree, tree.root(), loss, Known())
+            for leaves in self._leaves(tree, tree.root(), loss, NumberSet())
         ]
         pieces.append(self._changed(tree, overlay, loss))
         loss.keys = joined_spans([keys for keys, _ in pieces])
@@ -63,7 +65,9 @@ class TreeSearch(Struct, frozen=True, dict=True):
         loss.kept = np.zeros(len(loss.keys), np.bool_)
         return loss
 
-    def _leaves(self, tree: Tree, children: Children, loss: Loss, known: Known) -> Iterator[Leaves]:
+    def _leaves(
+        self, tree: Tree, children: Children, loss: Loss, known: NumberSet
+    ) -> Iterator[Leaves]:
         """Yield the bottom nodes that exist; add the ranges of lost nodes to the loss."""
         leaves = self._without_lost(tree.read(children), loss)
         if leaves.children.level <= 1:
@@ -75,7 +79,7 @@ class TreeSearch(Struct, frozen=True, dict=True):
         below = tree.children_of(replace(leaves, nodes=leaves.nodes.without(again)))
         for first in range(0, len(below), NODES_AT_ONCE):
             yield from self._leaves(
-                tree, below.take(slice(first, first + NODES_AT_ONCE)), loss, known
+                tree, below.select(slice(first, first + NODES_AT_ONCE)), loss, known
             )
 
     def _without_lost(self, leaves: Leaves, loss: Loss) -> Leaves:
@@ -103,13 +107,13 @@ class TreeSearch(Struct, frozen=True, dict=True):
             slots, _ = expanded(replace(tree, image=self.left), slots)
         _, changed = match(tree, overlay.key, slots)
         now_ms = self.snapshot.now_ms
-        asked = ~slots.deleted & ~changed & (slots.state & SLOT_EMBEDDED == 0)
+        asked = ~slots.deleted & ~changed & (slots.state & SlotState.EMBEDDED == 0)
         asked &= (slots.expires_ms == 0) | (slots.expires_ms >= now_ms)
         if tree.two_part:
             asked[:] = False
-        slots = slots.take(asked)
+        slots = slots.select(asked)
         lost = self._lost(tree.image, slots.lsn)
-        return slots.key.take(lost), slots.lsn[lost]
+        return slots.key.select(lost), slots.lsn[lost]
 
     def _changed(self, tree: Tree, overlay: Overlay, loss: Loss) -> tuple[Spans, Ints]:
         """Return keys and LSNs of records that recovery restores and that are lost."""
@@ -119,13 +123,13 @@ class TreeSearch(Struct, frozen=True, dict=True):
         outside = np.ones(len(keys), np.bool_)
         for low, high in range_bounds(tree, keys, loss.ranges):
             outside[low:high] = False
-        return keys.take(outside), lsns[outside]
+        return keys.select(outside), lsns[outside]
 
     @cached_property
     def left(self) -> Image:
         """Image of the remaining files."""
         files = self.snapshot.end.files
-        parts = [Part(each.path, each.file_no, each.version, each.size) for each in files]
+        parts = [ImagePart(each.path, each.file_no, each.version, each.size) for each in files]
         last = parts.pop()
         parts.append(replace(last, stop=self.snapshot.end.next_offset))
         return self.snapshot.map_files([part for part in parts if part.file_no not in self.without])

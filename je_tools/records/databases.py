@@ -12,23 +12,23 @@ from typing import TYPE_CHECKING
 import numpy as np
 from msgspec import Struct
 
-from je_tools.btree.tree import BINS_AT_ONCE, Children, Leaves
+from je_tools.btree.children import BINS_AT_ONCE, Children, Leaves
 from je_tools.formats.java import class_name
-from je_tools.formats.je.fetch import fetch
 from je_tools.formats.je.header import NULL_LSN
+from je_tools.formats.je.log.fetch import fetch
 from je_tools.formats.je.types import Family
 from je_tools.log.field_descriptions import bits_of
 
 if TYPE_CHECKING:
     from je_tools.btree.faults import Faults
     from je_tools.formats.arrays import Ints, Mask
-    from je_tools.formats.je.nodes import Slots
+    from je_tools.formats.je.btree.slots import Slots
     from je_tools.recovery.database import Database
     from je_tools.recovery.reading import RecordReader
     from je_tools.recovery.snapshot import Snapshot
 
 
-class State(StrEnum):
+class DatabaseState(StrEnum):
     """Presence of a database's name and descriptor."""
 
     WHOLE = "whole"
@@ -70,7 +70,7 @@ class DatabaseRow(Struct, frozen=True):
 
     db_id: int
     name: str | None
-    state: State
+    state: DatabaseState
     database: Database | None
     shape: Shape
 
@@ -121,13 +121,17 @@ def list_databases(snapshot: Snapshot, *, internal: bool) -> Iterator[DatabaseRo
     whole = [each for each in snapshot.databases.values() if each.name is not None]
     for each in sorted(whole, key=lambda each: each.name or ""):
         if internal or not each.is_internal:
-            yield DatabaseRow(each.db_id, each.name, State.WHOLE, each, shape_of(snapshot, each))
+            yield DatabaseRow(
+                each.db_id, each.name, DatabaseState.WHOLE, each, shape_of(snapshot, each)
+            )
     for each in snapshot.databases.values():
         if each.name is None:
-            yield DatabaseRow(each.db_id, None, State.UNNAMED, each, shape_of(snapshot, each))
+            yield DatabaseRow(
+                each.db_id, None, DatabaseState.UNNAMED, each, shape_of(snapshot, each)
+            )
     for db_id, name in sorted(snapshot.names.items()):
         if db_id not in snapshot.databases:
-            yield DatabaseRow(db_id, name, State.NO_DESCRIPTOR, None, Shape())
+            yield DatabaseRow(db_id, name, DatabaseState.NO_DESCRIPTOR, None, Shape())
 
 
 def shape_of(snapshot: Snapshot, database: Database) -> Shape:

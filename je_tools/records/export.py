@@ -62,7 +62,7 @@ def _known(batch: Batch) -> Batch:
 
 def _with_data(records: Records) -> Records:
     known = records.data.sizes >= 0
-    return records if known.all() else records.take(known)
+    return records if known.all() else records.select(known)
 
 
 def named(database: Database, *snapshots: Snapshot) -> Named:

@@ -14,18 +14,18 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from je_tools.btree.key_ranges import range_of
-from je_tools.formats.je.columns import MAX_ROWS, decode
-from je_tools.formats.je.payloads import PAYLOAD_FAMILIES, payload_of
-from je_tools.formats.je.slots import split_two_part_keys
+from je_tools.formats.je.btree.slots import split_two_part_keys
+from je_tools.formats.je.entry.columns import MAX_ROWS, decode
+from je_tools.formats.je.entry.payloads import PAYLOAD_FAMILIES, payload_of
 from je_tools.formats.je.types import ABORT_NO, COMMIT_NO, ENTRY_TYPES, Family, Group, mask_of
 from je_tools.formats.spans import Spans, starts_with
 from je_tools.log import entry_table as entries
 from je_tools.log.records import NO_TIME, NO_VLSN, Records
-from je_tools.recovery.interval import Writes
+from je_tools.recovery.interval_tables import Writes
 
 if TYPE_CHECKING:
     from je_tools.formats.arrays import Ints, Mask
-    from je_tools.formats.je.reader import Rows
+    from je_tools.formats.je.log.entry_rows import Rows
     from je_tools.log.selection import KeyPattern
     from je_tools.recovery.database import Database
     from je_tools.recovery.snapshot import Snapshot
@@ -41,7 +41,7 @@ _NO_END = -1
 _KEYS = frozenset({"db_id", "txn_id", "key"})
 
 
-class State(StrEnum):
+class VersionState(StrEnum):
     """Fate of a version of a record."""
 
     COMMITTED = "committed"
@@ -77,7 +77,7 @@ class Version(Struct, frozen=True):
     txn_id: int
     vlsn: int
     time_ms: int | None
-    state: State
+    state: VersionState
     is_current: bool = False
 
 
@@ -119,7 +119,7 @@ def records_of_key(
     for records in snapshot.records(database, show_expired=show_expired):
         keep = _matches(records.key, pattern)
         if keep.any():
-            yield records.take(keep)
+            yield records.select(keep)
 
 
 class History(Struct, frozen=True):
@@ -136,7 +136,7 @@ class History(Struct, frozen=True):
 
 def history_of_key(snapshot: Snapshot, database: Database, pattern: KeyPattern) -> History:
     """Return every version of a key's records, by one scan of the log."""
-    work = _Collect(snapshot, database, pattern)
+    work = _CollectVersions(snapshot, database, pattern)
     found: list[Version] = []
     ends: list[_Ends] = []
     damaged = 0
@@ -163,7 +163,7 @@ def _matches(keys: Spans, pattern: KeyPattern) -> Mask:
     return starts_with(keys.data, keys.starts, keys.sizes, pattern.needle, whole=pattern.whole)
 
 
-class _Collect(Struct, frozen=True):
+class _CollectVersions(Struct, frozen=True):
     """Work for a scan: versions of a key, ends of all transactions, number of bad entries."""
 
     snapshot: Snapshot
@@ -187,7 +187,7 @@ class _Collect(Struct, frozen=True):
         hits &= _matches(keys, self.pattern)
         if not hits.any():
             return
-        rows = rows.take(np.flatnonzero(hits))
+        rows = rows.select(np.flatnonzero(hits))
         table = entries.build_table(rows)
         keys, data = self._parts(rows, table)
         for row in range(len(rows)):
@@ -200,7 +200,9 @@ class _Collect(Struct, frozen=True):
                 txn_id=int(table.txn_id[row]) if table.has_txn[row] else 0,
                 vlsn=int(rows.vlsn[row]) if rows.has_vlsn[row] else NO_VLSN,
                 time_ms=None if time_ms == entries.NO_TIME else time_ms,
-                state=State.ROLLED_BACK if rows.invisible[row] else State.NON_TRANSACTIONAL,
+                state=VersionState.ROLLED_BACK
+                if rows.invisible[row]
+                else VersionState.NON_TRANSACTIONAL,
             )
 
     def _parts(self, rows: Rows, table: entries.EntryTable) -> tuple[Spans, Spans]:
@@ -230,7 +232,7 @@ def _with_payloads(rows: Rows, data: Spans) -> Spans:
 def _pieces(rows: Rows, wanted: Mask) -> Iterator[Rows]:
     chosen = np.flatnonzero(wanted)
     for first in range(0, len(chosen), MAX_ROWS):
-        yield rows.take(chosen[first : first + MAX_ROWS])
+        yield rows.select(chosen[first : first + MAX_ROWS])
 
 
 def _ends(rows: Rows, wanted: Mask) -> _Ends:
@@ -266,10 +268,10 @@ def _with_states(
     rows = ends.next_of(txn_ids, lsns)
     told = []
     for i, version in enumerate(versions):
-        if version.txn_id == 0 or version.state is State.ROLLED_BACK:
+        if version.txn_id == 0 or version.state is VersionState.ROLLED_BACK:
             told.append(version)
         elif rolled_back[i]:
-            told.append(replace(version, state=State.ROLLED_BACK))
+            told.append(replace(version, state=VersionState.ROLLED_BACK))
         else:
             told.append(_ended(version, ends, int(rows[i])))
     return told
@@ -277,8 +279,8 @@ def _with_states(
 
 def _ended(version: Version, ends: _Ends, end: int) -> Version:
     if end == _NO_END:
-        return replace(version, state=State.UNFINISHED)
-    state = State.COMMITTED if ends.is_commit[end] else State.ABORTED
+        return replace(version, state=VersionState.UNFINISHED)
+    state = VersionState.COMMITTED if ends.is_commit[end] else VersionState.ABORTED
     time_ms = version.time_ms
     if time_ms is None and ends.time_ms[end] > 0:
         time_ms = int(ends.time_ms[end])
@@ -296,6 +298,6 @@ def _current(records: Records) -> Iterator[Version]:
             txn_id=0,
             vlsn=int(records.vlsn[row]),
             time_ms=None if modified_ms == NO_TIME else modified_ms,
-            state=State.SLOT,
+            state=VersionState.SLOT,
             is_current=True,
         )

@@ -23,8 +23,9 @@ from je_tools.formats.je.header import NULL_LSN, lsn_of
 
 if TYPE_CHECKING:
     from je_tools.formats.arrays import Ints, Mask
-    from je_tools.formats.je.reader import Rows
-    from je_tools.log.environment import Environment, LogFile
+    from je_tools.formats.je.log.entry_rows import Rows
+    from je_tools.log.environment import Environment
+    from je_tools.log.log_files import LogFile
     from je_tools.log.scan import Scanner
 
 _FILE_END = 1 << 32

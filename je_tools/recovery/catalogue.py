@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 from msgspec.structs import replace
 
-from je_tools.btree.tree import Fault, FaultKind
+from je_tools.btree.fault_kinds import Fault, FaultKind
 from je_tools.errors import InputError
-from je_tools.formats.je.fetch import Found, fetch
+from je_tools.formats.je.flags import DatabaseFlag
 from je_tools.formats.je.header import NULL_LSN, lsn_text
-from je_tools.formats.je.internal_names import EXPIRATION_DB
+from je_tools.formats.je.internal.names import EXPIRATION_DB
+from je_tools.formats.je.log.fetch import Found, fetch
 from je_tools.log.names import INTERNAL_PREFIX
-from je_tools.recovery.database import ID_DB, NAME_DB, TEMPORARY, Database
+from je_tools.recovery.database import ID_DB, NAME_DB, Database
 from je_tools.recovery.end import (
     Refusal,
 )
@@ -113,7 +114,7 @@ def _take_temporary(snapshot: Snapshot) -> bool:
         return is_nameless
     for db_id, database in snapshot.databases.items():
         is_met = database.map_ln_lsn >= max(snapshot.checkpoint.start_lsn, 0)
-        if not database.flags & TEMPORARY or not is_met:
+        if not database.flags & DatabaseFlag.TEMPORARY or not is_met:
             continue
         if database.name is None:
             is_nameless = True

@@ -7,17 +7,12 @@ from typing import Any
 
 from msgspec import Struct
 
+from je_tools.formats.je.flags import DatabaseFlag
 from je_tools.formats.je.header import NULL_LSN
 from je_tools.log.names import INTERNAL_PREFIX
 
-REPLICATED_ENV, CONVERTED = 1, 2
-"""Bits of a DbTree's flags; CONVERTED: not replicated at first. Source: DbTree, JE 7.5.11."""
-
 ID_DB, NAME_DB = 0, 1
 """Ids of the databases that hold the descriptors and the names of all databases."""
-
-DUPLICATES, TEMPORARY, REPLICATED_DB, PREFIXING = 0x01, 0x02, 0x04, 0x10
-"""Bits of a database's flags. Source: DatabaseImpl, JE 7.5.11."""
 
 _TWO_PART_SINCE = 8
 
@@ -54,7 +49,7 @@ class Database(Struct, frozen=True):
     @property
     def has_duplicates(self) -> bool:
         """True if a key may have several records."""
-        return bool(self.flags & DUPLICATES)
+        return bool(self.flags & DatabaseFlag.DUPLICATES)
 
     @property
     def old_duplicates(self) -> bool:

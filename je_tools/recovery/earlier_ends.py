@@ -11,14 +11,14 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from je_tools.errors import UsageError
-from je_tools.formats.je.columns import MAX_ROWS, decode
+from je_tools.formats.je.entry.columns import MAX_ROWS, decode
 from je_tools.formats.je.header import NULL_LSN
 from je_tools.formats.je.types import COMMIT_NO, ROLLBACK_START_NO, Family
 from je_tools.log.field_texts import time_text
 from je_tools.recovery.rollbacks import Periods
 
 if TYPE_CHECKING:
-    from je_tools.formats.je.reader import Rows
+    from je_tools.formats.je.log.entry_rows import Rows
     from je_tools.log.environment import Environment
     from je_tools.log.scan import Scanner
 
@@ -108,7 +108,7 @@ class _ByTime(Struct, frozen=True):
         wanted = np.flatnonzero(rows.good & (rows.type == COMMIT_NO) & ~rows.invisible)
         best: _Best | None = None
         for first in range(0, len(wanted), MAX_ROWS):
-            some = rows.take(wanted[first : first + MAX_ROWS])
+            some = rows.select(wanted[first : first + MAX_ROWS])
             decoded = decode(some, Family.TXN_END)
             if not decoded.fields.has("time_ms") or decoded.bad.all():
                 continue

@@ -18,29 +18,16 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from je_tools.formats.je.header import FILE_HEADER_SIZE, NULL_LSN, lsn_of
-from je_tools.formats.je.types import (
-    BY_NAME,
-    CKPT_END_NO,
-    CKPT_START_NO,
-    COMMIT_NO,
-    ENTRY_TYPES,
-    RESTORE_REQUIRED_NO,
-    mask_of,
-)
-from je_tools.log.environment import Environment, LogFile, reopened
+from je_tools.formats.je.types import CKPT_END_NO, CKPT_START_NO, RESTORE_REQUIRED_NO
+from je_tools.log.sources import reopened
+from je_tools.recovery.marks import DB_TREE_NO, NO_END, CollectMarks, MarkedRows, RecoveryMark
 
 if TYPE_CHECKING:
     from je_tools.formats.arrays import Ints
-    from je_tools.formats.je.reader import Rows
+    from je_tools.log.environment import Environment
+    from je_tools.log.log_files import LogFile
     from je_tools.log.scan import Scanner
 
-DB_TREE_NO, IMMUTABLE_NO = BY_NAME["DbTree"].no, BY_NAME["ImmutableFile"].no
-
-MARK_TYPES = mask_of((DB_TREE_NO, CKPT_START_NO, CKPT_END_NO, IMMUTABLE_NO, RESTORE_REQUIRED_NO))
-"""Types of the entries that guide recovery."""
-
-_KNOWN = mask_of(ENTRY_TYPES)
-_NO_END = 1 << 62
 _PIECE_SIZE = 1 << 20
 
 
@@ -80,14 +67,6 @@ MENDED_REFUSALS = frozenset({Refusal.NAMELESS_TEMPORARY, Refusal.UNLOGGED_ROOT})
 """States that a crash can leave, and that a checkpoint written without the engine repairs."""
 
 
-class Mark(Struct, frozen=True):
-    """An entry that guides recovery: CkptStart, CkptEnd, DbTree, ImmutableFile, RestoreRequired."""
-
-    lsn: int
-    type_no: int
-    fields: Mapping[str, Any]
-
-
 class Skipped(Struct, frozen=True):
     """A last file without entries; `put_aside` if the engine renames it with the suffix .bad."""
 
@@ -115,7 +94,7 @@ class LogEnd(Struct, frozen=True):
     next_offset: int
     reason: EndReason
     commits_behind: Ints
-    marks: tuple[Mark, ...]
+    marks: tuple[RecoveryMark, ...]
     refusal: Refusal | None = None
 
     @property
@@ -148,44 +127,6 @@ class Checkpoint(Struct, frozen=True):
     partial_start_lsn: int
     root_lsn: int
     fields: Mapping[str, Any]
-
-
-class _FilePart(Struct, frozen=True):
-    """Entries that matter for the end of the log, from some rows of a file.
-
-    Attributes:
-        marks: marks in log order.
-        commits: int64 LSNs of good Commits.
-        stop: offset of the first entry that ends the log; _NO_END for none.
-        last: offsets of the last entry before `stop` and of the byte after it; empty for none.
-    """
-
-    marks: list[Mark]
-    commits: Ints
-    stop: int
-    last: tuple[int, ...]
-
-
-def collect_marks(rows: Rows, limit: int = _NO_END, *, past_damage: bool = False) -> _FilePart:
-    """Collect from some rows the entries that matter for the end of the log.
-
-    Safe in any thread; the result holds no view of the bytes.
-
-    Args:
-        rows: rows of one file, in log order.
-        limit: largest offset at which an entry of the log may begin.
-        past_damage: also collect marks after damage, as needed for files before the last.
-    """
-    offsets = rows.offset.astype(np.int64)
-    ends = ~rows.good | ~_KNOWN[rows.type] | (offsets > limit)
-    at = int(np.argmax(ends)) if ends.any() else len(rows)
-    stop = int(offsets[at]) if at < len(rows) else _NO_END
-    counting = rows.good if past_damage else np.arange(len(rows)) < at
-    marked = np.flatnonzero(MARK_TYPES[rows.type] & counting).tolist()
-    marks = [Mark(int(rows.lsn[i]), int(rows.type[i]), rows.fields(i)) for i in marked]
-    commits = rows.lsn[(rows.type == COMMIT_NO) & rows.good]
-    last = (int(offsets[at - 1]), int(offsets[at - 1]) + rows.size_of(at - 1)) if at else ()
-    return _FilePart(marks, commits, stop, last)
 
 
 def find_end(environment: Environment, scanner: Scanner, limit_lsn: int | None = None) -> LogEnd:
@@ -232,7 +173,7 @@ def _refusal_of(files: Sequence[LogFile]) -> Refusal | None:
 
 
 def end_of_whole(
-    environment: Environment, marks: Sequence[Mark], last_offset: int, next_offset: int
+    environment: Environment, marks: Sequence[RecoveryMark], last_offset: int, next_offset: int
 ) -> LogEnd:
     """Return the end of a log whose last file has been read, and is not damaged.
 
@@ -254,7 +195,7 @@ def end_of_whole(
     )
 
 
-def _restore(environment: Environment, marks: Iterable[Mark]) -> Refusal | None:
+def _restore(environment: Environment, marks: Iterable[RecoveryMark]) -> Refusal | None:
     is_asked = any(mark.type_no == RESTORE_REQUIRED_NO for mark in marks) or environment.marker
     return Refusal.RESTORE_REQUIRED if is_asked else None
 
@@ -267,7 +208,7 @@ def _end_in(
     limit_lsn: int | None,
 ) -> LogEnd:
     last = files[-1]
-    limit = _NO_END
+    limit = NO_END
     if limit_lsn is not None and limit_lsn >> 32 == last.file_no:
         limit = limit_lsn & 0xFFFFFFFF
     found, gap_at, tail = _read_file(environment, last, scanner, limit)
@@ -300,7 +241,7 @@ def _last_no(files: Sequence[LogFile], skipped: Sequence[Skipped]) -> int:
 
 
 def _reason(file: LogFile, stop: int, limit: int, next_offset: int, tail: int) -> EndReason:
-    if stop != _NO_END:
+    if stop != NO_END:
         return EndReason.CHOSEN if stop > limit else EndReason.DAMAGED
     if next_offset == file.size:
         return EndReason.CLEAN
@@ -319,14 +260,14 @@ def _read_file(
     limit: int,
     *,
     past_damage: bool = False,
-) -> tuple[list[_FilePart], int, int]:
+) -> tuple[list[MarkedRows], int, int]:
     """Return the parts of a file, the offset of its first gap, and that of the end of its entries.
 
-    The offset of the gap is _NO_END if there is none.
+    The offset of the gap is NO_END if there is none.
     """
-    found: list[_FilePart] = []
-    gap_at, tail = _NO_END, file.size
-    work = _Collect(limit, past_damage)
+    found: list[MarkedRows] = []
+    gap_at, tail = NO_END, file.size
+    work = CollectMarks(limit, past_damage)
     for part in replace(scanner, wide=True).scan(replace(environment, files=(file,)), work):
         found += part.results
         gap_at = min([gap_at, *(gap.start for gap in part.gaps[:1])])
@@ -335,20 +276,10 @@ def _read_file(
     return found, gap_at, tail
 
 
-def _marks_of(environment: Environment, file: LogFile, scanner: Scanner) -> list[Mark]:
+def _marks_of(environment: Environment, file: LogFile, scanner: Scanner) -> list[RecoveryMark]:
     """Return the marks of a file before the last, including those after damage."""
-    parts, _, _ = _read_file(environment, file, scanner, _NO_END, past_damage=True)
+    parts, _, _ = _read_file(environment, file, scanner, NO_END, past_damage=True)
     return [mark for part in parts for mark in part.marks]
-
-
-class _Collect(Struct, frozen=True):
-    """`collect_marks` as work for a scan."""
-
-    limit: int
-    past_damage: bool
-
-    def __call__(self, rows: Rows) -> _FilePart:
-        return collect_marks(rows, self.limit, past_damage=self.past_damage)
 
 
 def find_checkpoint(
@@ -372,7 +303,7 @@ def find_checkpoint(
     """
     marks = _usable(end.marks)
     roots = [mark for mark in marks if mark.type_no == DB_TREE_NO]
-    behind: list[Mark] = []
+    behind: list[RecoveryMark] = []
     refusal = None
     earlier = list(end.files[:-1])
     expected = end.files[-1].file_no
@@ -415,7 +346,7 @@ def is_gapless(end: LogEnd, checkpoint: Checkpoint) -> bool:
     return there[:1] == [first] and len(there) == end.files[-1].file_no - first + 1
 
 
-def _usable(marks: Sequence[Mark]) -> list[Mark]:
+def _usable(marks: Sequence[RecoveryMark]) -> list[RecoveryMark]:
     """Return the marks without undecodable CkptEnds, which no engine writes."""
     return [
         mark for mark in marks if "ckpt_start_lsn" in mark.fields or mark.type_no != CKPT_END_NO

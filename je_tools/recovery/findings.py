@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from msgspec.structs import replace
 
-from je_tools.btree.tree import Fault, FaultKind
+from je_tools.btree.fault_kinds import Fault, FaultKind
 from je_tools.core.escaping import printable
 from je_tools.core.masking import SHOWN, Masking
 from je_tools.findings import CODES, Finding, Severity
+from je_tools.formats.je.flags import NameOperation
 from je_tools.formats.je.header import NULL_LSN, lsn_text
-from je_tools.formats.je.layout import NAME_CREATE
 from je_tools.log.file_findings import unreadable_findings
 from je_tools.log.names import INTERNAL_PREFIX
 from je_tools.recovery.end import EndReason
@@ -170,7 +170,7 @@ def _of_creations(snapshot: Snapshot) -> Iterator[Finding]:
         entry = snapshot.entry(lsn)
         fields = entry.fields if entry is not None else {}
         name = bytes(fields.get("key", b"")).decode("utf-8", "replace")
-        is_new = fields.get("operation") == NAME_CREATE and not fields["deleted"]
+        is_new = fields.get("operation") == NameOperation.CREATE and not fields["deleted"]
         is_new = is_new and fields["name_db_id"] not in snapshot.databases
         if is_new and name.startswith(INTERNAL_PREFIX):
             yield _make(snapshot, "creation-cut-short", lsn, found=f"name {printable(name)}")

@@ -8,14 +8,16 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 from msgspec import Struct
 
-from je_tools.btree.tree import BINS_AT_ONCE, Children, Fault, Leaves, Tree
-from je_tools.formats.je.fetch import fetch
+from je_tools.btree.children import BINS_AT_ONCE, Children, Leaves
+from je_tools.formats.je.flags import LnFlag
 from je_tools.formats.je.header import NULL_LSN
-from je_tools.formats.je.layout import ABORT_DATA, LN_EMBEDDED
+from je_tools.formats.je.log.fetch import fetch
 from je_tools.formats.je.types import Family
-from je_tools.recovery.outcomes import Outcome
+from je_tools.recovery.outcomes import KeyOutcome
 
 if TYPE_CHECKING:
+    from je_tools.btree.fault_kinds import Fault
+    from je_tools.btree.tree import Tree
     from je_tools.formats.arrays import Ints
     from je_tools.recovery.database import Database
     from je_tools.recovery.reading import RecordReader
@@ -108,18 +110,18 @@ def _lns_of(reading: RecordReader, changes: Ints) -> Ints:
     if reading.tree.two_part or not len(lsns):
         return np.empty(0, np.int64)
     entries = fetch(reading.tree.image, lsns, check=False)
-    holding = np.where(outcomes == Outcome.LN, lsns, NULL_LSN)
+    holding = np.where(outcomes == KeyOutcome.LN, lsns, NULL_LSN)
     for family in (Family.LN, Family.NAME_LN):
         rows = np.flatnonzero(entries.is_family(family))
         wanted = frozenset({"flags", "abort_lsn"})
         for some, decoded in entries.decode(family, rows, wanted=wanted):
             head = decoded.fields
             flags = head.number("flags") if head.has("flags") else np.zeros(len(some), np.int64)
-            back = outcomes[some] == Outcome.ABORT_VERSION
+            back = outcomes[some] == KeyOutcome.ABORT_VERSION
             if head.has("abort_lsn"):
-                known = back & head.is_present("abort_lsn") & (flags & ABORT_DATA == 0)
+                known = back & head.is_present("abort_lsn") & (flags & LnFlag.ABORT_DATA == 0)
                 holding[some[known]] = head.number("abort_lsn")[known]
-            holding[some[~back & (flags & LN_EMBEDDED != 0)]] = NULL_LSN
+            holding[some[~back & (flags & LnFlag.EMBEDDED != 0)]] = NULL_LSN
     outside: Ints = holding[holding != NULL_LSN]
     return outside
 

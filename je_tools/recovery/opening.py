@@ -14,7 +14,7 @@ import numpy as np
 
 from je_tools.core.properties import HALT, read_settings
 from je_tools.errors import InputError
-from je_tools.formats.image import Image, Part
+from je_tools.formats.files.image import Image, ImagePart
 from je_tools.formats.je.header import NULL_LSN
 from je_tools.log.environment import Environment, check_numbers
 from je_tools.log.images import check_image, map_files, unchanged
@@ -28,8 +28,9 @@ from je_tools.recovery.end import (
     find_end,
     is_gapless,
 )
-from je_tools.recovery.interval import COMMITTED, Interval, read_interval
-from je_tools.recovery.overlay import Rules
+from je_tools.recovery.interval import ReplayInterval, read_interval
+from je_tools.recovery.interval_tables import COMMITTED
+from je_tools.recovery.replay_rules import ReplayRules
 from je_tools.recovery.snapshot import Snapshot, first_lsn_of
 
 if TYPE_CHECKING:
@@ -131,7 +132,7 @@ def _snapshot_of(
         for each in interval.periods
         if each.end_lsn == NULL_LSN or each.end_lsn > checkpoint.start_lsn
     ]
-    rules = Rules(checkpoint.start_lsn, periods)
+    rules = ReplayRules(checkpoint.start_lsn, periods)
     refusals = {
         end.refusal: True,
         refusal: True,
@@ -142,22 +143,22 @@ def _snapshot_of(
         Refusal.BROKEN_CHAIN: _is_chain_fatal(end, interval),
     }
     snapshot = Snapshot(
-        environment,
-        end,
-        checkpoint,
-        tuple(each for each, applies in refusals.items() if applies and each is not None),
-        image,
-        interval,
-        rules,
-        now_ms,
-        scanner,
+        environment=environment,
+        end=end,
+        checkpoint=checkpoint,
+        refusals=tuple(each for each, applies in refusals.items() if applies and each is not None),
+        image=image,
+        interval=interval,
+        rules=rules,
+        now_ms=now_ms,
+        scanner=scanner,
         kept_txns=_keep_open(interval, rules) if as_member else frozenset(),
     )
     find_databases(snapshot)
     return snapshot
 
 
-def _keep_open(interval: Interval, rules: Rules) -> frozenset[int]:
+def _keep_open(interval: ReplayInterval, rules: ReplayRules) -> frozenset[int]:
     """Let transactions of the group without an end count as committed, and return their ids.
 
     Source: RecoveryManager.resurrect, Replay, JE 18.3.12.
@@ -179,7 +180,7 @@ def _check_highest(environment: Environment) -> None:
         )
 
 
-def _is_chain_fatal(end: LogEnd, interval: Interval) -> bool:
+def _is_chain_fatal(end: LogEnd, interval: ReplayInterval) -> bool:
     """Return whether prevOffsets keep the engine from opening the log.
 
     JE 18.3 checks them in whole files beforehand, up to the one before the last, and also in the
@@ -202,9 +203,9 @@ def _is_to_halt(environment: Environment, end: LogEnd) -> bool:
 
 
 def _image(end: LogEnd) -> Image:
-    parts = [Part(file.path, file.file_no, file.version, file.size) for file in end.files[:-1]]
+    parts = [ImagePart(file.path, file.file_no, file.version, file.size) for file in end.files[:-1]]
     last = end.files[-1]
-    parts.append(Part(last.path, last.file_no, last.version, end.next_offset))
+    parts.append(ImagePart(last.path, last.file_no, last.version, end.next_offset))
     return map_files(parts)
 
 

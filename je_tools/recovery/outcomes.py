@@ -10,16 +10,13 @@ import numpy.typing as npt
 from msgspec import Struct
 
 from je_tools.formats.spans import Spans
-from je_tools.recovery.interval import (
-    COMMITTED,
-    TRANSACTIONAL,
-)
+from je_tools.recovery.interval_tables import COMMITTED, TRANSACTIONAL
 
 if TYPE_CHECKING:
     from je_tools.formats.arrays import Ints, Mask
 
 
-class Outcome(IntEnum):
+class KeyOutcome(IntEnum):
     """The record of a key after recovery."""
 
     NO_RECORD = 0
@@ -34,7 +31,7 @@ class Overlay(Struct, frozen=True):
 
     Attributes:
         key: in the key order of the database, or in byte order if that is unknown.
-        outcome: uint8; an `Outcome`.
+        outcome: uint8; a `KeyOutcome`.
         lsn: int64; LSN of the LN to which the outcome refers.
         undone_count, redone_count: number of slots that undo and redo changed.
     """

@@ -9,8 +9,6 @@ Source: RecoveryManager.undoLNs, redoLNs, abortUndo, redo, JE 7.5.11 and 18.3.12
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -20,73 +18,35 @@ from msgspec import Struct
 from je_tools.btree.faults import Faults
 from je_tools.core.memory import give_back_memory
 from je_tools.core.ordered import map_in_order
-from je_tools.formats.je.fetch import fetch
+from je_tools.formats.je.btree.keysort import group_keys
+from je_tools.formats.je.flags import LnFlag, LnFlag2
 from je_tools.formats.je.header import NULL_LSN
-from je_tools.formats.je.keysort import group_keys
-from je_tools.formats.je.layout import ABORT_KNOWN_DELETED, BLIND_DELETION
+from je_tools.formats.je.log.fetch import fetch
 from je_tools.formats.je.types import Family
 from je_tools.formats.spans import Spans
-from je_tools.recovery.interval import (
+from je_tools.recovery.interval_tables import (
     DELETED,
     INVISIBLE,
     SKIPPED,
     Lns,
-    RollbackPeriod,
-    TxnEnds,
     Writes,
 )
-from je_tools.recovery.outcomes import Outcome, Overlay, is_open, no_overlay
-from je_tools.recovery.rollbacks import Periods
+from je_tools.recovery.outcomes import KeyOutcome, Overlay, is_open, no_overlay
 from je_tools.recovery.slot_matching import match
 
 if TYPE_CHECKING:
-    from je_tools.btree.tree import Children, Fault, Tree
+    from je_tools.btree.children import Children
+    from je_tools.btree.fault_kinds import Fault
+    from je_tools.btree.tree import Tree
     from je_tools.formats.arrays import Ints, Mask
-    from je_tools.formats.je.nodes import Slots
+    from je_tools.formats.je.btree.slots import Slots
+    from je_tools.recovery.replay_rules import ReplayRules
 
 
 _NO_SLOT = -2
 
 _AT_ONCE = 1 << 16
 """Number of keys or LNs processed together, so that temporary arrays stay small."""
-
-
-class Rules(Struct, frozen=True, dict=True):
-    """The rules of undo and redo for one log.
-
-    Attributes:
-        ckpt_start_lsn: LSN from which LNs are redone; below 0 for all.
-        periods: rollbacks that count: those without an end, or with one after `ckpt_start_lsn`.
-    """
-
-    ckpt_start_lsn: int
-    periods: Sequence[RollbackPeriod]
-
-    @cached_property
-    def _by_txn(self) -> Periods:
-        return Periods.of(
-            (txn_id, period.matchpoint_lsn, period.start_lsn)
-            for period in self.periods
-            for txn_id in period.txn_ids or ()
-        )
-
-    def is_rolled_back(self, lns: Lns | Writes) -> Mask:
-        """Return a mask of the LNs that a rollback takes back."""
-        return self._by_txn.hold(lns.txn_id, lns.lsn)
-
-    def is_undone(self, lns: Lns) -> Mask:
-        """Return a mask of the LNs that undo takes back because their transaction has no Commit.
-
-        LNs that a rollback marked invisible, or takes back, no longer belong to the transaction.
-        """
-        undone: Mask = is_open(lns.flags) & (lns.flags & (INVISIBLE | SKIPPED) == 0)
-        return undone & ~self.is_rolled_back(lns)
-
-    def takes_back_commits(self, ends: TxnEnds) -> bool:
-        """Return True if a Commit of the group, visible or not, lies in a rollback period."""
-        lsns = ends.lsn[ends.is_commit & (ends.txn_id < 0)]
-        bounds = ((0, each.matchpoint_lsn, each.start_lsn) for each in self.periods)
-        return bool(Periods.of(bounds).hold(np.zeros(len(lsns), np.int64), lsns).any())
 
 
 class _Groups(Struct, frozen=True):
@@ -106,7 +66,7 @@ class _Groups(Struct, frozen=True):
 
 
 def decide(
-    tree: Tree, lns: Lns, rows: npt.NDArray[np.int32], rules: Rules, threads: int = 1
+    tree: Tree, lns: Lns, rows: npt.NDArray[np.int32], rules: ReplayRules, threads: int = 1
 ) -> tuple[Overlay, Faults]:
     """Decide the outcome of undo and redo in one database.
 
@@ -124,7 +84,7 @@ def decide(
         return no_overlay(), Faults()
     groups = _group(tree, lns, rows)
     slot_lsn, deleted, faults = _slots_of(tree, groups.key, threads)
-    state = _State(slot_lsn, deleted, np.full(len(slot_lsn), -1, np.int8), slot_lsn.copy())
+    state = _KeyState(slot_lsn, deleted, np.full(len(slot_lsn), -1, np.int8), slot_lsn.copy())
     undone = _undo(tree, groups, rules, state)
     redone = _redo(groups, rules, state)
     # Free the sorted LNs before building the result.
@@ -135,7 +95,7 @@ def decide(
     changed = (state.outcome >= 0) & ((state.outcome > 0) | (slot_lsn != _NO_SLOT))
     chosen = np.flatnonzero(changed)
     overlay = Overlay(
-        keys.take(chosen),
+        keys.select(chosen),
         state.outcome[chosen].astype(np.uint8),
         state.source[chosen],
         undone,
@@ -144,13 +104,13 @@ def decide(
     return overlay, faults
 
 
-class _State(Struct):
+class _KeyState(Struct):
     """The slot of each group during undo and redo.
 
     Attributes:
         lsn: int64; LSN in the slot, NULL_LSN if it has none, _NO_SLOT if there is no slot.
         deleted: bool.
-        outcome: int8; an `Outcome`, -1 while the slot is as in the tree.
+        outcome: int8; a `KeyOutcome`, -1 while the slot is as in the tree.
         source: int64; LSN of the LN to which the outcome refers.
     """
 
@@ -165,13 +125,13 @@ def _group(tree: Tree, lns: Lns, rows: npt.NDArray[np.int32]) -> _Groups:
     keys = Spans(data, lns.key_position[rows], lns.key_size[rows].astype(np.int64))
     order, is_new = group_keys(keys, two_part=tree.by_parts)
     rows = rows[order]
-    keys = keys.take(order)
+    keys = keys.select(order)
     # Free columns of all LNs as early as possible: they are most of the memory of recovery.
     del order
     of_row = np.cumsum(is_new, dtype=np.int32)
     of_row -= 1
     starts = np.flatnonzero(is_new)
-    keys = keys.take(starts)
+    keys = keys.select(starts)
     first = np.append(starts, len(rows))
     groups = _Groups(Writes.of(lns, rows), of_row, first, keys)
     del starts, is_new, rows
@@ -189,7 +149,7 @@ def _slots_of(tree: Tree, keys: Spans, threads: int) -> tuple[Ints, Mask, Faults
     def look(children: Children) -> tuple[Ints, Slots, list[Fault]]:
         slots, found = tree.slots_in_range(tree.read(children))
         at, same = match(tree, keys, slots)
-        return at[same], slots.take(same), found
+        return at[same], slots.select(same), found
 
     for at, slots, found in map_in_order(look, tree.leaf_children(keys), threads):
         lsns[at], deleted[at] = slots.lsn, slots.deleted
@@ -197,7 +157,7 @@ def _slots_of(tree: Tree, keys: Spans, threads: int) -> tuple[Ints, Mask, Faults
     return lsns, deleted, faults
 
 
-def _undo(tree: Tree, groups: _Groups, rules: Rules, state: _State) -> int:
+def _undo(tree: Tree, groups: _Groups, rules: ReplayRules, state: _KeyState) -> int:
     """Revert slots that hold uncommitted or rolled back LNs; return the number of slots."""
     rolled_back = rules.is_rolled_back(groups.lns)
     flags = groups.lns.flags
@@ -234,15 +194,15 @@ def _in_front_of_rollback(groups: _Groups, rows: Ints, rolled_back: Mask) -> tup
     return found, stays
 
 
-def _take_back_to_ln(groups: _Groups, group: Ints, rows: Ints, state: _State) -> None:
-    lns = groups.lns.take(rows)
+def _take_back_to_ln(groups: _Groups, group: Ints, rows: Ints, state: _KeyState) -> None:
+    lns = groups.lns.select(rows)
     gone = lns.flags & DELETED != 0
     state.lsn[group], state.deleted[group] = lns.lsn, gone
-    state.outcome[group] = np.where(gone, Outcome.NO_RECORD, Outcome.LN)
+    state.outcome[group] = np.where(gone, KeyOutcome.NO_RECORD, KeyOutcome.LN)
     state.source[group] = lns.lsn
 
 
-def _take_back_to_abort(tree: Tree, group: Ints, undone: Ints, state: _State) -> None:
+def _take_back_to_abort(tree: Tree, group: Ints, undone: Ints, state: _KeyState) -> None:
     """Revert slots to the versions that undone LNs replaced."""
     if not len(group):
         return
@@ -258,20 +218,20 @@ def _take_back_to_abort(tree: Tree, group: Ints, undone: Ints, state: _State) ->
                 own = head.number("abort_lsn")
                 abort_lsn[some] = np.where(head.is_present("abort_lsn"), own, NULL_LSN)
             if head.has("flags"):
-                gone[some] = head.number("flags") & ABORT_KNOWN_DELETED != 0
+                gone[some] = head.number("flags") & LnFlag.ABORT_KNOWN_DELETED != 0
             if head.has("flags2"):
-                blind[some] = head.number("flags2") & BLIND_DELETION != 0
+                blind[some] = head.number("flags2") & LnFlag2.BLIND_DELETION != 0
     # A blind deletion does not know the LSN of the record that it deletes: its own LSN stays.
     abort_lsn[blind] = undone[blind]
     none = abort_lsn >> 32 & 0xFFFFFFFF == 0xFFFFFFFF
     gone |= none
     state.lsn[group] = np.where(none, NULL_LSN, abort_lsn)
     state.deleted[group] = gone
-    state.outcome[group] = np.where(gone, Outcome.NO_RECORD, Outcome.ABORT_VERSION)
+    state.outcome[group] = np.where(gone, KeyOutcome.NO_RECORD, KeyOutcome.ABORT_VERSION)
     state.source[group] = undone
 
 
-def _redo(groups: _Groups, rules: Rules, state: _State) -> int:
+def _redo(groups: _Groups, rules: ReplayRules, state: _KeyState) -> int:
     """Apply the newest LN that counts to each slot; return the number of slots changed."""
     n = len(state.lsn)
     return sum(
@@ -280,9 +240,9 @@ def _redo(groups: _Groups, rules: Rules, state: _State) -> int:
     )
 
 
-def _redo_some(groups: _Groups, rules: Rules, state: _State, first: int, last: int) -> int:
+def _redo_some(groups: _Groups, rules: ReplayRules, state: _KeyState, first: int, last: int) -> int:
     begin, end = int(groups.first[first]), int(groups.first[last])
-    lns = groups.lns.take(slice(begin, end))
+    lns = groups.lns.select(slice(begin, end))
     counts = lns.flags & INVISIBLE == 0
     counts &= lns.lsn >= rules.ckpt_start_lsn
     counts &= ~is_open(lns.flags)
@@ -297,8 +257,8 @@ def _redo_some(groups: _Groups, rules: Rules, state: _State, first: int, last: i
     newer = lsn > own_lsn
     takes = some & ~gone & (empty | newer)
     goes = some & gone & (alive & (newer | (lsn == own_lsn)))
-    state.outcome[first:last][takes] = Outcome.LN
+    state.outcome[first:last][takes] = KeyOutcome.LN
     state.source[first:last][takes] = lsn[takes]
-    state.outcome[first:last][goes] = Outcome.NO_RECORD
+    state.outcome[first:last][goes] = KeyOutcome.NO_RECORD
     state.source[first:last][goes] = lsn[goes]
     return int(np.count_nonzero(takes | goes))

@@ -12,35 +12,28 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from je_tools.formats.arrays import Ints, Mask, rows_by
-from je_tools.formats.image import Image, Part
-from je_tools.formats.je.fetch import fetch_entry
-from je_tools.formats.je.header import NULL_LSN, lsn_of
-from je_tools.formats.je.keysort import group_keys
-from je_tools.formats.spans import Spans
-from je_tools.log.images import mapped
+from je_tools.formats.je.flags import NameOperation
+from je_tools.formats.je.header import NULL_LSN
 from je_tools.recovery.database import ID_DB, NAME_DB
-from je_tools.recovery.end import EndReason, LogEnd
-from je_tools.recovery.interval import (
-    REPLICATED,
-    TRANSACTIONAL,
-    Interval,
-    RollbackPeriod,
-    read_interval,
-)
-from je_tools.recovery.outcomes import Outcome
+from je_tools.recovery.interval_tables import REPLICATED, TRANSACTIONAL, RollbackPeriod
+from je_tools.recovery.lost_content import LostContent, lost_after
+from je_tools.recovery.outcomes import KeyOutcome
 from je_tools.recovery.utilization import missing_in_use
 
 if TYPE_CHECKING:
-    from je_tools.log.environment import Environment, LogFile
-    from je_tools.log.scan import Scanner
-    from je_tools.recovery.end import Checkpoint, Refusal
-    from je_tools.recovery.overlay import Rules
+    from je_tools.formats.arrays import Mask
+    from je_tools.recovery.end import Checkpoint, LogEnd, Refusal
+    from je_tools.recovery.interval import ReplayInterval
+    from je_tools.recovery.replay_rules import ReplayRules
     from je_tools.recovery.snapshot import Snapshot
 
-_FOREVER = 1 << 62
-
-_OPERATIONS = {1: "created", 2: "removed", 3: "truncated", 4: "renamed", 5: "configured"}
+_OPERATIONS: dict[int, str] = {
+    NameOperation.CREATE: "created",
+    NameOperation.REMOVE: "removed",
+    NameOperation.TRUNCATE: "truncated",
+    NameOperation.RENAME: "renamed",
+    NameOperation.CONFIGURE: "configured",
+}
 
 
 class Pass(Struct, frozen=True):
@@ -98,61 +91,6 @@ class DatabaseChange(Struct, frozen=True):
     what: str
 
 
-class LostTransaction(Struct, frozen=True):
-    """A committed transaction after the end of the log.
-
-    Attributes:
-        txn_id, time_ms: id and time in its Commit.
-        lsn: LSN of its Commit.
-        ln_count: number of its LNs after the end.
-    """
-
-    txn_id: int
-    time_ms: int
-    lsn: int
-    ln_count: int
-
-
-class LostKeys(Struct, frozen=True):
-    """Records of one database after the end of the log.
-
-    Attributes:
-        db_id: id of the database.
-        name: its name in the log up to the end, else in the lost part; None if neither has it.
-        is_lost: True if the database itself would be lost, since it was created after the end.
-        ln_count: number of LNs that write its records.
-        keys: keys that they write, each once.
-    """
-
-    db_id: int
-    name: str | None
-    is_lost: bool
-    ln_count: int
-    keys: Spans
-
-    @property
-    def key_count(self) -> int:
-        """Number of different keys that are written."""
-        return len(self.keys)
-
-
-class Lost(Struct, frozen=True):
-    """Content after the end of a log, which recovery would cut off.
-
-    Attributes:
-        transactions: transactions with a whole Commit, in log order.
-        databases: databases that were written to.
-        size: bytes after the end.
-    """
-
-    transactions: tuple[LostTransaction, ...]
-    databases: tuple[LostKeys, ...]
-    size: int
-
-
-NOTHING_LOST = Lost((), (), 0)
-
-
 class Plan(Struct, frozen=True):
     """Changes that recovery would make.
 
@@ -177,7 +115,7 @@ class Plan(Struct, frozen=True):
     database_changes: tuple[DatabaseChange, ...]
     unfinished_removals: tuple[int, ...]
     files_needed: tuple[int, int]
-    lost: Lost
+    lost: LostContent
     is_clean: bool
     missing: tuple[int, ...] = ()
 
@@ -210,21 +148,21 @@ def plan_recovery(snapshot: Snapshot) -> Plan:
     ends = interval.ends
     first = snapshot.first_lsn >> 32
     return Plan(
-        snapshot,
-        _passes(snapshot),
-        int(np.count_nonzero(ends.is_commit)),
-        int(np.count_nonzero(~ends.is_commit)),
-        _open_transactions(interval, snapshot.rules),
-        _database_changes(snapshot),
-        tuple(
+        snapshot=snapshot,
+        passes=_passes(snapshot),
+        committed_count=int(np.count_nonzero(ends.is_commit)),
+        aborted_count=int(np.count_nonzero(~ends.is_commit)),
+        open_transactions=_open_transactions(interval, snapshot.rules),
+        database_changes=_database_changes(snapshot),
+        unfinished_removals=tuple(
             db_id
             for db_id, each in snapshot.databases.items()
             if each.name is None and db_id not in snapshot.temporary
         ),
-        (first, snapshot.end.files[-1].file_no),
-        lost_behind(snapshot.environment, snapshot.end, snapshot.scanner, _names(snapshot)),
-        checkpoint.end_lsn != NULL_LSN and checkpoint.end_lsn == snapshot.end.last_lsn,
-        tuple(missing_in_use(snapshot)) if snapshot.environment.missing else (),
+        files_needed=(first, snapshot.end.files[-1].file_no),
+        lost=lost_after(snapshot.environment, snapshot.end, snapshot.scanner, _names(snapshot)),
+        is_clean=checkpoint.end_lsn != NULL_LSN and checkpoint.end_lsn == snapshot.end.last_lsn,
+        missing=tuple(missing_in_use(snapshot)) if snapshot.environment.missing else (),
     )
 
 
@@ -260,7 +198,7 @@ def _passes(snapshot: Snapshot) -> tuple[Pass, ...]:
     )
 
 
-def _open_transactions(interval: Interval, rules: Rules) -> tuple[OpenTransaction, ...]:
+def _open_transactions(interval: ReplayInterval, rules: ReplayRules) -> tuple[OpenTransaction, ...]:
     lns, ends = interval.lns, interval.ends
     rows = np.flatnonzero(rules.is_undone(lns))
     rows = rows[~np.isin(lns.txn_id[rows], ends.txn_id[~ends.is_commit])]
@@ -289,17 +227,17 @@ def _database_changes(snapshot: Snapshot) -> tuple[DatabaseChange, ...]:
     changes, gone = [], set()
     for row in range(len(overlay)):
         name = (overlay.key[row] or b"").decode("utf-8", "surrogateescape")
-        outcome = Outcome(int(overlay.outcome[row]))
+        outcome = KeyOutcome(int(overlay.outcome[row]))
         entry = snapshot.entry(int(overlay.lsn[row]))
         fields: Mapping[str, Any] = entry.fields if entry else {}
         db_id = fields.get("name_db_id")
         what = _OPERATIONS.get(fields.get("operation", 0), "named")
-        if outcome is Outcome.ABORT_VERSION:
+        if outcome is KeyOutcome.ABORT_VERSION:
             what = f"{what}, undone"
-        elif outcome is Outcome.NO_RECORD and fields.get("deleted"):
+        elif outcome is KeyOutcome.NO_RECORD and fields.get("deleted"):
             what = "removed"
             gone.add(name)
-        elif outcome is Outcome.NO_RECORD:
+        elif outcome is KeyOutcome.NO_RECORD:
             what = "creation undone"
         changes.append(DatabaseChange(name, db_id, what))
     changes += [
@@ -315,91 +253,3 @@ def _database_changes(snapshot: Snapshot) -> tuple[DatabaseChange, ...]:
         else each
         for each in changes
     )
-
-
-def lost_behind(
-    environment: Environment, end: LogEnd, scanner: Scanner, names: Mapping[int, str | None]
-) -> Lost:
-    """Return the content after the end of a log.
-
-    Args:
-        environment: the log.
-        end: end of the log.
-        scanner: options of the scan.
-        names: names of databases, by id.
-    """
-    skipped = {each.file.file_no for each in end.skipped}
-    files = [
-        file
-        for file in environment.files
-        if file.file_no >= end.files[-1].file_no and file.file_no not in skipped
-    ]
-    size = sum(file.size for file in files) - end.next_offset
-    if end.reason in (EndReason.CLEAN, EndReason.ZEROS, EndReason.TORN) or size <= 0:
-        return replace(NOTHING_LOST, size=max(size, 0))
-    with mapped([Part(f.path, f.file_no, f.version, f.size) for f in files]) as image:
-        interval = _read_behind(environment, files, image, scanner, end)
-        keys = _lost_keys(interval, image, names, scanner)
-    ends = interval.ends
-    commits = np.flatnonzero(ends.is_commit)
-    counts = _counts_of(ends.txn_id[commits], interval.lns.txn_id)
-    transactions = tuple(
-        LostTransaction(
-            int(ends.txn_id[row]), int(ends.time_ms[row]), int(ends.lsn[row]), int(counts[i])
-        )
-        for i, row in enumerate(commits.tolist())
-    )
-    return Lost(transactions, keys, size)
-
-
-def _read_behind(
-    environment: Environment, files: list[LogFile], image: Image, scanner: Scanner, end: LogEnd
-) -> Interval:
-    quiet = replace(scanner, progress=None)
-    begin = max(end.next_lsn, lsn_of(files[0].file_no, 0))
-    return read_interval(
-        environment,
-        files,
-        image,
-        quiet,
-        first_lsn=begin,
-        nodes_from=begin,
-        last_lsn=None,
-        next_lsn=_FOREVER,
-        end_lsn=NULL_LSN,
-    )
-
-
-def _counts_of(ids: Ints, values: Ints) -> Ints:
-    ordered = np.sort(values)
-    after = np.searchsorted(ordered, ids, side="right")
-    counts: Ints = after - np.searchsorted(ordered, ids)
-    return counts
-
-
-def _lost_keys(
-    interval: Interval, image: Image, names: Mapping[int, str | None], scanner: Scanner
-) -> tuple[LostKeys, ...]:
-    lns = interval.lns
-    made = _names_of(image, lns.lsn[lns.db_id == NAME_DB])
-    found = []
-    for db_id, rows in rows_by(lns.db_id).items():
-        own = lns.take(rows)
-        keys = Spans(image.data, own.key_position, own.key_size.astype(np.int64))
-        order_of_keys, is_new = group_keys(keys, two_part=False)
-        keys = keys.take(order_of_keys[is_new])
-        is_lost = db_id not in names and db_id in made
-        name = made.get(db_id) if is_lost else names.get(db_id)
-        found.append(LostKeys(db_id, name, is_lost, len(own), keys))
-    return tuple(found)
-
-
-def _names_of(image: Image, lsns: Ints) -> dict[int, str]:
-    """Return names of databases by id from some NameLN entries."""
-    found = {}
-    for lsn in lsns.tolist():
-        entry = fetch_entry(image, lsn)
-        fields = entry.fields if entry is not None else {}
-        if "name_db_id" in fields and not fields["deleted"]:
-            found[int(fields["name_db_id"])] = bytes(fields["key"]).decode("utf-8", "replace")
-    return found

@@ -10,16 +10,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from je_tools.btree.children import NODES_AT_ONCE, Children, Leaves
 from je_tools.btree.counting import count_slots
+from je_tools.btree.fault_kinds import Fault, FaultKind
 from je_tools.btree.faults import LACKING, Faults, Lacking
 from je_tools.btree.old_duplicates import expanded
-from je_tools.btree.tree import NODES_AT_ONCE, Children, Fault, FaultKind, Leaves, Tree
-from je_tools.formats.je.keysort import order_keys, search_sorted
-from je_tools.formats.je.nodes import Slots, joined_spans, no_nodes
-from je_tools.formats.je.slots import split_two_part_keys
-from je_tools.formats.spans import Spans
+from je_tools.formats.je.btree.keysort import order_keys, search_sorted
+from je_tools.formats.je.btree.nodes import no_nodes
+from je_tools.formats.je.btree.slots import Slots, split_two_part_keys
+from je_tools.formats.spans import Spans, joined_spans
 from je_tools.log.records import NO_TIME, Records
-from je_tools.recovery.outcomes import Outcome, Overlay
+from je_tools.recovery.outcomes import KeyOutcome, Overlay
 from je_tools.recovery.record_values import (
     RecordSource,
     RecordValues,
@@ -30,6 +31,7 @@ from je_tools.recovery.slot_matching import match
 
 if TYPE_CHECKING:
     from je_tools.btree.key_ranges import KeyRange
+    from je_tools.btree.tree import Tree
     from je_tools.formats.arrays import Ints, Mask
 
 
@@ -75,11 +77,11 @@ class RecordReader:
         places = None
         if not self.tree.ordered and len(changes):
             # The order of keys is unknown, so a change takes the place of its slot.
-            at, same = match(self.tree, self.overlay.key.take(changes), slots)
+            at, same = match(self.tree, self.overlay.key.select(changes), slots)
             of_changes = np.zeros(len(changes), np.int64)
             of_changes[at[same]] = np.flatnonzero(same)
             places = np.concatenate((np.flatnonzero(alive), of_changes))
-        living = slots if alive.all() else slots.take(alive)
+        living = slots if alive.all() else slots.select(alive)
         records, faults = self._records(living, changes, places)
         return records, _together(found, faults)
 
@@ -119,14 +121,14 @@ class RecordReader:
         if self.inside is not None:
             alive &= self.tree.in_range(slots.key, self.inside)
         if first < last:
-            at, same = match(self.tree, self.overlay.key.take(changes), slots)
+            at, same = match(self.tree, self.overlay.key.select(changes), slots)
             alive &= ~same
             if not self.tree.ordered:
                 changes = np.unique(at[same])
                 self._used[changes] = True
-            changes = changes[self.overlay.outcome[changes] != Outcome.NO_RECORD]
+            changes = changes[self.overlay.outcome[changes] != KeyOutcome.NO_RECORD]
             if self.inside is not None:
-                keys = self.overlay.key.take(changes)
+                keys = self.overlay.key.select(changes)
                 changes = changes[self.tree.in_range(keys, self.inside)]
         return slots, alive, changes, faults
 
@@ -144,7 +146,9 @@ class RecordReader:
         """
         if not self.tree.ordered or not len(children):
             return 0, len(self.overlay)
-        ends = joined_spans([children.low.take(np.array([0])), children.high.take(np.array([-1]))])
+        ends = joined_spans(
+            [children.low.select(np.array([0])), children.high.select(np.array([-1]))]
+        )
         found = search_sorted(self.overlay.key, ends, two_part=self.tree.by_parts)
         low = 0 if ends.sizes[0] < 0 else int(found[0])
         return low, len(self.overlay) if ends.sizes[1] < 0 else int(found[1])
@@ -164,7 +168,7 @@ class RecordReader:
 
     def left_changes(self) -> Ints:
         """Return the rows of those changes that are records, after all BINs have been read."""
-        return np.flatnonzero(~self._used & (self.overlay.outcome != Outcome.NO_RECORD))
+        return np.flatnonzero(~self._used & (self.overlay.outcome != KeyOutcome.NO_RECORD))
 
     def left(self) -> tuple[Records, Faults]:
         """Return the records of `left_changes`, and the faults found."""
@@ -173,7 +177,7 @@ class RecordReader:
     def lacking_changes(self, first: int, stop: int) -> Lacking:
         """Return the unreadable records among changes [first, stop) of the overlay."""
         rows = np.arange(first, min(stop, len(self.overlay)))
-        rows = rows[self.overlay.outcome[rows] != Outcome.NO_RECORD]
+        rows = rows[self.overlay.outcome[rows] != KeyOutcome.NO_RECORD]
         values = RecordValues.empty(len(rows), self.tree.image.data)
         return fill_from_changes(self._source, rows, 0, values)
 
@@ -187,7 +191,7 @@ class RecordReader:
         faults.lack(fill_from_slots(self._source, slots, values))
         if len(changes):
             faults.lack(fill_from_changes(self._source, changes, n, values))
-            keys = joined_spans([keys, self.overlay.key.take(changes)])
+            keys = joined_spans([keys, self.overlay.key.select(changes)])
         order: Ints | None = None
         if places is not None:
             order = np.argsort(places, kind="stable")
@@ -230,11 +234,11 @@ def _in_order(
         values.expires_ms,
         values.tombstone,
     )
-    return records.take(chosen)
+    return records.select(chosen)
 
 
 def _without_parts(reading: RecordReader, records: Records) -> Lacking:
     """Return the records whose two-part keys do not end with the data."""
     rows = np.flatnonzero(records.data.sizes < 0)
     kinds = np.full(len(rows), LACKING.index(FaultKind.NOT_TWO_PARTS), np.uint8)
-    return Lacking(reading.tree.db_id, kinds, records.lsn[rows], records.key.take(rows))
+    return Lacking(reading.tree.db_id, kinds, records.lsn[rows], records.key.select(rows))

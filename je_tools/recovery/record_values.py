@@ -10,22 +10,23 @@ from typing import TYPE_CHECKING
 import numpy as np
 from msgspec import Struct
 
+from je_tools.btree.fault_kinds import FaultKind
 from je_tools.btree.faults import LACKING, Lacking
-from je_tools.btree.tree import FaultKind, Tree
 from je_tools.formats.arrays import Ints, Mask, run_of
+from je_tools.formats.je.entry.payloads import PAYLOAD_FAMILIES, payload_spans
 from je_tools.formats.je.expirations import expiration_ms
-from je_tools.formats.je.fetch import Entries, Found, fetch
+from je_tools.formats.je.flags import LnFlag2, SlotState
 from je_tools.formats.je.header import NULL_LSN
-from je_tools.formats.je.layout import ABORT_TOMBSTONE, LN_TOMBSTONE
-from je_tools.formats.je.nodes import TOMBSTONE, Slots
-from je_tools.formats.je.payloads import PAYLOAD_FAMILIES, payload_spans
+from je_tools.formats.je.log.fetch import Entries, Found, fetch
 from je_tools.formats.je.types import Family
 from je_tools.log.records import NO_TIME, NO_VLSN
-from je_tools.recovery.outcomes import Outcome, Overlay
+from je_tools.recovery.outcomes import KeyOutcome, Overlay
 
 if TYPE_CHECKING:
-    from je_tools.formats.je.columns import Columns
-    from je_tools.formats.source import Bytes
+    from je_tools.btree.tree import Tree
+    from je_tools.formats.files.source import Bytes
+    from je_tools.formats.je.btree.slots import Slots
+    from je_tools.formats.je.entry.columns import Columns
     from je_tools.formats.spans import Spans
 
 _ROOM_MAX = 16 << 20
@@ -101,7 +102,7 @@ def fill_from_slots(source: RecordSource, slots: Slots, values: RecordValues) ->
     values.data_start[:n], values.data_size[:n] = slots.data_start, slots.data_size
     values.modified_ms[:n], values.created_ms[:n] = slots.modified_ms, slots.created_ms
     values.expires_ms[:n] = slots.expires_ms
-    values.tombstone[:n] = slots.state & TOMBSTONE != 0
+    values.tombstone[:n] = slots.state & SlotState.TOMBSTONE != 0
     rows = np.flatnonzero(slots.data_size < 0)
     if not source.with_data or source.tree.two_part:
         rows = rows[:0]
@@ -113,7 +114,7 @@ def fill_from_slots(source: RecordSource, slots: Slots, values: RecordValues) ->
     lacking = _from_lns(source, entries, rows, values)
     # Slot and LN may differ: the engine's reads use the expiration of the slot.
     values.expires_ms[run] = slots.expires_ms[run]
-    return _lacking(source, entries, lacking, slots.key.take(rows))
+    return _lacking(source, entries, lacking, slots.key.select(rows))
 
 
 def _room_size(slots: Slots) -> int:
@@ -131,10 +132,10 @@ def fill_from_changes(
     overlay, image = source.overlay, source.tree.image
     entries = fetch(image, overlay.lsn[changes])
     rows = first + np.arange(len(changes))
-    back = overlay.outcome[changes] == Outcome.ABORT_VERSION
+    back = overlay.outcome[changes] == KeyOutcome.ABORT_VERSION
     lacking = np.zeros(len(changes), np.bool_)
     forth = np.flatnonzero(~back)
-    lacking[forth] = _from_lns(source, entries.take(forth), rows[forth], values)
+    lacking[forth] = _from_lns(source, entries.select(forth), rows[forth], values)
     back_to = np.full(len(changes), NULL_LSN, np.int64)
     kept = np.zeros(len(changes), np.bool_)
     for family in (*_IN_COLUMNS, Family.NAME_LN):
@@ -147,12 +148,12 @@ def fill_from_changes(
     values.lsn[rows[back]] = back_to[back]
     further = np.flatnonzero(back & ~kept)
     if source.tree.two_part or not len(further):
-        return _lacking(source, entries, lacking, overlay.key.take(changes))
+        return _lacking(source, entries, lacking, overlay.key.select(changes))
     olds = fetch(image, back_to[further])
     expires_ms = values.expires_ms[rows[further]]
     lacking[further] = _from_lns(source, olds, rows[further], values)
     values.expires_ms[rows[further]] = expires_ms
-    return _lacking(source, entries, lacking, overlay.key.take(changes))
+    return _lacking(source, entries, lacking, overlay.key.select(changes))
 
 
 def _from_lns(source: RecordSource, entries: Entries, rows: Ints, values: RecordValues) -> Mask:
@@ -177,7 +178,7 @@ def _from_lns(source: RecordSource, entries: Entries, rows: Ints, values: Record
             values.expires_ms[to] = expiration_ms(head.known("expiration"))
             values.modified_ms[to] = head.known("modified_ms")
             values.created_ms[to] = head.known("created_ms")
-            values.tombstone[to] = head.known("flags2") & LN_TOMBSTONE != 0
+            values.tombstone[to] = head.known("flags2") & LnFlag2.TOMBSTONE != 0
             had[of] = ~decoded.bad & (size >= 0)
         if len(wanted) == len(entries):
             return ~had
@@ -200,7 +201,7 @@ def _fill_abort_version(head: Columns, rows: Ints, values: RecordValues) -> None
     values.expires_ms[rows] = expiration_ms(head.known("abort_expiration"))
     values.modified_ms[rows] = head.known("abort_modified_ms")
     values.created_ms[rows] = head.known("abort_created_ms")
-    values.tombstone[rows] = head.known("flags2") & ABORT_TOMBSTONE != 0
+    values.tombstone[rows] = head.known("flags2") & LnFlag2.ABORT_TOMBSTONE != 0
     vlsn = head.known("abort_vlsn")
     values.vlsn[rows] = np.where(vlsn > 0, vlsn, NO_VLSN)
 
@@ -209,10 +210,10 @@ def _lacking(source: RecordSource, entries: Entries, lacking: Mask, keys: Spans)
     """Return the records whose LNs cannot be read."""
     rows, db_id = np.flatnonzero(lacking), source.tree.db_id
     if not len(rows):
-        return Lacking(db_id, np.empty(0, np.uint8), entries.lsn[:0], keys.take(slice(0)))
+        return Lacking(db_id, np.empty(0, np.uint8), entries.lsn[:0], keys.select(slice(0)))
     kinds = np.select(
         [entries.found[rows] == Found.BAD, entries.found[rows] == Found.GOOD],
         [LACKING.index(FaultKind.DAMAGED), LACKING.index(FaultKind.NOT_A_RECORD)],
         LACKING.index(FaultKind.MISSING),
     )
-    return Lacking(db_id, kinds.astype(np.uint8), entries.lsn[rows], keys.take(rows))
+    return Lacking(db_id, kinds.astype(np.uint8), entries.lsn[rows], keys.select(rows))

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from je_tools.formats.je.keysort import equal_keys, search_sorted
+from je_tools.formats.je.btree.keysort import equal_keys, search_sorted
 
 if TYPE_CHECKING:
     from je_tools.btree.tree import Tree
     from je_tools.formats.arrays import Ints, Mask
-    from je_tools.formats.je.nodes import Slots
+    from je_tools.formats.je.btree.slots import Slots
     from je_tools.formats.spans import Spans
 
 
@@ -24,4 +24,4 @@ def match(tree: Tree, keys: Spans, slots: Slots) -> tuple[Ints, Mask]:
     inside = np.minimum(at, max(len(keys) - 1, 0))
     if not len(keys):
         return inside, np.zeros(len(slots), np.bool_)
-    return inside, equal_keys(keys.take(inside), slots.key)
+    return inside, equal_keys(keys.select(inside), slots.key)

@@ -15,24 +15,26 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct, field
 
+from je_tools.btree.children import BINS_AT_ONCE, Children
 from je_tools.btree.faults import Faults
 from je_tools.btree.replay import KeyOrder, Replayed, nothing_replayed
-from je_tools.btree.tree import BINS_AT_ONCE, Children, Tree
+from je_tools.btree.tree import Tree
 from je_tools.core.ordered import map_in_order
 from je_tools.formats.arrays import rows_by
-from je_tools.formats.je.fetch import fetch, fetch_entry
+from je_tools.formats.je.btree.nodes import read_nodes
+from je_tools.formats.je.flags import LEVEL_MASK
 from je_tools.formats.je.header import NULL_LSN
-from je_tools.formats.je.nodes import LEVEL_MASK, read_nodes
+from je_tools.formats.je.log.fetch import fetch, fetch_entry
 from je_tools.formats.spans import Spans
 from je_tools.log.images import check_image, map_files
 from je_tools.log.records import Batch, Coming, Note, Records
-from je_tools.recovery.overlay import Rules, decide
+from je_tools.recovery.overlay import decide
 from je_tools.recovery.reading import RecordReader
 
 if TYPE_CHECKING:
     from je_tools.btree.key_ranges import KeyRange
-    from je_tools.formats.image import Image, Part
-    from je_tools.formats.je.entries import Entry
+    from je_tools.formats.files.image import Image, ImagePart
+    from je_tools.formats.je.entry.entries import Entry
     from je_tools.log.environment import Environment
     from je_tools.log.scan import Scanner
     from je_tools.recovery.database import Database
@@ -41,8 +43,10 @@ if TYPE_CHECKING:
         LogEnd,
         Refusal,
     )
-    from je_tools.recovery.interval import Interval, LoggedNodes
+    from je_tools.recovery.interval import ReplayInterval
+    from je_tools.recovery.interval_tables import LoggedNodes
     from je_tools.recovery.outcomes import Overlay
+    from je_tools.recovery.replay_rules import ReplayRules
 
 _REPLAYED_TWICE = 8
 """Newest log version whose engine replays nodes twice; JE 7.5 (version 15) does not."""
@@ -77,8 +81,8 @@ class Snapshot(Struct, dict=True):
     checkpoint: Checkpoint
     refusals: tuple[Refusal, ...]
     image: Image
-    interval: Interval
-    rules: Rules
+    interval: ReplayInterval
+    rules: ReplayRules
     now_ms: int
     scanner: Scanner
     databases: dict[int, Database] = field(default_factory=dict)
@@ -117,7 +121,7 @@ class Snapshot(Struct, dict=True):
     @functools.cached_property
     def _nodes_by_db(self) -> dict[int, LoggedNodes]:
         nodes = self.interval.nodes
-        return {db_id: nodes.take(rows) for db_id, rows in rows_by(nodes.db_id).items()}
+        return {db_id: nodes.select(rows) for db_id, rows in rows_by(nodes.db_id).items()}
 
     @functools.cached_property
     def _lns_by_db(self) -> dict[int, npt.NDArray[np.int32]]:
@@ -134,9 +138,9 @@ class Snapshot(Struct, dict=True):
         return Tree(
             self.image,
             database.db_id,
-            database.root_lsn,
             self._replayed(database.db_id, order),
             order,
+            database.root_lsn,
             old_duplicates=database.old_duplicates,
         )
 
@@ -145,7 +149,7 @@ class Snapshot(Struct, dict=True):
         nodes = self._nodes_by_db.get(db_id)
         if nodes is None:
             return nothing_replayed(order)
-        nodes = nodes.take(np.flatnonzero(~nodes.is_root))
+        nodes = nodes.select(np.flatnonzero(~nodes.is_root))
         key_size = nodes.key_size.astype(np.int64)
         columns = [nodes.node_id, nodes.level.astype(np.int64), nodes.key_position, key_size]
         old = np.flatnonzero(nodes.is_old_delta)
@@ -314,7 +318,7 @@ class Snapshot(Struct, dict=True):
         # A page that is gone may have held an upper node.
         self._check_torn()
 
-    def map_files(self, parts: Sequence[Part]) -> Image:
+    def map_files(self, parts: Sequence[ImagePart]) -> Image:
         """Map files of the log as another image, which `check_files` checks too.
 
         Raises:

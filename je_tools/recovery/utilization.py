@@ -19,16 +19,10 @@ import numpy.typing as npt
 from msgspec import Struct
 from msgspec.structs import asdict
 
-from je_tools.formats.je.internal import (
-    Expirations,
-    FileSummaryKey,
-    InternalRecord,
-    ReservedFile,
-    Unreadable,
-    read_record,
-)
-from je_tools.formats.je.internal_names import EXPIRATION_DB, RESERVED_FILES_DB, UTILIZATION_DB
-from je_tools.formats.je.summaries import Summaries, read_summaries
+from je_tools.formats.je.internal.cleaner import Expirations, FileSummaryKey, ReservedFile
+from je_tools.formats.je.internal.names import EXPIRATION_DB, RESERVED_FILES_DB, UTILIZATION_DB
+from je_tools.formats.je.internal.records import InternalRecord, Unreadable, read_record
+from je_tools.formats.je.log.summaries import Summaries, read_summaries
 from je_tools.formats.je.tuples import TupleError
 from je_tools.formats.je.types import ENTRY_TYPES, Family, Group, mask_of
 

@@ -11,11 +11,12 @@ import numpy.typing as npt
 from msgspec import Struct
 
 from je_tools.errors import StoppedError
+from je_tools.formats.je.btree.slots import split_two_part_keys
+from je_tools.formats.je.entry.payloads import PAYLOAD_FAMILIES, payload_of
 from je_tools.formats.je.expirations import expiration_ms
-from je_tools.formats.je.fetch import Entries, fetch
+from je_tools.formats.je.flags import LnFlag2
 from je_tools.formats.je.header import lsn_text
-from je_tools.formats.je.payloads import PAYLOAD_FAMILIES, payload_of
-from je_tools.formats.je.slots import split_two_part_keys
+from je_tools.formats.je.log.fetch import Entries, fetch
 from je_tools.formats.je.types import Family
 from je_tools.formats.spans import Spans
 from je_tools.log.records import NO_TIME, Coming, Note, Records, cuts, no_records
@@ -23,11 +24,10 @@ from je_tools.salvage.entry_masks import KEYED_VERSION
 
 if TYPE_CHECKING:
     from je_tools.formats.arrays import Ints
-    from je_tools.formats.image import Image
-    from je_tools.formats.je.columns import Columns
+    from je_tools.formats.files.image import Image
+    from je_tools.formats.je.entry.columns import Columns
     from je_tools.salvage.choice import Grades
 
-_TOMBSTONE = 0x04
 _FIELDS = frozenset({"key", "data", "expiration", "modified_ms", "created_ms", "flags2"})
 
 
@@ -40,15 +40,15 @@ class Graded(Records, frozen=True):
 
     confidence: Grades
 
-    def take(self, keep: npt.NDArray[np.bool_] | Ints | slice) -> Graded:
+    def select(self, keep: npt.NDArray[np.bool_] | Ints | slice) -> Graded:
         """Return the records of a mask, of an index array in its order, or of a slice."""
-        return graded(Records.take(self, keep), self.confidence[keep])
+        return graded(Records.select(self, keep), self.confidence[keep])
 
     def alive_at(self, now_ms: int | None) -> Graded:
         """Return the records that have not expired at `now_ms`; all records if it is None."""
         if now_ms is None:
             return self
-        return self.take((self.expires_ms == NO_TIME) | (self.expires_ms >= now_ms))
+        return self.select((self.expires_ms == NO_TIME) | (self.expires_ms >= now_ms))
 
 
 def graded(records: Records, confidence: Grades) -> Graded:
@@ -120,7 +120,7 @@ class LnReader(Struct, frozen=True):
         if len(pieces) == 1:
             return graded(pieces[0], confidence[found[0][0]])
         index = np.concatenate([some for some, _ in found])
-        return graded(joined(pieces), confidence[index]).take(np.argsort(index))
+        return graded(joined(pieces), confidence[index]).select(np.argsort(index))
 
     def _records(self, entries: Entries, rows: Ints, fields: Columns) -> Records:
         n, version = len(rows), int(entries.version[rows[0]])
@@ -139,7 +139,7 @@ class LnReader(Struct, frozen=True):
             fields.known("modified_ms"),
             fields.known("created_ms"),
             expiration_ms(fields.known("expiration")),
-            (flags & _TOMBSTONE) != 0,
+            (flags & LnFlag2.TOMBSTONE) != 0,
         )
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
-from je_tools.formats.je.identity import newest_of
+from je_tools.formats.je.entry.identity import newest_of
 from je_tools.salvage.record_versions import DELETED, INVISIBLE, NO_TXN
 
 if TYPE_CHECKING:

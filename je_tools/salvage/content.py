@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from msgspec import Struct
 
-from je_tools.formats.je.identity import Seed, new_seed
+from je_tools.formats.je.entry.identity import Seed, new_seed
 from je_tools.log.names import Database, resolve_databases
 from je_tools.salvage.entry_masks import KEYED_VERSION
 from je_tools.salvage.extents import ReadableExtents
@@ -29,7 +29,7 @@ from je_tools.salvage.record_versions import RecordVersions, add_columns, joined
 
 if TYPE_CHECKING:
     from je_tools.formats.arrays import Ints
-    from je_tools.formats.je.reader import Rows
+    from je_tools.formats.je.log.entry_rows import Rows
     from je_tools.log.environment import Environment
     from je_tools.log.scan import FileState, Scanner
 
@@ -114,7 +114,7 @@ def _duplicates_before(environment: Environment, scanner: Scanner) -> frozenset[
     kinds: dict[int, DatabaseKind] = {}
 
     def inspect(rows: Rows) -> dict[int, DatabaseKind]:
-        return kinds_in(rows.take(np.flatnonzero(MAP_LNS[rows.type] & rows.good)))
+        return kinds_in(rows.select(np.flatnonzero(MAP_LNS[rows.type] & rows.good)))
 
     for part in scanner.scan(environment, inspect):
         for found in part.results:

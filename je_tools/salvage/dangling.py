@@ -14,13 +14,13 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
-from je_tools.formats.je.columns import Columns, Decoded, decode
+from je_tools.formats.je.btree.keys import join_two_part
+from je_tools.formats.je.btree.slots import split_embedded, split_two_part_keys
+from je_tools.formats.je.entry.columns import Columns, Decoded, decode
+from je_tools.formats.je.entry.identity import identities
 from je_tools.formats.je.expirations import expiration_ms
+from je_tools.formats.je.flags import LnFlag, NodeFlag, SlotState
 from je_tools.formats.je.header import NULL_LSN
-from je_tools.formats.je.identity import identities
-from je_tools.formats.je.keys import join_two_part
-from je_tools.formats.je.layout import NODE_HAS_PREFIX
-from je_tools.formats.je.slots import split_embedded, split_two_part_keys
 from je_tools.formats.je.types import BY_NAME, OLD_BIN_DELTA_NO, Family
 from je_tools.formats.rows import Cell, Form, lines_of, read_only
 from je_tools.formats.spans import Spans, gather
@@ -30,16 +30,14 @@ from je_tools.salvage.entry_masks import KEYED_VERSION, leaves_of, pieces_of_row
 
 if TYPE_CHECKING:
     from je_tools.formats.arrays import Ints, Mask
-    from je_tools.formats.je.reader import Rows
+    from je_tools.formats.je.log.entry_rows import Rows
     from je_tools.salvage.content import Content
 
 NODES_AT_ONCE = 512
 """Number of nodes decoded at once: each has up to some hundred slots."""
 
 _DBIN = BY_NAME["DBIN"].no
-_GONE = 0x01 | 0x08
-_TOMBSTONE = 0x80
-_ABORT_GONE = 0x01
+_GONE = SlotState.KNOWN_DELETED | SlotState.PENDING_DELETED
 
 
 class DanglingReferences(Struct, frozen=True):
@@ -65,10 +63,10 @@ class DanglingReferences(Struct, frozen=True):
     def __len__(self) -> int:
         return len(self.db_id)
 
-    def take(self, keep: npt.NDArray[Any]) -> DanglingReferences:
+    def select(self, keep: npt.NDArray[Any]) -> DanglingReferences:
         """Return the records of a mask or of an index array."""
         columns = (self.db_id, self.first, self.second, self.gone, self.by, self.by_slot)
-        return DanglingReferences(self.records.take(keep), *(column[keep] for column in columns))
+        return DanglingReferences(self.records.select(keep), *(column[keep] for column in columns))
 
 
 def no_dangling() -> DanglingReferences:
@@ -177,7 +175,7 @@ class FindDangling(Struct, frozen=True):
         is_old_duplicate = rows.type[node] == _DBIN
         db_id = fields.number("db_id")[node]
         if is_old_duplicate.any() and fields.has("dup_key"):
-            of_node = Spans(fields.data, *fields.span("dup_key")).take(node)
+            of_node = Spans(fields.data, *fields.span("dup_key")).select(node)
             key, data = _old_duplicates(is_old_duplicate, of_node, key, data)
         first, second = self._identities(key, data, db_id, is_old_duplicate)
         key, data = self._apart(key, _own(data), db_id, rows.version)
@@ -190,7 +188,9 @@ class FindDangling(Struct, frozen=True):
             _slot_time(slots, fields, "modified", index, node),
             _slot_time(slots, fields, "created", index, node),
             _slot_expiration(slots, fields, index, node),
-            (state & _TOMBSTONE) != 0 if rows.version >= 19 else np.zeros(len(index), np.bool_),
+            (state & SlotState.TOMBSTONE) != 0
+            if rows.version >= 19
+            else np.zeros(len(index), np.bool_),
         )
         by = rows.lsn[node]
         gone = (state & _GONE) != 0
@@ -204,14 +204,14 @@ class FindDangling(Struct, frozen=True):
         sizes = suffix.sizes
         if fields.has("key_prefix"):
             starts, lengths = fields.span("key_prefix")
-            has_prefix = fields.number("booleans") & NODE_HAS_PREFIX != 0
+            has_prefix = fields.number("booleans") & NodeFlag.HAS_PREFIX != 0
             lengths = np.where(has_prefix, np.maximum(lengths, 0), 0)
             prefix = Spans(fields.data, starts[node], lengths[node])
             columns.insert(0, prefix)
             sizes = sizes + prefix.sizes
         sizes = np.where(suffix.sizes < 0, -1, sizes)
         if (suffix.sizes < 0).any():
-            columns = [column.take(suffix.sizes >= 0) for column in columns]
+            columns = [column.select(suffix.sizes >= 0) for column in columns]
         ends = np.cumsum(np.maximum(sizes, 0))
         return Spans(
             lines_of([Cell(Form.TEXT, column) for column in columns]),
@@ -273,14 +273,14 @@ class FindDangling(Struct, frozen=True):
 
     def _of_entries(self, rows: Rows, fields: Columns, index: Ints) -> DanglingReferences:
         n = len(index)
-        key = Spans(fields.data, *fields.span("key")).take(index)
+        key = Spans(fields.data, *fields.span("key")).select(index)
         data = Spans(fields.data, np.zeros(n, np.int64), np.full(n, -1, np.int64))
         if fields.has("abort_key"):
-            before = Spans(fields.data, *fields.span("abort_key")).take(index)
+            before = Spans(fields.data, *fields.span("abort_key")).select(index)
             has_key = before.sizes >= 0
             starts = np.where(has_key, before.starts, key.starts)
             key = Spans(key.data, starts, np.where(has_key, before.sizes, key.sizes))
-            data = Spans(fields.data, *fields.span("abort_data")).take(index)
+            data = Spans(fields.data, *fields.span("abort_data")).select(index)
         key, data = _own(key), _own(data)
         db_id = fields.number("db_id")[index]
         seed = self.content.seed
@@ -296,7 +296,7 @@ class FindDangling(Struct, frozen=True):
             expiration_ms(_column(fields, "abort_expiration", index, 0)),
             np.zeros(n, np.bool_),
         )
-        gone = fields.number("flags")[index] & _ABORT_GONE != 0
+        gone = fields.number("flags")[index] & LnFlag.ABORT_KNOWN_DELETED != 0
         by = rows.lsn[index]
         return DanglingReferences(records, db_id, first, second, gone, by, np.zeros(n, np.bool_))
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from je_tools.formats.je.columns import MAX_ROWS
+from je_tools.formats.je.entry.columns import MAX_ROWS
 from je_tools.formats.je.types import (
     BY_NAME,
     ENTRY_TYPES,
@@ -21,7 +21,7 @@ from je_tools.formats.je.types import (
 
 if TYPE_CHECKING:
     from je_tools.formats.arrays import Mask
-    from je_tools.formats.je.reader import Rows
+    from je_tools.formats.je.log.entry_rows import Rows
 
 KEYED_VERSION = 8
 """First log version in which a duplicate's key includes its data; both together identify it."""
@@ -58,4 +58,4 @@ def pieces_of_rows(rows: Rows, mask: npt.NDArray[np.bool_], most: int = MAX_ROWS
     """Yield the rows that a mask selects, at most `most` at a time."""
     index = np.flatnonzero(mask)
     for first in range(0, len(index), most):
-        yield rows.take(index[first : first + most])
+        yield rows.select(index[first : first + most])

@@ -11,7 +11,7 @@ from msgspec import Struct
 
 if TYPE_CHECKING:
     from je_tools.formats.arrays import Ints, Mask
-    from je_tools.formats.je.reader import Rows
+    from je_tools.formats.je.log.entry_rows import Rows
 
 NO_TYPE = 0
 

@@ -10,10 +10,10 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct, field
 
-from je_tools.formats.je.columns import Columns, decode
-from je_tools.formats.je.identity import Seed, identities
-from je_tools.formats.je.keys import join_two_part
-from je_tools.formats.je.payloads import PAYLOAD_FAMILIES, payload_of
+from je_tools.formats.je.btree.keys import join_two_part
+from je_tools.formats.je.entry.columns import Columns, decode
+from je_tools.formats.je.entry.identity import Seed, identities
+from je_tools.formats.je.entry.payloads import PAYLOAD_FAMILIES, payload_of
 from je_tools.formats.je.types import (
     ABORT_NO,
     BY_NAME,
@@ -38,7 +38,7 @@ from je_tools.salvage.record_versions import (
 
 if TYPE_CHECKING:
     from je_tools.formats.arrays import Ints
-    from je_tools.formats.je.reader import Rows
+    from je_tools.formats.je.log.entry_rows import Rows
 
 _DELETIONS = mask_of(
     BY_NAME[name].no for name in ("DEL_LN_TX", "DEL_LN", "DEL_LN_TX_WITH_BEFORE_IMAGE")
@@ -155,13 +155,13 @@ class ContentInspector(Struct, frozen=True):
                 undecodable += len(some) - len(found)
         fielded = good & _FIELDED[rows.type]
         if self.internal and fielded.any():
-            lns.append(self._fielded(rows.take(np.flatnonzero(fielded))))
+            lns.append(self._fielded(rows.select(np.flatnonzero(fielded))))
             undecodable += int(np.count_nonzero(fielded)) - len(lns[-1])
         if len(lns) > 1:
             lns = [sorted_versions(lns)]
         nodes = leaves_of(rows.version)[rows.type] & good
         leaves = [self._leaves(some) for some in pieces_of_rows(rows, nodes)]
-        kinds = kinds_in(rows.take(np.flatnonzero(MAP_LNS[rows.type] & good & ~rows.invisible)))
+        kinds = kinds_in(rows.select(np.flatnonzero(MAP_LNS[rows.type] & good & ~rows.invisible)))
         names = collect_names(rows)
         return RangeContent(
             lns, leaves, self._ends(rows), names, kinds, readable, unerased, undecodable
@@ -201,7 +201,7 @@ class ContentInspector(Struct, frozen=True):
         """Decode the few LNs that have fields instead of data."""
         found = [payload_of(rows.entry_bytes(row), rows.version) for row in range(len(rows))]
         keep = np.array([each is not None and each.key_size >= 0 for each in found], np.bool_)
-        rows = rows.take(np.flatnonzero(keep))
+        rows = rows.select(np.flatnonzero(keep))
         payloads = [each for each in found if each is not None and each.key_size >= 0]
         fields = [each.entry.fields for each in payloads]
         db_ids = np.array([each["db_id"] for each in fields], np.int64)
@@ -243,7 +243,7 @@ class ContentInspector(Struct, frozen=True):
     def _leaves(self, rows: Rows) -> BottomNodes:
         decoded = decode(rows, Family.NODE, wanted=_NODE_FIELDS)
         if not decoded.fields.has("node_id"):
-            rows = rows.take(np.empty(0, np.int64))
+            rows = rows.select(np.empty(0, np.int64))
             return BottomNodes(rows.lsn, rows.lsn, rows.lsn, rows.type == _DELTA)
         keep = ~decoded.bad
         db_id, node_id = decoded.fields.number("db_id"), decoded.fields.number("node_id")

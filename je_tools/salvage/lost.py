@@ -9,7 +9,7 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from je_tools.formats.je.identity import identities, newest_of
+from je_tools.formats.je.entry.identity import identities, newest_of
 from je_tools.formats.rows import read_only
 from je_tools.log.names import FIXED_NAMES
 from je_tools.salvage.choice import Confidence, Mode, RecordChoice
@@ -139,7 +139,7 @@ def _resolve(
     counts = winner[len(rows) :] == np.arange(len(rows), len(first))
     if mode is Mode.EVERYTHING:
         counts = _one_of_each(first, second, lsn, order)[len(rows) :]
-    chosen = dangling.take(counts)
+    chosen = dangling.select(counts)
     is_record = choice.taken[rows] & (winner[: len(rows)] >= len(rows))
     replaces = np.concatenate((np.zeros(len(rows), np.bool_), _replace_older(content, dangling)))
     older = is_record & ~replaces[winner[: len(rows)]]
@@ -148,7 +148,7 @@ def _resolve(
     has_older = with_older[group[len(rows) :][counts]]
     # A lost deletion is not a loss, unless it brings an older version back.
     missed = ~chosen.gone | has_older
-    chosen, has_older = chosen.take(missed), has_older[missed]
+    chosen, has_older = chosen.select(missed), has_older[missed]
     comes_back = (chosen.records.data.sizes >= 0) & ~chosen.gone
     taken, confidence = choice.taken.copy(), choice.confidence.copy()
     confidence[rows[older]] = Confidence.OLDER

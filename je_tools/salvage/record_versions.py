@@ -23,7 +23,7 @@ class RecordVersions(Struct, frozen=True):
 
     Attributes:
         lsn: int64.
-        first, second: int64, the identity of the record; see `formats.je.identity`.
+        first, second: int64, the identity of the record; see `formats.je.entry.identity`.
         txn: int64; NO_TXN if there is none.
         db: int32; index of the database in `Content.db_ids`.
         size: int32; bytes of the entry.

@@ -26,9 +26,10 @@ from je_tools.salvage.lost import INTERNAL, NAMES_ID
 
 if TYPE_CHECKING:
     from je_tools.formats.arrays import Mask
-    from je_tools.formats.source import Bytes
+    from je_tools.formats.files.source import Bytes
     from je_tools.formats.spans import Spans
-    from je_tools.log.environment import Environment, LogFile, Misnamed
+    from je_tools.log.environment import Environment
+    from je_tools.log.log_files import LogFile, Misnamed
     from je_tools.salvage.batches import Graded
     from je_tools.salvage.output import Output
     from je_tools.salvage.run import Described, Salvage
@@ -228,7 +229,7 @@ def _lost_lines(salvaged: Salvage, one: Described, masking: Masking) -> Iterator
     index = np.flatnonzero(~lost.comes_back & (lost.dangling.db_id == one.database.db_id))
     for first in range(0, len(index), PIECE_ROWS):
         some = index[first : first + PIECE_ROWS]
-        dangling = lost.dangling.take(some)
+        dangling = lost.dangling.select(some)
         cells = [
             line.key_cell("lost-key", dangling.records.key),
             Cell(Form.LSN, dangling.records.lsn, b',"lsn":"', b'"'),

@@ -10,8 +10,8 @@ import numpy as np
 from msgspec import Struct
 
 from je_tools.core.memory import give_back_memory
-from je_tools.formats.image import Image, Part
-from je_tools.formats.je.slots import split_two_part_keys
+from je_tools.formats.files.image import Image, ImagePart
+from je_tools.formats.je.btree.slots import split_two_part_keys
 from je_tools.log.environment import Environment, check_numbers
 from je_tools.log.images import check_image, map_files
 from je_tools.log.names import FIXED_NAMES
@@ -88,7 +88,7 @@ class Salvage(Struct, frozen=True, dict=True):
             StoppedError: a file has changed since.
         """
         return map_files(
-            [Part(s.file.path, s.file.file_no, s.file.version, s.size) for s in self.states]
+            [ImagePart(s.file.path, s.file.file_no, s.file.version, s.size) for s in self.states]
         )
 
     def check_files(self) -> None:
@@ -220,7 +220,7 @@ class Salvage(Struct, frozen=True, dict=True):
         index = np.flatnonzero(self.lost.comes_back & (named.db_id == one.database.db_id))
         if len(index):
             grades = np.full(len(index), Confidence.SLOT_ONLY, np.uint8)
-            yield graded(named.records.take(index), grades).alive_at(self.now_ms)
+            yield graded(named.records.select(index), grades).alive_at(self.now_ms)
 
 
 def salvage(

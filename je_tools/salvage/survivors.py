@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
-from je_tools.formats.je.nodes import joined_spans
+from je_tools.formats.spans import joined_spans
 from je_tools.log.names import FIXED_NAMES, Database
 from je_tools.log.scan import WIDE_RANGE, Scanner
 from je_tools.salvage.batches import LnReader

@@ -27,7 +27,7 @@ from je_tools.recovery.live_entries import LiveEntries, entry_sizes, map_live_en
 if TYPE_CHECKING:
     from je_tools.btree.tree import Tree
     from je_tools.formats.arrays import Ints
-    from je_tools.formats.je.reader import Rows
+    from je_tools.formats.je.log.entry_rows import Rows
     from je_tools.recovery.database import Database
     from je_tools.recovery.snapshot import Snapshot
 

@@ -27,8 +27,8 @@ from je_tools.core.properties import (
     Settings,
     read_settings,
 )
-from je_tools.formats.je.internal import Expirations, ReservedFile, VlsnBucket
-from je_tools.formats.je.internal_names import UTILIZATION_DB, VLSN_MAP_DB
+from je_tools.formats.je.internal.names import UTILIZATION_DB, VLSN_MAP_DB
+from je_tools.formats.je.internal.replication import VlsnBucket
 from je_tools.recovery.utilization import (
     FileSummary,
     Utilization,
@@ -39,7 +39,8 @@ from je_tools.recovery.utilization import (
 )
 
 if TYPE_CHECKING:
-    from je_tools.log.environment import LogFile
+    from je_tools.formats.je.internal.cleaner import Expirations, ReservedFile
+    from je_tools.log.log_files import LogFile
     from je_tools.recovery.snapshot import Snapshot
     from je_tools.space.recount import Recount
 

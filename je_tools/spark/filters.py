@@ -19,7 +19,7 @@ from je_tools.formats.je.types import type_name
 from je_tools.log.selection import KeyPattern, Selection
 
 if TYPE_CHECKING:
-    from je_tools.log.environment import LogFile
+    from je_tools.log.log_files import LogFile
 
 NEVER_NULL = frozenset(
     {

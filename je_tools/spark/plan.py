@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from je_tools.dump.entries import read_names_and_times
 from je_tools.formats.je.header import lsn_of
-from je_tools.log.environment import LogFile, open_environment
+from je_tools.log.opening import open_environment
 from je_tools.log.scan import Piece, Scanner
 from je_tools.log.selection import Selection, database_ids
 from je_tools.spark.columns import spark_schema
@@ -19,6 +19,7 @@ from je_tools.spark.options import Options, as_option
 
 if TYPE_CHECKING:
     from je_tools.core.masking import Masking
+    from je_tools.log.log_files import LogFile
 
 TASK_SIZE = 64 << 20
 """Bytes of log that a task reads: consecutive files, one file, or a piece of one."""

@@ -17,7 +17,7 @@ from je_tools.output.encoders.entry_batches import UNDECODABLE, entry_batch
 from je_tools.spark.columns import spark_batch, spark_schema, wanted_fields
 
 if TYPE_CHECKING:
-    from je_tools.formats.je.reader import Rows
+    from je_tools.formats.je.log.entry_rows import Rows
     from je_tools.spark.plan import Task
 
 

@@ -15,11 +15,11 @@ import numpy as np
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from je_tools.formats.je.entry.steps import of_users, programs
 from je_tools.formats.je.header import lsn_of
-from je_tools.formats.je.steps import of_users, programs
-from je_tools.formats.je.tally import BROKEN, COUNT, TOTAL, Tally, tally_rows
+from je_tools.formats.je.log.tally import BROKEN, COUNT, TOTAL, Tally, tally_rows
+from je_tools.formats.je.log.walk import NO_OFFSET
 from je_tools.formats.je.types import ENTRY_TYPES, Group, mask_of
-from je_tools.formats.je.walk import NO_OFFSET
 from je_tools.log.checkpoint_intervals import (
     CheckpointPart,
     Interval,
@@ -33,8 +33,9 @@ from je_tools.verify.judge import Damage, Judge, Seen, Totals
 
 if TYPE_CHECKING:
     from je_tools.formats.arrays import Ints, Mask
-    from je_tools.formats.je.reader import Asked, Rows
-    from je_tools.log.environment import Environment, LogFile
+    from je_tools.formats.je.log.entry_rows import Rows, WantedEntries
+    from je_tools.log.environment import Environment
+    from je_tools.log.log_files import LogFile
     from je_tools.log.scan import Part, Scanner
 
 ENTRIES, BYTES, LNS, LN_BYTES, INS, IN_BYTES, KEY_BYTES, DATA_BYTES = range(8)
@@ -180,7 +181,7 @@ def summarize(environment: Environment, scanner: Scanner, wanted: Wanted) -> Sum
     return summary
 
 
-def _asked(judge: Judge, file: LogFile) -> Asked | None:
+def _asked(judge: Judge, file: LogFile) -> WantedEntries | None:
     """Return the entries to read as rows if only types and files are wanted; None for all."""
     asked = judge.look.asked(file)
     return None if asked is None else replace(asked, programs=programs(file.version, of_users))

@@ -13,17 +13,19 @@ import numpy as np
 
 from je_tools.errors import InputError
 from je_tools.findings import Finding, Severity
-from je_tools.formats.je.entries import EntryError, decode_entry
-from je_tools.formats.je.header import FILE_HEADER_SIZE
+from je_tools.formats.je.entry.entries import decode_entry
+from je_tools.formats.je.header import FILE_HEADER_SIZE, EntryError, type_no_of
+from je_tools.formats.je.log.walk import NO_OFFSET
 from je_tools.formats.je.types import (
     FILE_HEADER_NO,
     RESTORE_REQUIRED_NO,
 )
-from je_tools.formats.je.walk import NO_OFFSET
-from je_tools.log.environment import Environment, LogFile, reason_of, reopened
 from je_tools.log.file_findings import finding, misnamed_finding
+from je_tools.log.sources import reason_of, reopened
 
 if TYPE_CHECKING:
+    from je_tools.log.environment import Environment
+    from je_tools.log.log_files import LogFile
     from je_tools.log.scan import FileState
     from je_tools.verify.opening import Opening
 
@@ -213,7 +215,7 @@ def _why_restore(marker: LogFile) -> str:
             data = memoryview(source.read_bytes(0, _MARKER_SIZE_MAX))
     except InputError as error:
         return f"cannot be read: {reason_of(error)}"
-    whole = len(data) > FILE_HEADER_SIZE and data[4] == FILE_HEADER_NO
+    whole = len(data) > FILE_HEADER_SIZE and type_no_of(data) == FILE_HEADER_NO
     reason = restore_reason(data[FILE_HEADER_SIZE if whole else 0 :], marker.version)
     return reason or "no readable RestoreRequired entry"
 

@@ -13,10 +13,17 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from je_tools.findings import CODES, Finding, Severity
-from je_tools.formats.je.entries import EntryError, entry_checksum, read_header
-from je_tools.formats.je.header import FILE_HEADER_SIZE, MAX_HEADER_SIZE, MIN_HEADER_SIZE
-from je_tools.formats.je.places import SINGLE, ChainBreak, Gap
-from je_tools.formats.je.reader import FILE_SIZE_MAX, Rows
+from je_tools.formats.je.header import (
+    FILE_HEADER_SIZE,
+    MAX_HEADER_SIZE,
+    MIN_HEADER_SIZE,
+    EntryError,
+    entry_checksum,
+    read_header,
+)
+from je_tools.formats.je.log.places import SINGLE, ChainBreak, Gap
+from je_tools.formats.je.log.reader import FILE_SIZE_MAX
+from je_tools.formats.je.log.walk import NEVER_ERASED, NO_OFFSET, erased_no
 from je_tools.formats.je.types import (
     ENTRY_TYPES,
     MODERN_READ_MIN,
@@ -25,14 +32,16 @@ from je_tools.formats.je.types import (
     mask_of,
     type_name,
 )
-from je_tools.formats.je.walk import NEVER_ERASED, NO_OFFSET, erased_no
-from je_tools.log.environment import Environment, LogFile, reopened
 from je_tools.log.file_findings import finding
+from je_tools.log.sources import reopened
 from je_tools.verify.consistency import restore_reason
 
 if TYPE_CHECKING:
     from je_tools.formats.arrays import Ints, Mask
-    from je_tools.formats.source import Source
+    from je_tools.formats.files.source import Source
+    from je_tools.formats.je.log.entry_rows import Rows
+    from je_tools.log.environment import Environment
+    from je_tools.log.log_files import LogFile
     from je_tools.log.scan import FileState, Part
 
 LISTED = 50_000

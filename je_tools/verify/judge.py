@@ -21,10 +21,10 @@ from msgspec.structs import replace
 
 from je_tools.core.escaping import counted
 from je_tools.findings import CODES, Finding, Severity
-from je_tools.formats.je.header import REPLICATED
-from je_tools.formats.je.reader import Asked, Rows
+from je_tools.formats.je.flags import HeaderFlag
+from je_tools.formats.je.log.entry_rows import Rows, WantedEntries
 from je_tools.log.file_findings import finding
-from je_tools.recovery.end import MARK_TYPES, Mark, collect_marks
+from je_tools.recovery.marks import MARK_TYPES, RecoveryMark, collect_marks
 from je_tools.verify.consistency import (
     Files,
 )
@@ -44,8 +44,9 @@ from je_tools.verify.vlsn_sequence import STREAM_TYPES, Runs, Stream, runs_of
 
 if TYPE_CHECKING:
     from je_tools.formats.arrays import Ints
-    from je_tools.formats.je.fingerprints import Fingerprints, Printing, Prints
-    from je_tools.log.environment import Environment, LogFile
+    from je_tools.formats.je.log.fingerprints import Fingerprints, Printing, Prints
+    from je_tools.log.environment import Environment
+    from je_tools.log.log_files import LogFile
     from je_tools.log.scan import FileState, Part, Scanner
 
 LOCK_NAME = "je.lck"
@@ -178,7 +179,7 @@ class Seen(Struct, frozen=True):
     old_deltas: OldDeltas | None
     runs: Runs | None
     old_form: OldForm | None
-    marks: Sequence[Mark] = ()
+    marks: Sequence[RecoveryMark] = ()
     is_marked: bool = False
     prints: Prints | None = None
 
@@ -244,14 +245,14 @@ class Look(Struct, frozen=True):
         """Return the inspector for an environment."""
         return cls(Upgrade(environment).is_asked, Opening(environment).last_no)
 
-    def asked(self, file: LogFile) -> Asked | None:
+    def asked(self, file: LogFile) -> WantedEntries | None:
         """Return the entries of a file to read as rows, or None for all; most are surveyed only."""
         if self.is_upgrade_asked or self.printing is not None:
             return None
         types = types_to_look_at(file.version) | STREAM_TYPES
         if file.file_no == self.last_no:
             types = types | MARK_TYPES
-        return Asked(types, REPLICATED)
+        return WantedEntries(types, HeaderFlag.REPLICATED)
 
     def __call__(self, rows: Rows) -> Seen:
         """Return a summary of the rows."""

@@ -16,12 +16,11 @@ from msgspec.structs import replace
 
 from je_tools.errors import InputError, StoppedError
 from je_tools.formats.je.header import NULL_LSN
-from je_tools.formats.je.walk import NO_OFFSET
+from je_tools.formats.je.log.walk import NO_OFFSET
 from je_tools.log.file_findings import finding
 from je_tools.log.scan import FileState, Scanner
 from je_tools.recovery.end import (
     Checkpoint,
-    Mark,
     Refusal,
     end_of_whole,
     find_checkpoint,
@@ -32,7 +31,9 @@ from je_tools.recovery.refusals import REFUSALS, WHY
 
 if TYPE_CHECKING:
     from je_tools.findings import Finding
-    from je_tools.log.environment import Environment, LogFile
+    from je_tools.log.environment import Environment
+    from je_tools.log.log_files import LogFile
+    from je_tools.recovery.marks import RecoveryMark
 
 
 class Opening:
@@ -49,13 +50,15 @@ class Opening:
         self.environment = environment
         files, _ = last_files(environment)
         self.last_no = files[-1].file_no if files else -1
-        self._marks: list[Mark] = []
+        self._marks: list[RecoveryMark] = []
         self._state: FileState | None = None
         self._is_damaged = False
         self._is_unread = bool(environment.unreadable)
         self._marked: set[int] = set()
 
-    def merge(self, file_no: int, marks: Sequence[Mark], *, is_marked: bool, bad: bool) -> None:
+    def merge(
+        self, file_no: int, marks: Sequence[RecoveryMark], *, is_marked: bool, bad: bool
+    ) -> None:
         """Merge what a scan has seen in some rows; call in log order.
 
         Args:

@@ -28,7 +28,7 @@ from je_tools.log.file_findings import finding
 
 if TYPE_CHECKING:
     from je_tools.findings import Finding
-    from je_tools.formats.je.reader import Rows
+    from je_tools.formats.je.log.entry_rows import Rows
     from je_tools.log.environment import Environment
 
 NEW_FORM = 8

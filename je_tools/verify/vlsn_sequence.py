@@ -18,14 +18,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 from msgspec import Struct, field
 
-from je_tools.formats.je.header import REPLICATED
+from je_tools.formats.je.flags import HeaderFlag
 from je_tools.formats.je.types import ROLLBACK_START_NO, mask_of
 from je_tools.log.file_findings import finding
 
 if TYPE_CHECKING:
     from je_tools.findings import Finding
     from je_tools.formats.arrays import Ints
-    from je_tools.formats.je.reader import Rows
+    from je_tools.formats.je.log.entry_rows import Rows
     from je_tools.log.environment import Environment
 
 SPANS_MAX = 4096
@@ -55,7 +55,7 @@ STREAM_TYPES = mask_of((ROLLBACK_START_NO,))
 def runs_of(rows: Rows) -> Runs | None:
     """Return the runs and rollbacks in `rows`, or None; damaged entries do not count."""
     survey = rows.survey
-    if not survey.counts[ROLLBACK_START_NO] and not survey.flags & REPLICATED:
+    if not survey.counts[ROLLBACK_START_NO] and not survey.flags & HeaderFlag.REPLICATED:
         return None
     rollbacks = np.flatnonzero((rows.type == ROLLBACK_START_NO) & rows.good)
     visible = rows.replicated & ~rows.invisible & rows.good

@@ -13,12 +13,15 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 from je_tools.core.properties import FILE_NAME
 from je_tools.errors import InputError, StoppedError
-from je_tools.log.environment import Environment, reopened
+from je_tools.log.sources import reopened
 from je_tools.output.files.outputs import PartPath, fsync_file, open_directory, open_part
+
+if TYPE_CHECKING:
+    from je_tools.log.environment import Environment
 
 _FICLONE = 0x40049409
 _PIECE = 16 << 20

@@ -6,7 +6,7 @@ from pathlib import Path
 from stat import S_ISLNK, S_ISREG
 
 from je_tools.errors import RefusedError
-from je_tools.log.environment import is_jdb_name
+from je_tools.log.file_names import is_jdb_name
 from je_tools.writing.journal_folders import log_folders
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from je_tools.log.environment import is_data_directory_name, is_jdb_name
+from je_tools.log.file_names import is_data_directory_name, is_jdb_name
 from je_tools.writing.parts import part_count
 
 BLOB_MAX = 16 << 20

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from je_tools.errors import RefusedError
-from je_tools.log.environment import is_data_directory_name
+from je_tools.log.file_names import is_data_directory_name
 from je_tools.writing.frames import (
     FOLDER,
     REMOVED,

@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from je_tools.formats.je.entries import Entry, Header, encode_entry
+from je_tools.formats.je.entry.entries import Entry, encode_entry
+from je_tools.formats.je.header import Header
 from je_tools.formats.je.layout import Coding, Field, layout
 from je_tools.formats.je.types import ENTRY_TYPES
 from tests.builders.logs import FILE_HEADER, LogFile, write_log

@@ -9,10 +9,11 @@ import numpy as np
 from msgspec import Struct, field
 
 from je_tools.formats.arrays import Ints
-from je_tools.formats.je.keys import slot_parts
-from je_tools.formats.je.nodes import Nodes, Slots
+from je_tools.formats.files.source import Bytes
+from je_tools.formats.je.btree.keys import slot_parts
+from je_tools.formats.je.btree.nodes import Nodes
+from je_tools.formats.je.btree.slots import Slots
 from je_tools.formats.packed import encode_packed
-from je_tools.formats.source import Bytes
 from je_tools.formats.spans import Spans
 
 HOUR_MS, DAY_MS = 3_600_000, 86_400_000

@@ -6,8 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from je_tools.formats.je.entries import Entry, Header, encode_entry, holds
-from je_tools.formats.je.layout import SLOT_EMBEDDED, SLOT_NO_DATA, Coding, Field, layout
+from je_tools.formats.je.entry.entries import Entry, encode_entry, holds
+from je_tools.formats.je.flags import SlotState
+from je_tools.formats.je.header import Header
+from je_tools.formats.je.layout import Coding, Field, layout
 from je_tools.formats.je.types import ENTRY_TYPES, Family
 from tests.builders.logs import CREATED_MS, FILE_HEADER, LogFile, write_log
 
@@ -19,8 +21,19 @@ VERSIONS = [6, 7, 8, 9, 11, 14, 15, 17, 18, 19, 22, 26]
 """Versions between which every field of every type is added or removed."""
 
 VARIANTS = [
-    {"flags": 0xFF, "booleans": 0xFF, "state": SLOT_EMBEDDED, "compact_lsns": 0, "operation": 1},
-    {"flags": 0xFE, "booleans": 0x00, "state": SLOT_NO_DATA | SLOT_EMBEDDED, "compact_lsns": 1},
+    {
+        "flags": 0xFF,
+        "booleans": 0xFF,
+        "state": SlotState.EMBEDDED,
+        "compact_lsns": 0,
+        "operation": 1,
+    },
+    {
+        "flags": 0xFE,
+        "booleans": 0x00,
+        "state": SlotState.NO_DATA | SlotState.EMBEDDED,
+        "compact_lsns": 1,
+    },
     {"flags": 0x00, "booleans": 0x04, "state": 0x02, "compact_lsns": 1, "operation": 3},
 ]
 """Bytes that determine which fields an entry has."""
@@ -88,7 +101,7 @@ class Maker:
 
     def _bytes(self, field: Field, scopes: Sequence[Mapping[str, Any]]) -> bytes:
         is_slot_key = field.name == "key" and len(scopes) > 1 and "slots" in scopes[0]
-        if is_slot_key and self.variant["state"] == SLOT_EMBEDDED:
+        if is_slot_key and self.variant["state"] == SlotState.EMBEDDED:
             # Key and data in one, followed by the key's length.
             return self.secret + self.secret + bytes([len(self.secret)])
         return self.secret

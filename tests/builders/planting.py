@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
-from je_tools.formats.je.entries import Entry, encode_entry
+from je_tools.formats.je.entry.entries import Entry, encode_entry
 from je_tools.formats.je.header import lsn_of
-from je_tools.log.environment import open_environment
+from je_tools.log.opening import open_environment
 from je_tools.log.scan import Scanner
 from je_tools.recovery.database import Database
 from je_tools.recovery.opening import take_snapshot

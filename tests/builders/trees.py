@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from je_tools.formats.je.entries import Entry, Header, encode_entry
+from je_tools.formats.je.entry.entries import Entry, encode_entry
+from je_tools.formats.je.header import Header
 from je_tools.formats.je.types import BY_NAME, PAYLOAD_VERSION_MIN
 from tests.builders.logs import CREATED_MS, LogFile, write_log
 

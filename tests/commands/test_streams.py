@@ -146,7 +146,7 @@ def test_an_error_that_is_not_the_outputs_is_a_bug(
     def opened(*_: object) -> None:
         raise error
 
-    monkeypatch.setattr("je_tools.log.environment.open_environment", opened)
+    monkeypatch.setattr("je_tools.log.opening.open_environment", opened)
     with pytest.raises(OSError, match=str(error.strerror)) as caught:
         run(group, ["files", str(HOME)])
     assert caught.value is error

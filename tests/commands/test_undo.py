@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from je_tools.log.environment import open_environment
+from je_tools.log.opening import open_environment
 from je_tools.writing.lock import EnvironmentLock
 from je_tools.writing.session import Session
 from tests.je_tools.dumped import je_tools

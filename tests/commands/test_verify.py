@@ -18,7 +18,7 @@ from je_tools import __version__
 from je_tools.btree.check import findings
 from je_tools.btree.check.run import check_trees
 from je_tools.commands import verify
-from je_tools.formats.source import Source
+from je_tools.formats.files.source import Source
 from je_tools.log import manifest
 from tests.builders.logs import write_log
 from tests.corpus import FIXTURES

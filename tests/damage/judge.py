@@ -16,16 +16,17 @@ from msgspec.structs import replace
 
 from je_tools.errors import InputError, JeToolsError
 from je_tools.findings import CODES
-from je_tools.formats.je import reader
-from je_tools.formats.je.columns import COLUMN_FAMILIES, Columns, Decoded, decode
-from je_tools.formats.je.entries import Entry, EntryError, decode_entry, encode_entry
-from je_tools.formats.je.reader import Rows
-from je_tools.formats.je.slots import split_embedded
-from je_tools.formats.je.tally import tally_rows
+from je_tools.formats.je.btree.slots import split_embedded
+from je_tools.formats.je.entry.columns import COLUMN_FAMILIES, Columns, Decoded, decode
+from je_tools.formats.je.entry.entries import Entry, decode_entry, encode_entry
+from je_tools.formats.je.header import EntryError
+from je_tools.formats.je.log import reader
+from je_tools.formats.je.log.entry_rows import Rows
+from je_tools.formats.je.log.tally import tally_rows
+from je_tools.formats.je.log.walk import COLUMN_NAMES
 from je_tools.formats.je.types import ENTRY_TYPES, Family
-from je_tools.formats.je.walk import COLUMN_NAMES
 from je_tools.log import scan
-from je_tools.log.environment import open_environment
+from je_tools.log.opening import open_environment
 from je_tools.log.scan import Scanner
 from je_tools.output.views.recovery_tables import recovery_lists, recovery_rows
 from je_tools.recovery.findings import snapshot_findings
@@ -141,11 +142,11 @@ def rows_observed(rows: Rows, draw: float) -> list[Any]:
         index = np.flatnonzero(np.isin(rows.type, every))
         if not len(index):
             continue
-        said += columns_observed(decode(rows.take(index), family))
+        said += columns_observed(decode(rows.select(index), family))
         index = np.flatnonzero(np.isin(rows.type, numbers_of(family, rows.version)))
         if not len(index):
             continue
-        decoded = decode(rows.take(index), family)
+        decoded = decode(rows.select(index), family)
         hold_against(decoded, [entries[i] for i in index], int(draw * len(index)))
         if chosen in index:
             alone = decode(standing_alone(rows, chosen), family)
@@ -156,7 +157,7 @@ def rows_observed(rows: Rows, draw: float) -> list[Any]:
 def standing_alone(rows: Rows, row: int) -> Rows:
     """Return one entry in a buffer that ends with it, so that reading on is out of bounds."""
     data = np.frombuffer(rows.entry_bytes(row), np.uint8)
-    return replace(rows.take(np.array([row])), data=data, base=int(rows.offset[row]))
+    return replace(rows.select(np.array([row])), data=data, base=int(rows.offset[row]))
 
 
 def columns_observed(decoded: Decoded) -> list[Any]:

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import NamedTuple
 
-from je_tools.formats.je.entries import EntryError, decode_spans
+from je_tools.formats.je.entry.entries import decode_spans
+from je_tools.formats.je.header import EntryError
 from tests.builders.logs import (
     FILE_HEADER,
     INVISIBLE,

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from je_tools.formats.je.places import ChainBreak, Gap
-from je_tools.formats.je.reader import Rows
-from je_tools.formats.je.walk import Checksum
-from je_tools.log.environment import open_environment
+from je_tools.formats.je.log.entry_rows import Rows
+from je_tools.formats.je.log.places import ChainBreak, Gap
+from je_tools.formats.je.log.walk import Checksum
+from je_tools.log.opening import open_environment
 from je_tools.log.scan import Part, Scanner
 
 Spans = tuple[list[tuple[int, int]], list[tuple[int, int]]]

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from je_tools.findings import CODES
-from je_tools.formats.source import Source
+from je_tools.formats.files.source import Source
 from tests.builders.logs import OLD_DELTA, LogFile, write_log
 from tests.builders.trees import rooted
 from tests.damage.planted_findings import PLANTED, Told, log

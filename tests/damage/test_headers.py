@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from je_tools.findings import Finding
-from je_tools.formats.je.reader import Rows
-from je_tools.log.environment import open_environment
+from je_tools.formats.je.log.entry_rows import Rows
+from je_tools.log.opening import open_environment
 from je_tools.log.scan import Scanner
 from je_tools.verify.judge import Judge, Totals
 from tests.builders.logs import INVISIBLE, REPLICATED, LogFile, Placed, write_log

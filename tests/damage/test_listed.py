@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from je_tools.findings import CODES
-from je_tools.log.environment import open_environment
+from je_tools.log.opening import open_environment
 from je_tools.log.scan import Scanner
 from je_tools.verify import damage
 from je_tools.verify import judge as verify

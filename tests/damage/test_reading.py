@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from je_tools.formats.je import reader
+from je_tools.formats.je.log import reader
 from tests.builders.logs import LogFile, Placed, random_log, write_log
 from tests.damage.reading import Seen, read_log
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from je_tools.formats.je import reader
+from je_tools.formats.je.log import reader
 from je_tools.log import scan
 from je_tools.recovery.end import Refusal
 from je_tools.recovery.refusals import WHY

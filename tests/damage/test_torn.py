@@ -12,9 +12,9 @@ import pytest
 
 from je_tools.core.masking import DataMode, Masking
 from je_tools.errors import InputError, StoppedError, UsageError
-from je_tools.formats.image import Image, Part
-from je_tools.log.environment import open_environment
+from je_tools.formats.files.image import Image, ImagePart
 from je_tools.log.images import map_files
+from je_tools.log.opening import open_environment
 from je_tools.log.scan import Scanner
 from je_tools.output.encoders.record_sinks import RecordFormat, open_record_sink
 from je_tools.recovery.end import _read_file, find_end
@@ -259,11 +259,11 @@ def test_a_file_behind_the_end_that_is_gone(tmp_path: Path) -> None:
 def test_a_file_that_is_gone_when_it_is_mapped(tmp_path: Path) -> None:
     path = tmp_path / "00000000.jdb"
     with pytest.raises(StoppedError, match=r"00000000\.jdb: removed while it was read"):
-        map_files([Part(path, 0, 17, 100)])
+        map_files([ImagePart(path, 0, 17, 100)])
     pipe = tmp_path / "00000001.jdb"
     pipe.symlink_to("/dev/null")
     with pytest.raises(StoppedError, match=r"00000001\.jdb: shrank from 100 to 0 bytes"):
-        map_files([Part(pipe, 1, 17, 100)])
+        map_files([ImagePart(pipe, 1, 17, 100)])
 
 
 @pytest.mark.parametrize("error", [KeyError("zeros"), InputError("no root"), OSError("no")])

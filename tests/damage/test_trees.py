@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from je_tools.errors import InputError
-from je_tools.formats.je import nodes as je_nodes
+from je_tools.formats.je.btree import nodes as je_nodes
 from je_tools.recovery.findings import snapshot_findings
 from je_tools.recovery.plan import plan_recovery
 from je_tools.recovery.snapshot import Snapshot
@@ -256,10 +256,10 @@ def test_entries_that_do_not_decode(tmp_path: Path, name: str) -> None:
 
 def test_numbers_that_came_before_are_known() -> None:
     """Compared with a set, over batches of many sizes."""
-    from je_tools.btree.tree import Known
+    from je_tools.btree.number_set import NumberSet
 
     chance = np.random.default_rng(5)
-    known, expected = Known(), set()
+    known, expected = NumberSet(), set()
     for size in (0, 1, 5, 300, 2, 0, 1000, 7, 7, 64):
         batch = chance.integers(0, 900, size)
         found = []

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from je_tools.log.environment import open_environment
+from je_tools.log.opening import open_environment
 from tests.corpus import FIXTURES
 from tests.damage.closed import DENIED, close
 from tests.je_tools.dumped import Done, je_tools, rows_of

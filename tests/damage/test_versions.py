@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from je_tools.formats.je.versions import PLACE_SIZE
-from je_tools.log.environment import VersionBy, open_environment
+from je_tools.log.log_files import VersionBy
+from je_tools.log.opening import open_environment
 from tests.builders.logs import LogFile
 from tests.corpus import FIXTURES
 from tests.je_tools.dumped import je_tools

@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
-from je_tools.formats.je.columns import decode
-from je_tools.formats.je.entries import EntryError, decode_entry, encode_entry
+from je_tools.formats.je.entry.columns import decode
+from je_tools.formats.je.entry.entries import decode_entry, encode_entry
+from je_tools.formats.je.header import EntryError
 from je_tools.formats.je.layout import SLOTS_MAX
-from je_tools.formats.je.tally import COUNT, tally_rows
+from je_tools.formats.je.log.tally import COUNT, tally_rows
 from je_tools.formats.je.types import Family
 from tests.builders.logs import (
     RESTORE_REQUIRED,
@@ -57,7 +58,7 @@ def test_a_base_file_number_that_no_lsn_holds(tmp_path: Path) -> None:
     assert fields["slots"][0]["compact_lsn"] == [1, 5]
     home = write_log(tmp_path / "env", [file])
     for rows in log_rows(home / file.name):
-        decoded = decode(rows.take(np.flatnonzero(rows.type == BIN)), Family.NODE)
+        decoded = decode(rows.select(np.flatnonzero(rows.type == BIN)), Family.NODE)
         assert decoded.slots is not None
         assert decoded.slots.number("lsn").tolist() == [-(1 << 63) | 5]
 

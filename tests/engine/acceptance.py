@@ -28,9 +28,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple
 
-from je_tools.formats.je.entries import decode_entry
-from je_tools.formats.je.internal_names import REP_GROUP_DB
-from je_tools.log.environment import open_environment
+from je_tools.formats.je.entry.entries import decode_entry
+from je_tools.formats.je.internal.names import REP_GROUP_DB
+from je_tools.log.opening import open_environment
 from je_tools.log.scan import Scanner
 from je_tools.recovery.opening import take_snapshot
 from tests.engine.comparison import compare, side_of

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from je_tools.formats.je.entries import decode_entry
+from je_tools.formats.je.entry.entries import decode_entry
 from tests.engine.crashes import Source
 from tests.engine.recovered import FOLDER, QUICK_START
 from tests.truth.headers import Header

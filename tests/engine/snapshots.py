@@ -12,13 +12,13 @@ from pathlib import Path
 
 import numpy as np
 
+from je_tools.btree.fault_kinds import FaultKind
 from je_tools.btree.faults import FORETOLD
-from je_tools.btree.tree import FaultKind
 from je_tools.checkpoint.slot_repair import FAR_MS
 from je_tools.errors import InputError
 from je_tools.formats.je.expirations import expiration_ms
 from je_tools.formats.je.header import FILE_HEADER_SIZE
-from je_tools.log.environment import open_environment
+from je_tools.log.opening import open_environment
 from je_tools.log.scan import Scanner
 from je_tools.recovery.end import MENDED_REFUSALS
 from je_tools.recovery.findings import snapshot_findings

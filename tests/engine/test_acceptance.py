@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from je_tools.formats.je.entries import Entry, Header, decode_entry, encode_entry
+from je_tools.formats.je.entry.entries import Entry, decode_entry, encode_entry
+from je_tools.formats.je.header import Header
 from tests.builders.planting import Planting, put_slot
 from tests.corpus import FIXTURES
 from tests.engine.acceptance import (

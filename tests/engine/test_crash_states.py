@@ -13,9 +13,10 @@ import pytest
 from je_tools.checkpoint.apply import apply_checkpoint
 from je_tools.checkpoint.options import CheckpointOptions
 from je_tools.checkpoint.record_changes import NO_LN
-from je_tools.formats.je.writer import Appender, Tail
+from je_tools.formats.je.flags import DatabaseFlag
+from je_tools.formats.je.write.writer import Appender, Tail
 from je_tools.log.scan import Scanner
-from je_tools.recovery.database import NAME_DB, TEMPORARY
+from je_tools.recovery.database import NAME_DB
 from tests.engine.acceptance import Judge, Verdict
 from tests.engine.recovered import QUICK_START
 from tests.je_tools.checkpoint.nodes import FILE_MAX, appending, copy_up_to, entries_of
@@ -77,7 +78,7 @@ def test_a_temporary_database_is_gone(records: int, judge: Judge, tmp_path: Path
     print(*verdict.notes)
     assert not verdict.problems
     after = snapshot_of(tmp_path / "written")
-    assert not any(each.flags & TEMPORARY for each in after.databases.values())
+    assert not any(each.flags & DatabaseFlag.TEMPORARY for each in after.databases.values())
     assert "scratch" not in after.names.values()
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from je_tools.log.environment import open_environment
+from je_tools.log.opening import open_environment
 from je_tools.log.scan import Scanner
 from je_tools.recovery.opening import take_snapshot
 from je_tools.space.recount import recount

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from je_tools.errors import RefusedError
-from je_tools.log.environment import open_environment
+from je_tools.log.opening import open_environment
 from je_tools.writing.lock import EnvironmentLock, LockMode
 from je_tools.writing.session import Session
 from je_tools.writing.undo import list_undos

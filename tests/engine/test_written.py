@@ -14,8 +14,8 @@ import pytest
 from je_tools.checkpoint.apply import apply_checkpoint, apply_to_copy
 from je_tools.checkpoint.options import CheckpointOptions
 from je_tools.errors import InputError, RefusedError
-from je_tools.formats.je.node_writer import DELTAS_MIN
-from je_tools.log.environment import open_environment
+from je_tools.formats.je.write.node_writer import DELTAS_MIN
+from je_tools.log.opening import open_environment
 from je_tools.log.scan import Scanner
 from je_tools.writing.disk import Disk
 from je_tools.writing.undo import list_undos

@@ -7,11 +7,12 @@ from pathlib import Path
 
 import numpy as np
 
-from je_tools.formats.je.reader import Place, RangeReader, Rows
+from je_tools.formats.files.source import Source
+from je_tools.formats.je.log.entry_rows import Rows
+from je_tools.formats.je.log.reader import Place, RangeReader
+from je_tools.formats.je.log.walk import Checksum
 from je_tools.formats.je.types import LOG_VERSION_MAX
-from je_tools.formats.je.walk import Checksum
-from je_tools.formats.source import Source
-from je_tools.log.environment import log_file_no
+from je_tools.log.file_names import log_file_no
 
 _VERSION_AT = 34
 
@@ -38,4 +39,4 @@ def sampled(rows: Rows, most: int) -> Rows:
         for type_no in np.unique(rows.type)
         for places in [np.flatnonzero(rows.type == type_no)]
     ]
-    return rows.take(np.sort(np.concatenate(index)))
+    return rows.select(np.sort(np.concatenate(index)))

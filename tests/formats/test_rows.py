@@ -11,7 +11,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from je_tools.formats import rows as r
-from je_tools.formats.rows import Buffer, Cell, Choice, Form, Items, Table, lines_of, row_texts
+from je_tools.formats.rows import (
+    Buffer,
+    Cell,
+    CellTable,
+    Form,
+    ListItems,
+    RowChoice,
+    lines_of,
+    row_texts,
+)
 from je_tools.formats.spans import Spans, TooLongError
 from tests.builders.records import spans_of
 
@@ -25,7 +34,7 @@ def _ints(numbers: list[int]) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
 
 
 def _texts(*cells: Cell, rows: int) -> list[str]:
-    ends, text = row_texts(Table(rows, cells))
+    ends, text = row_texts(CellTable(rows, cells))
     whole = text.tobytes().decode("latin-1")
     return [whole[a:b] for a, b in pairwise(ends.tolist())]
 
@@ -80,11 +89,11 @@ def test_the_comma_of_whatever_is_first_is_left_out() -> None:
 
 
 def test_tables_inside_of_rows() -> None:
-    numbers = Table(3, [Cell(Form.DECIMAL, _ints([7, 8, 9]), b"(", b")")])
-    words = Table(2, [Cell(Form.TEXT, Spans.of([b"one", b"two"]))])
+    numbers = CellTable(3, [Cell(Form.DECIMAL, _ints([7, 8, 9]), b"(", b")")])
+    words = CellTable(2, [Cell(Form.TEXT, Spans.of([b"one", b"two"]))])
     cells = [
-        Cell(Form.LIST, Items(_ints([0, 2, 2, 3]), numbers), b"[", b"]"),
-        Cell(Form.CHOICE, Choice(_ints([1, -1, 0]), _ints([1, 5, 2]), [numbers, words]), b" "),
+        Cell(Form.LIST, ListItems(_ints([0, 2, 2, 3]), numbers), b"[", b"]"),
+        Cell(Form.CHOICE, RowChoice(_ints([1, -1, 0]), _ints([1, 5, 2]), [numbers, words]), b" "),
     ]
     assert _texts(*cells, rows=3) == ["[(7),(8)] two", "[]", "[(9)] (9)"]
 
@@ -111,30 +120,30 @@ def test_too_long(form: Form) -> None:
     """A value that is too long is not read, and no memory is allocated for it."""
     values = Spans(np.zeros(1, np.uint8), _ints([0]), _ints([2**31]))
     with pytest.raises(TooLongError):
-        row_texts(Table(1, [Cell(form, values, b"x")]))
+        row_texts(CellTable(1, [Cell(form, values, b"x")]))
 
 
 def test_what_does_not_belong_together_is_refused() -> None:
-    numbers = Table(1, [Cell(Form.DECIMAL, _ints([7]))])
+    numbers = CellTable(1, [Cell(Form.DECIMAL, _ints([7]))])
     for cell in (
         Cell(Form.DECIMAL, _ints([1, 2])),
         Cell(Form.TEXT, Spans(np.zeros(1, np.uint8), _ints([0]), _ints([2]))),
         Cell(Form.NOTHING, valid=np.ones(2, np.bool_)),
         Cell(Form.NOTHING, present=_ints([0]), bit=64),
-        Cell(Form.LIST, Items(_ints([0]), numbers)),
-        Cell(Form.LIST, Items(_ints([0, 2]), numbers)),
-        Cell(Form.CHOICE, Choice(_ints([1]), _ints([0]), [numbers])),
-        Cell(Form.CHOICE, Choice(_ints([0]), _ints([-1]), [numbers])),
+        Cell(Form.LIST, ListItems(_ints([0]), numbers)),
+        Cell(Form.LIST, ListItems(_ints([0, 2]), numbers)),
+        Cell(Form.CHOICE, RowChoice(_ints([1]), _ints([0]), [numbers])),
+        Cell(Form.CHOICE, RowChoice(_ints([0]), _ints([-1]), [numbers])),
     ):
         with pytest.raises(ValueError, match="outside of"):
-            row_texts(Table(1, [cell]))
+            row_texts(CellTable(1, [cell]))
     wrong = Cell(Form.DECIMAL, Spans.of([b""]))
     with pytest.raises((TypeError, ValueError)):
-        row_texts(Table(1, [wrong]))
+        row_texts(CellTable(1, [wrong]))
 
 
 def test_rows_that_are_chosen_twice_have_no_room() -> None:
-    words = Table(1, [Cell(Form.TEXT, Spans.of([b"x" * 100]))])
-    choice = Choice(_ints([0] * 9), _ints([0] * 9), [words])
+    words = CellTable(1, [Cell(Form.TEXT, Spans.of([b"x" * 100]))])
+    choice = RowChoice(_ints([0] * 9), _ints([0] * 9), [words])
     with pytest.raises(ValueError, match="do not fit"):
-        r.write_rows(Table(9, [Cell(Form.CHOICE, choice)]))
+        r.write_rows(CellTable(9, [Cell(Form.CHOICE, choice)]))

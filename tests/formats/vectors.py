@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from je_tools.formats.je.entries import Entry
-from je_tools.formats.je.keys import slot_parts
+from je_tools.formats.je.btree.keys import slot_parts
+from je_tools.formats.je.entry.entries import Entry
 
 Fields = Mapping[str, Any]
 

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import numpy as np
 
-from je_tools.formats.je.columns import MAX_ROWS
-from je_tools.formats.je.reader import Rows
+from je_tools.formats.je.entry.columns import MAX_ROWS
+from je_tools.formats.je.log.entry_rows import Rows
 from je_tools.log.entry_table import NO_TIME, build_table
-from je_tools.log.environment import open_environment
+from je_tools.log.opening import open_environment
 from je_tools.log.records import Records
 from je_tools.log.scan import Scanner
 from je_tools.recovery.database import Database
@@ -28,7 +28,7 @@ def newest_ms(home: Path) -> int:
     def newest(rows: Rows) -> int:
         latest = NO_TIME
         for first in range(0, len(rows), MAX_ROWS):
-            some = rows.take(np.arange(first, min(first + MAX_ROWS, len(rows))))
+            some = rows.select(np.arange(first, min(first + MAX_ROWS, len(rows))))
             latest = max(latest, int(build_table(some, wanted=_TIMES).time_ms.max()))
         return latest
 

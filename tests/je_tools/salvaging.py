@@ -7,10 +7,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from je_tools.formats.je.keys import join_two_part, split_two_part
-from je_tools.formats.je.reader import Rows
+from je_tools.formats.je.btree.keys import join_two_part, split_two_part
+from je_tools.formats.je.log.entry_rows import Rows
 from je_tools.formats.je.types import ENTRY_TYPES, Family, type_name
-from je_tools.log.environment import open_environment
+from je_tools.log.opening import open_environment
 from je_tools.log.scan import Scanner
 from je_tools.salvage.choice import Confidence, Mode
 from je_tools.salvage.run import Salvage, salvage

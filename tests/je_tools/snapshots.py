@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from je_tools.formats.spans import Spans
-from je_tools.log.environment import open_environment
+from je_tools.log.opening import open_environment
 from je_tools.log.scan import Scanner
 from je_tools.recovery.database import Database
 from je_tools.recovery.findings import snapshot_findings

@@ -15,7 +15,7 @@ import pytest
 from pyspark.sql import datasource as ds
 from pyspark.sql.datasource import Filter
 
-from je_tools.formats.je.reader import RangeReader
+from je_tools.formats.je.log.reader import RangeReader
 from je_tools.formats.je.types import ENTRY_TYPES, Family, mask_of
 from je_tools.log import entry_table as entries
 from je_tools.spark import plan
@@ -313,7 +313,7 @@ def test_files_that_cannot_match_are_not_planned(
 
 
 def test_pieces_that_cannot_match_are_not_planned(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("je_tools.formats.je.reader.RANGE_SIZE", 10_000)
+    monkeypatch.setattr("je_tools.formats.je.log.reader.RANGE_SIZE", 10_000)
     monkeypatch.setattr(plan, "CUT_FROM", 0)
     monkeypatch.setattr(plan, "TASK_SIZE", 40_000)
     home = FIXTURES / "v17-basic" / "env"

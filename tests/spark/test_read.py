@@ -13,7 +13,7 @@ import pytest
 from pyspark.sql import datasource as ds
 
 from je_tools.errors import InputError, StoppedError
-from je_tools.formats.je import reader as je_reader
+from je_tools.formats.je.log import reader as je_reader
 from je_tools.formats.je.types import Family
 from je_tools.spark import plan
 from tests.builders.logs import TRACE, LogFile, packed, write_log

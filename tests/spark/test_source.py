@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.errors import AnalysisException
 
-from je_tools.formats.je import reader
+from je_tools.formats.je.log import reader
 from je_tools.spark import PUSHDOWN
 from tests.corpus import FIXTURES, ROOT
 from tests.je_tools.dumped import je_tools

@@ -1,4 +1,4 @@
-//! Bindings for `formats/source.py`.
+//! Bindings for `formats/files/source.py`.
 
 use std::fs;
 use std::io;

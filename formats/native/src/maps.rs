@@ -1,4 +1,4 @@
-//! Bindings for `formats/image.py`: files mapped one after the other, and the SIGBUS guard.
+//! Bindings for `formats/files/image.py`: files mapped one after the other, and the SIGBUS guard.
 //!
 //! If a mapped file is truncated or its device fails, some of its pages have no bytes. Reading them
 //! raises SIGBUS, which ends the process without a message. The handler here replaces such a page

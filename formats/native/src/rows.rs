@@ -54,14 +54,14 @@ impl Form {
     }
 }
 
-/// Python's `rows.Items`.
+/// Python's `rows.ListItems`.
 #[derive(FromPyObject)]
 pub struct PyList<'py> {
     first: Column<'py, i64>,
     table: PyTable<'py>,
 }
 
-/// Python's `rows.Choice`.
+/// Python's `rows.RowChoice`.
 #[derive(FromPyObject)]
 pub struct PyChoice<'py> {
     table: Column<'py, i64>,
@@ -150,7 +150,7 @@ impl PyValues<'_> {
     }
 }
 
-/// Python's `rows.Table`.
+/// Python's `rows.CellTable`.
 #[derive(FromPyObject)]
 pub struct PyTable<'py> {
     rows: usize,

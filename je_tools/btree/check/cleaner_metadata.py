@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from msgspec import Struct, field
 
-from je_tools.formats.je.internal_names import RESERVED_FILES_DB
+from je_tools.formats.je.internal.names import RESERVED_FILES_DB
 from je_tools.formats.je.tuples import TupleError, TupleReader
 from je_tools.recovery.utilization import FileSummary, record_places, stored_summaries
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from je_tools.recovery.snapshot import Snapshot
 
 
-class Summary(Struct, frozen=True):
+class NewestSummary(Struct, frozen=True):
     """The newest summary of a file.
 
     Attributes:
@@ -43,7 +43,7 @@ class CleanerNotes(Struct, frozen=True):
 
     obsolete: Ints = field(default_factory=lambda: np.empty(0, np.int64))
     reserved: frozenset[int] = frozenset()
-    summaries: dict[int, Summary] = field(default_factory=dict)
+    summaries: dict[int, NewestSummary] = field(default_factory=dict)
 
     def is_obsolete(self, lsns: Ints) -> Mask:
         """Return a mask of the LSNs that are noted as obsolete."""
@@ -65,7 +65,7 @@ class CleanerNotes(Struct, frozen=True):
 def cleaner_notes(snapshot: Snapshot) -> CleanerNotes:
     """Read the cleaner metadata from its databases; records that cannot be read are left out."""
     stored = stored_summaries(snapshot)
-    newest = {file_no: Summary(lsn, counts) for file_no, lsn, counts in stored.newest()}
+    newest = {file_no: NewestSummary(lsn, counts) for file_no, lsn, counts in stored.newest()}
     obsolete = np.sort(stored.summaries.obsolete, kind="stable")
     return CleanerNotes(obsolete, frozenset(_reserved(snapshot)), newest)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from je_tools.btree.check.cleaner_metadata import CleanerNotes, cleaner_notes
-from je_tools.btree.check.problems import LISTED, Problem, Problems
+from je_tools.btree.check.problems import LISTED, TreeProblem, TreeProblems
 from je_tools.btree.check.run import check_trees
 from je_tools.btree.check.utilization import wrong_totals
 from je_tools.core.escaping import printable
@@ -21,7 +21,7 @@ from je_tools.recovery.findings import log_findings
 from je_tools.recovery.opening import take_snapshot
 
 if TYPE_CHECKING:
-    from je_tools.formats.je.fingerprints import Fingerprints
+    from je_tools.formats.je.log.fingerprints import Fingerprints
     from je_tools.log.environment import Environment
     from je_tools.log.scan import Scanner
     from je_tools.recovery.snapshot import Snapshot
@@ -114,7 +114,9 @@ def shown_name(database: Database) -> str:
     return f"id:{database.db_id}" if database.name is None else printable(database.name)
 
 
-def _of_problems(snapshot: Snapshot, database: Database, problems: Problems) -> Iterator[Finding]:
+def _of_problems(
+    snapshot: Snapshot, database: Database, problems: TreeProblems
+) -> Iterator[Finding]:
     for problem in problems.listed:
         yield _of_problem(snapshot, database, problem)
     for code, count in sorted(problems.unlisted.items()):
@@ -123,7 +125,7 @@ def _of_problems(snapshot: Snapshot, database: Database, problems: Problems) -> 
         yield _made(snapshot.environment, "more-tree-damage", found=found, severity=severity)
 
 
-def _of_problem(snapshot: Snapshot, database: Database, problem: Problem) -> Finding:
+def _of_problem(snapshot: Snapshot, database: Database, problem: TreeProblem) -> Finding:
     place = TreePlace(
         shown_name(database),
         None if problem.parent_lsn == NULL_LSN else problem.parent_lsn,

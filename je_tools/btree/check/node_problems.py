@@ -12,37 +12,32 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from je_tools.btree.check.problems import Problem, Problems
-from je_tools.btree.tree import Children, Fault, FaultKind, Leaves, Tree
+from je_tools.btree.check.checked_nodes import CheckedNodes, near_descents, part_of, suspect_keys
+from je_tools.btree.check.problems import TreeProblem, TreeProblems
+from je_tools.btree.fault_kinds import Fault, FaultKind
+from je_tools.formats.je.btree.node_checks import holders
+from je_tools.formats.je.btree.nodes import DELTA_NO
 from je_tools.formats.je.expirations import DAYS_MAX
+from je_tools.formats.je.flags import ID_DB_LEVELS, LEVEL_MASK, MAIN_LEVELS, NodeFlag, SlotState
 from je_tools.formats.je.header import NULL_LSN, lsn_text
-from je_tools.formats.je.layout import SLOT_EMBEDDED, SLOT_NO_DATA
-from je_tools.formats.je.node_checks import descents, holders
-from je_tools.formats.je.nodes import (
-    DELTA_NO,
-    DIRTY,
-    IN_HOURS,
-    KNOWN_DELETED,
-    LEVEL_MASK,
-    PENDING_DELETED,
-    TOMBSTONE,
-    Nodes,
-    within,
-)
 
 if TYPE_CHECKING:
-    from je_tools.formats.arrays import Ints, Mask
+    from je_tools.formats.arrays import Mask
 
-MAIN_LEVELS, ID_DB_LEVELS = 0x10000, 0x20000
-"""Bits added to levels: the second in the tree of database descriptors, the first in all others."""
-
-_ONLY_IN_BINS = KNOWN_DELETED | PENDING_DELETED | SLOT_EMBEDDED | SLOT_NO_DATA | TOMBSTONE
+_ONLY_IN_BINS = (
+    SlotState.KNOWN_DELETED
+    | SlotState.PENDING_DELETED
+    | SlotState.EMBEDDED
+    | SlotState.NO_DATA
+    | SlotState.TOMBSTONE
+)
 
 _CODES = {
     FaultKind.WRONG_LEVEL: "tree-level",
     FaultKind.NO_FULL_VERSION: "tree-delta",
     FaultKind.NOT_A_RECORD: "tree-record",
 }
+
 _FOUND = {
     FaultKind.MISSING: "nothing: no such file, or it ends before that",
     FaultKind.DAMAGED: "an entry with a wrong checksum",
@@ -56,7 +51,7 @@ _FOUND = {
 }
 
 
-class Rules(Struct, frozen=True):
+class NodeRules(Struct, frozen=True):
     """Rules for the nodes of the trees of a log.
 
     Attributes:
@@ -68,106 +63,9 @@ class Rules(Struct, frozen=True):
     has_identifiers: bool
 
 
-class Part(Struct, frozen=True):
-    """Some nodes of one level.
-
-    Attributes:
-        tree: tree of the nodes.
-        leaves: the nodes as read, BINs or upper nodes.
-        slot: int64; number of the slot that names each node in its parent, -1 for a root.
-        descents: bool; slots whose key is not greater than that of the slot before.
-        outside: bool; slots whose key is outside the range of their node.
-    """
-
-    tree: Tree
-    leaves: Leaves
-    slot: Ints
-    descents: Mask
-    outside: Mask
-
-    @property
-    def nodes(self) -> Nodes:
-        """The nodes, deltas merged."""
-        return self.leaves.nodes
-
-    @property
-    def children(self) -> Children:
-        """The nodes as described by their parents' slots."""
-        return self.leaves.children
-
-    @property
-    def is_upper(self) -> bool:
-        """True if the nodes are not BINs."""
-        return self.children.level > 1
-
-    def slot_no(self, row: int) -> tuple[int, int]:
-        """Return the node of a slot, and the number of the slot in it."""
-        node = int(np.searchsorted(self.nodes.first, row, side="right")) - 1
-        return node, row - int(self.nodes.first[node])
-
-    def of_node(self, code: str, row: int, expected: str, found: str, *, loses: bool) -> Problem:
-        """Return a problem of a node, placed by its parent's slot."""
-        return Problem(
-            code,
-            self.tree.db_id,
-            int(self.nodes.lsn[row]),
-            int(self.children.parent_lsn[row]),
-            int(self.slot[row]),
-            expected,
-            found,
-            self.children.low[row],
-            self.children.high[row],
-            loses,
-        )
-
-    def of_slot(self, code: str, row: int, expected: str, found: str, *, loses: bool) -> Problem:
-        """Return a problem of a slot, placed by its node."""
-        node, slot = self.slot_no(row)
-        key = self.nodes.slots.key[row]
-        lsn = int(self.nodes.lsn[node])
-        return Problem(
-            code, self.tree.db_id, lsn, lsn, slot, expected, found, key, key, loses=loses
-        )
-
-
-def part_of(tree: Tree, leaves: Leaves, slot: Ints) -> Part:
-    """Build a part: find the slots whose keys are out of order or out of range."""
-    nodes, children = leaves.nodes, leaves.children
-    slots = nodes.slots
-    none = np.zeros(len(slots), np.bool_)
-    if not tree.ordered:
-        return Part(tree, leaves, slot, none, none)
-    down = descents(slots.key, nodes.first, two_part=tree.by_parts)
-    if children.level <= 1 and not down.any() and _ends_within(tree, leaves):
-        return Part(tree, leaves, slot, down, none)
-    outside = ~within(slots.key, nodes.first, children.low, children.high, two_part=tree.by_parts)
-    if children.level > 1:
-        # The first slot of an upper node stands for all keys below the second.
-        outside[nodes.first[:-1][np.diff(nodes.first) > 0]] = False
-    return Part(tree, leaves, slot, down, outside)
-
-
-def _ends_within(tree: Tree, leaves: Leaves) -> bool:
-    """Return True if the first and last keys of all nodes are in range.
-
-    If keys ascend, those between are in range too.
-    """
-    nodes, children = leaves.nodes, leaves.children
-    filled = np.flatnonzero(np.diff(nodes.first))
-    ends = np.stack((nodes.first[filled], nodes.first[filled + 1] - 1), axis=1).ravel()
-    inside = within(
-        nodes.slots.key.take(ends),
-        np.arange(0, len(ends) + 1, 2),
-        children.low.take(filled),
-        children.high.take(filled),
-        two_part=tree.by_parts,
-    )
-    return bool(inside.all())
-
-
-def node_problems(part: Part, rules: Rules) -> tuple[Part, Problems]:
+def node_problems(part: CheckedNodes, rules: NodeRules) -> tuple[CheckedNodes, TreeProblems]:
     """Return the part without nodes that belong elsewhere, and the problems of its nodes."""
-    problems = Problems()
+    problems = TreeProblems()
     for fault in part.leaves.faults:
         if fault.kind in _FOUND:
             problems.listed.append(_of_fault(part, fault))
@@ -184,7 +82,7 @@ def node_problems(part: Part, rules: Rules) -> tuple[Part, Problems]:
     return part, problems
 
 
-def _without_foreign(part: Part, problems: Problems) -> Part:
+def _without_foreign(part: CheckedNodes, problems: TreeProblems) -> CheckedNodes:
     """Report and leave out nodes whose identifier and keys are all outside the parent's range."""
     nodes = part.nodes
     filled = np.diff(nodes.first) > 0
@@ -209,22 +107,22 @@ def _without_foreign(part: Part, problems: Problems) -> Part:
     return part_of(part.tree, leaves, part.slot)
 
 
-def of_duplicates(fault: Fault) -> Problem:
+def of_duplicates(fault: Fault) -> TreeProblem:
     """Convert a fault in the tree of a key's duplicates into a problem."""
-    return Problem(
-        _CODES.get(fault.kind, "tree-node"),
-        fault.db_id,
-        fault.lsn,
-        fault.parent_lsn,
-        -1,
-        "a node with the duplicates of the key",
-        _FOUND[fault.kind],
-        fault.low,
-        fault.high,
+    return TreeProblem(
+        code=_CODES.get(fault.kind, "tree-node"),
+        db_id=fault.db_id,
+        lsn=fault.lsn,
+        parent_lsn=fault.parent_lsn,
+        slot=-1,
+        expected="a node with the duplicates of the key",
+        found=_FOUND[fault.kind],
+        low=fault.low,
+        high=fault.high,
     )
 
 
-def _of_fault(part: Part, fault: Fault) -> Problem:
+def _of_fault(part: CheckedNodes, fault: Fault) -> TreeProblem:
     rows = np.flatnonzero(
         (part.nodes.lsn == fault.lsn) & (part.children.parent_lsn == fault.parent_lsn)
     )
@@ -233,20 +131,20 @@ def _of_fault(part: Part, fault: Fault) -> Problem:
     if fault.kind is FaultKind.NO_FULL_VERSION:
         full_lsn = int(part.nodes.last_full_lsn[rows[0]])
         expected = f"the full version of a delta at {lsn_text(full_lsn)}"
-    return Problem(
-        _CODES.get(fault.kind, "tree-node"),
-        fault.db_id,
-        fault.lsn,
-        fault.parent_lsn,
-        slot,
-        expected,
-        _FOUND[fault.kind],
-        fault.low,
-        fault.high,
+    return TreeProblem(
+        code=_CODES.get(fault.kind, "tree-node"),
+        db_id=fault.db_id,
+        lsn=fault.lsn,
+        parent_lsn=fault.parent_lsn,
+        slot=slot,
+        expected=expected,
+        found=_FOUND[fault.kind],
+        low=fault.low,
+        high=fault.high,
     )
 
 
-def _order(part: Part, rules: Rules, problems: Problems) -> None:
+def _order(part: CheckedNodes, rules: NodeRules, problems: TreeProblems) -> None:
     problems.add(
         "tree-order",
         np.flatnonzero(part.descents),
@@ -255,7 +153,7 @@ def _order(part: Part, rules: Rules, problems: Problems) -> None:
         ),
     )
     code = "tree-stray" if rules.was_crashed else "tree-bounds"
-    rows = np.flatnonzero(part.outside & ~_near_descents(part))
+    rows = np.flatnonzero(part.outside & ~near_descents(part))
     expected = "a key in the range that the parents' slots give to the node"
     problems.add(
         code,
@@ -264,19 +162,7 @@ def _order(part: Part, rules: Rules, problems: Problems) -> None:
     )
 
 
-def _near_descents(part: Part) -> Mask:
-    """Return a mask of both slots of each pair that is reported as out of order."""
-    near = part.descents.copy()
-    near[:-1] |= part.descents[1:]
-    return near
-
-
-def suspect_keys(part: Part) -> Mask:
-    """Return a mask of the slots whose keys are already reported."""
-    return part.outside | _near_descents(part)
-
-
-def _identifiers(part: Part, rules: Rules, whole: Mask, problems: Problems) -> None:
+def _identifiers(part: CheckedNodes, rules: NodeRules, whole: Mask, problems: TreeProblems) -> None:
     nodes = part.nodes
     keys = nodes.identifier_key
     suspect = np.zeros(len(nodes), np.bool_)
@@ -296,7 +182,7 @@ def _identifiers(part: Part, rules: Rules, whole: Mask, problems: Problems) -> N
     )
 
 
-def _levels(part: Part, problems: Problems) -> None:
+def _levels(part: CheckedNodes, problems: TreeProblems) -> None:
     nodes = part.nodes
     kind = ID_DB_LEVELS if part.tree.db_id == 0 else MAIN_LEVELS
     wrong = nodes.good & (nodes.level & ~LEVEL_MASK != kind)
@@ -326,7 +212,7 @@ def _levels(part: Part, problems: Problems) -> None:
     )
 
 
-def _states(part: Part, problems: Problems) -> None:
+def _states(part: CheckedNodes, problems: TreeProblems) -> None:
     slots = part.nodes.slots
     if part.is_upper:
         rules = [
@@ -334,10 +220,13 @@ def _states(part: Part, problems: Problems) -> None:
             (slots.state & _ONLY_IN_BINS != 0, "a state of an upper node", "one of a BIN"),
         ]
     else:
-        embedded, no_data = slots.state & SLOT_EMBEDDED != 0, slots.state & SLOT_NO_DATA != 0
+        embedded, no_data = (
+            slots.state & SlotState.EMBEDDED != 0,
+            slots.state & SlotState.NO_DATA != 0,
+        )
         rules = [
             (
-                (slots.lsn == NULL_LSN) & (slots.state & KNOWN_DELETED == 0),
+                (slots.lsn == NULL_LSN) & (slots.state & SlotState.KNOWN_DELETED == 0),
                 "an LSN, or a slot that is known to be deleted",
                 "neither",
             ),
@@ -355,27 +244,29 @@ def _states(part: Part, problems: Problems) -> None:
     _clean_slots_of_deltas(part, problems)
 
 
-def _clean_slots_of_deltas(part: Part, problems: Problems) -> None:
+def _clean_slots_of_deltas(part: CheckedNodes, problems: TreeProblems) -> None:
     """Report deltas with slots that are not marked as changed."""
     logged = part.leaves.logged[0]
     owner = logged.slot_node
-    wrong = (logged.type == DELTA_NO)[owner] & (logged.slots.state & DIRTY == 0)
+    wrong = (logged.type == DELTA_NO)[owner] & (logged.slots.state & SlotState.DIRTY == 0)
     for node in np.unique(owner[wrong]).tolist():
         problems.listed.append(
             part.of_node("tree-state", node, "slots of a delta", "slots unchanged", loses=False)
         )
 
 
-def _expiration_units(part: Part, problems: Problems) -> None:
+def _expiration_units(part: CheckedNodes, problems: TreeProblems) -> None:
     """Report nodes whose expirations are hours by value but days by flag, or the reverse."""
     for nodes in part.leaves.logged:
         asked = nodes.good & (nodes.expiration_base > 0)
-        wrong = asked & ((nodes.expiration_base > DAYS_MAX) != (nodes.booleans & IN_HOURS != 0))
+        wrong = asked & (
+            (nodes.expiration_base > DAYS_MAX) != (nodes.booleans & NodeFlag.IN_HOURS != 0)
+        )
         for row in np.flatnonzero(wrong).tolist():
             hours = bool(nodes.expiration_base[row] > DAYS_MAX)
             lsn = int(nodes.lsn[row])
             problems.listed.append(
-                Problem(
+                TreeProblem(
                     "tree-expiration",
                     part.tree.db_id,
                     lsn,

@@ -15,7 +15,7 @@ LISTED = 100
 """Number of problems of one code and database that are reported one by one."""
 
 
-class Problem(Struct, frozen=True):
+class TreeProblem(Struct, frozen=True):
     """A problem in one place of a tree.
 
     Attributes:
@@ -42,7 +42,7 @@ class Problem(Struct, frozen=True):
     loses: bool = True
 
 
-class Problems(Struct):
+class TreeProblems(Struct):
     """A collection of problems.
 
     Attributes:
@@ -50,16 +50,16 @@ class Problems(Struct):
         unlisted: number of further problems of each code.
     """
 
-    listed: list[Problem] = field(default_factory=list)
+    listed: list[TreeProblem] = field(default_factory=list)
     unlisted: Counter[str] = field(default_factory=Counter)
 
-    def add(self, code: str, rows: Ints, make: Callable[[int], Problem]) -> None:
+    def add(self, code: str, rows: Ints, make: Callable[[int], TreeProblem]) -> None:
         """Add one problem a row; build only the first LISTED and count the others."""
         self.listed += map(make, rows[:LISTED].tolist())
         if len(rows) > LISTED:
             self.unlisted[code] += len(rows) - LISTED
 
-    def take(self, others: Problems, counts: Counter[str]) -> None:
+    def merge(self, others: TreeProblems, counts: Counter[str]) -> None:
         """Merge the problems of a part of a tree.
 
         Args:

@@ -13,15 +13,16 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
-from je_tools.btree.check.node_problems import Part, of_duplicates, suspect_keys
-from je_tools.btree.check.problems import Problem, Problems
+from je_tools.btree.check.checked_nodes import CheckedNodes, suspect_keys
+from je_tools.btree.check.node_problems import of_duplicates
+from je_tools.btree.check.problems import TreeProblem, TreeProblems
 from je_tools.btree.old_duplicates import expanded
+from je_tools.formats.je.btree.keysort import equal_keys
 from je_tools.formats.je.expirations import HOUR_MS, expiration_ms
-from je_tools.formats.je.fetch import Entries, Found, fetch, fetch_entry
-from je_tools.formats.je.fingerprints import HOURS_MAX, SlotChecks
+from je_tools.formats.je.flags import SlotState
 from je_tools.formats.je.header import NULL_LSN
-from je_tools.formats.je.keysort import equal_keys
-from je_tools.formats.je.layout import SLOT_EMBEDDED
+from je_tools.formats.je.log.fetch import Entries, Found, fetch, fetch_entry
+from je_tools.formats.je.log.fingerprints import HOURS_MAX, SlotChecks
 from je_tools.formats.je.types import Family, type_name
 from je_tools.formats.spans import Spans
 from je_tools.recovery.slot_matching import match
@@ -29,7 +30,7 @@ from je_tools.recovery.slot_matching import match
 if TYPE_CHECKING:
     from je_tools.btree.check.cleaner_metadata import CleanerNotes
     from je_tools.formats.arrays import Ints, Mask
-    from je_tools.formats.je.nodes import Slots
+    from je_tools.formats.je.btree.slots import Slots
     from je_tools.recovery.outcomes import Overlay
 
 EXPIRATION_MAX_MS = HOURS_MAX * HOUR_MS
@@ -94,9 +95,9 @@ class _Slots(Struct, frozen=True):
     is_read: Mask
 
 
-def record_problems(part: Part, expected: Expected) -> Problems:
+def record_problems(part: CheckedNodes, expected: Expected) -> TreeProblems:
     """Return the problems of the records of some BINs."""
-    problems = Problems()
+    problems = TreeProblems()
     chosen = _chosen(part, expected, problems)
     slots = chosen.slots
     if not len(slots):
@@ -125,30 +126,30 @@ def _text(found: int, type_no: int) -> str:
     return _TEXTS[Record(found)]
 
 
-def _chosen(part: Part, expected: Expected, problems: Problems) -> _Slots:
+def _chosen(part: CheckedNodes, expected: Expected, problems: TreeProblems) -> _Slots:
     tree, slots = part.tree, part.nodes.slots
     live = ~slots.deleted & ~suspect_keys(part) & (slots.lsn != NULL_LSN)
     if len(expected.overlay):
         live &= ~match(tree, expected.overlay.key, slots)[1]
     # The key is unknown if embedded key and data cannot be split.
-    live &= (slots.state & SLOT_EMBEDDED == 0) | (slots.data_size >= 0)
+    live &= (slots.state & SlotState.EMBEDDED == 0) | (slots.data_size >= 0)
     row = np.flatnonzero(live)
     if expected.checks is not None:
         checks, asks_noted = expected.checks, not tree.two_part
         row = row[checks.doubtful(slots, row, tree.db_id, asks_noted=asks_noted)]
-    slots = slots.take(row)
+    slots = slots.select(row)
     if tree.old_duplicates:
         slots, faults = expanded(tree, slots)
         problems.listed += map(of_duplicates, faults)
-        slots = slots.take(~slots.deleted & (slots.lsn != NULL_LSN))
+        slots = slots.select(~slots.deleted & (slots.lsn != NULL_LSN))
         row = np.full(len(slots), -1, np.int64)
-    embedded = slots.state & SLOT_EMBEDDED != 0
+    embedded = slots.state & SlotState.EMBEDDED != 0
     is_read = ~embedded & np.full(len(slots), not tree.two_part)
     return _Slots(slots, row, is_read)
 
 
 def _look(
-    part: Part, entries: Entries, slots: Slots, family: Family
+    part: CheckedNodes, entries: Entries, slots: Slots, family: Family
 ) -> tuple[npt.NDArray[np.uint8], Ints]:
     """Return the `Record` of each slot, and its expiration in ms, -1 if unknown."""
     n = len(slots)
@@ -165,7 +166,7 @@ def _look(
     for some, decoded in entries.decode(family, rows, wanted=_LN_FIELDS):
         head = decoded.fields
         keys = Spans(image.data, *head.span("key"))
-        same = equal_keys(keys, slots.key.take(some))
+        same = equal_keys(keys, slots.key.select(some))
         _, data_sizes = head.span("data")
         kinds = np.where(data_sizes < 0, Record.DELETION, Record.GOOD)
         kinds = np.where(same, kinds, Record.OTHER_KEY)
@@ -180,7 +181,7 @@ def _look(
 
 
 def _look_at_single(
-    part: Part, entries: Entries, rows: Ints, slots: Slots
+    part: CheckedNodes, entries: Entries, rows: Ints, slots: Slots
 ) -> npt.NDArray[np.uint8]:
     """Return the `Record` of entries that are decoded one by one."""
     found = np.full(len(rows), Record.GOOD, np.uint8)
@@ -197,33 +198,42 @@ def _look_at_single(
     return found
 
 
-def _of_record(part: Part, chosen: _Slots, row: int, found: str) -> Problem:
+def _of_record(part: CheckedNodes, chosen: _Slots, row: int, found: str) -> TreeProblem:
     return _problem("tree-record", part, chosen, row, "the record of the slot's key", found)
 
 
 def _problem(
     code: str,
-    part: Part,
+    part: CheckedNodes,
     chosen: _Slots,
     row: int,
     expected: str,
     found: str,
     *,
     loses: bool = True,
-) -> Problem:
+) -> TreeProblem:
     parent_lsn, slot = NULL_LSN, -1
     if chosen.row[row] >= 0:
         node, slot = part.slot_no(int(chosen.row[row]))
         parent_lsn = int(part.nodes.lsn[node])
     key = chosen.slots.key[row]
     lsn = int(chosen.slots.lsn[row])
-    return Problem(
-        code, part.tree.db_id, lsn, parent_lsn, slot, expected, found, key, key, loses=loses
+    return TreeProblem(
+        code=code,
+        db_id=part.tree.db_id,
+        lsn=lsn,
+        parent_lsn=parent_lsn,
+        slot=slot,
+        expected=expected,
+        found=found,
+        low=key,
+        high=key,
+        loses=loses,
     )
 
 
 def _expirations(
-    part: Part, chosen: _Slots, good: Mask, expires_ms: Ints, problems: Problems
+    part: CheckedNodes, chosen: _Slots, good: Mask, expires_ms: Ints, problems: TreeProblems
 ) -> None:
     own = chosen.slots.expires_ms
     differs = good & (expires_ms >= 0) & (expires_ms != own)
@@ -249,7 +259,7 @@ def _time(ms: int) -> str:
 
 
 def _noted(
-    part: Part, chosen: _Slots, active: Mask, notes: CleanerNotes, problems: Problems
+    part: CheckedNodes, chosen: _Slots, active: Mask, notes: CleanerNotes, problems: TreeProblems
 ) -> None:
     """Report records that reads need but that the cleaner treats as garbage."""
     lsns = chosen.slots.lsn
@@ -264,9 +274,9 @@ def _noted(
         )
 
 
-def noted_nodes(part: Part, notes: CleanerNotes) -> Problems:
+def noted_nodes(part: CheckedNodes, notes: CleanerNotes) -> TreeProblems:
     """Return problems of nodes that a tree needs but that the cleaner treats as garbage."""
-    problems = Problems()
+    problems = TreeProblems()
     logged, fulls = part.leaves.logged
     deltas = np.flatnonzero(logged.is_delta)
     rows = np.concatenate((np.flatnonzero(part.nodes.good), deltas[fulls.good]))

@@ -17,14 +17,16 @@ import numpy as np
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from je_tools.btree.check.node_problems import Part, Rules, node_problems, part_of
-from je_tools.btree.check.problems import Problem, Problems
+from je_tools.btree.check.checked_nodes import CheckedNodes, part_of
+from je_tools.btree.check.node_problems import NodeRules, node_problems
+from je_tools.btree.check.problems import TreeProblem, TreeProblems
 from je_tools.btree.check.record_problems import Expected, noted_nodes, record_problems
-from je_tools.btree.tree import BINS_AT_ONCE, Children, Known, Tree, at_once_below
+from je_tools.btree.children import BINS_AT_ONCE, Children, at_once_below
+from je_tools.btree.number_set import NumberSet
 from je_tools.core.ordered import map_in_order
-from je_tools.formats.je.fingerprints import Fingerprints, SlotChecks
 from je_tools.formats.je.header import NULL_LSN, lsn_text
-from je_tools.formats.je.internal_names import UTILIZATION_DB
+from je_tools.formats.je.internal.names import UTILIZATION_DB
+from je_tools.formats.je.log.fingerprints import Fingerprints, SlotChecks
 from je_tools.formats.je.types import Family
 from je_tools.recovery.database import ID_DB, NAME_DB, Database
 from je_tools.recovery.reading import RecordReader
@@ -32,6 +34,7 @@ from je_tools.recovery.reading import RecordReader
 if TYPE_CHECKING:
     from je_tools.btree.check.cleaner_metadata import CleanerNotes
     from je_tools.btree.faults import Lacking
+    from je_tools.btree.tree import Tree
     from je_tools.formats.arrays import Ints
     from je_tools.recovery.snapshot import Snapshot
 
@@ -41,14 +44,14 @@ _IDENTIFIERS_SINCE = 15
 _CHANGES_AT_ONCE = 1 << 14
 
 
-class _Named(Struct, frozen=True):
+class _UnreadNodes(Struct, frozen=True):
     """Unread nodes, and the number of the slot that names each in its parent; -1 for a root."""
 
     children: Children
     slot: Ints
 
-    def take(self, keep: Ints) -> _Named:
-        return _Named(self.children.take(keep), self.slot[keep])
+    def select(self, keep: Ints) -> _UnreadNodes:
+        return _UnreadNodes(self.children.select(keep), self.slot[keep])
 
 
 class _Ids(Struct):
@@ -60,7 +63,7 @@ class _Ids(Struct):
 
     rows: list[Ints] = field(default_factory=list)
 
-    def take(self, part: Part) -> None:
+    def add(self, part: CheckedNodes) -> None:
         nodes = part.nodes
         columns = (
             nodes.node_id,
@@ -74,7 +77,7 @@ class _Ids(Struct):
 
 def check_trees(
     snapshot: Snapshot, notes: CleanerNotes, prints: Fingerprints | None = None
-) -> Iterator[tuple[Database, Problems]]:
+) -> Iterator[tuple[Database, TreeProblems]]:
     """Yield the problems of each database's tree, internal databases included.
 
     Node ids are compared at the end; a database with problems of these is yielded again.
@@ -95,10 +98,10 @@ def check_trees(
         yield snapshot.databases[db_id], problems
 
 
-def _rules(snapshot: Snapshot) -> Rules:
+def _rules(snapshot: Snapshot) -> NodeRules:
     root = snapshot.entry(snapshot.checkpoint.root_lsn)
     version = root.fields.get("initial_log_version", -1) if root is not None else -1
-    return Rules(snapshot.was_crashed, version >= _IDENTIFIERS_SINCE)
+    return NodeRules(snapshot.was_crashed, version >= _IDENTIFIERS_SINCE)
 
 
 class _Check:
@@ -108,7 +111,7 @@ class _Check:
         self,
         snapshot: Snapshot,
         database: Database,
-        rules: Rules,
+        rules: NodeRules,
         notes: CleanerNotes,
         checks: SlotChecks | None,
         ids: _Ids,
@@ -118,7 +121,7 @@ class _Check:
         self.notes = notes
         self.ids = ids
         self.tree: Tree = snapshot.tree(database)
-        self._read = Known()
+        self._read = NumberSet()
         family = _family(database)
         # Slot checks know only LNs of this family, and old duplicates are in separate trees.
         is_known = family is Family.LN and not self.tree.old_duplicates
@@ -127,24 +130,26 @@ class _Check:
             family, overlay, notes, snapshot.now_ms, checks if is_known else None
         )
 
-    def problems(self) -> Problems:
+    def problems(self) -> TreeProblems:
         """Return all problems of the tree, in key order."""
-        found = Problems()
+        found = TreeProblems()
         counts: Counter[str] = Counter()
         if self.tree.root_lsn != NULL_LSN:
-            root = _Named(self.tree.root(), np.full(1, -1, np.int64))
+            root = _UnreadNodes(self.tree.root(), np.full(1, -1, np.int64))
             bottom = self._below(root, found, counts)
             for part, some in map_in_order(self._leaves, bottom, self.snapshot.threads):
-                self.ids.take(part)
-                found.take(some, counts)
-        found.take(self._changes(), counts)
+                self.ids.add(part)
+                found.merge(some, counts)
+        found.merge(self._changes(), counts)
         return found
 
-    def _below(self, parents: _Named, found: Problems, counts: Counter[str]) -> Iterator[_Named]:
+    def _below(
+        self, parents: _UnreadNodes, found: TreeProblems, counts: Counter[str]
+    ) -> Iterator[_UnreadNodes]:
         """Check upper nodes, and yield the bottom nodes unread, in batches."""
         part, problems = self._nodes(parents)
-        found.take(problems, counts)
-        self.ids.take(part)
+        found.merge(problems, counts)
+        self.ids.add(part)
         # Descend from each node once: a damaged tree may have exponentially many paths.
         again = part.nodes.good.copy()
         again[again] = ~self._read.first_times(part.nodes.lsn[again])
@@ -152,29 +157,29 @@ class _Check:
         children = self.tree.children_of(replace(part.leaves, nodes=nodes))
         slot = np.arange(len(children)) - nodes.first[nodes.slot_node]
         # A slot without an LSN is already reported.
-        named = _Named(children, slot).take(np.flatnonzero(children.lsn != NULL_LSN))
+        named = _UnreadNodes(children, slot).select(np.flatnonzero(children.lsn != NULL_LSN))
         size = at_once_below(nodes, BINS_AT_ONCE)
         for first in range(0, len(named.children), size):
-            some = named.take(np.arange(first, min(first + size, len(named.children))))
+            some = named.select(np.arange(first, min(first + size, len(named.children))))
             if children.level <= 1:
                 yield some
             else:
                 yield from self._below(some, found, counts)
 
-    def _nodes(self, named: _Named) -> tuple[Part, Problems]:
+    def _nodes(self, named: _UnreadNodes) -> tuple[CheckedNodes, TreeProblems]:
         leaves = self.tree.read(named.children)
         part, problems = node_problems(part_of(self.tree, leaves, named.slot), self.rules)
-        problems.take(noted_nodes(part, self.notes), Counter())
+        problems.merge(noted_nodes(part, self.notes), Counter())
         return part, problems
 
-    def _leaves(self, named: _Named) -> tuple[Part, Problems]:
+    def _leaves(self, named: _UnreadNodes) -> tuple[CheckedNodes, TreeProblems]:
         part, problems = self._nodes(named)
-        problems.take(record_problems(part, self.expected), Counter())
+        problems.merge(record_problems(part, self.expected), Counter())
         return part, problems
 
-    def _changes(self) -> Problems:
+    def _changes(self) -> TreeProblems:
         """Return problems of records that undo or redo restores but that cannot be read."""
-        problems = Problems()
+        problems = TreeProblems()
         reading = RecordReader(self.tree, self.expected.overlay, with_data=True, now_ms=None)
         for first in range(0, len(self.expected.overlay), _CHANGES_AT_ONCE):
             lacking = reading.lacking_changes(first, first + _CHANGES_AT_ONCE)
@@ -183,18 +188,18 @@ class _Check:
         return problems
 
 
-def _of_change(lacking: Lacking, row: int) -> Problem:
+def _of_change(lacking: Lacking, row: int) -> TreeProblem:
     fault = lacking.fault(row)
-    return Problem(
-        "tree-record",
-        fault.db_id,
-        fault.lsn,
-        NULL_LSN,
-        -1,
-        "the record to which recovery goes back",
-        f"none: {fault.kind.value}",
-        fault.low,
-        fault.high,
+    return TreeProblem(
+        code="tree-record",
+        db_id=fault.db_id,
+        lsn=fault.lsn,
+        parent_lsn=NULL_LSN,
+        slot=-1,
+        expected="the record to which recovery goes back",
+        found=f"none: {fault.kind.value}",
+        low=fault.low,
+        high=fault.high,
     )
 
 
@@ -207,7 +212,7 @@ def _family(database: Database) -> Family:
     return Family.FILE_SUMMARY_LN if database.name == UTILIZATION_DB else Family.LN
 
 
-def _of_ids(snapshot: Snapshot, ids: _Ids) -> Iterator[tuple[int, Problems]]:
+def _of_ids(snapshot: Snapshot, ids: _Ids) -> Iterator[tuple[int, TreeProblems]]:
     """Yield problems of node ids, by database.
 
     They are ids that several nodes have, and ids above the last one of the checkpoint on nodes that
@@ -221,7 +226,7 @@ def _of_ids(snapshot: Snapshot, ids: _Ids) -> Iterator[tuple[int, Problems]]:
     above = np.flatnonzero(known & (rows[:, 0] > last)) if last is not None else again[:0]
     about = np.concatenate((again, above))
 
-    def of_id(at: int) -> Problem:
+    def of_id(at: int) -> TreeProblem:
         row = about[at]
         if at >= len(again):
             expected = f"a node id up to {last}, the last one of the checkpoint"
@@ -235,11 +240,11 @@ def _of_ids(snapshot: Snapshot, ids: _Ids) -> Iterator[tuple[int, Problems]]:
     order = np.argsort(db_ids, kind="stable")
     starts = np.flatnonzero(np.diff(db_ids[order], prepend=-(1 << 62)))
     for own in np.split(order, starts[1:]) if len(order) else ():
-        problems = Problems()
+        problems = TreeProblems()
         problems.add("tree-node-id", own, of_id)
         yield int(db_ids[own[0]]), problems
 
 
-def _of_id(row: list[int], expected: str, found: str) -> Problem:
+def _of_id(row: list[int], expected: str, found: str) -> TreeProblem:
     _, lsn, parent_lsn, slot, db_id = row
-    return Problem("tree-node-id", db_id, lsn, parent_lsn, slot, expected, found, loses=False)
+    return TreeProblem("tree-node-id", db_id, lsn, parent_lsn, slot, expected, found, loses=False)

@@ -18,7 +18,7 @@ from je_tools.formats.je.types import ENTRY_TYPES, ERASED_NO, FILE_HEADER_NO, Fa
 if TYPE_CHECKING:
     from je_tools.btree.check.cleaner_metadata import CleanerNotes
     from je_tools.formats.arrays import Ints
-    from je_tools.formats.je.reader import Rows
+    from je_tools.formats.je.log.entry_rows import Rows
     from je_tools.log.environment import Environment
     from je_tools.log.scan import Scanner
 

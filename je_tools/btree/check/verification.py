@@ -80,7 +80,7 @@ def verify_with_trees(
         InputError: a file cannot be read.
     """
     from je_tools.core.ordered import in_background
-    from je_tools.formats.je.fingerprints import Fingerprints, Printing
+    from je_tools.formats.je.log.fingerprints import Fingerprints, Printing
     from je_tools.verify.judge import verify
 
     now_ms = chosen_now(check.now)

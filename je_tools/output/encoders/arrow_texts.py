@@ -24,7 +24,7 @@ from je_tools.output.encoders.entry_jsonl import entry_objects
 
 if TYPE_CHECKING:
     from je_tools.formats.arrays import Ints, Mask
-    from je_tools.formats.source import Bytes
+    from je_tools.formats.files.source import Bytes
     from je_tools.log.entry_table import EntryTable
 
 

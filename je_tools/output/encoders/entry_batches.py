@@ -18,10 +18,11 @@ import pyarrow as pa
 from msgspec import Struct
 
 from je_tools.core.masking import KEY_FIELDS, DataMode, Masking
-from je_tools.formats.je.columns import MAX_ROWS, Columns
+from je_tools.formats.je.btree.slots import split_embedded
+from je_tools.formats.je.entry.columns import MAX_ROWS, Columns
 from je_tools.formats.je.header import PROVISIONAL_NAMES
 from je_tools.formats.je.layout import Coding, Field, layout
-from je_tools.formats.je.slots import split_embedded
+from je_tools.formats.je.log.walk import CHECKSUM_NAMES
 from je_tools.formats.je.types import (
     ENTRY_TYPES,
     LOG_VERSION_MAX,
@@ -29,14 +30,13 @@ from je_tools.formats.je.types import (
     Family,
     type_name,
 )
-from je_tools.formats.je.walk import CHECKSUM_NAMES
 from je_tools.formats.spans import gather
 from je_tools.log.entry_table import ROW_FIELDS, EntryTable, FamilyPart, Single
 from je_tools.output.encoders import arrow_texts as t
 
 if TYPE_CHECKING:
     from je_tools.formats.arrays import Ints
-    from je_tools.formats.source import Bytes
+    from je_tools.formats.files.source import Bytes
 
 UNDECODABLE = "undecodable"
 """Name of the column that says why a payload was not decoded; null if it was."""

@@ -11,8 +11,8 @@ import pyarrow.csv
 
 from je_tools.core.escaping import safe_cell
 from je_tools.formats.je.header import PROVISIONAL_NAMES
+from je_tools.formats.je.log.walk import CHECKSUM_NAMES
 from je_tools.formats.je.types import type_name
-from je_tools.formats.je.walk import CHECKSUM_NAMES
 from je_tools.output.encoders import arrow_texts as t
 from je_tools.output.encoders.entry_batches import ROW_SCHEMA
 

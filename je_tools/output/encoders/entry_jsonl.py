@@ -12,16 +12,16 @@ from msgspec.structs import replace
 from je_tools.core.escaping import clean_text, is_lsn
 from je_tools.core.masking import KEY_FIELDS, DataMode, Masking
 from je_tools.formats import _native
+from je_tools.formats.je.btree.slots import split_embedded
 from je_tools.formats.je.header import PROVISIONAL_NAMES, lsn_text
-from je_tools.formats.je.slots import split_embedded
+from je_tools.formats.je.log.walk import CHECKSUM_NAMES
 from je_tools.formats.je.types import Family, type_name
-from je_tools.formats.je.walk import CHECKSUM_NAMES
 from je_tools.formats.rows import (
     Cell,
-    Choice,
+    CellTable,
     Form,
-    Items,
-    Table,
+    ListItems,
+    RowChoice,
     row_texts,
     words,
     write_rows,
@@ -31,9 +31,9 @@ from je_tools.log.entry_table import ROW_FIELDS, EntryTable, FamilyPart
 
 if TYPE_CHECKING:
     from je_tools.formats.arrays import Ints, Mask
-    from je_tools.formats.je.columns import Columns
-    from je_tools.formats.je.reader import Rows
-    from je_tools.formats.source import Bytes
+    from je_tools.formats.files.source import Bytes
+    from je_tools.formats.je.entry.columns import Columns
+    from je_tools.formats.je.log.entry_rows import Rows
 
 _EMBEDDED_FIELDS = frozenset({"key", "data"})
 
@@ -53,7 +53,7 @@ def json_lines(table: EntryTable, names: Mapping[int, str], masking: Masking) ->
     key = Spans(rows.data, table.key_start, table.key_size)
     data = Spans(rows.data, table.data_start, table.data_size)
     kinds, marks, choice = _kinds_and_marks(rows)
-    lines = Table(
+    lines = CellTable(
         len(rows),
         [
             _number(f'{{"file_no":{rows.file_no},"offset":', rows.offset),
@@ -82,7 +82,7 @@ def entry_objects(table: EntryTable, masking: Masking) -> tuple[Ints, Bytes]:
     Raises:
         TooLongError: they are longer than an output can be.
     """
-    return row_texts(Table(len(table), [_entry(table, masking, "")]))
+    return row_texts(CellTable(len(table), [_entry(table, masking, "")]))
 
 
 def _number(label: str, values: Any, valid: Mask | None = None) -> Cell:
@@ -107,7 +107,7 @@ def _kinds_and_marks(rows: Rows) -> tuple[list[bytes], list[bytes], Ints]:
     codes = rows.type | rows.flags.astype(np.int64) << 8
     codes |= rows.checksum.astype(np.int64) << 16
     _, first, choice = _native.distinct(codes)
-    like = rows.take(first)
+    like = rows.select(first)
     kinds = [
         f'{json.dumps(type_name(no))},"version":{rows.version},"header_size":{size}'.encode("ascii")
         for no, size in zip(like.type.tolist(), like.header_size.tolist(), strict=True)
@@ -136,7 +136,7 @@ def _entry(table: EntryTable, masking: Masking, label: str) -> Cell:
     """Return the payload of each entry as a JSON object."""
     # An entry that its family could not decode occurs twice; the later one, the single, counts.
     which, row = np.zeros((2, len(table)), np.int64)
-    tables: list[Table] = []
+    tables: list[CellTable] = []
     for part in table.parts:
         which[part.index], row[part.index] = len(tables), np.arange(len(part.index))
         tables.append(_family(part, masking))
@@ -144,26 +144,26 @@ def _entry(table: EntryTable, masking: Masking, label: str) -> Cell:
         index = np.fromiter(table.singles, np.int64, len(table.singles))
         which[index], row[index] = len(tables), np.arange(len(index))
         tables.append(_singles(table, masking))
-    return Cell(Form.CHOICE, Choice(which, row, tables), label.encode())
+    return Cell(Form.CHOICE, RowChoice(which, row, tables), label.encode())
 
 
-def _singles(table: EntryTable, masking: Masking) -> Table:
+def _singles(table: EntryTable, masking: Masking) -> CellTable:
     singles = table.singles.values()
     texts = [single_json(s.fields, s.problem, masking).encode("ascii") for s in singles]
-    return Table(len(texts), [Cell(Form.TEXT, Spans.of(texts))])
+    return CellTable(len(texts), [Cell(Form.TEXT, Spans.of(texts))])
 
 
-def _family(part: FamilyPart, masking: Masking) -> Table:
+def _family(part: FamilyPart, masking: Masking) -> CellTable:
     """Return the payloads of one family as JSON objects, absent fields left out."""
     decoded = part.decoded
     cells = _fields(decoded.fields, ROW_FIELDS, masking)
     if decoded.slots is not None:
-        slots = Items(decoded.slot_first, _slots(part.family, decoded.slots, masking))
+        slots = ListItems(decoded.slot_first, _slots(part.family, decoded.slots, masking))
         cells.append(Cell(Form.LIST, slots, b',"slots":[', b"]"))
     return _objects(len(part.index), cells)
 
 
-def _slots(family: Family, slots: Columns, masking: Masking) -> Table:
+def _slots(family: Family, slots: Columns, masking: Masking) -> CellTable:
     """Return the slots of a family as JSON objects."""
     cells: list[Cell] = []
     without: frozenset[str] = frozenset()
@@ -177,10 +177,10 @@ def _slots(family: Family, slots: Columns, masking: Masking) -> Table:
     return _objects(len(slots.present), cells)
 
 
-def _objects(rows: int, fields: Sequence[Cell]) -> Table:
+def _objects(rows: int, fields: Sequence[Cell]) -> CellTable:
     """Return JSON objects of fields, each of which begins with a comma."""
     begin = Cell(Form.NOTHING, before=b"{", opens=True)
-    return Table(rows, [begin, *fields, Cell(Form.NOTHING, before=b"}")])
+    return CellTable(rows, [begin, *fields, Cell(Form.NOTHING, before=b"}")])
 
 
 def _fields(columns: Columns, without: frozenset[str], masking: Masking) -> list[Cell]:

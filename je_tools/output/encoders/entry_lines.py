@@ -11,8 +11,8 @@ import pyarrow.compute as pc
 from msgspec import Struct
 
 from je_tools.core.masking import DataMode, Masking
+from je_tools.formats.je.log.walk import CHECKSUM_NAMES, Checksum
 from je_tools.formats.je.types import ENTRY_TYPES, Family, mask_of, type_name
-from je_tools.formats.je.walk import CHECKSUM_NAMES, Checksum
 from je_tools.formats.spans import gather, gather_hex, gather_printable
 from je_tools.output.encoders import arrow_texts as t
 

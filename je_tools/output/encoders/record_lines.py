@@ -20,7 +20,7 @@ from je_tools.log.records import NO_TIME, NO_VLSN, Records
 
 if TYPE_CHECKING:
     from je_tools.formats.arrays import Ints, Mask
-    from je_tools.formats.source import Bytes
+    from je_tools.formats.files.source import Bytes
 
 Typed = Callable[[Records], list[str | None]]
 """Encoder of internal database records: a JSON object in ASCII, or None, for each."""

@@ -28,7 +28,7 @@ from je_tools.output.encoders.record_sources import (
 if TYPE_CHECKING:
     from je_tools.core.masking import Masking
     from je_tools.core.worker_pool import Step, WorkerPool
-    from je_tools.formats.source import Bytes
+    from je_tools.formats.files.source import Bytes
 
 GROUP_ROWS = 1 << 15
 GROUP_BYTES = 16 << 20

@@ -35,8 +35,8 @@ from je_tools.output.encoders.record_sources import (
 
 if TYPE_CHECKING:
     from je_tools.core.masking import Masking
+    from je_tools.formats.files.source import Bytes
     from je_tools.formats.rows import Buffer
-    from je_tools.formats.source import Bytes
 
 BUFFER_MAX = 4 * PIECE_BYTES
 """Largest buffer, in bytes, that is reused; one that grew beyond it for a record is freed."""
@@ -114,7 +114,7 @@ class LineSink(Struct, frozen=True):
         count = len(records)
         if self.form.wants_data:
             known = records.data.sizes >= 0
-            records = records if known.all() else records.take(known)
+            records = records if known.all() else records.select(known)
         lines = self.form.lines(database, records, buffer)
         return lines, _Spelled(len(records), count - len(records), notes)
 

@@ -75,7 +75,7 @@ def pieces_of(
     """Yield the records in pieces of bounded size; a larger record is a piece by itself."""
     sizes = np.maximum(records.key.sizes, 0) + np.maximum(records.data.sizes, 0)
     for cut in cuts(sizes, rows_max, bytes_max):
-        yield records if cut.stop - cut.start == len(records) else records.take(cut)
+        yield records if cut.stop - cut.start == len(records) else records.select(cut)
 
 
 def read_batch(batch: Batch) -> tuple[Records, list[Any]]:

@@ -12,24 +12,18 @@ from msgspec.structs import asdict
 
 from je_tools.core.escaping import clean_text, is_lsn
 from je_tools.core.masking import Masking
-from je_tools.formats.je.fetch import fetch_entry
 from je_tools.formats.je.header import NULL_LSN, lsn_text
-from je_tools.formats.je.internal import (
-    NODE_TYPES,
-    RECORD_DATABASES,
-    Expirations,
-    FileSummaryKey,
-    RepNode,
-    Unreadable,
-    read_record,
-)
-from je_tools.formats.je.internal_names import UTILIZATION_DB
+from je_tools.formats.je.internal.cleaner import Expirations, FileSummaryKey
+from je_tools.formats.je.internal.names import UTILIZATION_DB
+from je_tools.formats.je.internal.records import RECORD_DATABASES, Unreadable, read_record
+from je_tools.formats.je.internal.replication import NODE_TYPES, RepNode
+from je_tools.formats.je.log.fetch import fetch_entry
 from je_tools.formats.je.tuples import TupleError
 from je_tools.log.names import FIXED_NAMES
 from je_tools.output.encoders.entry_jsonl import plain_fields
 
 if TYPE_CHECKING:
-    from je_tools.formats.image import Image
+    from je_tools.formats.files.image import Image
     from je_tools.log.records import Records
     from je_tools.output.encoders.record_lines import Typed
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from je_tools.formats.je.tally import COUNT, DATA, KEY, MAX, MIN, PROVISIONAL, TOTAL
+from je_tools.formats.je.log.tally import COUNT, DATA, KEY, MAX, MIN, PROVISIONAL, TOTAL
 from je_tools.formats.je.types import Group, type_name
 from je_tools.output.views.sections import Cell, Column, Kind, Section, section_of
 from je_tools.summary.run import (

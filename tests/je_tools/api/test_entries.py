@@ -15,7 +15,7 @@ import pytest
 
 import je_tools
 from je_tools.errors import InputError, StoppedError, UsageError
-from je_tools.formats.je import reader
+from je_tools.formats.je.log import reader
 from tests.corpus import Environment
 from tests.je_tools.api.reading import (
     DAMAGED_AT,

@@ -21,7 +21,7 @@ from je_tools.audit.judging import judge_all
 from je_tools.audit.plan import plan_tasks
 from je_tools.audit.tables import TABLES
 from je_tools.audit.work import scan_task
-from je_tools.log.environment import open_environment
+from je_tools.log.opening import open_environment
 from je_tools.log.scan import Scanner
 from je_tools.summary.run import Wanted, summarize
 from tests.damage.running import je_tools

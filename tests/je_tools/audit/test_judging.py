@@ -35,7 +35,7 @@ from je_tools.audit.staging import (
 from je_tools.audit.tables import TXNS
 from je_tools.audit.work import scan_task
 from je_tools.errors import RefusedError, StoppedError
-from je_tools.formats import source
+from je_tools.formats.files import source
 from je_tools.verify.vlsn_sequence import ROLLBACK, Runs
 from tests.builders.logs import write_log
 from tests.corpus import FIXTURES

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from je_tools.btree.tree import FaultKind
+from je_tools.btree.fault_kinds import FaultKind
 from je_tools.recovery.snapshot import Snapshot
 from tests.builders.trees import DUPLICATES, OldDuplicates, slot
 from tests.je_tools.corpus_snapshots import database_named

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from je_tools.btree.fault_kinds import FaultKind
 from je_tools.btree.replay import KeyOrder, Replayed, Since, Slot
-from je_tools.btree.tree import FaultKind
 from je_tools.formats.je.header import NULL_LSN
 from je_tools.formats.spans import Spans
 from tests.builders.logs import LogFile

@@ -16,8 +16,8 @@ from je_tools.checkpoint.run import write_checkpoint
 from je_tools.checkpoint.utilization_tracker import track_utilization
 from je_tools.checkpoint.vlsn_index import VlsnIndex
 from je_tools.checkpoint.vlsn_records import index_to_be
-from je_tools.formats.je.internal_names import VLSN_MAP_DB
-from je_tools.log.environment import open_environment
+from je_tools.formats.je.internal.names import VLSN_MAP_DB
+from je_tools.log.opening import open_environment
 from je_tools.log.scan import Scanner
 from je_tools.recovery.opening import take_snapshot
 from je_tools.recovery.snapshot import Snapshot

@@ -18,8 +18,8 @@ from je_tools.checkpoint.pending_work import is_needed
 from je_tools.checkpoint.truncation import group_refusal
 from je_tools.errors import InputError, RefusedError
 from je_tools.findings import Severity
-from je_tools.formats.je.header import REPLICATED, VLSN_PRESENT
-from je_tools.log.environment import open_environment
+from je_tools.formats.je.flags import HeaderFlag
+from je_tools.log.opening import open_environment
 from je_tools.log.scan import Scanner
 from je_tools.recovery.findings import snapshot_findings
 from je_tools.recovery.opening import take_snapshot
@@ -175,7 +175,13 @@ def test_a_cut_to_before_an_environment_became_a_member(tmp_path: Path) -> None:
     log.database(b"db", log.tree([slot(b"key", log.ln(b"key", b"data"))]))
     log.checkpoint()
     last = log.ln(b"key", b"own")
-    log.ln(b"key", b"of the group", txn=-1, vlsn=1, entry_flags=REPLICATED | VLSN_PRESENT)
+    log.ln(
+        b"key",
+        b"of the group",
+        txn=-1,
+        vlsn=1,
+        entry_flags=HeaderFlag.REPLICATED | HeaderFlag.VLSN_PRESENT,
+    )
     log.end(-1, flags=0)
     home = log.write(tmp_path / "env")
     environment, scanner = open_environment([home]), Scanner(threads=1)

@@ -15,7 +15,7 @@ from je_tools.checkpoint.comparison import Compared, compare_records
 from je_tools.checkpoint.options import CheckpointOptions
 from je_tools.errors import RefusedError
 from je_tools.formats.arrays import Mask
-from je_tools.formats.je.nodes import Slots
+from je_tools.formats.je.btree.slots import Slots
 from je_tools.log.scan import Scanner
 from tests.corpus import FIXTURES
 from tests.je_tools.snapshots import NOW_MS, contents_of, snapshot_of

@@ -14,8 +14,8 @@ from je_tools.checkpoint.apply import apply_checkpoint, plan_checkpoint
 from je_tools.checkpoint.options import CheckpointOptions
 from je_tools.checkpoint.pending_work import is_needed
 from je_tools.errors import RefusedError
-from je_tools.formats.je.entries import decode_entry
-from je_tools.formats.je.keys import slot_parts
+from je_tools.formats.je.btree.keys import slot_parts
+from je_tools.formats.je.entry.entries import decode_entry
 from je_tools.log.scan import Scanner
 from tests.builders.trees import FIRST_ID, TreeLog, slot
 from tests.corpus import FIXTURES

@@ -19,7 +19,7 @@ from je_tools.checkpoint.contents import CheckpointContents
 from je_tools.checkpoint.options import CheckpointOptions
 from je_tools.formats.arrays import Ints
 from je_tools.formats.je.header import NULL_LSN
-from je_tools.log.environment import open_environment
+from je_tools.log.opening import open_environment
 from je_tools.log.scan import Scanner
 from je_tools.recovery.live_entries import LiveEntries, map_live_entries
 from je_tools.recovery.opening import take_snapshot

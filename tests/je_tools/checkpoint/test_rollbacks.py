@@ -17,7 +17,7 @@ from je_tools.checkpoint.vlsn_records import read_index
 from je_tools.errors import RefusedError
 from je_tools.formats.je.header import NULL_LSN
 from je_tools.log.scan import Scanner
-from je_tools.recovery.interval import RollbackPeriod
+from je_tools.recovery.interval_tables import RollbackPeriod
 from je_tools.recovery.snapshot import Snapshot
 from je_tools.writing.session import Session
 from tests.corpus import Environment, environments, marked_beyond_fixtures

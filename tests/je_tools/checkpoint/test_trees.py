@@ -12,7 +12,7 @@ import pytest
 from je_tools.btree.check.findings import open_trees, tree_findings
 from je_tools.checkpoint.apply import apply_checkpoint
 from je_tools.checkpoint.options import CheckpointOptions
-from je_tools.formats.je.entries import decode_entry
+from je_tools.formats.je.entry.entries import decode_entry
 from je_tools.log.scan import Scanner
 from tests.builders.trees import FIRST_ID, TreeLog, slot
 from tests.formats.logs import log_rows

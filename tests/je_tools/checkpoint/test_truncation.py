@@ -10,7 +10,7 @@ from je_tools.checkpoint.apply import apply_checkpoint
 from je_tools.checkpoint.options import CheckpointOptions
 from je_tools.checkpoint.truncation import acknowledged_after
 from je_tools.errors import RefusedError
-from je_tools.log.environment import open_environment
+from je_tools.log.opening import open_environment
 from je_tools.log.scan import Scanner
 from je_tools.recovery.opening import take_snapshot
 from je_tools.recovery.snapshot import Snapshot

@@ -23,7 +23,7 @@ from je_tools.checkpoint.vlsn_index import (
     tracked,
     without_head,
 )
-from je_tools.formats.je.internal import GhostBucket, VlsnBucket, VlsnRange
+from je_tools.formats.je.internal.replication import GhostBucket, VlsnBucket, VlsnRange
 
 COMMIT, ABORT, MATCHPOINT, PUT = 17, 18, 30, 33
 RULES = BucketRules(stride=3, mappings=4, distance=60)

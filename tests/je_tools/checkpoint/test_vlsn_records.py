@@ -17,7 +17,8 @@ from je_tools.checkpoint.pending_work import is_needed
 from je_tools.checkpoint.vlsn_index import VlsnIndex
 from je_tools.checkpoint.vlsn_records import is_outdated, read_index
 from je_tools.errors import RefusedError
-from je_tools.formats.je.internal import ReservedFile, VlsnBucket
+from je_tools.formats.je.internal.cleaner import ReservedFile
+from je_tools.formats.je.internal.replication import VlsnBucket
 from je_tools.recovery.snapshot import Snapshot
 from tests.corpus import Environment
 from tests.je_tools.checkpoint.nodes import (

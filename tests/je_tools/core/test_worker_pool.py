@@ -18,8 +18,8 @@ from je_tools.core import worker_pool
 from je_tools.core.masking import Masking
 from je_tools.core.worker_pool import Step, Task, WorkerPool
 from je_tools.errors import StoppedError
+from je_tools.formats.files.source import Bytes
 from je_tools.formats.rows import Buffer
-from je_tools.formats.source import Bytes
 from je_tools.log.records import Coming, Note, Records
 from je_tools.output.encoders.record_files import write_stream
 from je_tools.output.encoders.record_sinks import RecordFormat, open_record_sink

@@ -36,7 +36,7 @@ def told(a: Path, b: Path, name: str) -> tuple[str, dict[str, Rows]]:
 
 def database_of(folder: Path, records: Rows, *, duplicates: bool) -> Path:
     """Write an environment whose database `visits` holds records, in slots if duplicates."""
-    from je_tools.formats.je.keys import join_two_part
+    from je_tools.formats.je.btree.keys import join_two_part
 
     log = TreeLog()
     if duplicates:

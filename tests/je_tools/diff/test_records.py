@@ -14,10 +14,10 @@ from msgspec.structs import replace
 
 from je_tools.diff.files import FileState, compare_files
 from je_tools.diff.records import Change, Comparison, blocks
-from je_tools.formats.je.keys import join_two_part
-from je_tools.formats.je.slots import split_two_part_keys
+from je_tools.formats.je.btree.keys import join_two_part
+from je_tools.formats.je.btree.slots import split_two_part_keys
 from je_tools.formats.spans import Spans
-from je_tools.log.environment import open_environment
+from je_tools.log.opening import open_environment
 from je_tools.log.records import Records
 from tests.corpus import FIXTURES
 from tests.je_tools.dumped import je_tools

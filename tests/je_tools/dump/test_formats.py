@@ -21,7 +21,7 @@ from je_tools.dump import entries as dump_module
 from je_tools.dump import part_files as parts
 from je_tools.formats import rows as rows_of_text
 from je_tools.formats import spans
-from je_tools.formats.je import reader
+from je_tools.formats.je.log import reader
 from je_tools.formats.je.types import ENTRY_TYPES
 from je_tools.log import scan
 from je_tools.output.encoders import entry_jsonl as jsonl

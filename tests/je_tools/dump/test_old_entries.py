@@ -10,11 +10,12 @@ import pytest
 from msgspec.structs import replace
 
 from je_tools.core.masking import DataMode, Masking
-from je_tools.formats.je.entries import EntryError, decode_entry
-from je_tools.formats.je.reader import Rows
+from je_tools.formats.je.entry.entries import decode_entry
+from je_tools.formats.je.header import EntryError
+from je_tools.formats.je.log.entry_rows import Rows
 from je_tools.formats.je.types import BY_NAME, type_name
 from je_tools.log.entry_table import EntryTable, build_table
-from je_tools.log.environment import open_environment
+from je_tools.log.opening import open_environment
 from je_tools.log.scan import Scanner
 from je_tools.output.encoders.arrow_texts import entry_texts
 from je_tools.output.encoders.entry_batches import entry_batch, entry_schema

@@ -15,7 +15,7 @@ from je_tools.dump.tail import Reading, follow
 from je_tools.errors import StoppedError
 from je_tools.findings import Finding
 from je_tools.log.entry_table import EntryTable
-from je_tools.log.environment import open_environment
+from je_tools.log.opening import open_environment
 from je_tools.log.scan import Scanner
 from je_tools.log.selection import Selection, parse_types
 from je_tools.log.time_filter import Window

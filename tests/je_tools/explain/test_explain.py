@@ -18,8 +18,8 @@ from je_tools.core.masking import DataMode, Masking
 from je_tools.errors import EXIT_MEANINGS
 from je_tools.explain.entry import EntryExplanation, Part, explain_bytes
 from je_tools.formats.je.layout import Field, layout
+from je_tools.formats.je.log.walk import Checksum
 from je_tools.formats.je.types import ENTRY_TYPES
-from je_tools.formats.je.walk import Checksum
 from je_tools.log.field_descriptions import CODING_MEANINGS, CODINGS, FIELDS, condition_text
 from je_tools.log.field_texts import expiration_text, time_text
 from je_tools.output.views.explanations import make_console, print_entry

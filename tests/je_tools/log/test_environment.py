@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from je_tools.errors import UsageError
-from je_tools.log import environment
-from je_tools.log.environment import Environment, open_environment
+from je_tools.log import sources
+from je_tools.log.environment import Environment
+from je_tools.log.opening import open_environment
 from tests.builders.logs import LogFile, write_log
 from tests.builders.trees import rooted
 from tests.damage.planted_cases import CASES
@@ -29,13 +30,13 @@ def log_of(count: int) -> list[LogFile]:
 def opened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Collect the names of the files that are opened."""
     names: list[str] = []
-    real = environment.Source
+    real = sources.Source
 
-    def source(path: Path) -> environment.Source:
+    def source(path: Path) -> sources.Source:
         names.append(path.name)
         return real(path)
 
-    monkeypatch.setattr(environment, "Source", source)
+    monkeypatch.setattr(sources, "Source", source)
     return names
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from je_tools.log.environment import open_environment
 from je_tools.log.name_search import NameSearch
 from je_tools.log.names import resolve
+from je_tools.log.opening import open_environment
 from je_tools.log.scan import Scanner
 from tests.corpus import Environment, environment, environments
 from tests.je_tools.dumped import dump_rows

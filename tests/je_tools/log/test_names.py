@@ -10,11 +10,10 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from je_tools.formats.je import reader
-from je_tools.formats.je.reader import Rows
+from je_tools.formats.je.log import reader
+from je_tools.formats.je.log.entry_rows import Rows
 from je_tools.formats.je.types import BY_NAME
 from je_tools.log import names
-from je_tools.log.environment import open_environment
 from je_tools.log.names import (
     Database,
     Event,
@@ -25,6 +24,7 @@ from je_tools.log.names import (
     resolve,
     resolve_databases,
 )
+from je_tools.log.opening import open_environment
 from je_tools.log.scan import Scanner
 from tests.builders.logs import LogFile, packed, text, write_log
 from tests.corpus import Environment, environment, environments
@@ -129,7 +129,7 @@ def test_names_of_a_log_whose_first_file_is_gone(name: str) -> None:
     home = environment(name).home
 
     def work(rows: Rows) -> NamePart:
-        return collect_names(rows.take(rows.type == BY_NAME["MapLN"].no))
+        return collect_names(rows.select(rows.type == BY_NAME["MapLN"].no))
 
     whole = resolve_databases(_parts(home)).values()
     parts = [

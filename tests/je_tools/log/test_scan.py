@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from je_tools.formats.je.reader import RangeReader, Rows
-from je_tools.formats.je.walk import COLUMN_NAMES
-from je_tools.log.environment import open_environment
+from je_tools.formats.je.log.entry_rows import Rows
+from je_tools.formats.je.log.reader import RangeReader
+from je_tools.formats.je.log.walk import COLUMN_NAMES
+from je_tools.log.opening import open_environment
 from je_tools.log.scan import Scanner
 from tests.builders.logs import random_log, write_log
 from tests.corpus import Environment, environments

@@ -12,14 +12,15 @@ from typing import NamedTuple
 import pytest
 from msgspec.structs import replace
 
+from je_tools.btree.children import Children, bound
 from je_tools.btree.replay import KeyOrder
-from je_tools.btree.tree import Children, Tree, bound
+from je_tools.btree.tree import Tree
 from je_tools.core.masking import Masking
+from je_tools.formats.je.btree.keys import join_two_part, order_of
+from je_tools.formats.je.flags import SlotState
 from je_tools.formats.je.header import NULL_LSN
-from je_tools.formats.je.keys import join_two_part, order_of
-from je_tools.formats.je.layout import SLOT_EMBEDDED
-from je_tools.formats.je.nodes import joined_spans
-from je_tools.log.environment import open_environment
+from je_tools.formats.spans import joined_spans
+from je_tools.log.opening import open_environment
 from je_tools.log.scan import Scanner
 from je_tools.log.selection import parse_key
 from je_tools.missing.losses import Loss, LossOptions, LostRange, Report
@@ -54,7 +55,7 @@ def snapshot_of(home: Path) -> Snapshot:
 def bins_of(tree: Tree, children: Children, above: frozenset[int]) -> Iterator[Bin]:
     """Yield the bottom nodes below some nodes, reading each node alone."""
     for row in range(len(children)):
-        leaves = tree.read(children.take(slice(row, row + 1)))
+        leaves = tree.read(children.select(slice(row, row + 1)))
         logged, _ = leaves.logged
         files = above | {int(logged.lsn[0]) >> 32}
         if logged.is_delta[0]:
@@ -65,7 +66,7 @@ def bins_of(tree: Tree, children: Children, above: frozenset[int]) -> Iterator[B
         slots, _ = tree.slots_in_range(leaves)
         own = {}
         for slot in range(len(slots)):
-            is_here = tree.two_part or bool(slots.state[slot] & SLOT_EMBEDDED)
+            is_here = tree.two_part or bool(slots.state[slot] & SlotState.EMBEDDED)
             own[slots.key[slot] or b""] = (int(slots.lsn[slot]), is_here)
         yield Bin(children.low[row], children.high[row], files, own)
 

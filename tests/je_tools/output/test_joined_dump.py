@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from je_tools.formats.je import reader
+from je_tools.formats.je.log import reader
 from je_tools.log.name_search import NameSearch
 from je_tools.output.encoders.entry_sinks import JoinedSink
 from tests.corpus import FIXTURES
@@ -187,7 +187,7 @@ def by_workers(folder: Path, *, hold: bool = False) -> list[str | Path]:
         "import sys, time\n"
         "from je_tools.core import worker_processes as workers\n"
         "from je_tools.log import scan\n"
-        "from je_tools.formats.je import reader\n"
+        "from je_tools.formats.je.log import reader\n"
         "from je_tools.output.encoders import parquet_join\n"
         "from je_tools.output.encoders import entry_sinks as entries\n"
         "reader.RANGE_SIZE, entries.JOINED_FILE_SIZE = 20_000, 1\n"

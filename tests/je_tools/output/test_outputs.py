@@ -17,7 +17,8 @@ import numpy as np
 import pytest
 
 from je_tools.errors import RefusedError
-from je_tools.log.environment import Environment, open_environment
+from je_tools.log.environment import Environment
+from je_tools.log.opening import open_environment
 from je_tools.output.files.output_file import WRITE_SIZE
 from je_tools.output.files.outputs import (
     PartPath,

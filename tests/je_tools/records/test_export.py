@@ -11,7 +11,7 @@ import pytest
 from je_tools.btree.key_ranges import KeyRange
 from je_tools.log.selection import KeyPattern
 from je_tools.output.encoders.record_sources import read_batch
-from je_tools.records.databases import State, list_databases
+from je_tools.records.databases import DatabaseState, list_databases
 from je_tools.records.export import Export
 from je_tools.records.history import records_of_key
 from je_tools.recovery.database import Database
@@ -98,7 +98,7 @@ def _within(records: list[tuple[bytes, bytes]], bound: KeyRange) -> list[tuple[b
 def test_databases_are_those_that_the_engine_lists(home: Path, path: Path) -> None:
     known: Contents = read_contents(path)
     rows = list(list_databases(snapshot_of(home), internal=False))
-    assert {row.name: row.shape.records for row in rows if row.state is State.WHOLE} == {
+    assert {row.name: row.shape.records for row in rows if row.state is DatabaseState.WHOLE} == {
         name: len(records) for name, records in known.items()
     }
 

@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from je_tools.formats.je.keys import split_two_part
-from je_tools.log.environment import open_environment
+from je_tools.formats.je.btree.keys import split_two_part
+from je_tools.log.opening import open_environment
 from je_tools.log.scan import Scanner
 from je_tools.log.selection import KeyPattern
-from je_tools.records.history import State, Version, _Ends, _with_states, history_of_key
+from je_tools.records.history import Version, VersionState, _Ends, _with_states, history_of_key
 from je_tools.recovery.opening import take_snapshot
 from tests.builders.trees import simple
 from tests.corpus import FIXTURES
@@ -32,16 +32,16 @@ def lsn_of(text: str) -> int:
     return file_no << 32 | offset
 
 
-def expected_state(row: dict[str, Any], ends: dict[int, list[dict[str, Any]]]) -> State:
+def expected_state(row: dict[str, Any], ends: dict[int, list[dict[str, Any]]]) -> VersionState:
     """Return the state that follows from the entries of the record's transaction alone."""
     if row["invisible"]:
-        return State.ROLLED_BACK
+        return VersionState.ROLLED_BACK
     if row["txn_id"] is None:
-        return State.NON_TRANSACTIONAL
+        return VersionState.NON_TRANSACTIONAL
     own = [end for end in ends[row["txn_id"]] if lsn_of(end["lsn"]) > lsn_of(row["lsn"])]
     if not own:
-        return State.UNFINISHED
-    return State.COMMITTED if own[0]["type"] == "Commit" else State.ABORTED
+        return VersionState.UNFINISHED
+    return VersionState.COMMITTED if own[0]["type"] == "Commit" else VersionState.ABORTED
 
 
 @pytest.mark.parametrize("name", [CRASH, DUPLICATES, OLD, ROLLED_BACK])
@@ -103,7 +103,12 @@ def test_a_record_whose_entry_is_lost_is_told_by_its_slot(tmp_path: Path) -> Non
     key = KeyPattern(hurt.key, whole=True)
     told = history_of_key(snapshot_of(home), database, key).versions
     (slot,) = (each for each in told if each.is_current)
-    assert (slot.lsn, slot.data, slot.state, slot.type) == (hurt.lsn, hurt.data, State.SLOT, None)
+    assert (slot.lsn, slot.data, slot.state, slot.type) == (
+        hurt.lsn,
+        hurt.data,
+        VersionState.SLOT,
+        None,
+    )
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -116,11 +121,11 @@ def test_each_version_has_the_first_end_behind_it(seed: int) -> None:
     for lsn, txn_id in versions:
         behind = sorted(end for end, of in ends if of == txn_id and end > lsn)
         if txn_id == 0:
-            assert told[lsn] == (State.NON_TRANSACTIONAL, None)
+            assert told[lsn] == (VersionState.NON_TRANSACTIONAL, None)
         elif behind:
-            assert told[lsn] == (State.COMMITTED, behind[0])
+            assert told[lsn] == (VersionState.COMMITTED, behind[0])
         else:
-            assert told[lsn] == (State.UNFINISHED, None)
+            assert told[lsn] == (VersionState.UNFINISHED, None)
 
 
 @pytest.mark.timeout(30)
@@ -129,18 +134,18 @@ def test_the_history_of_a_key_that_is_written_all_the_time() -> None:
     told = with_states(
         [(2 * i, i + 1) for i in range(count)], [(2 * i + 1, i + 1) for i in range(count)]
     )
-    assert set(told.values()) == {(State.COMMITTED, 2 * i + 1) for i in range(count)}
+    assert set(told.values()) == {(VersionState.COMMITTED, 2 * i + 1) for i in range(count)}
 
 
 def with_states(
     versions: list[tuple[int, int]], ends: list[tuple[int, int]]
-) -> dict[int, tuple[State, int | None]]:
+) -> dict[int, tuple[VersionState, int | None]]:
     """Return state and time of each version by LSN; the time of an end is its LSN."""
     times = np.array([lsn for lsn, _ in ends], np.int64)
     txns = np.array([txn for _, txn in ends], np.int64)
     parts = [_Ends(times, txns, times, np.ones(len(ends), np.bool_))]
     written = [
-        Version(lsn, "UPD_LN_TX", b"k", b"", txn, -1, None, State.NON_TRANSACTIONAL)
+        Version(lsn, "UPD_LN_TX", b"k", b"", txn, -1, None, VersionState.NON_TRANSACTIONAL)
         for lsn, txn in versions
     ]
     told = _with_states(snapshot_of(FIXTURES / CRASH), written, parts)
@@ -153,12 +158,12 @@ def test_an_earlier_end_ends_the_history() -> None:
     key = KeyPattern(b"user00000001", whole=True)
     whole = take_snapshot(environment, scanner, now_ms=newest_ms(home))
     versions = history_of_key(whole, database_named(whole, "people"), key).versions
-    assert [each.state for each in versions][-1] is State.UNFINISHED
+    assert [each.state for each in versions][-1] is VersionState.UNFINISHED
     for count, last in enumerate(versions, 1):
         cut = take_snapshot(environment, scanner, now_ms=newest_ms(home), to_lsn=last.lsn)
         told = history_of_key(cut, database_named(cut, "people"), key).versions
         assert [each.lsn for each in told] == [each.lsn for each in versions[:count]]
-        assert told[-1].state is State.UNFINISHED
+        assert told[-1].state is VersionState.UNFINISHED
 
 
 def test_versions_that_cannot_be_read_are_told(tmp_path: Path) -> None:

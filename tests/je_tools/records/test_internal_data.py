@@ -12,15 +12,15 @@ from typing import Any
 import pytest
 
 from je_tools.core.masking import DataMode, Masking
-from je_tools.formats.je.entries import Entry, encode_entry, read_header
-from je_tools.formats.je.header import lsn_text
-from je_tools.formats.je.internal import (
+from je_tools.formats.je.entry.entries import Entry, encode_entry
+from je_tools.formats.je.header import lsn_text, read_header
+from je_tools.formats.je.internal.cleaner import (
     DatabaseExtinction,
     Expirations,
-    GhostBucket,
     RecordExtinction,
     ReservedFile,
 )
+from je_tools.formats.je.internal.replication import GhostBucket
 from je_tools.formats.rows import Buffer
 from je_tools.formats.spans import Spans
 from je_tools.log.records import Records, no_records
@@ -196,7 +196,7 @@ def test_a_root_that_moved_is_a_difference(tmp_path: Path) -> None:
     fields = dict(next(each for each in all_rows(CRASH) if each["lsn"] == row["lsn"])["entry"])
     assert fields["database"]["root_lsn"] == "0x0/0x3cc99"
     header = read_header(bytes(data[at:]), 17)
-    from je_tools.formats.je.entries import decode_entry
+    from je_tools.formats.je.entry.entries import decode_entry
 
     entry = decode_entry(bytes(data[at:]), 17)
     moved = entry.fields["database"] | {"root_lsn": 0x3CC98}

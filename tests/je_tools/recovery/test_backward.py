@@ -6,7 +6,7 @@ from pathlib import Path
 
 from je_tools.recovery.end import Refusal
 from je_tools.recovery.findings import snapshot_findings
-from je_tools.recovery.interval import SKIPPED
+from je_tools.recovery.interval_tables import SKIPPED
 from je_tools.recovery.plan import plan_recovery
 from je_tools.recovery.snapshot import Snapshot
 from tests.builders.logs import TRACE, entry

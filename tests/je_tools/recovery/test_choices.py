@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from je_tools.btree.fault_kinds import Fault, FaultKind
 from je_tools.btree.faults import Faults
-from je_tools.btree.tree import Fault, FaultKind
 from je_tools.errors import DamageError, UsageError
 from je_tools.recovery.choices import choose_databases
 from je_tools.recovery.database import NAME_DB

@@ -10,9 +10,9 @@ from typing import NamedTuple
 import pytest
 
 from je_tools.errors import InputError, UsageError
-from je_tools.log.environment import open_environment
+from je_tools.formats.je.flags import DatabaseFlag
+from je_tools.log.opening import open_environment
 from je_tools.log.scan import Scanner
-from je_tools.recovery.database import TEMPORARY
 from je_tools.recovery.earlier_ends import lsn_of_time, lsn_of_vlsn
 from je_tools.recovery.end import EndReason, Refusal
 from je_tools.recovery.plan import plan_recovery
@@ -504,8 +504,8 @@ def test_a_temporary_database_that_the_engine_cannot_remove(tmp_path: Path, name
     """Its name is gone or leads to another database; a checkpoint finishes the removal."""
     log = base()
     if name:
-        log.database(name, NULL, db=9, db_flags=TEMPORARY)
-    log.put("MapLN", descriptor_ln(b"tmp", NULL, 8, db_flags=TEMPORARY))
+        log.database(name, NULL, db=9, db_flags=DatabaseFlag.TEMPORARY)
+    log.put("MapLN", descriptor_ln(b"tmp", NULL, 8, db_flags=DatabaseFlag.TEMPORARY))
     home = log.write(tmp_path / "env")
     snapshot = snapshot_of(home)
     assert snapshot.refusals == (Refusal.NAMELESS_TEMPORARY,)

@@ -7,8 +7,8 @@ import random
 import numpy as np
 import pytest
 
-from je_tools.recovery.interval import RollbackPeriod, TxnEnds, Writes
-from je_tools.recovery.overlay import Rules
+from je_tools.recovery.interval_tables import RollbackPeriod, TxnEnds, Writes
+from je_tools.recovery.replay_rules import ReplayRules
 
 NO_END = -1
 
@@ -35,7 +35,7 @@ def test_as_period_by_period(seed: int) -> None:
         )
         for lsn, txn in pairs
     ]
-    rules = Rules(0, periods)
+    rules = ReplayRules(0, periods)
     assert rules.is_rolled_back(writes_of(pairs)).tolist() == expected
     for lsn, txn in pairs:
         ends_of = TxnEnds(
@@ -53,7 +53,7 @@ def test_many_rollbacks_over_many_records() -> None:
     periods = [
         RollbackPeriod(-1, count - i % 7, NO_END, frozenset({-5 - i % 50})) for i in range(20_000)
     ]
-    rules = Rules(0, periods)
+    rules = ReplayRules(0, periods)
     assert np.count_nonzero(rules.is_rolled_back(lns)) == count // 2
     ends = TxnEnds(lns.lsn, -txns, lns.lsn, np.ones(count, np.bool_))
     assert not rules.takes_back_commits(ends)

@@ -9,10 +9,11 @@ import pytest
 from msgspec.structs import replace
 
 from je_tools.errors import StoppedError
-from je_tools.recovery.database import TEMPORARY
-from je_tools.recovery.interval import Lns, LoggedNodes
+from je_tools.formats.je.flags import DatabaseFlag
+from je_tools.recovery.interval_tables import Lns, LoggedNodes
+from je_tools.recovery.lost_content import _lost_keys
 from je_tools.recovery.opening import take_snapshot
-from je_tools.recovery.plan import _lost_keys, plan_recovery
+from je_tools.recovery.plan import plan_recovery
 from je_tools.recovery.snapshot import Snapshot
 from tests.builders.trees import NULL, TreeLog, descriptor_ln, simple, slot
 from tests.corpus import Environment, environment, marked_if_another, recorded_environments
@@ -126,10 +127,10 @@ def test_temporary_databases(
     log = TreeLog()
     root = log.tree([slot(b"k", log.ln(b"k", b"v"))])
     log.database(b"db", root)
-    log.database(b"scratch", NULL, db=7, db_flags=TEMPORARY)
+    log.database(b"scratch", NULL, db=7, db_flags=DatabaseFlag.TEMPORARY)
     log.checkpoint()
     if is_met:
-        log.put("MapLN", descriptor_ln(b"scratch", NULL, 7, db_flags=TEMPORARY))
+        log.put("MapLN", descriptor_ln(b"scratch", NULL, 7, db_flags=DatabaseFlag.TEMPORARY))
     snapshot = snapshot_of(log.write(tmp_path / "env"))
     assert snapshot.temporary == ({7: "scratch"} if goes else {})
     assert (snapshot.databases[7].name is None) == goes

@@ -16,10 +16,9 @@ from msgspec.structs import replace
 
 from je_tools.commands.main import COMMANDS
 from je_tools.commands.salvage import command as salvage_command
+from je_tools.formats.je.btree.keys import join_two_part
 from je_tools.formats.je.expirations import DAY_MS, HOUR_MS
-from je_tools.formats.je.keys import join_two_part
-from je_tools.formats.je.layout import SLOT_EMBEDDED
-from je_tools.formats.je.nodes import IN_HOURS
+from je_tools.formats.je.flags import NodeFlag, SlotState
 from je_tools.salvage.choice import Confidence, Mode
 from je_tools.salvage.gaps import GapKind
 from je_tools.salvage.inspector import BottomNodes
@@ -151,7 +150,7 @@ def test_slots_hold_or_name_what_is_lost(
     for row in slots:
         version = gone[at[row.lsn].identity]
         assert (version.lsn, version.key, version.data) == (row.lsn, row.key, row.data)
-    named = done.lost.dangling.take(~done.lost.comes_back & ~done.lost.dangling.gone)
+    named = done.lost.dangling.select(~done.lost.comes_back & ~done.lost.dangling.gone)
     users = {one.database.db_id for one in done.databases()}
     lost = [lsn for i, lsn in enumerate(named.records.lsn.tolist()) if named.db_id[i] in users]
     assert all(gone[at[lsn].identity].lsn == lsn for lsn in lost)
@@ -318,8 +317,10 @@ def test_expirations_in_another_unit_than_the_node_says(
     lost = log.ln(b"a", b"1")
     log.next_file()
     count = CREATED_MS // unit
-    held = slot(join_two_part(b"a", b"1"), lost, state=SLOT_EMBEDDED) | {"expiration_offset": 3}
-    more = {"expiration_base": count, "booleans": IN_HOURS if says_hours else 0}
+    held = slot(join_two_part(b"a", b"1"), lost, state=SlotState.EMBEDDED) | {
+        "expiration_offset": 3
+    }
+    more = {"expiration_base": count, "booleans": NodeFlag.IN_HOURS if says_hours else 0}
     log.database(b"db", log.tree([held], **more))
     log.checkpoint()
     home = log.write(tmp_path / "env")

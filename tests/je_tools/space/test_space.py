@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from je_tools.core.properties import Settings
-from je_tools.formats.je.internal import Expirations
-from je_tools.log.environment import LogFile, open_environment
+from je_tools.formats.je.internal.cleaner import Expirations
+from je_tools.log.log_files import LogFile
+from je_tools.log.opening import open_environment
 from je_tools.records.databases import Shape, shape_of
 from je_tools.recovery.utilization import FileSummary, Utilization, reserved_files
 from je_tools.space.recount import recount

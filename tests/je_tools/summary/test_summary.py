@@ -30,7 +30,7 @@ LAST_OF_A_FILE = (13, 22)
 def small_ranges() -> Iterator[None]:
     """Split a log into many small ranges, whose parts are added up."""
     with (
-        patch("je_tools.formats.je.reader.RANGE_SIZE", SMALL_RANGE),
+        patch("je_tools.formats.je.log.reader.RANGE_SIZE", SMALL_RANGE),
         patch("je_tools.log.scan.WIDE_RANGE", SMALL_RANGE),
     ):
         yield

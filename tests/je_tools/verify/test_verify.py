@@ -18,8 +18,8 @@ from je_tools.dump.tail import Reading
 from je_tools.errors import InputError, StoppedError
 from je_tools.files.listing import list_files
 from je_tools.formats import _native
-from je_tools.formats.je import reader
-from je_tools.log.environment import open_environment
+from je_tools.formats.je.log import reader
+from je_tools.log.opening import open_environment
 from je_tools.log.scan import FileState, Scanner
 from je_tools.verify import damage
 from je_tools.verify import judge as verify
@@ -79,7 +79,7 @@ def test_old_deltas_are_counted_over_ranges(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each file has one finding, at its first old delta; a file of another version has none."""
-    monkeypatch.setattr("je_tools.formats.je.reader.RANGE_SIZE", 64)
+    monkeypatch.setattr("je_tools.formats.je.log.reader.RANGE_SIZE", 64)
     files = [rooted(LogFile(0, 7))]
     files[0].add(OLD_DELTA, bytes(5))
     files.append(LogFile(1, 8, files[0].last))

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from je_tools.log.environment import open_environment
+from je_tools.log.opening import open_environment
 from je_tools.writing import disk as disk_module
 from je_tools.writing.disk import Disk
 from je_tools.writing.file_reads import read_at

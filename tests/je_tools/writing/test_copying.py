@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from je_tools.errors import RefusedError, StoppedError
-from je_tools.log.environment import open_environment
+from je_tools.log.opening import open_environment
 from je_tools.writing import copying
 from je_tools.writing.copying import copied
 from tests.je_tools.writing.operations import digests, small_log

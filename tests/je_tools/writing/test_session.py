@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from je_tools.errors import RefusedError
-from je_tools.log.environment import open_environment
+from je_tools.log.opening import open_environment
 from je_tools.writing import session as module
 from je_tools.writing.disk import Disk
 from je_tools.writing.file_reads import read_at

@@ -1,4 +1,4 @@
-//! Bindings for `formats/je/column_writer.py`.
+//! Bindings for `formats/je/write/column_writer.py`.
 
 use crate::arrays::{Column, Ints, PyJoined, joined};
 use crate::detached::detached;
@@ -9,16 +9,16 @@ use pyo3::prelude::*;
 
 pub const DECLARED: crate::Declared = &[
     ("je.layout.COMPACT_NULL_OFFSET", column_writer::COMPACT_NULL_OFFSET),
-    ("je.programs.U8", column_writer::U8),
-    ("je.programs.I64", column_writer::I64),
-    ("je.programs.PACKED", column_writer::PACKED),
-    ("je.programs.BYTES", column_writer::BYTES),
-    ("je.programs.COMPACT_LSN", column_writer::COMPACT_LSN),
-    ("je.programs.SET", column_writer::SET),
-    ("je.programs.CLEAR", column_writer::CLEAR),
-    ("je.programs.OP_HEAD", column_writer::OP_HEAD as i64),
-    ("je.programs.TEST_WIDTH", column_writer::TEST_WIDTH as i64),
-    ("je.programs.OP_WIDTH", column_writer::OP_WIDTH as i64),
+    ("je.entry.programs.U8", column_writer::U8),
+    ("je.entry.programs.I64", column_writer::I64),
+    ("je.entry.programs.PACKED", column_writer::PACKED),
+    ("je.entry.programs.BYTES", column_writer::BYTES),
+    ("je.entry.programs.COMPACT_LSN", column_writer::COMPACT_LSN),
+    ("je.entry.programs.SET", column_writer::SET),
+    ("je.entry.programs.CLEAR", column_writer::CLEAR),
+    ("je.entry.programs.OP_HEAD", column_writer::OP_HEAD as i64),
+    ("je.entry.programs.TEST_WIDTH", column_writer::TEST_WIDTH as i64),
+    ("je.entry.programs.OP_WIDTH", column_writer::OP_WIDTH as i64),
 ];
 
 /// Python's `programs.Program`.
@@ -29,7 +29,7 @@ pub struct PyWrittenProgram<'py> {
     ops: Ints<'py>,
 }
 
-/// Python's `column_writer.Part`.
+/// Python's `column_writer.EntryPart`.
 #[derive(FromPyObject)]
 pub struct PyPart<'py> {
     program: PyWrittenProgram<'py>,

@@ -1,4 +1,4 @@
-//! Bindings for `formats/je/programs.py` and `formats/je/columns.py`.
+//! Bindings for `formats/je/entry/programs.py` and `formats/je/entry/columns.py`.
 
 use je_tools_core::je::columns::{
     self, Ask, COMPACT_NULL_OFFSET, Coding, Family, NotAProgram, Payloads, Table,
@@ -12,29 +12,29 @@ use crate::detached::detached;
 
 pub const DECLARED: crate::Declared = &[
     ("je.layout.COMPACT_NULL_OFFSET", COMPACT_NULL_OFFSET as i64),
-    ("je.programs.U8", Coding::U8 as i64),
-    ("je.programs.I32", Coding::I32 as i64),
-    ("je.programs.I64", Coding::I64 as i64),
-    ("je.programs.PACKED", Coding::Packed as i64),
-    ("je.programs.BYTES", Coding::Bytes as i64),
-    ("je.programs.REST", Coding::Rest as i64),
-    ("je.programs.BYTES_I32", Coding::BytesI32 as i64),
-    ("je.programs.COMPACT_LSN", Coding::CompactLsn as i64),
-    ("je.programs.SET", Ask::Set as i64),
-    ("je.programs.CLEAR", Ask::Clear as i64),
-    ("je.programs.NOT", Ask::Not as i64),
-    ("je.programs.OP_CODING", columns::OP_CODING as i64),
-    ("je.programs.OP_COLUMN", columns::OP_COLUMN as i64),
-    ("je.programs.OP_SIZE", columns::OP_SIZE as i64),
-    ("je.programs.OP_BASE", columns::OP_BASE as i64),
-    ("je.programs.OP_TESTS", columns::OP_TESTS as i64),
-    ("je.programs.OP_HEAD", columns::OP_HEAD as i64),
-    ("je.programs.OP_WIDTH", columns::OP_WIDTH as i64),
-    ("je.programs.TEST_COLUMN", columns::TEST_COLUMN as i64),
-    ("je.programs.TEST_PARENT", columns::TEST_PARENT as i64),
-    ("je.programs.TEST_OP", columns::TEST_OP as i64),
-    ("je.programs.TEST_OPERAND", columns::TEST_OPERAND as i64),
-    ("je.programs.TEST_WIDTH", columns::TEST_WIDTH as i64),
+    ("je.entry.programs.U8", Coding::U8 as i64),
+    ("je.entry.programs.I32", Coding::I32 as i64),
+    ("je.entry.programs.I64", Coding::I64 as i64),
+    ("je.entry.programs.PACKED", Coding::Packed as i64),
+    ("je.entry.programs.BYTES", Coding::Bytes as i64),
+    ("je.entry.programs.REST", Coding::Rest as i64),
+    ("je.entry.programs.BYTES_I32", Coding::BytesI32 as i64),
+    ("je.entry.programs.COMPACT_LSN", Coding::CompactLsn as i64),
+    ("je.entry.programs.SET", Ask::Set as i64),
+    ("je.entry.programs.CLEAR", Ask::Clear as i64),
+    ("je.entry.programs.NOT", Ask::Not as i64),
+    ("je.entry.programs.OP_CODING", columns::OP_CODING as i64),
+    ("je.entry.programs.OP_COLUMN", columns::OP_COLUMN as i64),
+    ("je.entry.programs.OP_SIZE", columns::OP_SIZE as i64),
+    ("je.entry.programs.OP_BASE", columns::OP_BASE as i64),
+    ("je.entry.programs.OP_TESTS", columns::OP_TESTS as i64),
+    ("je.entry.programs.OP_HEAD", columns::OP_HEAD as i64),
+    ("je.entry.programs.OP_WIDTH", columns::OP_WIDTH as i64),
+    ("je.entry.programs.TEST_COLUMN", columns::TEST_COLUMN as i64),
+    ("je.entry.programs.TEST_PARENT", columns::TEST_PARENT as i64),
+    ("je.entry.programs.TEST_OP", columns::TEST_OP as i64),
+    ("je.entry.programs.TEST_OPERAND", columns::TEST_OPERAND as i64),
+    ("je.entry.programs.TEST_WIDTH", columns::TEST_WIDTH as i64),
 ];
 
 fn refused(NotAProgram(why): NotAProgram) -> PyErr {
@@ -71,7 +71,7 @@ pub struct PyListPrograms<'py> {
     count_max: usize,
 }
 
-/// Python's `columns.Items`.
+/// Python's `columns.EntryPayloads`.
 #[derive(FromPyObject)]
 pub struct PyItems<'py> {
     data: Column<'py, u8>,

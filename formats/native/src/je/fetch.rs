@@ -1,4 +1,4 @@
-//! Bindings for `formats/je/fetch.py`.
+//! Bindings for `formats/je/log/fetch.py`.
 
 use crate::arrays::{Column, Ints, PyBytes1, PyInts, read_only, same_length};
 use crate::detached::detached;
@@ -10,12 +10,12 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 pub const DECLARED: crate::Declared = &[
-    ("image.NOWHERE", NOWHERE),
-    ("je.fetch.Found.NO_FILE", Found::NoFile as i64),
-    ("je.fetch.Found.NO_ENTRY", Found::NoEntry as i64),
-    ("je.fetch.Found.BAD", Found::Bad as i64),
-    ("je.fetch.Found.ERASED", Found::Erased as i64),
-    ("je.fetch.Found.GOOD", Found::Good as i64),
+    ("files.image.NOWHERE", NOWHERE),
+    ("je.log.fetch.Found.NO_FILE", Found::NoFile as i64),
+    ("je.log.fetch.Found.NO_ENTRY", Found::NoEntry as i64),
+    ("je.log.fetch.Found.BAD", Found::Bad as i64),
+    ("je.log.fetch.Found.ERASED", Found::Erased as i64),
+    ("je.log.fetch.Found.GOOD", Found::Good as i64),
 ];
 
 /// Python's `image.Image`.

@@ -1,4 +1,4 @@
-//! Bindings for `formats/je/fingerprints.py`.
+//! Bindings for `formats/je/log/fingerprints.py`.
 
 use crate::arrays::{Column, Ints, PyInts, PyMask, PySpans, same_length};
 use crate::detached::detached;
@@ -11,25 +11,25 @@ use numpy::{IntoPyArray, PyArray1, PyReadwriteArray1};
 use pyo3::prelude::*;
 
 pub const DECLARED: crate::Declared = &[
-    ("je.fingerprints.HOURS_MAX", HOURS_MAX),
-    ("je.fingerprints.KEY_SIZE_MAX", KEY_SIZE_MAX as i64),
-    ("je.fingerprints.PAGE_SHIFT", fingerprints::PAGE_SHIFT as i64),
-    ("je.layout.SLOT_EMBEDDED", EMBEDDED),
+    ("je.log.fingerprints.HOURS_MAX", HOURS_MAX),
+    ("je.log.fingerprints.KEY_SIZE_MAX", KEY_SIZE_MAX as i64),
+    ("je.log.fingerprints.PAGE_SHIFT", fingerprints::PAGE_SHIFT as i64),
+    ("je.flags.SlotState.EMBEDDED", EMBEDDED),
 ];
 
 /// Actions and roles of `steps.py`. No record with a fingerprint has actions 1 and 5.
 pub const STEPS: crate::Declared = &[
-    ("je.steps.Action.FLAGS", Action::Flags as i64),
-    ("je.steps.Action.FIXED", 1),
-    ("je.steps.Action.PACKED", Action::Packed as i64),
-    ("je.steps.Action.BYTES", Action::Bytes as i64),
-    ("je.steps.Action.REST", Action::Rest as i64),
-    ("je.steps.Action.BYTES_I32", 5),
-    ("je.steps.Role.KEY", KEY),
-    ("je.steps.Role.DATA", DATA),
-    ("je.steps.Role.OTHER", 2),
-    ("je.steps.Role.DB_ID", DB_ID),
-    ("je.steps.Role.EXPIRATION", EXPIRATION),
+    ("je.entry.steps.Action.FLAGS", Action::Flags as i64),
+    ("je.entry.steps.Action.FIXED", 1),
+    ("je.entry.steps.Action.PACKED", Action::Packed as i64),
+    ("je.entry.steps.Action.BYTES", Action::Bytes as i64),
+    ("je.entry.steps.Action.REST", Action::Rest as i64),
+    ("je.entry.steps.Action.BYTES_I32", 5),
+    ("je.entry.steps.Role.KEY", KEY),
+    ("je.entry.steps.Role.DATA", DATA),
+    ("je.entry.steps.Role.OTHER", 2),
+    ("je.entry.steps.Role.DB_ID", DB_ID),
+    ("je.entry.steps.Role.EXPIRATION", EXPIRATION),
 ];
 
 /// Python's `fingerprints.Printing`.
@@ -45,7 +45,7 @@ impl From<PyPrinting> for Polynomial {
     }
 }
 
-/// Python's `reader.Rows`.
+/// Python's `entry_rows.Rows`.
 #[derive(FromPyObject)]
 pub struct PyRows<'py> {
     data: Column<'py, u8>,
@@ -106,7 +106,7 @@ pub fn note_lsns(
     detached(py, || fingerprints::note(lsns, bits))
 }
 
-/// Python's `nodes.Slots`.
+/// Python's `slots.Slots`.
 #[derive(FromPyObject)]
 pub struct PySlots<'py> {
     key: PySpans<'py>,

@@ -1,4 +1,4 @@
-//! Bindings for `formats/je/identity.py`.
+//! Bindings for `formats/je/entry/identity.py`.
 
 use je_tools_core::je::identity::{self, SEED_SIZE};
 use numpy::PyArray1;
@@ -8,7 +8,7 @@ use pyo3::prelude::*;
 use crate::arrays::{Column, PySpans, array, outside};
 use crate::detached::detached;
 
-pub const DECLARED: crate::Declared = &[("je.identity.SEED_SIZE", SEED_SIZE as i64)];
+pub const DECLARED: crate::Declared = &[("je.entry.identity.SEED_SIZE", SEED_SIZE as i64)];
 
 type PyDigests<'py> = (Bound<'py, PyArray1<i64>>, Bound<'py, PyArray1<i64>>);
 

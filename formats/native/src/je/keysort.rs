@@ -1,4 +1,4 @@
-//! Bindings for `formats/je/keysort.py`.
+//! Bindings for `formats/je/btree/keysort.py`.
 
 use crate::arrays::{PyInts, PyMask, PySpans, same_length};
 use crate::detached::detached;

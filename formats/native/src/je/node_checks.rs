@@ -1,4 +1,4 @@
-//! Bindings for `formats/je/node_checks.py`.
+//! Bindings for `formats/je/btree/node_checks.py`.
 
 use crate::arrays::{Ints, PyMask, PySpans};
 use crate::detached::detached;

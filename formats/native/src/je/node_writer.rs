@@ -1,4 +1,4 @@
-//! Bindings for `formats/je/node_writer.py`.
+//! Bindings for `formats/je/write/node_writer.py`.
 
 use crate::arrays::{Ints, PyInts, PyJoined, PySpans, joined, same_length};
 use crate::detached::detached;

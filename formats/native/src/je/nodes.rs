@@ -1,4 +1,4 @@
-//! Bindings for `formats/je/nodes.py`.
+//! Bindings for `formats/je/btree/nodes.py`.
 
 use crate::arrays::{Column, Ints, PyInts, PyJoined, PyMask, PySpans, joined, same_length};
 use crate::detached::detached;
@@ -41,7 +41,7 @@ pub fn merge_slots<'py>(
     Ok((found.slots.into_pyarray(py), found.counts.into_pyarray(py)))
 }
 
-/// Python's `nodes.States`.
+/// Python's `node_states.States`.
 #[derive(FromPyObject)]
 pub struct PyStates<'py> {
     first: Ints<'py>,

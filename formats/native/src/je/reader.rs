@@ -1,9 +1,9 @@
-//! Bindings for `formats/je/reader.py`.
+//! Bindings for `formats/je/log/reader.py`.
 
 use je_tools_core::je::reader::{
-    Asked, BAD_KEPT, Event, FILE_HEADER_SIZE, INSERTED, Place, Range, Reader, SINGLE,
+    BAD_KEPT, Event, FILE_HEADER_SIZE, INSERTED, Place, Range, Reader, SINGLE, WantedEntries,
 };
-use je_tools_core::je::walk::{NO_OFFSET, Survey};
+use je_tools_core::je::walk::{NO_OFFSET, RangeSummary};
 use numpy::{IntoPyArray, PyArray1, PyReadonlyArray1, PyReadwriteArray1};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -19,12 +19,12 @@ const DONE: u8 = 2;
 
 pub const DECLARED: crate::Declared = &[
     ("je.header.FILE_HEADER_SIZE", FILE_HEADER_SIZE),
-    ("je.places.SINGLE", SINGLE),
-    ("je.places.INSERTED", INSERTED),
-    ("je.reader.KEPT", BAD_KEPT as i64),
-    ("je.reader.Event.ROWS", ROWS as i64),
-    ("je.reader.Event.GROW", GROW as i64),
-    ("je.reader.Event.DONE", DONE as i64),
+    ("je.log.places.SINGLE", SINGLE),
+    ("je.log.places.INSERTED", INSERTED),
+    ("je.log.reader.KEPT", BAD_KEPT as i64),
+    ("je.log.reader.Event.ROWS", ROWS as i64),
+    ("je.log.reader.Event.GROW", GROW as i64),
+    ("je.log.reader.Event.DONE", DONE as i64),
 ];
 
 /// Bound of the offsets that are accepted from Python.
@@ -55,20 +55,20 @@ impl PyPlace {
     }
 }
 
-/// Python's `reader.Asked`.
+/// Python's `entry_rows.WantedEntries`.
 #[derive(FromPyObject)]
-pub struct PyAsked<'py> {
+pub struct PyWantedEntries<'py> {
     types: PyReadonlyArray1<'py, bool>,
     flags: u8,
     programs: Option<PyPrograms<'py>>,
 }
 
-impl PyAsked<'_> {
-    fn owned(self) -> PyResult<Asked> {
+impl PyWantedEntries<'_> {
+    fn owned(self) -> PyResult<WantedEntries> {
         let types = self.types.as_slice()?.try_into();
         let types = types.map_err(|_| PyValueError::new_err("a type is one of 256"))?;
         let programs = self.programs.map(|programs| programs.owned()).transpose()?;
-        Ok(Asked { types, flags: self.flags, programs })
+        Ok(WantedEntries { types, flags: self.flags, programs })
     }
 }
 
@@ -83,11 +83,11 @@ pub struct PyOptions<'py> {
     window: i64,
     budget: i64,
     slack: i64,
-    asked: Option<PyAsked<'py>>,
+    asked: Option<PyWantedEntries<'py>>,
 }
 
 impl PyOptions<'_> {
-    fn parts(self) -> PyResult<(Range, Option<Asked>)> {
+    fn parts(self) -> PyResult<(Range, Option<WantedEntries>)> {
         let Self { start, stop, size, check, window, budget, slack, .. } = self;
         let are_offsets = [start, stop, size].iter().all(|each| (0..OFFSET_MAX).contains(each));
         if !are_offsets || window < 1 || budget < 0 || slack < SLACK_MIN {
@@ -95,16 +95,16 @@ impl PyOptions<'_> {
         }
         let place = self.place.map(PyPlace::checked).transpose()?;
         let range = Range { start, stop, size, place, check, window, budget, slack };
-        Ok((range, self.asked.map(PyAsked::owned).transpose()?))
+        Ok((range, self.asked.map(PyWantedEntries::owned).transpose()?))
     }
 }
 
 type Ints<'py> = Bound<'py, PyArray1<i64>>;
 
-/// Fields of `reader.Survey`: counts by type, damaged entries, flags, first and last offset.
+/// Fields of `entry_rows.RangeSummary`: counts by type, damaged entries, flags, first and last offset.
 type Surveyed<'py> = (Ints<'py>, i64, u8, i64, i64);
 
-fn surveyed<'py>(py: Python<'py>, survey: &Survey) -> Surveyed<'py> {
+fn surveyed<'py>(py: Python<'py>, survey: &RangeSummary) -> Surveyed<'py> {
     let ends = survey.ends.map(|(first, last)| (first.into(), last.into()));
     let (first, last) = ends.unwrap_or((NO_OFFSET, NO_OFFSET));
     (survey.counts.to_vec().into_pyarray(py), survey.bad, survey.flags, first, last)

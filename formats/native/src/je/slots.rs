@@ -1,4 +1,4 @@
-//! Bindings for `formats/je/slots.py`.
+//! Bindings for `formats/je/btree/slots.py`.
 
 use je_tools_core::je::slots::{self, EMBEDDED, NO_DATA};
 use numpy::PyArray1;
@@ -8,7 +8,7 @@ use crate::arrays::{Column, PySpans, array, outside};
 use crate::detached::detached;
 
 pub const DECLARED: crate::Declared =
-    &[("je.layout.SLOT_EMBEDDED", EMBEDDED), ("je.layout.SLOT_NO_DATA", NO_DATA)];
+    &[("je.flags.SlotState.EMBEDDED", EMBEDDED), ("je.flags.SlotState.NO_DATA", NO_DATA)];
 
 type PySizes<'py> = (Bound<'py, PyArray1<i64>>, Bound<'py, PyArray1<i64>>);
 

@@ -1,4 +1,4 @@
-//! Bindings for `formats/je/summaries.py`.
+//! Bindings for `formats/je/log/summaries.py`.
 
 use je_tools_core::je::summaries::{self, Form};
 use numpy::{PyArray1, PyArray2};

@@ -1,4 +1,4 @@
-//! Bindings for `formats/je/tally.py`.
+//! Bindings for `formats/je/log/tally.py`.
 
 use je_tools_core::je::tally::{
     Action, BROKEN, Columns, DATA, KEY, Line, NO_MINIMUM, Programs, Tally, tally_sizes, tally_types,
@@ -11,16 +11,16 @@ use pyo3::prelude::*;
 use crate::detached::detached;
 
 pub const DECLARED: crate::Declared = &[
-    ("je.tally.KEY", KEY as i64),
-    ("je.tally.DATA", DATA as i64),
-    ("je.tally.BROKEN", BROKEN as i64),
-    ("je.tally.NO_MINIMUM", NO_MINIMUM),
-    ("je.steps.Action.FLAGS", Action::Flags as i64),
-    ("je.steps.Action.FIXED", Action::Fixed as i64),
-    ("je.steps.Action.PACKED", Action::Packed as i64),
-    ("je.steps.Action.BYTES", Action::Bytes as i64),
-    ("je.steps.Action.REST", Action::Rest as i64),
-    ("je.steps.Action.BYTES_I32", Action::BytesI32 as i64),
+    ("je.log.tally.KEY", KEY as i64),
+    ("je.log.tally.DATA", DATA as i64),
+    ("je.log.tally.BROKEN", BROKEN as i64),
+    ("je.log.tally.NO_MINIMUM", NO_MINIMUM),
+    ("je.entry.steps.Action.FLAGS", Action::Flags as i64),
+    ("je.entry.steps.Action.FIXED", Action::Fixed as i64),
+    ("je.entry.steps.Action.PACKED", Action::Packed as i64),
+    ("je.entry.steps.Action.BYTES", Action::Bytes as i64),
+    ("je.entry.steps.Action.REST", Action::Rest as i64),
+    ("je.entry.steps.Action.BYTES_I32", Action::BytesI32 as i64),
 ];
 
 /// Result of Python's `steps.programs`.
@@ -52,7 +52,7 @@ fn flat<'py>(py: Python<'py>, lines: &[Line]) -> Bound<'py, PyArray1<i64>> {
     lines.concat().into_pyarray(py)
 }
 
-/// Columns of `reader.Rows` that are tallied.
+/// Columns of `entry_rows.Rows` that are tallied.
 #[derive(FromPyObject)]
 pub struct PyRows<'py> {
     data: PyReadonlyArray1<'py, u8>,

@@ -1,4 +1,4 @@
-//! Bindings for `formats/je/walk.py`.
+//! Bindings for `formats/je/log/walk.py`.
 
 use je_tools_core::je::header::{FILE_HEADER_TYPE, MAX_SIZE, MIN_SIZE, PROVISIONAL_YES, Rules};
 use je_tools_core::je::resync::TYPE_NO_MAX;
@@ -10,14 +10,14 @@ use pyo3::prelude::*;
 pub const DECLARED: crate::Declared = &[
     ("je.header.MIN_HEADER_SIZE", MIN_SIZE as i64),
     ("je.header.MAX_HEADER_SIZE", MAX_SIZE as i64),
-    ("je.header.PROVISIONAL_YES", PROVISIONAL_YES as i64),
+    ("je.flags.HeaderFlag.PROVISIONAL_YES", PROVISIONAL_YES as i64),
     ("je.types.TYPE_NO_MAX", TYPE_NO_MAX as i64),
     ("je.types.FILE_HEADER_NO", FILE_HEADER_TYPE as i64),
-    ("je.walk.NO_OFFSET", NO_OFFSET),
-    ("je.walk.Checksum.BAD", Checksum::Bad as i64),
-    ("je.walk.Checksum.OK", Checksum::Ok as i64),
-    ("je.walk.Checksum.NONE", Checksum::None as i64),
-    ("je.walk.Checksum.UNCHECKED", Checksum::Unchecked as i64),
+    ("je.log.walk.NO_OFFSET", NO_OFFSET),
+    ("je.log.walk.Checksum.BAD", Checksum::Bad as i64),
+    ("je.log.walk.Checksum.OK", Checksum::Ok as i64),
+    ("je.log.walk.Checksum.NONE", Checksum::None as i64),
+    ("je.log.walk.Checksum.UNCHECKED", Checksum::Unchecked as i64),
 ];
 
 /// Python's `walk.HeaderRules`.

@@ -1,4 +1,4 @@
-//! Bindings for `formats/je/writer.py`.
+//! Bindings for `formats/je/write/writer.py`.
 
 use crate::arrays::{Ints, PySpans, same_length};
 use crate::detached::detached;

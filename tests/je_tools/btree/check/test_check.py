@@ -13,10 +13,10 @@ from je_tools.btree.check.cleaner_metadata import CleanerNotes, cleaner_notes
 from je_tools.btree.check.findings import open_trees, tree_findings
 from je_tools.btree.check.run import check_trees
 from je_tools.findings import Finding
-from je_tools.formats.je.fingerprints import RECORDS_MAX, Fingerprints, Printing
+from je_tools.formats.je.flags import SlotState
 from je_tools.formats.je.header import NULL_LSN, lsn_text
-from je_tools.formats.je.nodes import KNOWN_DELETED
-from je_tools.log.environment import open_environment
+from je_tools.formats.je.log.fingerprints import RECORDS_MAX, Fingerprints, Printing
+from je_tools.log.opening import open_environment
 from je_tools.log.scan import Scanner
 from je_tools.recovery.database import NAME_DB
 from je_tools.recovery.opening import take_snapshot
@@ -197,7 +197,7 @@ def upper_slot_without_a_child(planting: Planting) -> tuple[int, str]:
 
 def upper_slot_that_is_deleted(planting: Planting) -> tuple[int, str]:
     root = planting.database("people").root_lsn
-    planting.change(root, put_slot(2, state=KNOWN_DELETED))
+    planting.change(root, put_slot(2, state=SlotState.KNOWN_DELETED))
     return root, "one of a BIN"
 
 
@@ -263,7 +263,7 @@ def record_noted_as_obsolete(planting: Planting) -> tuple[int, str]:
         lsn_of(slot.fields)
         for node in planting.bins("people")
         for slot in planting.slots(node)
-        if not slot.fields["state"] & KNOWN_DELETED
+        if not slot.fields["state"] & SlotState.KNOWN_DELETED
     )
     for batch in planting.snapshot().records(planting.database("_jeUtilization")):
         for summary in batch.lsn.tolist():

@@ -12,11 +12,11 @@ import pytest
 
 from je_tools.btree.check.findings import open_trees, tree_findings
 from je_tools.btree.check.problems import LISTED
+from je_tools.btree.fault_kinds import Fault, FaultKind
 from je_tools.btree.faults import FORETOLD, LACKING, REMEMBERED, TOLD, Faults, Lacking
-from je_tools.btree.tree import Fault, FaultKind
 from je_tools.findings import Finding
 from je_tools.formats.spans import Spans
-from je_tools.log.environment import open_environment
+from je_tools.log.opening import open_environment
 from je_tools.log.scan import Scanner
 from je_tools.recovery import findings
 from je_tools.recovery.end import Refusal

@@ -1,4 +1,4 @@
-//! Payloads from columns, by the programs that `formats/je/programs.py` makes of the layout.
+//! Payloads from columns, by the programs that `formats/je/entry/programs.py` makes of the layout.
 
 use crate::je::nodes::Joined;
 use crate::packed;

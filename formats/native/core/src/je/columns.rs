@@ -1,7 +1,7 @@
 //! Payloads in columns: programs of declared fields, run over many entries.
 //!
 //! Python declares the fields and builds the tables of numbers that a [`Program`] is parsed from
-//! (`formats/je/programs.py`). Parsing checks the numbers, so that a program cannot leave its
+//! (`formats/je/entry/programs.py`). Parsing checks the numbers, so that a program cannot leave its
 //! columns when it runs.
 
 use crate::{bytes, packed};

@@ -12,7 +12,7 @@ use crate::je::resync::{Bytes, Found, Wanted, find_entry};
 use crate::je::search::Searcher;
 use crate::je::tally::{Programs, Tally, tally_sizes, tally_types};
 use crate::je::walk::{
-    Checksum, HeaderColumns, NO_OFFSET, Stop, Survey, Walk, Window, checksum_of_entry,
+    Checksum, HeaderColumns, NO_OFFSET, RangeSummary, Stop, Walk, Window, checksum_of_entry,
 };
 
 /// Number of bytes of the entry at the start of a file.
@@ -149,16 +149,16 @@ pub struct Reader {
     /// True if a search loaded the whole range at once and found only zeros.
     pub blank: bool,
     /// Summary of the rows returned last.
-    pub survey: Survey,
+    pub survey: RangeSummary,
     /// Summary of the rows that were not returned, as no one asked for them.
     pub quiet: Box<Quiet>,
-    asked: Option<Asked>,
+    asked: Option<WantedEntries>,
 }
 
 /// Selection of rows. A batch of some megabytes of log is returned in full if it has a selected or
 /// a damaged row; otherwise only its summary is kept.
 #[derive(Clone, Debug)]
-pub struct Asked {
+pub struct WantedEntries {
     /// Types of which a single entry selects the batch.
     pub types: [bool; 256],
     /// Flags of which any selects the batch.
@@ -167,8 +167,8 @@ pub struct Asked {
     pub programs: Option<Programs>,
 }
 
-impl Asked {
-    fn wants(&self, survey: &Survey) -> bool {
+impl WantedEntries {
+    fn wants(&self, survey: &RangeSummary) -> bool {
         let of_types = survey.counts.iter().zip(&self.types).any(|(&n, &asked)| asked && n > 0);
         survey.bad > 0 || survey.flags & self.flags != 0 || of_types
     }
@@ -178,8 +178,8 @@ impl Asked {
 #[derive(Clone, Debug, Default)]
 pub struct Quiet {
     /// Counts, flags and offsets of the rows.
-    pub survey: Survey,
-    /// Tally of the rows, if [`Asked`] has programs.
+    pub survey: RangeSummary,
+    /// Tally of the rows, if [`WantedEntries`] has programs.
     pub tally: Tally,
 }
 
@@ -187,7 +187,7 @@ type Stepped<S> = Result<(), <S as Source>::Error>;
 
 impl Reader {
     /// Returns a reader that has read nothing.
-    pub fn new(range: Range, rules: Rules, asked: Option<Asked>) -> Self {
+    pub fn new(range: Range, rules: Rules, asked: Option<WantedEntries>) -> Self {
         let known = range.place.unwrap_or(Place {
             at: NO_OFFSET,
             last: NO_OFFSET,
@@ -214,7 +214,7 @@ impl Reader {
             breaks: Vec::new(),
             bad: Vec::new(),
             blank: false,
-            survey: Survey::default(),
+            survey: RangeSummary::default(),
             quiet: Box::default(),
             asked,
         }
@@ -325,7 +325,7 @@ impl Reader {
 
     /// Records the summary of the rows that are about to be returned.
     fn describe(&mut self, columns: &HeaderColumns<'_>, n: usize) {
-        self.survey = Survey::of(columns, n);
+        self.survey = RangeSummary::of(columns, n);
         if self.first.0 == NO_OFFSET {
             self.first = (columns.offset[0].into(), columns.prev_offset[0].into());
         }
@@ -718,14 +718,20 @@ mod tests {
         }
     }
 
-    fn read(log: &[u8], range: Range, rows: usize, asked: Option<Asked>) -> Read {
+    fn read(log: &[u8], range: Range, rows: usize, asked: Option<WantedEntries>) -> Read {
         read_by(Rules { file_size: log.len() as u64, ..RULES }, log, range, rows, asked)
     }
 
-    fn read_by(rules: Rules, log: &[u8], range: Range, rows: usize, asked: Option<Asked>) -> Read {
+    fn read_by(
+        rules: Rules,
+        log: &[u8],
+        range: Range,
+        rows: usize,
+        asked: Option<WantedEntries>,
+    ) -> Read {
         let mut reader = Reader::new(range, rules, asked);
         let (mut source, mut columns) = (Memory(log), Owned::new(rows));
-        let (mut buffer, mut found, mut survey) = (Vec::new(), Vec::new(), Survey::default());
+        let (mut buffer, mut found, mut survey) = (Vec::new(), Vec::new(), RangeSummary::default());
         loop {
             match reader.step(&mut source, &mut buffer, &mut columns.lend()) {
                 Ok(Event::Grow(size)) => buffer.resize(size.max(buffer.len() + 1), 0xa5),
@@ -839,7 +845,7 @@ mod tests {
             assert_covered(&log, &found);
             prop_assert_eq!(found.counts.iter().sum::<i64>(), found.rows.len() as i64);
             let types = testing::no_types();
-            let asked = Asked { types, flags: FLAGS, programs: Some(testing::programs()) };
+            let asked = WantedEntries { types, flags: FLAGS, programs: Some(testing::programs()) };
             let some = read(&log, range, rows, Some(asked));
             prop_assert_eq!((some.counts, some.bad), (found.counts, found.bad));
             prop_assert_eq!((some.gaps, some.place), (found.gaps, found.place));

@@ -135,7 +135,7 @@ impl HeaderColumns<'_> {
 
 /// Summary of a set of entries.
 #[derive(Clone, Debug)]
-pub struct Survey {
+pub struct RangeSummary {
     /// Number of entries of each type, including damaged ones.
     pub counts: [i64; 256],
     /// Number of damaged entries.
@@ -146,13 +146,13 @@ pub struct Survey {
     pub ends: Option<(u32, u32)>,
 }
 
-impl Default for Survey {
+impl Default for RangeSummary {
     fn default() -> Self {
         Self { counts: [0; 256], bad: 0, flags: 0, ends: None }
     }
 }
 
-impl Survey {
+impl RangeSummary {
     /// Returns the summary of the first `n` rows.
     pub fn of(columns: &HeaderColumns<'_>, n: usize) -> Self {
         let mut all = Self::default();
@@ -311,7 +311,7 @@ mod tests {
         assert_eq!(lent.header_size[..5], [14, 14, 22, 14, 14]);
         // The last one is not summed before the one after it has been seen.
         assert_eq!(lent.checksum[..6], [1, 1, 1, 2, 3, 9]);
-        let survey = Survey::of(&lent, 5);
+        let survey = RangeSummary::of(&lent, 5);
         assert_eq!((survey.counts[25], survey.counts[1], survey.counts[43]), (1, 2, 1));
         assert_eq!((survey.bad, survey.flags, survey.ends), (0, 0x38, Some((0, 241))));
     }
@@ -323,7 +323,7 @@ mod tests {
         let (_, _, mut columns) = walked(&log, &RULES, 9);
         let lent = columns.lend();
         assert_eq!(lent.checksum[..4], [1, 0, 1, 2]);
-        assert_eq!(Survey::of(&lent, 4).bad, 1);
+        assert_eq!(RangeSummary::of(&lent, 4).bad, 1);
         assert_eq!(checksum_of_entry(&log[38..152], &RULES), Checksum::Bad);
         assert_eq!(checksum_of_entry(&log[152..177], &RULES), Checksum::Ok);
         assert_eq!(checksum_of_entry(&log[152..160], &RULES), Checksum::Bad);

@@ -1,0 +1,74 @@
+"""Headers of log files: the first entry, read even if it is damaged.
+
+Source: je-log.md "The file header"; FileManager, JE 7.5.11 and 25.3.17.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from je_tools.formats.je.entry.entries import decode_entry
+from je_tools.formats.je.header import FILE_HEADER_SIZE, EntryError, entry_checksum, read_header
+from je_tools.formats.je.types import FILE_HEADER_NO, LOG_VERSION_MAX
+from je_tools.formats.je.versions import stored_version
+
+if TYPE_CHECKING:
+    from je_tools.formats.files.source import Source
+
+_BAD_SUM = "checksum is wrong"
+
+
+class FileHeader(Struct, frozen=True):
+    """The first entry of a file, as far as it can be read.
+
+    Attributes:
+        good: True if type, size and checksum are right and the version is supported.
+        file_no, created_ms, last_entry_in_prev_file_offset, version: as stored; None if the
+            header does not decode.
+        problem: description of what is wrong; None if good.
+        is_unsupported: True if nothing is wrong except that the version is not supported.
+        claim: version that a damaged header seems to name.
+    """
+
+    good: bool
+    file_no: int | None = None
+    created_ms: int | None = None
+    last_entry_in_prev_file_offset: int | None = None
+    version: int | None = None
+    problem: str | None = None
+    is_unsupported: bool = False
+    claim: int | None = None
+
+
+def read_file_header(source: Source) -> FileHeader:
+    """Read the file header of an open log file; never raise on damaged bytes."""
+    data = source.read_bytes(0, FILE_HEADER_SIZE)
+    if len(data) < FILE_HEADER_SIZE:
+        return FileHeader(good=False, problem=f"{len(data)} bytes, a header has {FILE_HEADER_SIZE}")
+    header = read_header(data, LOG_VERSION_MAX)
+    if header.type_no != FILE_HEADER_NO:
+        found = f"entry type {header.type_no} instead of {FILE_HEADER_NO}"
+        return FileHeader(good=False, problem=found, claim=stored_version(data))
+    try:
+        fields = decode_entry(data, LOG_VERSION_MAX).fields
+    except EntryError as error:
+        return FileHeader(good=False, problem=str(error), claim=stored_version(data))
+    problem: str | None = None
+    version = fields["log_version"]
+    is_supported = 1 <= version <= LOG_VERSION_MAX
+    if entry_checksum(data, version) != header.checksum:
+        problem = _BAD_SUM
+    elif not is_supported:
+        problem = f"log version {version}, known are 1 to {LOG_VERSION_MAX}"
+    return FileHeader(
+        good=problem is None,
+        file_no=fields["header_file_no"],
+        created_ms=fields["created_ms"],
+        last_entry_in_prev_file_offset=fields["last_entry_in_prev_file_offset"],
+        version=version,
+        problem=problem,
+        is_unsupported=not is_supported and problem != _BAD_SUM,
+        claim=stored_version(data) if problem == _BAD_SUM else None,
+    )

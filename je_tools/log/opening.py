@@ -1,0 +1,223 @@
+"""Environments opened: the files of a directory, or files named one by one.
+
+Opening takes no lock and writes nothing.
+
+Source: je-log.md "Files"; FileManager, JE 7.5.11 and 25.3.17.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import pairwise
+from pathlib import Path
+
+from msgspec import Struct, field
+
+from je_tools.errors import InputError, UsageError
+from je_tools.formats.je.header import FILE_HEADER_SIZE
+from je_tools.formats.je.versions import fitting_versions
+from je_tools.log.environment import Environment, same_number_text
+from je_tools.log.file_headers import read_file_header
+from je_tools.log.file_names import (
+    MARKER_FILE_NO,
+    home_of,
+    is_data_directory_name,
+    is_jdb_name,
+    log_file_no,
+)
+from je_tools.log.file_versions import with_versions
+from je_tools.log.log_files import LogFile, UnreadableFile, VersionBy
+from je_tools.log.sources import reason_of, reopened
+
+
+def open_environment(
+    paths: Sequence[Path], known: Environment | None = None, *, keep_going: bool = False
+) -> Environment:
+    """Open a log: one directory (with its data001… directories), or one or more files.
+
+    Args:
+        paths: paths that the user named.
+        known: the same log opened earlier. Then only files are opened that are new, were the
+            last one, or had neither a good header nor entries that fit a version.
+        keep_going: put files that cannot be opened into `unreadable`, unless none can.
+
+    Raises:
+        InputError: nothing found, or not a log; a file cannot be opened.
+        UsageError: nothing named, several logs, or two files with one number.
+        StoppedError: a file vanished between listing and opening it.
+    """
+    if not paths:
+        raise UsageError("no environment directory and no log file was named")
+    for path in paths:
+        try:
+            exists = path.exists()
+        except OSError as error:
+            raise InputError(f"{path}: {error.strerror}") from error
+        if not exists:
+            raise InputError(f"{path}: no such file or directory")
+    files = _Files(_complete_files(known), keep_going)
+    if len(paths) == 1 and paths[0].is_dir():
+        return _open_directory(paths[0], str(paths[0]), files)
+    name = _name_of_files(paths)
+    files.open(paths)
+    return _make(name, files, is_directory=False)
+
+
+def _name_of_files(paths: Sequence[Path]) -> str:
+    """Return a name for files of one log: the path of a single file, the home of several.
+
+    Raises:
+        UsageError: they lie in different environments, or one of several is a directory.
+        InputError: one is not a file.
+    """
+    for path in paths:
+        if path.is_dir():
+            raise UsageError(
+                f"{path}: a directory beside other paths. One command reads one log: run one with "
+                "each directory, or name log files of one"
+            )
+        if not path.is_file():
+            raise InputError(f"{path}: neither a directory nor a regular file")
+    homes: dict[Path, Path] = {}
+    for path in paths:
+        homes.setdefault(home_of(path), path)
+    (home, first), *others = homes.items()
+    for other, path in others:
+        if other.resolve() != home.resolve():
+            raise UsageError(
+                f"{first} and {path} are in different directories. One command reads one log, "
+                "whose files lie in one directory (data001, data002, ... of one environment count "
+                "as one): run one command per directory"
+            )
+    return str(paths[0] if len(paths) == 1 else home)
+
+
+def _complete_files(known: Environment | None) -> dict[Path, LogFile]:
+    """Return the files that the engine no longer writes and that need no second opening."""
+    files = known.files if known is not None else ()
+    return {file.path: file for file in files[:-1] if file.header.good or file.fits}
+
+
+def _open_directory(path: Path, name: str, files: _Files) -> Environment:
+    try:
+        folders = sorted(_names(path, _is_data_directory))
+        found = [p for folder in (path, *folders) for p in _names(folder, _is_log)]
+    except OSError as error:
+        raise InputError(f"{error.filename or path}: {error.strerror}") from error
+    if not found:
+        raise InputError(
+            f"{path}: no .jdb files here. Name the environment's home, the directory that holds "
+            "00000000.jdb and its like (of a StarRocks or Doris front end: meta/bdb)."
+        )
+    files.open(found)
+    return _make(name, files, is_directory=True, folders=tuple(p.name for p in folders))
+
+
+def _names(folder: Path, is_wanted: Callable[[os.DirEntry[str]], bool]) -> list[Path]:
+    """Return the wanted paths in a folder, without a stat of each file."""
+    with os.scandir(folder) as entries:
+        return [folder / entry.name for entry in entries if is_wanted(entry)]
+
+
+def _is_data_directory(entry: os.DirEntry[str]) -> bool:
+    return is_data_directory_name(entry.name) and entry.is_dir()
+
+
+def _is_log(entry: os.DirEntry[str]) -> bool:
+    return is_jdb_name(entry.name) and entry.is_file()
+
+
+class _Files(Struct):
+    """Files of a log as they are opened.
+
+    Attributes:
+        complete: files of an earlier opening that need no second one.
+        keep_going: files that cannot be opened are no error.
+        opened, unreadable: the files, in any order.
+    """
+
+    complete: Mapping[Path, LogFile]
+    keep_going: bool
+    opened: list[LogFile] = field(default_factory=list)
+    unreadable: list[UnreadableFile] = field(default_factory=list)
+
+    def open(self, paths: Iterable[Path]) -> None:
+        """Open files.
+
+        Raises:
+            InputError: one cannot be opened and `keep_going` is not set, or none can be opened.
+            StoppedError: one has vanished since it was listed.
+        """
+        refused: InputError | None = None
+        for path in paths:
+            try:
+                self.opened.append(self.complete.get(path) or _open_file(path))
+            except InputError as error:
+                refused = refused or error
+                file_no = log_file_no(path)
+                if not self.keep_going or file_no is None:
+                    raise
+                self.unreadable.append(UnreadableFile(path, file_no, _size(path), reason_of(error)))
+        if refused is not None and not self.opened:
+            raise refused
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0
+
+
+def _open_file(path: Path) -> LogFile:
+    fits: frozenset[int] = frozenset()
+    with reopened(path) as source:
+        header = read_file_header(source)
+        size = source.size
+        if size > FILE_HEADER_SIZE and not header.good and not header.is_unsupported:
+            fits = fitting_versions(source)
+    file_no = log_file_no(path)
+    if file_no is None:
+        is_known = header.good or header.is_unsupported
+        file_no = header.file_no if is_known and header.file_no is not None else 0
+    version = header.version if header.good and header.version is not None else 0
+    by = VersionBy.HEADER if version else VersionBy.NOTHING
+    return LogFile(path, file_no, size, header, version, by, fits)
+
+
+def _make(
+    name: str, found: _Files, *, is_directory: bool, folders: tuple[str, ...] = ()
+) -> Environment:
+    files = sorted(found.opened, key=lambda file: (file.file_no, str(file.path)))
+    if not is_directory:
+        _check_named(files)
+    problems = "; ".join(f"{f.path}: {f.header.problem}" for f in files[:3])
+    if all(file.header.is_unsupported for file in files):
+        raise InputError(f"no file of a log version that this je-tools knows: {problems}")
+    marker = next((f for f in files if f.file_no == MARKER_FILE_NO), None)
+    kept = [file for file in files if file is not marker or len(files) == 1]
+    unreadable = sorted(found.unreadable, key=lambda file: (file.file_no, str(file.path)))
+    if unreadable and unreadable[-1].file_no == MARKER_FILE_NO:
+        # Only the presence of the marker counts.
+        marker = unreadable.pop().as_log_file()
+    return Environment(
+        name, tuple(with_versions(kept)), marker, is_directory, folders, tuple(unreadable)
+    )
+
+
+def _check_named(files: Sequence[LogFile]) -> None:
+    """Check that files named one by one are log files with different numbers.
+
+    Raises:
+        InputError: one has neither the name of a log file nor a header. In a file with such a
+            name a damaged header is a finding.
+        UsageError: two have the same number.
+    """
+    for file in files:
+        is_known = file.header.good or file.header.is_unsupported
+        if not is_known and log_file_no(file.path) is None:
+            raise InputError(f"{file.path}: not a JE log file: {file.header.problem}")
+    for one, other in pairwise(files):
+        if one.file_no == other.file_no:
+            raise UsageError(f"{same_number_text(one, other)}. Run one command with each")

@@ -1,0 +1,41 @@
+"""Log files opened for reading, with the errors that end a command."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from je_tools.errors import InputError, StoppedError
+from je_tools.formats.files.source import Source, SourceChangedError
+
+
+@contextmanager
+def reopened(path: Path, size: int = 0) -> Iterator[Source]:
+    """Reopen a file that has been read before.
+
+    Args:
+        path: path of the file.
+        size: bytes that it had then.
+
+    Raises:
+        StoppedError: it has vanished or is shorter now, or changes during the body.
+        InputError: it cannot be read any more.
+    """
+    try:
+        with Source(path) as source:
+            if source.size < size:
+                raise StoppedError(
+                    f"{path}: shrank from {size} to {source.size} bytes while the log was read"
+                )
+            yield source
+    except SourceChangedError as error:
+        raise StoppedError(str(error)) from error
+    except OSError as error:
+        raise InputError(f"{path}: {error.strerror}") from error
+
+
+def reason_of(error: InputError) -> str:
+    """Return the operating system's reason why a file cannot be opened."""
+    cause = error.__cause__
+    return (cause.strerror if isinstance(cause, OSError) else None) or str(error)
