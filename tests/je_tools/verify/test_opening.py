@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from je_tools.log.environment import open_environment
+from je_tools.log.opening import open_environment
 from je_tools.log.scan import Scanner
 from je_tools.verify.judge import Totals, verify
 from tests.builders.logs import LogFile, write_log
