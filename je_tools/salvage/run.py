@@ -24,8 +24,9 @@ from je_tools.salvage.record_versions import DELETED
 
 if TYPE_CHECKING:
     from je_tools.formats.arrays import Ints, Mask
+    from je_tools.log.file_scan import FileState
     from je_tools.log.records import Coming
-    from je_tools.log.scan import FileState, Scanner
+    from je_tools.log.scan import Scanner
 
 
 LOOKED_AT = 1000

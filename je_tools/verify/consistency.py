@@ -25,8 +25,8 @@ from je_tools.log.sources import reason_of, reopened
 
 if TYPE_CHECKING:
     from je_tools.log.environment import Environment
+    from je_tools.log.file_scan import FileState
     from je_tools.log.log_files import LogFile
-    from je_tools.log.scan import FileState
     from je_tools.verify.opening import Opening
 
 _MARKER_SIZE_MAX = 1 << 16

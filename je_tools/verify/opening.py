@@ -18,7 +18,7 @@ from je_tools.errors import InputError, StoppedError
 from je_tools.formats.je.header import NULL_LSN
 from je_tools.formats.je.log.walk import NO_OFFSET
 from je_tools.log.file_findings import finding
-from je_tools.log.scan import FileState, Scanner
+from je_tools.log.scan import Scanner
 from je_tools.recovery.end import (
     Checkpoint,
     Refusal,
@@ -32,6 +32,7 @@ from je_tools.recovery.refusals import REFUSALS, WHY
 if TYPE_CHECKING:
     from je_tools.findings import Finding
     from je_tools.log.environment import Environment
+    from je_tools.log.file_scan import FileState
     from je_tools.log.log_files import LogFile
     from je_tools.recovery.marks import RecoveryMark
 

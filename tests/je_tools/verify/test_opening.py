@@ -11,7 +11,8 @@ import pytest
 
 from je_tools.log.opening import open_environment
 from je_tools.log.scan import Scanner
-from je_tools.verify.judge import Totals, verify
+from je_tools.verify.judge import verify
+from je_tools.verify.totals import Totals
 from tests.builders.logs import LogFile, write_log
 from tests.builders.trees import NULL, TreeLog, rooted
 from tests.corpus import Environment, corpus, environment, environments, log_files

@@ -19,11 +19,13 @@ from je_tools.errors import InputError, StoppedError
 from je_tools.files.listing import list_files
 from je_tools.formats import _native
 from je_tools.formats.je.log import reader
+from je_tools.log.file_scan import FileState
 from je_tools.log.opening import open_environment
-from je_tools.log.scan import FileState, Scanner
+from je_tools.log.scan import Scanner
 from je_tools.verify import damage
 from je_tools.verify import judge as verify
-from je_tools.verify.judge import UNKNOWN_PROCESS, Totals, lock_holder
+from je_tools.verify.judge import UNKNOWN_PROCESS, lock_holder
+from je_tools.verify.totals import Totals
 from tests.builders.logs import ERASED, OLD_DELTA, LogFile, random_log, write_log
 from tests.builders.trees import rooted
 from tests.damage.planted_cases import CASES
