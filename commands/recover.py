@@ -135,9 +135,7 @@ def _apply(options: Options) -> int:
 
             def tell(snapshot: Snapshot) -> None:
                 # Afterwards, what is cut off can no longer be examined.
-                _write_plan(
-                    snapshot, options["format_"], cast(BinaryIO, plan), terminal_width(None)
-                )
+                _write_plan(snapshot, options, cast(BinaryIO, plan), terminal_width(None))
                 findings.extend(snapshot_findings(snapshot, chosen_masking(options["data_mode"])))
 
             snapshot, outcome = run_checkpoint(environment, options, orders, scanner, tell)
@@ -159,7 +157,7 @@ def _tell(options: Options, output: Path | None) -> int:
         if output is not None:
             check_output(output, snapshot.environment)
         with open_results(output, snapshot) as out:
-            _write_plan(snapshot, options["format_"], out, terminal_width(output))
+            _write_plan(snapshot, options, out, terminal_width(output))
         _say_what_stands_against(snapshot, options)
         missing = missing_findings(snapshot)
     return report(snapshot, options, *missing)
@@ -193,7 +191,7 @@ def _say_what_stands_against(snapshot: Snapshot, options: Options) -> None:
     say_what_would_be_done(snapshot, "recover", options, "".join(words))
 
 
-def _write_plan(snapshot: Snapshot, form: str, out: BinaryIO, width: int | None) -> None:
+def _write_plan(snapshot: Snapshot, options: Options, out: BinaryIO, width: int | None) -> None:
     from je_tools.output.views.recovery_tables import (
         lost_key_rows,
         recovery_lists,
@@ -204,11 +202,11 @@ def _write_plan(snapshot: Snapshot, form: str, out: BinaryIO, width: int | None)
     from je_tools.recovery.plan import plan_recovery
 
     plan = plan_recovery(snapshot)
-    if form == "jsonl":
+    if options["format_"] == "jsonl":
         for row in recovery_rows(plan):
             out.write(json.dumps(row).encode() + b"\n")
         write_jsonl(recovery_lists(plan), out)
-        for row in lost_key_rows(plan):
+        for row in lost_key_rows(plan, chosen_masking(options["data_mode"])):
             out.write(json.dumps(row).encode() + b"\n")
     else:
         write_table(recovery_sections(plan), out, width)

@@ -64,6 +64,39 @@ def test_no_key_is_told(hurt: Path, words: tuple[str | Path, ...], mode: str) ->
     assert not leaks(done)
 
 
+@pytest.fixture(scope="module")
+def cut(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a log with Commits after a damaged entry, which recovery would cut off."""
+    home = tmp_path_factory.mktemp("cut") / "env"
+    shutil.copytree(FIXTURES / "v17-crash-txn" / "env", home)
+    with (home / "00000000.jdb").open("r+b") as file:
+        file.seek(150_000)
+        file.write(b"XX")
+    return home
+
+
+LOSING = [
+    ("recover", "--format", "jsonl"),
+    ("recover",),
+    ("verify", "--tree", "--format", "jsonl"),
+    ("dump", "--format", "jsonl"),
+    ("dump", "--format", "csv"),
+]
+"""Commands that show what comes after the damage."""
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("words", LOSING, ids=_name)
+def test_no_lost_key_is_told(cut: Path, words: tuple[str, ...], mode: str) -> None:
+    done = told(cut, words, mode)
+    assert done.code in (0, 3), done.err
+    assert not leaks(done)
+
+
+def test_lost_keys_are_told_where_they_are_shown(cut: Path) -> None:
+    assert leaks(told(cut, LOSING[0], "show"))
+
+
 @pytest.mark.parametrize("words", NAMING, ids=_name)
 def test_keys_are_told_where_they_are_shown(hurt: Path, words: tuple[str | Path, ...]) -> None:
     assert leaks(told(hurt, words, "show"))

@@ -13,6 +13,7 @@ from je_tools.recovery.end import EndReason
 from je_tools.recovery.findings import snapshot_findings
 
 if TYPE_CHECKING:
+    from je_tools.core.masking import Masking
     from je_tools.recovery.plan import Plan
 
 LISTED = 50
@@ -194,9 +195,12 @@ def recovery_lists(plan: Plan) -> list[Section]:
     return _lists(plan, None)
 
 
-def lost_key_rows(plan: Plan) -> Iterator[dict[str, Any]]:
-    """Yield rows for JSON lines: the keys of lost records in hexadecimal, by database."""
+def lost_key_rows(plan: Plan, masking: Masking) -> Iterator[dict[str, Any]]:
+    """Yield rows for JSON lines: the keys of lost records, in hexadecimal or masked, by database.
+
+    The key of a database with duplicates includes the data.
+    """
     for lost in plan.lost.databases:
         for row in range(len(lost.keys)):
-            key = lost.keys[row] or b""
-            yield {"section": "lost_keys", "db_id": lost.db_id, "db": lost.name, "key": key.hex()}
+            key = masking.text_of(lost.keys[row] or b"")
+            yield {"section": "lost_keys", "db_id": lost.db_id, "db": lost.name, "key": key}
