@@ -106,7 +106,9 @@ def run_checkpoint(
         tell: called with the snapshot that will be written, before anything is written.
     """
     from je_tools.checkpoint.apply import apply_checkpoint, apply_to_copy
+    from je_tools.checkpoint.checks import check_readable
 
+    check_readable(environment)
     now_ms = time.time_ns() // 1_000_000
     if options["output"] is not None:
         with _noting_that_none_is_made(options["output"]):

@@ -212,10 +212,11 @@ _TABLE: tuple[tuple[str, Severity, str, str], ...] = (
     (
         "unreadable-file",
         Severity.ERROR,
-        "A log file is there, and the system does not open it: permissions, or a device that "
-        "fails. What it holds is told as if it were missing.",
-        "Run the command as a user who may read the file, or mend its disk; what is told then "
-        "counts.",
+        "A log file exists and the system does not open it (permissions, or a failing device), or "
+        "a directory, a pipe or a link without a target has the name of a log file. The log is "
+        "read without it. The engine takes all of these for log files: it fails, or waits.",
+        "Run the command as a user who may read the file; repair the disk; mount the volume to "
+        "which the link leads; or move away what is not a file.",
     ),
     (
         "old-delta-in-v8",

@@ -113,13 +113,12 @@ class _Judging:
         self._write_rest()
 
     def _add_unreadable(self) -> None:
-        """Add rows and findings of files that the system does not open."""
+        """Add rows of files that the system does not open; the judge has their findings."""
         rows = self._listing.rows
         closed = self.environment.unreadable
         for file, found in zip(closed, unreadable_findings(self.environment), strict=True):
             rows.append(FileRow(file.as_log_file()))
             rows[-1].tell([found], 1)
-            self._find([found])
         rows.sort(key=lambda row: (row.file.file_no, str(row.file.path)))
 
     def _tried(self, work: Callable[[], Iterable[T]]) -> list[T]:

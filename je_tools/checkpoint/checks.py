@@ -17,7 +17,21 @@ from je_tools.recovery.end import MENDED_REFUSALS
 from je_tools.recovery.utilization import missing_in_use
 
 if TYPE_CHECKING:
+    from je_tools.log.environment import Environment
     from je_tools.recovery.snapshot import Snapshot
+
+
+def check_readable(environment: Environment) -> None:
+    """Check that whatever has the name of a log file can be read.
+
+    Raises:
+        RefusedError: a file cannot be opened, or is no file.
+    """
+    for file in environment.unreadable:
+        raise RefusedError(
+            f"{file.path}: {file.reason}. The engine takes it for a file of the log. Mount the "
+            "volume on which it should lie, or move it away, and run the command again."
+        )
 
 
 def check_openable(snapshot: Snapshot) -> None:
@@ -27,6 +41,7 @@ def check_openable(snapshot: Snapshot) -> None:
         RefusedError: it would not; the message says why.
     """
     check_layout(snapshot.environment)
+    check_readable(snapshot.environment)
     fatal = [each for each in snapshot.refusals if each not in MENDED_REFUSALS]
     if fatal:
         name = snapshot.environment.name

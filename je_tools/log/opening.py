@@ -40,7 +40,8 @@ def open_environment(
         paths: paths that the user named.
         known: the same log opened earlier. Then only files are opened that are new, were the
             last one, or had neither a good header nor entries that fit a version.
-        keep_going: put files that cannot be opened into `unreadable`, unless none can.
+        keep_going: put files that cannot be opened into `unreadable`, unless none can. What has
+            the name of a log file and is no file is always there.
 
     Raises:
         InputError: nothing found, or not a log; a file cannot be opened.
@@ -103,6 +104,7 @@ def _open_directory(path: Path, name: str, files: _Files) -> Environment:
     try:
         folders = sorted(_names(path, _is_data_directory))
         found = [p for folder in (path, *folders) for p in _names(folder, _is_log)]
+        others = [p for folder in (path, *folders) for p in _names(folder, _is_no_file)]
     except OSError as error:
         raise InputError(f"{error.filename or path}: {error.strerror}") from error
     if not found:
@@ -111,6 +113,7 @@ def _open_directory(path: Path, name: str, files: _Files) -> Environment:
             "00000000.jdb and its like (of a StarRocks or Doris front end: meta/bdb)."
         )
     files.open(found)
+    files.add_others(others)
     return _make(name, files, is_directory=True, folders=tuple(p.name for p in folders))
 
 
@@ -126,6 +129,20 @@ def _is_data_directory(entry: os.DirEntry[str]) -> bool:
 
 def _is_log(entry: os.DirEntry[str]) -> bool:
     return is_jdb_name(entry.name) and entry.is_file()
+
+
+def _is_no_file(entry: os.DirEntry[str]) -> bool:
+    """Return whether something other than a file has the name of a log file."""
+    return is_jdb_name(entry.name) and not entry.is_file()
+
+
+def _kind(path: Path) -> str:
+    """Return what a path is that is not a file, in words."""
+    if path.is_dir():
+        return "a directory, not a file"
+    if path.is_symlink() and not path.exists():
+        return f"a link to {str(path.readlink())!r}, which does not exist"
+    return "a pipe, a socket or a device, not a file"
 
 
 class _Files(Struct):
@@ -161,6 +178,13 @@ class _Files(Struct):
                 self.unreadable.append(UnreadableFile(path, file_no, _size(path), reason_of(error)))
         if refused is not None and not self.opened:
             raise refused
+
+    def add_others(self, paths: Iterable[Path]) -> None:
+        """Add what is not a file: the engine takes it for one, and fails or waits."""
+        for path in paths:
+            file_no = log_file_no(path)
+            assert file_no is not None
+            self.unreadable.append(UnreadableFile(path, file_no, 0, _kind(path)))
 
 
 def _size(path: Path) -> int:

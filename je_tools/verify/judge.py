@@ -22,7 +22,7 @@ from msgspec.structs import replace
 from je_tools.findings import Finding, Severity
 from je_tools.formats.je.flags import HeaderFlag
 from je_tools.formats.je.log.entry_rows import Rows, WantedEntries
-from je_tools.log.file_findings import finding
+from je_tools.log.file_findings import finding, unreadable_findings
 from je_tools.recovery.marks import MARK_TYPES, RecoveryMark, collect_marks
 from je_tools.verify.consistency import Files
 from je_tools.verify.damage import FileDamage
@@ -231,6 +231,7 @@ class Judge:
             [
                 *files.of_missing(opening),
                 *files.of_marker(),
+                *(() if self.trees_follow else unreadable_findings(self.environment)),
                 *(() if self.trees_follow else opening.findings()),
                 *self.upgrade.findings(),
             ]

@@ -154,6 +154,9 @@ def _verdict(plan: Plan, refusals: str) -> str:
     if plan.missing:
         names = ", ".join(f"{file_no:08x}.jdb" for file_no in plan.missing)
         return f"lacks files that are in use: {names}"
+    if plan.snapshot.environment.unreadable:
+        names = ", ".join(each.path.name for each in plan.snapshot.environment.unreadable)
+        return f"may fail to open it: {names} cannot be read"
     found = snapshot_findings(plan.snapshot)
     if any(each.code.startswith("tree-") and each.severity is Severity.ERROR for each in found):
         return "may fail to open it: its trees are damaged"
