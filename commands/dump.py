@@ -4,42 +4,34 @@ from __future__ import annotations
 
 import shutil
 import sys
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from contextlib import AbstractContextManager, closing, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, TypedDict, Unpack, cast, get_args
+from typing import TYPE_CHECKING, Literal, Unpack, cast, get_args
 
 import click
 from msgspec.structs import replace
 
-from je_tools.commands._completion import complete_databases, complete_types
+from je_tools.commands._dump_options import OPTIONS, Options, check_combination, chosen_filters
 from je_tools.commands._options import (
     CONTEXT,
-    data_option,
-    encoders_option,
-    environment_argument,
-    exit_zero_option,
-    format_option,
     is_terminal,
-    output_option,
     progress_bar,
     say,
 )
 from je_tools.core.masking import DataMode
-from je_tools.errors import EXIT_DAMAGE, EXIT_OK, UsageError
+from je_tools.errors import EXIT_DAMAGE, EXIT_OK
 
 if TYPE_CHECKING:
     from je_tools.dump.entries import Dump, Encoded
-    from je_tools.dump.filters import Filters
     from je_tools.dump.preparation import Preparation
     from je_tools.dump.tail import Reading
     from je_tools.findings import Finding
     from je_tools.log.environment import Environment
-    from je_tools.log.scan import Progress, Scanner
+    from je_tools.log.scan import Scanner
+    from je_tools.log.scan_options import Progress
     from je_tools.log.selection import Selection
     from je_tools.output.encoders.entry_sinks import EntrySink
-
-Decorator = Callable[[Callable[..., int]], Callable[..., int]]
 
 PIPED_WIDTH = 200
 """Characters in a line of a table if no terminal gives a width."""
@@ -61,102 +53,6 @@ Examples:
   je-tools dump 0000001f.jdb --backward --limit 1
 """
 
-ENTRIES = "Which entries (all filters must hold)"
-OUTPUT = "What is printed, and where to"
-READING = "How the log is read"
-
-
-class Options(TypedDict):
-    """Options of the command line."""
-
-    paths: tuple[Path, ...]
-    types: tuple[str, ...]
-    databases: tuple[str, ...]
-    txns: tuple[int, ...]
-    keys: tuple[str, ...]
-    greps: tuple[str, ...]
-    from_lsn: str | None
-    to_lsn: str | None
-    from_vlsn: int | None
-    to_vlsn: int | None
-    since: str | None
-    until: str | None
-    replicated: bool
-    limit: int | None
-    backward: bool
-    follow: bool
-    format_: str
-    output: Path | None
-    parts: bool
-    data_mode: str
-    ignore_checksum: bool
-    threads: int
-    exit_zero: bool
-
-
-OPTIONS: dict[str, list[Decorator]] = {
-    "": [environment_argument],
-    ENTRIES: [
-        click.option(
-            "--type",
-            "types",
-            multiple=True,
-            shell_complete=complete_types,
-            help="Entry type by the engine's name, or a group: LN, IN, TXN, CKPT, REP.",
-        ),
-        click.option(
-            "--db",
-            "-d",
-            "databases",
-            multiple=True,
-            shell_complete=complete_databases,
-            help="Database, by name or id (id:7).",
-        ),
-        click.option("--txn", "txns", type=int, multiple=True, help="Transaction id."),
-        click.option(
-            "--key",
-            "keys",
-            multiple=True,
-            help="Key of an LN: text, hex:0a1b, hex:0a* (prefix), long:5485, int:7, str:name.",
-        ),
-        click.option(
-            "--grep", "greps", multiple=True, help="Bytes in a key or value: text, or hex:0a1b."
-        ),
-        click.option("--from-lsn", help="First LSN, 0xFILE/0xOFFSET."),
-        click.option("--to-lsn", help="Last LSN, inclusive."),
-        click.option("--from-vlsn", type=int, help="First VLSN."),
-        click.option("--to-vlsn", type=int, help="Last VLSN, inclusive."),
-        click.option(
-            "--since",
-            help="First time, UTC: 2026-11-20T10:00:00, or 1795168800s, 1795168800000ms.",
-        ),
-        click.option("--until", help="Last time, UTC, inclusive."),
-        click.option("--replicated", is_flag=True, help="Only entries of the replication stream."),
-        click.option(
-            "--limit", type=click.IntRange(1), metavar="N", help="Stop after so many entries."
-        ),
-        click.option("--backward", is_flag=True, help="From the end of the log to its beginning."),
-        click.option("--follow", is_flag=True, help="Go on as a running engine appends."),
-    ],
-    OUTPUT: [
-        format_option("table", "jsonl", "csv", "parquet"),
-        output_option,
-        click.option(
-            "--parts",
-            is_flag=True,
-            help="Parquet: --output is a directory of files, each made of some log files.",
-        ),
-        data_option,
-    ],
-    READING: [
-        click.option("--ignore-checksum", is_flag=True, help="List entries without summing them."),
-        encoders_option,
-        exit_zero_option,
-    ],
-}
-"""All options, in the order and under the headings of `--help`."""
-
-
 _SHIPPED = ("table", "csv", "parquet")
 """Formats that worker processes encode: those whose sinks have `ships`, but without an import."""
 
@@ -169,10 +65,10 @@ _FILTERS: tuple[_Filter, ...] = get_args(_Filter)
 
 def execute(options: Options) -> int:
     """Run the command, and return its exit code."""
-    _check_combination(options)
+    check_combination(options)
     if options["parts"]:
         _expect_workers(0, options)
-    selection = _filters(options).selection()
+    selection = chosen_filters(options).selection()
     from je_tools.log.opening import open_environment
 
     environment = open_environment(options["paths"])
@@ -202,7 +98,7 @@ def _prepare(
 ) -> Preparation:
     """Read what must be known in advance, and tell `reading` who judges the log."""
     from je_tools.dump.preparation import prepare
-    from je_tools.verify.judge import Totals
+    from je_tools.verify.totals import Totals
 
     environment = reading.environment
     prepared = prepare(
@@ -310,38 +206,6 @@ def _write_parts(
                 reading.ended(state)
 
 
-def _check_combination(options: Options) -> None:
-    if options["follow"] and (options["backward"] or options["output"]):
-        raise UsageError("--follow writes to standard output, forward only")
-    if options["follow"] and options["format_"] == "parquet":
-        raise UsageError("--follow has no end, so it cannot write Parquet")
-    if options["parts"] and options["format_"] != "parquet":
-        raise UsageError("--parts is for --format parquet")
-    if options["format_"] == "parquet" and options["output"] is None:
-        what = "DIRECTORY, a new one" if options["parts"] else "FILE"
-        raise UsageError(f"--format parquet needs --output {what}")
-    if options["parts"] and (options["limit"] or options["backward"]):
-        raise UsageError("--parts writes many files at once: no --limit, no --backward")
-
-
-def _filters(options: Options) -> Filters:
-    from je_tools.dump.filters import Filters
-
-    return Filters(
-        types=options["types"],
-        txns=options["txns"],
-        keys=options["keys"],
-        greps=options["greps"],
-        from_lsn=options["from_lsn"],
-        to_lsn=options["to_lsn"],
-        from_vlsn=options["from_vlsn"],
-        to_vlsn=options["to_vlsn"],
-        since=options["since"],
-        until=options["until"],
-        replicated=options["replicated"],
-    )
-
-
 def _sink(
     names: dict[int, str], options: Options, scanner: Scanner, environment: Environment
 ) -> EntrySink:
@@ -410,7 +274,7 @@ def _exit_code(reading: Reading, exit_zero: bool) -> int:
 
 def _tell(errors: list[Finding], count: int | None = None, *, is_end: bool = False) -> None:
     """Report the first of `count` errors, and the command that reports the others."""
-    from je_tools.verify.judge import FIRST
+    from je_tools.verify.totals import FIRST
 
     for finding in errors[:FIRST]:
         say(f"je-tools: {replace(finding, hint='').text()}")

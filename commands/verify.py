@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from je_tools.findings import Finding
     from je_tools.log.environment import Environment
     from je_tools.log.scan import Scanner
-    from je_tools.verify.judge import Totals
+    from je_tools.verify.totals import Totals
 
 
 class Options(EndOptions):
@@ -108,7 +108,7 @@ def command(**options: Unpack[Options]) -> int:
     from je_tools.log.opening import open_environment
     from je_tools.log.scan import Scanner
     from je_tools.output.files.outputs import open_output
-    from je_tools.verify.judge import Totals
+    from je_tools.verify.totals import Totals
 
     started = datetime.now(UTC)
     environment = open_environment(options["paths"])

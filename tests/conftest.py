@@ -111,7 +111,7 @@ def _threads_for_small_logs(
 ) -> None:
     """Let threads read small logs in some folders of tests, as they read large ones."""
     if any(folder in request.path.parents for folder in READ_BY_THREADS):
-        monkeypatch.setattr("je_tools.log.scan.ONE_THREAD_MAX", -1)
+        monkeypatch.setattr("je_tools.log.scan_options.ONE_THREAD_MAX", -1)
 
 
 @pytest.fixture(scope="session")

@@ -48,6 +48,12 @@ MOST_IMPORTS = 15
 LONGEST_CHAIN = 15
 """Largest number of modules in a chain of imports, from a command down."""
 
+MOST_LINES = 450
+"""Largest number of lines of a module, except of TABLES."""
+
+TABLES = {"je_tools.findings", "je_tools.formats.je.layout"}
+"""Modules that are lists of declarations."""
+
 NOT_BELOW_COMMANDS = {"click", "rich_click"}
 NOT_IN_FORMATS = {"click", "rich", "pyspark"}
 SLOW_CLASSES = {"dataclasses": "each takes a millisecond of every start: use msgspec.Struct"}
@@ -211,6 +217,13 @@ def test_no_module_imports_too_many_others() -> None:
 def test_chains_of_imports_are_short() -> None:
     chains = _chains(_imported_modules(dict(_modules())))
     assert [chain for chain in chains.values() if len(chain) > LONGEST_CHAIN] == []
+
+
+def test_no_module_is_too_long() -> None:
+    lengths = {name: len(source.splitlines()) for name, source in _modules()}
+    assert lengths.keys() >= TABLES
+    long = {name: n for name, n in lengths.items() if n > MOST_LINES and name not in TABLES}
+    assert long == {}
 
 
 def test_imports_for_types_only_do_not_count() -> None:

@@ -10,7 +10,6 @@ from typing import Any, TypeVar
 
 from je_tools.core.masking import DataMode, Masking
 from je_tools.errors import InputError, UsageError
-from je_tools.recovery.choices import ChosenEnd
 
 Lsn = str | int
 """An LSN: `0xFILE/0xOFFSET`, or the number in the columns `lsn`."""
@@ -98,11 +97,6 @@ def time_argument(name: str, moment: Time | None) -> str | None:
     if moment is None or isinstance(moment, str):
         return moment
     return _checked(name, moment, datetime).isoformat()
-
-
-def end_argument(to_lsn: Lsn | None, to_vlsn: int | None, to_time: Time | None) -> ChosenEnd:
-    """Return the chosen end of a log."""
-    return ChosenEnd(lsn_argument("to_lsn", to_lsn), to_vlsn, time_argument("to_time", to_time))
 
 
 def masking_argument(data: str) -> Masking:

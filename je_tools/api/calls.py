@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from je_tools.api.arguments import named_arguments
+from je_tools.api.arguments import Lsn, Time, lsn_argument, named_arguments, time_argument
 from je_tools.errors import StoppedError, UsageError
 from je_tools.log.scan import Scanner
 from je_tools.recovery.choices import ChosenEnd, chosen_snapshot
-from je_tools.verify.judge import Totals
+from je_tools.verify.totals import Totals
 
 if TYPE_CHECKING:
     from je_tools.core.masking import Masking
@@ -21,6 +21,11 @@ if TYPE_CHECKING:
     from je_tools.recovery.snapshot import Snapshot
 
 Report = Callable[["Finding"], None]
+
+
+def end_argument(to_lsn: Lsn | None, to_vlsn: int | None, to_time: Time | None) -> ChosenEnd:
+    """Return the chosen end of a log."""
+    return ChosenEnd(lsn_argument("to_lsn", to_lsn), to_vlsn, time_argument("to_time", to_time))
 
 
 class Call(Struct, frozen=True):

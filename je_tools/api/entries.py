@@ -11,13 +11,14 @@ from je_tools.api.arguments import named_arguments
 from je_tools.api.calls import Call, ReportingTotals
 from je_tools.dump.entries import Dump
 from je_tools.dump.preparation import Preparation, prepare
-from je_tools.log.scan import FileState, Scanner
+from je_tools.log.scan import Scanner
 from je_tools.output.encoders.entry_sinks import EntryFormat, ParquetSink, open_sink
 from je_tools.verify.judge import file_findings
 
 if TYPE_CHECKING:
     from je_tools.dump.filters import Filters
     from je_tools.log.environment import Environment
+    from je_tools.log.file_scan import FileState
 
 
 class Wanted(Struct, frozen=True):

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from je_tools.api import arguments as a
-from je_tools.api.calls import Choice, recovered
+from je_tools.api.calls import Choice, end_argument, recovered
 from je_tools.api.opened import OpenedLog
 
 if TYPE_CHECKING:
@@ -121,7 +121,7 @@ class EnvironmentReader(OpenedLog):
         from je_tools.api.records import read_records
 
         choice = Choice(
-            end=a.end_argument(to_lsn, to_vlsn, to_time),
+            end=end_argument(to_lsn, to_vlsn, to_time),
             now=a.time_argument("now", now),
             databases=tuple(map(a.database_text, a.several(db))),
             internal=internal,
@@ -153,7 +153,7 @@ class EnvironmentReader(OpenedLog):
         """
         from je_tools.api.databases import database_rows
 
-        end, moment = a.end_argument(to_lsn, to_vlsn, to_time), a.time_argument("now", now)
+        end, moment = end_argument(to_lsn, to_vlsn, to_time), a.time_argument("now", now)
         return database_rows(self._call(), Choice(end=end, now=moment, internal=internal))
 
     def count(
@@ -181,7 +181,7 @@ class EnvironmentReader(OpenedLog):
         from je_tools.api.databases import count_records
 
         choice = Choice(
-            end=a.end_argument(to_lsn, to_vlsn, to_time),
+            end=end_argument(to_lsn, to_vlsn, to_time),
             now=a.time_argument("now", now),
             databases=tuple(map(a.database_text, a.several(db))),
             internal=internal,
@@ -207,7 +207,7 @@ class EnvironmentReader(OpenedLog):
         """
         from je_tools.recovery.plan import plan_recovery
 
-        choice = Choice(end=a.end_argument(to_lsn, to_vlsn, to_time))
+        choice = Choice(end=end_argument(to_lsn, to_vlsn, to_time))
         with recovered(self._call(), choice) as snapshot:
             return plan_recovery(snapshot)
 
@@ -237,6 +237,6 @@ class EnvironmentReader(OpenedLog):
         from je_tools.api.verification import verify_log
         from je_tools.btree.check.verification import TreeCheck
 
-        end = a.end_argument(to_lsn, to_vlsn, to_time)
+        end = end_argument(to_lsn, to_vlsn, to_time)
         check = TreeCheck(utilization, a.time_argument("now", now), end)
         return verify_log(self._call(), check, tree=tree, everything=everything)

@@ -9,7 +9,8 @@ from msgspec import Struct
 from je_tools.api.arguments import named_arguments
 from je_tools.btree.check.verification import TreeCheck, verify_with_trees
 from je_tools.log.scan import Scanner
-from je_tools.verify.judge import Totals, verify
+from je_tools.verify.judge import verify
+from je_tools.verify.totals import Totals
 
 if TYPE_CHECKING:
     from je_tools.api.calls import Call

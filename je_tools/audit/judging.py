@@ -33,12 +33,13 @@ from je_tools.errors import InputError
 from je_tools.files.listing import FileRow, Listing
 from je_tools.log.checkpoint_intervals import CheckpointPart, intervals
 from je_tools.log.file_findings import unreadable_findings
-from je_tools.log.scan import Part, join_cuts
+from je_tools.log.scan import join_cuts
 from je_tools.verify.judge import Look, of_writer
 
 if TYPE_CHECKING:
     from je_tools.findings import Finding
     from je_tools.log.environment import Environment
+    from je_tools.log.file_scan import Part
     from je_tools.log.log_files import LogFile
     from je_tools.log.transactions import Rollback
 

@@ -21,13 +21,14 @@ from je_tools.files.listing import FileSeen, look_at_file
 from je_tools.formats.je.log.tally import COUNT, count_types
 from je_tools.log.checkpoint_intervals import CheckpointPart, collect_checkpoints
 from je_tools.log.environment import Environment
-from je_tools.log.scan import Outcome, Part, Scanner, read_cut
+from je_tools.log.scan import Scanner, read_cut
 from je_tools.log.transactions import Rollback, Segments, collect_marks
 
 if TYPE_CHECKING:
     from je_tools.audit.plan import ScanPiece, Task
     from je_tools.formats.arrays import Ints
     from je_tools.formats.je.log.entry_rows import Rows
+    from je_tools.log.file_scan import Outcome, Part
     from je_tools.verify.judge import Look
 
 

@@ -19,12 +19,14 @@ from je_tools.formats.je.header import lsn_text
 from je_tools.formats.spans import TooLongError
 from je_tools.log.entry_table import EntryTable, build_table
 from je_tools.log.names import NamePart, collect_names, resolve
-from je_tools.log.scan import ENCODERS_MAX, FileState, Part, Progress, Scanner
+from je_tools.log.scan import Scanner
+from je_tools.log.scan_options import ENCODERS_MAX, Progress
 from je_tools.log.time_filter import TimeMarks, collect_times, time_index
 
 if TYPE_CHECKING:
     from je_tools.formats.je.log.entry_rows import Rows
     from je_tools.log.environment import Environment
+    from je_tools.log.file_scan import FileState, Part
     from je_tools.log.selection import Selection
     from je_tools.verify.judge import Judge, Seen
 

@@ -18,7 +18,8 @@ from je_tools.output.files.outputs import PartPath, fsync_file, open_part
 
 if TYPE_CHECKING:
     from je_tools.log.environment import Environment
-    from je_tools.log.scan import FileState, Part, Progress
+    from je_tools.log.file_scan import FileState, Part
+    from je_tools.log.scan_options import Progress
     from je_tools.output.encoders.entry_sinks import EntrySink
     from je_tools.verify.judge import Seen
 

@@ -12,12 +12,14 @@ from msgspec.structs import replace
 from je_tools.dump.entries import read_names_and_times
 from je_tools.log.name_search import NameSearch
 from je_tools.log.selection import Selection, database_ids
-from je_tools.verify.judge import Judge, Totals
+from je_tools.verify.judge import Judge
 
 if TYPE_CHECKING:
     from je_tools.log.entry_table import EntryTable
     from je_tools.log.environment import Environment
-    from je_tools.log.scan import Progress, Scanner
+    from je_tools.log.scan import Scanner
+    from je_tools.log.scan_options import Progress
+    from je_tools.verify.totals import Totals
 
 
 class Preparation(Struct, frozen=True):

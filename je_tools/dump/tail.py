@@ -23,12 +23,13 @@ from je_tools.errors import InputError, StoppedError
 from je_tools.findings import Finding, Severity
 from je_tools.log.opening import open_environment
 from je_tools.log.selection import Selection, database_ids
-from je_tools.verify.judge import Judge, Seen, Totals, file_findings
+from je_tools.verify.judge import Judge, Seen, file_findings
+from je_tools.verify.totals import Totals
 
 if TYPE_CHECKING:
     from je_tools.log.environment import Environment
+    from je_tools.log.file_scan import FileState, Part
     from je_tools.log.log_files import LogFile
-    from je_tools.log.scan import FileState, Part
 
 E = TypeVar("E")
 

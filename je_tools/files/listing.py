@@ -21,14 +21,16 @@ from je_tools.formats.je.types import (
     MODERN_RELEASE,
     RELEASES,
 )
-from je_tools.verify.judge import Judge, Look, Seen, Totals
+from je_tools.verify.judge import Judge, Look, Seen
+from je_tools.verify.totals import Totals
 from je_tools.verify.upgrade import NEW_FORM
 
 if TYPE_CHECKING:
     from je_tools.formats.je.log.entry_rows import Rows
     from je_tools.log.environment import Environment
+    from je_tools.log.file_scan import Part
     from je_tools.log.log_files import LogFile
-    from je_tools.log.scan import Part, Scanner
+    from je_tools.log.scan import Scanner
 
 _NO_VLSN = (1 << 63) - 1
 

@@ -42,8 +42,6 @@ _NAMING_OR_ABORT = mask_of([*_NAMING_NOS, ABORT_NO])
 _MAP_LN_NOS = (BY_NAME["MapLN"].no, BY_NAME["MapLN_TX"].no)
 
 _DELETED = 1
-INTERNAL_PREFIX = "_je"
-"""Prefix of the names of the engine's own databases."""
 
 _OPERATION_REMOVE, _OPERATION_TRUNCATE = 2, 3
 

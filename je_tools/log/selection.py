@@ -14,11 +14,11 @@ import numpy as np
 from msgspec import Struct
 
 from je_tools.errors import UsageError
+from je_tools.formats.je.internal.names import INTERNAL_PREFIX
 from je_tools.formats.je.tuples import int_key, long_key, string_key
 from je_tools.formats.je.types import ENTRY_TYPES, Group, mask_of
 from je_tools.formats.spans import contains, starts_with
 from je_tools.log.entry_table import EntryTable, build_table
-from je_tools.log.names import INTERNAL_PREFIX
 from je_tools.log.time_filter import TIME_COLUMNS, TimeIndex, Window
 
 if TYPE_CHECKING:

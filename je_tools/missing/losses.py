@@ -16,8 +16,9 @@ import numpy as np
 from msgspec import Struct, field
 
 from je_tools.formats.je.header import NULL_LSN
+from je_tools.formats.je.internal.names import INTERNAL_PREFIX
 from je_tools.formats.spans import Spans
-from je_tools.log.names import FIXED_NAMES, INTERNAL_PREFIX
+from je_tools.log.names import FIXED_NAMES
 
 if TYPE_CHECKING:
     from je_tools.findings import Finding

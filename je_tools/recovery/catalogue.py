@@ -15,9 +15,8 @@ from je_tools.btree.fault_kinds import Fault, FaultKind
 from je_tools.errors import InputError
 from je_tools.formats.je.flags import DatabaseFlag
 from je_tools.formats.je.header import NULL_LSN, lsn_text
-from je_tools.formats.je.internal.names import EXPIRATION_DB
+from je_tools.formats.je.internal.names import EXPIRATION_DB, INTERNAL_PREFIX
 from je_tools.formats.je.log.fetch import Found, fetch
-from je_tools.log.names import INTERNAL_PREFIX
 from je_tools.recovery.database import ID_DB, NAME_DB, Database
 from je_tools.recovery.end import (
     Refusal,

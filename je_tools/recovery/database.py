@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from je_tools.formats.je.flags import DatabaseFlag
 from je_tools.formats.je.header import NULL_LSN
-from je_tools.log.names import INTERNAL_PREFIX
+from je_tools.formats.je.internal.names import INTERNAL_PREFIX
 
 ID_DB, NAME_DB = 0, 1
 """Ids of the databases that hold the descriptors and the names of all databases."""

@@ -17,8 +17,8 @@ from je_tools.core.masking import SHOWN, Masking
 from je_tools.findings import CODES, Finding, Severity
 from je_tools.formats.je.flags import NameOperation
 from je_tools.formats.je.header import NULL_LSN, lsn_text
+from je_tools.formats.je.internal.names import INTERNAL_PREFIX
 from je_tools.log.file_findings import unreadable_findings
-from je_tools.log.names import INTERNAL_PREFIX
 from je_tools.recovery.end import EndReason, Refusal
 from je_tools.recovery.refusals import REFUSALS
 

@@ -31,7 +31,8 @@ if TYPE_CHECKING:
     from je_tools.formats.arrays import Ints
     from je_tools.formats.je.log.entry_rows import Rows
     from je_tools.log.environment import Environment
-    from je_tools.log.scan import FileState, Scanner
+    from je_tools.log.file_scan import FileState
+    from je_tools.log.scan import Scanner
 
 
 class Content(Struct, frozen=True):

@@ -28,8 +28,9 @@ from je_tools.salvage.record_versions import DELETED
 
 if TYPE_CHECKING:
     from je_tools.formats.arrays import Ints, Mask
+    from je_tools.log.file_scan import FileState
     from je_tools.log.records import Coming
-    from je_tools.log.scan import FileState, Scanner
+    from je_tools.log.scan import Scanner
 
 APART = ".unfinished"
 """Part of the names of files with records of unfinished transactions, before the suffix."""

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from je_tools.formats.spans import joined_spans
 from je_tools.log.names import FIXED_NAMES, Database
-from je_tools.log.scan import WIDE_RANGE, Scanner
+from je_tools.log.scan_options import WIDE_RANGE
 from je_tools.salvage.batches import LnReader
 from je_tools.salvage.choice import Mode
 from je_tools.salvage.run import Described, Salvage, salvage
@@ -19,6 +19,7 @@ from je_tools.salvage.stored_keys import whole_keys
 if TYPE_CHECKING:
     from je_tools.formats.spans import Spans
     from je_tools.log.environment import Environment
+    from je_tools.log.scan import Scanner
 
 
 class Survivors(Struct, frozen=True):

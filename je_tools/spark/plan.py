@@ -10,8 +10,9 @@ from msgspec.structs import replace
 
 from je_tools.dump.entries import read_names_and_times
 from je_tools.formats.je.header import lsn_of
+from je_tools.log.file_scan import Piece
 from je_tools.log.opening import open_environment
-from je_tools.log.scan import Piece, Scanner
+from je_tools.log.scan import Scanner
 from je_tools.log.selection import Selection, database_ids
 from je_tools.spark.columns import spark_schema
 from je_tools.spark.filters import Condition, Narrowed, Pushdown, has_signed_lsns

@@ -29,14 +29,16 @@ from je_tools.log.checkpoint_intervals import (
 from je_tools.log.names import NamePart, collect_names, resolve
 from je_tools.log.references import read_references
 from je_tools.log.transactions import TransactionPart, Transactions, collect_transactions
-from je_tools.verify.judge import Damage, Judge, Seen, Totals
+from je_tools.verify.judge import Judge, Seen
+from je_tools.verify.totals import Damage, Totals
 
 if TYPE_CHECKING:
     from je_tools.formats.arrays import Ints, Mask
     from je_tools.formats.je.log.entry_rows import Rows, WantedEntries
     from je_tools.log.environment import Environment
+    from je_tools.log.file_scan import Part
     from je_tools.log.log_files import LogFile
-    from je_tools.log.scan import Part, Scanner
+    from je_tools.log.scan import Scanner
 
 ENTRIES, BYTES, LNS, LN_BYTES, INS, IN_BYTES, KEY_BYTES, DATA_BYTES = range(8)
 """Columns of a database's totals; the bytes of keys and data are those of user records."""

@@ -34,8 +34,8 @@ from je_tools.log.sources import reason_of, reopened
 if TYPE_CHECKING:
     from je_tools.formats.je.log.entry_rows import Rows
     from je_tools.log.environment import Environment
+    from je_tools.log.file_scan import FileState
     from je_tools.log.log_files import LogFile
-    from je_tools.log.scan import FileState
 
 Ranges = Sequence[tuple[int, int]]
 

@@ -92,7 +92,7 @@ def test_a_file_that_is_cut_while_it_is_counted(
         path.write_bytes(path.read_bytes()[:-1])
         return counted
 
-    monkeypatch.setattr("je_tools.log.scan.ONE_THREAD_MAX", limit)
+    monkeypatch.setattr("je_tools.log.scan_options.ONE_THREAD_MAX", limit)
     monkeypatch.setattr("je_tools.space.recount.recount", cut)
     assert run(group, ["space", str(home), "--recount"]) == 5
     assert f"{path.name}: became shorter while it was read" in capsys.readouterr().err
@@ -102,7 +102,7 @@ def test_a_recount_beside_the_scan_is_the_same(
     home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     plain = rows_of(capsys, str(home), "--recount")[:-1]
-    monkeypatch.setattr("je_tools.log.scan.ONE_THREAD_MAX", 0)
+    monkeypatch.setattr("je_tools.log.scan_options.ONE_THREAD_MAX", 0)
     for threads in ("1", "3"):
         assert rows_of(capsys, str(home), "--recount", "--threads", threads)[:-1] == plain
 

@@ -207,7 +207,7 @@ def test_large_logs_are_opened_beside_the_scan(
     rootless = write_log(tmp_path / "rootless", small_log(17, 1))
     told = {each: je_tools("verify", "--tree", each) for each in (SOUND, home, rootless)}
     assert {done.code for done in told.values()} == {0, 3}
-    monkeypatch.setattr("je_tools.log.scan.ONE_THREAD_MAX", 0)
+    monkeypatch.setattr("je_tools.log.scan_options.ONE_THREAD_MAX", 0)
     for each, done in told.items():
         assert je_tools("verify", "--tree", each, "--threads", 3) == done
         assert je_tools("verify", "--tree", each, "--threads", 1) == done

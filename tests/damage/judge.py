@@ -25,14 +25,15 @@ from je_tools.formats.je.log.entry_rows import Rows
 from je_tools.formats.je.log.tally import tally_rows
 from je_tools.formats.je.log.walk import COLUMN_NAMES
 from je_tools.formats.je.types import ENTRY_TYPES, Family
-from je_tools.log import scan
+from je_tools.log import scan_options
 from je_tools.log.opening import open_environment
 from je_tools.log.scan import Scanner
 from je_tools.output.views.recovery_tables import recovery_lists, recovery_rows
 from je_tools.recovery.findings import snapshot_findings
 from je_tools.recovery.opening import take_snapshot
 from je_tools.recovery.plan import plan_recovery
-from je_tools.verify.judge import Totals, verify
+from je_tools.verify.judge import verify
+from je_tools.verify.totals import Totals
 from tests.damage.reading import read_log
 from tests.damage.running import Outcome, je_tools
 from tests.je_tools.snapshots import NOW_MS, records_of
@@ -345,9 +346,9 @@ def assert_accounted_for(
 @contextmanager
 def one_thread_up_to(size: int) -> Iterator[None]:
     """Read only logs above this size with several threads."""
-    before = scan.ONE_THREAD_MAX
-    scan.ONE_THREAD_MAX = size
+    before = scan_options.ONE_THREAD_MAX
+    scan_options.ONE_THREAD_MAX = size
     try:
         yield
     finally:
-        scan.ONE_THREAD_MAX = before
+        scan_options.ONE_THREAD_MAX = before

@@ -10,8 +10,9 @@ from typing import Any
 from je_tools.formats.je.log.entry_rows import Rows
 from je_tools.formats.je.log.places import ChainBreak, Gap
 from je_tools.formats.je.log.walk import Checksum
+from je_tools.log.file_scan import Part
 from je_tools.log.opening import open_environment
-from je_tools.log.scan import Part, Scanner
+from je_tools.log.scan import Scanner
 
 Spans = tuple[list[tuple[int, int]], list[tuple[int, int]]]
 

@@ -11,7 +11,8 @@ from je_tools.findings import Finding
 from je_tools.formats.je.log.entry_rows import Rows
 from je_tools.log.opening import open_environment
 from je_tools.log.scan import Scanner
-from je_tools.verify.judge import Judge, Totals
+from je_tools.verify.judge import Judge
+from je_tools.verify.totals import Totals
 from tests.builders.logs import INVISIBLE, REPLICATED, LogFile, Placed, write_log
 from tests.damage.expected import Damaged, Said, said
 from tests.damage.reading import Seen, Spans, spans_of, take

@@ -12,9 +12,9 @@ import pytest
 from je_tools.findings import CODES
 from je_tools.log.opening import open_environment
 from je_tools.log.scan import Scanner
-from je_tools.verify import damage
 from je_tools.verify import judge as verify
-from je_tools.verify.judge import Totals
+from je_tools.verify import row_damage
+from je_tools.verify.totals import Totals
 from tests.builders.logs import ERASED, RESTORE_REQUIRED, TRACE, LogFile, entry, write_log
 from tests.damage.running import je_tools
 
@@ -59,7 +59,7 @@ def told(home: Path) -> tuple[list[dict[str, Any]], Totals]:
 
 
 def limit(monkeypatch: pytest.MonkeyPatch, listed: int) -> None:
-    monkeypatch.setattr(damage, "LISTED", listed)
+    monkeypatch.setattr(row_damage, "LISTED", listed)
     monkeypatch.setattr(verify, "LISTED", listed)
 
 

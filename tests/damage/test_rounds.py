@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from je_tools.formats.je.log import reader
-from je_tools.log import scan
+from je_tools.log import scan_options
 from tests.builders.logs import ERASED, Placed, placed_in, random_log
 from tests.corpus import FIXTURES, log_files
 from tests.damage.expected import Damaged, said
@@ -83,7 +83,7 @@ def damage_log(rng: random.Random, log: Log) -> list[bytearray]:
 
 def read_in_some_way(rng: random.Random, monkeypatch: pytest.MonkeyPatch, size: int) -> list[str]:
     """Draw the size of ranges, and return an option with the number of threads."""
-    monkeypatch.setattr(scan, "ONE_THREAD_MAX", rng.choice([-1, 1 << 40]))
+    monkeypatch.setattr(scan_options, "ONE_THREAD_MAX", rng.choice([-1, 1 << 40]))
     # Every range has a fixed cost, and ranges shorter than entries read them again and again.
     sizes = [each for each in (64, 300, 1000, 4096, 65536) if each * 1000 > size]
     monkeypatch.setattr(reader, "RANGE_SIZE", rng.choice(sizes))

@@ -6,7 +6,8 @@ from pathlib import Path
 
 from je_tools.log.opening import open_environment
 from je_tools.log.scan import Scanner
-from je_tools.verify.judge import Totals, verify
+from je_tools.verify.judge import verify
+from je_tools.verify.totals import Totals
 from tests.builders.logs import LogFile, write_log
 from tests.damage.expected import Said, said
 from tests.damage.reading import read_log

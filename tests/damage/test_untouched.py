@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from je_tools.dump import tail as following
-from je_tools.log import scan
+from je_tools.log import scan_options
 from tests.builders.logs import write_log
 from tests.corpus import FIXTURES
 from tests.damage.planted_findings import damaged_entry
@@ -42,7 +42,7 @@ STRANGERS = {"je.lck": b"", "je.info.0": b"a log\n", "notes.txt": b"x", "je.conf
 @pytest.fixture(params=["one thread", "threads"])
 def _form(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     if request.param == "threads":
-        monkeypatch.setattr(scan, "ONE_THREAD_MAX", -1)
+        monkeypatch.setattr(scan_options, "ONE_THREAD_MAX", -1)
     monkeypatch.setattr("sys.argv", ["je-tools"])
 
 

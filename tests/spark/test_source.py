@@ -68,7 +68,7 @@ def test_a_file_of_joined_row_groups(
 ) -> None:
     """Read row by row, and with a reader that skips row groups and pages by their metadata."""
     monkeypatch.setattr("je_tools.core.worker_processes.PROCESSES_FROM", 1)
-    monkeypatch.setattr("je_tools.log.scan.ONE_THREAD_MAX", 1)
+    monkeypatch.setattr("je_tools.log.scan_options.ONE_THREAD_MAX", 1)
     monkeypatch.setattr("je_tools.output.encoders.entry_sinks.JOINED_FILE_SIZE", 1)
     monkeypatch.setattr(reader, "RANGE_SIZE", 20_000)
     out = tmp_path / "out.parquet"

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from je_tools.findings import Finding
     from je_tools.log.environment import Environment
     from je_tools.log.scan import Scanner
-    from je_tools.verify.judge import Totals
+    from je_tools.verify.totals import Totals
 
 
 class TreeCheck(Struct, frozen=True):

@@ -33,7 +33,7 @@ REPLICATED = "v26-rep-committed/node1"
 @pytest.fixture
 def many_ranges(monkeypatch: pytest.MonkeyPatch) -> None:
     """Read small logs in many ranges and in threads."""
-    monkeypatch.setattr("je_tools.log.scan.ONE_THREAD_MAX", -1)
+    monkeypatch.setattr("je_tools.log.scan_options.ONE_THREAD_MAX", -1)
     monkeypatch.setattr(reader, "RANGE_SIZE", 1 << 14)
 
 

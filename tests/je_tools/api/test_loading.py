@@ -65,8 +65,8 @@ def test_a_program_may_end_with_batches_that_are_still_read() -> None:
     home = str(home_of("v17-crash-txn"))
     code = (
         "import je_tools\n"
-        "import je_tools.log.scan as scan\n"
-        "scan.ONE_THREAD_MAX = -1\n"
+        "import je_tools.log.scan_options as scan_options\n"
+        "scan_options.ONE_THREAD_MAX = -1\n"
         f"env = je_tools.open({home!r}, threads=2)\n"
         "kept = [env.entries(), env.records(), env.records(), env.entries(backward=True)]\n"
         "print(*(next(each).num_rows > 0 for each in kept[1:]))\n"

@@ -148,7 +148,7 @@ def test_findings_of_batches_that_are_closed_early(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whatever has been read by then is reported, and threads have ended."""
-    monkeypatch.setattr("je_tools.log.scan.ONE_THREAD_MAX", -1)
+    monkeypatch.setattr("je_tools.log.scan_options.ONE_THREAD_MAX", -1)
     env = je_tools.open(damaged_node(tmp_path), threads=3)
     before = threading.active_count()
     batches = env.records()

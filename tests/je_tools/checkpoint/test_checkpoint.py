@@ -116,7 +116,7 @@ def test_twice_and_back(tmp_path: Path) -> None:
 
 
 def test_threads_write_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("je_tools.log.scan.ONE_THREAD_MAX", 0)
+    monkeypatch.setattr("je_tools.log.scan_options.ONE_THREAD_MAX", 0)
     sizes = []
     for threads in (1, 4):
         home = copied(CRASHED, tmp_path / str(threads))

@@ -46,7 +46,7 @@ def eager(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         return by_threads(pool, iter(every))
 
     monkeypatch.setattr(WorkerPool, "_by_threads", counted)
-    monkeypatch.setattr("je_tools.log.scan.ONE_THREAD_MAX", 1)
+    monkeypatch.setattr("je_tools.log.scan_options.ONE_THREAD_MAX", 1)
     monkeypatch.setattr(RecordReader.children, "__defaults__", (1,))
     return counts
 

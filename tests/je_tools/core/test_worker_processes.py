@@ -27,7 +27,7 @@ PATIENCE_S = 600
 def eager(monkeypatch: pytest.MonkeyPatch) -> None:
     """Use worker processes even for a small log."""
     monkeypatch.setattr(dump, "PROCESSES_FROM", 1)
-    monkeypatch.setattr("je_tools.log.scan.ONE_THREAD_MAX", 1)
+    monkeypatch.setattr("je_tools.log.scan_options.ONE_THREAD_MAX", 1)
 
 
 @pytest.mark.usefixtures("eager")
@@ -79,8 +79,8 @@ def by_workers(folder: Path) -> list[str | Path]:
     script.write_text(
         "import sys\n"
         "from je_tools.dump import entries as dump\n"
-        "from je_tools.log import scan\n"
-        "dump.PROCESSES_FROM = scan.ONE_THREAD_MAX = 1\n"
+        "from je_tools.log import scan_options\n"
+        "dump.PROCESSES_FROM = scan_options.ONE_THREAD_MAX = 1\n"
         "if __name__ == '__main__':\n"
         "    from je_tools.commands.main import main\n"
         "    main()\n"

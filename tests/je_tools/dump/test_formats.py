@@ -23,7 +23,7 @@ from je_tools.formats import rows as rows_of_text
 from je_tools.formats import spans
 from je_tools.formats.je.log import reader
 from je_tools.formats.je.types import ENTRY_TYPES
-from je_tools.log import scan
+from je_tools.log import scan_options
 from je_tools.output.encoders import entry_jsonl as jsonl
 from je_tools.output.encoders.entry_sinks import ParquetSink
 from tests.builders.logs import LogFile, packed, write_log
@@ -243,9 +243,9 @@ def test_hostile_keys_can_be_asked_for(tmp_path: Path) -> None:
 
 def in_small_ranges(monkeypatch: pytest.MonkeyPatch) -> None:
     """Read small logs as large ones are: several ranges per file, several threads."""
-    monkeypatch.setattr(scan, "ONE_THREAD_MAX", 0)
+    monkeypatch.setattr(scan_options, "ONE_THREAD_MAX", 0)
     monkeypatch.setattr(reader, "RANGE_SIZE", 40_000)
-    monkeypatch.setattr(scan, "WIDE_RANGE", 100_000)
+    monkeypatch.setattr(scan_options, "WIDE_RANGE", 100_000)
 
 
 @pytest.mark.parametrize(
@@ -257,7 +257,7 @@ def test_small_and_large_logs_are_read_alike(
     """The output is the same in one range or many, with one thread or four."""
     every = homes(tmp_path, NAMES[2:5])
     options = ["--format", form, "--data", mode]
-    monkeypatch.setattr(scan, "ONE_THREAD_MAX", 1 << 40)
+    monkeypatch.setattr(scan_options, "ONE_THREAD_MAX", 1 << 40)
     whole_outs = [dump(home, *options) for home in every]
     in_small_ranges(monkeypatch)
     for home, out in zip(every, whole_outs, strict=True):
@@ -276,7 +276,7 @@ FILTERS = [
 @pytest.mark.parametrize("options", FILTERS, ids=" ".join)
 def test_filters_of_large_logs(monkeypatch: pytest.MonkeyPatch, options: list[str]) -> None:
     names = [FIXTURES / name for name in NAMES[1:]]
-    monkeypatch.setattr(scan, "ONE_THREAD_MAX", 1 << 40)
+    monkeypatch.setattr(scan_options, "ONE_THREAD_MAX", 1 << 40)
     whole_rows = [dump_rows(home, *options) for home in names]
     in_small_ranges(monkeypatch)
     for home, rows in zip(names, whole_rows, strict=True):

@@ -19,7 +19,7 @@ from je_tools.log.opening import open_environment
 from je_tools.log.scan import Scanner
 from je_tools.log.selection import Selection, parse_types
 from je_tools.log.time_filter import Window
-from je_tools.verify.judge import FIRST, Totals
+from je_tools.verify.totals import FIRST, Totals
 from tests.builders.logs import CREATED_MS, LogFile, packed, random_log, write_log
 from tests.je_tools.dumped import dump_rows, je_tools, rows_of
 

@@ -30,7 +30,7 @@ PATIENCE_S = 600
 def eager(monkeypatch: pytest.MonkeyPatch) -> list[JoinedSink]:
     """Use workers and small ranges even for a small log; collect the sinks that are used."""
     monkeypatch.setattr("je_tools.core.worker_processes.PROCESSES_FROM", 1)
-    monkeypatch.setattr("je_tools.log.scan.ONE_THREAD_MAX", 1)
+    monkeypatch.setattr("je_tools.log.scan_options.ONE_THREAD_MAX", 1)
     monkeypatch.setattr("je_tools.output.encoders.entry_sinks.JOINED_FILE_SIZE", 1)
     monkeypatch.setattr(reader, "RANGE_SIZE", 20_000)
     used: list[JoinedSink] = []
@@ -186,12 +186,12 @@ def by_workers(folder: Path, *, hold: bool = False) -> list[str | Path]:
     script.write_text(
         "import sys, time\n"
         "from je_tools.core import worker_processes as workers\n"
-        "from je_tools.log import scan\n"
+        "from je_tools.log import scan_options\n"
         "from je_tools.formats.je.log import reader\n"
         "from je_tools.output.encoders import parquet_join\n"
         "from je_tools.output.encoders import entry_sinks as entries\n"
         "reader.RANGE_SIZE, entries.JOINED_FILE_SIZE = 20_000, 1\n"
-        "workers.PROCESSES_FROM = scan.ONE_THREAD_MAX = 1\n"
+        "workers.PROCESSES_FROM = scan_options.ONE_THREAD_MAX = 1\n"
         "def stand(*_): print('joins', flush=True); time.sleep(600)\n"
         + ("parquet_join.Joiner.append = stand\n" if hold else "")
         + "if __name__ == '__main__':\n"

@@ -41,7 +41,7 @@ def test_recorded_contents(recorded: tuple[Environment, Path]) -> None:
 def test_recorded_contents_by_threads(
     home: Path, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("je_tools.log.scan.ONE_THREAD_MAX", 0)
+    monkeypatch.setattr("je_tools.log.scan_options.ONE_THREAD_MAX", 0)
     assert_recorded(home, path, threads=4)
 
 

@@ -31,7 +31,7 @@ def small_ranges() -> Iterator[None]:
     """Split a log into many small ranges, whose parts are added up."""
     with (
         patch("je_tools.formats.je.log.reader.RANGE_SIZE", SMALL_RANGE),
-        patch("je_tools.log.scan.WIDE_RANGE", SMALL_RANGE),
+        patch("je_tools.log.scan_options.WIDE_RANGE", SMALL_RANGE),
     ):
         yield
 

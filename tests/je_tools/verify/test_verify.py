@@ -19,11 +19,13 @@ from je_tools.errors import InputError, StoppedError
 from je_tools.files.listing import list_files
 from je_tools.formats import _native
 from je_tools.formats.je.log import reader
+from je_tools.log.file_scan import FileState
 from je_tools.log.opening import open_environment
-from je_tools.log.scan import FileState, Scanner
+from je_tools.log.scan import Scanner
 from je_tools.verify import damage
 from je_tools.verify import judge as verify
-from je_tools.verify.judge import UNKNOWN_PROCESS, Totals, lock_holder
+from je_tools.verify.judge import UNKNOWN_PROCESS, lock_holder
+from je_tools.verify.totals import FIRST, Totals
 from tests.builders.logs import ERASED, OLD_DELTA, LogFile, random_log, write_log
 from tests.damage.planted_cases import CASES
 from tests.damage.planted_findings import PLANTED, log
@@ -308,8 +310,8 @@ def test_totals_keep_the_first_findings(threads: int, tmp_path: Path) -> None:
     totals = Totals("")
     scanner = Scanner(threads=threads)
     found = list(verify.verify(open_environment([home]), scanner, totals))
-    assert totals.first == found[: verify.FIRST]
-    assert len(found) > verify.FIRST
+    assert totals.first == found[: FIRST]
+    assert len(found) > FIRST
     assert totals.damage.codes == {"damaged-entry": len(found)}
     assert totals.damage.text() == f"damaged, {len(found)} errors: {len(found)} damaged-entry"
 

@@ -20,7 +20,8 @@ from je_tools.log.opening import open_environment
 from je_tools.log.scan import Scanner
 from je_tools.recovery.database import NAME_DB
 from je_tools.recovery.opening import take_snapshot
-from je_tools.verify.judge import Totals, verify
+from je_tools.verify.judge import verify
+from je_tools.verify.totals import Totals
 from tests.builders.planting import Planting, put_slot
 from tests.corpus import FIXTURES, Environment, environments
 
