@@ -25,7 +25,7 @@ from je_tools.log.scan import Scanner
 from je_tools.verify import damage
 from je_tools.verify import judge as verify
 from je_tools.verify.judge import UNKNOWN_PROCESS, lock_holder
-from je_tools.verify.totals import Totals
+from je_tools.verify.totals import FIRST, Totals
 from tests.builders.logs import ERASED, OLD_DELTA, LogFile, random_log, write_log
 from tests.builders.trees import rooted
 from tests.damage.planted_cases import CASES
@@ -312,8 +312,8 @@ def test_totals_keep_the_first_findings(threads: int, tmp_path: Path) -> None:
     totals = Totals("")
     scanner = Scanner(threads=threads)
     found = list(verify.verify(open_environment([home]), scanner, totals))
-    assert totals.first == found[: verify.FIRST]
-    assert len(found) > verify.FIRST
+    assert totals.first == found[:FIRST]
+    assert len(found) > FIRST
     assert totals.damage.codes == {"damaged-entry": len(found)}
     assert totals.damage.text() == f"damaged, {len(found)} errors: {len(found)} damaged-entry"
 
