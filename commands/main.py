@@ -89,9 +89,14 @@ UNWRITABLE = {errno.EDQUOT, errno.EFBIG, errno.EIO, errno.ENOSPC}
 
 
 def run(command: click.Command, arguments: list[str] | None = None) -> int:
-    """Run a command, and return the exit code for its result or error."""
+    """Run a command, and return the exit code for its result or error.
+
+    A command may return the arguments of another one, which is then run.
+    """
     try:
         result = _call(command, sys.argv[1:] if arguments is None else arguments)
+        if isinstance(result, list):
+            result = _call(group, result)
         if cast(Any, sys.stdout) is not None:
             sys.stdout.flush()
         return result if isinstance(result, int) else EXIT_OK
@@ -184,17 +189,37 @@ def main() -> None:
 
 
 def db_dump() -> None:
-    """Entry point of `db-dump`: the command `dump` under the name known to Berkeley DB users."""
+    """Entry point of `db-dump`: the command `dump`, or with -h HOME the engine's DbDump."""
     _begin()
-    command = importlib.import_module(f"{__package__}.dump").db_dump_command
-    sys.exit(run(command))
+    sys.exit(run(dump_tool(sys.argv[1:])))
 
 
 def db_recover() -> None:
-    """Entry point of `db-recover`: the command `recover`, likewise."""
+    """Entry point of `db-recover`: the command `recover`, or with -h HOME db_recover."""
     _begin()
-    command = importlib.import_module(f"{__package__}.recover").db_recover_command
-    sys.exit(run(command))
+    sys.exit(run(recover_tool(sys.argv[1:])))
+
+
+def dump_tool(arguments: list[str]) -> click.Command:
+    """Return the command that `db-dump` is with these arguments."""
+    from je_tools.commands import _engine_options as engine
+
+    if engine.names_home(arguments):
+        return engine.dump_arguments
+    from je_tools.commands.dump import db_dump_command
+
+    return db_dump_command
+
+
+def recover_tool(arguments: list[str]) -> click.Command:
+    """Return the command that `db-recover` is with these arguments."""
+    from je_tools.commands import _engine_options as engine
+
+    if engine.names_home(arguments):
+        return engine.recover_arguments
+    from je_tools.commands.recover import db_recover_command
+
+    return db_recover_command
 
 
 def _begin() -> None:

@@ -1,0 +1,123 @@
+"""The options that the engine's tools, and those of other Berkeley DBs, have under our names.
+
+`db-dump -h HOME -s DB` prints records as DbDump does; `db-recover -h HOME` shows what recovery
+would do. Both are translated into commands of je-tools, so that there is one way to do each thing.
+
+Source: DbDump.parseArgs, JE 18.3.12; db_dump and db_recover of Berkeley DB 18.1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TypedDict, Unpack
+
+import click
+
+from je_tools.commands._options import CONTEXT
+from je_tools.errors import UsageError
+
+HOME = "-h"
+"""Option that names the environment; without a value it asks for help."""
+
+_TIMES = {8: "%m%d%H%M", 10: "%y%m%d%H%M", 12: "%Y%m%d%H%M"}
+"""Formats of a time by the number of digits before the seconds: [[CC]YY]MMDDhhmm[.SS]."""
+
+
+def names_home(arguments: Sequence[str]) -> bool:
+    """Return whether the command line is one of the engine's: it names a home with -h."""
+    if HOME not in arguments:
+        return False
+    following = arguments[arguments.index(HOME) + 1 :]
+    return bool(following) and not following[0].startswith("-")
+
+
+class DumpOptions(TypedDict):
+    """Options of DbDump."""
+
+    home: Path
+    database: str | None
+    lists: bool
+    printable: bool
+    salvages: bool
+    file: Path | None
+    folder: Path | None
+    verbose: bool
+
+
+_home_option = click.option(
+    HOME, "home", required=True, type=click.Path(path_type=Path), help="The environment."
+)
+_verbose_option = click.option("-v", "verbose", is_flag=True, help="Accepted; changes nothing.")
+
+
+@click.command("db-dump", context_settings={**CONTEXT, "help_option_names": ["--help"]})
+@_home_option
+@click.option("-s", "database", help="The database to print.")
+@click.option("-l", "lists", is_flag=True, help="List the names of the databases.")
+@click.option("-p", "printable", is_flag=True, help="Print visible characters as they are.")
+@click.option("-r", "-R", "salvages", is_flag=True, help="Salvage the records of a damaged log.")
+@click.option("-f", "file", type=click.Path(path_type=Path), help="Write to this file.")
+@click.option(
+    "-d", "folder", type=click.Path(path_type=Path), help="With -r, write to this new directory."
+)
+@_verbose_option
+@click.version_option(None, "-V", package_name="je-tools")
+def dump_arguments(**options: Unpack[DumpOptions]) -> list[str]:
+    """Print the records of a database, as the engine's DbDump does."""
+    home = str(options["home"])
+    chosen = [name for name in ("lists", "salvages", "database") if options[name]]
+    if len(chosen) != 1:
+        raise UsageError("db-dump -h HOME needs one of -s DB, -l and -r")
+    if options["lists"]:
+        return ["databases", home]
+    if options["salvages"]:
+        if options["folder"] is None:
+            raise UsageError("db-dump -r: name the new directory for the records with -d DIR")
+        return ["salvage", home, "--output", str(options["folder"])]
+    words = ["export", home, "--db", str(options["database"]), "--format", "dump"]
+    words += ["--print"] if options["printable"] else []
+    return words + (["--output", str(options["file"])] if options["file"] is not None else [])
+
+
+class RecoverOptions(TypedDict):
+    """Options of db_recover."""
+
+    home: Path
+    catastrophic: bool
+    time: str | None
+    apply: bool
+    verbose: bool
+
+
+@click.command("db-recover", context_settings={**CONTEXT, "help_option_names": ["--help"]})
+@_home_option
+@click.option("-c", "catastrophic", is_flag=True, help="Accepted; changes nothing.")
+@click.option("-t", "time", metavar="[[CC]YY]MMDDhhmm[.SS]", help="Recover to this local time.")
+@click.option("--apply", is_flag=True, help="Do it; without, only show what would be done.")
+@_verbose_option
+@click.version_option(None, "-V", package_name="je-tools")
+def recover_arguments(**options: Unpack[RecoverOptions]) -> list[str]:
+    """Show what recovery would do with a log, and do it with --apply."""
+    words = ["recover", str(options["home"])]
+    if options["time"] is not None:
+        words += ["--to-time", _utc(options["time"])]
+    return words + (["--apply"] if options["apply"] else [])
+
+
+def _utc(text: str) -> str:
+    """Return a local time of db_recover as the UTC time that `--to-time` takes.
+
+    Raises:
+        UsageError: it is not such a time.
+    """
+    digits, _, seconds = text.partition(".")
+    try:
+        found = datetime.strptime(digits, _TIMES[len(digits)])
+        if len(digits) == 8:
+            found = found.replace(year=datetime.now(UTC).year)
+        found = found.replace(second=int(seconds or 0))
+    except (KeyError, ValueError) as error:
+        raise UsageError(f"-t {text}: not a time [[CC]YY]MMDDhhmm[.SS]") from error
+    return found.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S")
