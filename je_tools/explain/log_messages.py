@@ -101,7 +101,7 @@ _DAMAGE = (
             Step("verify ENV --tree", "checks every node and slot, and names the keys"),
             SALVAGE,
         ),
-        sources=("VerifierUtils and " + _REASONS,),
+        sources=("BtreeVerifier, VerifierUtils, JE 7.5.11", _REASONS),
         sample="(JE 7.5.11) /db BTREE_CORRUPTION: Btree corruption is detected, log is likely "
         "invalid. Environment is invalid and must be closed.",
     ),

@@ -41,9 +41,7 @@ def print_recognition(console: Console, found: Recognition, env: str | None) -> 
                 each.place.text,
                 each.place.file,
                 f"{each.seen.count:,}",
-                f"corrected: it says {each.place.printed}, in decimal"
-                if each.place.printed
-                else "",
+                _note(each.place),
             )
             for each in found.places
         ]
