@@ -29,6 +29,7 @@ _DAMAGE = (
         title="The log must be restored first",
         phrases=(
             "persistent data corruption that was detected earlier",
+            "<RestoreRequired failureType=",
             "handleRestoreRequired",
         ),
         replaces=("checksum", "btree-corruption", "file-not-found", *_GENERAL),
@@ -41,6 +42,7 @@ _DAMAGE = (
         sources=(
             "EnvironmentImpl.handleRestoreRequired, JE 7.5.11 and 25.3.21",
             "VerifierUtils.getRestoreRequiredMessage, JE 7.5.11 and 25.3.21",
+            "RestoreRequired.toString, JE 18.3.12, after an interrupted network restore",
         ),
         sample="(JE 25.3.21) /kvroot/env The environment may not be opened due to persistent data "
         "corruption that was detected earlier. The marker file (7fffffff.jdb) may be deleted. "
