@@ -1,18 +1,27 @@
-"""`je-tools explain`: entry types, exit codes, findings, refusals and single entries."""
+"""`je-tools explain`: messages of engines, entry types, codes, and single entries."""
 
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator
+import sys
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
 
 import click
 from click.shell_completion import CompletionItem
+from msgspec import Struct
 
-from je_tools.commands._options import exit_zero_option, format_option
+from je_tools.commands._options import exit_zero_option, format_option, say
+from je_tools.core.escaping import printable
 from je_tools.core.masking import DataMode, Masking
-from je_tools.errors import EXIT_DAMAGE, EXIT_OK, UsageError
+from je_tools.errors import EXIT_DAMAGE, EXIT_OK, InputError, UsageError
+
+if TYPE_CHECKING:
+    from je_tools.explain.recognition import Recognition
+
+LOOKED_UP_MAX = 8
+"""Largest number of places of one text that are looked up: each costs a read of its file."""
 
 
 def _complete_topic(
@@ -45,10 +54,18 @@ def _topics() -> Iterator[tuple[str, str]]:
 @click.command()
 @click.argument(
     "topics",
-    metavar="TOPIC|LSN...",
+    metavar="[TOPIC|LSN|TEXT]...",
     nargs=-1,
-    required=True,
     shell_complete=_complete_topic,
+)
+@click.option(
+    "--file",
+    "files",
+    multiple=True,
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="A log of the application or the engine whose messages are explained; - is standard "
+    "input (repeat for several).",
 )
 @click.option(
     "--env",
@@ -75,6 +92,7 @@ def _topics() -> Iterator[tuple[str, str]]:
 @exit_zero_option
 def command(
     topics: tuple[str, ...],
+    files: tuple[Path, ...],
     paths: tuple[Path, ...],
     version: int | None,
     data: str,
@@ -82,13 +100,18 @@ def command(
     format_: str,
     exit_zero: bool,
 ) -> int:
-    """Explain an entry type, an exit code, a finding, a refusal, or one entry byte by byte.
+    """Explain a message of an engine, an entry type, a code, or one entry byte by byte.
 
     A topic is type:NAME, exit:CODE, finding:CODE or refusal:CODE, which is why the engine would not
-    open a log; without a name behind its colon (`type:`, `exit:`, `finding:`, `refusal:`) it lists
+    open a log; without a name after its colon (`type:`, `exit:`, `finding:`, `refusal:`) it lists
     all. An entry is named by its LSN and looked up in --env; one that is damaged is explained as
     far as it can be read, with exit code 3. A place where no entry begins is answered with the
     entries around it.
+
+    Any other text is a message that JE, StarRocks, Doris, OpenDJ, Oracle NoSQL or another
+    application printed: what it means, what it does not mean, which places it names, and what to
+    run next. The places are looked up in --env. If no message is known, the nearest is shown, with
+    exit code 3.
 
     \b
     Examples:
@@ -99,28 +122,49 @@ def command(
       je-tools explain refusal:missing-file
       je-tools explain 0x0/0x26 --env meta/bdb
       je-tools explain 0x0/0x26 --env 00000000.jdb --format jsonl
+      je-tools explain "LOG_FILE_NOT_FOUND: Log file missing, log is likely invalid."
+      je-tools explain --file fe.log --env meta/bdb
+      journalctl -u opendj | je-tools explain -
     """
+    from je_tools.explain.requests import requests_of
     from je_tools.output.files.output_file import encoding_of
     from je_tools.output.files.outputs import open_output
 
-    _check(topics, paths, version)
-    damaged = False
+    if not topics and not files:
+        raise UsageError("name a topic, an LSN or a text, or a file with --file FILE")
+    requests = requests_of(topics)
+    _check(requests, paths, version)
+    unsolved = False
     masking = Masking(DataMode(data))
     with open_output(None) as file:
         encoding = encoding_of(file)
         out = io.TextIOWrapper(file, encoding, "backslashreplace", newline="", write_through=True)
-        for i, topic in enumerate(topics):
+        asked = _Asked(out, paths, version, masking, all_bytes, format_ == "jsonl")
+        everything: list[str | Path] = [*requests, *files]
+        for i, request in enumerate(everything):
             if i and format_ == "table":
                 out.write("\n")
-            damaged |= _explain(out, topic, paths, version, masking, all_bytes, format_)
-    return EXIT_DAMAGE if damaged and not exit_zero else EXIT_OK
+            unsolved |= _explain(asked, request)
+    return EXIT_DAMAGE if unsolved and not exit_zero else EXIT_OK
 
 
-def _check(topics: tuple[str, ...], paths: tuple[Path, ...], version: int | None) -> None:
+class _Asked(Struct, frozen=True):
+    """Options of the command, and where its results go."""
+
+    out: TextIO
+    paths: tuple[Path, ...]
+    version: int | None
+    masking: Masking
+    all_bytes: bool
+    as_lines: bool
+
+
+def _check(requests: Sequence[str], paths: tuple[Path, ...], version: int | None) -> None:
     """Refuse wrong combinations before anything is printed."""
     from je_tools.explain import topics as explain
+    from je_tools.explain.requests import is_message
 
-    found = {topic: explain.topic_of(topic) for topic in topics}
+    found = {each: explain.topic_of(each) for each in requests if not is_message(each)}
     for topic, kind_and_name in found.items():
         if kind_and_name is None and not paths:
             raise UsageError(f"{topic}: name the log that it is looked up in with --env ENV_DIR")
@@ -129,27 +173,22 @@ def _check(topics: tuple[str, ...], paths: tuple[Path, ...], version: int | None
         raise UsageError("--version goes with type:NAME; an entry has the version of its file")
 
 
-def _explain(
-    out: TextIO,
-    topic: str,
-    paths: tuple[Path, ...],
-    version: int | None,
-    masking: Masking,
-    all_bytes: bool,
-    format_: str,
-) -> bool:
-    """Explain one topic, and return True if it is a damaged entry."""
+def _explain(asked: _Asked, request: str | Path) -> bool:
+    """Explain one request; return True if it is a damaged entry or an unknown message."""
     from je_tools.explain import topics as explain
+    from je_tools.explain.requests import is_message
     from je_tools.output.views import explanations as sink
 
-    as_lines = format_ == "jsonl"
+    if isinstance(request, Path) or is_message(request):
+        return _explain_message(asked, request)
+    out, as_lines = asked.out, asked.as_lines
     console = sink.make_console(out)
-    found = explain.topic_of(topic)
+    found = explain.topic_of(request)
     if found is None:
-        return _explain_entry(out, topic, paths, masking, all_bytes, as_lines)
+        return _explain_entry(asked, request)
     kind, name = found
     if kind == "type":
-        types = explain.explain_types(name, version)
+        types = explain.explain_types(name, asked.version)
         if not as_lines:
             sink.print_types(console, types)
         rows = sink.type_rows(types)
@@ -169,22 +208,74 @@ def _explain(
     return False
 
 
-def _explain_entry(
-    out: TextIO,
-    lsn: str,
-    paths: tuple[Path, ...],
-    masking: Masking,
-    all_bytes: bool,
-    as_lines: bool,
-) -> bool:
+def _explain_entry(asked: _Asked, lsn: str) -> bool:
     """Explain the entry at an LSN, and return True if it is damaged."""
     from je_tools.explain.entry import explain_lsn
     from je_tools.log.opening import open_environment
     from je_tools.output.views import explanations as sink
 
-    entry = explain_lsn(open_environment(paths), lsn, masking)
-    if as_lines:
-        out.writelines(map(sink.json_line, sink.entry_rows(entry)))
+    entry = explain_lsn(open_environment(asked.paths), lsn, asked.masking)
+    if asked.as_lines:
+        asked.out.writelines(map(sink.json_line, sink.entry_rows(entry)))
     else:
-        sink.print_entry(sink.make_console(out), entry, all_bytes=all_bytes)
+        sink.print_entry(sink.make_console(asked.out), entry, all_bytes=asked.all_bytes)
     return bool(entry.problems)
+
+
+def _explain_message(asked: _Asked, source: str | Path) -> bool:
+    """Explain a text, or the messages of a file; return True if none is known or one is damaged.
+
+    Raises:
+        InputError: the file cannot be read, or `--env` is no log.
+    """
+    from je_tools.output.views import explanations as sink
+    from je_tools.output.views import message_explanations as messages
+
+    found = _recognised(source)
+    env = str(asked.paths[0]) if asked.paths else None
+    if asked.as_lines:
+        asked.out.writelines(map(sink.json_line, messages.recognition_rows(found, env)))
+    else:
+        messages.print_recognition(sink.make_console(asked.out), found, env)
+    lsns = [each.place.text for each in found.places if each.place.lsn is not None]
+    is_damaged = bool(asked.paths) and _look_up(asked, lsns)
+    return is_damaged or not found.sightings
+
+
+def _recognised(source: str | Path) -> Recognition:
+    from je_tools.explain.recognition import recognise, recognise_text
+    from je_tools.explain.requests import STANDARD_INPUT
+
+    if str(source) == STANDARD_INPUT:
+        # A process that is started without standard input has no stream.
+        return recognise(sys.stdin.buffer if sys.stdin else io.BytesIO())
+    if isinstance(source, str):
+        return recognise_text(source)
+    try:
+        with source.open("rb") as file:
+            return recognise(file)
+    except OSError as error:
+        raise InputError(f"{source}: {error.strerror}") from error
+
+
+def _look_up(asked: _Asked, lsns: Sequence[str]) -> bool:
+    """Explain the first entries that a message names, and return True if one is damaged."""
+    from je_tools.log.opening import open_environment
+    from je_tools.output.views import explanations as sink
+
+    environment = open_environment(asked.paths)
+    is_damaged = False
+    for lsn in lsns[:LOOKED_UP_MAX]:
+        if not asked.as_lines:
+            asked.out.write("\n")
+        try:
+            is_damaged |= _explain_entry(asked, lsn)
+        except InputError as error:
+            if asked.as_lines:
+                row = {"lsn": lsn, "part": "problem", "text": printable(str(error))}
+                asked.out.write(sink.json_line(row))
+            else:
+                sink.say(sink.make_console(asked.out), printable(str(error)))
+    if len(lsns) > LOOKED_UP_MAX:
+        say(f"only the first {LOOKED_UP_MAX} places are looked up in {environment.name}")
+    return is_damaged

@@ -42,7 +42,7 @@ COMMANDS: dict[str, str] = {
     "lock": "Tell who has an environment open, to write or to read, and by which process.",
     "undo": "List what commands have changed in a log, and put the newest of it back.",
     "audit": "Verify and count every environment below directories, on Spark: tables, a report.",
-    "explain": "Explain an entry type, a finding, an exit code, or one entry byte by byte.",
+    "explain": "Explain a message of an engine, an entry type, a finding, or an entry's bytes.",
 }
 """Commands and their lines in `--help`. The module of a command is loaded when it is run."""
 

@@ -20,6 +20,7 @@ import re
 import subprocess
 import sys
 import tempfile
+import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
@@ -29,6 +30,8 @@ from je_tools import findings
 from je_tools.audit.tables import TABLES
 from je_tools.commands.main import COMMANDS, group
 from je_tools.errors import EXIT_MEANINGS
+from je_tools.explain.group_messages import GROUP_MESSAGES, JOURNAL_MESSAGES
+from je_tools.explain.log_messages import LOG_MESSAGES
 from je_tools.explain.topics import layout_versions
 from je_tools.formats.je.flags import HeaderFlag
 from je_tools.formats.je.layout import Coding, Field, layout
@@ -204,6 +207,23 @@ def _findings(_: str) -> str:
         for code in findings.CODES.values()
     ]
     return table(("code", "severity", "what was seen", "what to do"), rows)
+
+
+def _messages(kind: str) -> str:
+    """Return the messages of one kind, a section each."""
+    tables = {"log": LOG_MESSAGES, "group": GROUP_MESSAGES, "journal": JOURNAL_MESSAGES}
+    texts = []
+    for case in sorted(tables[kind], key=lambda case: case.name):
+        sample = "\n".join(textwrap.wrap(case.sample, WIDTH))
+        phrases = ", ".join(f"`{phrase}`" for phrase in case.phrases)
+        also = "".join(f", with `{phrase}` in the same log entry" for phrase in case.also)
+        steps = [(f"`je-tools {step.command}`", step.why) for step in case.steps]
+        texts.append(
+            f"### {case.name}\n\n{case.title}:\n\n```text\n{sample}\n```\n\n"
+            f"{case.meaning}\n\n{case.misread}\n\n{table(('run', 'it'), steps)}\n"
+            f"Recognised by: {phrases}{also}.\n\nSource: {'; '.join(case.sources)}.\n"
+        )
+    return "\n".join(texts)
 
 
 def _tables(_: str) -> str:
@@ -406,6 +426,7 @@ _BLOCKS: dict[str, Callable[[str], str]] = {
     "options": _options,
     "exit-codes": _exit_codes,
     "findings": _findings,
+    "messages": _messages,
     "tables": _tables,
     "types": _types,
     "groups": _groups,

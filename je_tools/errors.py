@@ -23,8 +23,8 @@ EXIT_MEANINGS: dict[int, str] = {
     EXIT_DAMAGE: (
         "Finished, and damage was found, records are lost (`salvage`, `missing`, also what would "
         "be lost `--without` a file) or were cut off (`recover --apply`), environments differ or a "
-        "copy is not whole (`diff`), or the engine would refuse the log or its settings "
-        "(`recover`, `space`). "
+        "copy is not whole (`diff`), the engine would refuse the log or its settings (`recover`, "
+        "`space`), or no known message is in a text (`explain`). "
         "`--exit-zero` makes this 0, for cron jobs."
     ),
     EXIT_INPUT: (

@@ -19,6 +19,7 @@ from je_tools.audit.tables import TABLES
 from je_tools.commands._options import CONTEXT
 from je_tools.commands.main import COMMANDS, group, run
 from je_tools.errors import EXIT_MEANINGS
+from je_tools.explain.messages import MESSAGES
 from je_tools.formats.je.types import ENTRY_TYPES
 from je_tools.log.field_descriptions import FIELDS
 from je_tools.output.encoders.entry_batches import ROW_SCHEMA, UNDECODABLE
@@ -78,6 +79,16 @@ def test_every_finding_and_exit_code_is_documented() -> None:
         assert code.hint
     for exit_code in EXIT_MEANINGS:
         assert f"| {exit_code} |" in read("docs/exit-codes.md")
+
+
+def test_every_message_is_documented() -> None:
+    page = read("docs/messages.md")
+    for case in MESSAGES:
+        _, _, text = page.partition(f"### {case.name}\n")
+        section = text.partition("\n### ")[0]
+        assert case.meaning in section
+        assert case.misread in section
+        assert all(f"`je-tools {step.command}`" in section for step in case.steps)
 
 
 def test_every_column_is_documented() -> None:

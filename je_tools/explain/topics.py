@@ -68,13 +68,13 @@ def topic_of(text: str) -> tuple[str, str] | None:
         return kind.lower(), name
     if text[:1].isdigit() or "/" in text:
         return None
-    near = _topics_called(text)
+    near = topics_called(text)
     hint = f"; did you mean {' or '.join(near)}?" if near else ""
     kinds = ", ".join(f"{known}:" for known in KINDS)
     raise UsageError(f"{text!r}: neither an LSN as 0x3/0x1a2f nor a topic of {kinds}{hint}")
 
 
-def _topics_called(text: str) -> list[str]:
+def topics_called(text: str) -> list[str]:
     """Return the topics whose kind or name alone is `text`."""
     low = text.lower()
     topics = [f"{kind}:" for kind in KINDS if kind == low]

@@ -56,28 +56,26 @@ def print_types(console: Console, types: Sequence[TypeExplanation]) -> None:
         )
         for each in types
     ]
-    _print_rows(console, ("no", "name", "log versions", "what it is"), rows)
+    print_rows(console, ("no", "name", "log versions", "what it is"), rows)
 
 
 def _print_type(console: Console, explained: TypeExplanation) -> None:
     entry_type = explained.entry_type
-    _say(console, Text(f"{entry_type.name} (type {entry_type.no}): {entry_type.meaning}", "bold"))
-    _say(console, Text(f"Written in {versions_text(entry_type)}."))
+    say(console, Text(f"{entry_type.name} (type {entry_type.no}): {entry_type.meaning}", "bold"))
+    say(console, Text(f"Written in {versions_text(entry_type)}."))
     marks = [
         *(["transactional"] if entry_type.transactional else []),
         *(["a user's record"] if entry_type.user_ln else []),
     ]
     groups = ", ".join(sorted(group.value for group in entry_type.groups))
     facts = [f"Family {entry_type.family.value}", *([f"groups {groups}"] if groups else []), *marks]
-    _say(console, Text("; ".join(facts) + "."))
+    say(console, Text("; ".join(facts) + "."))
     if len(explained.layout_versions) > 1:
         versions = ", ".join(map(str, explained.layout_versions))
-        _say(
-            console, Text(f"Its fields changed in log versions {versions} (--version shows each).")
-        )
-    _say(console, Text(f"\nFields in log version {explained.version}:", "bold"))
+        say(console, Text(f"Its fields changed in log versions {versions} (--version shows each)."))
+    say(console, Text(f"\nFields in log version {explained.version}:", "bold"))
     rows = [_field_cells(row) for row in explained.fields]
-    _print_rows(console, ("field", "coding", "what it is"), rows)
+    print_rows(console, ("field", "coding", "what it is"), rows)
 
 
 def _field_cells(row: FieldRow) -> tuple[str, str, str]:
@@ -87,39 +85,39 @@ def _field_cells(row: FieldRow) -> tuple[str, str, str]:
 
 def print_exits(console: Console, exits: Sequence[ExitExplanation]) -> None:
     """Print exit codes and their meanings."""
-    _print_rows(console, ("exit", "meaning"), [(str(each.code), each.meaning) for each in exits])
+    print_rows(console, ("exit", "meaning"), [(str(each.code), each.meaning) for each in exits])
 
 
 def print_codes(console: Console, codes: Sequence[Code]) -> None:
     """Print one finding or refusal in full, or several as a list."""
     if len(codes) == 1:
         code = codes[0]
-        _say(console, Text(f"{code.name} ({code.severity.value})", "bold"))
-        _say(console, Text(code.meaning))
-        _say(console, Text(f"What to do: {code.hint}"))
+        say(console, Text(f"{code.name} ({code.severity.value})", "bold"))
+        say(console, Text(code.meaning))
+        say(console, Text(f"What to do: {code.hint}"))
         return
     rows = [(code.name, code.severity.value, code.meaning) for code in codes]
-    _print_rows(console, ("code", "severity", "meaning"), rows)
+    print_rows(console, ("code", "severity", "meaning"), rows)
 
 
-def _print_rows(console: Console, names: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+def print_rows(console: Console, names: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     """Print a table, or on a narrow terminal each row with its later cells below the first two."""
     if console.width < WIDE:
         for row in rows:
-            _say(console, Text(" ".join(cell for cell in row[:2] if cell), "bold"))
+            say(console, Text(" ".join(cell for cell in row[:2] if cell), "bold"))
             below = [cell for cell in row[2:] if cell]
             if below:
-                _say(console, Padding(Text("\n".join(below)), (0, 0, 0, 2)))
+                say(console, Padding(Text("\n".join(below)), (0, 0, 0, 2)))
         return
     table = Table(box=None, pad_edge=False, header_style="bold", expand=False)
     for i, name in enumerate(names):
         table.add_column(name, overflow="fold", no_wrap=i == 0)
     for row in rows:
         table.add_row(*(Text(cell) for cell in row))
-    _say(console, table)
+    say(console, table)
 
 
-def _say(console: Console, what: RenderableType) -> None:
+def say(console: Console, what: RenderableType) -> None:
     """Print without the trailing spaces of rich, which are unwanted in a file."""
     with console.capture() as capture:
         console.print(what)
@@ -130,17 +128,17 @@ def print_entry(console: Console, entry: EntryExplanation, *, all_bytes: bool) -
     """Print an entry byte by byte: offset, bytes, field and value, in the colour of the field."""
     where = printable(f"{entry.path.name} at {entry.lsn & 0xFFFFFFFF}")
     title = f"{lsn_text(entry.lsn)} {entry.type_name}: {entry.meaning}"
-    _say(console, Text(title, "bold"))
-    _say(console, Text(f"{where}, {len(entry.data)} bytes, log version {entry.version}"))
+    say(console, Text(title, "bold"))
+    say(console, Text(f"{where}, {len(entry.data)} bytes, log version {entry.version}"))
     for problem in entry.problems:
-        _say(console, Text(f"! {printable(problem)}", _REST_STYLE))
+        say(console, Text(f"! {printable(problem)}", _REST_STYLE))
     console.file.write("\n")
     wide = console.width >= WIDE
     longest = max((len(piece.path) for piece in entry.pieces), default=0)
     field_width = min(longest, _FIELD_WIDTH_MAX)
     if wide:
         cells = ("at".rjust(_AT_WIDTH), "bytes".ljust(_HEX_WIDTH), "field".ljust(field_width))
-        _say(console, Text(_GAP.join((*cells, "value")), "bold"))
+        say(console, Text(_GAP.join((*cells, "value")), "bold"))
     for piece, style in zip(entry.pieces, _styles(entry.pieces), strict=True):
         rows = list(_hex_rows(entry.data, piece, all_bytes))
         if wide:

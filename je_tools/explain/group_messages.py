@@ -1,0 +1,399 @@
+"""Messages about replication groups, and those of StarRocks and Doris around them.
+
+Every text was compared with the engine's source, in JE 7.5.11 and 25.3.21 unless a case says
+otherwise, or with the source of the application.
+"""
+
+from __future__ import annotations
+
+from je_tools.explain.message_case import ENTRY, FILES, RECOVER, VERIFY, VLSNS, Case, Step
+
+_REASONS = "EnvironmentFailureReason, JE 7.5.11 and 25.3.21"
+_GENERAL = ("unexpected-state", "uncaught-exception")
+_AROUND = Step(
+    "dump ENV --from-vlsn VLSN --limit 5",
+    "shows the entries of the replication stream from that VLSN on",
+)
+
+_ROLLBACKS = (
+    Case(
+        name="rollback-prohibited",
+        title="A rollback is larger than the limit",
+        phrases=("RollbackProhibitedException", "ROLLBACK_PROHIBITED"),
+        replaces=("rollback",),
+        meaning="This node has transactions that its group does not have, and more of them than "
+        "je.rep.txnRollbackLimit allows (10 by default), or rollbacks are disabled. The text names "
+        "the file and the offset to cut the log back to; both are hexadecimal.",
+        misread="It does not say that the log is damaged. It does not say which node is right "
+        "either: if the rest of the group is older, this node may be the one to keep.",
+        steps=(
+            Step("recover ENV --to-lsn LSN", "shows which commits and keys the cut would lose"),
+            VLSNS,
+            Step("dump ENV --from-lsn LSN --type TXN", "lists the transactions that would go"),
+        ),
+        sources=(
+            "RollbackProhibitedException.makeMessage, JE 7.5.11 and 25.3.21",
+            "RepParams.TXN_ROLLBACK_LIMIT, JE 7.5.11",
+        ),
+        sample="com.sleepycat.je.rep.RollbackProhibitedException: (JE 7.5.11) Node n1 must "
+        "rollback  12 total commits(11 of which were durable) to the earliest point indicated by "
+        "transaction id=-40 time=2024-01-24 01:20:58.389 vlsn=81 lsn=0x3/0x1b00 durable=true in "
+        "order to rejoin the replication group, but  the transaction rollback limit of 10 "
+        "prohibits this. To do manual removal, truncate the log to file 00000003.jdb, offset "
+        "0x1a2f, vlsn 80 ROLLBACK_PROHIBITED: Node would like to roll back past committed "
+        "transactions",
+    ),
+    Case(
+        name="rollback",
+        title="The node takes back transactions that its group does not have",
+        phrases=("RollbackException", "HARD_RECOVERY", "must rollback"),
+        meaning="A new master was elected that did not have the last transactions of this node. "
+        "The node takes them back and must open its environment again. `Log files were truncated "
+        "to` names the last entry that node and group share, and `lsn=` the first transaction "
+        "that is taken back. JE up to 18.3 prints the digits after `truncated to file 0x` in "
+        "decimal; they are corrected below.",
+        misread="It does not say that the log is damaged: opening the environment again is enough. "
+        "`durable` counts transactions that a majority had confirmed; if it is not 0, members of "
+        "the group have lost logs or were restored from older copies.",
+        steps=(
+            Step(
+                "dump ENV --from-lsn LSN --type TXN --limit 20",
+                "lists the transactions from there on",
+            ),
+            RECOVER,
+            VLSNS,
+        ),
+        sources=(
+            "RollbackException.makeMessage, JE 7.5.11 (decimal) and 25.3.21 (hexadecimal)",
+            "MatchpointSearchResults.getRollbackMsg, JE 7.5.11",
+            "apache/doris#17475 (JE 18.3.12), apache/doris#6582 (JE 18.1.11)",
+            "StarRocks/starrocks#39871 (JE 18.3.16), StarRocks/starrocks#4977 (JE 7.3.7)",
+        ),
+        sample="com.sleepycat.je.rep.RollbackException: (JE 18.3.12) Node fe1(1):/doris-meta/bdb "
+        "must rollback 1 total commits(1 of which were durable) to the earliest point indicated by "
+        "transaction id=-4812378 time=2023-03-05 18:24:01.739 vlsn=9,528,445 lsn=0xfb/0x426da3 "
+        "durable=false in order to rejoin the replication group. Log files were truncated to file "
+        "0x251, offset 0x4353230, vlsn 9,528,443 HARD_RECOVERY: Rolled back past transaction "
+        "commit or abort. Must run recovery by re-opening Environment handles",
+    ),
+)
+
+_STREAM = (
+    Case(
+        name="insufficient-log-npe",
+        title="The node is too far behind, and its restore fails",
+        phrases=("InsufficientLogException.initRepImpl",),
+        also=("NullPointerException",),
+        replaces=("insufficient-log", "uncaught-exception"),
+        meaning="The node needs a network restore (see insufficient-log). The application used "
+        "the exception after the environment was closed, when it no longer knows its node, and "
+        "the restore failed with a NullPointerException.",
+        misread="The NullPointerException is not the cause, and it does not say that the log is "
+        "damaged. A second start often restores the node; newer releases of StarRocks and Doris "
+        "avoid it.",
+        steps=(VLSNS, FILES),
+        sources=(
+            "InsufficientLogException.initRepImpl, JE 7.5.11",
+            "StarRocks/starrocks#5642 (JE 7.3.8), StarRocks/starrocks#17659 (JE 7.5.17)",
+            "apache/doris#18766",
+        ),
+        sample="java.lang.NullPointerException: null\n"
+        "\tat com.sleepycat.je.rep.InsufficientLogException.initRepImpl"
+        "(InsufficientLogException.java:244)",
+    ),
+    Case(
+        name="insufficient-log",
+        title="The node is too far behind its group",
+        phrases=("InsufficientLogException", "INSUFFICIENT_LOG"),
+        replaces=("uncaught-exception",),
+        meaning="The node was away for so long that the other members have deleted the files that "
+        "it would have to read. It needs a network restore, which copies the log of another "
+        "member.",
+        misread="It does not say that this log is damaged: it is old. Its records can still be "
+        "read.",
+        steps=(VLSNS, FILES),
+        sources=(
+            "InsufficientLogException, JE 7.5.11",
+            _REASONS,
+            "StarRocks/starrocks#5642, apache/doris#12256 (JE 7.3.7)",
+        ),
+        sample="com.sleepycat.je.rep.InsufficientLogException: (JE 7.3.7) /doris-meta/bdb "
+        "INSUFFICIENT_LOG: Log files at this node are obsolete. Environment is invalid and must be "
+        "closed.",
+    ),
+    Case(
+        name="vlsn-index-gap",
+        title="The VLSN index does not reach the log",
+        phrases=("recoveryTracker should overlap or follow on disk last VLSN of",),
+        replaces=_GENERAL,
+        meaning="The stored part of the VLSN index ends at one number, and the part that recovery "
+        "builds begins later than the next one: usually by exactly one. It is a fault of the "
+        "engine in old releases; the log entries themselves are usually all there.",
+        misread="It does not say that a transaction is lost. Check that the VLSN between the two "
+        "numbers is in the log before the directory is removed and copied from another node.",
+        steps=(_AROUND, VLSNS, VERIFY),
+        sources=(
+            "VLSNIndex.merge, JE 7.5.11 and 25.3.21",
+            "StarRocks/starrocks#4969, apache/doris#10436",
+            "StarRocks documentation, Metadata Recovery",
+        ),
+        sample="(JE 7.3.7) recoveryTracker should overlap or follow on disk last VLSN of 6,684,650 "
+        "recoveryFirst= 6,684,652 UNEXPECTED_STATE_FATAL: Unexpected internal state, unable to "
+        "continue. Environment is invalid and must be closed.",
+    ),
+    Case(
+        name="vlsn-passed",
+        title="A VLSN is missing in the log of the sender",
+        phrases=("but reader at",),
+        also=("want to read",),
+        replaces=_GENERAL,
+        meaning="A node looked for the entry with one VLSN in its log, to send it or to find the "
+        "point that it shares with another node, and came upon another VLSN first. Either the "
+        "entry is missing, or it stands behind a later one.",
+        misread="It does not say that the receiving node is at fault. It does not say that bytes "
+        "are damaged either.",
+        steps=(_AROUND, VERIFY, VLSNS),
+        sources=(
+            "FeederReader, FeederSyncupReader, ReplicaSyncupReader, JE 7.5.11; FeederReader, "
+            "JE 25.3.21",
+            "StarRocks/starrocks#8236 (JE 7.3.8)",
+        ),
+        sample="com.sleepycat.je.EnvironmentFailureException: (JE 7.3.8) want to read 242,587,394 "
+        "but reader at 242,587,395 UNEXPECTED_STATE: Unexpected internal state, may have side "
+        "effects. MasterFeederSource fetching vlsn=242,587,394 Uncaught exception in feeder thread "
+        "UNCAUGHT_EXCEPTION: Uncaught Exception in internal thread, unable to continue.",
+    ),
+)
+
+_MEMBERS = (
+    Case(
+        name="duplicate-node-id",
+        title="Two nodes have the same id",
+        phrases=("were equal. But names:",),
+        replaces=_GENERAL,
+        meaning="Two nodes with different names have the same id. A node was started without its "
+        "helper, formed a group of its own with id 1, and was then added to this group; or a "
+        "directory was copied to a second node.",
+        misread="It does not say that the log is damaged. The master fails, but the node to "
+        "correct is the one that was added.",
+        steps=(VLSNS,),
+        sources=(
+            "NameIdPair.equals, JE 7.5.11 and 25.3.21",
+            "StarRocks/starrocks#7498 (JE 7.3.7)",
+        ),
+        sample="com.sleepycat.je.EnvironmentFailureException: (JE 7.3.7) Ids: 1 were equal. But "
+        "names: fe1_9010_1637138716667, fe4_9010_1655704310986 weren't! UNEXPECTED_STATE: "
+        "Unexpected internal state, may have side effects. UNCAUGHT_EXCEPTION: Uncaught Exception "
+        "in internal thread, unable to continue.",
+    ),
+    Case(
+        name="clock-difference",
+        title="The clocks of two nodes differ",
+        phrases=("exceeds max permissible delta", "TIME_OUT_OF_SYNC"),
+        replaces=("handshake",),
+        meaning="The clocks of two nodes differ by more than the group allows "
+        "(je.rep.maxClockDelta, 2 seconds by default; Doris and StarRocks set 5), so the node does "
+        "not join.",
+        misread="It does not say anything about the log.",
+        steps=(VLSNS,),
+        sources=(
+            "ReplicaFeederHandshake.checkClockSkew, RepParams.MAX_CLOCK_DELTA, JE 7.5.11",
+            "apache/doris#11071 (JE 18.3.12)",
+        ),
+        sample="(JE 18.3.12) /doris-meta/bdb Clock delta: 28667 ms. between Feeder: fe1 and this "
+        "Replica exceeds max permissible delta: 5000 ms. HANDSHAKE_ERROR: Error during the "
+        "handshake between two nodes.",
+    ),
+    Case(
+        name="already-active",
+        title="The group still sees the node's old connection",
+        phrases=("is already active with",),
+        replaces=("handshake",),
+        meaning="The master still serves a connection of a node with this name. The node lost "
+        "contact and came back before the master noticed (long garbage collections cause this), or "
+        "two processes use one name.",
+        misread="It does not say anything about the log.",
+        steps=(VLSNS,),
+        sources=(
+            "FeederReplicaHandshake, ReplicaFeederHandshake.negotiateProtocol, JE 7.5.11",
+            "StarRocks/starrocks#21228 (JE 7.3.7)",
+            "apache/doris-thirdparty#356 (JE 18.3.12)",
+        ),
+        sample="(JE 7.3.7) /meta/bdb A replica with the name: fe4(4) is already active with the "
+        "Feeder:null HANDSHAKE_ERROR: Error during the handshake between two nodes.",
+    ),
+    Case(
+        name="other-group",
+        title="The node belongs to another group, or has another address",
+        phrases=(
+            "but represent different environment instances",
+            "Conflicting hostnames for replica id",
+            "belongs to the group:",
+        ),
+        replaces=("handshake",),
+        meaning="What the node's log says about it and what the group knows differ: the group was "
+        "created anew, the directory is of another cluster, or the host name changed (an IP "
+        "address before, a name now).",
+        misread="It does not say that the log is damaged. The directory may be the only copy of "
+        "the older group: look at it before it is removed.",
+        steps=(VLSNS, Step("databases ENV", "lists the databases that the log holds")),
+        sources=(
+            "FeederReplicaHandshake, JE 7.5.11",
+            "apache/doris#25141 (JE 18.3.12), StarRocks/starrocks#17267 (JE 7.3.7)",
+        ),
+        sample="(JE 18.3.12) /doris-meta/bdb The environments have the same name: "
+        "PALO_JOURNAL_GROUP but represent different environment instances. The environment at the "
+        "master has UUID 1dd6dcc8. HANDSHAKE_ERROR: Error during the handshake between two nodes.",
+    ),
+    Case(
+        name="handshake",
+        title="Two nodes could not agree",
+        phrases=("HANDSHAKE_ERROR",),
+        meaning="A node could not join its group, because a check between it and the master "
+        "failed. The words before the reason say which.",
+        misread="It does not say that the log is damaged.",
+        steps=(VLSNS, FILES),
+        sources=("FeederReplicaHandshake, ReplicaFeederHandshake, JE 7.5.11", _REASONS),
+        sample="(JE 7.5.11) /bdb HANDSHAKE_ERROR: Error during the handshake between two nodes. "
+        "Some validity or compatibility check failed, preventing further communication.",
+    ),
+)
+
+_WRITES = (
+    Case(
+        name="replica-write",
+        title="A write on a node that is not the master",
+        phrases=("ReplicaWriteException",),
+        meaning="The application wrote on a node that is a replica, or that knows no master at "
+        "the moment. `The current state is` says which. After an election the old master gets this "
+        "for writes that were under way; a single node gets it while it waits for an election.",
+        misread="It does not say that the log is damaged. The write was not committed.",
+        steps=(VLSNS, Step("summary ENV --txns", "lists transactions that have no end in the log")),
+        sources=(
+            "ReplicaWriteException, StateChangeException.makeMessage, JE 7.5.11",
+            "apache/doris#28939, apache/doris#31079 (JE 18.3.12)",
+        ),
+        sample="com.sleepycat.je.rep.ReplicaWriteException: (JE 18.3.12) Problem closing "
+        "transaction 27. The current state is:REPLICA. The node transitioned to this state at:Sun "
+        "Dec 24 23:26:06 CST 2023",
+    ),
+    Case(
+        name="master-changed",
+        title="The node stopped being the master",
+        phrases=("MASTER_TO_REPLICA_TRANSITION", "MasterReplicaTransitionException"),
+        meaning="Another node was elected. This one must close its environment and open it again "
+        "as a replica.",
+        misread="It does not say that the log is damaged.",
+        steps=(VLSNS,),
+        sources=(_REASONS,),
+        sample="(JE 7.5.11) /bdb MASTER_TO_REPLICA_TRANSITION: This node was a master and must "
+        "reinitialize internal state to become a replica.",
+    ),
+    Case(
+        name="insufficient-replicas",
+        title="Too few replicas to begin a transaction",
+        phrases=("InsufficientReplicasException", "But none were active with this master"),
+        meaning="The policy of the group asks for more replicas than are connected, so the master "
+        "does not begin the transaction.",
+        misread="It does not say that something was written: nothing was.",
+        steps=(VLSNS,),
+        sources=(
+            "InsufficientReplicasException.makeMsg, JE 7.5.11",
+            "apache/doris#27709",
+        ),
+        sample="com.sleepycat.je.rep.InsufficientReplicasException: (JE 18.3.12) Commit policy: "
+        "SIMPLE_MAJORITY required 1 replica. But none were active with this master.",
+    ),
+    Case(
+        name="insufficient-acks",
+        title="Too few replicas confirmed a commit",
+        phrases=("InsufficientAcksException", "Insufficient acks for policy"),
+        meaning="The transaction is committed in the log of the master, and not enough replicas "
+        "confirmed it in time. If another node becomes master without it, it is taken back (see "
+        "rollback).",
+        misread="It does not say that the transaction failed: its Commit is in this log.",
+        steps=(_AROUND, VLSNS),
+        sources=("InsufficientAcksException, JE 7.5.11", "apache/doris#10403 (JE 18.3.12)"),
+        sample="com.sleepycat.je.rep.InsufficientAcksException: (JE 18.3.12) Transaction: -430221  "
+        "VLSN: 860,132, initiated at: 16:00:38.  Insufficient acks for policy:SIMPLE_MAJORITY. "
+        "Need replica acks: 1. Missing replica acks: 1. Timeout: 10000ms.",
+    ),
+    Case(
+        name="unknown-master",
+        title="No master is known",
+        phrases=("UnknownMasterException",),
+        meaning="The node found no master: no majority of the group is up, or it cannot be "
+        "reached.",
+        misread="It does not say that the log is damaged.",
+        steps=(VLSNS,),
+        sources=("UnknownMasterException, RepImpl.checkIfMaster, JE 7.5.11",),
+        sample="com.sleepycat.je.rep.UnknownMasterException: (JE 7.5.11) Could not determine "
+        "master from helpers at:[fe1:9010]",
+    ),
+)
+
+_JOURNALS = (
+    Case(
+        name="journal-key-not-found",
+        title="StarRocks or Doris does not find a journal entry",
+        phrases=("Can not find the key:", "fail to get journal cursor", "Failed to find key"),
+        meaning="The front end has to replay the journal from one id on, and no database of the "
+        "journal begins at or before it, or the id is not in its database. The databases are named "
+        "by their first id. The image is older than the journal, the journal was emptied, or an "
+        "entry was never committed because the master changed.",
+        misread="It does not say that the log is damaged. Emptying the metadata directory loses "
+        "what is only here: look at the other nodes first.",
+        steps=(
+            Step("databases ENV", "lists the databases of the journal by their first ids"),
+            Step("count ENV", "counts the journal entries of each database"),
+            VERIFY,
+        ),
+        sources=(
+            "BDBJournalCursor (constructor and next), apache/doris",
+            "BDBJournalCursor (constructor), StarRocks/starrocks",
+            "apache/doris#24994, apache/doris#22714, apache/doris#6428",
+        ),
+        sample="[BDBJournalCursor.<init>():84] Can not find the key:819177629, fail to get journal "
+        "cursor. will exit.",
+    ),
+    Case(
+        name="journal-entry-unreadable",
+        title="StarRocks or Doris cannot decode a journal entry",
+        phrases=("fail to read journal entity key",),
+        meaning="The engine returned the record, and the front end could not decode its value. "
+        "Usually another release wrote it.",
+        misread="It does not say that the log is damaged: the engine verified the checksum of what "
+        "it read from disk.",
+        steps=(
+            Step("databases ENV", "lists the databases of the journal by their first ids"),
+            VERIFY,
+            ENTRY,
+        ),
+        sources=(
+            "BDBJournalCursor.next, apache/doris",
+            "BDBJournalCursor.deserializeData, StarRocks/starrocks",
+        ),
+        sample="[BDBJournalCursor.next():120] fail to read journal entity key=5485, will exit",
+    ),
+    Case(
+        name="journal-names",
+        title="StarRocks or Doris cannot list the databases of its journal",
+        phrases=("failed to get DB names", "failed to get db names"),
+        meaning="The front end asked the engine for the names of its databases, and the engine "
+        "failed. The exception that follows is the cause; the front end tries again, and then "
+        "exits.",
+        misread="It does not say that names or databases are lost.",
+        steps=(Step("databases ENV", "lists the databases as recovery would find them"), RECOVER),
+        sources=(
+            "BDBJournalCursor.wrapDatabaseException, StarRocks/starrocks",
+            "StarRocks/starrocks#39871, StarRocks/starrocks#10137",
+        ),
+        sample="com.starrocks.journal.JournalException: failed to get DB names for 3 times!",
+    ),
+)
+
+GROUP_MESSAGES = (*_ROLLBACKS, *_STREAM, *_MEMBERS, *_WRITES)
+"""Cases about replication groups; the specific ones before the general ones."""
+
+JOURNAL_MESSAGES = _JOURNALS
+"""Cases of StarRocks and Doris, whose cause is usually a case of the engine."""

@@ -1,0 +1,70 @@
+"""A case of the message table: a text that an engine prints, its meaning, and the next steps."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+
+class Step(Struct, frozen=True):
+    """A command to run next.
+
+    Attributes:
+        command: a command line without `je-tools`, with the placeholders ENV, LSN and VLSN for
+            what the text names, and DIRECTORY for a new output.
+        why: what it shows.
+    """
+
+    command: str
+    why: str
+
+
+class Case(Struct, frozen=True, kw_only=True):
+    """A text that an engine or an application prints, and what to make of it.
+
+    Phrases are compared word by word; any run of whitespace counts as one space, so a text that
+    was wrapped is recognised too.
+
+    Attributes:
+        name: spelling in every output.
+        title: the case in a few words.
+        phrases: each of these alone announces the case.
+        also: phrases that must all be in the same log entry.
+        replaces: names of more general cases that this one explains in the same log entry.
+        meaning: what happened.
+        misread: what the text does not say, although it is often taken to.
+        steps: commands to run next, the most useful first.
+        sources: where the text comes from: class, method and version, or a public report.
+        sample: a short text as it is printed, with every phrase that the case needs.
+    """
+
+    name: str
+    title: str
+    phrases: tuple[str, ...]
+    also: tuple[str, ...] = ()
+    replaces: tuple[str, ...] = ()
+    meaning: str
+    misread: str
+    steps: tuple[Step, ...]
+    sources: tuple[str, ...]
+    sample: str
+
+
+VERIFY = Step("verify ENV", "finds every damaged byte range, and tells a torn end from damage")
+FILES = Step("files ENV", "lists the log files, their versions, and which JE releases open them")
+RECOVER = Step(
+    "recover ENV", "shows what the engine would do when it opens the log, and writes nothing"
+)
+SALVAGE = Step(
+    "salvage ENV --output DIRECTORY",
+    "writes the records that can still be read, and a report of what cannot",
+)
+MISSING = Step("missing ENV", "lists the databases and keys that the missing files held")
+SPACE = Step("space ENV", "shows why each file is still there, and what the disk limits say")
+LOCK = Step("lock ENV", "shows which process has the environment open")
+VLSNS = Step(
+    "summary ENV --vlsn",
+    "shows the first and last VLSN of each file; run it on every node and compare",
+)
+ENTRY = Step(
+    "explain LSN --env ENV", "shows the entry there byte by byte, or what is there instead"
+)
