@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
 Decorator = Callable[[Callable[..., int]], Callable[..., int]]
 
-ENTRIES = "Which entries (all filters must hold)"
-OUTPUT = "What is printed, and where to"
-READING = "How the log is read"
+ENTRIES = "Filters (an entry must match all of them)"
+OUTPUT = "Output"
+READING = "Reading"
 
 
 class Options(TypedDict):
@@ -96,10 +96,14 @@ OPTIONS: dict[str, list[Decorator]] = {
         click.option("--until", help="Last time, UTC, inclusive."),
         click.option("--replicated", is_flag=True, help="Only entries of the replication stream."),
         click.option(
-            "--limit", type=click.IntRange(1), metavar="N", help="Stop after so many entries."
+            "--limit", type=click.IntRange(1), metavar="N", help="Stop after this many entries."
         ),
-        click.option("--backward", is_flag=True, help="From the end of the log to its beginning."),
-        click.option("--follow", is_flag=True, help="Go on as a running engine appends."),
+        click.option(
+            "--backward", is_flag=True, help="Print from the end of the log to its beginning."
+        ),
+        click.option(
+            "--follow", is_flag=True, help="Wait for entries that a running engine appends."
+        ),
     ],
     OUTPUT: [
         format_option("table", "jsonl", "csv", "parquet"),
@@ -107,12 +111,14 @@ OPTIONS: dict[str, list[Decorator]] = {
         click.option(
             "--parts",
             is_flag=True,
-            help="Parquet: --output is a directory of files, each made of some log files.",
+            help="For Parquet: write a directory of files in parallel.",
         ),
         data_option,
     ],
     READING: [
-        click.option("--ignore-checksum", is_flag=True, help="List entries without summing them."),
+        click.option(
+            "--ignore-checksum", is_flag=True, help="List entries without checking their checksums."
+        ),
         encoders_option,
         exit_zero_option,
     ],
@@ -127,16 +133,20 @@ def check_combination(options: Options) -> None:
         UsageError: there are such options.
     """
     if options["follow"] and (options["backward"] or options["output"]):
-        raise UsageError("--follow writes to standard output, forward only")
+        raise UsageError(
+            "--follow only writes to standard output and forward: omit --output and --backward"
+        )
     if options["follow"] and options["format_"] == "parquet":
-        raise UsageError("--follow has no end, so it cannot write Parquet")
+        raise UsageError(
+            "--follow cannot write Parquet, because it has no end: choose another --format"
+        )
     if options["parts"] and options["format_"] != "parquet":
-        raise UsageError("--parts is for --format parquet")
+        raise UsageError("--parts needs --format parquet")
     if options["format_"] == "parquet" and options["output"] is None:
         what = "DIRECTORY, a new one" if options["parts"] else "FILE"
         raise UsageError(f"--format parquet needs --output {what}")
     if options["parts"] and (options["limit"] or options["backward"]):
-        raise UsageError("--parts writes many files at once: no --limit, no --backward")
+        raise UsageError("--parts writes many files at once: omit --limit and --backward")
 
 
 def chosen_filters(options: Options) -> Filters:

@@ -32,7 +32,7 @@ environment_argument = click.argument(
 """One environment directory, or log files (.jdb, .del, .bad, .bup)."""
 
 exit_zero_option = click.option(
-    "--exit-zero", is_flag=True, help="Exit 0 instead of 3 when damage was found (for cron)."
+    "--exit-zero", is_flag=True, help="Exit with 0 instead of 3 if damage is found (for cron)."
 )
 
 
@@ -40,9 +40,9 @@ def _threads(text: str) -> Callable[[F], F]:
     return click.option("--threads", type=click.IntRange(min=0), metavar="N", default=0, help=text)
 
 
-threads_option = _threads("Threads that read; 0: one a core.")
+threads_option = _threads("Threads that read; 0: one per core.")
 
-encoders_option = _threads("Threads or processes that read and encode; 0: one a core, at most 4.")
+encoders_option = _threads("Threads or processes that read and encode; 0: one per core, at most 4.")
 """`--threads` for commands whose output costs more than reading does."""
 
 
@@ -56,7 +56,7 @@ output_option = click.option(
     "-o",
     type=click.Path(path_type=Path, dir_okay=False),
     callback=unless_dash,
-    help="Write there instead of to standard output. Never inside the environment being read.",
+    help="Write to this file instead of standard output. It must be outside the environment.",
 )
 
 data_option = click.option(
@@ -65,7 +65,7 @@ data_option = click.option(
     type=click.Choice([mode.value for mode in DataMode]),
     default=DataMode.SHOW.value,
     show_default=True,
-    help="What is shown of keys and values.",
+    help="How keys and values are shown.",
 )
 
 
@@ -77,7 +77,7 @@ def format_option(*formats: str, default: str = "table") -> Callable[[F], F]:
         type=click.Choice(formats),
         default=default,
         show_default=True,
-        help="How results are written.",
+        help="Format of the results.",
     )
 
 

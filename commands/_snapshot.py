@@ -54,13 +54,15 @@ home_argument = click.argument("path", metavar="ENV_DIR", type=click.Path(path_t
 """One environment directory."""
 
 _END_OPTIONS = (
-    click.option("--to-lsn", help="Take the log to end with the entry there, 0xFILE/0xOFFSET."),
-    click.option("--to-vlsn", type=int, help="Take the log to end with this VLSN."),
-    click.option("--to-time", help="Take the log to end with the last Commit up to then, UTC."),
+    click.option("--to-lsn", help="End the log with the entry at this LSN, 0xFILE/0xOFFSET."),
+    click.option("--to-vlsn", type=int, help="End the log with this VLSN."),
+    click.option("--to-time", help="End the log with the last Commit up to this time, UTC."),
 )
 
 now_option = click.option(
-    "--now", metavar="TIME", help="What has expired by then is hidden; the clock by default."
+    "--now",
+    metavar="TIME",
+    help="Hide records that have expired by this time. The default is the current time.",
 )
 
 database_option = click.option(
@@ -70,13 +72,15 @@ database_option = click.option(
     multiple=True,
     metavar="NAME",
     shell_complete=complete_databases,
-    help="Database, by name or id (id:7); several times for several.",
+    help="Database, by name or id (id:7). Can be repeated.",
 )
 
-internal_option = click.option("--internal", is_flag=True, help="The engine's own databases too.")
+internal_option = click.option(
+    "--internal", is_flag=True, help="Include the engine's internal databases."
+)
 
 show_expired_option = click.option(
-    "--show-expired", is_flag=True, help="Also records that have expired and are still there."
+    "--show-expired", is_flag=True, help="Also show expired records that are still in the log."
 )
 
 
@@ -143,7 +147,10 @@ def open_home(path: Path, *, keep_going: bool = False) -> Environment:
     from je_tools.log.opening import open_environment
 
     if path.is_file():
-        raise UsageError(f"{path}: a file; name the environment's home, the directory it lies in")
+        raise UsageError(
+            f"{path}: expected an environment directory, found a file: name the "
+            "directory that holds it"
+        )
     return open_environment([path], keep_going=keep_going)
 
 
@@ -216,4 +223,7 @@ def say_findings(findings: Iterable[Finding], name: str = "") -> None:
         for finding in found[1:SAID]:
             say(front + replace(finding, hint=None).text())
         if len(found) > SAID:
-            say(f"{front}{len(found) - SAID:,} more of {code}; `je-tools verify --tree` tells them")
+            say(
+                f"{front}{len(found) - SAID:,} more of {code}; `je-tools verify --tree` reports "
+                "them"
+            )

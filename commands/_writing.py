@@ -38,17 +38,19 @@ class WritingOptions(TypedDict):
 
 
 apply_option = click.option(
-    "--apply", is_flag=True, help="Write it; without, only what would be written is told."
+    "--apply", is_flag=True, help="Write it. Without this option, the command only shows the plan."
 )
 
 force_option = click.option(
-    "--force", is_flag=True, help="Also cut off what a replication group has committed."
+    "--force",
+    is_flag=True,
+    help="Also cut off transactions that a replication group has committed.",
 )
 
 accept_loss_option = click.option(
     "--accept-loss",
     is_flag=True,
-    help="Write although files in use are missing, and the records in them lost.",
+    help="Write even if files in use are missing and the records in them are lost.",
 )
 
 output_or_copy_option = click.option(
@@ -56,15 +58,17 @@ output_or_copy_option = click.option(
     "-o",
     type=click.Path(path_type=Path),
     metavar="FILE|DIR",
-    help="Without --apply, write there instead of to standard output. With it, leave the "
-    "environment as it is, and write to a copy of this name: a directory that does not exist.",
+    help="Without --apply, write the results to this file instead of standard output. With "
+    "--apply, leave the environment unchanged, and write to a copy: a new directory of this "
+    "name.",
 )
 
 file_max_option = click.option(
     "--file-max",
     type=click.IntRange(1_000_000, 1 << 30),
     metavar="BYTES",
-    help="Size of new log files; as in je.properties, or as the largest file, by default.",
+    help="Size of new log files. The default is the size in je.properties, or that of the "
+    "largest file.",
 )
 
 
@@ -77,14 +81,14 @@ def results_path(options: WritingOptions) -> Path | None:
     output = options["output"]
     if options["apply"]:
         if output == Path("-"):
-            raise UsageError("--output -: with --apply it names a copy, which is a directory")
+            raise UsageError("--output -: with --apply, the output is a copy: name a new directory")
         return None
     if output is None or output == Path("-"):
         return None
     if output.is_dir():
         raise UsageError(
-            f"--output {output}: a directory; it is where --apply writes a copy, and without "
-            "--apply a file"
+            f"--output {output}: expected a file, found a directory: only --apply writes a copy "
+            "to a directory"
         )
     return output
 
@@ -144,7 +148,7 @@ def tell_of_work(
     except ClosedPipeError:
         drop_standard_output()
     except RefusedError as error:
-        error.add_note(f"{done}, and only telling of it failed")
+        error.add_note(f"{done}, and only the report of it failed")
         raise
     if outcome.changes or options["output"] is not None:
         say(f"je-tools: {done}")
@@ -152,11 +156,11 @@ def tell_of_work(
 
 def _done_text(environment: Environment, outcome: CheckpointResult, options: WritingOptions) -> str:
     if options["output"] is not None:
-        return f"the copy {options['output']} is written, and {environment.name} is as it was"
+        return f"the copy {options['output']} is written, and {environment.name} is unchanged"
     if not outcome.changes:
-        return "nothing was to be written"
+        return "the log needs no change, and nothing was written"
     home = quoted(str(options["path"]))
-    return f"it is written; `je-tools undo {home} --apply` takes it back"
+    return f"the log is written; `je-tools undo {home} --apply` reverts it"
 
 
 def say_what_would_be_done(
@@ -176,8 +180,8 @@ def say_what_would_be_done(
     if not is_written_in_place(snapshot):
         version = snapshot.end.files[-1].version
         say(
-            f"je-tools: nothing was written; `{command} --output DIR` writes it to a copy: a log "
-            f"of version {version} is not written in place"
+            f"je-tools: nothing was written; `{command} --output DIR` writes to a copy: je-tools "
+            f"does not write a log of version {version} in place"
         )
         return
     say(f"je-tools: nothing was written; `{command}` writes it{unless_open(options['path'])}")
@@ -193,15 +197,15 @@ def unless_open(home: Path) -> str:
         return ""
     writers = [each.text for each in holders if each.mode is LockMode.READ_WRITE]
     who = " and ".join(writers)
-    return f", when {who}, which has the environment open to write, is stopped" if who else ""
+    return f", after you stop {who}, which has the environment open for writing" if who else ""
 
 
 def _say_reader(reader: Holder, *, is_cut: bool) -> None:
-    told = f"je-tools: {reader.text} has the environment open to read; "
+    told = f"je-tools: {reader.text} has the environment open for reading; "
     if is_cut:
-        say(f"{told}it fails where it reads what is cut off: let it open the environment again")
+        say(f"{told}it fails if it reads the part that is cut off: restart it afterwards")
     else:
-        say(f"{told}it goes on with what it knows")
+        say(f"{told}it continues with the state that it knows")
 
 
 @contextmanager
@@ -211,7 +215,7 @@ def _noting_that_none_is_made(target: Path) -> Iterator[None]:
         yield
     except (KeyboardInterrupt, SystemExit) as error:
         if not target.exists():
-            error.add_note(f"there is no {target}, and what it was to be a copy of is as it was")
+            error.add_note(f"{target} was not created, and the environment is unchanged")
         raise
 
 

@@ -53,19 +53,19 @@ def command() -> None:
     "-o",
     required=True,
     type=click.Path(path_type=Path, file_okay=False),
-    help="Folder of the tables and the report; an earlier audit in it is replaced at the end.",
+    help="Folder for the tables and the report. The new audit replaces an earlier one at the end.",
 )
 @click.option(
     "--master",
     metavar="URL",
-    help="Of a Spark cluster, spark://host:7077 or yarn.  [default: all cores of this machine]",
+    help="Spark cluster: spark://host:7077 or yarn.  [default: all cores of this machine]",
 )
 @click.option(
     "--conf",
     "settings",
     metavar="NAME=VALUE",
     multiple=True,
-    help="A setting of Spark, spark.executor.memory=2g. Can be repeated.",
+    help="A Spark setting, such as spark.executor.memory=2g. Can be repeated.",
 )
 @format_option("table", "json", "prometheus")
 @click.option(
@@ -73,14 +73,14 @@ def command() -> None:
     type=click.Choice(["error", "warning", "note", NEVER]),
     default="error",
     show_default=True,
-    help="Exit 3 when there is a finding of that severity or a worse one.",
+    help="Exit with 3 if there is a finding of this severity or worse.",
 )
 def run(**options: Unpack[Options]) -> int:
-    """Find every environment below the roots, read and judge each, and write tables and a report.
+    """Find every environment below the roots, verify each, and write tables and a report.
 
-    An environment is any directory with .jdb files, and log files that are named themselves. The
-    executors do what verify, summary and files do; what cannot be read costs a finding and never
-    the audit. The folder holds the tables as Parquet, report.html, audit.json and metrics.prom.
+    An environment is any directory with .jdb files, or log files given by name. The executors do
+    the work of verify, summary and files. Unreadable input becomes a finding, and does not stop the
+    audit. The folder holds the tables as Parquet, report.html, audit.json and metrics.prom.
 
     \b
     Examples:
@@ -125,9 +125,9 @@ def _settings(options: Options) -> dict[str, str]:
     for text in options["settings"]:
         name, equals, value = text.partition("=")
         if not equals or not name.startswith("spark."):
-            raise UsageError(f"--conf {text}: not of the form spark.NAME=VALUE")
+            raise UsageError(f"--conf {text}: expected spark.NAME=VALUE")
         if name == "spark.master":
-            raise UsageError(f"--conf {text}: name the master with --master")
+            raise UsageError(f"--conf {text}: give the master with --master")
         settings[name] = value
     return settings
 

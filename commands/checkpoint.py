@@ -42,13 +42,13 @@ from je_tools.errors import EXIT_OK
 def command(**options: Unpack[WritingOptions]) -> int:
     """Write the checkpoint that the engine would write after recovery.
 
-    Unfinished transactions are undone, what was committed since the last checkpoint comes into the
-    trees, removals of databases are finished, and the engine's own records are brought up to date.
-    The engine then opens and closes the environment without writing a byte. On a log that needs
-    nothing nothing is written, so this can run each night.
+    The command undoes unfinished transactions, writes the changes since the last checkpoint to the
+    trees, finishes removals of databases, and updates the engine's internal records. The engine
+    then opens and closes the environment without writing a byte. If the log is already at a
+    checkpoint, nothing is written, so this can run each night.
 
-    Without --apply the plan is told and nothing is touched. With it the engine's lock is held
-    meanwhile, and `je-tools undo` takes everything back.
+    Without --apply, the command shows the plan and changes nothing. With it, the command holds the
+    engine's lock while it writes, and `je-tools undo` reverts all changes.
 
     \b
     Examples:

@@ -42,9 +42,9 @@ class Options(SnapshotOptions):
 def command(**options: Unpack[Options]) -> int:
     """Count the records of each database, as the engine would after recovery.
 
-    Without --db all databases of applications. Records that have expired (by --now) do not count;
-    data is not read, so a record counts also where only its key can be had. The exit code is 3
-    where a file is missing that the log accounts for as in use.
+    Without --db, it counts all databases of applications. Expired records (see --now) do not count.
+    The command reads no data, so it counts a record even if only its key is readable. The exit code
+    is 3 if a file is missing that the log counts as in use.
 
     \b
     Examples:

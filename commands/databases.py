@@ -35,11 +35,11 @@ class Options(SnapshotOptions):
 def command(**options: Unpack[Options]) -> int:
     """List the databases, as they are after recovery.
 
-    Of each its name, id and flags, its records, the depth and nodes of its tree, the bytes of the
-    log that nodes and records take, comparators by the name of their class, where its descriptor
-    and its root lie, and the log version in which it was made. Descriptors that no name leads to
-    (of removals that are not finished) and names without a descriptor are listed at the end. The
-    exit code is 3 where a file is missing that the log accounts for as in use.
+    Each row has the name, id and flags of the database, its records, the depth and nodes of its
+    tree, the bytes of its nodes and records in the log, the class names of its comparators, the
+    LSNs of its descriptor and its root, and the log version in which it was created. Descriptors
+    without a name (from unfinished removals) and names without a descriptor come last. The exit
+    code is 3 if a file is missing that the log counts as in use.
 
     \b
     Examples:

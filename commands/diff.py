@@ -75,13 +75,13 @@ class Options(EndOptions):
     type=click.Choice(WHAT),
     default="databases",
     show_default=True,
-    help="A row for each database; each record that differs; ranges of them; each file.",
+    help="Show a row for each database, each record that differs, ranges of them, or each file.",
 )
 @click.option(
     "--blocks",
     type=click.IntRange(1),
     metavar="N",
-    help="Show blocks: differences with fewer than N equal records in between count as one.",
+    help="Show blocks: differences with fewer than N equal records between them are one block.",
 )
 @database_option
 @internal_option
@@ -93,11 +93,12 @@ class Options(EndOptions):
 @threads_option
 @exit_zero_option
 def command(**options: Unpack[Options]) -> int:
-    """Hold two environments against each other: an environment and its backup, two nodes.
+    """Compare two environments: an environment and its backup, or two nodes.
 
-    Both are taken as they are after recovery. The exit code is 3 where they differ. --show files
-    holds B as a copy of A: whether it is complete, and what has changed since. --to-lsn, --to-vlsn
-    and --to-time take A as it was earlier; with the same directory twice, what changed since then.
+    The command compares both as they are after recovery. The exit code is 3 if they differ. --show
+    files checks B as a copy of A: whether it is complete, and what has changed since. --to-lsn,
+    --to-vlsn and --to-time use A as it was earlier. With the same directory twice, they show the
+    changes since then.
 
     \b
     Examples:
@@ -125,9 +126,9 @@ def _check(options: Options) -> None:
     what, form = options["what"], options["format_"]
     ends = end_of(options).named()
     if what == "files" and ends:
-        raise UsageError(f"--show files holds whole files against each other: leave {ends[0]} out")
+        raise UsageError(f"--show files compares whole files: omit {ends[0]}")
     if form == "parquet" and what != "records":
-        raise UsageError("--format parquet is for --show records")
+        raise UsageError("--format parquet needs --show records")
     if form == "parquet" and options["output"] is None:
         raise UsageError("--format parquet needs --output")
 
@@ -144,7 +145,7 @@ def _files(options: Options) -> bool:
         _write_section(file_section(pairs), out, options)
     wrong = [pair for pair in pairs if pair.state in WRONG]
     if copy.marker is not None:
-        say(f"je-tools: {options['b']}: holds a marker file: a restore did not come to its end")
+        say(f"je-tools: {options['b']}: the directory has a marker file: a restore did not finish")
     say(f"je-tools: {options['b']} {_verdict(options['a'], pairs, wrong)}")
     return bool(wrong) or copy.marker is not None
 
@@ -157,12 +158,12 @@ def _verdict(a: Path, pairs: list[FilePair], wrong: list[FilePair]) -> str:
         first = f"first {wrong[0].file_no:08x}.jdb ({wrong[0].state.value})"
         are = "is" if len(wrong) == 1 else "are"
         return (
-            f"is no whole copy of {a}: of {counted(len(pairs), 'file')} "
-            f"{len(wrong):,} {are} not as in one, {first}"
+            f"is not a complete copy of {a}: {len(wrong):,} of {counted(len(pairs), 'file')} "
+            f"{are} wrong, {first}"
         )
     since = sum(pair.state in (FileState.NEWER, FileState.SHORTER) for pair in pairs)
-    told = f"something was written since, in {counted(since, 'file')}"
-    return f"is a copy of {a}; {told if since else 'nothing was written since'}"
+    told = f"{counted(since, 'file')} changed since"
+    return f"is a copy of {a}; {told if since else 'nothing has changed since'}"
 
 
 def _records(options: Options) -> bool:
@@ -177,7 +178,7 @@ def _compare(a: Snapshot, b: Snapshot, options: Options) -> bool:
     chosen = pairs(a, b, options["names"], internal=options["internal"])
     for name in options["names"]:
         if not any(pair.is_called(name) for pair in chosen):
-            raise UsageError(f"--db {name}: neither has such a database")
+            raise UsageError(f"--db {name}: neither environment has such a database")
     tallies = [Tally(pair) for pair in chosen]
     # One masking for both, so that a value has the same salted hash throughout.
     masking = chosen_masking(options["data_mode"])
@@ -202,8 +203,9 @@ def _are_streams_apart(a: Snapshot, b: Snapshot, options: Options) -> bool:
         return False
     say(
         f"je-tools: {options['a']} ends at VLSN {ends[0]}, {options['b']} at VLSN {ends[1]}: the "
-        "nodes are at different places of the replication stream. What one has more may be undone, "
-        "or not committed; `je-tools dump --from-vlsn` shows it"
+        "nodes are at different places of the replication stream. The entries that only one "
+        "of them has may be uncommitted, or be rolled back; `je-tools dump --from-vlsn` "
+        "shows them"
     )
     return True
 

@@ -38,9 +38,10 @@ PIPED_WIDTH = 200
 
 HELP = """Print the entries of a log, in log order.
 
-Reads past damage: what is not listed is said on stderr, and the exit code is then 3.
+The command reads past damage. Standard error reports what is not listed, and the exit code is then
+3.
 
---type, --db, --txn, --key and --grep can be given several times: any of their values will do.
+--type, --db, --txn, --key and --grep can be repeated: an entry needs to match one of the values.
 
 \b
 Examples:
@@ -109,7 +110,7 @@ def _prepare(
         databases=options["databases"],
         is_partial=options["backward"] or options["limit"] is not None,
         follow=options["follow"],
-        bar=lambda: progress_bar(environment.size, "look ahead"),
+        bar=lambda: progress_bar(environment.size, "prepare"),
     )
     reading.judge, reading.judged = prepared.judge, prepared.judged
     return prepared
@@ -281,7 +282,7 @@ def _tell(errors: list[Finding], count: int | None = None, *, is_end: bool = Fal
     left = (len(errors) if count is None else count) - len(errors[:FIRST])
     if left or is_end:
         more = f"{left:,} more; " if left else ""
-        say(f"je-tools: {more}je-tools verify tells all, and what to do")
+        say(f"je-tools: {more}`je-tools verify` reports all damage, and what to do")
 
 
 class _Command(click.Command):
@@ -322,6 +323,6 @@ command = _make("dump", HELP)
 
 db_dump_command = _make(
     "db-dump",
-    "`je-tools export` is what prints records, as db_dump of other Berkeley DBs does. db-dump "
-    "prints the entries of the log.\n\n" + HELP.replace("je-tools dump", "db-dump"),
+    "db-dump prints the entries of the log. To print records, as db_dump of other Berkeley DBs "
+    "does, use `je-tools export`.\n\n" + HELP.replace("je-tools dump", "db-dump"),
 )

@@ -73,19 +73,19 @@ def _topics() -> Iterator[tuple[str, str]]:
     multiple=True,
     metavar="ENV_DIR|FILE",
     type=click.Path(path_type=Path),
-    help="Where an LSN is looked up: an environment, or a log file (repeat for several).",
+    help="Environment or log file in which to look up an LSN. Can be repeated for log files.",
 )
 @click.option(
     "--version",
     type=click.IntRange(1, 26),
-    help="Log version whose fields are listed; the newest of the type otherwise.",
+    help="Log version of the listed fields. The default is the newest of the type.",
 )
 @click.option(
     "--data",
     type=click.Choice([mode.value for mode in DataMode]),
     default=DataMode.SHOW.value,
     show_default=True,
-    help="What is shown of keys and values.",
+    help="How keys and values are shown.",
 )
 @click.option("--all", "all_bytes", is_flag=True, help="Show every byte of long fields.")
 @format_option("table", "jsonl")
@@ -102,11 +102,11 @@ def command(
 ) -> int:
     """Explain a message of an engine, an entry type, a code, or one entry byte by byte.
 
-    A topic is type:NAME, exit:CODE, finding:CODE or refusal:CODE, which is why the engine would not
-    open a log; without a name after its colon (`type:`, `exit:`, `finding:`, `refusal:`) it lists
-    all. An entry is named by its LSN and looked up in --env; one that is damaged is explained as
-    far as it can be read, with exit code 3. A place where no entry begins is answered with the
-    entries around it.
+    A topic is type:NAME, exit:CODE, finding:CODE or refusal:CODE. A refusal is a reason why the
+    engine would not open a log. A topic without a name after its colon (`type:`, `exit:`,
+    `finding:`, `refusal:`) lists all. An entry is given by its LSN, and looked up in --env. A
+    damaged entry is explained as far as it is readable, with exit code 3. If no entry begins at the
+    LSN, the command shows the entries around it.
 
     Any other text is a message that JE, StarRocks, Doris, OpenDJ, Oracle NoSQL or another
     application printed: what it means, what it does not mean, which places it names, and what to
@@ -167,10 +167,10 @@ def _check(requests: Sequence[str], paths: tuple[Path, ...], version: int | None
     found = {each: explain.topic_of(each) for each in requests if not is_message(each)}
     for topic, kind_and_name in found.items():
         if kind_and_name is None and not paths:
-            raise UsageError(f"{topic}: name the log that it is looked up in with --env ENV_DIR")
+            raise UsageError(f"{topic}: an LSN needs a log: name it with --env ENV_DIR")
     kinds = {kind_and_name[0] for kind_and_name in found.values() if kind_and_name is not None}
     if version is not None and "type" not in kinds:
-        raise UsageError("--version goes with type:NAME; an entry has the version of its file")
+        raise UsageError("--version needs type:NAME: an entry has the version of its file")
 
 
 def _explain(asked: _Asked, request: str | Path) -> bool:

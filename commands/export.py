@@ -45,28 +45,35 @@ class Options(SnapshotOptions):
 @click.command("export")
 @snapshot_options
 @database_option
-@click.option("--all", "all_", is_flag=True, help="All databases of applications.")
+@click.option("--all", "all_", is_flag=True, help="Export all databases of applications.")
 @internal_option
 @click.option(
     "--key-range",
     metavar="FROM..TO",
-    help="Only these keys, both inclusive, spelled as for dump --key; one may be left out.",
+    help="Export only these keys, both inclusive, written as for dump --key. One may be omitted.",
 )
 @show_expired_option
 @format_option("dump", "jsonl", "csv", "parquet", default="dump")
-@click.option("--print", "is_print", is_flag=True, help="dump: visible characters as they are.")
+@click.option(
+    "--print",
+    "is_print",
+    is_flag=True,
+    help="For --format dump: write printable characters as they are.",
+)
 @click.option(
     "--output",
     "-o",
     type=click.Path(path_type=Path),
     callback=unless_dash,
-    help="A new file for one --db; for --all or several a new directory with a file for each.",
+    help="A new file for one --db. For --all or several, a new directory with one file per "
+    "database.",
 )
 def command(**options: Unpack[Options]) -> int:
     """Write the records of databases, as the engine would return them after recovery.
 
-    --format dump is the text of the engine's DbDump, which its DbLoad reads back. Records whose
-    data cannot be had are left out and told on standard error, and the exit code is then 3.
+    --format dump writes the text format of the engine's DbDump, which its DbLoad reads. The command
+    omits records whose data is not readable, and reports them on standard error. The exit code is
+    then 3.
 
     \b
     Examples:
@@ -106,13 +113,13 @@ def _load_ahead(form: str) -> None:
 
 def _check(options: Options) -> None:
     if not options["names"] and not options["all_"]:
-        raise UsageError("which databases? Name them with --db, or give --all")
+        raise UsageError("no database is selected: name databases with --db, or give --all")
     if options["names"] and options["all_"]:
         raise UsageError("--db and --all: give one of them")
     if options["internal"] and not options["all_"]:
-        raise UsageError("--internal goes with --all")
+        raise UsageError("--internal needs --all: add it")
     if options["is_print"] and options["format_"] != "dump":
-        raise UsageError("--print is for --format dump")
+        raise UsageError("--print needs --format dump")
     if options["format_"] == "parquet" and options["output"] is None:
         raise UsageError("--format parquet needs --output")
 
@@ -138,8 +145,8 @@ def _write(export: Export, sink: RecordSink, chosen: list[Database], options: Op
     if output is None or (len(chosen) == 1 and not options["all_"]):
         if sink.is_single and len(chosen) > 1:
             raise UsageError(
-                f"--format {options['format_']} holds one database a file: name one with --db, or "
-                "a new directory with --output"
+                f"--format {options['format_']} holds one database per file: name one with --db, "
+                "or name a new directory with --output"
             )
         with open_results(output, export.snapshot) as out:
             write_stream(sink, sources, out)

@@ -40,12 +40,12 @@ class Options(TypedDict):
 @threads_option
 @exit_zero_option
 def command(**options: Unpack[Options]) -> int:
-    """List the log files: what is in each, who wrote it, and who opens it.
+    """List the log files: their content, and the releases that write and open them.
 
-    A row a file: number, log version, time of creation (UTC), size, good entries, first and last
-    LSN and VLSN, the JE releases that write this log version, the lowest that opens it, and the
-    later ones that must not be given it. Standard error says where versions are mixed, where a
-    newer engine would cut a log of version 8 off, and what is damaged; then the exit code is 3.
+    Each file has a row: number, log version, time of creation (UTC), size, good entries, first and
+    last LSN and VLSN, the JE releases that write this log version, the lowest release that opens
+    it, and later releases that must not open it. Standard error reports mixed versions, a log of
+    version 8 that a newer engine would cut off, and damage. The exit code is 3 if there is damage.
 
     \b
     Examples:
@@ -94,5 +94,5 @@ def _exit_code(rows: list[FileRow], exit_zero: bool) -> int:
     errors += sum(found.severity is Severity.ERROR for found in of_directory)
     if errors:
         counted = f"{errors:,} error{'s' * (errors > 1)}"
-        say(f"je-tools: damaged, {counted}; je-tools verify tells where")
+        say(f"je-tools: damaged, {counted}; `je-tools verify` reports the places")
     return EXIT_DAMAGE if errors and not exit_zero else EXIT_OK

@@ -57,16 +57,17 @@ class Options(SnapshotOptions):
     shell_complete=complete_databases,
     help="Database, by name or id (id:7).",
 )
-@click.option("--history", is_flag=True, help="Every version that is still in the log.")
+@click.option("--history", is_flag=True, help="Show every version that is still in the log.")
 @show_expired_option
 @format_option("table", "jsonl", "csv")
 @output_option
 def command(**options: Unpack[Options]) -> int:
     """Show the records of a key, as the engine would return them after recovery.
 
-    KEY is text, hex:0a1b, hex:0a* (all that begin with it), long:5485, int:7 or str:name. The tree
-    is descended; with --history the whole log is read once for every version of the key, with its
-    transaction and what became of that. Where there is nothing of the key the exit code is 4.
+    KEY is text, hex:0a1b, hex:0a* (all keys that begin with it), long:5485, int:7 or str:name. The
+    command searches the tree. With --history, it reads the whole log once, and shows every version
+    of the key, with its transaction and the end of that. The exit code is 4 if the log has nothing
+    of the key.
 
     \b
     Examples:
@@ -78,7 +79,7 @@ def command(**options: Unpack[Options]) -> int:
     from je_tools.log.selection import parse_key
 
     if options["history"] and options["show_expired"]:
-        raise UsageError("--history shows what has expired too; leave --show-expired out")
+        raise UsageError("--history also shows expired records: omit --show-expired")
     pattern = parse_key(options["key"], "KEY")
     masking = chosen_masking(options["data_mode"])
     show = _show_history if options["history"] else _show_records
@@ -90,7 +91,10 @@ def command(**options: Unpack[Options]) -> int:
     code = report(snapshot, options)
     if damaged:
         places = counted(damaged, "place")
-        say(f"je-tools: {places} of the log cannot be read and may hold more; see je-tools verify")
+        say(
+            f"je-tools: {places} of the log could not be read and may hold more versions; "
+            "`je-tools verify` reports them"
+        )
         code = EXIT_OK if options["exit_zero"] else EXIT_DAMAGE
     if count:
         return code
@@ -108,12 +112,12 @@ def _hint(snapshot: Snapshot, database: Database, pattern: KeyPattern, options: 
         return sum(map(len, records_of_key(snapshot, database, chosen, show_expired=True)))
 
     if not options["history"] and count(pattern):
-        return ", but one that has expired: --show-expired shows it"
+        return "; --show-expired shows an expired one"
     for kind in KEY_KINDS:
         with suppress(UsageError):
             spelled = f"{kind}:{options['key']}"
             if count(parse_key(spelled, "KEY")):
-                return f"; {spelled} is there"
+                return f"; the database has {spelled}"
     return ""
 
 

@@ -24,11 +24,11 @@ class Options(TypedDict):
 @format_option("table", "jsonl")
 @output_option
 def command(**options: Unpack[Options]) -> None:
-    """Tell who has an environment open: to write, to read, by which process.
+    """Show the processes that have an environment open, for writing or reading.
 
-    Looks at the engine's lock, je.lck, without taking it, and writes nothing. Processes are told as
-    far as the system tells them: of another container (another pid namespace) it tells that
-    somebody holds the lock, not who. The exit code is 0 whether it is held or not.
+    The command reads the state of the engine's lock, je.lck, without taking it, and writes nothing.
+    If the process runs in another container (another pid namespace), the system only reports that
+    the lock is held, not by which process. The exit code is 0 whether the lock is held or not.
 
     \b
     Examples:

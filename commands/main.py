@@ -27,21 +27,21 @@ from je_tools.errors import (
 COMMANDS: dict[str, str] = {
     "dump": "Print the entries of a log, filtered, as table, JSON lines, CSV or Parquet.",
     "summary": "Count entries and bytes by type, file, database, checkpoint and transaction.",
-    "verify": "Report every damaged byte range of a log, torn tails told from damage.",
-    "files": "List the log files: version, size, LSNs, VLSNs, which JE releases open them.",
-    "recover": "Tell what the engine's recovery would do with a log: its end, losses, passes.",
+    "verify": "Report every damaged byte range of a log. Torn tails do not count as damage.",
+    "files": "List the log files: version, size, LSNs, VLSNs, JE releases that open them.",
+    "recover": "Show what the engine's recovery would do with a log: losses, end, passes.",
     "checkpoint": "Write the checkpoint that a crashed log lacks, so that it opens at once.",
     "databases": "List the databases: id, flags, records, depth, nodes, bytes, comparators.",
     "count": "Count the records of each database, as they are after recovery.",
-    "export": "Write records of databases as DbDump's text, JSON lines, CSV or Parquet.",
-    "get": "Show the records of a key, or every version of it that the log still holds.",
-    "diff": "Hold two environments against each other, or an environment and its backup.",
-    "salvage": "Write the records that are left of a broken log, and a ledger of what is not.",
-    "space": "Tell how full each log file is, why it is still there, and what disk limits say.",
-    "missing": "Tell what is lost with missing files: databases, keys, and what is left of them.",
-    "lock": "Tell who has an environment open, to write or to read, and by which process.",
-    "undo": "List what commands have changed in a log, and put the newest of it back.",
-    "audit": "Verify and count every environment below directories, on Spark: tables, a report.",
+    "export": "Write the records of databases as DbDump text, JSON lines, CSV or Parquet.",
+    "get": "Show the records of a key, or every version of them that is still in the log.",
+    "diff": "Compare two environments, or an environment and its backup.",
+    "salvage": "Write the records that survive in a broken log, and a report of the losses.",
+    "space": "Show how full each log file is, why it still exists, and the disk limits.",
+    "missing": "Show what is lost with missing files: databases, keys, and surviving records.",
+    "lock": "Show the processes that have an environment open, for writing or reading.",
+    "undo": "List the changes that commands made to a log, and revert the newest.",
+    "audit": "Verify and count all environments below directories, on Spark: tables, a report.",
     "explain": "Explain a message of an engine, an entry type, a finding, or an entry's bytes.",
 }
 """Commands and their lines in `--help`. The module of a command is loaded when it is run."""
@@ -73,8 +73,9 @@ class LazyGroup(click.Group):
 def group() -> None:
     """Forensics for write-ahead logs: Berkeley DB Java Edition, log versions 6 to 26.
 
-    Reads .jdb files of StarRocks, Doris, OpenDJ, Oracle NoSQL, Heritrix and others, damaged ones
-    too, and beside a running engine. What reads takes no lock and writes nothing beside the log.
+    je-tools reads .jdb files of StarRocks, Doris, OpenDJ, Oracle NoSQL, Heritrix and others. It
+    also reads damaged files, and files of a running engine. Commands that only read take no lock,
+    and write nothing to the environment.
 
     \b
     Examples:
@@ -178,7 +179,7 @@ def _output_failed(error: OSError) -> int:
     # An unbuffered stream does not fail again. Errors of files being read have a file name.
     if not is_broken and (error.filename is not None or error.errno not in UNWRITABLE):
         raise error
-    say(f"je-tools: standard output: cannot be written: {error.strerror}")
+    say(f"je-tools: cannot write to standard output: {error.strerror}")
     return EXIT_REFUSED
 
 

@@ -49,18 +49,18 @@ class Options(SnapshotOptions):
     "--without",
     multiple=True,
     metavar="FILE",
-    help="Take this file as missing, by number (0x3) or name; several times for several.",
+    help="Treat this file as missing, by number (0x3) or name. Can be repeated.",
 )
 @format_option("table", "jsonl")
 @output_option
 def command(**options: Unpack[Options]) -> int:
-    """Tell what is lost with log files that are missing, and what is left of it.
+    """Show what is lost with missing log files, and what survives elsewhere.
 
-    The B-trees name every record and node that is in use. Those that lie in a file which is not
-    there are listed: databases whose descriptor is lost, ranges of keys whose node is lost, and
-    keys whose record is lost alone; and for how many keys the other files have a record, which
-    `je-tools salvage` gets out. With --without the same of files that are there: what would be
-    lost with them. The exit code is 3 where something is lost.
+    The B-trees point to every record and node in use. The command lists those in missing files:
+    databases with a lost descriptor, key ranges with a lost node, and keys with only a lost record.
+    It also counts the keys that have a record in the other files, which `je-tools salvage` gets
+    out. With --without, it shows what would be lost with existing files. The exit code is 3 if
+    something is lost.
 
     \b
     Examples:
@@ -113,7 +113,9 @@ def _numbers(environment: Environment, named: tuple[str, ...]) -> frozenset[int]
         except ValueError:
             number = -1
         if number not in there:
-            raise UsageError(f"--without {text}: no such file; name one as 00000003.jdb or 0x3")
+            raise UsageError(
+                f"--without {text}: the log has no such file: name one as 00000003.jdb or 0x3"
+            )
         numbers.add(number)
     return frozenset(numbers)
 
@@ -131,8 +133,8 @@ def _verdict(environment: Environment, report: Report) -> str:
     if report.losses:
         return f"{environment.name}: {_of_losses(report.losses)}"
     if any(finding.code == "missing-file" for finding in report.findings):
-        return f"{environment.name}: no lost record is known, but a file that is in use is missing"
-    told = "nothing that is in use is missing"
+        return f"{environment.name}: a file in use is missing, but no record is known to be lost"
+    told = "no file in use is missing"
     return f"{environment.name}: {told}{', but see above' if _has_loss(report) else ''}"
 
 
@@ -160,9 +162,7 @@ def _of_losses(losses: Sequence[Loss]) -> str:
     if not parts:
         parts.append("names of the engine's own databases")
     kept = counted(sum(loss.kept_count for loss in losses), "record")
-    return (
-        f"lost: {'; '.join(parts)}. `je-tools salvage` gets {kept} of that out of the other files"
-    )
+    return f"lost: {'; '.join(parts)}. `je-tools salvage` gets {kept} of them from the other files"
 
 
 def _label(loss: Loss) -> str:

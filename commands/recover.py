@@ -58,17 +58,18 @@ class Options(SnapshotOptions):
     file_max: int | None
 
 
-HELP = """Tell what the engine's recovery would do with a log, and with --apply do it.
+HELP = """Show what the engine's recovery would do with a log, and with --apply do it.
 
-Where the log ends and why, which committed transactions lie behind that and would be lost, the
-checkpoint from which recovery begins, what each pass over the log does, transactions without an
-end, databases that come and go, rollbacks. With an earlier end the same of a log that is cut there.
-The exit code is 3 where the engine would refuse the log, its trees are damaged, or committed
-transactions are lost; with --apply, when what can be done is done.
+The plan shows the committed transactions that would be lost, where the log ends and why, the
+checkpoint from which recovery begins, the work of each pass over the log, transactions without an
+end, databases that are created or removed, and rollbacks. With an earlier end, it shows the same
+for a log that is cut back to there. The exit code is 3 if the engine would refuse the log, its
+trees are damaged, or committed transactions are lost. With --apply, it is 3 after the work that is
+possible is done.
 
-Without --apply nothing is changed. With it what is behind the end is cut off, unusable last files
-are renamed to .bad, and a checkpoint is written, as `je-tools checkpoint` does; with an earlier end
-the log is cut back to that. `je-tools undo` takes it back.
+Without --apply, the command changes nothing. With --apply, it cuts off everything after the end,
+renames unusable last files to .bad, and writes a checkpoint, as `je-tools checkpoint` does. With an
+earlier end, it cuts the log back to that. `je-tools undo` reverts all changes.
 
 \b
 Examples:
@@ -81,7 +82,7 @@ Examples:
 """
 
 _apply_option = click.option(
-    "--apply", is_flag=True, help="Do it; without, only what recovery would do is told."
+    "--apply", is_flag=True, help="Do it. Without this option, the command only shows the plan."
 )
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -108,7 +109,7 @@ def execute(options: Options) -> int:
     if options["apply"]:
         return _apply(options)
     if options["force"] or options["accept_loss"] or options["file_max"] is not None:
-        raise UsageError("--force, --accept-loss and --file-max are for --apply: add it")
+        raise UsageError("--force, --accept-loss and --file-max need --apply: add it")
     return _tell(options, output)
 
 
@@ -119,7 +120,10 @@ def _apply(options: Options) -> int:
     from je_tools.recovery.findings import snapshot_findings
 
     if options["now"] is not None:
-        raise UsageError("--now is for reading: what is written does not depend on it")
+        raise UsageError(
+            "--now and --apply exclude each other: the written log does not depend "
+            "on the time; omit --now"
+        )
     environment = open_home(options["path"])
     findings: list[Finding] = []
     with held_output() as plan:
@@ -174,11 +178,11 @@ def _say_what_stands_against(snapshot: Snapshot, options: Options) -> None:
         try:
             has_work(snapshot, CheckpointOptions(cuts=True, to_lsn=to_lsn, force=True))
         except JeToolsError as error:
-            say(f"je-tools: --apply refuses that: {error}")
+            say(f"je-tools: --apply would refuse this: {error}")
             return
     refusal = group_refusal(snapshot)
     if refusal is not None:
-        say(f"je-tools: --apply refuses that without --force: {refusal}")
+        say(f"je-tools: --apply would refuse this without --force: {refusal}")
     if to_lsn is None:
         return
     named = {

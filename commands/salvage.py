@@ -53,33 +53,40 @@ class Options(TypedDict):
     "-o",
     required=True,
     type=click.Path(path_type=Path),
-    help="A new directory for the files: one a database, ledger.jsonl, summary.txt.",
+    help="A new directory for the output: one file per database, ledger.jsonl and summary.txt.",
 )
 @click.option(
     "--mode",
     type=click.Choice(["committed", "everything"]),
     default="committed",
     show_default=True,
-    help="The newest committed version of each record, or every version there is.",
+    help="Write the newest committed version of each record, or every version in the log.",
 )
 @format_option("dump", "jsonl", "csv", "parquet", default="dump")
-@click.option("--print", "is_print", is_flag=True, help="dump: visible characters as they are.")
+@click.option(
+    "--print",
+    "is_print",
+    is_flag=True,
+    help="For --format dump: write printable characters as they are.",
+)
 @data_option
-@click.option("--internal", is_flag=True, help="Also the engine's own databases.")
+@click.option("--internal", is_flag=True, help="Also write the engine's internal databases.")
 @click.option(
     "--now",
     metavar="TIME",
-    help="Leave out what has expired by then; without it expired records come back.",
+    help="Omit records that have expired by this time. Without it, expired records are written "
+    "too.",
 )
 @threads_option
 @exit_zero_option
 def command(**options: Unpack[Options]) -> int:
-    """Write the records that are left of a broken log, and a ledger of what is not.
+    """Write the records that survive in a broken log, and a salvage report of the losses.
 
-    Needs no root, no checkpoint and no file in particular: every entry that has a right checksum
-    counts, in front of damage and behind it. Slots of B-tree nodes stand in for entries that are
-    lost. Prints the summary; the exit code is 3 when something of the log could not be read, or
-    is lost. Files are ordered by the numbers in their headers, where these are good.
+    The command needs no root, no checkpoint and no file in particular: every entry with a correct
+    checksum counts, before and after damage. Slots of B-tree nodes replace lost entries. The
+    salvage report is ledger.jsonl. The command prints the summary. The exit code is 3 if a part of
+    the log is not readable, or records are lost. The files are ordered by the numbers in their
+    headers, if the headers are readable.
 
     \b
     Examples:
@@ -99,7 +106,7 @@ def command(**options: Unpack[Options]) -> int:
 
     use_memory_again()
     if options["is_print"] and options["format_"] != "dump":
-        raise UsageError("--print is for --format dump")
+        raise UsageError("--print needs --format dump")
     named = open_environment(options["paths"], keep_going=True)
     environment = numbered_by_headers(named)
     with ExitStack() as stack:
@@ -137,24 +144,30 @@ def _say_damage(damage: list[LogGap]) -> None:
     places = sum(gap.file_count == 0 for gap in damage)
     files = sum(gap.file_count for gap in damage)
     if places:
-        say(f"je-tools: {counted(places, 'place')} could not be read; je-tools verify tells each")
+        say(
+            f"je-tools: {counted(places, 'place')} could not be read; `je-tools verify` reports "
+            "each"
+        )
     if files:
         are = "is" if files == 1 else "are"
         say(
             f"je-tools: {counted(files, 'file')} {are} missing or cannot be opened; "
-            "je-tools missing tells what that costs"
+            "`je-tools missing` lists what is lost"
         )
 
 
 def _say_losses(losses: Losses) -> None:
     """Report known losses on standard error."""
     if losses.records:
-        say(f"je-tools: {counted(losses.records, 'record')} lost; the ledger has the keys")
+        say(f"je-tools: {counted(losses.records, 'record')} lost; the salvage report has the keys")
     if losses.names:
-        say(f"je-tools: {counted(losses.names, 'name')} of databases left over, in the ledger")
+        say(
+            f"je-tools: {counted(losses.names, 'name')} without a database; the salvage report "
+            "lists them"
+        )
     if losses.undecodable:
         entries = counted(losses.undecodable, "record")
-        say(f"je-tools: {entries} with a right checksum that no layout fits, left out")
+        say(f"je-tools: {entries} with a correct checksum but an unknown layout, omitted")
 
 
 def _write(salvaged: Salvage, directory: Path, options: Options) -> tuple[str, Losses]:

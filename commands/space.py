@@ -34,26 +34,28 @@ class Options(SnapshotOptions):
 @click.command("space")
 @snapshot_options
 @click.option(
-    "--recount", is_flag=True, help="Count anew what is in use, by the trees and not the notes."
+    "--recount",
+    is_flag=True,
+    help="Count the bytes in use from the trees, instead of the engine's own counts.",
 )
 @click.option(
     "--free",
     type=click.IntRange(min=0),
     metavar="MB",
     default=None,
-    help="List only the oldest reserved files that free as many MB; otherwise all.",
+    help="List only the oldest reserved files that free this many MB. The default is all.",
 )
 @format_option("table", "jsonl", "csv")
 @output_option
 def command(**options: Unpack[Options]) -> int:
-    """Tell where the disk space goes: how full each file is, and why it is still there.
+    """Show the use of disk space: how full each file is, and why it still exists.
 
-    Of each file the bytes, how many are obsolete or expired, how much is used (the average, and
-    between what it lies), as the engine has counted it with its last checkpoint; with --recount
-    also as the trees have it. Then the reserved files, which may be deleted while the environment
-    is closed, the limits of je.properties, what is free on the disk, and whether the engine would
-    meet a limit when it opens the environment, or refuse its settings: the exit code is then 3.
-    Nothing is changed.
+    Each file has its bytes, the obsolete and expired ones, and the used share (average, minimum and
+    maximum), as the engine counted them at its last checkpoint, and with --recount also as the
+    trees show them. Further tables have the reserved files, which may be deleted while the
+    environment is closed, the limits of je.properties, the free disk space, and whether the engine
+    would reach a limit when it opens the environment. The exit code is 3 if the engine would refuse
+    its settings. Nothing is changed.
 
     \b
     Examples:
@@ -100,10 +102,13 @@ def _remark(space: Space) -> None:
         say("je-tools: the engine would prohibit writes here: its disk limits leave no space")
     if not space.has_counts:
         say(
-            "je-tools: the database of the engine's counts is not there, or its name is lost; "
-            "--recount counts anew"
+            "je-tools: the database of the engine's counts does not exist, or its name is lost; "
+            "--recount counts from the trees"
         )
     for refusal in space.settings.refused:
-        say(f"je-tools: {refusal}; the engine refuses to open such an environment")
+        say(f"je-tools: {refusal}; the engine refuses to open the environment with this setting")
     if space.settings.unreadable is not None:
-        say(f"je-tools: je.properties cannot be read ({space.settings.unreadable}); the defaults")
+        say(
+            f"je-tools: cannot read je.properties ({space.settings.unreadable}); the tables show "
+            "the defaults"
+        )

@@ -44,24 +44,26 @@ class Options(TypedDict):
 
 @click.command("summary")
 @environment_argument
-@click.option("--by-file", is_flag=True, help="Entries and bytes of each file.")
-@click.option("--by-db", is_flag=True, help="Entries and bytes of each database.")
+@click.option("--by-file", is_flag=True, help="Also show entries and bytes of each file.")
+@click.option("--by-db", is_flag=True, help="Also show entries and bytes of each database.")
 @click.option(
     "--vlsn",
     "vlsns",
     is_flag=True,
-    help="Replicated entries of each file, first and last VLSN; as DbPrintLog -vd.",
+    help="Also show replicated entries of each file, first and last VLSN, as DbPrintLog -vd does.",
 )
 @click.option(
     "--checkpoints",
     is_flag=True,
-    help="Checkpoint intervals as DbPrintLog -S gives them, with LSNs, duration and invoker.",
+    help="Also show checkpoint intervals as DbPrintLog -S does, with LSNs, duration and invoker.",
 )
-@click.option("--txns", is_flag=True, help="Transactions without an end, and the largest.")
+@click.option(
+    "--txns", is_flag=True, help="Also show transactions without an end, and the largest ones."
+)
 @click.option(
     "--largest",
     type=click.IntRange(min=1),
-    help=f"With --txns: how many of the largest.  [default: {DEFAULT_LARGEST}]",
+    help=f"With --txns: the number of largest transactions.  [default: {DEFAULT_LARGEST}]",
 )
 @format_option("table", "jsonl", "csv")
 @output_option
@@ -70,9 +72,9 @@ class Options(TypedDict):
 def command(**options: Unpack[Options]) -> int:
     """Count entries and bytes by type, as DbPrintLog -S does.
 
-    Each option adds a table. CSV is one table: that of the option, or without one the types.
-    Damaged entries are not counted; stderr counts the errors that verify finds, and the exit code
-    is then 3.
+    Each option adds a table. CSV holds one table: that of the option, or the types without an
+    option. Damaged entries are not counted. Standard error reports the number of errors that verify
+    finds, and the exit code is then 3.
 
     \b
     Examples:
@@ -116,7 +118,7 @@ def _check_combination(options: Options) -> None:
     if options["format_"] == "csv" and sum(tables) > 1:
         raise UsageError("--format csv holds one table: choose one of them, or --format jsonl")
     if options["largest"] and not options["txns"]:
-        raise UsageError("--largest goes with --txns")
+        raise UsageError("--largest needs --txns: add it")
 
 
 def _write(summary: Summary, out: BinaryIO, options: Options) -> None:
@@ -154,5 +156,5 @@ def _exit_code(summary: Summary, exit_zero: bool) -> int:
         )
     if not summary.damage:
         return EXIT_OK
-    say(f"je-tools: {summary.damage.text()}; je-tools verify tells where")
+    say(f"je-tools: {summary.damage.text()}; `je-tools verify` reports the places")
     return EXIT_OK if exit_zero else EXIT_DAMAGE

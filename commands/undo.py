@@ -29,28 +29,29 @@ class Options(TypedDict):
 
 @click.command("undo")
 @home_argument
-@click.option("--apply", is_flag=True, help="Do it; without this nothing is changed.")
+@click.option("--apply", is_flag=True, help="Do it. Without this option, nothing is changed.")
 @click.option(
     "--drop",
     metavar="N|all",
-    help="Instead of putting anything back, remove this undo journal, or all that are not damaged.",
+    help="Do not revert anything, but remove this undo journal, or all that are not damaged.",
 )
 @click.option(
     "--any-time",
     is_flag=True,
-    help="Files may have other times than when the operation ended, as in a copy.",
+    help="Accept files whose times have changed since the operation, as in a copy.",
 )
 @format_option("table", "jsonl")
 @output_option
 def command(**options: Unpack[Options]) -> int:
-    """List what commands have changed in a log, and put the newest of it back.
+    """List the changes that commands made to a log, and revert the newest.
 
-    Every command that writes into an environment first saves what it cuts off or overwrites in an
-    undo journal, in the folder .je-tools-undo there. It is a copy of data of the log: drop it when
-    it is not needed any more. Without --apply the journals are listed, and the steps that would put
-    back the newest. With it they are done, the engine's lock held, and the journal is removed; when
-    that was interrupted, do it again. Refused (exit code 6) where anything else has written to the
-    log since, or where the journal is damaged, which then stays with all that it keeps.
+    Every command that writes to an environment first saves the bytes that it cuts off or
+    overwrites. It saves them in an undo journal, in the folder .je-tools-undo of the environment.
+    The journal holds data of the log: drop it when you do not need it any more. Without --apply,
+    the command lists the journals, and the steps that would revert the newest. With --apply, it
+    takes the engine's lock, does the steps, and removes the journal. After an interruption, run it
+    again. The command refuses (exit code 6) if another program has written to the log since, or if
+    the journal is damaged. A damaged journal is kept.
 
     \b
     Examples:
@@ -96,7 +97,7 @@ def _applied(options: Options) -> list[Undo]:
     home = options["path"]
     with EnvironmentLock(home, instead="stop that first") as lock, Disk() as disk:
         for reader in lock.readers:
-            say(f"je-tools: {reader.text} has the environment open to read")
+            say(f"je-tools: {reader.text} has the environment open for reading")
         undos = list_undos(home)
         if options["drop"] is not None:
             for undo in _chosen(undos, options["drop"]):
@@ -125,7 +126,7 @@ def _refuse_damaged(undos: list[Undo], options: Options) -> None:
     if damaged and options["drop"] == "all":
         number = damaged[0].number
         raise RefusedError(
-            f"undo {number}: its journal is damaged, and stays until it is named; "
+            f"undo {number}: its journal is damaged, and is only removed by its number; "
             f"{drop_text(options['path'], number)}"
         )
 
@@ -139,13 +140,13 @@ def _say_done(undos: list[Undo], home: Path) -> None:
     last = undos[-1]
     name = f"undo {last.number} ({last.operation})"
     if last.all_steps:
-        say(f"je-tools: {name} is put back: the log is what it was before")
+        say(f"je-tools: {name} is reverted: the log is as it was before")
     else:
-        say(f"je-tools: {name} was stopped before its first change: there was nothing to put back")
+        say(f"je-tools: {name} was stopped before its first change: there was nothing to revert")
     for before in undos[-2:-1]:
         say(
-            f"je-tools: undo {before.number} ({before.operation}), which was before, is still "
-            f"there; {undo_command(home)} puts that back too"
+            f"je-tools: the earlier undo {before.number} ({before.operation}) remains; "
+            f"{undo_command(home)} reverts that too"
         )
 
 
@@ -161,7 +162,7 @@ def _chosen(undos: list[Undo], drop: str | None) -> list[Undo]:
         return [undo for undo in undos if undo.damage is None]
     chosen = [undo for undo in undos if drop == str(undo.number)]
     if not chosen:
-        raise UsageError(f"--drop {drop}: no such undo journal; give its number, or all")
+        raise UsageError(f"--drop {drop}: there is no such undo journal: give its number, or all")
     return chosen
 
 
@@ -169,13 +170,13 @@ def _say_plan(undos: list[Undo], dropped: list[Undo], options: Options) -> None:
     """Report what would be done or what prevents it, and that nothing was changed."""
     if options["drop"] is not None:
         numbers = ", ".join(str(undo.number) for undo in dropped) or "none"
-        say(f"je-tools: nothing was changed; with --apply these are removed: {numbers}")
+        say(f"je-tools: nothing was changed; --apply removes these undo journals: {numbers}")
         _refuse_damaged(undos, options)
     elif undos:
         try:
             undos[-1].check(any_time=options["any_time"])
         except RefusedError as error:
-            say(f"je-tools: cannot be put back: {error}")
+            say(f"je-tools: cannot revert the newest change: {error}")
             return
         say(f"je-tools: nothing was changed; {_apply_text(undos[-1].number, options)}")
 
@@ -186,4 +187,4 @@ def _apply_text(number: int, options: Options) -> str:
 
     home = options["path"]
     command = undo_command(home, " --any-time" if options["any_time"] else "")
-    return f"{command} puts back what undo {number} took{unless_open(home)}"
+    return f"{command} reverts undo {number}{unless_open(home)}"

@@ -58,14 +58,16 @@ class Options(EndOptions):
 
 @click.command("verify")
 @environment_argument
-@click.option("--all", "everything", is_flag=True, help="Also say which files end as they should.")
+@click.option("--all", "everything", is_flag=True, help="Also report the files that end cleanly.")
 @click.option(
-    "--tree", is_flag=True, help="Also check the B-trees: every node, slot and record; one ENV_DIR."
+    "--tree",
+    is_flag=True,
+    help="Also check the B-trees: every node, slot and record. Needs one ENV_DIR.",
 )
 @click.option(
     "--utilization",
     is_flag=True,
-    help="With --tree, also compare the engine's totals of each file with a count.",
+    help="With --tree, also compare the engine's totals of each file with its content.",
 )
 @now_option
 @end_options
@@ -73,29 +75,30 @@ class Options(EndOptions):
 @click.option(
     "--stats",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="Write totals as JSON to this file instead of in words to standard error.",
+    help="Write the totals as JSON to this file, instead of as text to standard error.",
 )
 @click.option(
     "--manifest",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="Write what was examined to this file: inputs with SHA-256, version, command, times.",
+    help="Write a record of this run to this file: inputs with SHA-256, version, command, times.",
 )
 @format_option("table", "jsonl")
 @output_option
 @threads_option
 @exit_zero_option
 def command(**options: Unpack[Options]) -> int:
-    """Report every damaged byte range of a log, and what is wrong between its files.
+    """Report every damaged byte range of a log, and inconsistencies between its files.
 
-    Every entry is summed, whole files are compared with what the next ones say of them, and the
-    VLSNs of replicated entries must ascend. What a writer that died leaves at the end of the last
-    file is a note and no damage. A directory must also have what the engine needs to open it: a
-    root, and each file that recovery reads or that is in use. Without findings only the verdict is
-    told, on standard error. The exit code is 3 when there are errors.
+    The command checks the checksum of every entry, compares each file with the header of the next
+    one, and checks that the VLSNs of replicated entries ascend. An incomplete entry at the end of
+    the last file, which a writer that died leaves, is a note and not damage. In a directory, it
+    also checks that the engine can open the log: there is a root, and every file that recovery
+    reads or that is in use. Without findings, it only writes the verdict to standard error. The
+    exit code is 3 if there are errors.
 
-    With --tree the B-trees are checked too, as recovery would leave them: every node, slot and
-    record, with the place of each fault in its tree and the keys that it costs. --to-lsn, --to-vlsn
-    and --to-time do that for the trees as they were at an earlier end of the log.
+    With --tree, it also checks the B-trees as recovery would leave them: every node, slot and
+    record. Each finding shows its place in the tree and the keys that are lost. With --to-lsn,
+    --to-vlsn or --to-time, it checks the trees as they were at an earlier end of the log.
 
     \b
     Examples:
@@ -160,7 +163,10 @@ def _check_outputs(environment: Environment, options: Options) -> None:
         check_output(path, environment)
         real = path.resolve()
         if real in named and not is_stream(path):
-            raise UsageError(f"--{named[real]} and --{option} name the same file, {path}")
+            raise UsageError(
+                f"--{named[real]} and --{option} name the same file, {path}: choose "
+                "two different files"
+            )
         named[real] = option
 
 

@@ -17,27 +17,27 @@ EXIT_INTERRUPTED = 130
 EXIT_TERMINATED = 143
 
 EXIT_MEANINGS: dict[int, str] = {
-    EXIT_OK: "Done, and nothing wrong was found. A closed pipe (`| head`) is 0 too.",
+    EXIT_OK: "Done, and no damage was found. A closed pipe (`| head`) is 0 too.",
     EXIT_BUG: "A bug of je-tools. Please report it with the text that was printed.",
-    EXIT_USAGE: "The command line is wrong; the text says which part.",
+    EXIT_USAGE: "The command line is wrong. The message says which part.",
     EXIT_DAMAGE: (
-        "Finished, and damage was found, records are lost (`salvage`, `missing`, also what would "
-        "be lost `--without` a file) or were cut off (`recover --apply`), environments differ or a "
-        "copy is not whole (`diff`), the engine would refuse the log or its settings (`recover`, "
-        "`space`), or no known message is in a text (`explain`). "
+        "Finished, but damage was found, records are lost (`salvage`, `missing`, also with "
+        "`--without`) or were cut off (`recover --apply`), environments differ or a copy is "
+        "incomplete (`diff`), the engine would refuse the log or its settings (`recover`, "
+        "`space`), or a text has no known message (`explain`). "
         "`--exit-zero` makes this 0, for cron jobs."
     ),
     EXIT_INPUT: (
-        "The input is missing, is not this format, or has an unsupported version; or there is "
+        "The input is missing, has another format, or has an unsupported version; or the log has "
         "nothing of the key (`get`)."
     ),
     EXIT_STOPPED: (
-        "Stopped early: a file shrank, vanished or was replaced while it was read; or Spark gave "
-        "up or ended (`audit`)."
+        "Stopped early: a file became shorter, vanished or was replaced while it was read; or "
+        "Spark failed or ended (`audit`)."
     ),
     EXIT_REFUSED: (
-        "Refused: something is locked, an output exists or cannot be written, or a confirmation "
-        "is missing."
+        "Refused: the environment is locked, an output exists or cannot be written, or a "
+        "confirmation is missing."
     ),
     EXIT_INTERRUPTED: "Interrupted from the keyboard.",
     EXIT_TERMINATED: "Ended by SIGTERM, as `timeout` sends it; no half-written output is left.",

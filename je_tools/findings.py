@@ -44,170 +44,188 @@ _TABLE: tuple[tuple[str, Severity, str, str], ...] = (
     (
         "zero-tail",
         Severity.NOTE,
-        "Behind the last entry there are only zeros: space that was given to the file and not yet "
-        "written when the writer or the machine stopped. In a file that others follow it is an "
-        "error, since that one was complete once.",
-        "In the last file nothing: the engine cuts the zeros off when it opens the log. In another "
-        "file the entries that stood there are lost; look for a copy of the file.",
+        "After the last entry there are only zeros: space that was allocated to the file but not "
+        "written before the writer or the machine stopped. This is an error in every file but the "
+        "last, because such a file was complete once.",
+        "In the last file, nothing: the engine cuts the zeros off when it opens the log. In "
+        "another file, entries are lost: look for a copy of the file in a backup of the same "
+        "node, or under its name with .del or .bad.",
     ),
     (
         "torn-tail",
         Severity.NOTE,
-        "The last file ends inside an entry: the writer died, or is writing at this moment. What "
-        "is behind the last whole entry was never complete. It is an error where the file ends "
+        "The last file ends inside an entry: the writer died, or is writing now. The bytes after "
+        "the last whole entry were never a complete entry. This is an error if the file ends "
         "inside its header: engines write headers whole, so the rest of the file was cut off.",
-        "Nothing, where it is a note: the engine cuts the tail off when it opens the log. Where it "
-        "is an error, look for a copy of the file.",
+        "If it is a note, nothing: the engine cuts the tail off when it opens the log. If it is "
+        "an error: look for a copy of the file in a backup of the same node, or under its name "
+        "with .del or .bad.",
     ),
     (
         "truncated-file",
         Severity.ERROR,
-        "A file that others follow ends too early: inside an entry, or before the entry that the "
-        "next file's header names as its last. A file is complete before the next one begins, so "
-        "bytes have been lost since.",
-        "Look for a copy of the file (a backup, another node) that is as long as it should be.",
+        "The file ends too early, and it is not the last one: it ends inside an entry, or before "
+        "the entry that the next file's header names as its last. A file is complete before the "
+        "next one begins, so bytes were lost later.",
+        "Look for a copy of the file in a backup of the same node, or under its name with .del or "
+        ".bad. The network restore of JE replaces the whole log of a node with that of another "
+        "one.",
     ),
     (
         "damaged-entry",
         Severity.ERROR,
-        "One entry whose bytes do not have its checksum, or whose header leads nowhere, while the "
-        "entry behind it names it. All others around it can be read.",
-        "Look at it with `je-tools explain LSN --env ENV`; compare with a backup or another node. "
-        "In the last file the engine takes it for the end of the log and cuts off all behind it.",
+        "The bytes of one entry do not match its checksum, or its header gives a wrong size, but "
+        "the next entry points back to it. The entries around it are readable.",
+        "Inspect it with `je-tools explain LSN --env ENV`, and compare the file with a backup of "
+        "the same node. In the last file the engine takes the entry for the end of the log, and "
+        "cuts off everything after it: copy the log first.",
     ),
     (
         "damaged-gap",
         Severity.ERROR,
-        "Bytes in which entries have been lost, how many cannot be told, or bytes that never were "
-        "entries.",
-        "Compare with a backup or another node. In the last file the engine takes the place for "
-        "the end of the log and cuts off all behind it.",
+        "A range of bytes without readable entries: an unknown number of entries is lost, or the "
+        "bytes never were entries.",
+        "Compare the file with a backup of the same node. In the last file the engine takes the "
+        "gap for the end of the log, and cuts off everything after it: copy the log first.",
     ),
     (
         "unread",
         Severity.ERROR,
-        "A directory, an environment or a file that an audit could not read, or not to its end: "
-        "permissions, a file that vanished or shrank meanwhile, no log at all.",
-        "Mend what keeps it from being read, and audit it again; what else was found still holds.",
+        "The audit could not read a directory, an environment or a file, or not to its end: "
+        "permissions, a file that vanished or became shorter meanwhile, or no log at all.",
+        "Fix what prevents reading, and audit it again. The other findings are valid.",
     ),
     (
         "unknown-type",
         Severity.ERROR,
-        "An entry with a right checksum and a type that files of its log version do not have.",
-        "A newer je-tools may know it; an engine that does not know it takes it for damage.",
+        "An entry has a correct checksum, but a type that does not exist in the log version of "
+        "its file.",
+        "Try a newer je-tools. An engine that does not know the type treats the entry as damage.",
     ),
     (
         "bad-file-header",
         Severity.ERROR,
-        "The first entry of a file is not a file header with a right checksum. Its log version is "
-        "the one that its entries fit, or that of the files around it. A last file that ends "
-        "inside its header is a torn tail, but not where no file has a whole one: the engine finds "
-        "no log then. An empty file of which nothing is in use is a warning: the engine passes it "
-        "over.",
-        "Look for a copy of the file: an error keeps the engine from opening the log. Where "
-        "nothing was ever written but this file, move it aside, and the engine makes a new log.",
+        "The first entry of a file is not a file header with a correct checksum. Its entries, or "
+        "the files around it, decide which log version is assumed. A last file that ends inside "
+        "its header is a torn tail, unless no file has a whole header: then the engine finds no "
+        "log. An empty file that holds nothing in use is a warning: the engine skips it.",
+        "If it is an error, the engine does not open the log: look for a copy of the file in a "
+        "backup of the same node, or under its name with .del or .bad. If nothing but this file "
+        "was ever written, move it aside, and the engine creates a new log.",
     ),
     (
         "unsupported-version",
         Severity.ERROR,
-        "The file's header is whole, and names a log version that this je-tools does not know.",
-        "Look for a newer je-tools.",
+        "The file's header is whole, but names a log version that this je-tools does not know.",
+        "Use a newer je-tools.",
     ),
     (
         "wrong-file-number",
         Severity.ERROR,
-        "A file's header holds another number than its name: it was renamed, or swapped.",
-        "The engine refuses it. Give the file the name of the number in its header.",
+        "The number in a file's header differs from the number in its name: the file was renamed "
+        "or swapped.",
+        "The engine refuses the file. Rename it to the number in its header.",
     ),
     (
         "duplicate-file",
         Severity.ERROR,
-        "Two files have the same number, in the home directory and in data directories.",
-        "Only one belongs to this log; find out which before the engine does.",
+        "Two files in the home directory or in data directories have the same number.",
+        "Only one of them belongs to this log. Find out which one, and move the other away before "
+        "the engine opens the log.",
     ),
     (
         "misplaced-file",
         Severity.ERROR,
-        "With several data directories file f belongs into number (f modulo their count) + 1.",
-        "The engine refuses to open the log until the file is moved.",
+        "A file is in the wrong data directory. With several data directories, file f belongs in "
+        "the one with number (f modulo their count) + 1.",
+        "The engine refuses to open the log until the file is moved there.",
     ),
     (
         "missing-file",
         Severity.NOTE,
-        "The numbers of the files have a gap. The cleaner leaves such gaps; it is an error where "
-        "the log still accounts for the file as in use, or where recovery would have to read it, "
-        "and a warning where there is no tree that tells.",
-        "Where it is an error, look for the file in a backup or under the names .del and .bad.",
+        "A file number is missing between two others. The cleaner leaves such gaps. It is an "
+        "error if the log counts the file as in use or recovery has to read it, and a warning if "
+        "no tree shows whether it is in use.",
+        "If it is an error: look for a copy of the file in a backup of the same node, or under "
+        "its name with .del or .bad. The network restore of JE replaces the whole log of a node "
+        "with that of another one.",
     ),
     (
         "last-entry-mismatch",
         Severity.ERROR,
-        "A file's header names another last entry of the file before it than that file has: one of "
-        "the two was replaced, restored from another time, or belongs to another log.",
-        "Compare both files with a backup or another node.",
+        "A file's header names a last entry of the previous file that differs from the one in "
+        "that file: one of the two files was replaced, restored from another time, or belongs to "
+        "another log.",
+        "Compare both files with a backup of the same node. Files of the same number differ "
+        "between the nodes of a group.",
     ),
     (
         "version-step",
         Severity.NOTE,
-        "From this file on the log version is another: the engine was upgraded. An older version "
-        "behind a newer one is a warning, since no engine writes such a log.",
-        "See which releases open the log with `je-tools files`.",
+        "The log version changes at this file: the engine was upgraded. An older version after a "
+        "newer one is a warning, because no engine writes such a log.",
+        "`je-tools files` shows which releases open the log.",
     ),
     (
         "restore-marker",
         Severity.ERROR,
-        "The engine has left a RestoreRequired entry: a network restore did not come to its end, "
-        "or it found its log damaged. It refuses to open the log.",
-        "Finish the network restore or restore a backup. Deleting the marker makes the engine open "
-        "a log that may have holes.",
+        "The engine has left a RestoreRequired entry: a network restore did not finish, or the "
+        "engine found damage in the log. The engine refuses to open the log.",
+        "Finish the network restore, or restore a backup. If the marker is deleted, the engine "
+        "opens a log that may be incomplete.",
     ),
     (
         "erased-not-zero",
         Severity.WARNING,
-        "Entries of type Erased whose bytes are not all zero: the eraser was stopped between its "
-        "two steps, and what should be gone can still be read. A damaged type byte looks the same.",
-        "The engine's eraser completes it in a later cycle. Until then treat the file and copies "
-        "of it as holding the data.",
+        "Entries of type Erased have bytes that are not zero: the eraser stopped between its two "
+        "steps, and the erased data is still readable. A damaged type byte looks the same.",
+        "The engine's eraser finishes the work in a later cycle. Until then, treat the file and "
+        "its copies as if they hold the data.",
     ),
     (
         "vlsn-duplicate",
         Severity.ERROR,
         "Replicated entries have VLSNs that were used before, and no rollback took those back.",
-        "Do not rebuild the VLSN index of this node; restore it from another node.",
+        "Do not rebuild the VLSN index of this node. Restore the whole node from another one "
+        "(network restore).",
     ),
     (
         "vlsn-backward",
         Severity.ERROR,
-        "VLSNs of replicated entries go back to numbers that had not been seen, and no rollback "
-        "explains it: files of several logs are mixed, or are in the wrong order.",
-        "Compare the files with those of another node.",
+        "VLSNs of replicated entries go back to numbers that did not occur before, and no "
+        "rollback explains it: files of several logs are mixed, or are in the wrong order.",
+        "Compare the files with a backup of the same node: files of the same number differ "
+        "between the nodes of a group. If that does not help, restore the whole node from another "
+        "one (network restore).",
     ),
     (
         "vlsn-gap",
         Severity.WARNING,
-        "VLSNs are left out although no file is missing and nothing is damaged in between.",
-        "Compare the files with those of another node.",
+        "VLSNs are skipped, although no file is missing and nothing is damaged between them.",
+        "Compare the files with a backup of the same node. If entries are lost, restore the whole "
+        "node from another one (network restore).",
     ),
     (
         "prev-offset-mismatch",
         Severity.ERROR,
-        "A whole entry does not name the one in front of it as the one before it: entries were "
-        "copied there, bytes were inserted, or bytes are missing.",
-        "The engine reads such a log differently forward and backward. Compare with a backup.",
+        "A whole entry does not point back to the entry before it: entries were copied there, "
+        "bytes were inserted, or bytes are missing.",
+        "The engine reads such a log differently forward and backward. Compare the file with a "
+        "backup of the same node.",
     ),
     (
         "more-damage",
         Severity.ERROR,
-        "A file has more damaged places than are told one by one: between the first and the last "
-        "of the others there are as many as this says. It is a warning where none of them is an "
-        "error.",
-        "Little of such a file is a log: look for a copy of it.",
+        "A file has more damaged places than are reported one by one: this finding counts the "
+        "others. It is a warning if none of them is an error.",
+        "Little of the file is readable: look for a copy of the file in a backup of the same "
+        "node, or under its name with .del or .bad.",
     ),
     (
         "unreadable",
         Severity.ERROR,
-        "The device could not deliver these bytes; they were taken as zeros.",
-        "Copy the disk before anything else, with a tool that keeps the places of bytes.",
+        "The device could not deliver these bytes. They were read as zeros.",
+        "Copy the disk first, with a tool that keeps every byte at its offset.",
     ),
     (
         "unreadable-file",
@@ -222,240 +240,250 @@ _TABLE: tuple[tuple[str, Severity, str, str], ...] = (
         "old-delta-in-v8",
         Severity.WARNING,
         "A file of log version 8 holds old BIN-deltas (type 22). JE 25.3 accepts the file, takes "
-        "the first of them for the end of the log, and cuts off all behind it without a message.",
-        "Open the log with JE 7.5 or 18.3 first, which can read it and write newer files.",
+        "the first of them for the end of the log, and cuts off everything after it without a "
+        "message.",
+        "First open the log with JE 7.5 or 18.3, which can read it and write newer files.",
     ),
     (
         "old-form-to-replay",
         Severity.WARNING,
-        "Behind the start of the last checkpoint, where recovery begins, the log holds entries of "
+        "After the start of the last checkpoint, where recovery begins, the log holds entries of "
         "databases with duplicates, or BIN-deltas, in the form of log versions before 8. JE 5.0 "
         "and later refuse to open it.",
-        "Run DbPreUpgrade_4_1 of JE 4.1.20 or a later 4.1 on it (DbRepPreUpgrade_4_1 where it is "
-        "replicated); then open it with JE 5.0 or later.",
+        "Run DbPreUpgrade_4_1 of JE 4.1.20 or a later 4.1 on it (DbRepPreUpgrade_4_1 if it is "
+        "replicated), and then open it with JE 5.0 or later.",
     ),
     (
         "old-form-left-out",
         Severity.ERROR,
-        "Behind the start of the last checkpoint records of a database with duplicates were "
-        "written in the form of log versions before 8. They are not replayed here: the database "
-        "is shown as it was at the checkpoint.",
-        "`je-tools salvage` gets the records that were written; DbPreUpgrade_4_1 of JE 4.1.20 or "
-        "a later 4.1 ends the log so that nothing is left to be replayed.",
+        "After the start of the last checkpoint, records of a database with duplicates were "
+        "written in the form of log versions before 8. je-tools does not replay them: it shows "
+        "the database as it was at the checkpoint.",
+        "`je-tools salvage` gets the records that were written. DbPreUpgrade_4_1 of JE 4.1.20 or "
+        "a later 4.1 ends the log so that nothing is left to replay.",
     ),
     (
         "recovery-refused",
         Severity.ERROR,
-        "The engine would refuse to open the log as it is. What is shown is what the log holds "
-        "all the same.",
-        "See what `je-tools verify` says of the log; `je-tools salvage` gets records out.",
+        "The engine would refuse to open the log as it is. The command shows what the log holds "
+        "nevertheless.",
+        "`je-tools verify` reports the damage. `je-tools salvage` gets records out.",
     ),
     (
         "backward-jump",
         Severity.ERROR,
-        "An entry at the end of the log does not name the entry before it: entries were copied "
-        "there from elsewhere in the log. Recovery goes backward along these names and jumps over "
-        "the entries between. Transactions whose Commit it jumps over do not count as committed.",
-        "Copy the log before the engine opens it. `je-tools recover --to-lsn` before the copied "
-        "entries cuts the log back to there, and keeps those Commits.",
+        "An entry at the end of the log does not point back to the entry before it: entries were "
+        "copied there from elsewhere in the log. Recovery follows these pointers backward, and "
+        "jumps over the entries between. A transaction does not count as committed if recovery "
+        "jumps over its Commit.",
+        "Copy the log before the engine opens it. `je-tools recover --to-lsn` with the last entry "
+        "before the copied ones cuts the log back to there, and keeps those Commits.",
     ),
     (
         "lost-tail",
         Severity.ERROR,
-        "Behind the end of the log, which is the first damaged entry of the last file, there are "
-        "whole Commits. The engine cuts all of it off when it opens the log, without a message.",
+        "The log ends at the first damaged entry of the last file, but whole Commits follow. The "
+        "engine cuts all of them off when it opens the log, without a message.",
         "Copy the log before the engine opens it. `je-tools recover` lists what would be lost.",
     ),
     (
         "damaged-end",
         Severity.ERROR,
-        "The log ends at a damaged entry of the last file, and whole entries follow, though no "
-        "Commit. The engine cuts all of it off when it opens the log, without a message. What was "
-        "damaged may have been a Commit itself.",
-        "Copy the log before the engine opens it. `je-tools salvage --mode everything` gets what "
-        "is behind.",
+        "The log ends at a damaged entry of the last file, and whole entries follow, but no "
+        "Commit. The engine cuts all of them off when it opens the log, without a message. The "
+        "damaged entry may have been a Commit itself.",
+        "Copy the log before the engine opens it. `je-tools salvage --mode everything` gets the "
+        "entries after the damage.",
     ),
     (
         "tree-damage",
         Severity.ERROR,
-        "A node of a B-tree, or the record that a slot of one names, cannot be read: its file is "
-        "missing, its bytes are damaged, or it is something else than it should be.",
-        "Look for the file in a backup. `je-tools salvage` gets records out without the tree.",
+        "A node of a B-tree, or the record that a slot points to, is not readable: its file is "
+        "missing, its bytes are damaged, or another kind of entry is there.",
+        "Look for a copy of the file in a backup of the same node, or under its name with .del or "
+        ".bad. `je-tools salvage` gets records out without the tree.",
     ),
     (
         "more-tree-damage",
         Severity.ERROR,
-        "There is more damage in B-trees than is told one by one. It is a warning where nothing "
-        "of it is an error.",
-        "`je-tools missing` lists what is lost with files; else mend what is told first.",
+        "The B-trees have more damage than is reported one by one. This finding counts the rest. "
+        "It is a warning if none of it is an error.",
+        "If files are missing, `je-tools missing` lists what is lost with them. Otherwise fix the "
+        "reported damage first.",
     ),
     (
         "tree-node",
         Severity.ERROR,
-        "A slot of an upper node, or a database's descriptor, does not lead to the node that it "
-        "should: the file is missing, the entry is damaged, erased, no node, a node of another "
-        "database, or one for other keys. The keys that it held cannot be reached.",
-        "Look for the file in a backup or on another node. `je-tools salvage` gets records out "
-        "without the tree.",
+        "A slot of an upper node, or a database's descriptor, does not lead to the right node: "
+        "the file is missing, or the entry is damaged, erased, no node, a node of another "
+        "database, or a node for other keys. The keys below that slot are out of reach.",
+        "Look for a copy of the file in a backup of the same node, or under its name with .del or "
+        ".bad. `je-tools salvage` gets records out without the tree.",
     ),
     (
         "tree-level",
         Severity.ERROR,
-        "A node has another level than its place in the tree asks for, or is marked as a root "
-        "without being one, or the reverse.",
-        "Look at it with `je-tools explain LSN --env ENV`. `je-tools salvage` gets records out "
+        "A node has the wrong level for its place in the tree, or is marked as a root but is "
+        "none, or is a root without the mark.",
+        "Inspect it with `je-tools explain LSN --env ENV`. `je-tools salvage` gets records out "
         "without the tree.",
     ),
     (
         "tree-delta",
         Severity.ERROR,
-        "A BIN-delta, which holds the changed slots of a BIN, names a full version that cannot be "
-        "read, or that is one of another node. Only the changed slots are left.",
-        "Look for the file of the full version in a backup or on another node.",
+        "A BIN-delta holds the changed slots of a BIN. The full version that it names is not "
+        "readable, or belongs to another BIN. Only the changed slots are left.",
+        "For the file of the full version: look for a copy of the file in a backup of the same "
+        "node, or under its name with .del or .bad.",
     ),
     (
         "tree-record",
         Severity.ERROR,
-        "A slot's LSN does not lead to the record of its key: the file is missing, the entry is "
-        "damaged, erased, no record, or one of another database or key, or a deletion.",
-        "Look for the file in a backup or on another node; `je-tools salvage` may find an older "
-        "version of the record.",
+        "A slot's LSN does not lead to the record of its key: the file is missing, or the entry "
+        "is damaged, erased, no record, a deletion, or a record of another database or key.",
+        "Look for a copy of the file in a backup of the same node, or under its name with .del or "
+        ".bad. `je-tools salvage` may find an older version of the record.",
     ),
     (
         "tree-order",
         Severity.ERROR,
-        "The keys of a node do not ascend. The engine's searches miss keys on either side.",
-        "`je-tools salvage` gets the records out without searches; load them into a new database.",
+        "The keys of a node are not in ascending order. The engine's searches miss some of them.",
+        "`je-tools salvage` gets the records out without searches. Load them into a new database.",
     ),
     (
         "tree-bounds",
         Severity.ERROR,
-        "A node holds a key outside of the range that its parents' slots give to it. The engine's "
-        "searches do not find it.",
-        "`je-tools salvage` gets the records out without searches; load them into a new database.",
+        "A node holds a key outside the key range that its parents give it. The engine's searches "
+        "do not find the key.",
+        "`je-tools salvage` gets the records out without searches. Load them into a new database.",
     ),
     (
         "tree-stray",
         Severity.WARNING,
-        "A node holds a key outside of the range that its parents' slots give to it, in a log "
-        "that was not closed: a crash can leave such slots, which are stale copies. Searches "
-        "never see them, but a scan by the engine may return records twice, bring deleted ones "
-        "back, pass over others, or fail.",
-        "Export the database with `je-tools export`, which leaves such slots out, and compare it "
-        "with a scan by the engine.",
+        "A node holds a key outside the key range that its parents give it, in a log that was not "
+        "closed. A crash can leave such slots, which are stale copies. Searches never reach them, "
+        "but a scan by the engine may return records twice, return deleted records, skip others, "
+        "or fail.",
+        "Export the database with `je-tools export`, which omits such slots, and compare it with "
+        "a scan by the engine.",
     ),
     (
         "tree-identifier",
         Severity.ERROR,
-        "The identifier key of a node, by which recovery finds its place in the tree, is outside "
-        "of the node's range, or in none of its slots. Its records can be read, but recovery may "
-        "put the node in a wrong place, or fail.",
+        "Recovery finds the place of a node in the tree by the node's identifier key. This key is "
+        "outside the node's range, or in none of its slots. The records are readable, but "
+        "recovery may put the node in a wrong place, or fail.",
         "Export the database and load it into a new one.",
     ),
     (
         "tree-node-id",
         Severity.ERROR,
-        "Two nodes have the same id, or one has an id that the last checkpoint does not know yet. "
-        "Recovery takes the newer of two nodes for the newest version of both.",
+        "Two nodes have the same id, or a node has an id that is larger than the last id of the "
+        "last checkpoint. Recovery takes the newer of two nodes with one id for the newest "
+        "version of both.",
         "Export the databases and load them into a new environment.",
     ),
     (
         "tree-state",
         Severity.ERROR,
-        "A slot is in a state that engines do not write: without an LSN and not deleted, embedded "
-        "data where there can be none, or a bottom node's state in an upper node.",
-        "Look at the node with `je-tools explain LSN --env ENV`.",
+        "A slot has a state that engines do not write: no LSN although it is not deleted, "
+        "embedded data where none is allowed, or a state of bottom nodes in an upper node.",
+        "Inspect the node with `je-tools explain LSN --env ENV`.",
     ),
     (
         "tree-expiration",
         Severity.WARNING,
-        "The expiration in a slot is not that of its record, or a node says that its expirations "
-        "are in hours while they are in days, or the reverse. Engines up to 18.3 leave such slots "
-        "behind; records expire too early, too late, or never.",
-        "Write the records anew with the time to live that they should have.",
+        "The expiration in a slot differs from that of its record, or a node gives its "
+        "expirations in the wrong unit (hours or days). Engines up to 18.3 leave such slots. "
+        "Records expire too early, too late, or never.",
+        "Write the records again with the right time to live.",
     ),
     (
         "tree-name",
         Severity.ERROR,
-        "A name of a database leads to a descriptor that is not there. It is a warning in a log "
-        "that was not closed: a crash while the database was made leaves that.",
-        "Remove the database by its name, or look for what is missing in a backup.",
+        "A name of a database leads to a descriptor that does not exist. It is a warning in a log "
+        "that was not closed: a crash during the creation of the database leaves that.",
+        "Remove the database by its name, or look for the missing file in a backup of the same "
+        "node.",
     ),
     (
         "tree-obsolete",
         Severity.ERROR,
-        "The cleaner has noted an entry as obsolete that a tree still needs. It will delete the "
-        "file without moving the entry.",
-        "Copy the log before the engine's cleaner runs. Export what is concerned and load it anew.",
+        "The cleaner counts an entry as obsolete, but a tree still needs it. The cleaner will "
+        "delete the file without moving the entry.",
+        "Copy the log before the engine's cleaner runs. Export the database and load it into a "
+        "new one.",
     ),
     (
         "tree-reserved",
         Severity.ERROR,
-        "A tree needs an entry in a file that is reserved: cleaned, and to be deleted as soon as "
-        "space is wanted.",
-        "Copy the file before the engine deletes it. Export what is concerned and load it anew.",
+        "A tree needs an entry in a reserved file: the file is cleaned, and the engine deletes it "
+        "when it needs space.",
+        "Copy the file before the engine deletes it. Export the database and load it into a new "
+        "one.",
     ),
     (
         "utilization",
         Severity.WARNING,
-        "The totals of entries and bytes that the engine keeps of a file are not those that the "
-        "file has. The cleaner chooses files by them; no record depends on them.",
-        "Nothing, where the difference is small; `je-tools space --recount` has the right figures.",
+        "The engine's totals of entries and bytes of a file differ from the content of the file. "
+        "The cleaner chooses files by these totals. No record depends on them.",
+        "If the difference is small, nothing. `je-tools space --recount` shows the right figures.",
     ),
     (
         "stray-slots",
         Severity.WARNING,
-        "Bottom nodes hold keys that the nodes above them do not give them: a crash has left stale "
-        "copies there. They are not shown. The engine's cursors walk over them: it returns "
-        "records twice, deleted ones, or passes over a whole node.",
-        "Trust what is shown here, and load it into a new database if the engine must serve it.",
+        "Bottom nodes hold keys outside the key range that their parents give them: a crash has "
+        "left stale copies. je-tools does not show these copies. The engine's cursors read them, "
+        "and may return records twice, return deleted records, or skip a whole node.",
+        "Trust the output of je-tools. If the engine must serve the data, load the output into a "
+        "new database.",
     ),
     (
         "expiration-unit",
         Severity.WARNING,
-        "Bottom nodes count the expirations of records in another unit, hours or days, than they "
-        "say, as JE 7.5 and 18.3 have left them. The unit is taken from the numbers here; the "
-        "engine takes such records for expired, or for ones that never expire.",
-        "Nothing is lost. JE 25.3 reads them right.",
+        "Bottom nodes give the expirations of records in the wrong unit (hours or days), as JE "
+        "7.5 and 18.3 write them. je-tools derives the unit from the numbers. The engine treats "
+        "such records as expired, or as records that never expire.",
+        "No record is lost. JE 25.3 reads them correctly.",
     ),
     (
         "transaction-in-doubt",
         Severity.WARNING,
-        "A transaction was prepared (XA), and has neither a Commit nor an Abort. The engine keeps "
-        "its records locked until the application's transaction manager decides; here they are as "
-        "they were before.",
-        "Open the environment with the application (XAEnvironment.recover), which decides. Only "
-        "then can je-tools write to it.",
+        "A transaction was prepared (XA), but has neither a Commit nor an Abort. The engine keeps "
+        "its records locked until the application's transaction manager decides. je-tools shows "
+        "the records as they were before the transaction.",
+        "Open the environment with the application, which decides (XAEnvironment.recover). "
+        "je-tools can write to the log only after that.",
     ),
     (
         "root-split-cut-short",
         Severity.WARNING,
-        "A full node under the only slot of a root, or above others: the log ends in the middle of "
-        "a split. The engine can fail to insert a record there, at every open, with 'should have "
-        "been split'.",
+        "A full node is under the only slot of a root, or above others: the log ends in the "
+        "middle of a split. The engine may fail to insert a record there, at every open, with "
+        "'should have been split'.",
         "If the engine fails, `je-tools export` gets the records for a new environment.",
     ),
     (
         "creation-cut-short",
         Severity.WARNING,
-        "The log ends while one of the engine's own databases was being created. Oracle NoSQL's "
-        "engine gives the same id to the one that it creates anew, waits for itself, and fails "
-        "after some minutes. No application has a record in such a log yet.",
-        "Create the environment anew.",
+        "The log ends during the creation of one of the engine's internal databases. Oracle "
+        "NoSQL's engine creates it again with the same id, waits for itself, and fails after some "
+        "minutes. No application has a record in such a log yet.",
+        "Create the environment again.",
     ),
     (
         "unknown-order",
         Severity.NOTE,
-        "A database has a comparator of the application, which only its classes know. Its records "
-        "are shown in the order of its tree; those whose place nobody knows come last.",
-        "Nothing, where the order of records does not matter.",
+        "A database has a comparator that only the application's classes know. je-tools shows its "
+        "records in the order of its tree. Records whose place is unknown come last.",
+        "If the order of records does not matter, nothing.",
     ),
     (
         "live-writer",
         Severity.NOTE,
-        "An engine has the log open, or the log grew while it was read. Its end is where it was "
-        "when the file was opened for reading.",
-        "Nothing; for a verdict on the last entries, look again when the engine is closed.",
+        "An engine has the log open, or the log grew while je-tools read it. The log is shown up "
+        "to where it ended when its files were opened for reading.",
+        "Nothing. To verify the last entries, run the command again when the engine is closed.",
     ),
 )
 

@@ -61,7 +61,7 @@ def find_fleet(roots: Sequence[Path]) -> Fleet:
     search = _RootSearch()
     for root in roots:
         if not os.path.lexists(root):
-            raise InputError(f"{root}: no such file or directory")
+            raise InputError(f"{root}: there is no such file or directory")
     # Each once, in the order given.
     loose: dict[Path, dict[Path, None]] = {}
     for root in roots:

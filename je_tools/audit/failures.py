@@ -42,7 +42,7 @@ def failures_reported(output: Path, log: Path) -> Iterator[None]:
         with suppress(OSError):
             log.replace(log_path)
         raise StoppedError(
-            f"Spark ended before the audit did: {why_failed(error)}; {log_path} has what it said"
+            f"Spark ended before the audit: {why_failed(error)}; {log_path} has its messages"
         ) from error
 
 

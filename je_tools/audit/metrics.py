@@ -69,11 +69,11 @@ def metrics_text(summary: FleetSummary) -> Iterator[str]:
     run = summary.run
     names = distinct(printable(clean_text(row.env)) for row in summary.environments)
     versions = {"version": run.version, "spark_version": run.spark_version}
-    yield from _family("info", "What ran.", [(versions, "1")])
+    yield from _family("info", "Versions of the run.", [(versions, "1")])
     ended = _seconds(run.started_ms + run.duration_ms)
-    yield from _family("run_timestamp_seconds", "When the run ended.", [({}, ended)])
+    yield from _family("run_timestamp_seconds", "Time at which the run ended.", [({}, ended)])
     lasted: list[tuple[Labels, str]] = [({}, _seconds(run.duration_ms))]
-    yield from _family("run_duration_seconds", "How long the run took.", lasted)
+    yield from _family("run_duration_seconds", "Duration of the run.", lasted)
     yield from _family(
         "environments",
         "Environments by their worst finding.",

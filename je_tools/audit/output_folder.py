@@ -45,7 +45,7 @@ def replacing(output: Path) -> Iterator[Path]:
         new.mkdir(parents=True)
         held = os.open(new, os.O_RDONLY)
     except OSError as error:
-        raise RefusedError(f"{output}: cannot be made: {error.strerror}") from error
+        raise RefusedError(f"{output}: cannot create the folder: {error.strerror}") from error
     try:
         _lock(held)
         _remove_what_was_killed(output, "new")
@@ -108,18 +108,20 @@ def _refuse_what_is_no_audit(output: Path) -> None:
         is_audit = False
     tables = [output / table.name for table in (t.ENVIRONMENTS, t.FINDINGS)]
     if not is_audit or not all(table.is_dir() for table in tables):
-        raise RefusedError(f"{output}: exists, and no audit has made it; name another folder")
+        raise RefusedError(
+            f"{output}: the folder exists, but is not from an audit; name another folder"
+        )
     try:
         foreign = _foreign_in(output)
     except FileNotFoundError:
         # Another audit replaces it at this moment.
         return
     except OSError as error:
-        raise RefusedError(f"{output}: cannot be looked through: {error.strerror}") from error
+        raise RefusedError(f"{output}: cannot list the folder: {error.strerror}") from error
     if foreign is not None:
         raise RefusedError(
-            f"{output}: holds {foreign}, and no audit has made it: it would be removed with the "
-            "earlier audit; move it, or name another folder"
+            f"{output}: the folder holds {foreign}, which is not from an audit and would be "
+            "removed with the earlier audit; move it, or name another folder"
         )
 
 
@@ -152,4 +154,6 @@ def refuse_what_holds_logs(output: Path, fleet: Fleet) -> None:
             Path(each).is_relative_to(place)
             for each in map(os.path.realpath, (first, first.parent))
         ):
-            raise RefusedError(f"{output}: holds logs that are read; name another folder")
+            raise RefusedError(
+                f"{output}: the folder holds logs that the audit reads; name another folder"
+            )

@@ -65,7 +65,7 @@ def run_audit(job: Job, finish: Callable[[Path, Ran], None], step: Step | None =
         fleet = find_fleet(job.roots)
     if not fleet.environments and not fleet.problems:
         roots = ", ".join(map(str, job.roots))
-        raise InputError(f"no .jdb files below {roots}")
+        raise InputError(f"there are no .jdb files below {roots}")
     check_outside(job.output, fleet.environments)
     refuse_what_holds_logs(job.output, fleet)
     with replacing(job.output) as folder, ExitStack() as stack:

@@ -264,12 +264,12 @@ def check_java() -> None:
     java = str(Path(home) / "bin" / "java") if home else shutil.which("java")
     needed = f"Spark needs Java {JAVA_MIN} or newer"
     if java is None:
-        raise InputError(f"{needed}, and there is no java on the PATH; set JAVA_HOME to one")
+        raise InputError(f"{needed}, but there is no java on the PATH; set JAVA_HOME")
     try:
         result = subprocess.run([java, "-version"], capture_output=True, text=True, check=True)
     except (OSError, subprocess.CalledProcessError) as error:
         where = f"JAVA_HOME is {home}" if home else f"{java} on the PATH"
-        raise InputError(f"{needed}; {where}, which does not run: {error}") from error
+        raise InputError(f"{needed}; {where}, but it does not run: {error}") from error
     found = re.search(r'version "(?:1\.)?(\d+)', result.stderr + result.stdout)
     if found is None or int(found[1]) < JAVA_MIN:
         version = found[1] if found else "unknown"

@@ -159,7 +159,7 @@ def _scan(piece: ScanPiece, writer: SegmentWriter) -> Scanned:
         end = parts[-1].end
         if end is not None and end.size < piece.file.size:
             sizes = f"from {piece.file.size} to {end.size} bytes"
-            raise StoppedError(f"{piece.file.path}: shrank {sizes} before it was read")
+            raise StoppedError(f"{piece.file.path}: the file shrank {sizes} before it was read")
         return replace(scanned, parts=tuple(parts))
     except Exception as error:
         return replace(scanned, failure=why_unread(error))

@@ -48,9 +48,9 @@ def check_openable(snapshot: Snapshot) -> None:
         listed = ", ".join(str(each) for each in fatal)
         steps = " and ".join(f"`je-tools explain refusal:{each}`" for each in fatal)
         raise RefusedError(
-            f"{name}: the engine would not open this log ({listed}), and a checkpoint would not "
-            f"change that. {steps} tells what to do, `je-tools recover {quoted(name)}` what the "
-            "log holds."
+            f"{name}: the engine would refuse to open this log ({listed}), and a checkpoint would "
+            f"not change that. {steps} explains what to do. `je-tools recover {quoted(name)}` "
+            "shows the state of the log."
         )
 
 
@@ -73,9 +73,10 @@ def check_writable(snapshot: Snapshot, *, cuts: bool, accept_loss: bool = False)
     if snapshot.interval.in_doubt:
         listed = ", ".join(map(str, sorted(snapshot.interval.in_doubt)))
         raise RefusedError(
-            f"{name}: prepared (XA) and not decided: transaction {listed}. A checkpoint would take "
-            "it back; open the environment with the application, whose transaction manager "
-            "decides, first."
+            f"{name}: transaction {listed} is prepared (XA), but neither committed nor aborted. A "
+            "checkpoint would undo it. Open the environment with the application, whose "
+            "transaction manager "
+            "decides."
         )
     # A crash leaves nodes whose identifier key is out of range; rewriting keeps what is in range.
     bad = [
@@ -87,7 +88,8 @@ def check_writable(snapshot: Snapshot, *, cuts: bool, accept_loss: bool = False)
         raise RefusedError(
             f"{name}: the trees are damaged, first at {lsn_text(bad[0].lsn)} ({bad[0].kind}), and "
             f"a checkpoint would make the loss permanent. `je-tools verify --tree {quoted(name)}` "
-            f"tells what is lost, `je-tools salvage {quoted(name)} --output DIR` gets the records "
+            f"reports what is lost, and `je-tools salvage {quoted(name)} --output DIR` gets the "
+            "records "
             "out."
         )
     if not accept_loss:
@@ -97,16 +99,17 @@ def check_writable(snapshot: Snapshot, *, cuts: bool, accept_loss: bool = False)
             raise RefusedError(
                 f"{name}: database {database.name} has a comparator of its application, so only "
                 "the engine, with the application's classes, can put changed records in order. "
-                "Open the environment with it; `je-tools export` reads it as it is."
+                "Open the environment with the application. `je-tools export` reads the database "
+                "as it is."
             )
     recover = f"`je-tools recover {quoted(name)} --apply`"
     if not cuts and is_to_cut(snapshot):
         raise RefusedError(
-            f"{name}: the log does not end with its last entry; what is behind it has to be cut "
-            f"off first. {recover} does both; without --apply it tells what would go."
+            f"{name}: other bytes follow the last entry of the log, and must be cut off first. "
+            f"{recover} does both. Without --apply, it shows what would be lost."
         )
     if not cuts and lacking_marks(snapshot):
-        raise RefusedError(f"{name}: a rollback has begun and not ended. {recover} finishes it.")
+        raise RefusedError(f"{name}: a rollback was not finished. {recover} finishes it.")
     if is_outdated(snapshot):
         check_index(snapshot, track_utilization(snapshot, frozenset()).stream)
 
@@ -122,7 +125,7 @@ def _check_files(snapshot: Snapshot) -> None:
         listed = ", ".join(f"{file_no:08x}.jdb" for file_no in used[:5])
         more = f" and {len(used) - 5} more" if len(used) > 5 else ""
         raise RefusedError(
-            f"{name}: {listed}{more} is missing and in use, so records are lost. "
-            f"`je-tools missing {quoted(name)}` shows which. Look for the file in a backup first; "
-            "--accept-loss writes without it."
+            f"{name}: {listed}{more} is in use but missing, so records are lost. `je-tools "
+            f"missing {quoted(name)}` lists them. First look for the file in a backup of the "
+            "same node. --accept-loss writes without it."
         )

@@ -63,7 +63,8 @@ def has_work(snapshot: Snapshot, options: CheckpointOptions) -> bool:
     name, version = snapshot.environment.name, snapshot.end.files[-1].version
     if version < _VERSION_MIN:
         raise InputError(
-            f"{name}: a log of version {version}, older than {_VERSION_MIN}, is only read. "
+            f"{name}: je-tools does not write a log of version {version}, only of {_VERSION_MIN} "
+            "or later. "
             f"`je-tools export --all {quoted(name)}` gets its records out."
         )
     if options.to_lsn is not None:
@@ -81,7 +82,7 @@ def check_version(snapshot: Snapshot) -> None:
     if not is_written_in_place(snapshot):
         versions = " and ".join(str(each) for each in NATIVE_VERSIONS)
         raise RefusedError(
-            f"{snapshot.environment.name}: a log of version {snapshot.end.files[-1].version}; in "
-            f"place only versions {versions} are written. --output DIR writes to a copy, for the "
-            "engine to judge."
+            f"{snapshot.environment.name}: je-tools does not write a log of version "
+            f"{snapshot.end.files[-1].version} in place, only of versions {versions}. Write "
+            "to a copy with --output DIR, and check it with the engine."
         )

@@ -30,8 +30,8 @@ def check_layout(environment: Environment) -> None:
     for file in environment.files:
         if file.path.suffix != _SUFFIX:
             raise RefusedError(
-                f"{file.path}: the engine counts this file and opens {file.path.stem}{_SUFFIX}, "
-                "which is not there; give it that name"
+                f"{file.path}: the engine looks for {file.path.stem}{_SUFFIX} instead, which does "
+                "not exist: rename the file"
             )
     if not home.is_dir():
         return
@@ -39,14 +39,15 @@ def check_layout(environment: Environment) -> None:
     asked = read_settings(home).number(DATA_DIRECTORIES)
     if asked and asked != len(folders):
         raise RefusedError(
-            f"{home}: je.properties sets {DATA_DIRECTORIES} to {asked}, and data directories there "
-            f"are {len(folders)}: the engine would not open it; set it right, or restore what is "
-            "missing"
+            f"{home}: je.properties sets {DATA_DIRECTORIES} to {asked}, but there are "
+            f"{len(folders)} data directories: the engine would refuse to open the "
+            "environment. Correct the setting, or restore the missing directories"
         )
     at_home = next((file for file in environment.files if file.path.parent == home), None)
     if folders and at_home is not None:
         raise RefusedError(
-            f"{at_home.path}: lies beside {folders[0].name}; with data directories the engine "
-            "looks for log files there only, and without them it wants none; remove those that "
-            "are not of this environment"
+            f"{at_home.path}: the file is in the home directory, beside {folders[0].name}. With "
+            "data directories, the engine looks for log files only there. Without, it "
+            "accepts no such directories. Move away the files or directories that do not "
+            "belong to this environment"
         )

@@ -36,7 +36,7 @@ def _file_max(snapshot: Snapshot, options: CheckpointOptions, stated: Settings) 
     if refusal is not None:
         raise RefusedError(
             f"{snapshot.environment.name}: {refusal}, so the engine does not open the "
-            "environment. Mend that, or name the size of new files with --file-max."
+            "environment. Correct the setting, or give the size of new files with --file-max."
         )
     if stated.is_set(FILE_MAX):
         return stated.number(FILE_MAX)

@@ -141,17 +141,17 @@ class TreeWriter(Struct, frozen=True):
         for fault in leaves.faults:
             if fault.kind is FaultKind.WRONG_ROOT_MARK:
                 raise RefusedError(
-                    f"database {self.tree.db_id}: the node at {lsn_text(fault.lsn)} is wrong about "
-                    "whether it is a root, so its tree cannot be written. `je-tools verify --tree` "
-                    "tells more; `je-tools export` gets the records out."
+                    f"database {self.tree.db_id}: the node at {lsn_text(fault.lsn)} has a wrong "
+                    "mark of a root, so its tree cannot be written. `je-tools verify --tree` "
+                    "reports the fault, and `je-tools export` gets the records out."
                 )
         bad = np.flatnonzero(~leaves.nodes.good)
         if len(bad):
             lsn = lsn_text(int(children.lsn[bad[0]]))
             raise RefusedError(
-                f"database {self.tree.db_id}: the node at {lsn} cannot be read, so its tree "
-                "cannot be written. `je-tools verify --tree` tells what is lost, `je-tools "
-                "salvage` gets the records out."
+                f"database {self.tree.db_id}: the node at {lsn} is not readable, so its tree "
+                "cannot be written. `je-tools verify --tree` reports what is lost, and "
+                "`je-tools salvage` gets the records out."
             )
         return leaves
 
@@ -206,7 +206,7 @@ class TreeWriter(Struct, frozen=True):
         if (last < first).any() or (first[1:] != last[:-1]).any():
             raise RefusedError(
                 f"database {self.tree.db_id}: the keys of its upper nodes are not in order, so "
-                "its tree cannot be written. `je-tools verify --tree` tells more."
+                "its tree cannot be written. `je-tools verify --tree` reports the place."
             )
         return first, last
 

@@ -85,11 +85,11 @@ def check_reached(snapshot: Snapshot, to_lsn: int) -> None:
         return
     name = snapshot.environment.name
     raise RefusedError(
-        f"{name}: the log ends at {lsn_text(end.next_lsn)}, before {lsn_text(to_lsn)}, up to which "
-        "it is to be kept: what is behind that is damaged, or no entry, and nothing brings the "
-        f"engine past it. `je-tools recover {quoted(name)}` tells what lies behind the damage, "
-        f"`je-tools salvage {quoted(name)} --output DIR` gets records out of it. To cut the log "
-        "where the damage is, leave out the earlier end."
+        f"{name}: the log ends at {lsn_text(end.next_lsn)}, before the chosen end "
+        f"{lsn_text(to_lsn)}. The bytes after that are damaged or no entry, and the engine "
+        f"does not read past them. `je-tools recover {quoted(name)}` lists the Commits after "
+        f"the damage, and `je-tools salvage {quoted(name)} --output DIR` gets records out. To "
+        "cut the log at the damage, omit the earlier end."
     )
 
 
@@ -100,7 +100,7 @@ def check_state(snapshot: Snapshot) -> None:
         RefusedError: some of it is gone.
     """
     name = snapshot.environment.name
-    scanner = snapshot.scanner.staged("what would stay", 0)
+    scanner = snapshot.scanner.staged("check the rest", 0)
     for database in list(snapshot.databases.values()):
         for batch in snapshot.records(database):
             scanner.advance(int(batch.key.sizes.sum() + batch.data.sizes.clip(0).sum()))
@@ -108,10 +108,11 @@ def check_state(snapshot: Snapshot) -> None:
         first = snapshot.faults.damage[0]
         last = lsn_text(snapshot.end.last_lsn)
         raise RefusedError(
-            f"{name}: the log does not hold all of the state at {last} any more: what was at "
-            f"{lsn_text(first.lsn)} is gone ({first.kind}), as the cleaner takes away what nobody "
-            f"needs. `je-tools export {quoted(name)} --all --to-lsn {last}` gets out what is "
-            "there, and tells what is not. Cut back less far, or take a backup."
+            f"{name}: the log no longer holds the whole state at {last}: the entry at "
+            f"{lsn_text(first.lsn)} is lost ({first.kind}). The cleaner removes entries that "
+            f"are not in use. `je-tools export {quoted(name)} --all --to-lsn {last}` gets out "
+            "the remaining records, and reports the lost ones. Choose a later end, or "
+            "restore a backup."
         )
 
 
@@ -140,16 +141,16 @@ def group_refusal(snapshot: Snapshot) -> str | None:
     durable = ""
     if cut.durable_count:
         durable = (
-            f" {cut.durable_count:,} of the {cut.commit_count:,} Commits that would go were "
-            f"acknowledged by a majority (dtvlsn {cut.dtvlsn}), so applications count on them."
+            f" {cut.durable_count:,} of the {cut.commit_count:,} Commits that would be lost were "
+            f"acknowledged by a majority (dtvlsn {cut.dtvlsn}), so applications rely on them."
         )
     elif cut.commit_count:
-        durable = f" {cut.commit_count:,} Commits of the group would go."
+        durable = f" {cut.commit_count:,} Commits of the group would be lost."
     return (
-        f"{snapshot.environment.name}: a member of a replication group.{durable} When it starts "
-        "again, a master sends it what was cut off, if it has that; where this node becomes the "
-        "master, the others roll back what it does not have, or refuse to start. If that is what "
-        "you want, add --force."
+        f"{snapshot.environment.name}: the environment is a member of a replication "
+        f"group.{durable} When the node starts again, a master that has the lost entries "
+        "sends them. If this node becomes the master, the other nodes roll those entries "
+        "back, or refuse to start. If you want that, add --force."
     )
 
 
@@ -159,7 +160,7 @@ def acknowledged_after(snapshot: Snapshot) -> Acknowledged:
     files = (end.files[-1], *files_after(snapshot))
     work = _Commits(end.next_lsn)
     size = sum(file.size for file in files)
-    scanner = snapshot.scanner.staged("what would go", size)
+    scanner = snapshot.scanner.staged("read the loss", size)
     count, vlsns, dtvlsns = 0, [_NONE], [_NONE]
     for part in scanner.scan(replace(snapshot.environment, files=files), work):
         for entry_count, vlsn, dtvlsn in part.results:

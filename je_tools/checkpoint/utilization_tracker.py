@@ -186,7 +186,7 @@ def track_utilization(snapshot: Snapshot, file_nos: frozenset[int]) -> TrackedUt
     since: dict[int, FileSummary] = defaultdict(FileSummary)
     versions: list[Versions] = []
     size = sum(file.size for file in files)
-    scanner = snapshot.scanner.staged("what files hold", size).stepping()
+    scanner = snapshot.scanner.staged("read the files", size).stepping()
     for part in scanner.scan(replace(snapshot.environment, files=files), work):
         for piece in part.results:
             tracked.sequences.saw_all("node", piece.node_ids)

@@ -30,14 +30,14 @@ def check_written(before: Snapshot, checkpoint: CheckpointContents, home: Path) 
         is_at_rest = is_at_rest and not is_needed(after)
         own = {*checkpoint.records, *(each.name or "" for each in checkpoint.made.values())}
         compared = compare_records(before, after, own)
-    what = "" if is_at_rest else "reading it does not give a log at rest"
+    what = "" if is_at_rest else "the log needs recovery again"
     if compared.different:
-        what = f"the records of {', '.join(compared.different)} are not the same any more"
+        what = f"the records of {', '.join(compared.different)} have changed"
     if what:
         name = before.environment.name
         raise RefusedError(
-            f"{name}: the checkpoint at {lsn_text(checkpoint.end_lsn)} was written, and {what}. "
-            "This is a bug of je-tools; please report it. "
-            f"`je-tools undo {quoted(name)} --apply` takes the checkpoint back."
+            f"{name}: the checkpoint at {lsn_text(checkpoint.end_lsn)} was written, but {what}. "
+            f"This is a bug of je-tools: please report it. `je-tools undo {quoted(name)} "
+            "--apply` reverts the checkpoint."
         )
     return compared

@@ -113,7 +113,7 @@ def tracked(
     wrong = np.flatnonzero(np.diff(stream.vlsn) <= 0)
     if len(wrong):
         first, then = stream.vlsn[wrong[0] : wrong[0] + 2].tolist()
-        raise MisfitError(f"VLSN {then} was given behind VLSN {first}")
+        raise MisfitError(f"VLSN {then} follows VLSN {first}")
     return stream
 
 
@@ -199,7 +199,7 @@ def merged(
         raise MisfitError(f"it ends at VLSN {old.last}, and the log goes on with {seen.first}")
     if seen.first == following:
         if index.buckets and index.buckets[-1].first >= seen.first:
-            raise MisfitError(f"it ends at VLSN {old.last}, and has buckets behind that")
+            raise MisfitError(f"it ends at VLSN {old.last}, but has buckets after that")
         return VlsnIndex(_extended(old, seen), (*index.buckets, *new))
     return VlsnIndex(_replaced(old, seen), (*_in_front(index, seen.first), *new))
 
@@ -248,7 +248,7 @@ def _in_front(index: VlsnIndex, vlsn: int) -> list[Bucket]:
     last = buckets[-1] if buckets else None
     is_cut = isinstance(last, VlsnBucket) and last.last >= vlsn
     if index.range.last != NO_VLSN and not is_cut and len(buckets) == len(index.buckets):
-        raise MisfitError(f"it is to end at VLSN {index.range.last}, and no bucket leads there")
+        raise MisfitError(f"it should end at VLSN {index.range.last}, but no bucket leads there")
     if is_cut and isinstance(last, VlsnBucket):
         buckets[-1] = _cut(last, vlsn)
     return buckets
@@ -277,7 +277,9 @@ def without_head(index: VlsnIndex, last_gone: int, next_file_no: int) -> VlsnInd
     """
     old = index.range
     if old.first == NO_VLSN or NO_VLSN < old.last_sync < last_gone:
-        raise MisfitError(f"files with VLSNs up to {last_gone} are gone, and with them all commits")
+        raise MisfitError(
+            f"files with VLSNs up to {last_gone} are missing, and with them all commits"
+        )
     if old.first > last_gone:
         return index
     is_all = last_gone == old.last

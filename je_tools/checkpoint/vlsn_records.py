@@ -109,12 +109,12 @@ def read_index(snapshot: Snapshot) -> VlsnIndex:
         elif isinstance(record, VlsnBucket | GhostBucket):
             buckets.append(record)
         elif isinstance(record, Unreadable):
-            raise _refused(snapshot, f"a record of it cannot be read: {record.reason}")
+            raise _refused(snapshot, f"one of its records is not readable: {record.reason}")
     database = internal_database(snapshot, VLSN_MAP_DB)
     if database is not None and any(
         fault.db_id == database.db_id for fault in snapshot.faults.damage
     ):
-        raise _refused(snapshot, "a record of it cannot be read")
+        raise _refused(snapshot, "one of its records is not readable")
     return VlsnIndex(found, buckets)
 
 
@@ -131,7 +131,7 @@ def index_to_be(snapshot: Snapshot, stream: ReplicationStream) -> VlsnIndex:
     rollbacks = _rollbacks(snapshot)
     matchpoint = rollbacks[-1][1] if rollbacks else None
     if internal_database(snapshot, VLSN_MAP_DB) is None and (len(stream) or rollbacks):
-        raise _refused(snapshot, "its database was not made yet")
+        raise _refused(snapshot, "its database does not exist yet")
     rules = BucketRules.of(Path(snapshot.environment.name))
     index, gone = read_index(snapshot), _lost_vlsns(snapshot)
     converted = bool(environment_flags(snapshot) & DbTreeFlag.CONVERTED)
@@ -158,10 +158,10 @@ def check_index(snapshot: Snapshot, stream: ReplicationStream) -> None:
 
 def _refused(snapshot: Snapshot, what: str) -> RefusedError:
     return RefusedError(
-        f"{snapshot.environment.name}: the index of the replication stream does not fit the log: "
-        f"{what}. A checkpoint would make that permanent, and the node use VLSNs again that other "
-        "nodes have. Let the engine open the node with its group; if it refuses, restore the node "
-        "from another (network restore)."
+        f"{snapshot.environment.name}: the VLSN index does not match the log: {what}. A "
+        "checkpoint would make that permanent, and the node would reuse VLSNs that other "
+        "nodes have. Open the node with the engine and its group. If the engine refuses, "
+        "restore the whole node from another one (network restore)."
     )
 
 

@@ -53,7 +53,7 @@ class ChosenEnd(Struct, frozen=True):
         from je_tools.recovery.earlier_ends import lsn_of_time, lsn_of_vlsn
 
         if len(named) > 1:
-            raise UsageError(f"{' and '.join(named)}: a log has one end; give one of them")
+            raise UsageError(f"{' and '.join(named)}: a log has one end: give one of them")
         if self.to_lsn is not None:
             return _inside(environment, parse_lsn(self.to_lsn))
         if self.to_vlsn is not None:
@@ -117,13 +117,13 @@ def _not_found(snapshot: Snapshot, name: str, own: Iterable[Database]) -> UsageE
     from je_tools.recovery.end import Refusal
 
     listed = ", ".join(f"{each.name} (id:{each.db_id})" for each in own)
-    text = f"--db {name}: no such database. There are: {listed or 'none'}"
+    text = f"--db {name}: there is no such database. The log has: {listed or 'none'}"
     is_hidden = any(fault.db_id in (ID_DB, NAME_DB) for fault in snapshot.faults.damage)
     if not is_hidden and Refusal.OWN_DATABASE_LOST not in snapshot.refusals:
         return UsageError(text)
     return DamageError(
-        f"{text}. But names of databases are lost in damage of {snapshot.environment.name}: "
-        "`je-tools verify --tree` shows it, and `je-tools salvage` may find the records"
+        f"{text}. But damage of {snapshot.environment.name} has cost names of databases: "
+        "`je-tools verify --tree` reports it, and `je-tools salvage` may find the records"
     )
 
 

@@ -30,17 +30,17 @@ _WAITS_SINCE = 19
 """Log version of the first engine that can wait for itself when it creates a database."""
 
 _WHAT = {
-    FaultKind.MISSING: "nothing: no such file, or it ends before that",
+    FaultKind.MISSING: "nothing: the file does not exist, or ends before that",
     FaultKind.DAMAGED: "an entry with a wrong checksum",
-    FaultKind.NOT_A_NODE: "an entry that is no node",
+    FaultKind.NOT_A_NODE: "an entry that is not a node",
     FaultKind.WRONG_DATABASE: "a node of another database",
     FaultKind.WRONG_LEVEL: "a node of another level",
-    FaultKind.NO_FULL_VERSION: "a delta whose full version cannot be read",
-    FaultKind.SHARED: "a node that another slot of the tree names too",
+    FaultKind.NO_FULL_VERSION: "a delta whose full version is not readable",
+    FaultKind.SHARED: "a node that another slot of the tree points to as well",
     FaultKind.OTHER_KEY: "a node with the duplicates of another key",
-    FaultKind.NOT_A_RECORD: "an entry that is no record, or a deletion",
-    FaultKind.WRONG_ROOT_MARK: "a root without the mark of one, or the mark on another node",
-    FaultKind.OTHER_RANGE: "a node whose identifier key leads elsewhere",
+    FaultKind.NOT_A_RECORD: "an entry that is not a record, or is a deletion",
+    FaultKind.WRONG_ROOT_MARK: "a root without the mark of a root, or another node with that mark",
+    FaultKind.OTHER_RANGE: "a node whose identifier key leads to another place",
     FaultKind.NOT_TWO_PARTS: "a key that does not end with the data",
 }
 
@@ -93,9 +93,9 @@ def missing_findings(snapshot: Snapshot, known: Collection[int] = ()) -> list[Fi
             Severity.ERROR,
             snapshot.environment.name,
             file_no,
-            expected="a file that the log accounts for as in use",
-            found="none; records in it count where their keys are known",
-            hint=f"`je-tools missing` tells what is lost with it. {code.hint}",
+            expected="a file that the log counts as in use",
+            found="none; records in it count if their keys are known",
+            hint=f"`je-tools missing` lists what is lost with it. {code.hint}",
         )
         for file_no in missing_in_use(snapshot)
         if file_no not in known
@@ -126,7 +126,7 @@ def _of_log(snapshot: Snapshot) -> Iterator[Finding]:
     if end.reason is EndReason.DAMAGED:
         count = len(end.commits_behind)
         what = f"{count:,} Commits" if count else "whole entries"
-        found = f"{what} in the {end.cut_size:,} bytes behind it"
+        found = f"{what} in the {end.cut_size:,} bytes from there on"
         code = "lost-tail" if count else "damaged-end"
         yield _make(snapshot, code, end.next_lsn, length=end.cut_size, found=found)
     yield from _of_jumps(snapshot)
@@ -143,7 +143,7 @@ def _of_jumps(snapshot: Snapshot) -> Iterator[Finding]:
             int(np.count_nonzero((lsns >= start) & (lsns < stop)))
             for lsns in (skipped.lsn[skipped.is_commit], interval.lns.lsn)
         ]
-        found = f"{inside[0]:,} Commits and {inside[1]:,} LNs that backward passes jump over"
+        found = f"{inside[0]:,} Commits and {inside[1]:,} LNs that the backward passes jump over"
         length = stop - start if stop >> 32 == start >> 32 else None
         yield _make(snapshot, "backward-jump", start, length=length, found=found)
 

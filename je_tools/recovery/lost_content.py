@@ -79,6 +79,21 @@ class LostContent(Struct, frozen=True):
     databases: tuple[LostKeys, ...]
     size: int
 
+    @property
+    def txn_count(self) -> int:
+        """Number of different transactions with a whole Commit."""
+        return len({each.txn_id for each in self.transactions})
+
+    @property
+    def key_count(self) -> int:
+        """Number of different keys that are written, committed or not."""
+        return sum(each.key_count for each in self.databases)
+
+    @property
+    def newest_ms(self) -> int | None:
+        """Newest time of a Commit, in ms since 1970; None without a Commit."""
+        return max((each.time_ms for each in self.transactions), default=None)
+
 
 NOTHING_LOST = LostContent((), (), 0)
 

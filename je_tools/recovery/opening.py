@@ -175,8 +175,9 @@ def _check_highest(environment: Environment) -> None:
     if environment.files and environment.files[-1].file_no > _FILE_NO_MAX:
         path = environment.files[-1].path
         raise InputError(
-            f"{path}: the number of the file is above {_FILE_NO_MAX:08x}, and no log has come so "
-            "far. If it is not of this log, look at a copy without it; `je-tools dump` reads it."
+            f"{path}: the file number is above {_FILE_NO_MAX:08x}, which no log reaches. If the "
+            "file does not belong to this log, use a copy of the log without it. `je-tools "
+            "dump` reads the file."
         )
 
 
@@ -212,8 +213,8 @@ def _image(end: LogEnd) -> Image:
 def _no_tree(environment: Environment, why: Refusal) -> InputError:
     texts = {
         Refusal.NO_FILES: "no file holds an entry",
-        Refusal.BAD_FILE_HEADER: "the header of the last file is no good",
-        Refusal.NO_ROOT: "there is no root of the databases in what is left of the log",
+        Refusal.BAD_FILE_HEADER: "the header of the last file is damaged",
+        Refusal.NO_ROOT: "the rest of the log has no root of the databases",
     }
     return InputError(
         f"{environment.name}: {texts[why]}, so the engine would not open it either. "

@@ -13,69 +13,76 @@ from je_tools.recovery.end import Refusal
 _TEXTS = {
     Refusal.NO_FILES: (
         "No file holds an entry, so there is nothing to open.",
-        "Look for the files in a backup, or under the names .del and .bad.",
+        "Look for the files in a backup of the same node, or under their names with .del or .bad.",
     ),
     Refusal.BAD_FILE_HEADER: (
-        "The header of the last file is no good, and more lies behind it.",
-        "Look for a copy of that file. `je-tools salvage` gets records out without it.",
+        "The header of the last file is damaged, and the file holds more than its header.",
+        "Look for a copy of that file in a backup of the same node. `je-tools salvage` gets "
+        "records out without it.",
     ),
     Refusal.NO_ROOT: (
-        "What is left of the log leads to no root of the databases.",
-        "Look for missing files in a backup. `je-tools salvage` gets records out without a root.",
+        "No entry in the rest of the log leads to a root of the databases.",
+        "Look for missing files in a backup of the same node. `je-tools salvage` gets records "
+        "out without a root.",
     ),
     Refusal.MISSING_FILE: (
-        "A file is missing between the first active entry and the end of the log, and recovery "
-        "has to read it.",
-        "Look for the file in a backup, on another node, or under the names .del and .bad. "
-        "`je-tools missing` tells what is lost with it, `je-tools salvage` gets out what is left.",
+        "A file is missing between the first active entry and the end of the log. Recovery has "
+        "to read it.",
+        "Look for the file in a backup of the same node, or under its name with .del or .bad. A "
+        "file of the same number from another node does not fit: the network restore of JE "
+        "replaces the whole log of a node with that of another one. `je-tools missing` "
+        "lists what is lost with the file, and `je-tools salvage` gets the other records "
+        "out.",
     ),
     Refusal.RESTORE_REQUIRED: (
         "The file 7fffffff.jdb, or an entry, says that the log must be restored first: a network "
-        "restore did not come to its end, or the engine has found damage that lasts.",
-        "Finish the network restore, or restore a backup. What is there may be half of one log and "
-        "half of another; `je-tools verify` tells why the engine asks for it.",
+        "restore did not finish, or the engine found persistent damage.",
+        "Finish the network restore, or restore a backup. The files may belong to two different "
+        "logs. `je-tools verify` reports why the engine requires the restore.",
     ),
     Refusal.DAMAGED_INTERVAL: (
-        "Something is damaged between the first active entry and the end of the log, in a file "
-        "before the last, where the engine does not cut.",
-        "Look for a copy of that file; `je-tools verify` tells which. Where there is none, "
-        "`je-tools recover --to-lsn` in front of the damage cuts the log back to there, and "
-        "`je-tools salvage` gets out what is behind it.",
+        "The log is damaged between the first active entry and its end, in a file before the "
+        "last one. The engine does not cut the log off there.",
+        "`je-tools verify` reports the damaged file: look for a copy of it in a backup of the "
+        "same node. If there is none, `je-tools recover --to-lsn` before the damage cuts "
+        "the log back to there, and `je-tools salvage` gets out the records after it.",
     ),
     Refusal.COMMIT_ROLLED_BACK: (
-        "The Commit of a transaction of the group lies in what a rollback takes back.",
-        "Restore the node from another of its group (network restore).",
+        "A rollback takes back the Commit of a transaction of the replication group.",
+        "Restore the whole node from another one of its group (network restore).",
     ),
     Refusal.OWN_DATABASE_LOST: (
-        "The name or the descriptor of one of the engine's own databases cannot be read, or one of "
-        "the records that it reads at each open (_jeExpiration).",
-        "Look for the damaged or missing file in a backup; `je-tools verify --tree` tells which. "
-        "`je-tools export` reads the databases of applications all the same.",
+        "The name or the descriptor of one of the engine's internal databases is not readable, "
+        "or one of the records that the engine reads at each open (_jeExpiration).",
+        "`je-tools verify --tree` reports the damaged or missing file: look for it in a backup "
+        "of the same node. `je-tools export` still reads the databases of applications.",
     ),
     Refusal.HALT_CHOSEN: (
-        "Commits lie behind the damage at which the log ends, and je.properties sets "
-        "je.haltOnCommitAfterChecksumException, so that they are not cut off without a word.",
-        "`je-tools recover` tells which Commits. Restore a backup or another node's log, or take "
-        "the line out of je.properties, and what lies behind the damage is cut off.",
+        "Commits follow the damage at which the log ends, and je.properties sets "
+        "je.haltOnCommitAfterChecksumException: the engine stops instead of cutting them "
+        "off without a message.",
+        "`je-tools recover` lists the Commits. Restore a backup, or restore the whole node from "
+        "another one (network restore). If you remove the line from je.properties, the "
+        "engine cuts off everything after the damage.",
     ),
     Refusal.BROKEN_CHAIN: (
-        "A whole entry between the first active entry and the end of the log does not name the "
-        "entry before it: entries were copied there from elsewhere. Recovery goes backward along "
-        "these names, and this one leads nowhere; or the engine checks them beforehand, as JE 18.3 "
-        "does.",
-        "`je-tools verify` tells where. `je-tools recover --to-lsn` before that entry cuts the log "
-        "back to there; `je-tools salvage` gets out what lies after it.",
+        "A whole entry between the first active entry and the end of the log does not point back "
+        "to the entry before it: entries were copied there from elsewhere. Recovery follows "
+        "these pointers backward, and this one leads nowhere. JE 18.3 also checks them "
+        "before recovery.",
+        "`je-tools verify` reports the place. `je-tools recover --to-lsn` before that entry cuts "
+        "the log back to there, and `je-tools salvage` gets out the records after it.",
     ),
     Refusal.NAMELESS_TEMPORARY: (
-        "A crash has cut short the removal of a temporary database: its descriptor is there, and "
-        "no name leads to it. The engine looks for the name to remove it, and fails.",
-        "`je-tools recover --apply` finishes the removal; then the engine opens the log.",
+        "A crash interrupted the removal of a temporary database: its descriptor exists, but no "
+        "name leads to it. The engine looks for the name to remove it, and fails.",
+        "`je-tools recover --apply` finishes the removal. Then the engine opens the log.",
     ),
     Refusal.UNLOGGED_ROOT: (
-        "A crash fell between the first root of a database and the descriptor that would name it: "
-        "the descriptor there is says that the database has a root, and not where. The engine "
-        "fails when it compares the two.",
-        "`je-tools recover --apply` writes the descriptor; then the engine opens the log.",
+        "A crash came after the first root of a database was written, and before the descriptor "
+        "that names it: the existing descriptor says that the database has a root, but not "
+        "where. The engine fails when it compares the two.",
+        "`je-tools recover --apply` writes the descriptor. Then the engine opens the log.",
     ),
 }
 
@@ -86,16 +93,17 @@ REFUSALS: Mapping[str, Code] = {
 
 WHY: Mapping[Refusal, str] = {
     Refusal.NO_FILES: "no file holds an entry",
-    Refusal.BAD_FILE_HEADER: "the header of the last file is no good",
-    Refusal.NO_ROOT: "no root of the databases",
+    Refusal.BAD_FILE_HEADER: "the header of the last file is damaged",
+    Refusal.NO_ROOT: "no entry leads to a root of the databases",
     Refusal.MISSING_FILE: "a file is missing between the last checkpoint and the end of the log",
     Refusal.RESTORE_REQUIRED: "an entry says that the log must be restored first",
     Refusal.DAMAGED_INTERVAL: "damage in a file that recovery reads",
-    Refusal.COMMIT_ROLLED_BACK: "a Commit of the group lies in what a rollback takes back",
-    Refusal.OWN_DATABASE_LOST: "name, descriptor or a record of one of its own databases is lost",
-    Refusal.BROKEN_CHAIN: "an entry does not name the one before it",
-    Refusal.NAMELESS_TEMPORARY: "a temporary database has a descriptor and no name",
+    Refusal.COMMIT_ROLLED_BACK: "a rollback takes back a Commit of the group",
+    Refusal.OWN_DATABASE_LOST: "the name, the descriptor or a record of an internal database is "
+    "lost",
+    Refusal.BROKEN_CHAIN: "an entry does not point back to the one before it",
+    Refusal.NAMELESS_TEMPORARY: "a temporary database has a descriptor but no name",
     Refusal.UNLOGGED_ROOT: "the descriptor of a database does not say where its root is",
-    Refusal.HALT_CHOSEN: "Commits lie behind damage, and je.properties asks it to halt then",
+    Refusal.HALT_CHOSEN: "Commits follow the damage, and je.properties makes the engine halt then",
 }
 """Reason of each refusal in a few words."""

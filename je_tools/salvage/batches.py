@@ -107,7 +107,9 @@ class LnReader(Struct, frozen=True):
         is_there = is_ln if is_ln.all() else entries.is_family(Family.LN, *PAYLOAD_FAMILIES)
         if not is_there.all():
             lsn = int(lsns[np.argmin(is_there)])
-            raise StoppedError(f"{lsn_text(lsn)}: what is there changed while the log was read")
+            raise StoppedError(
+                f"{lsn_text(lsn)}: the entry changed while the log was read: run the command again"
+            )
         rows = np.flatnonzero(is_ln)
         found = [
             (some, self._records(entries, some, decoded.fields))

@@ -286,8 +286,8 @@ def _gap_texts(gaps: Sequence[LogGap]) -> Iterator[str]:
         size = sum(map(_size, some))
         what = f"{size:,} bytes" if kind is not GapKind.NO_FILE else _files(some)
         dangling = sum(gap.dangling for gap in some)
-        count = counted(len(some), "hole")
-        yield f"{kind.value}: {count}, {what}, lost entries that others name: {dangling:,}"
+        count = counted(len(some), "gap")
+        yield f"{kind.value}: {count}, {what}, lost entries with references: {dangling:,}"
 
 
 def _files(gaps: Sequence[LogGap]) -> str:

@@ -178,7 +178,7 @@ class Files:
             if last >= start:
                 yield self._missing(max(first, start), last, Severity.ERROR, why)
             elif in_use is None:
-                found = "no tree that tells whether they are in use"
+                found = "no tree that shows whether they are in use"
                 yield self._missing(first, last, Severity.WARNING, found)
             elif not used and first:
                 yield self._missing(first, last, Severity.NOTE, "no record of them in use")
@@ -214,7 +214,7 @@ def _why_restore(marker: LogFile) -> str:
         with reopened(marker.path) as source:
             data = memoryview(source.read_bytes(0, _MARKER_SIZE_MAX))
     except InputError as error:
-        return f"cannot be read: {reason_of(error)}"
+        return f"not readable: {reason_of(error)}"
     whole = len(data) > FILE_HEADER_SIZE and type_no_of(data) == FILE_HEADER_NO
     reason = restore_reason(data[FILE_HEADER_SIZE if whole else 0 :], marker.version)
     return reason or "no readable RestoreRequired entry"

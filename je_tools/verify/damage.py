@@ -156,7 +156,7 @@ class FileDamage:
     def of_breaks(self, breaks: Sequence[ChainBreak]) -> Iterator[Finding]:
         """Yield findings of entries whose prevOffset is not that of the entry before them."""
         for each in breaks:
-            moved = "" if not each.shift else f"; from here on moved by {each.shift:+,} bytes"
+            moved = "" if not each.shift else f"; shifted by {each.shift:+,} bytes from here on"
             found = f"prevOffset {each.found:#x}{moved}"
             spot = Spot(each.offset, MIN_HEADER_SIZE, f"prevOffset {each.expected:#x}", found)
             yield self._of_spot("prev-offset-mismatch", spot)
@@ -169,7 +169,7 @@ class FileDamage:
                 "old-delta-in-v8",
                 file_no=self.file.file_no,
                 offset=deltas.first,
-                found=f"{deltas.count:,} old BIN-deltas, this the first",
+                found=f"{deltas.count:,} old BIN-deltas, the first one here",
             )
 
     def of_unlisted(self, unlisted: Unlisted) -> Iterator[Finding]:
@@ -236,11 +236,14 @@ class FileDamage:
         """
         found = f"{spot.found}; engines write headers whole, so the rest of the file was cut off"
         torn = self._of_spot("torn-tail", replace(spot, found=found), Severity.ERROR)
-        return replace(torn, hint="Look for a copy of the file: what it held is lost.")
+        return replace(
+            torn,
+            hint="Look for a copy of the file in a backup of the same node: its content is lost.",
+        )
 
     def _words(self, source: Source, gap: Gap) -> str:
         if gap.inserted:
-            return "bytes between two entries that name each other"
+            return "bytes between two adjacent entries"
         if _is_blank(source, gap.start, min(gap.stop, gap.start + _PIECE)):
             return "zeros"
         return self._header_words(source, gap.start, gap.stop)[0]
@@ -260,7 +263,7 @@ class FileDamage:
         size = self.file.size
         claims = f"{words} that ends at {end:#x}"
         claims += f", but the file at {size:#x}" if end > size else ""
-        return (f"{claims}, its checksum wrong" if end == stop else claims), end == stop
+        return (f"{claims}, with a wrong checksum" if end == stop else claims), end == stop
 
     def _of_spot(
         self, code: str, spot: Spot, severity: Severity | None = None, resume: int | None = None
@@ -268,7 +271,9 @@ class FileDamage:
         hint = CODES[code].hint
         if self.is_last and resume is not None:
             cut = self.file.size - spot.offset
-            hint = f"An engine takes this for the end of the log and cuts off {cut:,} bytes. {hint}"
+            hint = (
+                f"The engine takes this for the end of the log, and cuts off {cut:,} bytes. {hint}"
+            )
         return finding(
             self.environment,
             code,

@@ -91,7 +91,10 @@ def _fill(
     while at < size:
         done = _copy_range(source, out, min(_PIECE, size - at), at, path)
         if not done:
-            raise StoppedError(f"{path}: became shorter than {size:,} bytes")
+            raise StoppedError(
+                f"{path}: the file became shorter than {size:,} bytes while it was "
+                "read: run the command again"
+            )
         at += done
         if progress is not None:
             progress(done)

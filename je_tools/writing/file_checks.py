@@ -24,8 +24,9 @@ def check_own_file(path: Path, instead: str = "") -> None:
     check_no_link(path, instead)
     if path.lstat().st_nlink > 1:
         raise RefusedError(
-            f"{path}: has another name too, as in a backup made of hard links, which would be "
-            f"changed with it; {instead}give the file bytes of its own first, by cp -p and mv"
+            f"{path}: the file has another hard link, as in a backup of hard links, which would "
+            f"change with it; {instead}first replace the file with a copy of itself (cp -p "
+            "and mv)"
         )
 
 
@@ -43,11 +44,11 @@ def check_no_link(path: Path, instead: str = "") -> None:
     mode = path.lstat().st_mode
     if S_ISLNK(mode):
         raise RefusedError(
-            f"{path}: a symbolic link, and what it leads to would be changed, or not found again; "
-            f"{instead}work where the file is"
+            f"{path}: expected a regular file, found a symbolic link, whose target would be "
+            f"changed or lost; {instead}run the command on the directory of the target"
         )
     if not S_ISREG(mode):
-        raise RefusedError(f"{path}: not a regular file")
+        raise RefusedError(f"{path}: expected a regular file, found something else")
 
 
 def log_paths(home: Path) -> list[Path]:
@@ -64,9 +65,9 @@ def log_paths(home: Path) -> list[Path]:
     ]
     for path in paths:
         if not path.is_file():
-            what = "leads nowhere" if path.is_symlink() else "is no file"
+            what = "leads nowhere" if path.is_symlink() else "is not a file"
             raise RefusedError(
-                f"{path}: has the name of a log file, and {what}: the engine opens no log that has "
-                "such a thing; move it away"
+                f"{path}: expected a log file, but the path {what}: the engine does not open a "
+                "log with such a path; move it away"
             )
     return paths

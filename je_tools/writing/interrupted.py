@@ -26,14 +26,15 @@ def _refuse_part(journal: Recorded) -> None:
     home, number = journal.home, journal.number
     records = {frame.record for frame in (*journal.frames, *journal.later)}
     if records & {"undo", "back"} and "undone" not in records:
-        raise RefusedError(f"{home}: undo {number} was interrupted; {undo_command(home)} ends it")
+        raise RefusedError(
+            f"{home}: undo {number} was interrupted; {undo_command(home)} finishes it"
+        )
     takes_away = bool(journal.frames) and journal.frames[0].head["takes_away"]
     if takes_away and "done" not in records and records & {"cut", "rename"}:
         operation = journal.frames[0].head["operation"]
         raise RefusedError(
-            f"{home}: the {operation} of undo {number} was interrupted when it had taken away "
-            f"a part of the log that it was to cut back; {undo_command(home)} puts back what "
-            "was there: do that first"
+            f"{home}: the {operation} of undo {number} was interrupted after it had removed a "
+            f"part of the log; first run {undo_command(home)}, which reverts it"
         )
 
 
@@ -48,11 +49,11 @@ def check_last_journal(home: Path) -> None:
         _refuse_part(journal)
         if journal.is_newer:
             raise RefusedError(
-                f"{journal.folder}: the undo journal was written by a later je-tools, and may be "
-                f"of what was interrupted: {journal.damage}. Use that je-tools"
+                f"{journal.folder}: the undo journal was written by a later je-tools, and may "
+                f"belong to an interrupted operation: {journal.damage}. Use that je-tools"
             )
         if journal.damage is not None and "done" not in (f.record for f in journal.later[-1:]):
             raise RefusedError(
-                f"{home}: the journal of undo {number} is damaged, and may be of an undo that was "
-                f"interrupted; `je-tools undo {quoted(str(home))}` tells more"
+                f"{home}: the journal of undo {number} is damaged, and may belong to an "
+                f"interrupted undo; `je-tools undo {quoted(str(home))}` reports the damage"
             )

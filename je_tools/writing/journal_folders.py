@@ -153,10 +153,10 @@ def _real_folder(path: Path) -> Path:
         RefusedError: it is something else.
     """
     if path.is_symlink() or (path.exists() and not path.is_dir()):
-        what = "a symbolic link" if path.is_symlink() else "no folder"
+        what = "a symbolic link" if path.is_symlink() else "something else"
         raise RefusedError(
-            f"{path}: {what}, and undo journals are in folders of their own; move it away, or "
-            "put the folder there that it stands for"
+            f"{path}: expected a folder for undo journals, found {what}; move it away, or put the "
+            "folder itself there"
         )
     return path
 

@@ -83,7 +83,7 @@ def read_journal(home: Path, number: int) -> Recorded:
         # Neither wait for a pipe nor follow a link to another file.
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
     except FileNotFoundError:
-        return Recorded(home, number, (), 0, f"there is no file {FILE_NAME} in it")
+        return Recorded(home, number, (), 0, f"it has no file {FILE_NAME}")
     except OSError as error:
         if not path.is_symlink() and path.is_file():
             raise OSError(error.errno, error.strerror, str(path)) from error
@@ -95,7 +95,7 @@ def read_journal(home: Path, number: int) -> Recorded:
         return _read(home, number, file)
 
 
-_NO_FILE = f"{FILE_NAME} is no regular file"
+_NO_FILE = f"{FILE_NAME} is not a regular file"
 
 
 def _read(home: Path, number: int, file: BinaryIO) -> Recorded:
@@ -113,15 +113,15 @@ def _read(home: Path, number: int, file: BinaryIO) -> Recorded:
     except NewerJournalError as error:
         return Recorded(home, number, (), 0, str(error), file_size=total, is_newer=True)
     except JournalError as error:
-        text = f"what begins at byte {size:,} of {total:,} is not what is written: {error}"
+        text = f"the frame at byte {size:,} of {total:,} is not valid: {error}"
         return Recorded(home, number, tuple(frames), size, text, file_size=total)
     damage: str | None = None
     if not is_begun or any(frame.head["sure"] > size for frame in later):
-        damage = f"what begins at byte {size:,} of {total:,} cannot be read"
+        damage = f"the bytes from {size:,} of {total:,} on are not readable"
     elif not _may_be_torn(file, size, total):
-        damage = f"what begins at byte {size:,} of {total:,} is not what was written"
+        damage = f"the bytes from {size:,} of {total:,} on were changed"
     if damage is not None and later:
-        damage += f", and {counted(len(later), 'step')} behind it can"
+        damage += f", and {counted(len(later), 'step')} after them are readable"
     return Recorded(home, number, tuple(frames), size, damage, later, total)
 
 
@@ -146,7 +146,7 @@ def _frame_at(file: BinaryIO, at: int, total: int, number: int) -> Frame | None:
     try:
         fields = json.loads(rest[:head_size])
     except (ValueError, RecursionError) as error:
-        raise JournalError("a frame that is no JSON") from error
+        raise JournalError("a frame that is not JSON") from error
     check_frame(fields, blob_size, number)
     blob_sum = crc32c(memoryview(rest)[head_size:])
     return Frame(fields, at + FRAME_HEAD.size + head_size, blob_size, blob_sum)

@@ -62,7 +62,7 @@ class Holder(Struct, frozen=True):
     def text(self) -> str:
         """Description of the holder in words."""
         if self.pid is None:
-            return "a process that cannot be seen from here (another user's, or container's)"
+            return "a process that is not visible from here (of another user or container)"
         return f"process {self.pid}" + (f" ({self.command})" if self.command else "")
 
 
@@ -101,7 +101,7 @@ class EnvironmentLock:
         home: Path,
         disk: Disk | None = None,
         *,
-        instead: str = "stop that first, or work on a copy (--output DIR)",
+        instead: str = "stop that first, or write to a copy (--output DIR)",
     ) -> None:
         """Prepare the lock without taking it.
 
@@ -127,7 +127,7 @@ class EnvironmentLock:
             while self._number is None:
                 self._number = self._taken(path)
         except OSError as error:
-            raise RefusedError(f"{path}: cannot be locked: {error.strerror}") from error
+            raise RefusedError(f"{path}: cannot lock the file: {error.strerror}") from error
         self.readers = tuple(h for h in _holders(self._number) if h.mode is not LockMode.READ_WRITE)
         return self
 
@@ -173,10 +173,11 @@ class EnvironmentLock:
 
     def _held(self, found: tuple[Holder, ...]) -> RefusedError:
         writers = [each.text for each in found if each.mode is LockMode.READ_WRITE]
-        who = " and ".join(writers) or "somebody"
+        who = " and ".join(writers) or "another process"
         return RefusedError(
-            f"{self.home / FILE_NAME}: {who} has the environment open to write; {self._instead}. "
-            f"`je-tools lock {quoted(str(self.home))}` tells who holds it"
+            f"{self.home / FILE_NAME}: {who} has the environment open for writing; "
+            f"{self._instead}. "
+            f"`je-tools lock {quoted(str(self.home))}` shows who holds the lock"
         )
 
 
@@ -193,8 +194,8 @@ def check_new_files(home: Path, like: os.stat_result) -> None:
     """
     if not can_be_like(home, like):
         raise RefusedError(
-            f"{home}: its files belong to user {like.st_uid}, and new ones would not; "
-            "run this as that user"
+            f"{home}: its files belong to user {like.st_uid}, but new ones would not: run the "
+            "command as that user"
         )
 
 
@@ -206,7 +207,7 @@ def _neighbour(home: Path) -> os.stat_result:
         return (home / found[-1]).stat()
     below = sorted(home.glob("data[0-9][0-9][0-9]/*.jdb"))
     if not below:
-        raise InputError(f"{home}: no .jdb files here")
+        raise InputError(f"{home}: the directory has no .jdb files")
     return below[-1].stat()
 
 

@@ -82,13 +82,13 @@ class LogFiles:
         others |= {each.path for each in self.environment.unreadable}
         for path in log_paths(self.home):
             if path not in known and path not in others:
-                raise changed_since(path, "was not there")
+                raise changed_since(path, "did not exist")
         for path, size in known.items():
             if not path.exists():
-                raise changed_since(path, "was there")
+                raise changed_since(path, "existed")
             stamp = stamp_of(path)
             if stamp.size != size:
-                raise changed_since(path, f"had {size:,} bytes, and has {stamp.size:,}")
+                raise changed_since(path, f"had {size:,} bytes (now {stamp.size:,})")
             if stamp != stamps.get(path):
                 raise changed_since(path, "was written to or replaced")
 
@@ -134,8 +134,9 @@ class LogFiles:
         folders = [self.home / f"data{no % count + 1:03d}" for no in (last.file_no, file_no)]
         if folders[0] != last.path.parent or not folders[1].is_dir():
             raise RefusedError(
-                f"{last.path}: with {count} data directories the engine would look for this file "
-                f"in {folders[0].name}; set {DATA_DIRECTORIES} in je.properties to what it is"
+                f"{last.path}: with {count} data directories, the engine would look for this file "
+                f"in {folders[0].name}; set {DATA_DIRECTORIES} in je.properties to the right "
+                "number"
             )
         return folders[1] / name
 

@@ -92,7 +92,7 @@ class Operation:
         is_plain = isinstance(error, Exception)
         text = self.state_text() if self.is_begun or not is_plain else ""
         if self.is_finished and not isinstance(error, RefusedError):
-            text = f"; the {self.name} is done. {undo_command(self._files.home)} takes it back"
+            text = f"; the {self.name} is done. {undo_command(self._files.home)} reverts it"
         if text:
             error.add_note(text.removeprefix("; "))
 
@@ -102,16 +102,16 @@ class Operation:
             return "; nothing was changed"
         if self._journal is None or self.is_finished:
             return ""
-        undo = f"{undo_command(self._files.home)} puts back what was there"
+        undo = f"{undo_command(self._files.home)} reverts it"
         if self.takes_away:
             return (
-                f"; the {self.name} is not finished, and the log ends anywhere between where "
-                "it did and where it is to end, a state of which it may not hold all any more. "
-                f"{undo}: do that before an engine opens it"
+                f"; the {self.name} is not finished, and the log ends somewhere between its old "
+                f"end and its new one. It may lack a part of its state there. {undo}: run "
+                "that before an engine opens the log"
             )
         return (
-            f"; the {self.name} is not finished, and the log is as after a crash, which the "
-            f"engine recovers from. {undo}"
+            f"; the {self.name} is not finished, and the log is as after a crash, from which the "
+            f"engine recovers. {undo}"
         )
 
     def _begin(self) -> None:

@@ -23,7 +23,7 @@ def changed_since(path: Path, what: str) -> RefusedError:
 def unlike_written(path: Path, offset: int) -> RefusedError:
     """Return the error for bytes that are not read as they were written."""
     return RefusedError(
-        f"{path} @{offset:#x}: what was written is not what is read: the disk is not to be trusted"
+        f"{path} @{offset:#x}: the bytes read differ from the bytes written: the disk is unreliable"
     )
 
 

@@ -122,8 +122,8 @@ class Session:
         folder, free = self.least_room()
         if free < size:
             raise RefusedError(
-                f"{folder}: {free:,} bytes are free, and up to {size:,} would be written; "
-                "make room, or write to a copy elsewhere (--output DIR)"
+                f"{folder}: {free:,} bytes are free, but up to {size:,} are needed; free space, "
+                "or write to a copy elsewhere (--output DIR)"
             )
 
     def least_room(self) -> tuple[Path, int]:

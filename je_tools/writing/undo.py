@@ -102,7 +102,7 @@ class Undo:
         try:
             replay.run(recorded.frames)
         except JournalError as error:
-            damage = f"what it tells cannot have been: {error}"
+            damage = f"its steps contradict each other: {error}"
             self.recorded = recorded = replace(recorded, damage=damage)
         self._home = recorded.home
         self._became: UndoState | None = None
@@ -183,7 +183,7 @@ class Undo:
         removed = removed_files(self._home, self.number)
         what = "is damaged"
         if self.recorded.is_newer:
-            what = "was written by a later je-tools, which can put back what was there"
+            what = "was written by a later je-tools, which can revert it"
         raise RefusedError(
             f"{self.recorded.folder / FILE_NAME}: the undo journal {what}: {damage}. Nothing "
             f"was changed{self._remains_text(removed)}. "
@@ -211,10 +211,9 @@ class Undo:
         blobs = [frame.blob_size for frame in frames if frame.record == "saved"]
         text = ""
         if blobs:
-            text += f"; {sum(blobs):,} bytes that were cut off are in what can be read of it"
+            text += f"; {sum(blobs):,} bytes that were cut off are in its readable part"
         if removed:
-            text += "; files that were taken out of the log are still there, to be moved back by "
-            text += "hand: "
+            text += "; files that were moved out of the log still exist; move them back by hand: "
             text += ", ".join(f"{path} to {place_of(path)}" for path in removed[:_LISTED_MAX])
             text += (
                 f", and {len(removed) - _LISTED_MAX:,} more" if len(removed) > _LISTED_MAX else ""
@@ -258,7 +257,7 @@ class Undo:
                 journal.sync()
             disk.close()
             for path in removed_files(self._home, self.number):
-                raise RefusedError(f"{path}: is still there, so the journal stays too")
+                raise RefusedError(f"{path}: the file still exists, so the journal is kept too")
             self._remove(disk)
         self._became = UndoState.PUT_BACK
 
@@ -306,8 +305,8 @@ class Undo:
                 wrong.add(name)
         if wrong:
             raise RefusedError(
-                f"{self._home / min(wrong)}: what was put back is not what is read: the disk is "
-                "not to be trusted. The journal stays"
+                f"{self._home / min(wrong)}: the bytes read differ from the bytes put back: the "
+                "disk is unreliable. The journal is kept"
             )
 
     def _revert(self, step: Step, disk: Disk) -> None:
@@ -335,8 +334,8 @@ class Undo:
                 data = self.recorded.blob(frame)
                 if crc32c(data) != frame.blob_sum:
                     raise RefusedError(
-                        f"{self.recorded.folder / FILE_NAME}: was read before, and gives other "
-                        "bytes now: the disk is not to be trusted"
+                        f"{self.recorded.folder / FILE_NAME}: the file was read before, and now "
+                        "has other bytes: the disk is unreliable"
                     )
                 disk.write(path, frame.head["offset"], data)
             disk.sync(path)

@@ -97,11 +97,11 @@ class Check:
             return
         if not self._is_done and not self._is_begun:
             # Only the time shows flipped bits that the journal does not record.
-            raise self._other(name, "was written to, or is a copy that has another time")
+            raise self._other(name, "was written to, or is a copy with another time")
         if not self._any_time:
             raise RefusedError(
-                f"{path}: was written to since, or is a copy that has another time; only where "
-                "you know that it is a copy, repeat with --any-time"
+                f"{path}: the file was written to since, or is a copy with another time; if you "
+                "know that it is a copy, repeat with --any-time"
             )
 
     def _is_kept(self, name: str) -> bool:
@@ -117,8 +117,8 @@ class Check:
                 raise self._unlike(source, "was not there")
         elif source not in there or (target in self._replay.certain and not self._is_begun):
             raise RefusedError(
-                f"{self._home / target}: was taken out of the log, and is gone: the undo has "
-                f"nothing to put back. {self._drop_text()}"
+                f"{self._home / target}: the file was moved out of the log, and no longer exists: "
+                f"the undo cannot put it back. {self._drop_text()}"
             )
         else:
             self._check_same(source, size, modified_ns)
@@ -129,9 +129,9 @@ class Check:
         if stamp_of(path).size == size and sum_of(path, size) == self._replay.sums[target]:
             return
         raise RefusedError(
-            f"{path}: was taken out of the log, and is damaged: it does not hold the {size:,} "
-            f"bytes any more that it held then. Nothing was put back; the file is still there, to "
-            f"be moved by hand to {self._home / source}. "
+            f"{path}: the file was moved out of the log, and is damaged: it no longer holds the "
+            f"{size:,} bytes that it held then. Nothing was put back. The file still exists; "
+            f"move it by hand to {self._home / source}. "
             f"{self._drop_text()}"
         )
 
@@ -141,11 +141,11 @@ class Check:
         return self._other(name, f"{before} when the operation {when}{now and ', '}{now}")
 
     def _other(self, name: str, what: str) -> RefusedError:
-        since = "something else has written to the log since, which the undo would destroy"
+        since = "another program has written to the log since, which the undo would destroy"
         if not self._is_done and not self._is_begun:
             since = (
-                "something else has written to the log since, which the undo would destroy, or "
-                "the journal has lost its end: it does not tell that the operation ended"
+                "another program has written to the log since, which the undo would destroy, or "
+                "the journal has lost its end: it has no end of the operation"
             )
         return RefusedError(f"{self._home / name}: {what}; {since}. {self._drop_text()}")
 
@@ -159,7 +159,7 @@ class Check:
         most = max([made.before, *(p.offset + p.size for p in made.pieces)])
         if not made.base <= size <= most:
             most_text = f"{made.base:,} to {most:,}"
-            raise self._other(name, f"has {size:,} bytes, and should have {most_text}")
+            raise self._other(name, f"has {size:,} bytes, but should have {most_text}")
         for start, stop, at in self._spans(made, size):
             data = read_at(path, start, stop - start)
             piece = None if at is None else made.pieces[at]
@@ -225,4 +225,4 @@ def _is_zero(data: bytes) -> bool:
 def drop_text(home: Path, number: int) -> str:
     """Return advice on removing a journal, for messages."""
     command = undo_command(home, f" --drop {number}")
-    return f"{command} removes the journal, with all that it keeps"
+    return f"{command} removes the journal and all bytes that it keeps"

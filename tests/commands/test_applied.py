@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -59,12 +60,14 @@ def test_a_copy_is_told_of_by_the_name_of_the_original(verb: str, tmp_path: Path
     assert done.code == 0
     (row,) = (each for each in rows_of(done.out) if each["section"] == "checkpoint")
     assert row["env"] == str(home)
-    assert done.err == f"je-tools: the copy {copy} is written, and {home} is as it was\n"
+    assert done.err == f"je-tools: the copy {copy} is written, and {home} is unchanged\n"
     assert digests(home) == digests(CRASHED)
     log = FIXTURES / "v17-rep-uncommitted-before" / "node1"
     done = je_tools("recover", log, "--apply", "--to-vlsn", "30", "--output", tmp_path / "another")
     assert done.code == 6
-    assert done.err.startswith(f"je-tools: {log}: a member of a replication group")
+    assert done.err.startswith(
+        f"je-tools: {log}: the environment is a member of a replication group"
+    )
 
 
 @pytest.mark.parametrize(
@@ -74,7 +77,7 @@ def test_no_cut_at_damage_in_front_of_what_is_to_be_kept(end: list[str], tmp_pat
     home = damaged(copy_of(CRASHED, tmp_path), DAMAGED_AT)
     found = digests(home)
     told = je_tools("recover", home, *end)
-    assert "--apply refuses that" in told.err
+    assert "--apply would refuse this" in told.err
     done = je_tools("recover", home, *end, "--apply")
     assert done.code == 6
     assert "the log ends at 0x0/0x3d" in done.err
@@ -89,7 +92,7 @@ def test_what_is_lost_is_told_when_it_is_cut_off(tmp_path: Path) -> None:
     done = je_tools("recover", home, "--apply")
     assert done.code == 3
     assert lost.startswith(done.err.splitlines()[-1].removesuffix("; "))
-    assert "it is written" in done.err
+    assert "the log is written" in done.err
     assert je_tools("checkpoint", home, "--apply").out.startswith(b"checkpoint\nnothing to write")
     again = damaged(copy_of(CRASHED, tmp_path / "other"), DAMAGED_AT)
     assert je_tools("recover", again, "--apply", "--exit-zero").code == 0
@@ -98,7 +101,7 @@ def test_what_is_lost_is_told_when_it_is_cut_off(tmp_path: Path) -> None:
 def test_commits_of_a_group_behind_damage_go_only_by_force(tmp_path: Path) -> None:
     home = damaged(copy_of(NODE, tmp_path), 100_000)
     found = digests(home)
-    assert "--apply refuses that without --force" in je_tools("recover", home).err
+    assert "--apply would refuse this without --force" in je_tools("recover", home).err
     done = je_tools("recover", home, "--apply")
     assert done.code == 6
     assert "Commits" in done.err
@@ -132,7 +135,7 @@ def test_the_work_is_done_whoever_reads_of_it(
     os.close(number)
     assert done.returncode == code, done.stderr
     if code:
-        assert "it is written; `je-tools undo" in done.stderr.lower()
+        assert "the log is written; `je-tools undo" in done.stderr.lower()
     written = tmp_path / "copy" if output == "copy" else home
     assert je_tools("checkpoint", written).out.startswith(b"checkpoint\nnothing to write")
 
@@ -160,12 +163,12 @@ def test_what_is_only_written_to_a_copy_is_said_to_be(tmp_path: Path) -> None:
     assert told.code == 0
     assert told.err == (
         f"je-tools: nothing was written; `je-tools checkpoint {home} --apply --output DIR` writes "
-        "it to a copy: a log of version 26 is not written in place\n"
+        "to a copy: je-tools does not write a log of version 26 in place\n"
     )
     for more in ([], ["--apply"], ["--apply", "--output", tmp_path / "copy"]):
         done = je_tools("checkpoint", copy_of(FIXTURES / "v6-halt/env", tmp_path), *more)
         assert done.code == 4
-        assert "is only read" in done.err
+        assert "does not write a log of version" in done.err
         shutil.rmtree(tmp_path / "env")
 
 
@@ -174,9 +177,9 @@ def test_one_meaning_of_output(verb: str, tmp_path: Path) -> None:
     home = copy_of(CRASHED, tmp_path)
     (tmp_path / "there").mkdir()
     for more, code, text in (
-        (["--apply", "--output", "-"], 2, "with --apply it names a copy"),
+        (["--apply", "--output", "-"], 2, "the output is a copy"),
         (["--apply", "--output", tmp_path / "there"], 6, "exists"),
-        (["--output", tmp_path / "there"], 2, "a directory"),
+        (["--output", tmp_path / "there"], 2, "found a directory"),
     ):
         done = je_tools(verb, home, *more)
         assert done.code == code
@@ -187,7 +190,7 @@ def test_one_meaning_of_output(verb: str, tmp_path: Path) -> None:
     assert je_tools(verb, home, "-o", tmp_path / "plan").code == plain.code
     assert (tmp_path / "plan").read_bytes() == plain.out
     help_text = je_tools(verb, "--help").out.decode()
-    assert "a directory that does not" in " ".join(help_text.split())
+    assert "a new directory of this name" in " ".join(help_text.split())
 
 
 def test_the_same_cut_twice_writes_once(tmp_path: Path) -> None:
@@ -228,7 +231,7 @@ def test_where_nobody_may_write_and_nothing_is_to_be(
         assert (done.code, done.err) == (0, "")
         done = je_tools(verb, copy_of(CRASHED, tmp_path / f"crashed-{verb}"), "--apply")
         assert done.code == 6
-        assert "cannot be locked" in done.err
+        assert "cannot lock the file" in done.err
 
 
 def test_a_dry_run_says_how_it_is_done(tmp_path: Path) -> None:
@@ -242,7 +245,7 @@ def test_a_dry_run_says_how_it_is_done(tmp_path: Path) -> None:
     )
     done = je_tools("recover", home, *words, "--apply")
     assert done.err == (
-        f"je-tools: it is written; `je-tools undo '{home}' --apply` takes it back\n"
+        f"je-tools: the log is written; `je-tools undo '{home}' --apply` reverts it\n"
     )
 
 
@@ -259,7 +262,7 @@ def test_a_database_without_a_root_has_none_told(tmp_path: Path) -> None:
     assert None in [row["old_root_lsn"] for row in rows]
     told = je_tools("checkpoint", home).out
     assert b"0xffffffff" not in told
-    assert b"made: the log has none" in told
+    assert b"new: the log has none" in told
 
 
 def test_why_the_engine_would_refuse_is_told_with_what_to_do(tmp_path: Path) -> None:
@@ -269,3 +272,21 @@ def test_why_the_engine_would_refuse_is_told_with_what_to_do(tmp_path: Path) -> 
     assert done.code == 3
     assert "Finish the network restore" in done.err
     assert "`je-tools explain refusal:restore-marker`" in je_tools("checkpoint", home).err
+
+
+def test_the_loss_of_commits_comes_first(tmp_path: Path) -> None:
+    home = damaged(copy_of(CRASHED, tmp_path / "env"), DAMAGED_AT)
+    lines = je_tools("recover", home).out.decode().splitlines()
+    assert lines[0].strip() == "would be lost"
+    names = [line.split("  ")[0] for line in lines[1:6]]
+    assert names == ["Commits", "transactions", "keys", "bytes", "newest Commit"]
+    (verdict,) = (line for line in lines if line.startswith("the engine"))
+    assert verdict.split("  ")[-1].strip().startswith("cuts off")
+    rows = [
+        json.loads(line) for line in je_tools("recover", home, "--format", "jsonl").out.splitlines()
+    ]
+    (loss,) = (row for row in rows if row["section"] == "loss")
+    lost = [row for row in rows if row["section"] == "lost_transactions"]
+    assert loss["commit_count"] == len(lost)
+    assert loss["newest_ms"] == max(row["time_ms"] for row in lost)
+    assert loss["size"] == rows[0]["cut_size"]

@@ -202,7 +202,7 @@ def test_an_audit_whose_java_is_killed(earlier: Path) -> None:
     log_file = earlier.parent / "out.spark.log"
     assert told == (
         "je-tools: Spark ended before the audit did: its Java has ended; "
-        f"{log_file} has what it said\n"
+        f"{log_file} has its messages\n"
     )
     assert names_in(earlier.parent) == {"out", "out.spark.log"}
     assert states(earlier) == before
@@ -303,7 +303,7 @@ def test_a_folder_that_no_audit_has_made_is_refused(home: Path, tmp_path: Path) 
     (output / "one.jpg").touch()
     done = audit(output, home)
     assert done.code == EXIT_REFUSED
-    assert "no audit has made it" in done.err
+    assert "is not from an audit" in done.err
     (tmp_path / "dangling").symlink_to(tmp_path / "nowhere")
     assert audit(tmp_path / "dangling", home).code == EXIT_REFUSED
     (tmp_path / "file").touch()
@@ -323,7 +323,7 @@ def test_a_folder_with_somebody_elses_audit_json_is_refused(
     (output / "main.js").touch()
     done = audit(output, home)
     assert done.code == EXIT_REFUSED
-    assert "no audit has made it" in done.err
+    assert "is not from an audit" in done.err
     assert names_in(output) == {"audit.json", "main.js"}
 
 
@@ -333,7 +333,7 @@ def test_an_audit_that_holds_logs_is_not_replaced(earlier: Path) -> None:
     before = states(earlier)
     done = audit(earlier, earlier)
     assert done.code == EXIT_REFUSED
-    assert "holds logs that are read" in done.err
+    assert "holds logs that the audit reads" in done.err
     assert states(earlier) == before
 
 
@@ -342,7 +342,7 @@ def test_an_audit_beside_files_of_others_is_not_replaced(home: Path, earlier: Pa
     before = states(earlier)
     done = audit(earlier, home)
     assert (done.code, done.out) == (EXIT_REFUSED, b"")
-    assert f"{earlier}: holds notes.txt, and no audit has made it" in done.err
+    assert f"{earlier}: holds notes.txt, which is not from an audit" in done.err
     assert states(earlier) == before
 
 
@@ -359,14 +359,14 @@ def test_roots_without_a_log(tmp_path: Path) -> None:
 def test_settings_that_are_none_of_sparks(home: Path, tmp_path: Path, text: str) -> None:
     done = audit(tmp_path / "out", home, "--conf", text)
     assert done.code == EXIT_USAGE
-    assert f"--conf {text}: not of the form" in done.err
+    assert f"--conf {text}: expected spark.NAME=VALUE" in done.err
 
 
 def test_the_master_is_no_setting(home: Path, tmp_path: Path) -> None:
     """A master set this way would get settings that are for this machine alone."""
     done = audit(tmp_path / "out", home, "--conf", "spark.master=spark://head:7077")
     assert done.code == EXIT_USAGE
-    assert "name the master with --master" in done.err
+    assert "give the master with --master" in done.err
 
 
 def fake_java(folder: Path, script: str) -> Path:
@@ -413,10 +413,10 @@ def test_no_java(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setenv("JAVA_HOME", str(tmp_path / "nowhere"))
     done = audit(tmp_path / "out", home)
     assert done.code == EXIT_INPUT
-    assert f"JAVA_HOME is {tmp_path}/nowhere, which does not run" in done.err
+    assert f"JAVA_HOME is {tmp_path}/nowhere, but it does not run" in done.err
     java_home = fake_java(tmp_path / "broken", "exit 7")
     monkeypatch.setenv("JAVA_HOME", str(java_home))
-    assert "which does not run" in audit(tmp_path / "out", home).err
+    assert "but it does not run" in audit(tmp_path / "out", home).err
     assert names_in(tmp_path) == {"env", "broken"}
 
 

@@ -98,18 +98,18 @@ def test_trees_are_checked_as_they_were(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (("verify", HOME, "--to-lsn", "0x0/0x300"), "--to-lsn is for --tree"),
+        (("verify", HOME, "--to-lsn", "0x0/0x300"), "--to-lsn needs --tree"),
         (
             ("verify", HOME, "--tree", "--utilization", "--to-vlsn", "7"),
-            "--utilization counts the whole log, --to-vlsn cuts it: give one of them",
+            "--utilization counts the whole log, but --to-vlsn cuts it: give one of them",
         ),
         (
             ("diff", HOME, HOME, "--show", "files", "--to-time", "2026-01-01"),
-            "--show files holds whole files against each other: leave --to-time out",
+            "--show files compares whole files: omit --to-time",
         ),
         (
             ("missing", HOME, "--to-lsn", "0x0/0x300", "--to-vlsn", "3"),
-            "--to-lsn and --to-vlsn: a log has one end; give one of them",
+            "--to-lsn and --to-vlsn: a log has one end: give one of them",
         ),
     ],
 )

@@ -23,20 +23,20 @@ FILES = FIXTURES / "v17-erase-after" / "env"
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (["export"], "which databases?"),
+        (["export"], "no database is selected"),
         (["export", "--db", "people", "--all"], "--db and --all"),
-        (["export", "--db", "people", "--internal"], "--internal goes with --all"),
+        (["export", "--db", "people", "--internal"], "--internal needs --all: add it"),
         (
             ["export", "--db", "nobody"],
-            "--db nobody: no such database. There are: deferred (id:7)",
+            "--db nobody: there is no such database. The log has: deferred (id:7)",
         ),
-        (["export", "--all"], "--format dump holds one database a file"),
-        (["export", "--all", "--format", "csv", "--print"], "--print is for --format dump"),
+        (["export", "--all"], "--format dump holds one database per file"),
+        (["export", "--all", "--format", "csv", "--print"], "--print needs --format dump"),
         (["export", "--db", "people", "--format", "parquet"], "--format parquet needs --output"),
         (["export", "--db", "people", "--key-range", "x"], "--key-range x: a range is written"),
         (["get", "--db", "people", "hex:0"], "KEY hex:0: '0' is not pairs"),
-        (["get", "--db", "people", "x", "--history", "--show-expired"], "--history shows"),
-        (["count", "--db", "id:77"], "--db id:77: no such database"),
+        (["get", "--db", "people", "x", "--history", "--show-expired"], "--history also shows"),
+        (["count", "--db", "id:77"], "--db id:77: there is no such database"),
         (["count", "--to-lsn", "0x0/0x1", "--to-vlsn", "1"], "--to-lsn and --to-vlsn"),
         (["count", "--to-lsn", "0x9/0x1"], "--to-lsn 0x9/0x1: "),
     ],
@@ -177,7 +177,7 @@ def test_counts_tell_a_file_that_is_missing(tmp_path: Path) -> None:
         done = je_tools(verb, home)
         assert done.code == 3
         assert "missing-file at 00000002.jdb; expected a file that the log" in done.err
-        assert "`je-tools missing` tells" in done.err
+        assert "`je-tools missing` lists" in done.err
         assert je_tools(verb, home, "--exit-zero").code == 0
         # Files 0 and 1 were cleaned.
         assert (je_tools(verb, whole).code, je_tools(verb, whole).err) == (0, "")

@@ -43,9 +43,9 @@ def bars(monkeypatch: pytest.MonkeyPatch) -> Bars:
     [
         ([], ["dump"]),
         (["--backward"], ["dump"]),
-        (["--db", "people"], ["look ahead", "dump"]),
-        (["--since", "2020-01-01"], ["look ahead", "dump"]),
-        (["--until", "2030-01-01", "--backward"], ["look ahead", "dump"]),
+        (["--db", "people"], ["prepare", "dump"]),
+        (["--since", "2020-01-01"], ["prepare", "dump"]),
+        (["--until", "2030-01-01", "--backward"], ["prepare", "dump"]),
     ],
 )
 def test_every_pass_has_a_bar_that_goes_to_its_end(
@@ -66,7 +66,7 @@ def test_no_bar_between_the_lines_on_a_terminal(
     je_tools("dump", HOME, "--limit", "1", "--db", "people")
     je_tools("dump", HOME, "--output", tmp_path / "out")
     assert [(label, size) for label, size, _ in bars] == [
-        ("look ahead", SIZE),
+        ("prepare", SIZE),
         ("dump", 0),
         ("dump", SIZE),
     ]
@@ -162,7 +162,7 @@ def test_each_part_of_a_checkpoint_is_told_of(parts: Parts, tmp_path: Path) -> N
     copy = tmp_path / "copy"
     assert je_tools("checkpoint", home, "--apply", "--output", copy).code == 0
     assert parts.found["copy"] == (size, size)
-    read, held = parts.found["what files hold"]
+    read, held = parts.found["read the files"]
     assert read == held
     assert read >= size
     grown = sum(path.stat().st_size for path in copy.glob("*.jdb"))
@@ -174,8 +174,8 @@ def test_what_is_looked_at_before_a_cut_is_told_of(parts: Parts, tmp_path: Path)
     home = Path(shutil.copytree(node, tmp_path / "env"))
     size = (home / "00000000.jdb").stat().st_size
     assert je_tools("recover", home, "--to-lsn", "0x0/0x1f437", "--apply").code == 6
-    assert parts.found["what would stay"][1] > 10_000
-    assert parts.found["what would go"] == (size, size)
+    assert parts.found["check the rest"][1] > 10_000
+    assert parts.found["read the loss"] == (size, size)
 
 
 @pytest.mark.parametrize(

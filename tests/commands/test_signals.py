@@ -66,6 +66,6 @@ def test_what_is_put_in_order_is_not_interrupted(
     )
     assert done.returncode == code, done.stderr
     (line,) = done.stderr.splitlines()
-    assert line.startswith(f"{word}; {'there is no' if is_copy else 'nothing was changed'}")
+    assert line.startswith(f"{word}; {tmp_path / 'copy' if is_copy else 'nothing was changed'}")
     assert [path.name for path in tmp_path.iterdir()] == ["env"]
     assert not list(home.glob(".je-tools*"))

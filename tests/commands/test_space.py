@@ -129,7 +129,7 @@ def test_lost_counts_are_told(
     told = capsys.readouterr()
     assert "\ncounted          nothing\n" in told.out
     assert "no-summary" in told.out
-    assert "the database of the engine's counts is not there, or its name is lost" in told.err
+    assert "the database of the engine's counts does not exist, or its name is lost" in told.err
 
 
 def test_a_limit_lowers_none(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -137,7 +137,7 @@ def test_a_limit_lowers_none(home: Path, capsys: pytest.CaptureFixture[str]) -> 
     *_, space = rows_of(capsys, str(home))
     assert (space["max_disk"], space["adjusted_max_disk"]) == (0, 0)
     assert run(group, ["space", str(home)]) == 0
-    assert "less je.freeDisk" not in capsys.readouterr().out
+    assert "minus je.freeDisk" not in capsys.readouterr().out
 
 
 def test_what_has_expired_is_not_known_of_the_last_file(

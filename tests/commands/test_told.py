@@ -28,7 +28,7 @@ def test_a_record_that_has_expired_is_told_of() -> None:
     words = ("get", TTL, "--db", "expiring", "user00000000", *LATE)
     done = je_tools(*words)
     assert (done.code, done.out) == (4, b"")
-    told = "no record of this key in expiring, but one that has expired: --show-expired shows it"
+    told = "no record of this key in expiring; --show-expired shows an expired one"
     assert done.err == f"je-tools: {told}\n"
     assert je_tools(*words, "--show-expired").code == 0
     nobody = je_tools("get", TTL, "--db", "expiring", "nobody", *LATE)
@@ -46,11 +46,11 @@ def test_a_record_that_has_expired_is_told_of() -> None:
 def test_another_spelling_of_a_key_is_named(name: str, db: str, key: str, hint: str) -> None:
     done = je_tools("get", FIXTURES / name, "--db", db, key)
     assert (done.code, done.out) == (4, b"")
-    assert done.err == f"je-tools: no record of this key in {db}; {hint} is there\n"
+    assert done.err == f"je-tools: no record of this key in {db}; the database has {hint}\n"
     done = je_tools("get", FIXTURES / name, "--db", db, key, "--history")
     assert (done.code, done.err) == (
         4,
-        f"je-tools: no version of this key in {db}; {hint} is there\n",
+        f"je-tools: no version of this key in {db}; the database has {hint}\n",
     )
 
 
@@ -70,12 +70,12 @@ def test_what_to_do_is_said_once(hurt: Path) -> None:
     lines = done.err.splitlines()
     damage = [line for line in lines if "error: tree-damage at" in line]
     assert len(damage) == 10
-    assert sum("Look for the file in a backup" in line for line in lines) == 1
-    assert "je-tools: 90 more of tree-damage; `je-tools verify --tree` tells them" in lines
+    assert sum("ook for a copy of the file in a backup" in line for line in lines) == 1
+    assert "je-tools: 90 more of tree-damage; `je-tools verify --tree` reports them" in lines
     assert sum("found 630 more places" in line for line in lines) == 1
     assert len(lines) == 12
     both = je_tools("diff", FIXTURES / "v8-cleaned" / "env", hurt).err.splitlines()
-    assert sum("Look for the file in a backup" in line for line in both) == 1
+    assert sum("ook for a copy of the file in a backup" in line for line in both) == 1
     assert all(line.startswith(f"je-tools: {hurt}: ") for line in both[:-1])
 
 
@@ -85,7 +85,7 @@ def test_a_number_is_an_id_where_it_is_no_name(verb: str) -> None:
     assert by_name.code == 0
     assert je_tools(verb, CRASH, "--db", "6") == je_tools(verb, CRASH, "--db", "id:6") == by_name
     done = je_tools(verb, CRASH, "--db", "77")
-    assert done.err == "je-tools: --db 77: no such database. There are: people (id:6)\n"
+    assert done.err == "je-tools: --db 77: there is no such database. The log has: people (id:6)\n"
 
 
 @pytest.mark.parametrize("words", [("count",), ("export", "--db", "people"), ("files",)])

@@ -44,13 +44,12 @@ def test_each_run_puts_back_one_and_tells_of_the_one_before(home: Path) -> None:
     append(home)
     done = je_tools("undo", home)
     again = f"`je-tools undo '{home}' --apply`"
-    assert done.err == f"je-tools: nothing was changed; {again} puts back what undo 2 took\n"
+    assert done.err == f"je-tools: nothing was changed; {again} reverts undo 2\n"
     assert b"To put back undo 2\n" in done.out
     done = je_tools("undo", home, "--apply")
     assert done.err.splitlines() == [
-        "je-tools: undo 2 (later) is put back: the log is what it was before",
-        f"je-tools: undo 1 (earlier-end), which was before, is still there; {again} puts that back "
-        "too",
+        "je-tools: undo 2 (later) is reverted: the log is as it was before",
+        f"je-tools: the earlier undo 1 (earlier-end) remains; {again} reverts that too",
     ]
     assert b"How undo 2 was put back\n" in done.out
     done = je_tools("undo", home, "--apply", "--format", "jsonl")
@@ -78,7 +77,7 @@ def test_it_is_done_whoever_reads_of_it(output: str, code: int, home: Path) -> N
         preexec_fn=(lambda: os.close(1)) if number is None else None,
     )
     first = done.stderr.splitlines()[0]
-    assert first == "je-tools: undo 1 (checkpoint) is put back: the log is what it was before"
+    assert first == "je-tools: undo 1 (checkpoint) is reverted: the log is as it was before"
     assert done.returncode == code, done.stderr
     assert digests(home) == before
 
@@ -96,9 +95,12 @@ def test_a_damaged_journal_is_dropped_by_its_number_alone(home: Path) -> None:
     append(home)
     spoil(journal_of(home), journal_of(home).read_bytes().index(b"saved"))
     done = je_tools("undo", home, "--drop", "all")
-    text = f"undo 1: its journal is damaged, and stays until it is named; `je-tools undo '{home}'"
+    text = (
+        "undo 1: its journal is damaged, and is only removed by its number; `je-tools undo "
+        f"'{home}'"
+    )
     assert done.code == 6
-    assert f"{text} --drop 1 --apply` removes the journal, with all that it keeps" in done.err
+    assert f"{text} --drop 1 --apply` removes the journal and all bytes that it keeps" in done.err
     assert b"To put back" not in done.out
     assert je_tools("undo", home, "--drop", "all", "--apply").code == 6
     assert sorted(path.name for path in journal_of(home).parent.iterdir()) == [
@@ -109,7 +111,7 @@ def test_a_damaged_journal_is_dropped_by_its_number_alone(home: Path) -> None:
     assert not journal_of(home).parent.with_name("000002").exists()
     done = je_tools("undo", home, "--apply")
     assert (done.code, done.out) == (6, b"")
-    assert "the undo journal is damaged: what begins at byte" in done.err
+    assert "the undo journal is damaged: the bytes from" in done.err
     done = je_tools("undo", home, "--drop", "1", "--apply", "--format", "jsonl")
     assert done.code == 0
     assert json.loads(done.out)["state"] == "removed"
@@ -121,10 +123,10 @@ def test_who_has_it_open_is_told_in_a_dry_run(home: Path) -> None:
     with EnvironmentLock(home):
         done = je_tools("undo", home)
         assert done.code == 0
-        assert f"undo 1 took, when process {os.getpid()} (" in done.err
-        assert done.err.endswith("which has the environment open to write, is stopped\n")
+        assert f"undo 1, after you stop process {os.getpid()} (" in done.err
+        assert done.err.endswith("which has the environment open for writing\n")
         done = je_tools("undo", home, "--apply")
     assert done.code == 6
-    assert done.err.endswith(f"stop that first. `je-tools lock '{home}'` tells who holds it\n"), (
-        done.err
-    )
+    assert done.err.endswith(
+        f"stop that first. `je-tools lock '{home}'` shows who holds the lock\n"
+    ), done.err

@@ -24,11 +24,11 @@ HOME = FIXTURES / "v17-basic" / "env"
         ("--since 2026-12-01 --until 2026-11-01", "--since lies behind --until"),
         ("--type nix", "--type nix: no such entry type"),
         ("--key hex:0", "--key hex:0: '0' is not pairs"),
-        ("--parts", "--parts is for --format parquet"),
+        ("--parts", "--parts needs --format parquet"),
         ("--parts --format parquet", "needs --output DIRECTORY"),
         ("--format parquet", "needs --output FILE"),
-        ("--follow --format parquet", "--follow has no end"),
-        ("--follow --backward", "forward only"),
+        ("--follow --format parquet", "--follow cannot write Parquet"),
+        ("--follow --backward", "omit --output and --backward"),
     ],
 )
 @pytest.mark.parametrize("home", [HOME, Path("nothing")], ids=["log", "no log"])
@@ -49,8 +49,8 @@ def test_bounds_that_are_equal_are_in_order(bound: str) -> None:
     ("words", "told"),
     [
         ("0x0/0x26 nix", "'nix': neither an LSN"),
-        ("type:BIN 0x0/0x26", "0x0/0x26: name the log"),
-        ("exit:3 --version 7", "--version goes with type:NAME"),
+        ("type:BIN 0x0/0x26", "0x0/0x26: an LSN needs a log"),
+        ("exit:3 --version 7", "--version needs type:NAME"),
     ],
 )
 def test_explain(words: str, told: str) -> None:

@@ -33,5 +33,5 @@ def test_records_that_the_ledger_has_as_lost_are_told(tmp_path: Path) -> None:
     done, kinds = salvage(tmp_path / "out", file)
     assert (kinds.count("hole"), kinds.count("lost-key")) == (0, 730)
     assert done.code == 3
-    assert "je-tools: 730 records lost; the ledger has the keys" in done.err
+    assert "je-tools: 730 records lost; the salvage report has the keys" in done.err
     assert salvage(tmp_path / "zero", "--exit-zero", file)[0].code == 0

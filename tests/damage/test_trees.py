@@ -20,7 +20,7 @@ from tests.je_tools.corpus_snapshots import database_named
 from tests.je_tools.snapshots import codes_of, contents_of, snapshot_of, strings_of
 from tests.truth.contents import Contents
 
-MISSING = "a node that another slot of the tree names too"
+MISSING = "a node that another slot of the tree points to as well"
 Make = Callable[[TreeLog], int]
 
 WILD = [-2, 0, 5, 38, 1 << 62, -(1 << 63), (1 << 63) - 1, 0x7FFFFFFF << 32, 1 << 32 | 38]
@@ -218,7 +218,7 @@ def test_file_numbers_that_no_log_has(tmp_path: Path, file_no: int) -> None:
     log = TreeLog(files=[LogFile(file_no, VERSION)])
     log.database(b"db", log.tree([slot(b"a", log.ln(b"a", b"1"))]))
     log.checkpoint()
-    with pytest.raises(InputError, match="the number of the file is above 7fffffff"):
+    with pytest.raises(InputError, match="the file number is above 7fffffff"):
         snapshot_of(log.write(tmp_path / "env"))
 
 

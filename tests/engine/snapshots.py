@@ -60,7 +60,7 @@ def _reason(text: str, home: Path) -> str:
     files = open_environment([home]).files
     is_alone = any(file.size == FILE_HEADER_SIZE and file.header.good for file in files)
     empty = "header-alone" if is_alone else "no-file"
-    known = {"no root of": "no-root", "no file holds": empty, "the header of": "no-file"}
+    known = {"root of the databases": "no-root", "no file holds": empty, "the header of": "no-file"}
     return next((reason for words, reason in known.items() if words in text), "another")
 
 

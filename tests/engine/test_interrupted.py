@@ -119,7 +119,7 @@ def test_a_power_cut_while_files_are_taken_away(engines: dict[str, Engine], tmp_
     print(one.report)
     assert not one.report.wrong, one.report
     copy = Path(shutil.copytree(home, work / "told"))
-    with pytest.raises(RefusedError, match="the log ends anywhere between"):
+    with pytest.raises(RefusedError, match="the log ends somewhere between"):
         apply_checkpoint(
             copy, Scanner(threads=1), case.orders, 0, disk=Recorder(len(one.calls) // 2, EIO)
         )
@@ -212,8 +212,8 @@ def test_what_is_told_when_it_is_interrupted(
             met.add("nothing")
         else:
             assert said == (
-                f"{word}; the {what} is not finished, and the log is as after a crash, which the "
-                f"engine recovers from. {back} puts back what was there\n"
+                f"{word}; the {what} is not finished, and the log is as after a crash, from "
+                f"which the engine recovers. {back} reverts it\n"
             )
             met.add("unfinished")
         put_back(home)
@@ -235,7 +235,7 @@ def test_what_is_told_when_it_is_done_already(
     done = je_tools("checkpoint", "--apply", home)
     assert done.code == 130
     assert done.err == (
-        f"interrupted; the checkpoint is done. `je-tools undo {home} --apply` takes it back\n"
+        f"interrupted; the checkpoint is done. `je-tools undo {home} --apply` reverts it\n"
     )
     put_back(home)
     assert digests(home) == before
@@ -281,7 +281,7 @@ def test_an_engine_that_writes_keeps_it_out(
         done = je_tools(verb, "--apply", home)
         assert done.code == 6
         assert f"process {pid} " in done.err
-        assert "has the environment open to write" in done.err
+        assert "has the environment open for writing" in done.err
         assert fingerprint(home) == before
         assert not list(home.glob(".je-tools*"))
 
@@ -294,7 +294,9 @@ def test_an_engine_that_reads_is_told_of(java: Path, class_path: str, tmp_path: 
         assert done.code == 0
         first = done.err.splitlines()[0]
         assert first.startswith(f"je-tools: process {pid} (")
-        assert first.endswith(") has the environment open to read; it goes on with what it knows")
+        assert first.endswith(
+            ") has the environment open for reading; it continues with the state that it knows"
+        )
 
 
 def test_it_keeps_an_engine_out(java: Path, class_path: str, tmp_path: Path) -> None:

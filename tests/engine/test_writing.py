@@ -81,8 +81,8 @@ def test_an_engine_that_reads_while_something_is_written(
         done = je_tools(*words, "--apply")
     assert done.code == 0
     assert f"process {pid} (" in done.err
-    assert ("it fails where it reads what is cut off" in done.err) == is_cut
-    assert ("it goes on with what it knows" in done.err) != is_cut
+    assert ("it fails if it reads the part that is cut off" in done.err) == is_cut
+    assert ("it continues with the state that it knows" in done.err) != is_cut
 
 
 def test_we_keep_an_engine_out(java: Path, class_path: str, home: Path) -> None:
@@ -124,7 +124,7 @@ def test_the_engine_passes_over_journals(
     assert files <= {path.name for path in home.rglob("*.jdb")}
     refused = je_tools("undo", home, "--apply")
     assert refused.code == 6
-    assert "something else has written to the log since" in refused.err
+    assert "another program has written to the log since" in refused.err
     assert je_tools("undo", home, "--drop", "all", "--apply").code == 0
     assert engines[JE_18].ask(home) == expected
 

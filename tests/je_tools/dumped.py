@@ -39,7 +39,7 @@ def je_tools(*arguments: str | Path, command: click.Command = group) -> Done:
     return Done(code, out.buffer.getvalue(), err.getvalue())  # type: ignore[attr-defined]
 
 
-POINTER = "je-tools verify tells all"
+POINTER = "`je-tools verify` reports all"
 
 
 def dump(home: Path, *arguments: str | Path) -> bytes:

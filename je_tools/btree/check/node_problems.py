@@ -39,15 +39,15 @@ _CODES = {
 }
 
 _FOUND = {
-    FaultKind.MISSING: "nothing: no such file, or it ends before that",
+    FaultKind.MISSING: "nothing: the file does not exist, or ends before that",
     FaultKind.DAMAGED: "an entry with a wrong checksum",
-    FaultKind.NOT_A_NODE: "an entry that is no node, or an erased one",
+    FaultKind.NOT_A_NODE: "an entry that is not a node, or is erased",
     FaultKind.WRONG_DATABASE: "a node of another database",
     FaultKind.WRONG_LEVEL: "a node of another level",
-    FaultKind.NO_FULL_VERSION: "no such full version, or that of another node",
-    FaultKind.NOT_A_RECORD: "an entry that is no record, or a deletion",
+    FaultKind.NO_FULL_VERSION: "no readable full version, or that of another BIN",
+    FaultKind.NOT_A_RECORD: "an entry that is not a record, or is a deletion",
     FaultKind.OTHER_KEY: "a node with the duplicates of another key",
-    FaultKind.SHARED: "a node that another slot of the tree names too",
+    FaultKind.SHARED: "a node that another slot of the tree points to as well",
 }
 
 
@@ -100,7 +100,7 @@ def _without_foreign(part: CheckedNodes, problems: TreeProblems) -> CheckedNodes
         "tree-node",
         np.flatnonzero(foreign),
         lambda row: part.of_node(
-            "tree-node", row, "a node for these keys", "one for other keys", loses=True
+            "tree-node", row, "a node for these keys", "a node for other keys", loses=True
         ),
     )
     leaves = replace(part.leaves, nodes=nodes.without(foreign))
@@ -149,16 +149,22 @@ def _order(part: CheckedNodes, rules: NodeRules, problems: TreeProblems) -> None
         "tree-order",
         np.flatnonzero(part.descents),
         lambda row: part.of_slot(
-            "tree-order", row, "a key above that of the slot before", "one that is not", loses=True
+            "tree-order",
+            row,
+            "a key above that of the previous slot",
+            "a key that is not above it",
+            loses=True,
         ),
     )
     code = "tree-stray" if rules.was_crashed else "tree-bounds"
     rows = np.flatnonzero(part.outside & ~near_descents(part))
-    expected = "a key in the range that the parents' slots give to the node"
+    expected = "a key in the range that the parents give the node"
     problems.add(
         code,
         rows,
-        lambda row: part.of_slot(code, row, expected, "one outside", loses=not rules.was_crashed),
+        lambda row: part.of_slot(
+            code, row, expected, "a key outside of it", loses=not rules.was_crashed
+        ),
     )
 
 
@@ -177,7 +183,7 @@ def _identifiers(part: CheckedNodes, rules: NodeRules, whole: Mask, problems: Tr
         "tree-identifier",
         np.flatnonzero(wrong & asked),
         lambda row: part.of_node(
-            "tree-identifier", row, expected, "one of another place", loses=False
+            "tree-identifier", row, expected, "a key that leads to another place", loses=False
         ),
     )
 
@@ -205,8 +211,8 @@ def _levels(part: CheckedNodes, problems: TreeProblems) -> None:
         lambda row: part.of_node(
             "tree-level",
             row,
-            "a root" if is_root[row] else "a node that is no root",
-            "a node that says that it is one" if not is_root[row] else "one that says it is none",
+            "a root" if is_root[row] else "a node that is not a root",
+            "a mark of a root" if not is_root[row] else "no mark of a root",
             loses=False,
         ),
     )
@@ -227,11 +233,11 @@ def _states(part: CheckedNodes, problems: TreeProblems) -> None:
         rules = [
             (
                 (slots.lsn == NULL_LSN) & (slots.state & SlotState.KNOWN_DELETED == 0),
-                "an LSN, or a slot that is known to be deleted",
+                "an LSN, or a deleted slot",
                 "neither",
             ),
-            (no_data & ~embedded, "data that is embedded, or a slot without", "empty data"),
-            (embedded & (slots.data_size < 0), "a key and data in one", "bytes that are not"),
+            (no_data & ~embedded, "embedded data, or a slot without data", "empty data"),
+            (embedded & (slots.data_size < 0), "a key that ends with the data", "other bytes"),
         ]
         if part.tree.two_part or part.tree.old_duplicates:
             rules.append((embedded, "a slot of a database with duplicates", "embedded data"))
@@ -251,7 +257,7 @@ def _clean_slots_of_deltas(part: CheckedNodes, problems: TreeProblems) -> None:
     wrong = (logged.type == DELTA_NO)[owner] & (logged.slots.state & SlotState.DIRTY == 0)
     for node in np.unique(owner[wrong]).tolist():
         problems.listed.append(
-            part.of_node("tree-state", node, "slots of a delta", "slots unchanged", loses=False)
+            part.of_node("tree-state", node, "slots of a delta", "unchanged slots", loses=False)
         )
 
 

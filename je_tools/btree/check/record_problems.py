@@ -53,7 +53,7 @@ class Record(IntEnum):
 
 
 _TEXTS = {
-    Record.ABSENT: "nothing: no such file, or it ends before that",
+    Record.ABSENT: "nothing: the file does not exist, or ends before that",
     Record.DAMAGED: "an entry with a wrong checksum",
     Record.ERASED: "an erased entry",
     Record.OTHER_DATABASE: "a record of another database",
@@ -254,7 +254,7 @@ def _expirations(
 
 def _time(ms: int) -> str:
     if ms < 0:
-        return "which cannot be told"
+        return "which is out of range"
     return f"{np.datetime64(ms, 'ms')}Z" if ms else "never"
 
 
@@ -264,13 +264,20 @@ def _noted(
     """Report records that reads need but that the cleaner treats as garbage."""
     lsns = chosen.slots.lsn
     for code, noted, found in (
-        ("tree-obsolete", notes.is_obsolete(lsns), "it noted as obsolete"),
-        ("tree-reserved", notes.is_reserved(lsns), "a file that is to be deleted"),
+        ("tree-obsolete", notes.is_obsolete(lsns), "the cleaner counts it as obsolete"),
+        ("tree-reserved", notes.is_reserved(lsns), "a reserved file, which the engine will delete"),
     ):
         problems.add(
             code,
             np.flatnonzero(active & noted),
-            partial(_problem, code, part, chosen, expected="a record that is kept", found=found),
+            partial(
+                _problem,
+                code,
+                part,
+                chosen,
+                expected="a record that the cleaner keeps",
+                found=found,
+            ),
         )
 
 
@@ -282,12 +289,18 @@ def noted_nodes(part: CheckedNodes, notes: CleanerNotes) -> TreeProblems:
     rows = np.concatenate((np.flatnonzero(part.nodes.good), deltas[fulls.good]))
     lsns = np.concatenate((part.nodes.lsn[part.nodes.good], fulls.lsn[fulls.good]))
     for code, noted, found in (
-        ("tree-obsolete", notes.is_obsolete(lsns), "it noted as obsolete"),
-        ("tree-reserved", notes.is_reserved(lsns), "a file that is to be deleted"),
+        ("tree-obsolete", notes.is_obsolete(lsns), "the cleaner counts it as obsolete"),
+        ("tree-reserved", notes.is_reserved(lsns), "a reserved file, which the engine will delete"),
     ):
         problems.add(
             code,
             rows[noted],
-            partial(part.of_node, code, expected="a node that is kept", found=found, loses=True),
+            partial(
+                part.of_node,
+                code,
+                expected="a node that the cleaner keeps",
+                found=found,
+                loses=True,
+            ),
         )
     return problems

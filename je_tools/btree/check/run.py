@@ -196,7 +196,7 @@ def _of_change(lacking: Lacking, row: int) -> TreeProblem:
         lsn=fault.lsn,
         parent_lsn=NULL_LSN,
         slot=-1,
-        expected="the record to which recovery goes back",
+        expected="the record that recovery restores",
         found=f"none: {fault.kind.value}",
         low=fault.low,
         high=fault.high,
@@ -229,12 +229,12 @@ def _of_ids(snapshot: Snapshot, ids: _Ids) -> Iterator[tuple[int, TreeProblems]]
     def of_id(at: int) -> TreeProblem:
         row = about[at]
         if at >= len(again):
-            expected = f"a node id up to {last}, the last one of the checkpoint"
+            expected = f"a node id up to {last}, the last id of the checkpoint"
             return _of_id(rows[row].tolist(), expected, f"{rows[row, 0]}")
         first = rows[row - 1].tolist()
         where = "a root" if first[2] == NULL_LSN else f"slot {first[3]} of {lsn_text(first[2])}"
         found = f"id {first[0]} of the node of {where}, at {lsn_text(first[1])}"
-        return _of_id(rows[row].tolist(), "a node id of its own", found)
+        return _of_id(rows[row].tolist(), "a unique node id", found)
 
     db_ids = rows[about, 4]
     order = np.argsort(db_ids, kind="stable")

@@ -44,14 +44,16 @@ class TreeCheck(Struct, frozen=True):
             UsageError: single files, which have no tree, or a choice that needs the trees.
         """
         if tree and not environment.is_directory:
-            raise UsageError("--tree: name the environment's home, the directory it lies in")
+            raise UsageError(
+                "--tree: expected an environment directory: name the directory that holds the files"
+            )
         ends = self.end.named()
         given = {"--utilization": self.utilization, "--now": self.now is not None}
         for name in [*(name for name, is_given in given.items() if is_given), *ends]:
             if not tree:
-                raise UsageError(f"{name} is for --tree")
+                raise UsageError(f"{name} needs --tree: add it")
         if self.utilization and ends:
-            text = f"--utilization counts the whole log, {ends[0]} cuts it: give one of them"
+            text = f"--utilization counts the whole log, but {ends[0]} cuts it: give one of them"
             raise UsageError(text)
 
 

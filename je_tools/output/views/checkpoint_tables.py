@@ -100,7 +100,7 @@ def checkpoint_lists(snapshot: Snapshot, outcome: CheckpointResult) -> list[Sect
         section_of(
             "descriptors", "Descriptors", _DESCRIPTORS, list(_descriptors(snapshot, checkpoint))
         ),
-        section_of("own_records", "The engine's own records", _RECORDS, records),
+        section_of("own_records", "Internal database records", _RECORDS, records),
         section_of("entries", "Entries", _ENTRIES, entries),
     ]
 
@@ -131,7 +131,7 @@ def _descriptors(snapshot: Snapshot, checkpoint: CheckpointContents) -> Iterator
         old = int(record["root_lsn"]) if record["tree_exists"] & 1 else NULL_LSN
         why = "root" if root_lsn != old else "name"
         if db_id in checkpoint.made:
-            why = "made: the log has none"
+            why = "new: the log has none"
         yield _DescriptorRow(db_id, database.name, _or_none(old), _or_none(root_lsn), why)
     for db_id in sorted(checkpoint.removed):
         yield _DescriptorRow(db_id, None, None, None, "removed: no name leads to it")
@@ -146,12 +146,12 @@ def _facts(snapshot: Snapshot, outcome: CheckpointResult) -> Iterator[tuple[str,
         last = snapshot.end.files[-1].path.name
         yield "cut off", f"{outcome.cut_size:,} bytes of {last}"
     if outcome.removed:
-        yield "taken out of the log", ", ".join(outcome.removed)
+        yield "moved out of the log", ", ".join(outcome.removed)
     if outcome.set_aside:
         yield "renamed to .bad", ", ".join(outcome.set_aside)
     checkpoint = outcome.checkpoint
     if checkpoint is None:
-        yield "nothing to write", "the log ends with its checkpoint, and nothing is left to do"
+        yield "nothing to write", "the log already ends with its checkpoint"
         return
     yield "from", null_or_lsn(checkpoint.start_lsn)
     yield "to", null_or_lsn(checkpoint.end_lsn)
@@ -161,13 +161,13 @@ def _facts(snapshot: Snapshot, outcome: CheckpointResult) -> Iterator[tuple[str,
         yield "new files", f"{new:,}, the last {checkpoint.last_file_no:08x}.jdb"
     yield "first active entry", null_or_lsn(checkpoint.first_active_lsn)
     if snapshot.kept_txns:
-        yield "transactions that go on", f"{len(snapshot.kept_txns):,}, of the group"
+        yield "transactions that continue", f"{len(snapshot.kept_txns):,}, of the group"
     compared = outcome.compared
     if compared is not None:
         yield (
             "compared with before",
-            f"{compared.record_count:,} records of {compared.database_count:,} databases are the "
-            f"same; the trees share {compared.shared_node_count:,} bottom nodes",
+            f"{compared.record_count:,} records of {compared.database_count:,} databases are "
+            f"equal; the trees share {compared.shared_node_count:,} bottom nodes",
         )
 
 

@@ -25,7 +25,7 @@ DATABASE_COLUMNS = (
     Column("comparators", "comparators", Kind.TEXTS, rank=3, wraps=True),
     Column("map_ln_lsn", "descriptor", Kind.LSN, rank=7),
     Column("root_lsn", "root", Kind.LSN, rank=8),
-    Column("created_version", "made in version", Kind.ID, rank=9),
+    Column("created_version", "created in version", Kind.ID, rank=9),
 )
 
 COUNT_COLUMNS = (

@@ -23,7 +23,7 @@ LISTED = 20
 _FILES = (
     Column("file_no", "file", Kind.FILE),
     Column("state", "state", Kind.TEXT, cell=lambda each: each.state.value),
-    Column("place_count", "places that name it"),
+    Column("place_count", "references to it"),
     Column("reason", "reason", Kind.TEXT),
 )
 _DATABASES = (
@@ -65,12 +65,12 @@ def missing_sections(report: Report, masking: Masking, *, listed: int | None) ->
     spelling = partial(spelled if listed is None else shown, masking)
     ranges = [row for loss in report.losses for row in _ranges(loss, listed, spelling)]
     keys = [row for loss in report.losses for row in _keys(loss, listed, spelling)]
-    cut = "" if listed is None else f" (of each database at most {listed}; JSON lines have all)"
+    cut = "" if listed is None else f" (at most {listed} per database; JSON lines have all)"
     for section in (
         section_of("file", "Files", files, report.files),
-        section_of("database", "Databases that lose something", _DATABASES, report.losses),
-        Section("range", f"Ranges of keys whose node is lost{cut}", _RANGES, ranges),
-        Section("key", f"Records that are lost alone{cut}", _KEYS, keys),
+        section_of("database", "Databases with losses", _DATABASES, report.losses),
+        Section("range", f"Key ranges with a lost node{cut}", _RANGES, ranges),
+        Section("key", f"Keys with only a lost record{cut}", _KEYS, keys),
     ):
         if section.rows:
             yield section

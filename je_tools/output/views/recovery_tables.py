@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from je_tools.core.escaping import counted
 from je_tools.findings import Severity
 from je_tools.formats.je.header import NULL_LSN
 from je_tools.log.field_texts import null_or_lsn
-from je_tools.output.views.sections import Column, Kind, Section, section_of
+from je_tools.output.views.sections import Column, Kind, Section, section_of, time_text
 from je_tools.recovery.end import EndReason
 from je_tools.recovery.findings import snapshot_findings
 
@@ -21,13 +22,14 @@ LISTED = 50
 
 _REASONS = {
     EndReason.CLEAN: "the file ends there",
-    EndReason.ZEROS: "zeros follow, which were not yet written",
-    EndReason.TORN: "an entry that is not whole follows",
+    EndReason.ZEROS: "zeros follow that were never written",
+    EndReason.TORN: "an incomplete entry follows",
     EndReason.DAMAGED: "a damaged entry follows",
-    EndReason.CHOSEN: "as was asked for",
+    EndReason.CHOSEN: "chosen by an option",
 }
 
 _FACT = (Column("what", "recovery", Kind.TEXT), Column("value", "", Kind.TEXT, wraps=True))
+_LOSS = (Column("what", "would be lost", Kind.TEXT), Column("value", "", Kind.TEXT, wraps=True))
 _PASSES = (
     Column("name", "pass", Kind.TEXT),
     Column("entry_count", "entries"),
@@ -43,7 +45,7 @@ _OPEN = (
 _CHANGES = (
     Column("name", "database", Kind.TEXT),
     Column("db_id", "id", Kind.ID),
-    Column("what", "what", Kind.TEXT),
+    Column("what", "change", Kind.TEXT),
 )
 _PERIODS = (
     Column("matchpoint_lsn", "matchpoint", Kind.LSN),
@@ -60,16 +62,17 @@ _LOST = (
 _LOST_KEYS = (
     Column("db_id", "id", Kind.ID),
     Column("name", "database", Kind.TEXT),
-    Column("is_lost", "lost too", Kind.TEXT, cell=lambda each: "yes" if each.is_lost else "no"),
+    Column("is_lost", "also lost", Kind.TEXT, cell=lambda each: "yes" if each.is_lost else "no"),
     Column("ln_count", "LNs"),
     Column("key_count", "keys"),
 )
 
 
 def recovery_sections(plan: Plan) -> list[Section]:
-    """Return tables for people, without empty ones."""
+    """Return tables for people, without empty ones: the loss of committed transactions first."""
+    loss = [[name, value] for name, value in _loss(plan)]
     facts = [[name, str(value)] for name, value in _facts(plan)]
-    tables = [Section("", "", _FACT, facts), *_lists(plan, LISTED)]
+    tables = [Section("", "", _LOSS, loss), Section("", "", _FACT, facts), *_lists(plan, LISTED)]
     return [table for table in tables if table.rows]
 
 
@@ -84,20 +87,33 @@ def _lists(plan: Plan, most: int | None) -> list[Section]:
             _OPEN,
             opened[:most],
         ),
-        section_of("database_changes", "Names of databases", _CHANGES, plan.database_changes),
+        section_of("database_changes", "Database names", _CHANGES, plan.database_changes),
         section_of("rollbacks", "Rollbacks", _PERIODS, plan.periods),
         section_of(
             "lost_transactions",
-            _title("Committed behind the end, and lost", len(lost), most),
+            _title("Committed after the end, and lost", len(lost), most),
             _LOST,
             lost[:most],
         ),
-        section_of("lost_records", "Records behind the end", _LOST_KEYS, plan.lost.databases),
+        section_of("lost_records", "Records after the end", _LOST_KEYS, plan.lost.databases),
     ]
 
 
 def _title(title: str, count: int, most: int | None) -> str:
     return title if most is None or count <= most else f"{title} (the first {most} of {count:,})"
+
+
+def _loss(plan: Plan) -> Iterator[tuple[str, str]]:
+    """Yield the loss in words; nothing if no Commit would be lost."""
+    lost = plan.lost
+    if lost.newest_ms is None:
+        return
+    yield "Commits", f"{len(lost.transactions):,}"
+    yield "transactions", f"{lost.txn_count:,}"
+    written = sum(1 for each in lost.databases if each.key_count)
+    yield "keys", f"{lost.key_count:,} written, in {counted(written, 'database')}"
+    yield "bytes", f"{lost.size:,} after the end of the log"
+    yield "newest Commit", f"{time_text(lost.newest_ms)} UTC"
 
 
 def _facts(plan: Plan) -> Iterator[tuple[str, object]]:
@@ -107,10 +123,10 @@ def _facts(plan: Plan) -> Iterator[tuple[str, object]]:
     yield "end of the log", f"{null_or_lsn(end.next_lsn)}: {_REASONS[end.reason]}"
     yield "cut off", f"{plan.lost.size:,} bytes"
     for skipped in end.skipped:
-        what = "renamed to .bad" if skipped.put_aside else "passed over"
+        what = "renamed to .bad" if skipped.put_aside else "skipped"
         yield skipped.file.path.name, f"{skipped.file.size:,} bytes, {what}"
     if checkpoint.end_lsn == NULL_LSN:
-        yield "checkpoint", "none: all of the log is replayed"
+        yield "checkpoint", "none: the whole log is replayed"
     else:
         start, stop = null_or_lsn(checkpoint.start_lsn), null_or_lsn(checkpoint.end_lsn)
         yield "checkpoint", f"{start} to {stop}"
@@ -120,7 +136,7 @@ def _facts(plan: Plan) -> Iterator[tuple[str, object]]:
     yield "root of databases", null_or_lsn(checkpoint.root_lsn)
     first, last = plan.files_needed
     older = sum(file.file_no < first for file in end.files)
-    more = f"; {older:,} older hold records too" if older else ""
+    more = f"; {older:,} older files also hold records" if older else ""
     yield "files replayed", f"{first:08x}.jdb to {last:08x}.jdb{more}"
     yield (
         "transactions",
@@ -132,7 +148,7 @@ def _facts(plan: Plan) -> Iterator[tuple[str, object]]:
     if plan.unfinished_removals:
         ids = ", ".join(map(str, plan.unfinished_removals))
         lost = len(snapshot.lost_names)
-        what = f"without a name, of which {lost:,} are lost" if lost else "removals to be finished"
+        what = f"no name, {lost:,} lost" if lost else "unfinished removals"
         yield what, f"databases of id {ids}"
     yield "log version", _versions(plan)
     refusals = ", ".join(refusal.value for refusal in snapshot.refusals)
@@ -145,7 +161,7 @@ def _versions(plan: Plan) -> str:
     files = [f for f in plan.snapshot.end.files if first <= f.file_no <= last]
     versions = sorted({file.version for file in files})
     told = f"{versions[0]} to {versions[-1]}" if len(versions) > 1 else str(versions[0])
-    return f"{told}; `je-tools files` tells which engines open it"
+    return f"{told}; `je-tools files` shows which engines open it"
 
 
 def _verdict(plan: Plan, refusals: str) -> str:
@@ -160,13 +176,19 @@ def _verdict(plan: Plan, refusals: str) -> str:
     found = snapshot_findings(plan.snapshot)
     if any(each.code.startswith("tree-") and each.severity is Severity.ERROR for each in found):
         return "may fail to open it: its trees are damaged"
-    if plan.is_clean and not plan.unfinished_removals and not plan.snapshot.temporary:
-        return "opens it, and has nothing to write"
-    return "opens it, and writes a checkpoint"
+    is_done = plan.is_clean and not plan.unfinished_removals and not plan.snapshot.temporary
+    work = "has nothing to write" if is_done else "writes a checkpoint"
+    commits = counted(len(plan.lost.transactions), "Commit")
+    if plan.end.reason is EndReason.DAMAGED:
+        what = commits if plan.lost.transactions else counted(plan.lost.size, "byte")
+        return f"cuts off {what} without a message, opens the log, and {work}"
+    if plan.lost.transactions:
+        return f"after a cut that removes {commits}: opens the log, and {work}"
+    return f"opens it, and {work}"
 
 
 def recovery_rows(plan: Plan) -> Iterator[dict[str, Any]]:
-    """Yield the row of the whole recovery, for JSON lines."""
+    """Yield the row of the whole recovery, and one of the loss if any, for JSON lines."""
     snapshot, end, checkpoint = plan.snapshot, plan.snapshot.end, plan.snapshot.checkpoint
     yield {
         "section": "recovery",
@@ -191,6 +213,16 @@ def recovery_rows(plan: Plan) -> Iterator[dict[str, Any]]:
         "is_clean": plan.is_clean,
         "missing": list(plan.missing),
     }
+    lost = plan.lost
+    if lost.newest_ms is not None:
+        yield {
+            "section": "loss",
+            "commit_count": len(lost.transactions),
+            "txn_count": lost.txn_count,
+            "key_count": lost.key_count,
+            "size": lost.size,
+            "newest_ms": lost.newest_ms,
+        }
 
 
 def recovery_lists(plan: Plan) -> list[Section]:

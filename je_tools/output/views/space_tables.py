@@ -45,15 +45,18 @@ _COUNTED = (
 )
 _RECOUNTED = (
     Column(
-        "recounted_obsolete_size", "obsolete anew", rank=2, cell=_of("recounted", "obsolete_size")
+        "recounted_obsolete_size",
+        "recounted obsolete",
+        rank=2,
+        cell=_of("recounted", "obsolete_size"),
     ),
-    Column("recounted_percent", "% anew", cell=_of("recounted", "average")),
+    Column("recounted_percent", "% recounted", cell=_of("recounted", "average")),
     Column("recounted_least_percent", "least", rank=5, cell=_of("recounted", "least")),
     Column("recounted_most_percent", "most", rank=5, cell=_of("recounted", "most")),
 )
 _REASONS = (
     Column("pending_size", "will expire", rank=4),
-    Column("reasons", "why it is there", Kind.TEXTS, cell=lambda each: [*each.reasons], wraps=True),
+    Column("reasons", "kept because", Kind.TEXTS, cell=lambda each: [*each.reasons], wraps=True),
 )
 UNCOUNTED_LEAST = 1 << 16
 """Largest number of uncounted bytes not to report: some follow every log's last checkpoint."""
@@ -89,25 +92,25 @@ def _facts(space: Space) -> Iterator[tuple[str, str]]:
     if space.uncounted_size > UNCOUNTED_LEAST:
         yield "not counted yet", f"{space.uncounted_size:,} bytes of files in use"
     if space.recounted_total is not None:
-        yield "counted anew", _used(space.recounted_total)
+        yield "recounted", _used(space.recounted_total)
     disk = space.disk
     yield "files in use", f"{disk.active_size:,} bytes"
     yield "reserved files", f"{disk.reserved_size:,} bytes"
     if disk.behind_size:
-        yield "behind the end", f"{disk.behind_size:,} bytes"
+        yield "after the end", f"{disk.behind_size:,} bytes"
     yield "je.maxDisk", _limit(disk.max_disk)
     if disk.adjusted_max_disk != disk.max_disk:
-        yield "je.maxDisk less je.freeDisk", f"{disk.adjusted_max_disk:,} bytes"
+        yield "je.maxDisk minus je.freeDisk", f"{disk.adjusted_max_disk:,} bytes"
     yield "je.freeDisk", _limit(disk.free_disk)
     yield "je.reservedDisk", _limit(disk.reserved_disk)
     if disk.free_size is None or disk.available_size is None:
-        yield "free on disk", "not known"
+        yield "free on disk", "unknown"
         return
     yield "free on disk", f"{disk.free_size:,} bytes"
     if disk.prohibits_writes:
-        yield "the engine", "would prohibit writes: its limits leave no space"
+        yield "the engine", "would prohibit writes: its limits leave no space left"
     else:
-        yield "the engine", f"may write {disk.available_size:,} bytes, reserved files gone"
+        yield "the engine", f"may write {disk.available_size:,} bytes, without reserved files"
 
 
 def _used(used: Utilization) -> str:

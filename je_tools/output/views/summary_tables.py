@@ -162,7 +162,7 @@ def database_section(summary: Summary) -> Section:
         )
         for db_id, line in lines
     ]
-    return Section("database", "Databases (-: entries of none)", _DATABASE_COLUMNS, rows)
+    return Section("database", "Databases (-: entries without a database)", _DATABASE_COLUMNS, rows)
 
 
 _VLSN_COLUMNS = (

@@ -24,9 +24,9 @@ _HOLDERS = (
 _JOURNALS = (
     Column("number", "undo", Kind.ID),
     Column("operation", "operation", Kind.TEXT),
-    Column("time_ms", "begun (UTC)", Kind.TIME, rank=2),
+    Column("time_ms", "started (UTC)", Kind.TIME, rank=2),
     Column("state", "state", Kind.TEXT, cell=lambda each: each.state.value),
-    Column("saved_size", "bytes kept"),
+    Column("saved_size", "bytes saved"),
     Column("appended_size", "bytes written", rank=1),
     Column("tool", "je-tools", Kind.TEXT, rank=3),
 )
@@ -43,9 +43,9 @@ def lock_sections(home: Path, holders: Sequence[Holder]) -> list[Section]:
     """Return tables for people: the processes that have the environment open."""
     there = (home / FILE_NAME).exists()
     facts = [
-        ["lock file", str(home / FILE_NAME) if there else "none, so nobody has it open"],
-        ["open to write", _of(holders, LockMode.READ_WRITE)],
-        ["open to read", _of(holders, LockMode.READ_ONLY)],
+        ["lock file", str(home / FILE_NAME) if there else "none, so no process has it open"],
+        ["open for writing", _of(holders, LockMode.READ_WRITE)],
+        ["open for reading", _of(holders, LockMode.READ_ONLY)],
     ]
     if any(each.mode is LockMode.NO_READERS for each in holders):
         facts.append(["keeps readers out", _of(holders, LockMode.NO_READERS)])
@@ -68,7 +68,7 @@ def lock_rows(home: Path, holders: Sequence[Holder]) -> list[Section]:
 
 
 def _of(holders: Sequence[Holder], mode: LockMode) -> str:
-    return ", ".join(each.text for each in holders if each.mode is mode) or "nobody"
+    return ", ".join(each.text for each in holders if each.mode is mode) or "no process"
 
 
 def undo_sections(undos: Sequence[Undo], *, has_steps: bool = True) -> list[Section]:

@@ -300,7 +300,7 @@ def test_the_worst_findings_are_shown_and_the_others_counted(tmp_path: Path) -> 
     assert sum(shown) == details.FINDINGS_MAX - details.FINDINGS_MAX_EACH
     assert max(shown) - min(shown) <= 1
     text = (tmp_path / "report.html").read_text(encoding="utf-8")
-    assert "This page shows 3,000 of 5,250 findings, the worst first; 2,250 are left out." in text
+    assert "This page shows 3,000 of 5,250 findings, the worst first; 2,250 are omitted." in text
 
 
 def test_files_of_a_long_log_share_bars_and_nothing_is_lost(tmp_path: Path) -> None:

@@ -164,7 +164,7 @@ def test_what_a_transaction_manager_decides_is_left_to_it(name: str, tmp_path: P
             is not None
         )
         return
-    with pytest.raises(RefusedError, match=r"prepared \(XA\) and not decided: transaction 7"):
+    with pytest.raises(RefusedError, match=r"transaction 7 is prepared \(XA\)"):
         apply_checkpoint(home, Scanner(threads=1), CheckpointOptions(), 0)
     assert hashes(home) == before
 
@@ -248,7 +248,7 @@ def test_a_backup_by_hard_links_is_not_changed(tmp_path: Path) -> None:
     backup = tmp_path / "backup.jdb"
     os.link(home / "00000000.jdb", backup)
     before = backup.read_bytes()
-    with pytest.raises(RefusedError, match="has another name"):
+    with pytest.raises(RefusedError, match="has another hard link"):
         apply_checkpoint(home, Scanner(threads=1), CheckpointOptions(), 0)
     assert backup.read_bytes() == before
     assert not list(home.glob(".je-tools*"))
@@ -261,7 +261,10 @@ def test_links_are_not_taken_out_of_a_log_that_is_cut_back(tmp_path: Path) -> No
     last.rename(tmp_path / last.name)
     last.symlink_to(f"../{last.name}")
     before = hashes(home)
-    with pytest.raises(RefusedError, match=r"00000002\.jdb: a symbolic link.*--output DIR"):
+    with pytest.raises(
+        RefusedError,
+        match=r"00000002\.jdb: expected a regular file, found a symbolic link.*--output DIR",
+    ):
         apply_checkpoint(home, Scanner(threads=1), EARLIER, 0)
     assert hashes(home) == before
     assert not list(home.glob(".je-tools*"))
@@ -279,7 +282,9 @@ def test_a_log_that_was_cut_back_in_part_gets_no_checkpoint(tmp_path: Path) -> N
     left = hashes(home)
     assert 0 < len(left) < len(before)
     for orders in (CheckpointOptions(), CheckpointOptions(cuts=True), EARLIER):
-        with pytest.raises(RefusedError, match=r"the recovery of undo 1 was interrupted.*do that"):
+        with pytest.raises(
+            RefusedError, match=r"the recovery of undo 1 was interrupted.*first run"
+        ):
             apply_checkpoint(home, Scanner(threads=1), orders, 0)
         assert hashes(home) == left
         with pytest.raises(RefusedError, match=r"the recovery of undo 1 was interrupted"):
@@ -325,7 +330,7 @@ def test_room_for_all_of_it(
         assert outcome.checkpoint is not None
         assert 9_000 < outcome.checkpoint.size < 40_000
         return
-    with pytest.raises(RefusedError, match=r"9,000 bytes are free, and up to 1\d,\d{3} would"):
+    with pytest.raises(RefusedError, match=r"9,000 bytes are free, but up to 1\d,\d{3} are needed"):
         apply_checkpoint(home, Scanner(threads=1), orders, newest_ms(CRASHED))
     assert hashes(home) == before
     assert not list(home.glob(".je-tools*"))

@@ -89,7 +89,7 @@ def test_a_checkpoint_does_not_go_before_the_marks(tmp_path: Path) -> None:
     home, marked = cut_short(node(ROLLED_BACK).home, tmp_path / "a")
     snapshot = member(home)
     assert is_needed(snapshot)
-    with pytest.raises(RefusedError, match="a rollback has begun and not ended"):
+    with pytest.raises(RefusedError, match="a rollback was not finished"):
         check_writable(snapshot, cuts=False)
     check_writable(snapshot, cuts=True)
     data = bytearray((home / "00000000.jdb").read_bytes())

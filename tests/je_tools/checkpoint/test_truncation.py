@@ -46,7 +46,7 @@ def test_what_a_majority_has(vlsn: int, count: int, durable: int, tmp_path: Path
         cut(home, COMMITS[vlsn], force=False)
     text = str(refused.value)
     assert "a member of a replication group." in text
-    said = f"{durable} of the {count} Commits that would go were acknowledged by a majority"
+    said = f"{durable} of the {count} Commits that would be lost were acknowledged by a majority"
     assert (said in text) == (durable > 0)
     assert "--force" in text
     cut(home, COMMITS[vlsn], force=True)
@@ -59,7 +59,7 @@ def test_only_force_cuts_a_node(tmp_path: Path) -> None:
     asked = ("recover", home, "--to-lsn", f"0x0/{COMMITS[1211]:#x}", "--apply")
     done = je_tools(*asked)
     assert done.code == 6
-    assert "2 of the 3 Commits that would go" in done.err
+    assert "2 of the 3 Commits that would be lost" in done.err
     assert hashes(home) == before
     assert not list(home.glob(".je-tools*"))
     assert je_tools(*asked, "--force").code == 0
@@ -90,6 +90,6 @@ def test_a_state_that_the_log_has_lost(force: bool, tmp_path: Path) -> None:
     log.ln(b"0002", b"new")
     home = log.write(tmp_path / "env")
     (home / "00000000.jdb").unlink()
-    text = r"does not hold all of the state at 0x1/0x[0-9a-f]+ any more: what was at 0x0/"
+    text = r"no longer holds the whole state at 0x1/0x[0-9a-f]+: the entry at 0x0/"
     with pytest.raises(RefusedError, match=text):
         cut(home, kept, force=force)

@@ -199,7 +199,7 @@ def test_ends_of_transactions_are_not_taken_back() -> None:
 
 
 def test_vlsns_that_were_used_twice_are_refused() -> None:
-    with pytest.raises(MisfitError, match="VLSN 6 was given behind VLSN 6"):
+    with pytest.raises(MisfitError, match="VLSN 6 follows VLSN 6"):
         tracked(ReplicationStream.of([(100, 5, PUT), (110, 6, PUT), (130, 6, PUT)]), [])
 
 
@@ -254,9 +254,9 @@ def test_a_range_beyond_its_buckets_is_refused() -> None:
     entries = [(38 + i, 1 + i, COMMIT) for i in range(9)]
     old = index_of(entries, [9], RULES)
     beyond = VlsnIndex(VlsnRange(1, 1, 20, 20, 20), old.buckets)
-    with pytest.raises(MisfitError, match="is to end at VLSN 20, and no bucket leads there"):
+    with pytest.raises(MisfitError, match="should end at VLSN 20, but no bucket leads there"):
         merged(beyond, ReplicationStream.of([(60, 12, COMMIT)]), None, RULES)
-    with pytest.raises(MisfitError, match="has buckets behind that"):
+    with pytest.raises(MisfitError, match="has buckets after that"):
         merged(
             VlsnIndex(EMPTY_RANGE, old.buckets), ReplicationStream.of([(38, 1, PUT)]), None, RULES
         )
@@ -288,8 +288,8 @@ def test_a_gap_behind_the_head_gets_a_ghost() -> None:
 
 def test_the_last_commit_does_not_go() -> None:
     index = index_of([(38 + i, 1 + i, COMMIT if i < 3 else PUT) for i in range(9)], [9], RULES)
-    with pytest.raises(MisfitError, match="VLSNs up to 5 are gone"):
+    with pytest.raises(MisfitError, match="VLSNs up to 5 are missing"):
         without_head(index, 5, 1)
-    with pytest.raises(MisfitError, match="VLSNs up to 5 are gone"):
+    with pytest.raises(MisfitError, match="VLSNs up to 5 are missing"):
         without_head(VlsnIndex(EMPTY_RANGE, ()), 5, 1)
     assert without_head(index, 2, 1).range == VlsnRange(1, 3, 9, 3, -1)

@@ -231,22 +231,22 @@ def test_a_file_that_was_cut_off_is_in_no_whole_copy(homes: tuple[Path, Path]) -
     done = je_tools("diff", *homes, "--show", "files")
     assert done.code == 3
     assert done.err == (
-        f"je-tools: {homes[1]} is no whole copy of {homes[0]}: of {len(earlier) + 1} files "
-        f"{len(earlier)} are not as in one, first 00000000.jdb (truncated)\n"
+        f"je-tools: {homes[1]} is not a complete copy of {homes[0]}: {len(earlier)} of "
+        f"{len(earlier) + 1} files are wrong, first 00000000.jdb (truncated)\n"
     )
 
 
 def test_what_is_said_of_a_copy_counts_as_people_do(homes: tuple[Path, Path]) -> None:
     done = je_tools("diff", *homes, "--show", "files")
-    assert done.err == f"je-tools: {homes[1]} is a copy of {homes[0]}; nothing was written since\n"
+    assert done.err == f"je-tools: {homes[1]} is a copy of {homes[0]}; nothing has changed since\n"
     last = sorted(homes[1].glob("*.jdb"))[-1]
     last.write_bytes(last.read_bytes()[:-100])
     done = je_tools("diff", *homes, "--show", "files")
-    assert done.err.endswith("; something was written since, in 1 file\n")
+    assert done.err.endswith("; 1 file changed since\n")
     with sorted(homes[1].glob("*.jdb"))[0].open("ab") as file:
         file.write(b"more")
     done = je_tools("diff", *homes, "--show", "files")
-    assert "files 1 is not as in one, first 00000000.jdb (longer)" in done.err
+    assert "files is wrong, first 00000000.jdb (longer)" in done.err
 
 
 A, B = (FIXTURES / name / "env" for name in ("v17-crash-txn", "v26-crash-txn-ckpt"))

@@ -92,7 +92,7 @@ def test_every_exit_code_and_finding_is_explained(capsys: pytest.CaptureFixture[
         ("type", "did you mean type:?"),
         ("clean-end", "did you mean finding:clean-end?"),
         ("halt-chosen", "did you mean refusal:halt-chosen?"),
-        ("0x3/0x26", "name the log that it is looked up in with --env"),
+        ("0x3/0x26", "an LSN needs a log: name it with --env"),
         ("0x0/0x26", "--env"),
         ("nameln", "did you mean type:NameLN?"),
     ],

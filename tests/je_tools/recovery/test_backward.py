@@ -55,7 +55,7 @@ def test_a_commit_that_is_jumped_over_does_not_count(tmp_path: Path) -> None:
     assert contents_of(snapshot)["db"] == OLD
     assert codes_of(snapshot) == ["backward-jump"]
     (finding,) = snapshot_findings(snapshot)
-    assert finding.found == "1 Commits and 2 LNs that backward passes jump over"
+    assert finding.found == "1 Commits and 2 LNs that the backward passes jump over"
     assert snapshot.interval.skipped_ends.txn_id.tolist() == [5]
     assert snapshot.refusals == ()
 

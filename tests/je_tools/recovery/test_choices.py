@@ -20,6 +20,6 @@ def test_damage_may_hide_a_database() -> None:
         choose_databases(snapshot, ["nobody"])
     assert isinstance(snapshot.faults, Faults)
     snapshot.faults.append(Fault(FaultKind.DAMAGED, NAME_DB, 1 << 32, -1, None, None))
-    with pytest.raises(DamageError, match=r"names of databases are lost.*`je-tools salvage`"):
+    with pytest.raises(DamageError, match=r"has cost names of databases.*`je-tools salvage`"):
         choose_databases(snapshot, ["nobody"])
     assert [each.name for each in choose_databases(snapshot, ["people"])] == ["people"]

@@ -152,7 +152,7 @@ def test_a_next_file_with_garbage_is_where_the_log_goes_on(tmp_path: Path) -> No
 def test_a_next_file_with_a_bad_header_is_refused(tmp_path: Path, data: bytes) -> None:
     home = base().write(tmp_path / "env")
     (home / NEXT).write_bytes(data)
-    with pytest.raises(InputError, match="the header of the last file is no good"):
+    with pytest.raises(InputError, match="the header of the last file is damaged"):
         snapshot_of(home)
 
 
@@ -250,7 +250,7 @@ def test_no_checkpoint_at_all(tmp_path: Path) -> None:
 def test_no_root_at_all(tmp_path: Path) -> None:
     log = TreeLog()
     log.ln(b"a", b"1")
-    with pytest.raises(InputError, match="there is no root of the databases"):
+    with pytest.raises(InputError, match="the rest of the log has no root of the databases"):
         snapshot_of(log.write(tmp_path / "env"))
 
 

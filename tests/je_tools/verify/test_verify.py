@@ -35,7 +35,7 @@ from tests.damage.running import je_tools
 OTHERS = {"summary": (), "files": (), "dump": ("--format", "jsonl")}
 """Commands with another purpose than `verify`, and their options."""
 
-POINTER = "je-tools verify tells"
+POINTER = "`je-tools verify` reports"
 
 
 def check(command: str, code: int, *paths: Path) -> None:
@@ -95,7 +95,7 @@ def test_old_deltas_are_counted_over_ranges(
     assert (step["code"], older["code"]) == ("version-step", "old-form-to-replay")
     assert (told["code"], told["severity"]) == ("old-delta-in-v8", "warning")
     assert (told["file_no"], told["offset"], told["length"]) == (1, first, None)
-    assert told["found"] == "2 old BIN-deltas, this the first"
+    assert told["found"] == "2 old BIN-deltas, the first one here"
 
 
 @pytest.mark.parametrize("name", sorted([*PLANTED, *CASES]))

@@ -177,10 +177,10 @@ def test_a_log_that_was_cut_back_in_part_is_put_back_first(name: str, tmp_path: 
             write_more(home)
         except RefusedError as error:
             refused += 1
-            text = f"{home}: the {name} of undo 1 was interrupted when it had taken away a part"
+            text = f"{home}: the {name} of undo 1 was interrupted after it had removed a part"
             said = str(error)
             assert said.startswith(text)
-            assert said.endswith("that first; nothing was changed")
+            assert said.endswith("which reverts it; nothing was changed")
             assert log_of(home) == left
             put_back(home)
             assert without_journals(home) == before

@@ -108,7 +108,7 @@ def test_nothing_is_done_outside_of_the_log(what: str, home: Path) -> None:
     (home / "je.properties").write_bytes(b"precious")
     for name in OUTSIDE:
         forge(home, NAMED[what](name.format(home=home)))
-        assert_refused(home, "the undo journal is damaged: what begins at byte .* with a wrong")
+        assert_refused(home, "the undo journal is damaged: the frame at byte .* with a wrong")
         shutil.rmtree(journal_of(home).parent)
 
 
@@ -165,7 +165,7 @@ ODD: dict[str, bytes] = {
 @pytest.mark.parametrize("what", ODD)
 def test_frames_of_no_known_form_are_damage(what: str, home: Path) -> None:
     path = forge(home, ODD[what])
-    assert_refused(home, "the undo journal is damaged: what begins at byte .* is not what is")
+    assert_refused(home, "the undo journal is damaged: the frame at byte .* is not valid")
     with pytest.raises(RefusedError, match="journal of undo 1 is damaged"):
         write_more(home)
     # After bytes that may be torn, too.
@@ -232,7 +232,7 @@ def test_frames_that_do_not_fit_together_are_damage(what: str, home: Path) -> No
     forge(home, *UNFIT[what](home))
     (undo,) = list_undos(home)
     assert (undo.state, undo.steps) == (UndoState.DAMAGED, [])
-    assert_refused(home, "the undo journal is damaged: what it tells cannot have been")
+    assert_refused(home, "the undo journal is damaged: its steps contradict each other")
 
 
 @pytest.mark.parametrize(
@@ -277,7 +277,7 @@ def test_a_journal_that_is_no_file_is_damaged(what: str, home: Path) -> None:
         path.mkdir()
     else:
         path.symlink_to(victim if what == "link" else home / "nowhere")
-    with pytest.raises(RefusedError, match="damaged: journal is no regular file"):
+    with pytest.raises(RefusedError, match="damaged: journal is not a regular file"):
         put_back(home)
     with pytest.raises(RefusedError, match="the journal of undo 1 is damaged"):
         write_more(home)
@@ -312,7 +312,7 @@ def test_folders_of_journals_are_folders(is_link: bool, place: str, tmp_path: Pa
     else:
         path.write_bytes(b"precious")
     before = log_of(home)
-    text = f"{path}: " + ("a symbolic link" if is_link else "no folder")
+    text = f"{path}: .* found " + ("a symbolic link" if is_link else "something else")
     with pytest.raises(RefusedError, match=text):
         write_more(home)
     with pytest.raises(RefusedError, match=text):
@@ -353,17 +353,23 @@ def test_what_has_become_a_link_is_not_changed(home: Path) -> None:
     path.rename(elsewhere)
     path.symlink_to(elsewhere)
     before = digests(home)
-    with pytest.raises(RefusedError, match=f"{path}: a symbolic link"):
+    with pytest.raises(
+        RefusedError, match=f"{path}: expected a regular file, found a symbolic link"
+    ):
         put_back(home)
     path.unlink()
     elsewhere.rename(path)
     os.link(path, elsewhere)
-    with pytest.raises(RefusedError, match=f"{path}: has another name too.*; give the file"):
+    with pytest.raises(
+        RefusedError, match=f"{path}: the file has another hard link.*; first replace the file"
+    ):
         put_back(home)
     elsewhere.unlink()
     kept = home / ".je-tools-undo" / "000001" / "00000003.jdb.removed"
     kept.rename(elsewhere)
     kept.symlink_to(elsewhere)
-    with pytest.raises(RefusedError, match=f"{kept}: a symbolic link"):
+    with pytest.raises(
+        RefusedError, match=f"{kept}: expected a regular file, found a symbolic link"
+    ):
         put_back(home)
     assert digests(home) == before

@@ -117,14 +117,14 @@ def test_processes_that_cannot_be_seen(home: Path, monkeypatch: pytest.MonkeyPat
     with EnvironmentLock(home):
         (holder,) = find_holders(home)
     assert holder == Holder(LockMode.READ_WRITE, None, None)
-    assert "cannot be seen from here" in holder.text
+    assert "not visible from here" in holder.text
 
 
 def test_a_lock_file_that_cannot_be_opened(home: Path) -> None:
     (home / "je.lck").symlink_to(home / "je.lck")
     with pytest.raises(InputError, match=r"je\.lck: Too many levels"):
         find_holders(home)
-    with pytest.raises(RefusedError, match="cannot be locked"):
+    with pytest.raises(RefusedError, match="cannot lock the file"):
         EnvironmentLock(home).__enter__()
 
 
@@ -135,7 +135,7 @@ def test_no_lock_file_that_the_owner_could_not_open(
     """A member of the group may create files, but not give them to the owner of the others."""
     others_files(monkeypatch, has_unnamed_files=has_unnamed_files)
     before = sorted(home.iterdir())
-    with pytest.raises(RefusedError, match=r"files belong to user .*, and new ones would not"):
+    with pytest.raises(RefusedError, match=r"files belong to user .*, but new ones would not"):
         EnvironmentLock(home).__enter__()
     assert sorted(home.iterdir()) == before
     disk = Disk()
@@ -160,7 +160,7 @@ def test_where_nothing_can_be_made_that_is_told(
     monkeypatch.setattr("je_tools.writing.disk.os", opened)
     with pytest.raises(OSError, match=f"Read-only file system: '{home}'"):
         can_be_like(home, home.stat())
-    with pytest.raises(RefusedError, match=r"je\.lck: cannot be locked: Read-only file system"):
+    with pytest.raises(RefusedError, match=r"je\.lck: cannot lock the file: Read-only file system"):
         EnvironmentLock(home).__enter__()
     with pytest.raises(FileNotFoundError):
         (home / "je.lck").stat()

@@ -77,10 +77,10 @@ def change_an_older(home: Path) -> None:
 WRITTEN: dict[str, tuple[Callable[[Path], object], str]] = {
     "appended": (
         grow,
-        r"00000003\.jdb: had [0-9,]+ bytes when the operation ended, and has [0-9,]+ now; some",
+        r"00000003\.jdb: had [0-9,]+ bytes when the operation ended, and has [0-9,]+ now; another",
     ),
     "changed": (change, r"00000003\.jdb: has other bytes at 0x26"),
-    "older": (change_an_older, r"00000001\.jdb: was written to since, or is a copy"),
+    "older": (change_an_older, r"00000001\.jdb: the file was written to since, or is a copy"),
     "begun": (lambda home: (home / "00000007.jdb").touch(), r"00000007\.jdb: was not there"),
     "removed": (lambda home: (home / "00000001.jdb").unlink(), r"00000001\.jdb: was there"),
 }
@@ -100,7 +100,7 @@ def test_a_log_that_was_written_to_since_is_refused(what: str, home: Path) -> No
 @pytest.mark.parametrize(
     ("what", "text"),
     [
-        ("appended", "has [0-9,]+ bytes, and should have 0 to [0-9,]+; something else"),
+        ("appended", "has [0-9,]+ bytes, but should have 0 to [0-9,]+; another program"),
         ("changed", "has other bytes at .*, or the journal has lost its end"),
         ("begun", "was not there"),
     ],
@@ -171,7 +171,7 @@ def assert_kept(home: Path, text: str) -> None:
     before = digests(home)
     with pytest.raises(RefusedError, match=text) as told:
         put_back(home)
-    assert "something else has written" not in str(told.value)
+    assert "another program has written" not in str(told.value)
     assert f"`je-tools undo {home} --drop 1 --apply` removes" in str(told.value)
     assert digests(home) == before
     with Disk() as disk:
@@ -190,7 +190,7 @@ def test_a_journal_that_is_damaged_stays_with_all_it_keeps(name: str, home: Path
         (undo,) = list_undos(home)
         assert (undo.state, undo.steps) == (UndoState.DAMAGED, []), offset
         assert undo.saved_size > 0
-        assert_kept(home, r"the undo journal is damaged: what begins at byte [0-9,]+ of [0-9,]+")
+        assert_kept(home, r"the undo journal is damaged: the bytes from [0-9,]+ of [0-9,]+ on")
         journal_of(home).write_bytes(data)
 
 
@@ -202,7 +202,7 @@ def test_damage_of_the_last_frame_is_no_torn_write(name: str, home: Path) -> Non
     last = data.rindex(b"JEU1")
     for offset in (last, last + 5, last + 20, len(data) - 2):
         spoil(journal_of(home), offset)
-        assert_kept(home, "damaged: what begins at byte [0-9,]+ of [0-9,]+ is not what was written")
+        assert_kept(home, "damaged: the bytes from [0-9,]+ of [0-9,]+ on were changed")
         journal_of(home).write_bytes(data)
 
 
@@ -228,7 +228,7 @@ def test_a_journal_that_is_gone_is_damaged(home: Path) -> None:
     (undo,) = list_undos(home)
     assert (undo.state, undo.operation, undo.time_ms) == (UndoState.DAMAGED, "unknown", None)
     kept = home / ".je-tools-undo" / "000001" / "00000003.jdb.removed"
-    assert_kept(home, f"there is no file journal in it.*{kept} to {home}/00000003.jdb")
+    assert_kept(home, f"it has no file journal.*{kept} to {home}/00000003.jdb")
 
 
 @pytest.mark.parametrize("what", ["folder", "journal"])
@@ -238,7 +238,7 @@ def test_so_is_one_of_which_only_data_directories_have_something(what: str, tmp_
     journal_of(home).unlink()
     shutil.rmtree(home / ".je-tools-undo" if what == "folder" else journal_of(home).parent)
     kept = home / "data001" / ".je-tools-undo" / "000001" / "00000003.jdb.removed"
-    assert_kept(home, f"there is no file journal.*{kept} to {home}/data001/00000003.jdb")
+    assert_kept(home, f"it has no file journal.*{kept} to {home}/data001/00000003.jdb")
     with pytest.raises(RefusedError, match="the journal of undo 1 is damaged"):
         write_more(home)
     with Disk() as disk:
@@ -268,10 +268,10 @@ def test_what_is_kept_beside_a_journal_is_looked_at(size: int | None, home: Path
         spoil(kept, 200)
     else:
         os.truncate(kept, size)
-    text = "was taken out of the log, and is damaged: it does not hold the [0-9,]+ bytes"
-    assert_kept(home, f"{kept}: {text}.*moved by hand to {home}/00000002.jdb")
+    text = "the file was moved out of the log, and is damaged: it no longer holds the [0-9,]+ bytes"
+    assert_kept(home, f"{kept}: {text}.*move it by hand to {home}/00000002.jdb")
     kept.unlink()
-    assert_kept(home, f"{kept}: was taken out of the log, and is gone")
+    assert_kept(home, f"{kept}: the file was moved out of the log, and no longer exists")
 
 
 def test_what_the_journal_does_not_tell_of_stays(home: Path) -> None:
@@ -296,7 +296,9 @@ def test_what_is_put_back_is_read_again(home: Path, monkeypatch: pytest.MonkeyPa
     before = digests(home)
     operate(home, "checkpoint")
     monkeypatch.setattr("je_tools.writing.undo.read_at", read)
-    with pytest.raises(RefusedError, match=r"not to be trusted\. The journal stays; the undo"):
+    with pytest.raises(
+        RefusedError, match=r"the disk is unreliable\. The journal is kept; the undo"
+    ):
         put_back(home)
     monkeypatch.undo()
     assert list_undos(home)[0].saved_size > 0
@@ -311,7 +313,9 @@ def test_a_damaged_journal_of_an_undo_that_may_be_unfinished_stops_writing(home:
     write_more(home)
     put_back(home)
     spoil(journal_of(home), data.rindex(b"JEU1") + 5)
-    with pytest.raises(RefusedError, match="undo 1 is damaged, and may be of an undo that was"):
+    with pytest.raises(
+        RefusedError, match="undo 1 is damaged, and may belong to an interrupted undo"
+    ):
         write_more(home)
 
 

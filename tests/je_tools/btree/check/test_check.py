@@ -108,7 +108,7 @@ def slot_that_names_another_record(planting: Planting) -> tuple[int, str]:
 def slot_that_names_no_file(planting: Planting) -> tuple[int, str]:
     node, no, _ = a_record(planting)
     planting.change(node, put_slot(no, lsn=7 << 32 | 500))
-    return 7 << 32 | 500, "nothing: no such file"
+    return 7 << 32 | 500, "nothing: the file does not exist"
 
 
 def keys_that_do_not_ascend(planting: Planting) -> tuple[int, str]:
@@ -120,21 +120,21 @@ def keys_that_do_not_ascend(planting: Planting) -> tuple[int, str]:
         fields["slots"] = slots
 
     planting.change(node, change)
-    return node, "one that is not"
+    return node, "a key that is not above it"
 
 
 def key_out_of_bounds(planting: Planting) -> tuple[int, str]:
     node = planting.bins("people")[1]
     last = len(list(planting.slots(node))) - 1
     planting.change(node, put_slot(last, key=b"zser99999999"))
-    return node, "one outside"
+    return node, "a key outside of it"
 
 
 def identifier_of_no_slot(planting: Planting) -> tuple[int, str]:
     node = planting.bins("people")[1]
     key = planting.entry(node).fields["identifier_key"]
     planting.change(node, lambda fields: fields.update(identifier_key=key[:-1] + b"x"))
-    return node, "one of another place"
+    return node, "a key that leads to another place"
 
 
 def node_of_another_level(planting: Planting) -> tuple[int, str]:
@@ -154,7 +154,7 @@ def bottom_node_that_says_it_is_a_root(planting: Planting) -> tuple[int, str]:
     node = planting.bins("people")[1]
     booleans = planting.entry(node).fields["booleans"]
     planting.change(node, lambda fields: fields.update(booleans=booleans | 1))
-    return node, "a node that says that it is one"
+    return node, "a mark of a root"
 
 
 def two_nodes_of_one_id(planting: Planting) -> tuple[int, str]:
@@ -180,14 +180,14 @@ def upper_slot_that_names_a_record(planting: Planting) -> tuple[int, str]:
     root = planting.database("people").root_lsn
     _, _, lsn = a_record(planting)
     planting.change(root, put_slot(2, lsn=lsn))
-    return lsn, "an entry that is no node"
+    return lsn, "an entry that is not a node"
 
 
 def upper_slot_that_names_another_node(planting: Planting) -> tuple[int, str]:
     root = planting.database("people").root_lsn
     lsn = lsn_of(list(planting.slots(root))[6].fields)
     planting.change(root, put_slot(2, lsn=lsn))
-    return lsn, "one for other keys"
+    return lsn, "a node for other keys"
 
 
 def upper_slot_without_a_child(planting: Planting) -> tuple[int, str]:
@@ -219,20 +219,20 @@ def delta_of_another_node(planting: Planting) -> tuple[int, str]:
     other = planting.bins("people", delta=True)[2]
     full_lsn = planting.entry(other).fields["last_full_lsn"]
     planting.change(delta, lambda fields: fields.update(last_full_lsn=full_lsn))
-    return delta, "that of another node"
+    return delta, "that of another BIN"
 
 
 def delta_of_a_record(planting: Planting) -> tuple[int, str]:
     delta = planting.bins("people", delta=True)[0]
     lsn = lsn_of(planting.entry(delta).fields["slots"][0])
     planting.change(delta, lambda fields: fields.update(last_full_lsn=lsn))
-    return delta, "no such full version"
+    return delta, "no readable full version"
 
 
 def delta_with_an_unchanged_slot(planting: Planting) -> tuple[int, str]:
     delta = planting.bins("people", delta=True)[0]
     planting.change(delta, put_slot(0, state=0))
-    return delta, "slots unchanged"
+    return delta, "unchanged slots"
 
 
 def root_that_is_none(planting: Planting) -> tuple[int, str]:
@@ -243,7 +243,7 @@ def root_that_is_none(planting: Planting) -> tuple[int, str]:
         fields["database"] = {**fields["database"], "root_lsn": lsn}
 
     planting.change(lsn, change)
-    return lsn, "an entry that is no node"
+    return lsn, "an entry that is not a node"
 
 
 def name_of_no_database(planting: Planting) -> tuple[int, str]:
@@ -276,7 +276,7 @@ def record_noted_as_obsolete(planting: Planting) -> tuple[int, str]:
                         planting.change(
                             summary, lambda f, to=changed: f.update(obsolete_offsets=to)
                         )
-                        return lsn, "it noted as obsolete"
+                        return lsn, "the cleaner counts it as obsolete"
     raise AssertionError("no place for it")
 
 
