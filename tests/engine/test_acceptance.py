@@ -234,7 +234,7 @@ def test_crash_points_recovered_by_the_engine(
     print(report)
     assert report.cases == workloads * crashes
     # Here the engine writes, and goes wrong itself in states that the notes name.
-    assert not [each for each in report.refused if not each.notes], report
+    assert not [each for each in report.refused if not each.verdict.notes], report
 
 
 @pytest.mark.engine

@@ -12,7 +12,11 @@ from tests.engine.recovered import QUICK_START
 HALT, HALT_BUSY, CLOSE = 0, 1, 2
 ATTEMPTS = 3
 OWN_FAULTS = ("DirtyINMap.selectDirtyINsForCheckpoint", "Tree.getNextIN")
-"""JE 5.0.73 can fail if a checkpoint meets a database that is being created; then retry."""
+"""Methods in which the engine itself can fail; the workload is then written again.
+
+JE 5.0.73 fails if a checkpoint meets a database that is being created, 18.3.12 if several threads
+split and merge small nodes.
+"""
 
 LONGEST_SECONDS = 1200
 
