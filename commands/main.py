@@ -179,7 +179,7 @@ def _output_failed(error: OSError) -> int:
     # An unbuffered stream does not fail again. Errors of files being read have a file name.
     if not is_broken and (error.filename is not None or error.errno not in UNWRITABLE):
         raise error
-    say(f"je-tools: cannot write to standard output: {error.strerror}")
+    say(f"je-tools: standard output: cannot be written: {error.strerror}")
     return EXIT_REFUSED
 
 

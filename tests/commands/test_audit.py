@@ -201,8 +201,7 @@ def test_an_audit_whose_java_is_killed(earlier: Path) -> None:
     assert running.returncode == EXIT_STOPPED, told
     log_file = earlier.parent / "out.spark.log"
     assert told == (
-        "je-tools: Spark ended before the audit did: its Java has ended; "
-        f"{log_file} has its messages\n"
+        f"je-tools: Spark ended before the audit: its Java has ended; {log_file} has its messages\n"
     )
     assert names_in(earlier.parent) == {"out", "out.spark.log"}
     assert states(earlier) == before
@@ -342,7 +341,7 @@ def test_an_audit_beside_files_of_others_is_not_replaced(home: Path, earlier: Pa
     before = states(earlier)
     done = audit(earlier, home)
     assert (done.code, done.out) == (EXIT_REFUSED, b"")
-    assert f"{earlier}: holds notes.txt, which is not from an audit" in done.err
+    assert f"{earlier}: the folder holds notes.txt, which is not from an audit" in done.err
     assert states(earlier) == before
 
 

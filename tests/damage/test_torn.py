@@ -214,7 +214,7 @@ def test_a_log_that_is_another_when_a_salvage_writes(tmp_path: Path, form: Recor
         file.write(bytes(4096))
     sink = open_record_sink(form, Masking(DataMode.SHOW))
     (tmp_path / "out").mkdir()
-    with pytest.raises(StoppedError, match=r"0x0/0x[0-9a-f]+: what is there changed while"):
+    with pytest.raises(StoppedError, match=r"0x0/0x[0-9a-f]+: the entry changed while"):
         write(salvaged, [one], sink, tmp_path / "out", tmp_path / "out")
 
 

@@ -67,7 +67,7 @@ def test_an_engine_that_reads_is_told_of(java: Path, class_path: str, home: Path
         assert said == "open"
         assert [(each.mode, each.pid) for each in lock.readers] == [(LockMode.READ_ONLY, pid)]
         done = je_tools("lock", home)
-        assert f"open to read   process {pid} (".encode() in done.out
+        assert f"open for reading  process {pid} (".encode() in done.out
 
 
 @pytest.mark.parametrize("is_cut", [False, True])

@@ -178,7 +178,7 @@ def test_interleaved_batches_are_independent() -> None:
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
-        ({"db": "nobody"}, r"^db nobody: no such database. There are: people \(id:6\)$"),
+        ({"db": "nobody"}, r"^db nobody: there is no such database. The log has: people \(id:6\)$"),
         ({"to_lsn": 5, "to_vlsn": 6}, r"^to_lsn and to_vlsn: a log has one end"),
         ({"to_lsn": "0x9/0x0"}, r"^to_lsn 0x9/0x0: .* ends at"),
         ({"to_time": "2001-01-01"}, r"^to_time 2001-01-01"),
@@ -195,9 +195,9 @@ def test_single_files_have_no_records() -> None:
     for call in (env.records, env.databases, env.count, env.recovery):
         with pytest.raises(UsageError, match="open the environment's home"):
             call()
-    with pytest.raises(UsageError, match=r"^tree: name the environment's home"):
+    with pytest.raises(UsageError, match=r"^tree: expected an environment directory"):
         env.verify(tree=True)
-    with pytest.raises(UsageError, match=r"^now is for tree$"):
+    with pytest.raises(UsageError, match=r"^now needs tree: add it$"):
         env.verify(now="2026-01-01")
     assert env.verify().is_intact
 

@@ -146,7 +146,7 @@ def test_roots_that_are_links(tmp_path: Path) -> None:
 
 
 def test_a_root_that_is_not_there(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="nowhere: no such file"):
+    with pytest.raises(InputError, match="nowhere: there is no such file"):
         find_fleet([home(tmp_path / "env"), tmp_path / "nowhere"])
 
 

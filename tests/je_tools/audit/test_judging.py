@@ -149,7 +149,7 @@ def test_a_marker_that_the_system_does_not_open(
     tables = audit_fleet(find_fleet([home]), tmp_path / "out")
     found = {row["code"]: row["found"] for row in tables["findings"]}
     assert found.keys() == {"missing-file", "restore-marker"}
-    assert found["restore-marker"] == f"{marker.name}: cannot be read: {DENIED}"
+    assert found["restore-marker"] == f"{marker.name}: not readable: {DENIED}"
 
 
 def test_an_environment_of_which_the_system_opens_nothing(
@@ -342,7 +342,7 @@ def test_a_spark_that_fails_leaves_its_log(tmp_path: Path, error: Exception, rea
     log_file.parent.mkdir()
     log_file.write_text("much noise")
     with (
-        pytest.raises(StoppedError, match=f"{reason}; .*out.spark.log has what it said"),
+        pytest.raises(StoppedError, match=f"{reason}; .*out.spark.log has its messages"),
         failures_reported(tmp_path / "out", log_file),
     ):
         raise error

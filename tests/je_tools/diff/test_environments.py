@@ -111,7 +111,10 @@ def test_databases_by_id(tmp_path: Path) -> None:
     assert done.code == 3
     assert [json.loads(line)["db"] for line in done.out.splitlines()] == ["db"]
     done = je_tools("diff", home, other, "--db", "id:7")
-    assert (done.code, done.err) == (2, "je-tools: --db id:7: neither has such a database\n")
+    assert (done.code, done.err) == (
+        2,
+        "je-tools: --db id:7: neither environment has such a database\n",
+    )
 
 
 def test_a_database_without_a_name_goes_by_its_id(tmp_path: Path) -> None:

@@ -387,6 +387,6 @@ def test_damage_in_front_is_told_at_once(tmp_path: Path, monkeypatch: pytest.Mon
     assert (done.code, len(rows_of(done.out))) == (3, count)
     assert done.err.count("error: damaged-entry") == FIRST
     assert done.err.splitlines()[FIRST:] == [
-        f"je-tools: {27 - FIRST} more; je-tools verify tells all, and what to do",
-        "je-tools: je-tools verify tells all, and what to do",
+        f"je-tools: {27 - FIRST} more; `je-tools verify` reports all damage, and what to do",
+        "je-tools: `je-tools verify` reports all damage, and what to do",
     ]

@@ -188,4 +188,4 @@ def test_versions_that_cannot_be_read_are_told(tmp_path: Path) -> None:
     assert history.damaged_count == 1
     done = je_tools("get", home, "--db", "db", "a", "--history")
     assert done.code == 3
-    assert "1 place of the log cannot be read and may hold more" in done.err
+    assert "1 place of the log could not be read and may hold more" in done.err

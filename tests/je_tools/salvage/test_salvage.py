@@ -238,7 +238,7 @@ def test_ledger(tmp_path: Path) -> None:
             n for grade, n in counts.items() if grade not in ("committed", "non-transactional")
         )
     assert (tmp_path / "out" / "summary.txt").read_bytes() == outcome.out
-    assert outcome.out.count(b"damaged: ") == outcome.out.count(b"tail: 1 hole, 100 bytes") == 1
+    assert outcome.out.count(b"damaged: ") == outcome.out.count(b"tail: 1 gap, 100 bytes") == 1
 
 
 @pytest.mark.parametrize("mode", list(Mode))
@@ -377,7 +377,7 @@ def test_examples_of_the_help_work_as_they_are_printed(
 def test_only_what_encodes_speaks_of_processes() -> None:
     for name in COMMANDS:
         told = je_tools(name, "--help").out.decode()
-        assert ("processes" in told) == (name == "dump"), name
+        assert ("or processes that read" in told) == (name == "dump"), name
 
 
 @pytest.mark.parametrize("given", ["home", "file"])
