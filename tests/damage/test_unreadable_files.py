@@ -60,7 +60,7 @@ def test_salvage_goes_on_without_a_file_that_cannot_be_opened(
     assert done.code == 3
     assert f"error: unreadable-file at 00000001.jdb; found {DENIED}" in done.err
     assert "cannot be opened; `je-tools missing` lists what is lost" in done.err
-    assert f"unreadable-file: 1 hole, {size:,} bytes" in done.out.decode()
+    assert f"unreadable-file: 1 gap, {size:,} bytes" in done.out.decode()
     (hole,) = (row for row in ledger_of(tmp_path / "a") if row.get("hole") == "unreadable-file")
     assert (hole["first_file"], hole["bytes"], hole["reason"]) == (1, size, DENIED)
     records = [
