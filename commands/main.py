@@ -56,16 +56,18 @@ class LazyGroup(click.Group):
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
         """Return the click command of a verb: `command` in the module of its name."""
-        if name not in COMMANDS:
-            return None
-        module = importlib.import_module(f"{__package__}.{name}")
-        command: click.Command = module.command
-        return command
+        return _load(name, "command") if name in COMMANDS else None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List the commands from `COMMANDS`, without importing them."""
         with formatter.section("Commands"):
             formatter.write_dl(list(COMMANDS.items()))
+
+
+def _load(module: str, command: str) -> click.Command:
+    """Return a command of a module of this package, which is imported now."""
+    found: click.Command = getattr(importlib.import_module(f"{__package__}.{module}"), command)
+    return found
 
 
 @click.group("je-tools", cls=LazyGroup, context_settings=CONTEXT)
@@ -207,9 +209,7 @@ def dump_tool(arguments: list[str]) -> click.Command:
 
     if engine.names_home(arguments):
         return engine.dump_arguments
-    from je_tools.commands.dump import db_dump_command
-
-    return db_dump_command
+    return _load("dump", "db_dump_command")
 
 
 def recover_tool(arguments: list[str]) -> click.Command:
@@ -218,9 +218,7 @@ def recover_tool(arguments: list[str]) -> click.Command:
 
     if engine.names_home(arguments):
         return engine.recover_arguments
-    from je_tools.commands.recover import db_recover_command
-
-    return db_recover_command
+    return _load("recover", "db_recover_command")
 
 
 def _begin() -> None:

@@ -104,7 +104,7 @@ class Budget:
 
     def _take(self, name: str) -> None:
         now = cpu_s()
-        # What was orphaned is lost from the sum.
+        # Time of orphaned processes is lost from the sum.
         self.used.seconds[name] += max(now - self.at, 0)
         self.at = now
 

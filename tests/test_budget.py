@@ -53,7 +53,7 @@ def test_time_of_processes_that_still_run() -> None:
     # The tick of the system's clock is the unit of processes that run.
     tick_s = 1 / os.sysconf("SC_CLK_TCK")
     assert at_work - before >= WORK_S / 2
-    # What is counted once stays counted when the process ends.
+    # Time that was counted stays counted when the process ends.
     assert cpu_s() >= at_work - 8 * tick_s
 
 

@@ -183,13 +183,11 @@ def _run_time_imports(tree: ast.AST) -> Iterator[ast.Import | ast.ImportFrom]:
             yield from _run_time_imports(node)
 
 
-def _imported_modules(sources: Mapping[str, str], *, late: bool = True) -> dict[str, set[str]]:
-    """Return the modules of ours that each imports when it runs; with `late`, in functions too."""
+def _imported_modules(sources: Mapping[str, str]) -> dict[str, set[str]]:
+    """Return the modules of ours that each imports when it runs, also inside functions."""
     found: dict[str, set[str]] = {name: set() for name in sources}
     for name, source in sources.items():
-        tree = ast.parse(source)
-        nodes = set(_run_time_imports(tree))
-        for node in nodes if late else nodes & set(tree.body):
+        for node in _run_time_imports(ast.parse(source)):
             for each in _imported(ast.unparse(node)):
                 target = each if each in sources else each.rpartition(".")[0]
                 if target in sources and target != name and each != VERSION:
@@ -217,8 +215,7 @@ def test_no_module_imports_too_many_others() -> None:
 
 
 def test_chains_of_imports_are_short() -> None:
-    """Each module of a chain is loaded with the first; imports in functions wait for their call."""
-    chains = _chains(_imported_modules(dict(_modules()), late=False))
+    chains = _chains(_imported_modules(dict(_modules())))
     assert [chain for chain in chains.values() if len(chain) > LONGEST_CHAIN] == []
 
 

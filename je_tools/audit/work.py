@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from je_tools.audit.reasons import why_unread
 from je_tools.audit.staging import WHOLE, Ended, SegmentWriter
 from je_tools.errors import StoppedError
-from je_tools.files.listing import FileSeen, look_at_file
+from je_tools.files.row_summary import RowSummary, summarize_rows
 from je_tools.formats.je.log.tally import COUNT, count_types
 from je_tools.log.checkpoint_intervals import CheckpointPart, collect_checkpoints
 from je_tools.log.environment import Environment
@@ -44,7 +44,7 @@ class Shown(Struct, frozen=True):
         ended: sums of the whole transactions among these.
     """
 
-    file: FileSeen
+    file: RowSummary
     types: Ints
     checkpoints: CheckpointPart
     rollbacks: tuple[Rollback, ...]
@@ -63,7 +63,7 @@ class Show(Struct, frozen=True):
         counts = count_types(rows)
         seen = np.flatnonzero(counts[:, COUNT])
         return Shown(
-            look_at_file(rows, self.look),
+            summarize_rows(rows, self.look),
             np.column_stack((seen, counts[seen])),
             collect_checkpoints(rows),
             *collect_marks(rows),

@@ -86,7 +86,7 @@ class SeenPlace(Struct):
 
 
 class Recognition(Struct):
-    """What a text says.
+    """Messages and places recognised in a text.
 
     Attributes:
         sightings: recognised messages, the cause first.

@@ -1,4 +1,4 @@
-"""What the arguments of `explain` ask for: topics, LSNs, or the text of a message."""
+"""Arguments of `explain`: topics, LSNs, or the text of a message."""
 
 from __future__ import annotations
 

@@ -10,9 +10,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 from msgspec import Struct, field
 
+from je_tools.files.row_summary import summarize_rows
 from je_tools.findings import Finding, Severity
 from je_tools.formats.je.header import lsn_of
 from je_tools.formats.je.types import (
@@ -21,12 +21,12 @@ from je_tools.formats.je.types import (
     MODERN_RELEASE,
     RELEASES,
 )
-from je_tools.verify.judge import Judge, Look, Seen
+from je_tools.verify.judge import Judge
 from je_tools.verify.totals import Totals
 from je_tools.verify.upgrade import NEW_FORM
 
 if TYPE_CHECKING:
-    from je_tools.formats.je.log.entry_rows import Rows
+    from je_tools.files.row_summary import RowSummary
     from je_tools.log.environment import Environment
     from je_tools.log.file_scan import Part
     from je_tools.log.log_files import LogFile
@@ -47,16 +47,6 @@ _INSIDE = {
     "vlsn-gap",
 }
 """Codes that a file may have any number of; they are only counted here."""
-
-
-class FileSeen(Struct, frozen=True):
-    """Summary of some rows in plain numbers; offsets are -1 and VLSNs 0 if there are none."""
-
-    first_offset: int
-    last_offset: int
-    first_vlsn: int
-    last_vlsn: int
-    judged: Seen
 
 
 class FileRow(Struct):
@@ -125,7 +115,7 @@ class FileRow(Struct):
         """True if a modern engine would take an old BIN-delta in it for the end of the log."""
         return self.version is not None and bool(self.old_delta_count)
 
-    def take(self, seen: FileSeen) -> None:
+    def take(self, seen: RowSummary) -> None:
         """Add the summary of some rows, in the order of the file."""
         self.entry_count += seen.judged.entries
         file_no = self.file.file_no
@@ -191,9 +181,9 @@ class Listing:
         self.rows: list[FileRow] = []
         self.totals = Totals(environment.name)
         self._judge = Judge(environment, self.totals)
-        self.look = partial(look_at_file, look=self._judge.look)
+        self.look = partial(summarize_rows, look=self._judge.look)
 
-    def take(self, part: Part[Any], results: Sequence[FileSeen]) -> list[Finding]:
+    def take(self, part: Part[Any], results: Sequence[RowSummary]) -> list[Finding]:
         """Merge a part and return its findings; call for all parts of the log, in log order."""
         if not self.rows or self.rows[-1].file is not part.file:
             self.rows.append(FileRow(part.file))
@@ -224,17 +214,3 @@ class Listing:
         for row in self.rows:
             row.is_old_form = row.file.file_no in self._judge.upgrade.files
         return directory
-
-
-def look_at_file(rows: Rows, look: Look) -> FileSeen:
-    """Return a summary of some rows; runs in any thread or process, keeps no view of them."""
-    good = rows.good
-    index = np.flatnonzero(good)
-    vlsns = rows.vlsn[good & rows.replicated & ~rows.invisible & (rows.vlsn > 0)]
-    return FileSeen(
-        int(rows.offset[index[0]]) if len(index) else -1,
-        int(rows.offset[index[-1]]) if len(index) else -1,
-        int(vlsns.min()) if len(vlsns) else 0,
-        int(vlsns.max()) if len(vlsns) else 0,
-        look(rows),
-    )

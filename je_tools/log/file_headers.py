@@ -7,39 +7,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from msgspec import Struct
-
 from je_tools.formats.je.entry.entries import decode_entry
 from je_tools.formats.je.header import FILE_HEADER_SIZE, EntryError, entry_checksum, read_header
 from je_tools.formats.je.types import FILE_HEADER_NO, LOG_VERSION_MAX
 from je_tools.formats.je.versions import stored_version
+from je_tools.log.log_files import FileHeader
 
 if TYPE_CHECKING:
     from je_tools.formats.files.source import Source
 
 _BAD_SUM = "checksum is wrong"
-
-
-class FileHeader(Struct, frozen=True):
-    """The first entry of a file, as far as it can be read.
-
-    Attributes:
-        good: True if type, size and checksum are right and the version is supported.
-        file_no, created_ms, last_entry_in_prev_file_offset, version: as stored; None if the
-            header does not decode.
-        problem: description of what is wrong; None if good.
-        is_unsupported: True if nothing is wrong except that the version is not supported.
-        claim: version that a damaged header seems to name.
-    """
-
-    good: bool
-    file_no: int | None = None
-    created_ms: int | None = None
-    last_entry_in_prev_file_offset: int | None = None
-    version: int | None = None
-    problem: str | None = None
-    is_unsupported: bool = False
-    claim: int | None = None
 
 
 def read_file_header(source: Source) -> FileHeader:

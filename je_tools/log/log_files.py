@@ -9,7 +9,6 @@ from msgspec import Struct
 
 from je_tools.formats.je.header import FILE_HEADER_SIZE
 from je_tools.formats.je.types import LOG_VERSION_MAX
-from je_tools.log.file_headers import FileHeader
 from je_tools.log.file_names import home_of
 
 DEFAULT_VERSION = LOG_VERSION_MAX
@@ -37,6 +36,28 @@ _BY_TEXTS = {
     VersionBy.CLAIM: "which a damaged header names",
     VersionBy.NOTHING: "the newest, for want of anything that tells it",
 }
+
+
+class FileHeader(Struct, frozen=True):
+    """The first entry of a file, as far as it can be read.
+
+    Attributes:
+        good: True if type, size and checksum are right and the version is supported.
+        file_no, created_ms, last_entry_in_prev_file_offset, version: as stored; None if the
+            header does not decode.
+        problem: description of what is wrong; None if good.
+        is_unsupported: True if nothing is wrong except that the version is not supported.
+        claim: version that a damaged header seems to name.
+    """
+
+    good: bool
+    file_no: int | None = None
+    created_ms: int | None = None
+    last_entry_in_prev_file_offset: int | None = None
+    version: int | None = None
+    problem: str | None = None
+    is_unsupported: bool = False
+    claim: int | None = None
 
 
 class LogFile(Struct, frozen=True):

@@ -1,4 +1,4 @@
-"""What recovery replays, as tables: LNs, nodes, ends of transactions, rollbacks."""
+"""Entries that recovery replays, as tables: LNs, nodes, ends of transactions, rollbacks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What has the name of a log file and is no file: the engine takes it for one."""
+"""Directories, pipes and links named like log files, which the engine takes for log files."""
 
 from __future__ import annotations
 

@@ -59,7 +59,9 @@ def test_salvage_goes_on_without_a_file_that_cannot_be_opened(
     salvage(gone, tmp_path / "b")
     assert done.code == 3
     assert f"error: unreadable-file at 00000001.jdb; found {DENIED}" in done.err
-    assert "cannot be opened; `je-tools missing` lists what is lost" in done.err
+    assert (
+        "1 file is missing or cannot be opened; `je-tools missing` lists what is lost" in done.err
+    )
     assert f"unreadable-file: 1 gap, {size:,} bytes" in done.out.decode()
     (hole,) = (row for row in ledger_of(tmp_path / "a") if row.get("hole") == "unreadable-file")
     assert (hole["first_file"], hole["bytes"], hole["reason"]) == (1, size, DENIED)

@@ -94,6 +94,7 @@ def run_acceptances(
     small: bool = False,
     sparse: bool = False,
     ttl: bool = True,
+    serial: bool = False,
 ) -> Report:
     """Crash an environment of each seed at `crashes` places, write each crashed log, and judge.
 
@@ -108,12 +109,13 @@ def run_acceptances(
         small: write little in each workload.
         sparse: change few slots of a node.
         ttl: let records expire.
+        serial: write with one thread, so that every run has the same logs.
     """
     report = Report(f"seeds {seeds[0]} to {seeds[-1]}, {crashes} crashes each")
     for seed in seeds:
         home = judge.folder / f"workload-{seed}"
         started = time.perf_counter()
-        sessions = sessions_of(seed, ttl=ttl, small=small, sparse=sparse)
+        sessions = sessions_of(seed, ttl=ttl, small=small, sparse=sparse, serial=serial)
         write_environment(judge.java, judge.class_path, home, sessions)
         report.seconds["workload"] += time.perf_counter() - started
         written_ms = time.time_ns() // 1_000_000 + sum(

@@ -1,4 +1,4 @@
-"""What the engine says about logs that it refuses is recognised by `explain`."""
+"""`explain` recognises the engine's messages about logs that it refuses."""
 
 from __future__ import annotations
 

@@ -27,9 +27,17 @@ Options = dict[str, int]
 SPARSE = {"load": 2500, "keys": 4000, "nodeMax": 128, "transactions": 80}
 """Few changes in trees of some size: most nodes have few changes when the engine stops."""
 
+SERIAL = {"threads": 1, "daemons": 0}
+"""One thread writes everything."""
+
 
 def sessions_of(
-    seed: int, *, ttl: bool = True, small: bool = False, sparse: bool = False
+    seed: int,
+    *,
+    ttl: bool = True,
+    small: bool = False,
+    sparse: bool = False,
+    serial: bool = False,
 ) -> list[Options]:
     """Return the options of an environment: one run of the engine, or several in sequence.
 
@@ -39,6 +47,7 @@ def sessions_of(
             size of existing nodes.
         small: write some hundred kilobytes instead of some megabytes.
         sparse: write trees and close, then make a few changes.
+        serial: use one thread and no daemons, so that the seed determines every entry.
     """
     rng = random.Random(f"workload {seed}")
     first = _options(rng, ttl)
@@ -56,6 +65,7 @@ def sessions_of(
         sessions.append(_options(rng, ttl) | fixed | {"load": 0})
     for session in sessions:
         session["transactions"] //= len(sessions)
+        session |= SERIAL if serial else {}
     return sessions
 
 

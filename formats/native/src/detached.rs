@@ -11,7 +11,7 @@ use pyo3::prelude::*;
 /// pyo3 would make it a `PanicException`, which is no `Exception` and does not pickle: it would
 /// pass what reports a bug, and what brings it from a worker process.
 pub fn detached<T: Send>(py: Python<'_>, work: impl Send + FnOnce() -> T) -> PyResult<T> {
-    // What it has half done is the caller's, whose call fails; there is no lock to be poisoned.
+    // Half-done work belongs to the caller, whose call fails; there is no lock to be poisoned.
     #[expect(clippy::disallowed_methods, reason = "this is the place for it")]
     let done = py.detach(|| catch_unwind(AssertUnwindSafe(work)));
     done.map_err(|panic| {

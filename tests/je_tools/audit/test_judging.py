@@ -429,7 +429,7 @@ def test_what_was_never_complete_is_no_damage(code: str, tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("size", [plan.CUT_SIZE, 300])
-@pytest.mark.parametrize("where", ["work.look_at_file", "judging.FileCounts.add"])
+@pytest.mark.parametrize("where", ["work.summarize_rows", "judging.FileCounts.add"])
 def test_a_bug_costs_the_file_and_tells_nothing_of_the_log(
     where: str,
     size: int,

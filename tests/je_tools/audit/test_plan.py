@@ -11,8 +11,7 @@ from je_tools.audit import plan
 from je_tools.audit.discover import Fleet
 from je_tools.audit.plan import ScanPiece, Task, plan_tasks
 from je_tools.log.environment import Environment
-from je_tools.log.file_headers import FileHeader
-from je_tools.log.log_files import LogFile
+from je_tools.log.log_files import FileHeader, LogFile
 
 MB = 1 << 20
 

@@ -349,7 +349,7 @@ mod tests {
             for places in [places, sorted] {
                 if let Some((out, ends)) = fill(&text, &places, &values) {
                     prop_assert_eq!(ends.len(), values.len());
-                    // What is left out takes a byte away, which may be that of another number.
+                    // A number left out takes a byte away, perhaps that of another number.
                     let inside = ends.iter().all(|&end| end <= out.len() as i64);
                     prop_assert!(values.contains(&LEFT_OUT) || ends.is_sorted() && inside);
                 }

@@ -1,0 +1,36 @@
+"""Summaries of rows of one file, made in the threads and processes that read it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from msgspec import Struct
+
+if TYPE_CHECKING:
+    from je_tools.formats.je.log.entry_rows import Rows
+    from je_tools.verify.judge import Look, Seen
+
+
+class RowSummary(Struct, frozen=True):
+    """Summary of some rows in plain numbers; offsets are -1 and VLSNs 0 if there are none."""
+
+    first_offset: int
+    last_offset: int
+    first_vlsn: int
+    last_vlsn: int
+    judged: Seen
+
+
+def summarize_rows(rows: Rows, look: Look) -> RowSummary:
+    """Return a summary of some rows; runs in any thread or process, keeps no view of them."""
+    good = rows.good
+    index = np.flatnonzero(good)
+    vlsns = rows.vlsn[good & rows.replicated & ~rows.invisible & (rows.vlsn > 0)]
+    return RowSummary(
+        int(rows.offset[index[0]]) if len(index) else -1,
+        int(rows.offset[index[-1]]) if len(index) else -1,
+        int(vlsns.min()) if len(vlsns) else 0,
+        int(vlsns.max()) if len(vlsns) else 0,
+        look(rows),
+    )
