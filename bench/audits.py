@@ -38,7 +38,7 @@ ENGINE_TOOLS = "com.sleepycat.je.util."
 
 
 @dataclass
-class Bench:
+class AuditBench:
     """Parameters of all measurements, and their rows."""
 
     java: Path
@@ -72,7 +72,7 @@ def make_fleet(folder: Path, count: int) -> list[Path]:
     return homes
 
 
-def measure_fleet(bench: Bench, count: int) -> None:
+def measure_fleet(bench: AuditBench, count: int) -> None:
     """Measure the audit of many small environments, and the loop."""
     fleet = bench.work / "fleet"
     homes = make_fleet(fleet, count)
@@ -92,7 +92,7 @@ def measure_fleet(bench: Bench, count: int) -> None:
     )
 
 
-def measure_large(bench: Bench, home: Path) -> None:
+def measure_large(bench: AuditBench, home: Path) -> None:
     """Measure the audit of one large log, and our own scan of it."""
     verify = Command([bench.audit(home).argv[0], "verify", str(home)])
     ours, scan = time_in_turns([bench.audit(home), verify], RUNS)
@@ -104,7 +104,7 @@ def measure_large(bench: Bench, home: Path) -> None:
     bench.add(Row("audit, beside verify", home.name, *seconds, verdict, target, met))
 
 
-def measure_cores(bench: Bench, homes: Sequence[Path], cores: Sequence[int]) -> None:
+def measure_cores(bench: AuditBench, homes: Sequence[Path], cores: Sequence[int]) -> None:
     """Measure the executors' reading by number of cores, on a small log and on a large one.
 
     The small one shows the cost before anything is read: workers, and cold code.
@@ -129,13 +129,13 @@ def measure_cores(bench: Bench, homes: Sequence[Path], cores: Sequence[int]) -> 
         bench.add(Row(what, slope, told, "", f"{ratio:.2f} ×", target, ratio >= wanted))
 
 
-def measure_start(bench: Bench, home: Path) -> None:
+def measure_start(bench: AuditBench, home: Path) -> None:
     """Measure the steps of a small audit."""
     for name, seconds in steps_of(bench, home, "local[*,4]").items():
         bench.add(Row(f"audit, {name}", home.name, f"{seconds:.2f} s", "", "", "", met=True))
 
 
-def measure_memory(bench: Bench, homes: Sequence[Path]) -> None:
+def measure_memory(bench: AuditBench, homes: Sequence[Path]) -> None:
     """Measure peak anonymous memory of the driver's Python process at several sizes."""
     peaks = {}
     for home in homes:
@@ -166,7 +166,7 @@ print(json.dumps(took))
 """
 
 
-def steps_of(bench: Bench, home: Path, master: str) -> dict[str, float]:
+def steps_of(bench: AuditBench, home: Path, master: str) -> dict[str, float]:
     """Return the seconds of each step of an audit."""
     output = bench.work / "steps"
     argv = [sys.executable, "-c", STEPS, str(home), str(output), master]
@@ -188,7 +188,7 @@ def main() -> int:
     output = chosen.output or FIXTURES.parent / "build"
     output.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=output) as work:
-        bench = Bench(find_java(), engine_jar(JE_18), Path(work), [])
+        bench = AuditBench(find_java(), engine_jar(JE_18), Path(work), [])
         homes = [logs.ensure(kind, chosen.logs, bench.java, bench.jar) for kind in kinds]
         for home in homes:
             warm(home)

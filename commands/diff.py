@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from typing import BinaryIO
 
     from je_tools.core.masking import Masking
-    from je_tools.diff.environments import Pair, Tally
+    from je_tools.diff.environments import DifferenceTally, Pair
     from je_tools.diff.files import FilePair
     from je_tools.diff.records import Changes
     from je_tools.output.views.sections import Section
@@ -152,7 +152,7 @@ def _files(options: Options) -> bool:
 
 def _verdict(a: Path, pairs: list[FilePair], wrong: list[FilePair]) -> str:
     """Return the verdict on a copy of `a` as text."""
-    from je_tools.diff.files import FileState
+    from je_tools.diff.files import CopyState
 
     if wrong:
         first = f"first {wrong[0].file_no:08x}.jdb ({wrong[0].state.value})"
@@ -161,7 +161,7 @@ def _verdict(a: Path, pairs: list[FilePair], wrong: list[FilePair]) -> str:
             f"is not a complete copy of {a}: {len(wrong):,} of {counted(len(pairs), 'file')} "
             f"{are} wrong, {first}"
         )
-    since = sum(pair.state in (FileState.NEWER, FileState.SHORTER) for pair in pairs)
+    since = sum(pair.state in (CopyState.NEWER, CopyState.SHORTER) for pair in pairs)
     told = f"{counted(since, 'file')} changed since"
     return f"is a copy of {a}; {told if since else 'nothing has changed since'}"
 
@@ -173,13 +173,13 @@ def _records(options: Options) -> bool:
 
 
 def _compare(a: Snapshot, b: Snapshot, options: Options) -> bool:
-    from je_tools.diff.environments import Tally, pairs
+    from je_tools.diff.environments import DifferenceTally, pairs
 
     chosen = pairs(a, b, options["names"], internal=options["internal"])
     for name in options["names"]:
         if not any(pair.is_called(name) for pair in chosen):
             raise UsageError(f"--db {name}: neither environment has such a database")
-    tallies = [Tally(pair) for pair in chosen]
+    tallies = [DifferenceTally(pair) for pair in chosen]
     # One masking for both, so that a value has the same salted hash throughout.
     masking = chosen_masking(options["data_mode"])
     with (
@@ -224,7 +224,7 @@ def _snapshot(options: Options, side: str) -> AbstractContextManager[Snapshot]:
 def _write_records(
     a: Snapshot,
     b: Snapshot,
-    tallies: list[Tally],
+    tallies: list[DifferenceTally],
     masking: Masking,
     out: BinaryIO,
     options: Options,
@@ -235,7 +235,7 @@ def _write_records(
 
     is_table = options["format_"] == "table"
 
-    def tallied(tally: Tally) -> Iterator[Changes]:
+    def tallied(tally: DifferenceTally) -> Iterator[Changes]:
         for batch in differences(a, b, tally.pair):
             tally.add(batch)
             yield batch
@@ -277,14 +277,14 @@ def _stream_records(
     from je_tools.output.encoders.record_files import write_stream
     from je_tools.output.encoders.record_lines import Marks
     from je_tools.output.encoders.record_sinks import RecordFormat, open_record_sink
-    from je_tools.output.encoders.record_sources import Source
+    from je_tools.output.encoders.record_sources import DatabaseSource
     from je_tools.records.export import named
 
     labels = tuple(change.label for change in Change)
     marks = Marks("change", labels, lambda records: cast(Changes, records).change)
     form = RecordFormat(options["format_"])
     sink = open_record_sink(form, masking, marks)
-    sources = (Source(named(pair.either, a, b), changes) for pair, changes in found)
+    sources = (DatabaseSource(named(pair.either, a, b), changes) for pair, changes in found)
     write_stream(sink, sources, out)
 
 

@@ -285,7 +285,7 @@ def _tell(errors: list[Finding], count: int | None = None, *, is_end: bool = Fal
         say(f"je-tools: {more}`je-tools verify` reports all damage, and what to do")
 
 
-class _Command(click.Command):
+class _GroupedCommand(click.Command):
     """A command with its options under headings."""
 
     headings: Mapping[str, str]
@@ -314,7 +314,9 @@ def _make(name: str, text: str) -> click.Command:
             decorate(callback)
             parameters.append(callback.__click_params__[-1])  # type: ignore[attr-defined]
             headings[parameters[-1].name or ""] = heading
-    made = _Command(name, callback=callback, params=parameters, help=text, context_settings=CONTEXT)
+    made = _GroupedCommand(
+        name, callback=callback, params=parameters, help=text, context_settings=CONTEXT
+    )
     made.headings = headings
     return made
 

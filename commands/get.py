@@ -130,7 +130,7 @@ def _show_records(
     out: BinaryIO,
 ) -> tuple[int, int]:
     from je_tools.output.encoders.record_sinks import RecordFormat, open_record_sink
-    from je_tools.output.encoders.record_sources import Source
+    from je_tools.output.encoders.record_sources import DatabaseSource
     from je_tools.output.views.key_tables import record_section
     from je_tools.records.export import named
     from je_tools.records.history import records_of_key
@@ -142,7 +142,7 @@ def _show_records(
             write_section(section, out, "table", options["output"])
         return len(section.rows), 0
     sink = open_record_sink(RecordFormat(options["format_"]), masking, threads=1)
-    sources = [Source(named(database, snapshot), found)]
+    sources = [DatabaseSource(named(database, snapshot), found)]
     return sum(done.records for done in sink.write(sources, out)), 0
 
 

@@ -87,11 +87,11 @@ def command(**options: Unpack[Options]) -> int:
     from je_tools.log.opening import open_environment
     from je_tools.log.scan import Scanner
     from je_tools.output.files.outputs import open_output
-    from je_tools.summary.run import Wanted, summarize
+    from je_tools.summary.run import SummaryOptions, summarize
 
     _check_combination(options)
     environment = open_environment(options["paths"])
-    wanted = Wanted(
+    wanted = SummaryOptions(
         databases=options["by_db"],
         vlsns=options["vlsns"],
         checkpoints=options["checkpoints"],

@@ -19,7 +19,7 @@ from je_tools.formats.je.btree.node_states import States
 from je_tools.formats.je.btree.slots import Slots
 from je_tools.formats.je.entry.columns import EntryPayloads, ListPrograms
 from je_tools.formats.je.log.entry_rows import Rows
-from je_tools.formats.je.log.fingerprints import Known, Printing
+from je_tools.formats.je.log.fingerprints import KnownData, Printing
 from je_tools.formats.je.log.reader import ReadOptions
 from je_tools.formats.je.log.walk import HeaderColumns, HeaderRules
 from je_tools.formats.je.write.column_writer import EntryPart
@@ -82,7 +82,7 @@ class RangeReader:
             columns: columns of the rows, filled from the front.
 
         Returns:
-            An `Event`; number of rows filled, or size that the buffer must have.
+            A `StopReason`; number of rows filled, or size that the buffer must have.
 
         Raises:
             SourceError: as raised by `source.read_bytes`.
@@ -101,7 +101,7 @@ class RangeReader:
         """Return the offset of the first entry and its prevOffset; NO_OFFSET if there is none."""
 
     def place(self) -> tuple[int, int, int, int, bool]:
-        """Return the fields of the `Place` at which reading continues."""
+        """Return the fields of the `ReadState` at which reading continues."""
 
     def gaps(self) -> _Ints:
         """Return the gaps that were closed, three numbers each."""
@@ -198,7 +198,7 @@ def note_lsns(lsns: _Ints, bits: _Bytes) -> None:
     """Set the bits of LSNs in a filter, whose size is a power of two."""
 
 def doubtful_slots(
-    slots: Slots, rows: _Ints, known: Known, *, db_id: int, printing: Printing, asks_noted: bool
+    slots: Slots, rows: _Ints, known: KnownData, *, db_id: int, printing: Printing, asks_noted: bool
 ) -> _Mask:
     """Return a mask of the rows of slots that are not certain to be sound."""
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from je_tools.log.file_scan import FileState
 
 
-class Wanted(Struct, frozen=True):
+class EntryRequest(Struct, frozen=True):
     """Entries that a caller wants.
 
     Attributes:
@@ -39,7 +39,7 @@ class Wanted(Struct, frozen=True):
     check: bool
 
 
-def read_entries(call: Call, wanted: Wanted) -> Generator[Any, None, None]:
+def read_entries(call: Call, wanted: EntryRequest) -> Generator[Any, None, None]:
     """Yield the schema when everything is ready, then the entries as `pyarrow.RecordBatch`.
 
     The columns are those of `dump --format parquet`. Findings are reported before the entries after

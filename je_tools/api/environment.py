@@ -66,7 +66,7 @@ class EnvironmentReader(OpenedLog):
             UsageError: also if the log has no such database or entry type; all at the call.
             InputError: also if the keys and values of a batch are too long for Arrow.
         """
-        from je_tools.api.entries import Wanted, read_entries
+        from je_tools.api.entries import EntryRequest, read_entries
         from je_tools.dump.filters import Filters
 
         filters = Filters(
@@ -84,7 +84,7 @@ class EnvironmentReader(OpenedLog):
         )
         databases = tuple(map(a.database_text, a.several(db)))
         limit = a.at_least("limit", limit, 1)
-        wanted = Wanted(filters, databases, limit, backward, check=not ignore_checksum)
+        wanted = EntryRequest(filters, databases, limit, backward, check=not ignore_checksum)
         return self._reading(read_entries(self._call(), wanted))
 
     def records(

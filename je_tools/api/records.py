@@ -16,7 +16,7 @@ from je_tools.output.encoders.record_parquet import (
     record_batch,
     record_schema,
 )
-from je_tools.output.encoders.record_sources import Source, pieces_of, read_batch
+from je_tools.output.encoders.record_sources import DatabaseSource, pieces_of, read_batch
 from je_tools.records.export import Export
 from je_tools.recovery.choices import choose_databases
 
@@ -53,7 +53,7 @@ def read_records(call: Call, choice: Choice) -> Generator[Any, None, None]:
 
 
 def _batches(
-    source: Source, masking: Masking, threads: int
+    source: DatabaseSource, masking: Masking, threads: int
 ) -> Generator[pa.RecordBatch, None, None]:
     """Yield the records of a database, which threads read and encode ahead."""
     encode = partial(_encoded, source.database, masking)

@@ -7,7 +7,7 @@ from typing import Any
 from je_tools.audit import tables as t
 from je_tools.audit.staging import SIGN
 from je_tools.formats.je.types import COMMIT_NO
-from je_tools.log.transactions import Outcome
+from je_tools.log.transactions import TransactionOutcome
 
 _TXN = ("env_no", "txn_id")
 
@@ -72,10 +72,12 @@ def _outcome() -> Any:
 
     is_invisible = F.col("invisible_count") == F.col("entry_count")
     return (
-        F.when(F.col("end_type") == COMMIT_NO, Outcome.COMMITTED.value)
-        .when(F.col("end_type") != 0, Outcome.ABORTED.value)
-        .when(is_invisible | F.exists("rollbacks", takes_back), Outcome.ROLLED_BACK.value)
-        .when(F.col("is_prepared"), Outcome.PREPARED.value)
-        .when(F.col("first_lsn") < F.col("first_active_lsn"), Outcome.UNDONE.value)
-        .otherwise(Outcome.UNFINISHED.value)
+        F.when(F.col("end_type") == COMMIT_NO, TransactionOutcome.COMMITTED.value)
+        .when(F.col("end_type") != 0, TransactionOutcome.ABORTED.value)
+        .when(
+            is_invisible | F.exists("rollbacks", takes_back), TransactionOutcome.ROLLED_BACK.value
+        )
+        .when(F.col("is_prepared"), TransactionOutcome.PREPARED.value)
+        .when(F.col("first_lsn") < F.col("first_active_lsn"), TransactionOutcome.UNDONE.value)
+        .otherwise(TransactionOutcome.UNFINISHED.value)
     )

@@ -39,7 +39,7 @@ from je_tools.verify.judge import Look, of_writer
 if TYPE_CHECKING:
     from je_tools.findings import Finding
     from je_tools.log.environment import Environment
-    from je_tools.log.file_scan import Part
+    from je_tools.log.file_scan import ScanPart
     from je_tools.log.log_files import LogFile
     from je_tools.log.transactions import Rollback
 
@@ -142,7 +142,7 @@ class _Judging:
             if part.end is not None and index == len(self.environment.files) - 1:
                 self._last_size = part.end.size
 
-    def _parts(self, file: LogFile, index: int, pieces: list[Scanned]) -> Iterator[Part[Shown]]:
+    def _parts(self, file: LogFile, index: int, pieces: list[Scanned]) -> Iterator[ScanPart[Shown]]:
         """Yield the parts of a file, and list the segments that count."""
         if len(pieces) == 1:
             self._count_piece(file, pieces[0], WHOLE)

@@ -91,8 +91,8 @@ def sum_files(rows: Sequence[FileRow]) -> dict[str, Any]:
         "first_file_no": rows[0].file.file_no,
         "last_file_no": rows[-1].file.file_no,
         "versions": sorted({row.version for row in rows if row.version is not None}),
-        "first_created_ms": _created_ms(rows[0]),
-        "last_created_ms": _created_ms(rows[-1]),
+        "first_created_ms": rows[0].created_ms,
+        "last_created_ms": rows[-1].created_ms,
         "first_vlsn": min(
             (row.first_vlsn for row in rows if row.first_vlsn is not None), default=None
         ),
@@ -113,15 +113,11 @@ def sum_checkpoints(complete: Sequence[Interval]) -> dict[str, Any]:
     }
 
 
-def _created_ms(row: FileRow) -> int | None:
-    return row.file.header.created_ms if row.file.header.good else None
-
-
 def file_row(row: FileRow, env: str) -> tuple[Any, ...]:
     """Return a file as a row of its table."""
     return (
         *(env, row.file.file_no, clean_text(row.name), row.file.size, row.version),
-        _created_ms(row),
+        row.created_ms,
         *(row.entry_count, row.damage_count, signed(row.first_lsn), signed(row.last_lsn)),
         *(row.first_vlsn, row.last_vlsn, row.old_delta_count),
         *(row.written_by, row.opened_from, row.not_opened_by),

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 
 from je_tools.audit.tables import ENVIRONMENTS, TXNS
 from je_tools.formats.je.types import COMMIT_NO
-from je_tools.log.transactions import Outcome, Segments
+from je_tools.log.transactions import Segments, TransactionOutcome
 
 if TYPE_CHECKING:
     from je_tools.formats.arrays import Ints
@@ -229,7 +229,7 @@ def _parts(segments: Segments, rows: Ints, place: tuple[int, int, int]) -> Any:
 def _whole_txns(segments: Segments, rows: Ints, env: str) -> Any:
     """Build rows of the table txns from segments that are whole transactions."""
     is_abort = (segments.end_type[rows] != COMMIT_NO).astype(np.int8)
-    names = pa.array([Outcome.COMMITTED.value, Outcome.ABORTED.value])
+    names = pa.array([TransactionOutcome.COMMITTED.value, TransactionOutcome.ABORTED.value])
     columns = {
         **_columns(segments, rows),
         "env": pa.repeat(env, len(rows)),
@@ -253,7 +253,10 @@ def _ended(segments: Segments, rows: Ints) -> Ended:
     """Sum up whole transactions by outcome."""
     found = []
     is_commit = segments.end_type[rows] == COMMIT_NO
-    for outcome, are in ((Outcome.COMMITTED, is_commit), (Outcome.ABORTED, ~is_commit)):
+    for outcome, are in (
+        (TransactionOutcome.COMMITTED, is_commit),
+        (TransactionOutcome.ABORTED, ~is_commit),
+    ):
         of_it = rows[are]
         if len(of_it):
             entries, size = int(segments.entries[of_it].sum()), int(segments.size[of_it].sum())

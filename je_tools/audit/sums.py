@@ -14,14 +14,14 @@ import pyarrow.dataset as ds
 
 from je_tools.audit import tables as t
 from je_tools.audit.fleet import ONE, summed
-from je_tools.log.transactions import Outcome
+from je_tools.log.transactions import TransactionOutcome
 
 _COUNTED = {
-    Outcome.COMMITTED: "committed_count",
-    Outcome.ABORTED: "aborted_count",
-    Outcome.UNFINISHED: "unfinished_count",
-    Outcome.PREPARED: "unfinished_count",
-    Outcome.UNDONE: "unfinished_count",
+    TransactionOutcome.COMMITTED: "committed_count",
+    TransactionOutcome.ABORTED: "aborted_count",
+    TransactionOutcome.UNFINISHED: "unfinished_count",
+    TransactionOutcome.PREPARED: "unfinished_count",
+    TransactionOutcome.UNDONE: "unfinished_count",
 }
 """Column of `environments` that counts each outcome. A rollback leaves nothing to be done."""
 

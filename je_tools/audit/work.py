@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from je_tools.audit.plan import ScanPiece, Task
     from je_tools.formats.arrays import Ints
     from je_tools.formats.je.log.entry_rows import Rows
-    from je_tools.log.file_scan import Outcome, Part
+    from je_tools.log.file_scan import RangeOutcome, ScanPart
     from je_tools.verify.judge import Look
 
 
@@ -87,8 +87,8 @@ class Scanned(Struct, frozen=True):
     cut: tuple[int, int]
     attempt: str
     piece_count: int
-    parts: tuple[Part[Shown], ...] = ()
-    outcome: Outcome[Shown] | None = None
+    parts: tuple[ScanPart[Shown], ...] = ()
+    outcome: RangeOutcome[Shown] | None = None
     failure: str | None = None
 
 

@@ -187,10 +187,10 @@ def write_index(
     gone = dict.fromkeys(old.keys() - new.keys())
     if not changed and not gone:
         return {}
-    return _Transaction(snapshot, log, now_ms).write({**gone, **changed})
+    return _LocalTransaction(snapshot, log, now_ms).write({**gone, **changed})
 
 
-class _Transaction:
+class _LocalTransaction:
     """A local transaction that writes records of the index."""
 
     def __init__(self, snapshot: Snapshot, log: CheckpointLog, now_ms: int) -> None:

@@ -60,7 +60,7 @@ class Pair(Struct, frozen=True):
         return name == self.name
 
 
-class Tally(Struct):
+class DifferenceTally(Struct):
     """Summary of the differences between two databases.
 
     Attributes:

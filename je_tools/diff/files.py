@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 PIECE = 16 << 20
 
 
-class FileState(StrEnum):
+class CopyState(StrEnum):
     """State of a file in the copy compared with the environment."""
 
     SAME = "same"
@@ -44,11 +44,11 @@ class FileState(StrEnum):
 
 WRONG = frozenset(
     {
-        FileState.TRUNCATED,
-        FileState.CHANGED,
-        FileState.NOT_COPIED,
-        FileState.LONGER,
-        FileState.AHEAD,
+        CopyState.TRUNCATED,
+        CopyState.CHANGED,
+        CopyState.NOT_COPIED,
+        CopyState.LONGER,
+        CopyState.AHEAD,
     }
 )
 """States that a copy never has if it is complete and was never opened."""
@@ -65,7 +65,7 @@ class FilePair(Struct, frozen=True):
     """
 
     file_no: int
-    state: FileState
+    state: CopyState
     size_a: int | None
     size_b: int | None
     differ_offset: int | None = None
@@ -86,10 +86,10 @@ def compare_files(environment: Environment, copy: Environment) -> Iterator[FileP
     for number in sorted(ours | theirs):
         a, b = ours.get(number), theirs.get(number)
         if a is None and b is not None:
-            state = FileState.AHEAD if number > last_a else FileState.GONE
+            state = CopyState.AHEAD if number > last_a else CopyState.GONE
             yield FilePair(number, state, None, b.size)
         elif a is not None and b is None:
-            state = FileState.NOT_COPIED if number < last_b else FileState.NEWER
+            state = CopyState.NOT_COPIED if number < last_b else CopyState.NEWER
             yield FilePair(number, state, a.size, None)
         elif a is not None and b is not None:
             yield _compare(a, b, is_last=number == last_b)
@@ -99,12 +99,12 @@ def _compare(a: LogFile, b: LogFile, *, is_last: bool) -> FilePair:
     common = min(a.size, b.size)
     at = first_difference(a.path, b.path, common)
     if at is not None:
-        return FilePair(a.file_no, FileState.CHANGED, a.size, b.size, at)
-    state = FileState.SAME
+        return FilePair(a.file_no, CopyState.CHANGED, a.size, b.size, at)
+    state = CopyState.SAME
     if b.size > a.size:
-        state = FileState.LONGER
+        state = CopyState.LONGER
     elif b.size < a.size:
-        state = FileState.SHORTER if is_last else FileState.TRUNCATED
+        state = CopyState.SHORTER if is_last else CopyState.TRUNCATED
     return FilePair(a.file_no, state, a.size, b.size)
 
 

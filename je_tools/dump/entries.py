@@ -26,7 +26,7 @@ from je_tools.log.time_filter import TimeMarks, collect_times, time_index
 if TYPE_CHECKING:
     from je_tools.formats.je.log.entry_rows import Rows
     from je_tools.log.environment import Environment
-    from je_tools.log.file_scan import FileState, Part
+    from je_tools.log.file_scan import FileState, ScanPart
     from je_tools.log.selection import Selection
     from je_tools.verify.judge import Judge, Seen
 
@@ -128,7 +128,7 @@ class Dump(Struct, Generic[E], frozen=True):
         self,
         environment: Environment,
         ended: Callable[[FileState], None],
-        taken: Callable[[Part[Any], list[Seen]], object] | None = None,
+        taken: Callable[[ScanPart[Any], list[Seen]], object] | None = None,
     ) -> Iterator[Encoded[E]]:
         """Yield the encoded entries of a log.
 
@@ -157,7 +157,7 @@ class Dump(Struct, Generic[E], frozen=True):
         wanted = tuple(f for f in environment.files if self.selection.file_is_wanted(f.file_no))
         return replace(environment, files=wanted)
 
-    def _parts(self, environment: Environment, work: Callable[[Rows], W]) -> Iterator[Part[W]]:
+    def _parts(self, environment: Environment, work: Callable[[Rows], W]) -> Iterator[ScanPart[W]]:
         if self.backward:
             return self.scanner.scan_backward(environment, _counted(work, self.scanner.progress))
         processes = self.scanner.processes or self._suits_processes(environment)
@@ -228,27 +228,29 @@ def _handed_over(items: list[W]) -> Iterator[W]:
         yield items.pop()
 
 
-class _Shown(Struct, Generic[E], frozen=True):
+class _RangeResult(Struct, Generic[E], frozen=True):
     """Result of an unlimited dump for some rows of a range."""
 
     pieces: list[Encoded[E]]
     seen: Seen | None
 
 
-def _encoded(dump: Dump[E], rows: Rows) -> _Shown[E]:
+def _encoded(dump: Dump[E], rows: Rows) -> _RangeResult[E]:
     """Encode rows for an unlimited dump."""
     seen = dump.look(rows) if dump.look is not None else None
-    return _Shown(dump.encode_rows(rows), seen)
+    return _RangeResult(dump.encode_rows(rows), seen)
 
 
-def _packed(pack: Callable[[Iterator[Any]], E], results: Iterator[_Shown[Any]]) -> list[_Shown[E]]:
+def _packed(
+    pack: Callable[[Iterator[Any]], E], results: Iterator[_RangeResult[Any]]
+) -> list[_RangeResult[E]]:
     """Return the results of a range with all their pieces, if any, packed into one."""
-    seen: list[_Shown[E]] = []
+    seen: list[_RangeResult[E]] = []
     counts: list[int] = []
 
     def pieces() -> Iterator[Any]:
         for told in results:
-            seen.append(_Shown([], told.seen))
+            seen.append(_RangeResult([], told.seen))
             for piece in _handed_over(told.pieces):
                 counts.append(piece.count)
                 yield piece.content
@@ -257,7 +259,7 @@ def _packed(pack: Callable[[Iterator[Any]], E], results: Iterator[_Shown[Any]]) 
     coming = pieces()
     for first in coming:
         content = pack(chain([first], coming))
-        return [*seen, _Shown([Encoded(sum(counts), content)], None)]
+        return [*seen, _RangeResult([Encoded(sum(counts), content)], None)]
     return seen
 
 

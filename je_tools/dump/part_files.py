@@ -18,7 +18,7 @@ from je_tools.output.files.outputs import PartPath, fsync_file, open_part
 
 if TYPE_CHECKING:
     from je_tools.log.environment import Environment
-    from je_tools.log.file_scan import FileState, Part
+    from je_tools.log.file_scan import FileState, ScanPart
     from je_tools.log.scan_options import Progress
     from je_tools.output.encoders.entry_sinks import EntrySink
     from je_tools.verify.judge import Seen
@@ -49,7 +49,7 @@ class PartDump(Struct, frozen=True):
         """Write one part, from all files of `environment`."""
         report = PartReport()
 
-        def take(part: Part[Any], seen: list[Seen]) -> None:
+        def take(part: ScanPart[Any], seen: list[Seen]) -> None:
             report.taken.append((replace(part, results=[]), seen))
 
         with open_part(path) as out:
@@ -67,7 +67,7 @@ class PartReport(Struct, frozen=True):
     """
 
     states: list[FileState] = field(default_factory=list)
-    taken: list[tuple[Part[Any], list[Seen]]] = field(default_factory=list)
+    taken: list[tuple[ScanPart[Any], list[Seen]]] = field(default_factory=list)
 
 
 def write_parts(

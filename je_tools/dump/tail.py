@@ -28,7 +28,7 @@ from je_tools.verify.totals import Totals
 
 if TYPE_CHECKING:
     from je_tools.log.environment import Environment
-    from je_tools.log.file_scan import FileState, Part
+    from je_tools.log.file_scan import FileState, ScanPart
     from je_tools.log.log_files import LogFile
 
 E = TypeVar("E")
@@ -61,7 +61,7 @@ class Reading(Struct):
     _known: set[tuple[str, int | None, int | str | None]] = field(default_factory=set)
     _settled: set[Path] = field(default_factory=set)
 
-    def take(self, part: Part[Any], seen: list[Seen]) -> None:
+    def take(self, part: ScanPart[Any], seen: list[Seen]) -> None:
         """Show a range to the judge, if the log is judged while it is read."""
         if self.judge is not None:
             self.judge.take(part, seen)

@@ -48,7 +48,7 @@ TORN_LIMIT = 1 << 16
 """Largest number of bytes shown of something that is no entry: its size cannot be trusted."""
 
 
-class Part(StrEnum):
+class ByteKind(StrEnum):
     """Kind of the bytes of a piece."""
 
     HEADER = "header"
@@ -57,7 +57,7 @@ class Part(StrEnum):
     """Bytes that no field explains."""
 
 
-class Piece(Struct, frozen=True):
+class EntryPiece(Struct, frozen=True):
     """One field of an entry.
 
     Attributes:
@@ -70,7 +70,7 @@ class Piece(Struct, frozen=True):
         masked: True if the bytes must not be shown.
     """
 
-    part: Part
+    part: ByteKind
     path: str
     start: int
     stop: int
@@ -100,7 +100,7 @@ class EntryExplanation(Struct, frozen=True):
     data: bytes
     type_no: int
     checksum: Checksum
-    pieces: tuple[Piece, ...]
+    pieces: tuple[EntryPiece, ...]
     problems: tuple[str, ...]
 
     @property
@@ -115,7 +115,7 @@ class EntryExplanation(Struct, frozen=True):
         return known.meaning if known else "no release has an entry type of this number"
 
 
-class _Known(Struct, frozen=True):
+class _NearbyEntry(Struct, frozen=True):
     """An entry near the requested offset."""
 
     offset: int
@@ -135,7 +135,7 @@ class _Around(Struct):
     """
 
     data: bytes | None = None
-    before: _Known | None = None
+    before: _NearbyEntry | None = None
     behind: int | None = None
     gap: Gap | None = None
     end: int = 0
@@ -227,7 +227,7 @@ def _look(rows: Rows, offset: int) -> _Around:
     found = _Around()
     if at:
         row = at - 1
-        found.before = _Known(int(rows.offset[row]), int(rows.type[row]), int(rows.size[row]))
+        found.before = _NearbyEntry(int(rows.offset[row]), int(rows.type[row]), int(rows.size[row]))
     if at < len(rows):
         if int(rows.offset[at]) == offset:
             found.data = rows.entry_bytes(at)
@@ -359,7 +359,7 @@ def _checksum(data: bytes, version: int, header: Header) -> Checksum:
     return Checksum.OK if right else Checksum.BAD
 
 
-def _header_pieces(data: bytes, version: int, lsn: int, header: Header) -> list[Piece]:
+def _header_pieces(data: bytes, version: int, lsn: int, header: Header) -> list[EntryPiece]:
     whole = len(data) == header.size + header.item_size
     computed = entry_checksum(data, version)
     texts = header_texts(header, version, lsn >> 32, computed=computed, whole=whole)
@@ -374,14 +374,14 @@ def _header_pieces(data: bytes, version: int, lsn: int, header: Header) -> list[
     pieces, at = [], 0
     for name, (size, value) in values.items():
         meaning = HEADER_FIELDS[name]
-        pieces.append(Piece(Part.HEADER, name, at, at + size, value, texts[name], meaning))
+        pieces.append(EntryPiece(ByteKind.HEADER, name, at, at + size, value, texts[name], meaning))
         at += size
     return pieces
 
 
 def _item_pieces(
     spans: Sequence[Span], type_no: int, version: int, masking: Masking
-) -> list[Piece]:
+) -> list[EntryPiece]:
     known = ENTRY_TYPES.get(type_no)
     family = known.family if known else None
     context = FieldContext(type_no, family, version, _by_path(spans))
@@ -396,7 +396,9 @@ def _item_pieces(
             text, value = context.text_of(span.path, span.value), span.value
         meaning = field_meaning(name, family)
         pieces.append(
-            Piece(Part.ITEM, span.path, span.start, span.stop, value, text, meaning, masked)
+            EntryPiece(
+                ByteKind.ITEM, span.path, span.start, span.stop, value, text, meaning, masked
+            )
         )
     return pieces
 
@@ -405,7 +407,7 @@ def _by_path(spans: Sequence[Span]) -> Mapping[str, Value]:
     return {span.path: span.value for span in spans}
 
 
-def _rest(data: bytes, start: int, masking: Masking) -> tuple[Piece, ...]:
+def _rest(data: bytes, start: int, masking: Masking) -> tuple[EntryPiece, ...]:
     if start >= len(data):
         return ()
     left = len(data) - start
@@ -413,4 +415,4 @@ def _rest(data: bytes, start: int, masking: Masking) -> tuple[Piece, ...]:
     masked = masking.mode is not DataMode.SHOW
     text = f"{left} bytes, {zeros}"
     meaning = "bytes that no field explains"
-    return (Piece(Part.REST, "", start, len(data), None, text, meaning, masked),)
+    return (EntryPiece(ByteKind.REST, "", start, len(data), None, text, meaning, masked),)

@@ -6,11 +6,11 @@ otherwise, or with the source of the application.
 
 from __future__ import annotations
 
-from je_tools.explain.message_case import ENTRY, FILES, RECOVER, VERIFY, VLSNS, Case, Step
+from je_tools.explain.message_case import ENTRY, FILES, RECOVER, VERIFY, VLSNS, Case, NextStep
 
 _REASONS = "EnvironmentFailureReason, JE 7.5.11 and 25.3.21"
 _GENERAL = ("unexpected-state", "uncaught-exception")
-_AROUND = Step(
+_AROUND = NextStep(
     "dump ENV --from-vlsn VLSN --limit 5",
     "shows the entries of the replication stream from that VLSN on",
 )
@@ -27,9 +27,9 @@ _ROLLBACKS = (
         misread="It does not say that the log is damaged. It does not say which node is right "
         "either: if the rest of the group is older, this node may be the one to keep.",
         steps=(
-            Step("recover ENV --to-lsn LSN", "shows which commits and keys the cut would lose"),
+            NextStep("recover ENV --to-lsn LSN", "shows which commits and keys the cut would lose"),
             VLSNS,
-            Step("dump ENV --from-lsn LSN --type TXN", "lists the transactions that would go"),
+            NextStep("dump ENV --from-lsn LSN --type TXN", "lists the transactions that would go"),
         ),
         sources=(
             "RollbackProhibitedException.makeMessage, JE 7.5.11 and 25.3.21",
@@ -56,7 +56,7 @@ _ROLLBACKS = (
         "`durable` counts transactions that a majority had confirmed; if it is not 0, members of "
         "the group have lost logs or were restored from older copies.",
         steps=(
-            Step(
+            NextStep(
                 "dump ENV --from-lsn LSN --type TXN --limit 20",
                 "lists the transactions from there on",
             ),
@@ -236,7 +236,7 @@ _MEMBERS = (
         "address before, a name now).",
         misread="It does not say that the log is damaged. The directory may be the only copy of "
         "the older group: look at it before it is removed.",
-        steps=(VLSNS, Step("databases ENV", "lists the databases that the log holds")),
+        steps=(VLSNS, NextStep("databases ENV", "lists the databases that the log holds")),
         sources=(
             "FeederReplicaHandshake, JE 7.5.11",
             "apache/doris#25141 (JE 18.3.12), StarRocks/starrocks#17267 (JE 7.3.7)",
@@ -268,7 +268,10 @@ _WRITES = (
         "the moment. `The current state is` says which. After an election the old master gets this "
         "for writes that were under way; a single node gets it while it waits for an election.",
         misread="It does not say that the log is damaged. The write was not committed.",
-        steps=(VLSNS, Step("summary ENV --txns", "lists transactions that have no end in the log")),
+        steps=(
+            VLSNS,
+            NextStep("summary ENV --txns", "lists transactions that have no end in the log"),
+        ),
         sources=(
             "ReplicaWriteException, StateChangeException.makeMessage, JE 7.5.11",
             "apache/doris#28939, apache/doris#31079 (JE 18.3.12)",
@@ -344,8 +347,8 @@ _JOURNALS = (
         misread="It does not say that the log is damaged. Emptying the metadata directory loses "
         "what is only here: look at the other nodes first.",
         steps=(
-            Step("databases ENV", "lists the databases of the journal by their first ids"),
-            Step("count ENV", "counts the journal entries of each database"),
+            NextStep("databases ENV", "lists the databases of the journal by their first ids"),
+            NextStep("count ENV", "counts the journal entries of each database"),
             VERIFY,
         ),
         sources=(
@@ -365,7 +368,7 @@ _JOURNALS = (
         misread="It does not say that the log is damaged: the engine verified the checksum of what "
         "it read from disk.",
         steps=(
-            Step("databases ENV", "lists the databases of the journal by their first ids"),
+            NextStep("databases ENV", "lists the databases of the journal by their first ids"),
             VERIFY,
             ENTRY,
         ),
@@ -383,7 +386,10 @@ _JOURNALS = (
         "failed. The exception that follows is the cause; the front end tries again, and then "
         "exits.",
         misread="It does not say that names or databases are lost.",
-        steps=(Step("databases ENV", "lists the databases as recovery would find them"), RECOVER),
+        steps=(
+            NextStep("databases ENV", "lists the databases as recovery would find them"),
+            RECOVER,
+        ),
         sources=(
             "BDBJournalCursor.wrapDatabaseException, StarRocks/starrocks",
             "StarRocks/starrocks#39871, StarRocks/starrocks#10137",

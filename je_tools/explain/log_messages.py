@@ -17,7 +17,7 @@ from je_tools.explain.message_case import (
     SPACE,
     VERIFY,
     Case,
-    Step,
+    NextStep,
 )
 
 _REASONS = "EnvironmentFailureReason, JE 7.5.11 and 25.3.21"
@@ -100,7 +100,7 @@ _DAMAGE = (
         misread="It does not say that records are lost: the log may still hold them although the "
         "tree does not lead to them.",
         steps=(
-            Step("verify ENV --tree", "checks every node and slot, and names the keys"),
+            NextStep("verify ENV --tree", "checks every node and slot, and names the keys"),
             SALVAGE,
         ),
         sources=("BtreeVerifier, VerifierUtils, JE 7.5.11", _REASONS),
@@ -174,7 +174,7 @@ _DAMAGE = (
         "was.",
         steps=(
             VERIFY,
-            Step("verify ENV --tree", "checks every node and slot, and names the keys"),
+            NextStep("verify ENV --tree", "checks every node and slot, and names the keys"),
             ENTRY,
             SALVAGE,
         ),
@@ -249,7 +249,9 @@ _DISK = (
         "backup or a member of the group keeps files from being deleted.",
         steps=(
             SPACE,
-            Step("space ENV --free 1000", "lists reserved files whose deletion gives that many MB"),
+            NextStep(
+                "space ENV --free 1000", "lists reserved files whose deletion gives that many MB"
+            ),
         ),
         sources=(
             "Cleaner, DiskLimitException, JE 7.5.11 and 25.3.21",
@@ -273,7 +275,9 @@ _DISK = (
         "version.",
         steps=(
             FILES,
-            Step("export ENV --all --output DIRECTORY", "writes the records as text for DbLoad"),
+            NextStep(
+                "export ENV --all --output DIRECTORY", "writes the records as text for DbLoad"
+            ),
         ),
         sources=(
             "FileHeader.validate, JE 7.5.11 and 25.3.21, in different words",
@@ -353,7 +357,7 @@ _PROCESS = (
         misread="It does not say that the log or the record is damaged.",
         steps=(
             ENTRY,
-            Step("summary ENV --txns", "lists transactions that have no end in the log"),
+            NextStep("summary ENV --txns", "lists transactions that have no end in the log"),
         ),
         sources=(
             "LockManager.getTimeoutInfo, JE 7.5.11 and 25.3.21",
@@ -375,8 +379,8 @@ _PROCESS = (
         "the heap is larger or there is less to replay.",
         steps=(
             RECOVER,
-            Step("checkpoint ENV", "plans the checkpoint after which little is left to replay"),
-            Step("summary ENV --checkpoints --txns", "shows intervals and large transactions"),
+            NextStep("checkpoint ENV", "plans the checkpoint after which little is left to replay"),
+            NextStep("summary ENV --checkpoints --txns", "shows intervals and large transactions"),
         ),
         sources=("RecoveryManager, JE 7.5.11; Java's own error",),
         sample="java.lang.OutOfMemoryError: Java heap space\n"
@@ -406,7 +410,7 @@ _PROCESS = (
         "replication group looks the same.",
         steps=(
             VERIFY,
-            Step("verify ENV --tree", "checks every node and slot, and names the keys"),
+            NextStep("verify ENV --tree", "checks every node and slot, and names the keys"),
             RECOVER,
         ),
         sources=("EnvironmentFailureException.unexpectedState, JE 7.5.11", _REASONS),

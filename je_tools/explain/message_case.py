@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 
-class Step(Struct, frozen=True):
+class NextStep(Struct, frozen=True):
     """A command to run next.
 
     Attributes:
@@ -44,27 +44,29 @@ class Case(Struct, frozen=True, kw_only=True):
     replaces: tuple[str, ...] = ()
     meaning: str
     misread: str
-    steps: tuple[Step, ...]
+    steps: tuple[NextStep, ...]
     sources: tuple[str, ...]
     sample: str
 
 
-VERIFY = Step("verify ENV", "finds every damaged byte range, and tells a torn end from damage")
-FILES = Step("files ENV", "lists the log files, their versions, and which JE releases open them")
-RECOVER = Step(
+VERIFY = NextStep("verify ENV", "finds every damaged byte range, and tells a torn end from damage")
+FILES = NextStep(
+    "files ENV", "lists the log files, their versions, and which JE releases open them"
+)
+RECOVER = NextStep(
     "recover ENV", "shows what the engine would do when it opens the log, and writes nothing"
 )
-SALVAGE = Step(
+SALVAGE = NextStep(
     "salvage ENV --output DIRECTORY",
     "writes the records that can still be read, and a report of what cannot",
 )
-MISSING = Step("missing ENV", "lists the databases and keys that the missing files held")
-SPACE = Step("space ENV", "shows why each file is still there, and what the disk limits say")
-LOCK = Step("lock ENV", "shows which process has the environment open")
-VLSNS = Step(
+MISSING = NextStep("missing ENV", "lists the databases and keys that the missing files held")
+SPACE = NextStep("space ENV", "shows why each file is still there, and what the disk limits say")
+LOCK = NextStep("lock ENV", "shows which process has the environment open")
+VLSNS = NextStep(
     "summary ENV --vlsn",
     "shows the first and last VLSN of each file; run it on every node and compare",
 )
-ENTRY = Step(
+ENTRY = NextStep(
     "explain LSN --env ENV", "shows the entry there byte by byte, or what is there instead"
 )

@@ -35,7 +35,7 @@ _LAST_DECIMAL_RELEASE = 18
 _U32 = 0xFFFFFFFF
 
 
-class Place(Struct, frozen=True):
+class MessagePlace(Struct, frozen=True):
     """A place that a message names.
 
     Attributes:
@@ -54,7 +54,7 @@ class Place(Struct, frozen=True):
         return self.file if self.lsn is None else lsn_text(self.lsn)
 
 
-def places_in(text: bytes) -> Iterator[Place]:
+def places_in(text: bytes) -> Iterator[MessagePlace]:
     """Yield the places that a text names: first where it says to cut, then LSNs, then files."""
     for found in _TRUNCATED.finditer(text):
         place = _truncated(text, found[1].decode("ascii"), found[2].decode("ascii"))
@@ -63,14 +63,14 @@ def places_in(text: bytes) -> Iterator[Place]:
     for found in (*_TO_TRUNCATE.finditer(text), *_LSN.finditer(text)):
         yield _place(int(found[1], 16), int(found[2], 16))
     for found in _FILE.finditer(text):
-        yield Place(found[1].decode("ascii"))
+        yield MessagePlace(found[1].decode("ascii"))
 
 
-def _place(file_no: int, offset: int, printed: str | None = None) -> Place:
-    return Place(f"{file_no:08x}.jdb", lsn_of(file_no, offset), printed)
+def _place(file_no: int, offset: int, printed: str | None = None) -> MessagePlace:
+    return MessagePlace(f"{file_no:08x}.jdb", lsn_of(file_no, offset), printed)
 
 
-def _truncated(text: bytes, file: str, offset: str) -> Place | None:
+def _truncated(text: bytes, file: str, offset: str) -> MessagePlace | None:
     """Return the place of `truncated to file 0x…, offset 0x…`, or None if it can be none."""
     decimal = _numbers(file, offset, 10)
     hexadecimal = _numbers(file, offset, 16)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
 from msgspec import Struct, field
 
-from je_tools.explain.message_places import Place, places_in, vlsns_in
+from je_tools.explain.message_places import MessagePlace, places_in, vlsns_in
 from je_tools.explain.messages import MESSAGES
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ _HINTS = (b"Exception", b"LOG_")
 _WORD = re.compile(r"[A-Z]?[a-z]{2,}|[A-Z]{2,}")
 
 
-class Seen(Struct):
+class Occurrences(Struct):
     """Occurrences of a message or a place: lines from 1 on, and times as the text has them."""
 
     first_line: int
@@ -54,7 +54,7 @@ class Seen(Struct):
     last_time: str | None
     count: int = 1
 
-    def again(self, other: Seen) -> None:
+    def again(self, other: Occurrences) -> None:
         """Add a later occurrence."""
         self.last_line, self.last_time = other.last_line, other.last_time
         self.count += 1
@@ -72,7 +72,7 @@ class Sighting(Struct):
     """
 
     case: Case
-    seen: Seen
+    seen: Occurrences
     excerpt: str
     lsn: int | None = None
     vlsn: int | None = None
@@ -81,8 +81,8 @@ class Sighting(Struct):
 class SeenPlace(Struct):
     """A place that the text names, and its occurrences."""
 
-    place: Place
-    seen: Seen
+    place: MessagePlace
+    seen: Occurrences
 
 
 class Recognition(Struct):
@@ -127,7 +127,7 @@ class _Hit(NamedTuple):
     text: str
 
 
-class _State(Struct):
+class _RunState(Struct):
     """The state of one run over a text.
 
     Attributes:
@@ -156,7 +156,7 @@ def recognise(stream: BinaryIO) -> Recognition:
     The text may hold any bytes. A message counts once in each log entry; in a text without dates
     all of it is one entry. If nothing is recognised, the result names the nearest case.
     """
-    state = _State()
+    state = _RunState()
     for block, goes_on in _blocks(stream):
         _read_block(state, block, goes_on)
     order = {case.name: i for i, case in enumerate(MESSAGES)}
@@ -164,7 +164,7 @@ def recognise(stream: BinaryIO) -> Recognition:
     nearest = None
     if not sightings:
         nearest = nearest_case(state.sample.decode("utf-8", "replace"))
-        _add_places(state, state.sample, Seen(1, 1, None, None))
+        _add_places(state, state.sample, Occurrences(1, 1, None, None))
     return Recognition(sightings, list(state.places.values()), state.more_places, nearest)
 
 
@@ -197,7 +197,7 @@ def _last_entry(block: bytes) -> int:
     return 0
 
 
-def _read_block(state: _State, block: bytes, goes_on: bool) -> None:
+def _read_block(state: _RunState, block: bytes, goes_on: bool) -> None:
     if not goes_on:
         state.open_phrases, state.open_cases = set(), set()
     if not state.sightings and len(state.sample) < _SAMPLE_MAX:
@@ -234,19 +234,19 @@ def _hits(block: bytes) -> Iterator[_Hit]:
                     yield _Hit(start, found.end(), phrase.text)
 
 
-def _read_entry(state: _State, entry: bytes, start: int, hits: list[_Hit], line: int) -> None:
+def _read_entry(state: _RunState, entry: bytes, start: int, hits: list[_Hit], line: int) -> None:
     """Add what one log entry says, which begins at `start` in its block."""
     state.open_phrases |= {hit.text for hit in hits}
     cases = _cases_of(state.open_phrases)
     time = _TIME.match(entry)
     text = time[1].decode("ascii") if time and _ENTRY.match(entry) else None
-    added = _add_places(state, entry, Seen(line, line, text, text))
+    added = _add_places(state, entry, Occurrences(line, line, text, text))
     vlsns = vlsns_in(entry)
     for case in cases:
         if case.name in state.open_cases:
             continue
         state.open_cases.add(case.name)
-        seen = Seen(line, line, text, text)
+        seen = Occurrences(line, line, text, text)
         sighting = state.sightings.get(case.name)
         if sighting is None:
             hit = next((hit for hit in hits if hit.text in case.phrases), hits[0])
@@ -271,9 +271,9 @@ def _cases_of(phrases: set[str]) -> list[Case]:
     return [case for case in found if case.name not in replaced]
 
 
-def _add_places(state: _State, entry: bytes, seen: Seen) -> list[Place]:
+def _add_places(state: _RunState, entry: bytes, seen: Occurrences) -> list[MessagePlace]:
     """Add the places that an entry names, and return them."""
-    found: dict[str, Place] = {}
+    found: dict[str, MessagePlace] = {}
     for place in places_in(entry):
         found.setdefault(place.text, place)
     for text, place in found.items():
@@ -293,7 +293,7 @@ def _excerpt(entry: bytes, start: int, end: int) -> str:
     return f"{before}{' '.join(words)}{after}"
 
 
-def _sample(state: _State, block: bytes) -> None:
+def _sample(state: _RunState, block: bytes) -> None:
     """Keep the beginning of the text, and lines with exceptions of the engine."""
     if not state.sample:
         state.sample = block[: _SAMPLE_MAX // 4]

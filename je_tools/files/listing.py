@@ -28,7 +28,7 @@ from je_tools.verify.upgrade import NEW_FORM
 if TYPE_CHECKING:
     from je_tools.files.row_summary import RowSummary
     from je_tools.log.environment import Environment
-    from je_tools.log.file_scan import Part
+    from je_tools.log.file_scan import ScanPart
     from je_tools.log.log_files import LogFile
     from je_tools.log.scan import Scanner
 
@@ -86,6 +86,11 @@ class FileRow(Struct):
     def version(self) -> int | None:
         """Log version in the header; None if the header is bad."""
         return self.file.version if self.file.header.good else None
+
+    @property
+    def created_ms(self) -> int | None:
+        """Time at which the file was begun; None if the header is bad."""
+        return self.file.header.created_ms if self.file.header.good else None
 
     @property
     def written_by(self) -> str | None:
@@ -183,7 +188,7 @@ class Listing:
         self._judge = Judge(environment, self.totals)
         self.look = partial(summarize_rows, look=self._judge.look)
 
-    def take(self, part: Part[Any], results: Sequence[RowSummary]) -> list[Finding]:
+    def take(self, part: ScanPart[Any], results: Sequence[RowSummary]) -> list[Finding]:
         """Merge a part and return its findings; call for all parts of the log, in log order."""
         if not self.rows or self.rows[-1].file is not part.file:
             self.rows.append(FileRow(part.file))

@@ -18,7 +18,7 @@ from je_tools.errors import InputError, StoppedError
 from je_tools.formats.files.source import Source, SourceChangedError, SourceError
 from je_tools.formats.je.log.entry_rows import Rows
 from je_tools.formats.je.log.places import ChainBreak, ChainBreaks, Gap, Gaps
-from je_tools.formats.je.log.reader import FILE_SIZE_MAX, KEPT, Place, RangeReader, RangeState
+from je_tools.formats.je.log.reader import FILE_SIZE_MAX, KEPT, RangeReader, RangeState, ReadState
 from je_tools.formats.je.log.walk import NO_OFFSET
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ class FileState(Struct):
     unreadable: list[tuple[int, int]] = field(default_factory=list)
 
 
-class Part(Struct, Generic[T], frozen=True):
+class ScanPart(Struct, Generic[T], frozen=True):
     """Results and damage of one range; `end` is the file's state after its last range.
 
     A gap belongs to the part in which it ends, which may be a later one than that of its start.
@@ -70,7 +70,7 @@ class Part(Struct, Generic[T], frozen=True):
     end: FileState | None = None
 
 
-class Piece(Struct, frozen=True):
+class FilePiece(Struct, frozen=True):
     """A section of a file that a process can read without the others.
 
     The pieces of a file hold each of its entries once, in log order.
@@ -83,9 +83,9 @@ class Piece(Struct, frozen=True):
     """
 
     file: LogFile
-    place: Place = field(default_factory=Place)
+    place: ReadState = field(default_factory=ReadState)
     stop: int | None = None
-    behind: Place | None = None
+    behind: ReadState | None = None
 
 
 class Range(Struct, frozen=True):
@@ -93,10 +93,10 @@ class Range(Struct, frozen=True):
 
     start: int
     stop: int
-    place: Place | None = None
+    place: ReadState | None = None
 
 
-class Outcome(Struct, Generic[T], frozen=True):
+class RangeOutcome(Struct, Generic[T], frozen=True):
     """Result of reading one range on its own; its fields are private to the scan."""
 
     results: list[T]
@@ -112,7 +112,7 @@ class FileScan(Generic[T]):
         scanner: ScanOptions,
         file: LogFile,
         work: Work[T],
-        piece: Piece | None = None,
+        piece: FilePiece | None = None,
     ) -> None:
         self.scanner = scanner
         self.file = file
@@ -125,7 +125,7 @@ class FileScan(Generic[T]):
                 self.source.limit(file.size)
         self.state = FileState(file, self.source.size)
 
-    def ranges(self, place: Place) -> list[Range]:
+    def ranges(self, place: ReadState) -> list[Range]:
         """Return ranges that cover the rest of the file; only the first has the known `place`."""
         size = min(self.source.size, FILE_SIZE_MAX)
         if self.piece is not None and self.piece.stop is not None:
@@ -141,22 +141,24 @@ class FileScan(Generic[T]):
             for start in starts
         ]
 
-    def read(self, wanted: Range) -> Outcome[T]:
+    def read(self, wanted: Range) -> RangeOutcome[T]:
         """Read one range and work on it; runs in any thread."""
         return _read(self.scanner, self.file, self.source, self.work, wanted)
 
-    def submit(self, pool: Executor, wanted: Range) -> Future[Outcome[T]]:
+    def submit(self, pool: Executor, wanted: Range) -> Future[RangeOutcome[T]]:
         """Submit one range to the pool."""
         if self.scanner.processes:
             return pool.submit(_read_in_worker, self.file, self.source, wanted)
         return pool.submit(self.read, wanted)
 
-    def join(self, outcome_of: Callable[[Range], Outcome[T]]) -> Iterator[tuple[Range, Outcome[T]]]:
+    def join(
+        self, outcome_of: Callable[[Range], RangeOutcome[T]]
+    ) -> Iterator[tuple[Range, RangeOutcome[T]]]:
         """Yield ranges that together hold each entry once, with their outcomes, in order.
 
         `outcome_of` returns the outcome of a range of `ranges`, read on its own.
         """
-        place = Place(self.scanner.start) if self.piece is None else self.piece.place
+        place = ReadState(self.scanner.start) if self.piece is None else self.piece.place
         for planned in self.ranges(place):
             outcome = outcome_of(planned)
             is_lost = place.lost_from != NO_OFFSET
@@ -177,7 +179,9 @@ class FileScan(Generic[T]):
         self.state.tail = place.at if place.lost_from == NO_OFFSET else place.lost_from
         self._finish()
 
-    def _join_relaxed(self, place: Place) -> Generator[tuple[Range, Outcome[T]], None, Place]:
+    def _join_relaxed(
+        self, place: ReadState
+    ) -> Generator[tuple[Range, RangeOutcome[T]], None, ReadState]:
         """Read again, on weaker evidence, from a gap to which no later entry refers.
 
         Bytes are missing there, so the entries after it lie too low.
@@ -193,7 +197,7 @@ class FileScan(Generic[T]):
             yield used, outcome
         return place
 
-    def _take(self, outcome: Outcome[T]) -> Place:
+    def _take(self, outcome: RangeOutcome[T]) -> ReadState:
         found = outcome.state
         self.source.unreadable |= outcome.unreadable
         self.state.gaps += found.gaps[: KEPT - len(self.state.gaps)]
@@ -224,7 +228,7 @@ def _explained() -> Iterator[None]:
 
 def _read(
     scanner: ScanOptions, file: LogFile, source: Source, work: Work[T], wanted: Range
-) -> Outcome[T]:
+) -> RangeOutcome[T]:
     ranged = RangeReader(
         source,
         file.file_no,
@@ -239,7 +243,7 @@ def _read(
     )
     with _explained():
         results = scanner.pack(map(work, ranged))
-    return Outcome(results, ranged.state)
+    return RangeOutcome(results, ranged.state)
 
 
 class WorkerTask(Struct, frozen=True):
@@ -249,7 +253,7 @@ class WorkerTask(Struct, frozen=True):
     work: Work[Any]
 
 
-def _read_in_worker(file: LogFile, source: Source, wanted: Range) -> Outcome[Any]:
+def _read_in_worker(file: LogFile, source: Source, wanted: Range) -> RangeOutcome[Any]:
     from je_tools.core.worker_processes import told
 
     by: WorkerTask = told()
@@ -269,13 +273,15 @@ def _merged(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
     return merged
 
 
-def part_of(scan: FileScan[Any], outcome: Outcome[T], end: FileState | None = None) -> Part[T]:
+def part_of(
+    scan: FileScan[Any], outcome: RangeOutcome[T], end: FileState | None = None
+) -> ScanPart[T]:
     """Return a range as a part of its file."""
     state = outcome.state
-    return Part(scan.file, outcome.results, state.gaps, state.chain_breaks, end)
+    return ScanPart(scan.file, outcome.results, state.gaps, state.chain_breaks, end)
 
 
-def _continues(found: RangeState, place: Place) -> bool:
+def _continues(found: RangeState, place: ReadState) -> bool:
     """Return whether a range read on its own begins where the one before it ended."""
     in_step = place.lost_from == NO_OFFSET and place.shift == 0
     return in_step and (found.first, found.first_prev) == (place.at, place.last)

@@ -46,7 +46,7 @@ _DELETED = 1
 _OPERATION_REMOVE, _OPERATION_TRUNCATE = 2, 3
 
 
-class Event(IntEnum):
+class NameEvent(IntEnum):
     """An event of a database, as an entry records it."""
 
     NAMED = 0
@@ -71,7 +71,7 @@ class NameRecord(Struct, frozen=True):
 
     lsn: int
     db_id: int
-    event: Event
+    event: NameEvent
     name: str | None
     txn_id: int | None
     invisible: bool
@@ -84,7 +84,7 @@ class NamePart(Struct, frozen=True):
     aborted: Ints
 
 
-class Database(Struct):
+class NamedDatabase(Struct):
     """A database as the log knows it.
 
     Attributes:
@@ -143,7 +143,7 @@ def resolve(parts: Iterable[NamePart]) -> dict[int, str]:
     return {db_id: database.name for db_id, database in resolve_databases(parts).items()}
 
 
-def resolve_databases(parts: Iterable[NamePart]) -> dict[int, Database]:
+def resolve_databases(parts: Iterable[NamePart]) -> dict[int, NamedDatabase]:
     """Return databases by id: as `resolve`, with their earlier names and whether they are gone.
 
     Records that an abort or a rollback took back count only if nothing else names the database.
@@ -151,7 +151,9 @@ def resolve_databases(parts: Iterable[NamePart]) -> dict[int, Database]:
     parts = list(parts)
     records = [record for part in parts for record in part.records]
     aborted = _aborted_ids(parts, records)
-    found = {db_id: Database(db_id, name, False, [name]) for db_id, name in FIXED_NAMES.items()}
+    found = {
+        db_id: NamedDatabase(db_id, name, False, [name]) for db_id, name in FIXED_NAMES.items()
+    }
     taken_back = []
     for record in records:
         if record.invisible or record.txn_id in aborted:
@@ -159,9 +161,9 @@ def resolve_databases(parts: Iterable[NamePart]) -> dict[int, Database]:
         else:
             _apply(found, record)
     for record in taken_back:
-        if record.event is Event.NAMED and record.name is not None:
+        if record.event is NameEvent.NAMED and record.name is not None:
             # Its entries are still in the log, and no other database had this id.
-            gone = Database(record.db_id, record.name, True, [record.name])
+            gone = NamedDatabase(record.db_id, record.name, True, [record.name])
             found.setdefault(record.db_id, gone)
     return found
 
@@ -192,23 +194,23 @@ def settled_ids(parts: Iterable[NamePart]) -> set[int]:
     records = [record for part in parts for record in part.records]
     aborted = _aborted_ids(parts, records)
     kept = (r for r in records if not r.invisible and r.txn_id not in aborted)
-    named = {r.db_id for r in kept if r.name is not None and r.event is not Event.UNNAMED}
+    named = {r.db_id for r in kept if r.name is not None and r.event is not NameEvent.UNNAMED}
     return named | FIXED_NAMES.keys()
 
 
-def _apply(found: dict[int, Database], record: NameRecord) -> None:
+def _apply(found: dict[int, NamedDatabase], record: NameRecord) -> None:
     if record.db_id in FIXED_NAMES:
         return
     database = found.get(record.db_id)
     if database is None:
         if record.name is None:
             return
-        database = found[record.db_id] = Database(record.db_id, record.name)
-    if record.event is not Event.UNNAMED:
-        database.removed = record.event is Event.REMOVED
+        database = found[record.db_id] = NamedDatabase(record.db_id, record.name)
+    if record.event is not NameEvent.UNNAMED:
+        database.removed = record.event is NameEvent.REMOVED
     if record.name is None:
         return
-    if record.event is not Event.UNNAMED:
+    if record.event is not NameEvent.UNNAMED:
         database.name = record.name
     if record.name not in database.names:
         database.names.append(record.name)
@@ -233,18 +235,18 @@ def _records(
     gone = bool(fields["data"] is None or fields["deleted"] & _DELETED)
     if type_no in _MAP_LN_NOS:
         database = fields["database"]
-        event = Event.REMOVED if gone else Event.NAMED
+        event = NameEvent.REMOVED if gone else NameEvent.NAMED
         name = database.get("name")
         if name is None and not gone:
             return []
         return [NameRecord(lsn, database["id"], event, name, txn_id, invisible)]
     name = (fields["key"] or b"").decode("utf-8", "surrogateescape")
     operation = fields["operation"]
-    event = Event.NAMED
+    event = NameEvent.NAMED
     if gone:
-        event = Event.REMOVED if operation == _OPERATION_REMOVE else Event.UNNAMED
+        event = NameEvent.REMOVED if operation == _OPERATION_REMOVE else NameEvent.UNNAMED
     records = [NameRecord(lsn, fields["name_db_id"], event, name, txn_id, invisible)]
     if operation == _OPERATION_TRUNCATE:
         truncated = fields["truncated_db_id"]
-        records.insert(0, NameRecord(lsn, truncated, Event.REMOVED, name, txn_id, invisible))
+        records.insert(0, NameRecord(lsn, truncated, NameEvent.REMOVED, name, txn_id, invisible))
     return records

@@ -57,7 +57,7 @@ def open_environment(
             raise InputError(f"{path}: {error.strerror}") from error
         if not exists:
             raise InputError(f"{path}: no such file or directory")
-    files = _Files(_complete_files(known), keep_going)
+    files = _OpenedFiles(_complete_files(known), keep_going)
     if len(paths) == 1 and paths[0].is_dir():
         return _open_directory(paths[0], str(paths[0]), files)
     name = _name_of_files(paths)
@@ -100,7 +100,7 @@ def _complete_files(known: Environment | None) -> dict[Path, LogFile]:
     return {file.path: file for file in files[:-1] if file.header.good or file.fits}
 
 
-def _open_directory(path: Path, name: str, files: _Files) -> Environment:
+def _open_directory(path: Path, name: str, files: _OpenedFiles) -> Environment:
     try:
         folders = sorted(_names(path, _is_data_directory))
         found = [p for folder in (path, *folders) for p in _names(folder, _is_log)]
@@ -145,7 +145,7 @@ def _kind(path: Path) -> str:
     return "a pipe, a socket or a device, not a file"
 
 
-class _Files(Struct):
+class _OpenedFiles(Struct):
     """Files of a log as they are opened.
 
     Attributes:
@@ -211,7 +211,7 @@ def _open_file(path: Path) -> LogFile:
 
 
 def _make(
-    name: str, found: _Files, *, is_directory: bool, folders: tuple[str, ...] = ()
+    name: str, found: _OpenedFiles, *, is_directory: bool, folders: tuple[str, ...] = ()
 ) -> Environment:
     files = sorted(found.opened, key=lambda file: (file.file_no, str(file.path)))
     if not is_directory:

@@ -15,14 +15,14 @@ from msgspec.structs import replace
 
 from je_tools.core.ordered import in_flight
 from je_tools.errors import StoppedError
-from je_tools.formats.je.log.reader import Place
+from je_tools.formats.je.log.reader import ReadState
 from je_tools.formats.je.log.walk import NO_OFFSET
 from je_tools.log.file_scan import (
+    FilePiece,
     FileScan,
-    Outcome,
-    Part,
-    Piece,
     Range,
+    RangeOutcome,
+    ScanPart,
     Work,
     WorkerTask,
     part_of,
@@ -44,7 +44,7 @@ T = TypeVar("T")
 class Scanner(ScanOptions, frozen=True, dict=True):
     """Reader of all entries of a log; `ScanOptions` says how."""
 
-    def scan(self, environment: Environment, work: Work[T]) -> Iterator[Part[T]]:
+    def scan(self, environment: Environment, work: Work[T]) -> Iterator[ScanPart[T]]:
         """Call `work` with the rows of every range, and yield the results in log order.
 
         `work` runs in several threads (or processes) at once and must not keep views of
@@ -90,7 +90,7 @@ class Scanner(ScanOptions, frozen=True, dict=True):
         alone = replace(self, progress=None, stage=None)
         return open_workers(threads, WorkerTask(alone, work))
 
-    def scan_piece(self, piece: Piece, work: Work[T]) -> Iterator[Part[T]]:
+    def scan_piece(self, piece: FilePiece, work: Work[T]) -> Iterator[ScanPart[T]]:
         """Scan one piece in this thread; see `scan`.
 
         Raises:
@@ -99,26 +99,26 @@ class Scanner(ScanOptions, frozen=True, dict=True):
         """
         return _in_turn([FileScan(self, piece.file, work, piece)])
 
-    def cut(self, file: LogFile, size: int) -> list[Piece]:
+    def cut(self, file: LogFile, size: int) -> list[FilePiece]:
         """Cut a file into pieces of about `size` bytes, by one walk over the headers.
 
         No piece ends inside damage: it extends to the entry at which reading goes on.
         """
         if file.size <= size:
-            return [Piece(file)]
+            return [FilePiece(file)]
         walk = replace(self, check=False, progress=None)
-        scan = FileScan(walk, file, lambda _: None, Piece(file))
-        pieces: list[Piece] = []
-        place = Place()
+        scan = FileScan(walk, file, lambda _: None, FilePiece(file))
+        pieces: list[FilePiece] = []
+        place = ReadState()
         for used, outcome in scan.join(scan.read):
             behind = outcome.state.place
             is_known = behind.lost_from == NO_OFFSET and not behind.relaxed
             if is_known and behind.at - place.at >= size and used.stop < file.size:
-                pieces.append(Piece(file, place, used.stop, behind))
+                pieces.append(FilePiece(file, place, used.stop, behind))
                 place = behind
-        return [*pieces, Piece(file, place)]
+        return [*pieces, FilePiece(file, place)]
 
-    def scan_backward(self, environment: Environment, work: Work[T]) -> Iterator[Part[T]]:
+    def scan_backward(self, environment: Environment, work: Work[T]) -> Iterator[ScanPart[T]]:
         """Scan ranges from the last to the first; rows inside each range are in log order.
 
         Each file is first walked forward: only then are its entries certain.
@@ -134,7 +134,7 @@ class Scanner(ScanOptions, frozen=True, dict=True):
             again.source.close()
 
 
-def read_cut(file: LogFile, cut: int, scanner: Scanner, work: Work[T]) -> Outcome[T]:
+def read_cut(file: LogFile, cut: int, scanner: Scanner, work: Work[T]) -> RangeOutcome[T]:
     """Read one range of a file on its own, in any process; `join_cuts` combines the outcomes.
 
     Args:
@@ -149,12 +149,12 @@ def read_cut(file: LogFile, cut: int, scanner: Scanner, work: Work[T]) -> Outcom
     """
     scan = FileScan(scanner, file, work)
     with scan.source:
-        return replace(scan.read(scan.ranges(Place())[cut]), unreadable=scan.source.unreadable)
+        return replace(scan.read(scan.ranges(ReadState())[cut]), unreadable=scan.source.unreadable)
 
 
 def join_cuts(
-    file: LogFile, outcomes: Sequence[Outcome[T]], scanner: Scanner, work: Work[T]
-) -> Iterator[tuple[int | None, Part[T]]]:
+    file: LogFile, outcomes: Sequence[RangeOutcome[T]], scanner: Scanner, work: Work[T]
+) -> Iterator[tuple[int | None, ScanPart[T]]]:
     """Yield the parts of a file whose ranges were read on their own, in order.
 
     Each part comes with the index of its range, or None if the range did not begin where the one
@@ -174,30 +174,30 @@ def join_cuts(
     numbers = {id(outcome): cut for cut, outcome in enumerate(outcomes)}
     for _, outcome in scan.join(lambda _: next(coming)):
         yield numbers.get(id(outcome)), part_of(scan, outcome)
-    yield None, Part(file, [], end=scan.state)
+    yield None, ScanPart(file, [], end=scan.state)
 
 
-def _in_turn(scans: Iterable[FileScan[T]]) -> Iterator[Part[T]]:
+def _in_turn(scans: Iterable[FileScan[T]]) -> Iterator[ScanPart[T]]:
     """Read each range on request, so that the results of two are never held at once."""
     for scan in scans:
         for used, outcome in scan.join(scan.read):
             if scan.scanner.progress:
                 scan.scanner.progress(used.stop - used.start)
             yield part_of(scan, outcome)
-        yield Part(scan.file, [], end=scan.state)
+        yield ScanPart(scan.file, [], end=scan.state)
 
 
-def _read_whole(scanner: Scanner, work: Work[T], file: LogFile) -> list[Part[T]]:
+def _read_whole(scanner: Scanner, work: Work[T], file: LogFile) -> list[ScanPart[T]]:
     return list(_in_turn([FileScan(scanner, file, work)]))
 
 
 def _by_file(
     files: Iterable[LogFile],
-    read: Callable[[LogFile], list[Part[T]]],
+    read: Callable[[LogFile], list[ScanPart[T]]],
     pool: Executor,
     most: int,
     progress: Progress | None,
-) -> Iterator[Part[T]]:
+) -> Iterator[ScanPart[T]]:
     """Read short files ahead in the pool, at most `most` at a time.
 
     If this thread did more of it, it would wait for Python's lock at each system call, and the
@@ -209,13 +209,13 @@ def _by_file(
             progress(file.size)
 
 
-def _in_order(scans: Iterable[FileScan[T]], pool: Executor, most: int) -> Iterator[Part[T]]:
+def _in_order(scans: Iterable[FileScan[T]], pool: Executor, most: int) -> Iterator[ScanPart[T]]:
     """Submit ranges ahead of the one that is joined, just enough to keep the threads busy."""
-    ranges = ((scan, each) for scan in scans for each in scan.ranges(Place(scan.scanner.start)))
+    ranges = ((scan, each) for scan in scans for each in scan.ranges(ReadState(scan.scanner.start)))
     coming = in_flight(lambda item: item[0].submit(pool, item[1]), ranges, most - 2)
     following = next(coming, None)
 
-    def next_outcome(_: Range) -> Outcome[T]:
+    def next_outcome(_: Range) -> RangeOutcome[T]:
         nonlocal following
         assert following is not None
         (scan, planned), future = following
@@ -231,6 +231,6 @@ def _in_order(scans: Iterable[FileScan[T]], pool: Executor, most: int) -> Iterat
             scan = following[0][0]
             for _, outcome in scan.join(next_outcome):
                 yield part_of(scan, outcome)
-            yield Part(scan.file, [], end=scan.state)
+            yield ScanPart(scan.file, [], end=scan.state)
     finally:
         coming.close()

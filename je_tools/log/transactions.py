@@ -41,7 +41,7 @@ _PREPARE_NO = BY_NAME["Prepare"].no
 _MARKS = mask_of((ROLLBACK_START_NO, CKPT_END_NO))
 
 
-class Outcome(StrEnum):
+class TransactionOutcome(StrEnum):
     """Outcome of a transaction."""
 
     COMMITTED = "committed"
@@ -76,7 +76,7 @@ class Transaction(Struct):
     size: int
     invisible: int
     databases: set[int]
-    outcome: Outcome
+    outcome: TransactionOutcome
     end_ms: int | None = None
 
     def rank(self) -> tuple[int, int]:
@@ -84,7 +84,7 @@ class Transaction(Struct):
         return -self.size, self.first_lsn
 
 
-class Piece(Struct, frozen=True):
+class TransactionPiece(Struct, frozen=True):
     """A transaction's entries in a range; `begins` is True if none lie before the range."""
 
     begins: bool
@@ -110,7 +110,7 @@ class TransactionPart(Struct, frozen=True):
         first_active_lsn: firstActiveLsn of the last CkptEnd; None without one.
     """
 
-    pieces: tuple[Piece, ...]
+    pieces: tuple[TransactionPiece, ...]
     largest: tuple[Transaction, ...]
     counts: tuple[int, int]
     rollbacks: tuple[Rollback, ...]
@@ -136,7 +136,7 @@ def collect_transactions(rows: Rows, largest: int) -> TransactionPart:
     beyond = np.flatnonzero(~whole)
     beyond = beyond[np.argsort(segments.first_lsn[beyond], kind="stable")]
     pieces = tuple(
-        Piece(bool(segments.begins[i]), segments.transaction(i)) for i in beyond.tolist()
+        TransactionPiece(bool(segments.begins[i]), segments.transaction(i)) for i in beyond.tolist()
     )
     kept = tuple(segments.transaction(i) for i in inside[best].tolist())
     return TransactionPart(pieces, kept, counts, *collect_marks(rows))
@@ -203,39 +203,46 @@ class Segments(Struct, frozen=True):
         # Without entries of transactions there must be no stop either.
         stops = np.append(starts[1:], len(index))[: len(starts)]
         ended = is_end[stops - 1]
+        segment_of = np.cumsum(new) - 1
+        db_first, db_id = _databases(segment_of, columns["db_id"], has["db_id"], len(starts))
         return cls(
-            columns["txn_id"][starts],
-            lsn[starts],
-            lsn[stops - 1],
-            stops - starts,
-            _sums(rows.size[index], starts),
-            _sums(rows.invisible[index], starts),
-            begins[starts],
-            np.where(ended, types[stops - 1], 0).astype(np.uint8),
-            columns["time_ms"][stops - 1],
-            _sums(types == _PREPARE_NO, starts) > 0,
-            *_databases(np.cumsum(new) - 1, columns["db_id"], has["db_id"], len(starts)),
+            txn_id=columns["txn_id"][starts],
+            first_lsn=lsn[starts],
+            last_lsn=lsn[stops - 1],
+            entries=stops - starts,
+            size=_sums(rows.size[index], starts),
+            invisible=_sums(rows.invisible[index], starts),
+            begins=begins[starts],
+            end_type=np.where(ended, types[stops - 1], 0).astype(np.uint8),
+            end_ms=columns["time_ms"][stops - 1],
+            prepared=_sums(types == _PREPARE_NO, starts) > 0,
+            db_first=db_first,
+            db_id=db_id,
         )
 
     def transaction(self, i: int) -> Transaction:
         """Return one segment as an object."""
         ended = bool(self.end_type[i])
         return Transaction(
-            int(self.txn_id[i]),
-            int(self.first_lsn[i]),
-            int(self.last_lsn[i]),
-            int(self.entries[i]),
-            int(self.size[i]),
-            int(self.invisible[i]),
-            set(self.db_id[self.db_first[i] : self.db_first[i + 1]].tolist()),
-            self._outcome(i),
-            int(self.end_ms[i]) if ended else None,
+            txn_id=int(self.txn_id[i]),
+            first_lsn=int(self.first_lsn[i]),
+            last_lsn=int(self.last_lsn[i]),
+            entries=int(self.entries[i]),
+            size=int(self.size[i]),
+            invisible=int(self.invisible[i]),
+            databases=set(self.db_id[self.db_first[i] : self.db_first[i + 1]].tolist()),
+            outcome=self._outcome(i),
+            end_ms=int(self.end_ms[i]) if ended else None,
         )
 
-    def _outcome(self, i: int) -> Outcome:
+    def _outcome(self, i: int) -> TransactionOutcome:
         if self.end_type[i]:
-            return Outcome.COMMITTED if self.end_type[i] == COMMIT_NO else Outcome.ABORTED
-        return Outcome.PREPARED if self.prepared[i] else Outcome.UNFINISHED
+            return (
+                TransactionOutcome.COMMITTED
+                if self.end_type[i] == COMMIT_NO
+                else TransactionOutcome.ABORTED
+            )
+        return TransactionOutcome.PREPARED if self.prepared[i] else TransactionOutcome.UNFINISHED
 
 
 def _changes(values: Ints) -> Mask:
@@ -293,7 +300,7 @@ class Transactions(Struct):
         if part.first_active_lsn is not None:
             self._first_active_lsn = part.first_active_lsn
 
-    def _add_piece(self, piece: Piece) -> None:
+    def _add_piece(self, piece: TransactionPiece) -> None:
         new = piece.transaction
         known = self._open.pop(new.txn_id, None)
         if known is not None and piece.begins:
@@ -301,9 +308,9 @@ class Transactions(Struct):
             self._without_end.append(known)
         elif known is not None:
             new = _joined(known, new)
-        if new.outcome is Outcome.COMMITTED:
+        if new.outcome is TransactionOutcome.COMMITTED:
             self.committed += 1
-        elif new.outcome is Outcome.ABORTED:
+        elif new.outcome is TransactionOutcome.ABORTED:
             self.aborted += 1
         else:
             self._open[new.txn_id] = new
@@ -321,14 +328,14 @@ class Transactions(Struct):
             transaction.outcome = self._outcome(transaction)
         return sorted(found, key=lambda transaction: transaction.first_lsn)
 
-    def _outcome(self, transaction: Transaction) -> Outcome:
+    def _outcome(self, transaction: Transaction) -> TransactionOutcome:
         if transaction.invisible == transaction.entries:
-            return Outcome.ROLLED_BACK
+            return TransactionOutcome.ROLLED_BACK
         if any(_takes_back(rollback, transaction) for rollback in self._rollbacks):
-            return Outcome.ROLLED_BACK
+            return TransactionOutcome.ROLLED_BACK
         undone = transaction.first_lsn < self._first_active_lsn
-        if undone and transaction.outcome is Outcome.UNFINISHED:
-            return Outcome.UNDONE
+        if undone and transaction.outcome is TransactionOutcome.UNFINISHED:
+            return TransactionOutcome.UNDONE
         return transaction.outcome
 
     def largest(self) -> list[Transaction]:
@@ -338,18 +345,18 @@ class Transactions(Struct):
 
 
 def _joined(before: Transaction, new: Transaction) -> Transaction:
-    prepared = Outcome.PREPARED in (before.outcome, new.outcome)
-    ended = new.outcome in (Outcome.COMMITTED, Outcome.ABORTED)
+    prepared = TransactionOutcome.PREPARED in (before.outcome, new.outcome)
+    ended = new.outcome in (TransactionOutcome.COMMITTED, TransactionOutcome.ABORTED)
     return Transaction(
-        before.txn_id,
-        before.first_lsn,
-        new.last_lsn,
-        before.entries + new.entries,
-        before.size + new.size,
-        before.invisible + new.invisible,
-        before.databases | new.databases,
-        Outcome.PREPARED if prepared and not ended else new.outcome,
-        new.end_ms,
+        txn_id=before.txn_id,
+        first_lsn=before.first_lsn,
+        last_lsn=new.last_lsn,
+        entries=before.entries + new.entries,
+        size=before.size + new.size,
+        invisible=before.invisible + new.invisible,
+        databases=before.databases | new.databases,
+        outcome=TransactionOutcome.PREPARED if prepared and not ended else new.outcome,
+        end_ms=new.end_ms,
     )
 
 

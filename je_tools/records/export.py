@@ -12,7 +12,7 @@ from je_tools.core.escaping import printable
 from je_tools.errors import UsageError
 from je_tools.log.records import Batch, Coming, Records
 from je_tools.output.encoders.record_lines import Named
-from je_tools.output.encoders.record_sources import Source
+from je_tools.output.encoders.record_sources import DatabaseSource
 
 if TYPE_CHECKING:
     from je_tools.btree.key_ranges import KeyRange
@@ -33,7 +33,7 @@ class Export(Struct, frozen=True):
     inside: KeyRange | None = None
     show_expired: bool = False
 
-    def sources(self, databases: Iterable[Database]) -> Iterator[Source]:
+    def sources(self, databases: Iterable[Database]) -> Iterator[DatabaseSource]:
         """Yield sources for the sinks; reading their records adds to `snapshot.faults`.
 
         Raises:
@@ -50,7 +50,7 @@ class Export(Struct, frozen=True):
                 database, show_expired=self.show_expired, inside=self.inside
             )
             known = map(_known, batches)
-            yield Source(source, known, self.snapshot.faults.extend)
+            yield DatabaseSource(source, known, self.snapshot.faults.extend)
 
 
 def _known(batch: Batch) -> Batch:

@@ -13,7 +13,7 @@ import numpy as np
 from msgspec import Struct
 
 from je_tools.formats.je.entry.identity import Seed, new_seed
-from je_tools.log.names import Database, resolve_databases
+from je_tools.log.names import NamedDatabase, resolve_databases
 from je_tools.salvage.entry_masks import KEYED_VERSION
 from je_tools.salvage.extents import ReadableExtents
 from je_tools.salvage.inspector import (
@@ -56,7 +56,7 @@ class Content(Struct, frozen=True):
     db_ids: tuple[int, ...]
     committed: Ints
     aborted: Ints
-    databases: Mapping[int, Database]
+    databases: Mapping[int, NamedDatabase]
     kinds: Mapping[int, DatabaseKind]
     readable: ReadableExtents
     unerased: ReadableExtents

@@ -11,7 +11,7 @@ from msgspec import Struct
 from je_tools.log.images import unchanged
 from je_tools.output.encoders.record_files import stems_of, write_files
 from je_tools.output.encoders.record_lines import Marks
-from je_tools.output.encoders.record_sources import RecordSink, Source, Written
+from je_tools.output.encoders.record_sources import DatabaseSource, RecordSink, Written
 from je_tools.salvage.batches import Graded
 from je_tools.salvage.choice import Confidence
 
@@ -65,7 +65,7 @@ def _write(
     stems = stems_of(sink, (one.database for one in databases), marks, (REPORT, SUMMARY))
     choice = salvaged.choice
     sources = (
-        Source(
+        DatabaseSource(
             one.database,
             chain(salvaged.batches(one, choice.taken), salvaged.dangling_batches(one)),
         )
@@ -73,7 +73,9 @@ def _write(
     )
     records = write_files(sink, sources, stems, directory, known)
     unfinished = (
-        Source(one.database, salvaged.batches(one, choice.apart)) for one in databases if one.apart
+        DatabaseSource(one.database, salvaged.batches(one, choice.apart))
+        for one in databases
+        if one.apart
     )
     return Output(records, write_files(sink, unfinished, stems, directory, known, APART))
 

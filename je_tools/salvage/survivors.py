@@ -9,7 +9,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from je_tools.formats.spans import joined_spans
-from je_tools.log.names import FIXED_NAMES, Database
+from je_tools.log.names import FIXED_NAMES, NamedDatabase
 from je_tools.log.scan_options import WIDE_RANGE
 from je_tools.salvage.batches import LnReader
 from je_tools.salvage.choice import Mode
@@ -33,11 +33,11 @@ class Survivors(Struct, frozen=True):
     salvaged: Salvage
     described: dict[int, Described]
 
-    def database(self, db_id: int) -> Database | None:
+    def database(self, db_id: int) -> NamedDatabase | None:
         """Return a database as the entries that name databases describe it, or None."""
         return self.salvaged.content.databases.get(db_id)
 
-    def live(self) -> dict[int, Database]:
+    def live(self) -> dict[int, NamedDatabase]:
         """Return the databases that no entry shows as removed, except those with fixed names."""
         databases = self.salvaged.content.databases
         return {

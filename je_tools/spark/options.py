@@ -44,7 +44,7 @@ OPTIONS: Mapping[str, str] = {
 """Every option, and its description."""
 
 
-class Options(Struct, frozen=True):
+class SourceOptions(Struct, frozen=True):
     """Parsed options of a read.
 
     Attributes:
@@ -66,7 +66,7 @@ class Options(Struct, frozen=True):
     pushdown: bool = False
 
 
-def parse_options(given: Mapping[str, str]) -> Options:
+def parse_options(given: Mapping[str, str]) -> SourceOptions:
     """Parse options as Spark gives them; names may be in any case.
 
     Raises:
@@ -76,7 +76,7 @@ def parse_options(given: Mapping[str, str]) -> Options:
     types = texts.listed("type", str)
     txns = texts.listed("txn", _number)
     since, until = texts.parsed("since", parse_time), texts.parsed("until", parse_time)
-    return Options(
+    return SourceOptions(
         paths=_paths(texts),
         selection=Selection(
             types=texts.checked("type", lambda: parse_types(types)) if types else None,

@@ -10,13 +10,13 @@ from msgspec.structs import replace
 
 from je_tools.dump.entries import read_names_and_times
 from je_tools.formats.je.header import lsn_of
-from je_tools.log.file_scan import Piece
+from je_tools.log.file_scan import FilePiece
 from je_tools.log.opening import open_environment
 from je_tools.log.scan import Scanner
 from je_tools.log.selection import Selection, database_ids
 from je_tools.spark.columns import spark_schema
 from je_tools.spark.filters import Condition, Narrowed, Pushdown, has_signed_lsns
-from je_tools.spark.options import Options, as_option
+from je_tools.spark.options import SourceOptions, as_option
 
 if TYPE_CHECKING:
     from je_tools.core.masking import Masking
@@ -42,7 +42,7 @@ class Task(Struct, frozen=True):
         check: True to verify the checksum of every entry.
     """
 
-    pieces: tuple[Piece, ...]
+    pieces: tuple[FilePiece, ...]
     selection: Selection
     names: Mapping[int, str]
     masking: Masking
@@ -66,7 +66,7 @@ class Planner:
         narrowed: entries to read; pushed conditions narrow it.
     """
 
-    def __init__(self, options: Options, masking: Masking) -> None:
+    def __init__(self, options: SourceOptions, masking: Masking) -> None:
         self.options = options
         self.masking = masking
         self.environment = open_environment(options.paths)
@@ -141,20 +141,22 @@ class Planner:
         return selection, prepared.names if shows_names else {}
 
 
-def _size(piece: Piece) -> int:
+def _size(piece: FilePiece) -> int:
     return (piece.file.size if piece.stop is None else piece.stop) - piece.place.at
 
 
-def _pieces(files: Iterable[LogFile], scanner: Scanner, selection: Selection) -> Iterator[Piece]:
+def _pieces(
+    files: Iterable[LogFile], scanner: Scanner, selection: Selection
+) -> Iterator[FilePiece]:
     for file in files:
         if file.size > CUT_FROM:
             pieces = scanner.cut(file, TASK_SIZE)
             yield from (piece for piece in pieces if _is_wanted(piece, selection))
         else:
-            yield Piece(file)
+            yield FilePiece(file)
 
 
-def _is_wanted(piece: Piece, selection: Selection) -> bool:
+def _is_wanted(piece: FilePiece, selection: Selection) -> bool:
     """Return True if any LSN of a piece can be selected."""
     file_no = piece.file.file_no
     first = lsn_of(file_no, piece.place.at)
@@ -163,8 +165,8 @@ def _is_wanted(piece: Piece, selection: Selection) -> bool:
     return not too_early and (selection.to_lsn is None or first <= selection.to_lsn)
 
 
-def _groups(pieces: Iterable[Piece]) -> Iterator[list[Piece]]:
-    group: list[Piece] = []
+def _groups(pieces: Iterable[FilePiece]) -> Iterator[list[FilePiece]]:
+    group: list[FilePiece] = []
     size = 0
     for piece in pieces:
         if group and size + _size(piece) > TASK_SIZE:

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from je_tools.formats.arrays import Ints, Mask
     from je_tools.formats.je.log.entry_rows import Rows, WantedEntries
     from je_tools.log.environment import Environment
-    from je_tools.log.file_scan import Part
+    from je_tools.log.file_scan import ScanPart
     from je_tools.log.log_files import LogFile
     from je_tools.log.scan import Scanner
 
@@ -57,7 +57,7 @@ _OF_DATABASE = _LN_TYPES | _IN_TYPES
 _USER_TYPES = mask_of(each.no for each in ENTRY_TYPES.values() if each.user_ln)
 
 
-class Wanted(Struct, frozen=True):
+class SummaryOptions(Struct, frozen=True):
     """Totals to compute besides those of types and files.
 
     Attributes:
@@ -102,7 +102,7 @@ class RangePart(Struct, frozen=True):
     transactions: TransactionPart | None
 
 
-class FileSummary(Struct):
+class FileTotals(Struct):
     """One file: its tally, the LSNs of its first and last good entry, and its VLSNs."""
 
     file: LogFile
@@ -127,7 +127,7 @@ class Summary(Struct):
     """
 
     tally: Tally = field(default_factory=Tally)
-    files: list[FileSummary] = field(default_factory=list)
+    files: list[FileTotals] = field(default_factory=list)
     databases: dict[int | None, Ints] = field(default_factory=dict)
     names: dict[int, str] = field(default_factory=dict)
     intervals: list[Interval] = field(default_factory=list)
@@ -155,7 +155,7 @@ class Summary(Struct):
         return int(self.tally.types[:, TOTAL].sum())
 
 
-def summarize(environment: Environment, scanner: Scanner, wanted: Wanted) -> Summary:
+def summarize(environment: Environment, scanner: Scanner, wanted: SummaryOptions) -> Summary:
     """Read a log once and return the wanted totals.
 
     Raises:
@@ -168,7 +168,7 @@ def summarize(environment: Environment, scanner: Scanner, wanted: Wanted) -> Sum
         summary.transactions = Transactions(wanted.largest)
     names: list[NamePart] = []
     checkpoints: list[CheckpointPart] = []
-    if wanted == Wanted():
+    if wanted == SummaryOptions():
         scanner = replace(scanner, asked=partial(_asked, judge))
     for part in scanner.scan(environment, lambda rows: _collect(rows, wanted, judge)):
         _add_part(summary, part)
@@ -189,7 +189,7 @@ def _asked(judge: Judge, file: LogFile) -> WantedEntries | None:
     return None if asked is None else replace(asked, programs=programs(file.version, of_users))
 
 
-def _collect(rows: Rows, wanted: Wanted, judge: Judge) -> RangePart:
+def _collect(rows: Rows, wanted: SummaryOptions, judge: Judge) -> RangePart:
     named = wanted.databases or wanted.largest is not None
     first_lsn, last_lsn = _ends(rows)
     return RangePart(
@@ -251,9 +251,9 @@ def _by_database(rows: Rows) -> dict[int | None, Ints]:
     return {key: line for key, line in zip(keys, totals, strict=True) if line[ENTRIES]}
 
 
-def _add_part(summary: Summary, part: Part[RangePart]) -> None:
+def _add_part(summary: Summary, part: ScanPart[RangePart]) -> None:
     if not summary.files or summary.files[-1].file is not part.file:
-        summary.files.append(FileSummary(part.file))
+        summary.files.append(FileTotals(part.file))
     file = summary.files[-1]
     for result in part.results:
         _add_to_file(file, result)
@@ -262,7 +262,7 @@ def _add_part(summary: Summary, part: Part[RangePart]) -> None:
         _add_databases(summary.databases, (result.databases or {}).items())
 
 
-def _add_to_file(file: FileSummary, result: RangePart) -> None:
+def _add_to_file(file: FileTotals, result: RangePart) -> None:
     file.tally.add(result.tally)
     if file.first_lsn is None:
         file.first_lsn = result.first_lsn

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from je_tools.formats.arrays import Ints
     from je_tools.formats.files.source import Source
     from je_tools.log.environment import Environment
-    from je_tools.log.file_scan import FileState, Part
+    from je_tools.log.file_scan import FileState, ScanPart
     from je_tools.log.log_files import LogFile
 
 _PIECE = 1 << 20
@@ -84,7 +84,7 @@ class FileDamage:
         self.file = file
         self.is_last = is_last
 
-    def of_part(self, part: Part[Any], seen: Iterable[RowDamage], room: int) -> PartFindings:
+    def of_part(self, part: ScanPart[Any], seen: Iterable[RowDamage], room: int) -> PartFindings:
         """Return the findings of one part of the file, in the order of their offsets.
 
         Args:

@@ -24,7 +24,7 @@ from je_tools.formats.je.flags import HeaderFlag
 from je_tools.formats.je.log.entry_rows import Rows, WantedEntries
 from je_tools.log.file_findings import finding, unreadable_findings
 from je_tools.recovery.marks import MARK_TYPES, RecoveryMark, collect_marks
-from je_tools.verify.consistency import Files
+from je_tools.verify.consistency import FileConsistency
 from je_tools.verify.damage import FileDamage
 from je_tools.verify.opening import Opening
 from je_tools.verify.row_damage import (
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from je_tools.formats.arrays import Ints
     from je_tools.formats.je.log.fingerprints import Fingerprints, Printing, Prints
     from je_tools.log.environment import Environment
-    from je_tools.log.file_scan import FileState, Part
+    from je_tools.log.file_scan import FileState, ScanPart
     from je_tools.log.log_files import LogFile
     from je_tools.log.scan import Scanner
     from je_tools.verify.totals import Totals
@@ -179,7 +179,7 @@ class Judge:
         self.totals = totals
         self.everything = False
         self.trees_follow = False
-        self._files = Files(environment)
+        self._files = FileConsistency(environment)
         self._stream = Stream(environment)
         self._opening = Opening(environment)
         self.upgrade = Upgrade(environment)
@@ -191,7 +191,7 @@ class Judge:
         self._unlisted = Unlisted()
         totals.files, totals.size = len(environment.files), environment.size
 
-    def take(self, part: Part[Any], seen: Sequence[Seen]) -> list[Finding]:
+    def take(self, part: ScanPart[Any], seen: Sequence[Seen]) -> list[Finding]:
         """Merge a part and return its findings; call for all parts of the log, in log order.
 
         Args:
@@ -250,7 +250,7 @@ class Judge:
     def _damage(self, file: LogFile) -> FileDamage:
         return FileDamage(self.environment, file, is_last=self._index in self.environment.ends)
 
-    def _of_part(self, part: Part[Any], seen: Sequence[Seen]) -> list[Finding]:
+    def _of_part(self, part: ScanPart[Any], seen: Sequence[Seen]) -> list[Finding]:
         room, file_no = LISTED - self._listed, part.file.file_no
         damaged = [each.damage for each in seen if each.damage is not None]
         told = self._damage(part.file).of_part(part, damaged, room)
@@ -301,7 +301,7 @@ def file_findings(environment: Environment, state: FileState) -> list[Finding]:
     For a log that is tailed, whose files are read in pieces. The link from the next file is not
     checked if the file has grown since. A file that the cleaner has deleted has no findings.
     """
-    files = Files(environment)
+    files = FileConsistency(environment)
     index = environment.places.get(state.file.path)
     if index is None:
         return []

@@ -42,7 +42,7 @@ class Way(StrEnum):
     """Write back bytes that were cut off a file."""
 
 
-class Step(Struct, frozen=True):
+class UndoStep(Struct, frozen=True):
     """A step that takes back a change.
 
     Attributes:
@@ -64,7 +64,7 @@ class Step(Struct, frozen=True):
     saved: tuple[Frame, ...] = ()
 
 
-class Made(Struct, frozen=True):
+class ChangedFile(Struct, frozen=True):
     """A file that an operation cut, appended to, or began.
 
     Attributes:
@@ -107,8 +107,8 @@ class Replay:
     """
 
     def __init__(self, before: Mapping[str, tuple[int, int]]) -> None:
-        self.steps: list[Step] = []
-        self.made: dict[str, Made] = {}
+        self.steps: list[UndoStep] = []
+        self.made: dict[str, ChangedFile] = {}
         self.begun: set[str] = set()
         self.renamed: list[tuple[str, str]] = []
         self.sums: dict[str, int] = {}
@@ -126,7 +126,7 @@ class Replay:
         return {*self.made, *(name for name, *_ in self.flips)}
 
     @property
-    def steps_back(self) -> list[Step]:
+    def steps_back(self) -> list[UndoStep]:
         """The steps that take back all changes, in order."""
         return _collapsed(self.steps[::-1])
 
@@ -180,7 +180,7 @@ class Replay:
         is_there = name in self._there and name in self._before and name not in self.begun
         _expect(is_there, f"{name} is not there")
         # A file that was cut to its header is cut again when it is begun anew.
-        earlier = self.made.get(name) or Made(self._before[name][0], before, [], [], [])
+        earlier = self.made.get(name) or ChangedFile(self._before[name][0], before, [], [], [])
         is_whole = not earlier.pieces and before == earlier.base
         _expect(is_whole and size < before, f"{name} cannot be cut so")
         saved, self._saved = tuple(self._saved), []
@@ -190,8 +190,8 @@ class Replay:
             _expect(is_next, "what was saved was not there")
             at += each.blob_size
         _expect(at == before, "not all was saved that was cut off")
-        self.made[name] = Made(size, earlier.before, [], [], [*saved, *earlier.saved])
-        self.steps.append(Step(Way.RESTORE, name, size, before - size, saved=saved))
+        self.made[name] = ChangedFile(size, earlier.before, [], [], [*saved, *earlier.saved])
+        self.steps.append(UndoStep(Way.RESTORE, name, size, before - size, saved=saved))
 
     def _rename(self, frame: Frame) -> None:
         name, target = frame.head["file"], frame.head["target"]
@@ -200,7 +200,7 @@ class Replay:
         self._there.discard(name)
         self.renamed.append((name, target))
         self.sums[target] = frame.head["checksum"]
-        self.steps.append(Step(Way.RENAME, target, size=self._before[name][0], target=name))
+        self.steps.append(UndoStep(Way.RENAME, target, size=self._before[name][0], target=name))
 
     def _append(self, frame: Frame) -> None:
         at = 0
@@ -209,17 +209,17 @@ class Replay:
                 _expect(offset == 0, f"{name} is not there")
                 self._there.add(name)
                 self.begun.add(name)
-                self.made[name] = Made(0, 0, [], [], [])
-                self.steps.append(Step(Way.REMOVE, name, 0))
+                self.made[name] = ChangedFile(0, 0, [], [], [])
+                self.steps.append(UndoStep(Way.REMOVE, name, 0))
             elif name not in self.made:
                 _expect(offset == self._before[name][0], f"{name} does not end there")
-                self.made[name] = Made(offset, offset, [], [], [])
+                self.made[name] = ChangedFile(offset, offset, [], [], [])
             made = self.made[name]
             _expect(offset == made.end, f"{name} does not end there")
             made.pieces.append(WrittenPiece(Path(name), offset, size, checksum))
             made.sums.append((frame, at))
             at += 4 * part_count(offset, size)
-            self.steps.append(Step(Way.CUT, name, offset, size))
+            self.steps.append(UndoStep(Way.CUT, name, offset, size))
 
     def _flip(self, frame: Frame) -> None:
         flips = frame.head["flips"]
@@ -231,7 +231,7 @@ class Replay:
         size = sum(len(old) // 2 for _, _, old, _ in flips)
         names = ", ".join(dict.fromkeys(name for name, *_ in flips))
         first = min(offset for _, offset, _, _ in flips)
-        self.steps.append(Step(Way.UNFLIP, names, first, size, frame=frame))
+        self.steps.append(UndoStep(Way.UNFLIP, names, first, size, frame=frame))
 
 
 def _expect(condition: bool, what: str) -> None:
@@ -244,14 +244,14 @@ def _expect(condition: bool, what: str) -> None:
         raise JournalError(what)
 
 
-def _collapsed(steps: Sequence[Step]) -> list[Step]:
+def _collapsed(steps: Sequence[UndoStep]) -> list[UndoStep]:
     """Combine consecutive steps that cut the same file, or cut and remove it."""
-    found: list[Step] = []
+    found: list[UndoStep] = []
     for step in steps:
         last = found[-1] if found else None
         is_same = last is not None and last.what is Way.CUT and last.name == step.name
         if last is not None and is_same and step.what in (Way.CUT, Way.REMOVE):
-            found[-1] = Step(step.what, step.name, step.offset, step.size + last.size)
+            found[-1] = UndoStep(step.what, step.name, step.offset, step.size + last.size)
         else:
             found.append(step)
     return found

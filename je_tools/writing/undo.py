@@ -43,8 +43,8 @@ from je_tools.writing.journal_folders import (
 )
 from je_tools.writing.journal_reading import Recorded, read_journal
 from je_tools.writing.refusing import refusing, undo_command
-from je_tools.writing.steps import Replay, Step, Way, files_of
-from je_tools.writing.undo_check import Check, drop_text
+from je_tools.writing.steps import Replay, UndoStep, Way, files_of
+from je_tools.writing.undo_check import UndoCheck, drop_text
 
 if TYPE_CHECKING:
     from je_tools.writing.disk import Disk
@@ -158,7 +158,7 @@ class Undo:
             self._check_sound()
             if not self.is_undone:
                 self._check_places()
-                Check(self._home, self.recorded, self._replay, self.before, any_time).run()
+                UndoCheck(self._home, self.recorded, self._replay, self.before, any_time).run()
 
     def _find_damage(self) -> str | None:
         """Return what is wrong with the journal or the files beside it; None if nothing is."""
@@ -309,7 +309,7 @@ class Undo:
                 "disk is unreliable. The journal is kept"
             )
 
-    def _revert(self, step: Step, disk: Disk) -> None:
+    def _revert(self, step: UndoStep, disk: Disk) -> None:
         path = self._home / step.name
         if step.what is Way.REMOVE:
             if path.exists():

@@ -21,7 +21,7 @@ from je_tools.writing.file_reads import read_at, sum_of
 from je_tools.writing.parts import PART, part_count, part_sums
 from je_tools.writing.refusing import undo_command
 from je_tools.writing.stamps import stamp_of
-from je_tools.writing.steps import Made, Replay, files_of
+from je_tools.writing.steps import ChangedFile, Replay, files_of
 
 if TYPE_CHECKING:
     from je_tools.writing.journal_reading import Recorded
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 _PIECE = 1 << 20
 
 
-class Check:
+class UndoCheck:
     """A comparison of the files of a log with its journal."""
 
     def __init__(
@@ -152,7 +152,7 @@ class Check:
     def _drop_text(self) -> str:
         return drop_text(self._home, self._recorded.number)
 
-    def _check_made(self, name: str, made: Made) -> None:
+    def _check_made(self, name: str, made: ChangedFile) -> None:
         """Check that each sector is as appended, as before a cut, or zeros."""
         path = self._home / name
         size = path.stat().st_size
@@ -177,7 +177,7 @@ class Check:
                 if not (_is_zero(part) or part == self._old(made, a, b)):
                     raise self._other(name, f"has other bytes at {a:#x}")
 
-    def _spans(self, made: Made, size: int) -> Iterator[tuple[int, int, int | None]]:
+    def _spans(self, made: ChangedFile, size: int) -> Iterator[tuple[int, int, int | None]]:
         """Yield spans of a file up to its size, each with the index of its piece, None without."""
         at = made.base
         for i, piece in enumerate(made.pieces):
@@ -187,7 +187,9 @@ class Check:
         for start in range(at, size, _PIECE):
             yield start, min(start + _PIECE, size), None
 
-    def _ours(self, made: Made, at: int | None, start: int, data: bytes) -> npt.NDArray[np.bool_]:
+    def _ours(
+        self, made: ChangedFile, at: int | None, start: int, data: bytes
+    ) -> npt.NDArray[np.bool_]:
         """Return a mask of the parts of a span that hold the bytes appended there."""
         found = part_sums(start, data)
         if at is None:
@@ -201,7 +203,7 @@ class Check:
             is_ours[-1] = True
         return is_ours
 
-    def _old(self, made: Made, start: int, stop: int) -> bytes | None:
+    def _old(self, made: ChangedFile, start: int, stop: int) -> bytes | None:
         """Return the bytes cut off from a span; None if not all of it was cut off."""
         parts = []
         for frame in made.saved:

@@ -10,7 +10,7 @@ from typing import Any
 from je_tools.formats.je.log.entry_rows import Rows
 from je_tools.formats.je.log.places import ChainBreak, Gap
 from je_tools.formats.je.log.walk import Checksum
-from je_tools.log.file_scan import Part
+from je_tools.log.file_scan import ScanPart
 from je_tools.log.opening import open_environment
 from je_tools.log.scan import Scanner
 
@@ -61,7 +61,7 @@ def spans_of(rows: Rows) -> Spans:
     return good, [span for span, bad in zip(spans, is_bad, strict=True) if bad]
 
 
-def take(seen: list[Seen], part: Part[Any], spans: Sequence[Spans]) -> None:
+def take(seen: list[Seen], part: ScanPart[Any], spans: Sequence[Spans]) -> None:
     """Merge a part of a log into the results of its files."""
     if not seen or seen[-1].is_whole:
         seen.append(Seen())

@@ -11,7 +11,7 @@ from je_tools.core.masking import DataMode, Masking
 from je_tools.output.encoders.record_files import stems_of, write_files
 from je_tools.output.encoders.record_lines import Named
 from je_tools.output.encoders.record_sinks import RecordFormat, open_record_sink
-from je_tools.output.encoders.record_sources import Source
+from je_tools.output.encoders.record_sources import DatabaseSource
 from tests.builders.records import Row, records_of
 from tests.engine.tools import Tools
 from tests.je_tools.dumped import je_tools, rows_of
@@ -35,7 +35,9 @@ def test_loaded_and_dumped_again(
     name = Named("a/b: c", 5, has_duplicates)
     batch = records_of([Row(*row) for row in sorted(rows)])
     sink = open_record_sink(RecordFormat.DUMP, Masking(), is_print=is_print)
-    (done,) = write_files(sink, [Source(name, [batch])], stems_of(sink, [name]), tmp_path, tmp_path)
+    (done,) = write_files(
+        sink, [DatabaseSource(name, [batch])], stems_of(sink, [name]), tmp_path, tmp_path
+    )
     ours = tmp_path / (done.file or "")
     home = tmp_path / "env"
     home.mkdir()
@@ -51,7 +53,7 @@ def test_masked_text_is_refused(tools: Tools, tmp_path: Path) -> None:
         folder = tmp_path / mode.value
         folder.mkdir()
         sink = open_record_sink(RecordFormat.DUMP, Masking(mode))
-        source = Source(name, [records_of([Row(b"key", b"data")])])
+        source = DatabaseSource(name, [records_of([Row(b"key", b"data")])])
         (done,) = write_files(sink, [source], stems_of(sink, [name]), folder, folder)
         words = ["-h", folder, "-s", "people", "-f", folder / (done.file or "")]
         tools.run("DbLoad", *words)

@@ -9,7 +9,7 @@ import numpy as np
 
 from je_tools.formats.files.source import Source
 from je_tools.formats.je.log.entry_rows import Rows
-from je_tools.formats.je.log.reader import Place, RangeReader
+from je_tools.formats.je.log.reader import RangeReader, ReadState
 from je_tools.formats.je.log.walk import Checksum
 from je_tools.formats.je.types import LOG_VERSION_MAX
 from je_tools.log.file_names import log_file_no
@@ -24,7 +24,7 @@ def log_rows(path: Path) -> Iterator[Rows]:
         # One of the engine's test files claims a version that no release has; its entries are old.
         version = version if version <= LOG_VERSION_MAX else 1
         no = log_file_no(path) or 0
-        reader = RangeReader(source, no, version, 0, source.size, place=Place())
+        reader = RangeReader(source, no, version, 0, source.size, place=ReadState())
         for rows in reader:
             assert not (rows.checksum == Checksum.BAD).any(), path
             yield rows

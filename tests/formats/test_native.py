@@ -23,7 +23,7 @@ from je_tools.formats.files.source import Source
 from je_tools.formats.je.entry import programs as p
 from je_tools.formats.je.log import walk as w
 from je_tools.formats.je.log.entry_rows import WantedEntries
-from je_tools.formats.je.log.reader import Event, Place, ReadOptions
+from je_tools.formats.je.log.reader import ReadOptions, ReadState, StopReason
 from tests.corpus import ROOT
 
 RULES = w.HeaderRules.of(17, 1 << 32)
@@ -100,11 +100,11 @@ def test_enums_that_both_declare_have_the_same_members() -> None:
 
 
 def _step(source: Source, columns: Any, buffer: Any = None, **changed: Any) -> None:
-    options = ReadOptions(0, 100, 100, Place(), True, 1 << 20, 1 << 20, 64, None)
+    options = ReadOptions(0, 100, 100, ReadState(), True, 1 << 20, 1 << 20, 64, None)
     options = structs.replace(options, **changed)
     reader = _native.RangeReader(source, source.file(), RULES, options)
     buffer = np.zeros(1000, np.uint8) if buffer is None else buffer
-    assert reader.step(buffer, columns) == (Event.DONE, 0)
+    assert reader.step(buffer, columns) == (StopReason.DONE, 0)
 
 
 @pytest.fixture
@@ -177,8 +177,8 @@ def test_operations_that_are_not_there_are_refused() -> None:
         {"window": 0},
         {"slack": 3},
         {"budget": -1},
-        {"place": Place(at=-2)},
-        {"place": Place(shift=-(1 << 63))},
+        {"place": ReadState(at=-2)},
+        {"place": ReadState(shift=-(1 << 63))},
         {"asked": WantedEntries(np.zeros(3, np.bool_))},
     ],
     ids=str,

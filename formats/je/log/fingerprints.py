@@ -151,7 +151,7 @@ class Fingerprints(Struct):
         return PlacedPrints(np.concatenate(firsts), low[:count], prints[:count])
 
 
-class Known(Struct, frozen=True):
+class KnownData(Struct, frozen=True):
     """Data that slots are compared with.
 
     Attributes:
@@ -189,7 +189,7 @@ class SlotChecks:
         count = max(_BITS_EACH * len(noted), _BITS_MIN)
         bits = np.zeros((1 << (count - 1).bit_length()) >> 3, np.uint8)
         _native.note_lsns(noted, bits)
-        self._known = Known(
+        self._known = KnownData(
             image=image,
             reserved=np.isin(image.file_nos, list(reserved)),
             page_first=places.first,

@@ -4,14 +4,14 @@ The extension does the reading. It relies on this module for the buffer, and for
 cannot read itself.
 
 A range stands alone, so that threads and Spark tasks can share a file. It is read either from a
-known `Place`, or on its own: then it begins at the first certain entry in it, and counts only if
-the range before it ended there. Every byte is in a row or in a gap.
+known `ReadState`, or on its own: then it begins at the first certain entry in it, and counts only
+if the range before it ended there. Every byte is in a row or in a gap.
 
 An entry is trusted if its checksum is right. Otherwise, it is a damaged entry, but still a row, if
 the entry after it names it as its predecessor. Otherwise, a gap begins. The gap ends at an entry
 with a plausible header, a right checksum, a prevOffset that leads into the gap, and a successor
 that names it. After inserted or missing bytes all prevOffsets are wrong by the same number
-(`Place.shift`); this is one break of the chain, not one per entry.
+(`ReadState.shift`); this is one break of the chain, not one per entry.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _ROWS = 1 << 15
 _ROWS_PER_BYTE_SHIFT = 6
 
 
-class Place(Struct, frozen=True):
+class ReadState(Struct, frozen=True):
     """State of reading a file between two entries.
 
     Attributes:
@@ -85,14 +85,14 @@ class RangeState(Struct):
 
     first: int = w.NO_OFFSET
     first_prev: int = w.NO_OFFSET
-    place: Place = field(default_factory=Place)
+    place: ReadState = field(default_factory=ReadState)
     gaps: Gaps = field(default_factory=Gaps)
     chain_breaks: ChainBreaks = field(default_factory=ChainBreaks)
     bad: list[tuple[int, int]] = field(default_factory=list)
     blank: bool = False
 
 
-class Event(IntEnum):
+class StopReason(IntEnum):
     """Reason why the extension stopped reading."""
 
     ROWS = 0
@@ -121,7 +121,7 @@ class ReadOptions(Struct, frozen=True):
     start: int
     stop: int
     size: int
-    place: Place | None
+    place: ReadState | None
     check: bool
     window: int
     budget: int
@@ -169,7 +169,7 @@ class RangeReader:
         start: int,
         stop: int,
         *,
-        place: Place | None = None,
+        place: ReadState | None = None,
         check: bool = True,
         window: int = RANGE_SIZE,
         lend: bool = False,
@@ -194,7 +194,7 @@ class RangeReader:
         self.file_no = file_no
         self.version = version
         self.lend = lend
-        self.state = RangeState(place=place or Place(at=w.NO_OFFSET))
+        self.state = RangeState(place=place or ReadState(at=w.NO_OFFSET))
         self._reader = _native.RangeReader(source, source.file(), rules, options)
         self._asked = asked
         self._capacity = max(_ROWS, window >> _ROWS_PER_BYTE_SHIFT)
@@ -204,21 +204,21 @@ class RangeReader:
         reader = self._reader
         buffer = scratch(0)
         columns = _SCRATCH.take(self._capacity)
-        event: int = Event.ROWS
-        while event != Event.DONE:
+        event: int = StopReason.ROWS
+        while event != StopReason.DONE:
             event, count = reader.step(buffer, columns)
-            if event == Event.GROW:
+            if event == StopReason.GROW:
                 buffer = scratch(count)
                 continue
             if self._asked is not None:
                 yield from self._unwanted()
-            if event == Event.ROWS:
+            if event == StopReason.ROWS:
                 yield self._rows(buffer, columns.part(0, count))
         first, first_prev = reader.first()
         self.state = RangeState(
             first,
             first_prev,
-            Place(*reader.place()),
+            ReadState(*reader.place()),
             bad=reader.bad(),
             blank=reader.is_blank(),
         )

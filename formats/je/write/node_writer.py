@@ -132,7 +132,7 @@ def _encode(
     two_part: bool,
 ) -> Spans:
     prefixes = _prefixes(nodes, prefixing=prefixing)
-    found = _Found.of(nodes)
+    found = _Encoding.of(nodes)
     head = _head(nodes, found)
     head["booleans"] = _booleans(nodes, found, prefixes, version, two_part=two_part)
     head["identifier_key"], head["key_prefix"] = _head_keys(nodes, prefixes)
@@ -191,7 +191,7 @@ class _Based(Struct, frozen=True):
         return cls(base, np.where(values != 0, values - base[nodes.slot_node] + 1, 0))
 
 
-class _Found(Struct, frozen=True):
+class _Encoding(Struct, frozen=True):
     """Encoding of nodes, chosen from their slots.
 
     Attributes:
@@ -209,7 +209,7 @@ class _Found(Struct, frozen=True):
     base_file_no: Ints
 
     @classmethod
-    def of(cls, nodes: Nodes) -> _Found:
+    def of(cls, nodes: Nodes) -> _Encoding:
         slots = nodes.slots
         is_embedded = slots.state & SlotState.EMBEDDED != 0
         in_hours = _in_hours(nodes)
@@ -268,7 +268,9 @@ def _any(mask: Mask, nodes: Nodes) -> Mask:
     return found
 
 
-def _booleans(nodes: Nodes, found: _Found, prefixes: Ints, version: int, *, two_part: bool) -> Ints:
+def _booleans(
+    nodes: Nodes, found: _Encoding, prefixes: Ints, version: int, *, two_part: bool
+) -> Ints:
     slots = nodes.slots
     is_bin = nodes.type != IN_NO
     is_embedded = slots.state & SlotState.EMBEDDED != 0
@@ -286,7 +288,7 @@ def _booleans(nodes: Nodes, found: _Found, prefixes: Ints, version: int, *, two_
     )
 
 
-def _head(nodes: Nodes, found: _Found) -> dict[str, Ints | Spans]:
+def _head(nodes: Nodes, found: _Encoding) -> dict[str, Ints | Spans]:
     n = len(nodes)
     return {
         "db_id": nodes.db_id,
@@ -305,7 +307,7 @@ def _head(nodes: Nodes, found: _Found) -> dict[str, Ints | Spans]:
     }
 
 
-def _slots(slots: Slots, found: _Found, *, is_delta: bool) -> dict[str, Ints | Spans]:
+def _slots(slots: Slots, found: _Encoding, *, is_delta: bool) -> dict[str, Ints | Spans]:
     return {
         "lsn": slots.lsn,
         "state": slots.state & ~(SlotState.DIRTY.value | TRANSIENT)

@@ -81,7 +81,7 @@ class Expected(Struct, frozen=True):
     checks: SlotChecks | None = None
 
 
-class _Slots(Struct, frozen=True):
+class _CheckedSlots(Struct, frozen=True):
     """Slots whose records are checked.
 
     Attributes:
@@ -126,7 +126,7 @@ def _text(found: int, type_no: int) -> str:
     return _TEXTS[Record(found)]
 
 
-def _chosen(part: CheckedNodes, expected: Expected, problems: TreeProblems) -> _Slots:
+def _chosen(part: CheckedNodes, expected: Expected, problems: TreeProblems) -> _CheckedSlots:
     tree, slots = part.tree, part.nodes.slots
     live = ~slots.deleted & ~suspect_keys(part) & (slots.lsn != NULL_LSN)
     if len(expected.overlay):
@@ -145,7 +145,7 @@ def _chosen(part: CheckedNodes, expected: Expected, problems: TreeProblems) -> _
         row = np.full(len(slots), -1, np.int64)
     embedded = slots.state & SlotState.EMBEDDED != 0
     is_read = ~embedded & np.full(len(slots), not tree.two_part)
-    return _Slots(slots, row, is_read)
+    return _CheckedSlots(slots, row, is_read)
 
 
 def _look(
@@ -198,14 +198,14 @@ def _look_at_single(
     return found
 
 
-def _of_record(part: CheckedNodes, chosen: _Slots, row: int, found: str) -> TreeProblem:
+def _of_record(part: CheckedNodes, chosen: _CheckedSlots, row: int, found: str) -> TreeProblem:
     return _problem("tree-record", part, chosen, row, "the record of the slot's key", found)
 
 
 def _problem(
     code: str,
     part: CheckedNodes,
-    chosen: _Slots,
+    chosen: _CheckedSlots,
     row: int,
     expected: str,
     found: str,
@@ -233,7 +233,7 @@ def _problem(
 
 
 def _expirations(
-    part: CheckedNodes, chosen: _Slots, good: Mask, expires_ms: Ints, problems: TreeProblems
+    part: CheckedNodes, chosen: _CheckedSlots, good: Mask, expires_ms: Ints, problems: TreeProblems
 ) -> None:
     own = chosen.slots.expires_ms
     differs = good & (expires_ms >= 0) & (expires_ms != own)
@@ -259,7 +259,11 @@ def _time(ms: int) -> str:
 
 
 def _noted(
-    part: CheckedNodes, chosen: _Slots, active: Mask, notes: CleanerNotes, problems: TreeProblems
+    part: CheckedNodes,
+    chosen: _CheckedSlots,
+    active: Mask,
+    notes: CleanerNotes,
+    problems: TreeProblems,
 ) -> None:
     """Report records that reads need but that the cleaner treats as garbage."""
     lsns = chosen.slots.lsn

@@ -93,7 +93,7 @@ def check_trees(
     if prints is not None:
         checks = SlotChecks(snapshot.image, prints, notes.obsolete, notes.reserved)
     for database in list(snapshot.databases.values()):
-        yield database, _Check(snapshot, database, rules, notes, checks, ids).problems()
+        yield database, _OneTreeCheck(snapshot, database, rules, notes, checks, ids).problems()
     for db_id, problems in _of_ids(snapshot, ids):
         yield snapshot.databases[db_id], problems
 
@@ -104,7 +104,7 @@ def _rules(snapshot: Snapshot) -> NodeRules:
     return NodeRules(snapshot.was_crashed, version >= _IDENTIFIERS_SINCE)
 
 
-class _Check:
+class _OneTreeCheck:
     """The check of one tree."""
 
     def __init__(

@@ -246,7 +246,7 @@ def _scattered(array: pa.Array, index: Ints, n: int) -> pa.Array:
     return array.take(t.number_array(places, taken))
 
 
-class _Place(Struct, frozen=True):
+class _Placement(Struct, frozen=True):
     """Placement of rows among `n`: at `index`, or everywhere (None)."""
 
     n: int
@@ -265,7 +265,7 @@ def _part_array(
     table: EntryTable, part: FamilyPart, kind: pa.StructType, masking: Masking
 ) -> pa.StructArray:
     whole = len(part.index) == len(table)
-    place = _Place(len(table), None if whole else part.index)
+    place = _Placement(len(table), None if whole else part.index)
     decoded = part.decoded
     given = {}
     if decoded.slots is not None:
@@ -290,7 +290,7 @@ def _slot_struct(
             "key": _binary(slots.data, key_start, key_size, masking),
             "data": _binary(slots.data, data_start, data_size, masking),
         }
-    place = _Place(len(slots.present))
+    place = _Placement(len(slots.present))
     children = _children(slots, kind, given, place, masking)
     return pa.StructArray.from_arrays(children, fields=list(kind))
 
@@ -299,7 +299,7 @@ def _children(
     columns: Columns,
     kind: pa.StructType,
     given: Mapping[str, pa.Array],
-    place: _Place,
+    place: _Placement,
     masking: Masking,
 ) -> list[pa.Array]:
     """Return the fields of a struct: given, decoded, or null if this log version has none."""
@@ -314,7 +314,9 @@ def _children(
     return arrays
 
 
-def _column_array(columns: Columns, field: pa.Field, place: _Place, masking: Masking) -> pa.Array:
+def _column_array(
+    columns: Columns, field: pa.Field, place: _Placement, masking: Masking
+) -> pa.Array:
     if columns.is_bytes(field.name):
         starts, sizes = columns.span(field.name)
         shown = masking if field.name in KEY_FIELDS else Masking()

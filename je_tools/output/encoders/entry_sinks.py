@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Protocol, cast
 from msgspec import Struct
 from msgspec.structs import replace
 
-from je_tools.output.encoders.parquet_join import Joiner, Part, take_apart
+from je_tools.output.encoders.parquet_join import Joiner, ParquetPart, take_apart
 from je_tools.output.files.outputs import PartPath, open_part
 
 if TYPE_CHECKING:
@@ -160,7 +160,7 @@ class RowGroups(Struct, frozen=True):
     """
 
     path: Path
-    part: Part
+    part: ParquetPart
 
 
 @contextmanager

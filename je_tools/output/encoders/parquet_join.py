@@ -40,7 +40,7 @@ _ORDINALS = 1 << 15
 """Largest number of row groups with ordinals, which have 16 bits; only encryption needs them."""
 
 
-class _Role(IntEnum):
+class _NumberRole(IntEnum):
     """Meaning of a number that changes in the joined file."""
 
     ROWS = 1
@@ -53,7 +53,7 @@ class _Role(IntEnum):
     END = 8
 
 
-class _State(IntEnum):
+class _StructKind(IntEnum):
     """Structs that contain such numbers."""
 
     OTHER = 0
@@ -65,26 +65,31 @@ class _State(IntEnum):
     PAGE_LOCATION = 6
 
 
-_RULES: dict[_State, dict[int, int]] = {
-    _State.FILE: {3: _Role.ROWS, 4: -_State.ROW_GROUP},
-    _State.ROW_GROUP: {0: _Role.END, 1: -_State.COLUMN_CHUNK, 5: _Role.DATA, 7: _Role.ORDINAL},
-    _State.COLUMN_CHUNK: {
-        2: _Role.DATA,
-        3: -_State.COLUMN_META,
-        4: _Role.OFFSET_INDEX,
-        5: _Role.OFFSET_INDEX_SIZE,
-        6: _Role.COLUMN_INDEX,
-        7: _Role.COLUMN_INDEX_SIZE,
+_RULES: dict[_StructKind, dict[int, int]] = {
+    _StructKind.FILE: {3: _NumberRole.ROWS, 4: -_StructKind.ROW_GROUP},
+    _StructKind.ROW_GROUP: {
+        0: _NumberRole.END,
+        1: -_StructKind.COLUMN_CHUNK,
+        5: _NumberRole.DATA,
+        7: _NumberRole.ORDINAL,
+    },
+    _StructKind.COLUMN_CHUNK: {
+        2: _NumberRole.DATA,
+        3: -_StructKind.COLUMN_META,
+        4: _NumberRole.OFFSET_INDEX,
+        5: _NumberRole.OFFSET_INDEX_SIZE,
+        6: _NumberRole.COLUMN_INDEX,
+        7: _NumberRole.COLUMN_INDEX_SIZE,
     },
     # Offsets of data, index and dictionary pages, and of a Bloom filter.
-    _State.COLUMN_META: dict.fromkeys((9, 10, 11, 14), _Role.DATA),
-    _State.OFFSET_INDEX: {0: _Role.END, 1: -_State.PAGE_LOCATION},
-    _State.PAGE_LOCATION: {1: _Role.DATA},
+    _StructKind.COLUMN_META: dict.fromkeys((9, 10, 11, 14), _NumberRole.DATA),
+    _StructKind.OFFSET_INDEX: {0: _NumberRole.END, 1: -_StructKind.PAGE_LOCATION},
+    _StructKind.PAGE_LOCATION: {1: _NumberRole.DATA},
 }
 
 
 def _table() -> Ints:
-    table = np.zeros((len(_State), FIELDS), np.int64)
+    table = np.zeros((len(_StructKind), FIELDS), np.int64)
     for state, rules in _RULES.items():
         table[state, list(rules)] = list(rules.values())
     return table.ravel()
@@ -93,7 +98,7 @@ def _table() -> Ints:
 _TABLE = _table()
 
 
-class Part(Struct, frozen=True):
+class ParquetPart(Struct, frozen=True):
     """Metadata of a file that becomes a part of another; pickles.
 
     Attributes:
@@ -115,7 +120,7 @@ class Part(Struct, frozen=True):
     offset_indexes: Opened
 
 
-def take_apart(file: memoryview) -> Part:
+def take_apart(file: memoryview) -> ParquetPart:
     """Return the metadata needed to join a whole Parquet file to others.
 
     Args:
@@ -129,25 +134,25 @@ def take_apart(file: memoryview) -> Part:
     start = len(data) - _TAIL - int.from_bytes(file[-_TAIL : -len(MAGIC)], "little")
     if start < len(MAGIC) or bytes(file[-len(MAGIC) :]) != MAGIC:
         raise ValueError("not a Parquet file")
-    footer, _ = open_values(data[start:-_TAIL], 0, STRUCT, _TABLE, _State.FILE)
-    groups = int(np.count_nonzero(footer.roles == _Role.END))
+    footer, _ = open_values(data[start:-_TAIL], 0, STRUCT, _TABLE, _StructKind.FILE)
+    groups = int(np.count_nonzero(footer.roles == _NumberRole.END))
     text, first = footer.text, int(footer.places[0])
     head = first + len(_list_field(groups))
     stop = int(footer.places[-1]) if groups else head
-    if text[first:head].tobytes() != _list_field(groups) or footer.roles[0] != _Role.ROWS:
+    if text[first:head].tobytes() != _list_field(groups) or footer.roles[0] != _NumberRole.ROWS:
         raise ValueError("row groups are not where they are looked for")
     row_groups = Opened(
         text[head:stop], footer.places[1:] - head, footer.numbers[1:], footer.roles[1:]
     )
-    if row_groups.text[row_groups.places[row_groups.roles == _Role.ORDINAL]].any():
+    if row_groups.text[row_groups.places[row_groups.roles == _NumberRole.ORDINAL]].any():
         raise ValueError("an ordinal is not the last of a row group")
-    column_spans = _spans(row_groups, _Role.COLUMN_INDEX)
-    offset_spans = _spans(row_groups, _Role.OFFSET_INDEX)
+    column_spans = _spans(row_groups, _NumberRole.COLUMN_INDEX)
+    offset_spans = _spans(row_groups, _NumberRole.OFFSET_INDEX)
     offset_data = np.frombuffer(_joined(file, offset_spans), np.uint8)
     offset_indexes, _ = open_values(
-        offset_data, 0, STRUCT, _TABLE, _State.OFFSET_INDEX, len(offset_spans)
+        offset_data, 0, STRUCT, _TABLE, _StructKind.OFFSET_INDEX, len(offset_spans)
     )
-    return Part(
+    return ParquetPart(
         (text[:first].tobytes(), text[stop:].tobytes()),
         int(footer.numbers[0]),
         groups,
@@ -158,7 +163,7 @@ def take_apart(file: memoryview) -> Part:
     )
 
 
-def _spans(opened: Opened, role: _Role) -> Sequence[tuple[int, int]]:
+def _spans(opened: Opened, role: _NumberRole) -> Sequence[tuple[int, int]]:
     """Return starts and stops of indexes; `role` marks their starts, and `role + 1` their sizes."""
     starts = opened.numbers[opened.roles == role]
     sizes = opened.numbers[opened.roles == role + 1]
@@ -190,7 +195,7 @@ class Joiner(Struct):
         """True if a part has been appended."""
         return self._frame is not None
 
-    def append(self, part: Part, file: memoryview) -> None:
+    def append(self, part: ParquetPart, file: memoryview) -> None:
         """Append the row groups of a file, given its `take_apart` result.
 
         Raises:
@@ -204,13 +209,13 @@ class Joiner(Struct):
         shift = self._at - len(MAGIC)
         self._write(file[len(MAGIC) : part.stop])
         row_groups, indexes = part.row_groups, part.offset_indexes
-        is_end = indexes.roles == _Role.END
+        is_end = indexes.roles == _NumberRole.END
         values = np.where(is_end, NOTHING, _shifted(indexes.numbers, shift))
         offset_indexes, ends = fill(indexes, values)
         values = row_groups.numbers.copy()
-        is_data = row_groups.roles == _Role.DATA
+        is_data = row_groups.roles == _NumberRole.DATA
         values[is_data] = _shifted(values[is_data], shift)
-        values[row_groups.roles == _Role.OFFSET_INDEX_SIZE] = np.diff(ends[is_end], prepend=0)
+        values[row_groups.roles == _NumberRole.OFFSET_INDEX_SIZE] = np.diff(ends[is_end], prepend=0)
         moved = Opened(row_groups.text, row_groups.places, values, row_groups.roles)
         kept = (moved, part.column_indexes, offset_indexes.tobytes())
         self._kept.append(zlib.compress(pickle.dumps(kept), zlib.Z_BEST_SPEED))
@@ -236,20 +241,23 @@ class Joiner(Struct):
             self._write(fill(opened, values)[0].tobytes())
             column_index += len(column_indexes)
             offset_index += len(offset_indexes)
-            ordinal += int(np.count_nonzero(opened.roles == _Role.END))
+            ordinal += int(np.count_nonzero(opened.roles == _NumberRole.END))
         self._write(self._frame[1])
         self._write((self._at - start).to_bytes(4, "little") + MAGIC)
 
     def _values(self, opened: Opened, column_index: int, offset_index: int, ordinal: int) -> Ints:
         """Return the numbers of row groups whose indexes begin at the given offsets."""
         values, roles = opened.numbers, opened.roles
-        for role, first in ((_Role.COLUMN_INDEX, column_index), (_Role.OFFSET_INDEX, offset_index)):
+        for role, first in (
+            (_NumberRole.COLUMN_INDEX, column_index),
+            (_NumberRole.OFFSET_INDEX, offset_index),
+        ):
             sizes = values[roles == role + 1]
             values[roles == role] = first + np.cumsum(sizes) - sizes
-        is_ordinal = roles == _Role.ORDINAL
+        is_ordinal = roles == _NumberRole.ORDINAL
         ordinals = ordinal + np.arange(np.count_nonzero(is_ordinal))
         values[is_ordinal] = ordinals if self._groups <= _ORDINALS else LEFT_OUT
-        values[roles == _Role.END] = NOTHING
+        values[roles == _NumberRole.END] = NOTHING
         return values
 
     def _write(self, data: bytes | memoryview) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 from je_tools.errors import UsageError
-from je_tools.output.encoders.record_sources import RecordSink, Source, Written
+from je_tools.output.encoders.record_sources import DatabaseSource, RecordSink, Written
 from je_tools.output.files.file_names import file_stems
 from je_tools.output.files.outputs import PartPath, fsync_file, open_part
 
@@ -15,7 +15,9 @@ if TYPE_CHECKING:
     from je_tools.output.encoders.record_lines import Named
 
 
-def write_stream(sink: RecordSink, sources: Iterable[Source], out: BinaryIO) -> list[Written]:
+def write_stream(
+    sink: RecordSink, sources: Iterable[DatabaseSource], out: BinaryIO
+) -> list[Written]:
     """Write all databases to one file.
 
     Raises:
@@ -24,7 +26,7 @@ def write_stream(sink: RecordSink, sources: Iterable[Source], out: BinaryIO) -> 
     return sink.write(_single(sources) if sink.is_single else sources, out)
 
 
-def _single(sources: Iterable[Source]) -> Iterator[Source]:
+def _single(sources: Iterable[DatabaseSource]) -> Iterator[DatabaseSource]:
     for number, source in enumerate(sources):
         if number:
             raise UsageError(
@@ -54,7 +56,7 @@ def stems_of(
 
 def write_files(
     sink: RecordSink,
-    sources: Iterable[Source],
+    sources: Iterable[DatabaseSource],
     stems: Mapping[int, str],
     directory: Path,
     known: Path,

@@ -15,10 +15,10 @@ from je_tools.formats.rows import Buffer
 from je_tools.formats.spans import Spans, gather
 from je_tools.log.records import Batch, Coming, Records
 from je_tools.output.encoders import arrow_texts as t
-from je_tools.output.encoders.parquet_join import Joiner, Part, take_apart
+from je_tools.output.encoders.parquet_join import Joiner, ParquetPart, take_apart
 from je_tools.output.encoders.record_lines import TIMES, Marks, Named, masked, time_columns
 from je_tools.output.encoders.record_sources import (
-    Source,
+    DatabaseSource,
     Written,
     in_pieces,
     pieces_of,
@@ -61,10 +61,10 @@ RECORD_SCHEMA = pa.schema(
 )
 
 
-class _Made(Struct, frozen=True):
+class _WrittenParquet(Struct, frozen=True):
     """Metadata of a Parquet file in memory, and the notes made while its records were read."""
 
-    part: Part
+    part: ParquetPart
     notes: Sequence[Any]
 
 
@@ -83,7 +83,7 @@ class ParquetRecords(Struct, frozen=True):
     suffix: str = ".parquet"
     is_single: bool = False
 
-    def write(self, sources: Iterable[Source], out: BinaryIO) -> list[Written]:
+    def write(self, sources: Iterable[DatabaseSource], out: BinaryIO) -> list[Written]:
         """Write the records of each database, in row groups of bounded size."""
         written = []
         joiner = Joiner(out)
@@ -104,7 +104,7 @@ class ParquetRecords(Struct, frozen=True):
         joiner.finish()
         return written
 
-    def _steps(self, database: Named, group: Sequence[Batch]) -> Iterator[Step[_Made]]:
+    def _steps(self, database: Named, group: Sequence[Batch]) -> Iterator[Step[_WrittenParquet]]:
         """Yield a step for each row group: one, if the announced sizes of a group are right."""
         tables: list[pa.RecordBatch] = []
         notes: list[Any] = []
@@ -122,7 +122,9 @@ class ParquetRecords(Struct, frozen=True):
                 rows, size = rows + more_rows, size + more_bytes
         yield partial(self._made, pa.Table.from_batches(tables), notes)
 
-    def _made(self, table: pa.Table, notes: Sequence[Any], buffer: Buffer) -> tuple[Bytes, _Made]:
+    def _made(
+        self, table: pa.Table, notes: Sequence[Any], buffer: Buffer
+    ) -> tuple[Bytes, _WrittenParquet]:
         """Return a file of one row group, or of none if there are no records."""
         # Incompressible values grow by up to a sixth.
         space = buffer.of(2 * table.nbytes + FRAME_SIZE)
@@ -138,7 +140,7 @@ class ParquetRecords(Struct, frozen=True):
             if len(table):
                 writer.write_table(table, row_group_size=len(table))
         file = space[: sink.tell()]
-        return file, _Made(take_apart(file.data), notes)
+        return file, _WrittenParquet(take_apart(file.data), notes)
 
 
 def _groups(batches: Iterable[Batch]) -> Iterator[list[Batch]]:

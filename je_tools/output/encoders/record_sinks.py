@@ -25,8 +25,8 @@ from je_tools.output.encoders.record_lines import (
     jsonl_form,
 )
 from je_tools.output.encoders.record_sources import (
+    DatabaseSource,
     RecordSink,
-    Source,
     Written,
     in_pieces,
     pieces_of,
@@ -80,7 +80,7 @@ class LineSink(Struct, frozen=True):
         """True if the format is for a single database."""
         return self.form.is_single
 
-    def write(self, sources: Iterable[Source], out: BinaryIO) -> list[Written]:
+    def write(self, sources: Iterable[DatabaseSource], out: BinaryIO) -> list[Written]:
         """Write the lines of each database as they come."""
         written: list[Written] = []
         for source in sources:
@@ -90,7 +90,7 @@ class LineSink(Struct, frozen=True):
         out.write(self.form.end)
         return written
 
-    def _write_one(self, source: Source, out: BinaryIO) -> Written:
+    def _write_one(self, source: DatabaseSource, out: BinaryIO) -> Written:
         count = left_out = 0
         steps = partial(self._steps, source.database)
         tasks = (partial(steps, batch) for batch in in_pieces(source.batches))

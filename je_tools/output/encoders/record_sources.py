@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from je_tools.output.encoders.record_lines import Named
 
 
-class Source(Struct, frozen=True):
+class DatabaseSource(Struct, frozen=True):
     """A database to be written, and its records in output order.
 
     Attributes:
@@ -65,7 +65,7 @@ class RecordSink(Protocol):
     def is_single(self) -> bool:
         """True if a file can hold only one database."""
 
-    def write(self, sources: Iterable[Source], out: BinaryIO) -> list[Written]:
+    def write(self, sources: Iterable[DatabaseSource], out: BinaryIO) -> list[Written]:
         """Write databases to `out`, which stays open."""
 
 

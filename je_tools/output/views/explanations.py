@@ -15,7 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from je_tools.core.escaping import clean_text, is_lsn, printable
-from je_tools.explain.entry import EntryExplanation, Part, Piece
+from je_tools.explain.entry import ByteKind, EntryExplanation, EntryPiece
 from je_tools.explain.topics import ExitExplanation, FieldRow, TypeExplanation, versions_text
 from je_tools.formats.je.header import lsn_text
 from je_tools.log.field_texts import last_name
@@ -157,15 +157,15 @@ def _print_line(console: Console, line: str, style: str) -> None:
         console.file.write(f"{line}\n")
 
 
-def _styles(pieces: Iterable[Piece]) -> Iterator[str]:
+def _styles(pieces: Iterable[EntryPiece]) -> Iterator[str]:
     """Yield a colour for each piece; neighbouring items have different colours."""
     turn = -1
     before = ""
     for piece in pieces:
-        if piece.part is Part.HEADER:
+        if piece.part is ByteKind.HEADER:
             yield _HEADER_STYLE
             continue
-        if piece.part is Part.REST:
+        if piece.part is ByteKind.REST:
             yield _REST_STYLE
             continue
         # The fields of one slot share a colour, so that slots can be told apart.
@@ -175,7 +175,7 @@ def _styles(pieces: Iterable[Piece]) -> Iterator[str]:
         yield _ITEM_STYLES[turn % len(_ITEM_STYLES)]
 
 
-def _hex_rows(data: bytes, piece: Piece, all_bytes: bool) -> Iterator[tuple[str, str]]:
+def _hex_rows(data: bytes, piece: EntryPiece, all_bytes: bool) -> Iterator[tuple[str, str]]:
     """Yield offset in the entry and bytes, row by row."""
     stop = piece.stop if all_bytes else min(piece.stop, piece.start + SHOWN_BYTES)
     for at in range(piece.start, stop, _BYTES_A_ROW):
@@ -189,7 +189,7 @@ def _hex_rows(data: bytes, piece: Piece, all_bytes: bool) -> Iterator[tuple[str,
 
 
 def _wide_lines(
-    rows: Sequence[tuple[str, str]], piece: Piece, field_width: int, width: int
+    rows: Sequence[tuple[str, str]], piece: EntryPiece, field_width: int, width: int
 ) -> Iterator[str]:
     room = width - _AT_WIDTH - _HEX_WIDTH - field_width - 3 * len(_GAP)
     paths, values = _path_lines(piece.path, field_width), _cut(piece.text, room)
@@ -209,7 +209,7 @@ def _path_lines(path: str, width: int) -> list[str]:
     return [line for some in lines for line in some]
 
 
-def _stacked(rows: Iterable[tuple[str, str]], piece: Piece, width: int) -> Iterator[str]:
+def _stacked(rows: Iterable[tuple[str, str]], piece: EntryPiece, width: int) -> Iterator[str]:
     yield from _cut(f"{piece.path} = {piece.text}".removeprefix(" = "), width)
     for at, shown in rows:
         yield f"{at.rjust(_AT_WIDTH)}{_GAP}{shown}"
@@ -276,7 +276,7 @@ def entry_rows(entry: EntryExplanation) -> Iterator[dict[str, Any]]:
         yield {**shared, "part": "problem", "text": problem}
 
 
-def _plain(piece: Piece) -> Any:
+def _plain(piece: EntryPiece) -> Any:
     """Return a value for JSON, formatted as in the other outputs."""
     value, name = piece.value, last_name(piece.path)
     if isinstance(value, bytes):

@@ -11,10 +11,6 @@ if TYPE_CHECKING:
     from je_tools.files.listing import FileRow
 
 
-def _created_ms(row: FileRow) -> Cell:
-    return row.file.header.created_ms if row.file.header.good else None
-
-
 def _codes(row: FileRow) -> Cell:
     return list(dict.fromkeys(found.code for found in row.findings))
 
@@ -23,7 +19,7 @@ FILE_COLUMNS = (
     Column("file_no", "file", Kind.FILE, cell=lambda row: row.file.file_no),
     Column("name", "name", Kind.TEXT, rank=9),
     Column("log_version", "version", Kind.ID, cell=lambda row: row.version),
-    Column("created_ms", "created (UTC)", Kind.TIME, rank=6, cell=_created_ms),
+    Column("created_ms", "created (UTC)", Kind.TIME, rank=6),
     Column("size", "bytes", cell=lambda row: row.file.size),
     Column("entry_count", "entries"),
     Column("damage_count", "damaged", rank=1),

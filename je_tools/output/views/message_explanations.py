@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from je_tools.explain.message_case import Case
-    from je_tools.explain.message_places import Place
-    from je_tools.explain.recognition import Recognition, Seen, Sighting
+    from je_tools.explain.message_places import MessagePlace
+    from je_tools.explain.recognition import Occurrences, Recognition, Sighting
 
 
 def print_recognition(console: Console, found: Recognition, env: str | None) -> None:
@@ -50,7 +50,7 @@ def print_recognition(console: Console, found: Recognition, env: str | None) -> 
         say(console, Text(f"and other places, named {found.more_places:,} times"))
 
 
-def _note(place: Place) -> str:
+def _note(place: MessagePlace) -> str:
     return f"printed as {place.printed}, in decimal" if place.printed else ""
 
 
@@ -82,7 +82,7 @@ def _print_unknown(console: Console, nearest: Case | None) -> None:
     _print_case(console, nearest)
 
 
-def _seen_text(seen: Seen) -> str:
+def _seen_text(seen: Occurrences) -> str:
     text = f"in {seen.count:,} log entries" if seen.count > 1 else "in 1 log entry"
     text += f", line {seen.first_line:,}"
     if seen.first_time:
@@ -147,7 +147,7 @@ def _case_row(case: Case) -> dict[str, Any]:
     }
 
 
-def _seen_row(seen: Seen) -> dict[str, Any]:
+def _seen_row(seen: Occurrences) -> dict[str, Any]:
     return {
         "count": seen.count,
         "first_line": seen.first_line,

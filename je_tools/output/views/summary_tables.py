@@ -20,7 +20,7 @@ from je_tools.summary.run import (
     LN_BYTES,
     LNS,
     NO_DATABASE,
-    FileSummary,
+    FileTotals,
     Summary,
     types_of,
 )
@@ -120,7 +120,7 @@ def file_section(summary: Summary) -> Section:
     return Section("file", "Files", _FILE_COLUMNS, [_file_row(file) for file in summary.files])
 
 
-def _file_row(file: FileSummary) -> tuple[Cell, ...]:
+def _file_row(file: FileTotals) -> tuple[Cell, ...]:
     types = file.tally.types
     lns, ins = types_of(Group.LN), types_of(Group.IN)
     masks = (np.ones(256, np.bool_), lns, ins, ~(lns | ins))

@@ -23,7 +23,7 @@ from je_tools.audit.tables import TABLES
 from je_tools.audit.work import scan_task
 from je_tools.log.opening import open_environment
 from je_tools.log.scan import Scanner
-from je_tools.summary.run import Wanted, summarize
+from je_tools.summary.run import SummaryOptions, summarize
 from tests.damage.running import je_tools
 
 Row = dict[str, Any]
@@ -122,7 +122,7 @@ def summary_said(*paths: Path) -> dict[str, list[Row]]:
 def txns_said(*paths: Path) -> list[Row]:
     """Return every transaction that `Transactions` joins, as rows of the table, in log order."""
     opened = open_environment(paths)
-    summary = summarize(opened, Scanner(threads=1, wide=True), Wanted(largest=ALL))
+    summary = summarize(opened, Scanner(threads=1, wide=True), SummaryOptions(largest=ALL))
     assert summary.transactions is not None
     rows = [
         {

@@ -15,11 +15,11 @@ from je_tools.audit.rows import fact_row
 from je_tools.audit.staging import FACTS, SEGMENTS, ordered
 from je_tools.formats.je.types import ABORT_NO, COMMIT_NO
 from je_tools.log.transactions import (
-    Outcome,
-    Piece,
     Rollback,
     Transaction,
+    TransactionOutcome,
     TransactionPart,
+    TransactionPiece,
     Transactions,
 )
 from tests.je_tools.audit.auditing import signed
@@ -71,13 +71,15 @@ def test_lsns_on_both_sides_of_the_sign(audit_session: Any, tmp_path: Path) -> N
 FILES, MOST = 6, 10**6
 
 
-def random_piece(rng: random.Random, first_lsn: int) -> Piece:
+def random_piece(rng: random.Random, first_lsn: int) -> TransactionPiece:
     """Return a part of a transaction that does not have both its first entry and its end."""
     begins, ended = rng.choice([(False, False), (False, True), (True, False)])
     count = rng.randint(1, 3)
-    outcome = rng.choice([Outcome.UNFINISHED, Outcome.UNFINISHED, Outcome.PREPARED])
+    outcome = rng.choice(
+        [TransactionOutcome.UNFINISHED, TransactionOutcome.UNFINISHED, TransactionOutcome.PREPARED]
+    )
     if ended:
-        outcome = rng.choice([Outcome.COMMITTED, Outcome.ABORTED])
+        outcome = rng.choice([TransactionOutcome.COMMITTED, TransactionOutcome.ABORTED])
     transaction = Transaction(
         rng.choice([1, 2, 3, -4, -5]),
         first_lsn,
@@ -89,19 +91,19 @@ def random_piece(rng: random.Random, first_lsn: int) -> Piece:
         outcome,
         rng.randrange(10**9) if ended else None,
     )
-    return Piece(begins, transaction)
+    return TransactionPiece(begins, transaction)
 
 
-ENDS = {Outcome.COMMITTED: COMMIT_NO, Outcome.ABORTED: ABORT_NO}
+ENDS = {TransactionOutcome.COMMITTED: COMMIT_NO, TransactionOutcome.ABORTED: ABORT_NO}
 
 
-def as_segment(piece: Piece, index: int) -> tuple[Any, ...]:
+def as_segment(piece: TransactionPiece, index: int) -> tuple[Any, ...]:
     """Return the row that an executor stages for the piece."""
     each = piece.transaction
     return (
         *(1, index, 0, each.txn_id, ordered(each.first_lsn), ordered(each.last_lsn)),
         *(each.entries, each.size, each.invisible, piece.begins, ENDS.get(each.outcome, 0)),
-        *(each.end_ms, each.outcome is Outcome.PREPARED, sorted(each.databases)),
+        *(each.end_ms, each.outcome is TransactionOutcome.PREPARED, sorted(each.databases)),
     )
 
 

@@ -8,7 +8,7 @@ import pytest
 from je_tools.audit.staging import FACTS
 from je_tools.audit.sums import sum_up
 from je_tools.audit.tables import TXN_STATS
-from je_tools.log.transactions import Outcome
+from je_tools.log.transactions import TransactionOutcome
 
 COUNTED = ("committed_count", "aborted_count", "unfinished_count")
 EXPECTED = {
@@ -21,8 +21,8 @@ EXPECTED = {
 }
 
 
-@pytest.mark.parametrize("outcome", Outcome)
-def test_every_outcome_has_its_column_or_none(outcome: Outcome) -> None:
+@pytest.mark.parametrize("outcome", TransactionOutcome)
+def test_every_outcome_has_its_column_or_none(outcome: TransactionOutcome) -> None:
     facts = pa.Table.from_pylist([{"env": "a"}, {"env": "b"}], FACTS)
     row = {"env": "b", "outcome": outcome.value, "count": 3, "entry_count": 4, "total_size": 5}
     environments, stats = sum_up(facts, pa.Table.from_pylist([row], TXN_STATS.schema), [])

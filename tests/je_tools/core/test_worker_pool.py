@@ -23,7 +23,7 @@ from je_tools.formats.rows import Buffer
 from je_tools.log.records import Coming, Note, Records
 from je_tools.output.encoders.record_files import write_stream
 from je_tools.output.encoders.record_sinks import RecordFormat, open_record_sink
-from je_tools.output.encoders.record_sources import Source
+from je_tools.output.encoders.record_sources import DatabaseSource
 from je_tools.recovery.reading import RecordReader
 from tests.builders.records import Row, records_of
 from tests.corpus import FIXTURES
@@ -133,7 +133,7 @@ def test_records_are_written_as_by_one(form: RecordFormat) -> None:
         out, noted = io.BytesIO(), []
         sink = open_record_sink(form, Masking(), threads=threads)
         coming = [Coming(partial(read, number)) for number in range(len(batches))]
-        (done,) = write_stream(sink, [Source(PEOPLE, coming, noted.append)], out)
+        (done,) = write_stream(sink, [DatabaseSource(PEOPLE, coming, noted.append)], out)
         return noted, done.records, out.getvalue()
 
     alone = written(1)

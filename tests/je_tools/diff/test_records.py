@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
-from je_tools.diff.files import FileState, compare_files
+from je_tools.diff.files import CopyState, compare_files
 from je_tools.diff.records import Change, Comparison, blocks
 from je_tools.formats.je.btree.keys import join_two_part
 from je_tools.formats.je.btree.slots import split_two_part_keys
@@ -183,7 +183,7 @@ def homes(tmp_path: Path) -> tuple[Path, Path]:
     return tmp_path / "a", tmp_path / "b"
 
 
-def states(homes: tuple[Path, Path]) -> list[tuple[int, FileState, int | None]]:
+def states(homes: tuple[Path, Path]) -> list[tuple[int, CopyState, int | None]]:
     a, b = (open_environment([home]) for home in homes)
     return [(pair.file_no, pair.state, pair.differ_offset) for pair in compare_files(a, b)]
 
@@ -191,12 +191,12 @@ def states(homes: tuple[Path, Path]) -> list[tuple[int, FileState, int | None]]:
 def test_a_whole_copy_is_the_same_and_one_of_an_earlier_time_its_beginning(
     homes: tuple[Path, Path],
 ) -> None:
-    assert {state for _, state, _ in states(homes)} == {FileState.SAME}
+    assert {state for _, state, _ in states(homes)} == {CopyState.SAME}
     last = sorted(homes[1].glob("*.jdb"))[-1]
     last.write_bytes(last.read_bytes()[:-100])
-    assert [state for _, state, _ in states(homes)][-1] is FileState.SHORTER
+    assert [state for _, state, _ in states(homes)][-1] is CopyState.SHORTER
     last.unlink()
-    assert [state for _, state, _ in states(homes)][-1] is FileState.NEWER
+    assert [state for _, state, _ in states(homes)][-1] is CopyState.NEWER
 
 
 def test_what_no_whole_copy_has(homes: tuple[Path, Path]) -> None:
@@ -207,10 +207,10 @@ def test_what_no_whole_copy_has(homes: tuple[Path, Path]) -> None:
     with last.open("ab") as file:
         file.write(b"more")
     found = states(homes)
-    assert found[0][1:] == (FileState.CHANGED, 777)
-    assert found[-1][1] is FileState.LONGER
+    assert found[0][1:] == (CopyState.CHANGED, 777)
+    assert found[-1][1] is CopyState.LONGER
     first.unlink()
-    assert states(homes)[0][1] is FileState.NOT_COPIED
+    assert states(homes)[0][1] is CopyState.NOT_COPIED
 
 
 def test_what_has_become_of_the_environment_since(homes: tuple[Path, Path]) -> None:
@@ -218,7 +218,7 @@ def test_what_has_become_of_the_environment_since(homes: tuple[Path, Path]) -> N
     first.unlink()
     last.unlink()
     found = [state for _, state, _ in states(homes)]
-    assert (found[0], found[-1]) == (FileState.GONE, FileState.AHEAD)
+    assert (found[0], found[-1]) == (CopyState.GONE, CopyState.AHEAD)
 
 
 def test_a_file_that_was_cut_off_is_in_no_whole_copy(homes: tuple[Path, Path]) -> None:
@@ -226,8 +226,8 @@ def test_a_file_that_was_cut_off_is_in_no_whole_copy(homes: tuple[Path, Path]) -
     for path in sorted(homes[1].glob("*.jdb")):
         path.write_bytes(path.read_bytes()[:1000])
     *earlier, last = [state for _, state, _ in states(homes)]
-    assert set(earlier) == {FileState.TRUNCATED}
-    assert last is FileState.SHORTER
+    assert set(earlier) == {CopyState.TRUNCATED}
+    assert last is CopyState.SHORTER
     done = je_tools("diff", *homes, "--show", "files")
     assert done.code == 3
     assert done.err == (

@@ -16,7 +16,7 @@ from je_tools.commands.main import group, run
 from je_tools.core.escaping import printable
 from je_tools.core.masking import DataMode, Masking
 from je_tools.errors import EXIT_MEANINGS
-from je_tools.explain.entry import EntryExplanation, Part, explain_bytes
+from je_tools.explain.entry import ByteKind, EntryExplanation, explain_bytes
 from je_tools.formats.je.layout import Field, layout
 from je_tools.formats.je.log.walk import Checksum
 from je_tools.formats.je.types import ENTRY_TYPES
@@ -162,7 +162,7 @@ def test_pieces_hold_every_byte_once() -> None:
         assert_all_bytes(entry)
         assert entry.problems == ()
         assert entry.checksum is (Checksum.NONE if entry.type_no == 43 else Checksum.OK)
-        assert {piece.part for piece in entry.pieces} <= {Part.HEADER, Part.ITEM}
+        assert {piece.part for piece in entry.pieces} <= {ByteKind.HEADER, ByteKind.ITEM}
 
 
 def assert_all_bytes(entry: EntryExplanation) -> None:

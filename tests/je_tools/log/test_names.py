@@ -15,8 +15,8 @@ from je_tools.formats.je.log.entry_rows import Rows
 from je_tools.formats.je.types import BY_NAME
 from je_tools.log import names
 from je_tools.log.names import (
-    Database,
-    Event,
+    NamedDatabase,
+    NameEvent,
     NamePart,
     NameRecord,
     collect_names,
@@ -52,7 +52,7 @@ def test_every_database_that_the_engine_lists_is_named(env: Environment) -> None
 def test_renamed_emptied_and_removed(name: str) -> None:
     """The fixture `dbops` removes `gone`, renames `old-name` and empties `emptied`."""
     databases = resolve_databases(_parts(environment(name).home))
-    of: dict[str, list[Database]] = {}
+    of: dict[str, list[NamedDatabase]] = {}
     for database in databases.values():
         of.setdefault(database.name, []).append(database)
     (gone,) = of["gone"]
@@ -73,7 +73,7 @@ def _part(*records: NameRecord, aborted: tuple[int, ...] = ()) -> NamePart:
 
 def _record(
     lsn: int,
-    event: Event,
+    event: NameEvent,
     name: str | None,
     *,
     db_id: int = 7,
@@ -84,20 +84,24 @@ def _record(
 
 
 def _made() -> NamePart:
-    return _part(_record(1, Event.NAMED, "old", txn_id=1))
+    return _part(_record(1, NameEvent.NAMED, "old", txn_id=1))
 
 
 @pytest.mark.parametrize(
     ("later", "name", "removed"),
     [
-        ([_part(_record(2, Event.NAMED, "new", txn_id=2))], "new", False),
-        ([_part(_record(2, Event.NAMED, "new", txn_id=2), aborted=(2,))], "old", False),
-        ([_part(_record(2, Event.NAMED, "new", txn_id=2)), _part(aborted=(9, 2))], "old", False),
-        ([_part(_record(2, Event.NAMED, "new", invisible=True))], "old", False),
-        ([_part(_record(2, Event.REMOVED, "old", txn_id=2))], "old", True),
-        ([_part(_record(2, Event.REMOVED, None))], "old", True),
-        ([_part(_record(2, Event.REMOVED, "old", txn_id=2), aborted=(2,))], "old", False),
-        ([_part(_record(2, Event.UNNAMED, "old", txn_id=2))], "old", False),
+        ([_part(_record(2, NameEvent.NAMED, "new", txn_id=2))], "new", False),
+        ([_part(_record(2, NameEvent.NAMED, "new", txn_id=2), aborted=(2,))], "old", False),
+        (
+            [_part(_record(2, NameEvent.NAMED, "new", txn_id=2)), _part(aborted=(9, 2))],
+            "old",
+            False,
+        ),
+        ([_part(_record(2, NameEvent.NAMED, "new", invisible=True))], "old", False),
+        ([_part(_record(2, NameEvent.REMOVED, "old", txn_id=2))], "old", True),
+        ([_part(_record(2, NameEvent.REMOVED, None))], "old", True),
+        ([_part(_record(2, NameEvent.REMOVED, "old", txn_id=2), aborted=(2,))], "old", False),
+        ([_part(_record(2, NameEvent.UNNAMED, "old", txn_id=2))], "old", False),
     ],
 )
 def test_the_last_name_that_was_not_taken_back_wins(
@@ -110,17 +114,17 @@ def test_the_last_name_that_was_not_taken_back_wins(
 @pytest.mark.parametrize(
     "part",
     [
-        _part(_record(1, Event.NAMED, "never", txn_id=3), aborted=(3,)),
-        _part(_record(1, Event.NAMED, "never", invisible=True)),
+        _part(_record(1, NameEvent.NAMED, "never", txn_id=3), aborted=(3,)),
+        _part(_record(1, NameEvent.NAMED, "never", invisible=True)),
     ],
 )
 def test_a_database_that_was_never_made_still_names_its_entries(part: NamePart) -> None:
-    assert resolve_databases([part])[7] == Database(7, "never", True, ["never"])
+    assert resolve_databases([part])[7] == NamedDatabase(7, "never", True, ["never"])
 
 
 def test_a_removal_alone_names_what_it_can() -> None:
-    assert resolve([_part(_record(1, Event.REMOVED, "gone"))])[7] == "gone"
-    assert 7 not in resolve([_part(_record(1, Event.REMOVED, None))])
+    assert resolve([_part(_record(1, NameEvent.REMOVED, "gone"))])[7] == "gone"
+    assert 7 not in resolve([_part(_record(1, NameEvent.REMOVED, None))])
 
 
 @pytest.mark.parametrize("name", ["v17-basic", "v26-dbops"])

@@ -21,7 +21,7 @@ from je_tools.output.encoders import record_sinks as sink
 from je_tools.output.encoders.record_files import stems_of, write_files, write_stream
 from je_tools.output.encoders.record_lines import RECORD_COLUMNS, Named
 from je_tools.output.encoders.record_sinks import LineSink, RecordFormat, open_record_sink
-from je_tools.output.encoders.record_sources import Source
+from je_tools.output.encoders.record_sources import DatabaseSource
 from tests.builders.records import Row, records_of
 
 LAST = (1 << 63) - 1
@@ -43,7 +43,7 @@ def written(form: RecordFormat, masking: Masking | None = None, **options: Any) 
     out = io.BytesIO()
     batches = [records_of(ROWS), no_records(), records_of(ROWS)]
     made = open_record_sink(form, masking or Masking(), threads=2, **options)
-    write_stream(made, [Source(PEOPLE, batches)], out)
+    write_stream(made, [DatabaseSource(PEOPLE, batches)], out)
     return out.getvalue()
 
 
@@ -142,7 +142,7 @@ def test_buffers_are_reused_except_the_largest(monkeypatch: pytest.MonkeyPatch) 
     assert isinstance(made, LineSink)
     out = io.BytesIO()
     pieces = [records_of(rows[at : at + 3]) for at in range(0, len(rows), 3)]
-    write_stream(made, [Source(PEOPLE, pieces)], out)
+    write_stream(made, [DatabaseSource(PEOPLE, pieces)], out)
     lines = out.getvalue().splitlines()[5:-1]
     assert lines == [b" " + v.hex().encode() for row in rows for v in (row.key, row.data or b"")]
     assert 0 < len(made.pool.buffers) <= made.pool.count + worker_pool.AHEAD
@@ -151,7 +151,7 @@ def test_buffers_are_reused_except_the_largest(monkeypatch: pytest.MonkeyPatch) 
 
 def test_two_databases_do_not_fit_in_one_dump_text() -> None:
     made = open_record_sink(RecordFormat.DUMP, Masking())
-    sources = [Source(Named("a", 5, False), []), Source(Named("b", 6, False), [])]
+    sources = [DatabaseSource(Named("a", 5, False), []), DatabaseSource(Named("b", 6, False), [])]
     with pytest.raises(UsageError, match="one database a file"):
         write_stream(made, sources, io.BytesIO())
 
@@ -160,14 +160,14 @@ def test_a_file_for_each_database(tmp_path: Path) -> None:
     names = [Named("../../x", 5, True), Named("A", 6, False), Named("a", 7, False)]
     names += [Named(None, 8, False), Named("", 9, False)]
     made = open_record_sink(RecordFormat.DUMP, Masking())
-    sources = (Source(name, [records_of([Row(b"%d" % name.db_id)])]) for name in names)
+    sources = (DatabaseSource(name, [records_of([Row(b"%d" % name.db_id)])]) for name in names)
     stems = stems_of(made, names)
     told = write_files(made, sources, stems, tmp_path, tmp_path)
     files = [each.file for each in told]
     assert files == ["%2e.%2f..%2fx.dump", "A.dump", "a~7.dump", "id-8.dump", "%.dump"]
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted(files)
     assert b"dupsort=1\nHEADER=END\n 35\n \nDATA=END\n" in (tmp_path / files[0]).read_bytes()
-    again = Source(names[0], [records_of(ROWS)])
+    again = DatabaseSource(names[0], [records_of(ROWS)])
     with pytest.raises(RefusedError, match="exists"):
         write_files(made, [again], stems, tmp_path, tmp_path)
 
@@ -183,7 +183,7 @@ def test_parquet_row_groups_are_bounded(monkeypatch: pytest.MonkeyPatch, tmp_pat
     path = tmp_path / "records.parquet"
     made = open_record_sink(RecordFormat.PARQUET, Masking(), threads=2)
     with path.open("wb") as out:
-        write_stream(made, [Source(PEOPLE, batches)], out)
+        write_stream(made, [DatabaseSource(PEOPLE, batches)], out)
     file = pq.ParquetFile(path)
     groups = [file.read_row_group(i).num_rows for i in range(file.num_row_groups)]
     assert max(groups) <= 10
@@ -202,7 +202,11 @@ def test_parquet_is_the_same_by_one_thread_and_by_many(monkeypatch: pytest.Monke
     def made(threads: int) -> bytes:
         form = open_record_sink(RecordFormat.PARQUET, Masking(), threads=threads)
         others = [Named("late", 6, has_duplicates=False), Named("none", 7, has_duplicates=False)]
-        sources = [Source(PEOPLE, whole), Source(others[0], late), Source(others[1], [])]
+        sources = [
+            DatabaseSource(PEOPLE, whole),
+            DatabaseSource(others[0], late),
+            DatabaseSource(others[1], []),
+        ]
         out = io.BytesIO()
         told = write_stream(form, sources, out)
         assert [each.records for each in told] == [60, 60, 0]
@@ -218,7 +222,7 @@ def test_parquet_is_the_same_by_one_thread_and_by_many(monkeypatch: pytest.Monke
 def test_parquet_of_nothing(batches: list[Any]) -> None:
     out = io.BytesIO()
     form = open_record_sink(RecordFormat.PARQUET, Masking(), threads=2)
-    write_stream(form, [Source(PEOPLE, batches)], out)
+    write_stream(form, [DatabaseSource(PEOPLE, batches)], out)
     file = pq.ParquetFile(out)
     assert (file.metadata.num_rows, file.metadata.num_row_groups) == (0, 0)
     assert file.schema_arrow.equals(record_tables.RECORD_SCHEMA)
@@ -232,4 +236,4 @@ def test_an_error_of_the_records_passes_through(tmp_path: Path) -> None:
     for form in RecordFormat:
         made = open_record_sink(form, Masking())
         with pytest.raises(RefusedError, match="went away"):
-            write_stream(made, [Source(PEOPLE, batches())], io.BytesIO())
+            write_stream(made, [DatabaseSource(PEOPLE, batches())], io.BytesIO())

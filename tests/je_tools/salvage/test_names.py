@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from je_tools.core.masking import DataMode, Masking
-from je_tools.log.names import Database
+from je_tools.log.names import NamedDatabase
 from je_tools.output.encoders.record_sinks import RecordFormat, open_record_sink
 from je_tools.salvage.choice import Mode
 from je_tools.salvage.output import REPORT, SUMMARY, confidence_marks, write
@@ -24,7 +24,7 @@ def test_no_name_of_a_database_is_in_the_way(
     form: RecordFormat, mode: Mode, tmp_path: Path
 ) -> None:
     found = salvaged(FIXTURES / "v17-crash-txn" / "env", mode)
-    more = {90 + i: Database(90 + i, name) for i, name in enumerate(HOSTILE)}
+    more = {90 + i: NamedDatabase(90 + i, name) for i, name in enumerate(HOSTILE)}
     content = replace(found.content, databases={**found.content.databases, **more})
     done = replace(found, content=content)
     databases = done.databases()

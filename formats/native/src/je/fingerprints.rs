@@ -130,7 +130,7 @@ impl PySlots<'_> {
     }
 }
 
-/// Python's `fingerprints.Known`.
+/// Python's `fingerprints.KnownData`.
 #[derive(FromPyObject)]
 pub struct PyKnown<'py> {
     image: PyImage<'py>,

@@ -22,9 +22,9 @@ pub const DECLARED: crate::Declared = &[
     ("je.log.places.SINGLE", SINGLE),
     ("je.log.places.INSERTED", INSERTED),
     ("je.log.reader.KEPT", BAD_KEPT as i64),
-    ("je.log.reader.Event.ROWS", ROWS as i64),
-    ("je.log.reader.Event.GROW", GROW as i64),
-    ("je.log.reader.Event.DONE", DONE as i64),
+    ("je.log.reader.StopReason.ROWS", ROWS as i64),
+    ("je.log.reader.StopReason.GROW", GROW as i64),
+    ("je.log.reader.StopReason.DONE", DONE as i64),
 ];
 
 /// Bound of the offsets that are accepted from Python.
@@ -33,7 +33,7 @@ const OFFSET_MAX: i64 = 1 << 40;
 /// Smallest `slack`: the bytes of a header with VLSN.
 const SLACK_MIN: i64 = 22;
 
-/// Python's `reader.Place`.
+/// Python's `reader.ReadState`.
 #[derive(FromPyObject)]
 pub struct PyPlace {
     at: i64,

@@ -15,7 +15,7 @@ from je_tools.formats.je.entry.steps import of_users, programs
 from je_tools.formats.je.log import reader
 from je_tools.formats.je.log import walk as w
 from je_tools.formats.je.log.entry_rows import WantedEntries
-from je_tools.formats.je.log.reader import Place, RangeReader, RangeState
+from je_tools.formats.je.log.reader import RangeReader, RangeState, ReadState
 from je_tools.formats.je.log.tally import Tally, tally_rows
 from tests.builders.logs import random_log
 from tests.damage.mutate import CHANGES
@@ -37,7 +37,7 @@ def log_of(rng: random.Random, folder: Path, changes: int) -> Source:
 
 def read(source: Source, **options: Any) -> tuple[list[tuple[int, ...]], RangeState]:
     """Return the rows of a whole file, one tuple per entry, and the final state of the range."""
-    ranged = RangeReader(source, 0, VERSION, 0, source.size, place=Place(), **options)
+    ranged = RangeReader(source, 0, VERSION, 0, source.size, place=ReadState(), **options)
     rows: list[tuple[int, ...]] = []
     for each in ranged:
         columns = [getattr(each, name).tolist() for name in w.COLUMN_NAMES]
@@ -67,7 +67,7 @@ def test_every_sum_is_that_of_zlib(tmp_path: Path) -> None:
     for number in range(ROUNDS):
         source = log_of(random.Random(number), tmp_path, number % 3)
         rules = w.HeaderRules.of(VERSION, source.size)
-        ranged = RangeReader(source, 0, VERSION, 0, source.size, place=Place())
+        ranged = RangeReader(source, 0, VERSION, 0, source.size, place=ReadState())
         for rows in ranged:
             for row, state in enumerate(rows.checksum.tolist()):
                 entry = bytearray(rows.entry_bytes(row))
@@ -105,7 +105,7 @@ class Sums:
         self.ends: list[int] = []
         self.rows: list[tuple[int, int, int, int]] = []
         self.quiet = 0
-        place = Place()
+        place = ReadState()
         ranged = RangeReader(
             source, 0, VERSION, 0, source.size, place=place, window=window, asked=asked
         )

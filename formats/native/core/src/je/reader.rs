@@ -26,7 +26,7 @@ pub const BAD_KEPT: usize = 1000;
 
 const HEADER: i64 = MIN_SIZE as i64;
 
-/// Position between two entries of a file; see `reader.Place`.
+/// Position between two entries of a file; see `reader.ReadState`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
     /// Offset of the next entry; [`NO_OFFSET`] if it is lost.
