@@ -30,8 +30,12 @@ from je_tools.output.views.key_tables import shown
 from je_tools.recovery.database import NAME_DB, Database
 from je_tools.recovery.opening import take_snapshot
 from je_tools.recovery.snapshot import Snapshot
+from tests.builders.trees import TreeLog, slot
 from tests.corpus import FIXTURES, Environment, environments, log_files, marked_beyond_fixtures
 from tests.je_tools.dumped import Done, je_tools
+
+DAYS_OF_2030 = 22_000
+"""Days from 1970 to the year 2030."""
 
 SEVERAL = [each for each in environments() if len(log_files(each.home)) > 1]
 
@@ -65,9 +69,9 @@ def bins_of(tree: Tree, children: Children, above: frozenset[int]) -> Iterator[B
             continue
         slots, _ = tree.slots_in_range(leaves)
         own = {}
-        for slot in range(len(slots)):
-            is_here = tree.two_part or bool(slots.state[slot] & SlotState.EMBEDDED)
-            own[slots.key[slot] or b""] = (int(slots.lsn[slot]), is_here)
+        for at in range(len(slots)):
+            is_here = tree.two_part or bool(slots.state[at] & SlotState.EMBEDDED)
+            own[slots.key[at] or b""] = (int(slots.lsn[at]), is_here)
         yield Bin(children.low[row], children.high[row], files, own)
 
 
@@ -201,6 +205,21 @@ def test_kept_records_are_those_of_other_files() -> None:
     records = snapshot_of(home)
     database = next(each for each in records.databases.values() if each.name == "small")
     assert small.kept_count == sum(len(batch) for batch in records.records(database))
+
+
+@pytest.mark.parametrize(("now_ms", "lost_count"), [(0, 1), (4_102_444_800_000, 0)])
+def test_expired_records_are_not_lost(now_ms: int, lost_count: int, tmp_path: Path) -> None:
+    """The record expires in the year 2030, by a slot whose file is there."""
+    log = TreeLog()
+    lost = log.ln(b"a", b"1")
+    log.next_file()
+    expiring = slot(b"a", lost) | {"expiration_offset": 1}
+    log.database(b"db", log.tree([expiring], expiration_base=DAYS_OF_2030))
+    log.checkpoint()
+    home = log.write(tmp_path / "env")
+    (home / "00000000.jdb").unlink()
+    report = report_missing(open_environment([home]), Scanner(threads=1), LossOptions(now_ms))
+    assert sum(len(loss.keys) for loss in report.losses) == lost_count
 
 
 def test_a_file_that_is_not_there_cannot_be_left_out() -> None:

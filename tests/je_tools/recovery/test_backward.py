@@ -155,3 +155,15 @@ def test_a_break_in_a_file_before_the_last(tmp_path: Path) -> None:
         log.next_file()
         log.ln(b"a", b"2")
         assert seen(log, tmp_path / str(is_active)).refusals == refusals
+
+
+def test_the_entry_that_is_jumped_to_counts(tmp_path: Path) -> None:
+    log = log_with()
+    log.ln(b"a", b"2", txn=5)
+    commit = log.end(5) & 0xFFFFFFFF
+    log.ln(b"b", b"2", txn=6)
+    log.end(6)
+    log.file._append(entry(TRACE, bytes(20), commit))
+    snapshot = seen(log, tmp_path)
+    assert contents_of(snapshot)["db"] == [(b"a", b"2"), (b"b", b"1")]
+    assert codes_of(snapshot) == ["backward-jump"]

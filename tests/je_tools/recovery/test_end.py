@@ -296,6 +296,21 @@ def test_a_root_of_databases_behind_the_checkpoint(tmp_path: Path) -> None:
     assert snapshot.checkpoint.end_lsn < snapshot.checkpoint.root_lsn
 
 
+def test_a_root_of_databases_before_the_end_of_the_checkpoint(tmp_path: Path) -> None:
+    """The last root in the last file counts, although the CkptEnd after it names an older one."""
+    log = TreeLog()
+    log.database(b"db", log.tree([slot(b"a", log.ln(b"a", b"1")), slot(b"b", log.ln(b"b", b"1"))]))
+    start = log.put("CkptStart", {"time_ms": 1, "ckpt_id": 2, "invoker": "test"})
+    older = log.db_tree(log.tree(log.mapped, db=0), log.tree(log.named, db=1))
+    more = log.ln(b"x", b"9", db=8)
+    log.database(b"more", log.tree([slot(b"x", more)], db=8), db=8)
+    newer = log.db_tree(log.tree(log.mapped, db=0), log.tree(log.named, db=1))
+    log.ckpt_end(start, older)
+    snapshot = snapshot_of(log.write(tmp_path / "env"))
+    assert snapshot.checkpoint.root_lsn == newer
+    assert contents_of(snapshot) == db(b"1") | {"more": [(b"x", b"9")]}
+
+
 # Refusals
 
 

@@ -22,6 +22,8 @@ ABORT_TOMBSTONE, ABORT_MODIFIED, BLIND_DELETION, ABORT_CREATED = 8, 0x10, 0x20, 
 KNOWN_DELETED, PENDING_DELETED, EMBEDDED = 1, 8, 0x10
 EXPIRATIONS_IN_HOURS = 0x20
 PROVISIONAL = 0x80
+SIMPLE_BIN_ID = 101
+"""Id of the BIN of the log that `simple` builds."""
 Steps = Callable[[TreeLog, int], object]
 
 
@@ -531,3 +533,24 @@ def read(log: TreeLog, folder: Path) -> Snapshot:
     snapshot = snapshot_of(log.write(folder))
     contents_of(snapshot)
     return snapshot
+
+
+def test_an_older_ln_does_not_replace_a_newer_slot(tmp_path: Path) -> None:
+    """A node that was logged later already holds a version that is newer than the last LN."""
+    log = simple({b"a": b"1"})
+    log.ln(b"a", b"2")
+    newer = log.ln(b"a", b"3", db=99)
+    log.node([slot(b"a", newer)], node_id=SIMPLE_BIN_ID)
+    assert found(log, tmp_path) == [(b"a", b"3")]
+
+
+def test_a_deletion_empties_the_slot_that_names_it(tmp_path: Path) -> None:
+    log = simple({b"a": b"1", b"b": b"1"})
+    deletion = log.ln(b"a", None, txn=5)
+    log.end(5)
+    log.node([slot(b"a", deletion), slot(b"b", log.ln(b"b", b"2"))], node_id=SIMPLE_BIN_ID)
+    snapshot = snapshot_of(log.write(tmp_path / "env"))
+    plan = plan_recovery(snapshot)
+    assert contents_of(snapshot)["db"] == [(b"b", b"2")]
+    redo = next(each for each in plan.passes if each.name == "redo of records")
+    assert redo.applied_count == 1

@@ -95,14 +95,17 @@ def test_a_new_lock_file_is_as_its_neighbours(home: Path) -> None:
     assert made.st_size == 0
 
 
+@pytest.mark.parametrize("is_there_again", [False, True])
 def test_a_lock_file_that_is_replaced_meanwhile_is_not_the_lock(
-    home: Path, monkeypatch: pytest.MonkeyPatch
+    is_there_again: bool, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real, replaced = fcntl.fcntl, []
 
     def replace(number: int, command: int, argument: bytes) -> bytes:
         if command == fcntl.F_OFD_SETLK and not replaced:
             replaced.append((home / "je.lck").rename(home / "gone"))
+            if is_there_again:
+                (home / "je.lck").touch()
         return real(number, command, argument)
 
     monkeypatch.setattr(fcntl, "fcntl", replace)
