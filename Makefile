@@ -24,6 +24,7 @@ test-all: lint
 	@scripts/chromium.sh || true
 	@scripts/jars.sh || true
 	@scripts/venv.sh site
+	@scripts/connect.sh
 	scripts/rust-test.sh
 	$(PYTEST) -n auto --timeout 3600 --hypothesis-profile search
 

@@ -63,6 +63,7 @@ def command(**options: Unpack[Options]) -> int:
       je-tools space meta/bdb --recount
       je-tools space meta/bdb --free 500 --format jsonl
     """
+    from je_tools.core.memory import keep_freed_memory
     from je_tools.output.files.outputs import check_output
     from je_tools.output.views import sections as sink
     from je_tools.output.views.space_tables import (
@@ -77,6 +78,7 @@ def command(**options: Unpack[Options]) -> int:
     with open_snapshot(options, "space") as snapshot:
         if options["output"] is not None:
             check_output(options["output"], snapshot.environment)
+        keep_freed_memory()
         space = measure_space(snapshot, recount(snapshot) if options["recount"] else None)
         chosen = space.reserved
         if options["free"] is not None:

@@ -141,7 +141,10 @@ def _findings(
     everything = options["everything"]
     if options["tree"]:
         from je_tools.btree.check.verification import verify_with_trees
+        from je_tools.core.memory import keep_freed_memory
 
+        # Only a command changes settings of its process.
+        keep_freed_memory()
         masking, check = chosen_masking(options["data_mode"]), _tree_check(options)
         return verify_with_trees(
             environment, scanner, totals, check, everything=everything, masking=masking

@@ -56,7 +56,12 @@ def transactions(segments: Any, facts: Any, partitions: int) -> Any:
             "end_lsn": F.col("last_lsn").bitwiseXOR(F.lit(SIGN)),
         }
     )
-    return rows.select([column.name for column in t.TXNS.columns])
+    # Executors write columns that may be null. Spark would mark some of its columns as never null,
+    # and strict readers refuse to concatenate part files that differ. Every row has entries, which
+    # Spark cannot know.
+    has_entries = F.col("entry_count") > 0
+    names = [column.name for column in t.TXNS.columns]
+    return rows.select([F.when(has_entries, F.col(name)).alias(name) for name in names])
 
 
 def _outcome() -> Any:

@@ -210,9 +210,10 @@ class Selection(Struct, frozen=True):
             mask &= mask_of(self.types)[rows.type]
         if self.replicated:
             mask &= rows.replicated
+        lsn = rows.lsn.view(np.uint64)
         for bound, values, at_least in (
-            (self.from_lsn, rows.lsn, True),
-            (self.to_lsn, rows.lsn, False),
+            (self.from_lsn, lsn, True),
+            (self.to_lsn, lsn, False),
             (self.from_vlsn, rows.vlsn, True),
             (self.to_vlsn, rows.vlsn, False),
         ):

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 from msgspec import Struct, field
 
-from je_tools.core.memory import keep_freed_memory
 from je_tools.core.ordered import in_background
 from je_tools.formats.je import header as h
 from je_tools.formats.je.header import NULL_LSN
@@ -68,7 +67,6 @@ class Recount(Struct):
 def recount(snapshot: Snapshot) -> Recount:
     """Count the bytes of each file that are in use; add faults of trees to `snapshot.faults`."""
     counted = Recount()
-    keep_freed_memory()
     # Reading trees is Python between native calls and leaves cores idle: scan at the same time.
     total: Callable[[], Counter[int]] = partial(_total, snapshot)
     if snapshot.threads > 1:

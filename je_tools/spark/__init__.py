@@ -7,17 +7,13 @@ from __future__ import annotations
 
 from typing import Any
 
-PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
-"""Setting that makes Spark pass filters to a data source written in Python."""
-
 
 def register(spark: Any) -> None:
-    """Register the format `jelog` with a session, and enable filter pushdown to it.
+    """Register the format `jelog` with a session.
 
     Args:
         spark: a SparkSession of PySpark 4.1 or newer; its workers must be able to import je_tools.
     """
     from je_tools.spark.source import JelogSource
 
-    spark.conf.set(PUSHDOWN, "true")
     spark.dataSource.register(JelogSource)

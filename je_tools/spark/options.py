@@ -19,6 +19,11 @@ from je_tools.log.time_filter import Window, parse_time
 
 T = TypeVar("T")
 
+_PUSHDOWN = (
+    "option pushdown: there is none any more, because Spark up to 4.3 returns wrong rows with it; "
+    "give the conditions as options of the read (type, from_lsn, db, txn, key)"
+)
+
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 
 OPTIONS: Mapping[str, str] = {
@@ -39,7 +44,6 @@ OPTIONS: Mapping[str, str] = {
     "replicated": "`true`: only entries of the replication stream.",
     "data": "What is shown of keys and values: `show`, `hide`, `length`, `hash`, `salted-hash`.",
     "ignore_checksum": "`true`: entries are not summed.",
-    "pushdown": "`true`: conditions of the query select too. Of a DataFrame that is used once.",
 }
 """Every option, and its description."""
 
@@ -54,7 +58,6 @@ class SourceOptions(Struct, frozen=True):
         columns: names of the wanted columns, in order; None for all.
         mode: form in which keys and values are shown.
         check: True to verify the checksum of every entry.
-        pushdown: True to take conditions of the query.
     """
 
     paths: tuple[Path, ...]
@@ -63,7 +66,6 @@ class SourceOptions(Struct, frozen=True):
     columns: tuple[str, ...] | None = None
     mode: DataMode = DataMode.SHOW
     check: bool = True
-    pushdown: bool = False
 
 
 def parse_options(given: Mapping[str, str]) -> SourceOptions:
@@ -94,7 +96,6 @@ def parse_options(given: Mapping[str, str]) -> SourceOptions:
         columns=texts.listed("columns", str) or None,
         mode=texts.parsed("data", _mode) or DataMode.SHOW,
         check=not texts.flag("ignore_checksum"),
-        pushdown=texts.flag("pushdown"),
     )
 
 
@@ -199,6 +200,8 @@ def _local(name: str) -> Path:
 def _unknown_option(name: str) -> str:
     import difflib
 
+    if name == "pushdown":
+        return _PUSHDOWN
     near = difflib.get_close_matches(name, OPTIONS, n=1, cutoff=0.6)
     hint = f"did you mean {near[0]}? " if near else ""
     return f"option {name}: there is none; {hint}there are {', '.join(OPTIONS)}"

@@ -15,7 +15,6 @@ from je_tools.log.opening import open_environment
 from je_tools.log.scan import Scanner
 from je_tools.log.selection import Selection, database_ids
 from je_tools.spark.columns import spark_schema
-from je_tools.spark.filters import Condition, Narrowed, Pushdown, has_signed_lsns
 from je_tools.spark.options import SourceOptions, as_option
 
 if TYPE_CHECKING:
@@ -63,14 +62,12 @@ class Planner:
         options: options of the read.
         masking: masking of keys and values.
         environment: the log as it is now.
-        narrowed: entries to read; pushed conditions narrow it.
     """
 
     def __init__(self, options: SourceOptions, masking: Masking) -> None:
         self.options = options
         self.masking = masking
         self.environment = open_environment(options.paths)
-        self.narrowed = Narrowed(options.selection)
 
     @property
     def versions(self) -> frozenset[int]:
@@ -81,15 +78,6 @@ class Planner:
     def schema(self) -> Any:
         """Arrow schema of the read."""
         return spark_schema(self.versions, self.options.columns)
-
-    def push(self, conditions: Iterable[Condition]) -> list[bool]:
-        """Narrow the read; return for each condition True if Spark need not check it again."""
-        pushdown = Pushdown(has_signed_lsns(self.environment.files), self.options.mode)
-        done = []
-        for condition in conditions:
-            self.narrowed, is_all = pushdown.push(self.narrowed, condition)
-            done.append(is_all)
-        return done
 
     def tasks(self) -> list[Task]:
         """Return tasks that together yield every selected entry once.
@@ -103,12 +91,11 @@ class Planner:
             InputError: a file cannot be read.
         """
         columns = tuple(self.schema.names)
-        files = [file for file in self.environment.files if self.narrowed.has(file)]
+        selection = self.options.selection
+        files = [f for f in self.environment.files if selection.file_is_wanted(f.file_no)]
         if not files:
             return []
         selection, names = self._resolved("db_name" in columns)
-        if frozenset() in (selection.types, selection.db_ids, selection.txn_ids):
-            return []
         scanner = Scanner(check=self.options.check, threads=1)
         return [
             Task(
@@ -125,19 +112,16 @@ class Planner:
 
     def _resolved(self, shows_names: bool) -> tuple[Selection, Mapping[int, str]]:
         """Return the selection with databases and times resolved, and the names to show."""
-        selection, wanted = self.narrowed.selection, self.options.databases
-        by_name = bool(wanted or self.narrowed.db_names)
-        if not (shows_names or by_name or selection.needs_times):
+        selection, wanted = self.options.selection, self.options.databases
+        if not (shows_names or wanted or selection.needs_times):
             return selection, {}
         scanner = Scanner(check=self.options.check)
         prepared = read_names_and_times(self.environment, selection, scanner)
-        narrowed = replace(self.narrowed, selection=prepared.selection)
-        selection = narrowed.resolved(prepared.names)
+        selection = prepared.selection
         if wanted:
             with as_option("db"):
                 ids = database_ids(wanted, prepared.names)
-            known = selection.db_ids
-            selection = replace(selection, db_ids=ids if known is None else ids & known)
+            selection = replace(selection, db_ids=ids)
         return selection, prepared.names if shows_names else {}
 
 

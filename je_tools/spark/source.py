@@ -13,25 +13,9 @@ from pyspark.sql.types import StructField, StructType
 
 from je_tools.core.masking import Masking
 from je_tools.errors import UsageError
-from je_tools.spark.filters import Condition
 from je_tools.spark.options import parse_options
 from je_tools.spark.plan import Planner, Task
 from je_tools.spark.reading import read_task
-
-_OPERATORS: dict[type, str] = {
-    ds.EqualTo: "=",
-    ds.EqualNullSafe: "<=>",
-    ds.GreaterThan: ">",
-    ds.GreaterThanOrEqual: ">=",
-    ds.LessThan: "<",
-    ds.LessThanOrEqual: "<=",
-    ds.In: "in",
-    ds.IsNull: "is null",
-    ds.IsNotNull: "is not null",
-    ds.StringStartsWith: "starts with",
-    ds.StringEndsWith: "ends with",
-    ds.StringContains: "contains",
-}
 
 
 class JelogSource(ds.DataSource):
@@ -64,11 +48,18 @@ class JelogSource(ds.DataSource):
                     f"column {field.name}: this log now has another type for it than "
                     f"{given[field.name].simpleString()}; load it again, without a schema"
                 )
-        return PushingReader(planner) if asked.pushdown else JelogReader(planner)
+        return JelogReader(planner)
 
 
 class JelogReader(ds.DataSourceReader):
-    """One read of a log."""
+    """One read of a log.
+
+    It never takes filters of a query. Spark up to 4.3 keeps the partitions that the last query
+    planned with its filters, for everything made from one `load`; the next query would use them
+    too, without any call that could refuse it.
+
+    Source: PythonScanBuilder.pushFilters, PythonDataSourceV2.getOrCreateReadInfo, Spark 4.3.0.
+    """
 
     def __init__(self, planner: Planner) -> None:
         self.planner = planner
@@ -85,30 +76,3 @@ class JelogReader(ds.DataSourceReader):
         """Return the entries of a partition."""
         task: Task | None = partition.value
         return iter(()) if task is None else read_task(task)
-
-
-class PushingReader(JelogReader):
-    """A read that takes the conditions of a query.
-
-    Spark keeps the conditions that the last query pushed, for everything made from one `load`. The
-    next query, or the other side of a join, would lack rows. So this class is used only by choice.
-
-    Source: PythonScanBuilder.pushFilters, PythonDataSourceV2.setReadInfo, Spark 4.3.0.
-    """
-
-    def pushFilters(self, filters: list[Any]) -> Iterator[Any]:
-        """Take the filters that narrow the read; yield those that Spark must check."""
-        for pushed in filters:
-            condition = as_condition(pushed)
-            if condition is None or not self.planner.push([condition])[0]:
-                yield pushed
-
-
-def as_condition(pushed: Any) -> Condition | None:
-    """Return a Spark filter as a condition on a column, or None if it cannot be one."""
-    negated = isinstance(pushed, ds.Not)
-    inner = pushed.child if negated else pushed
-    operator = _OPERATORS.get(type(inner))
-    if operator is None or len(inner.attribute) != 1:
-        return None
-    return Condition(inner.attribute[0], operator, getattr(inner, "value", None), negated)

@@ -87,6 +87,7 @@ def verify(
     everything: bool = False,
     prints: Fingerprints | None = None,
     trees_follow: bool = False,
+    root_follows: bool = False,
 ) -> Iterator[Finding]:
     """Read a whole log and yield its findings in log order, those of the directory last.
 
@@ -99,14 +100,19 @@ def verify(
         totals: filled during the scan.
         everything: also yield `clean-end` for ends without damage.
         prints: filled during the scan.
-        trees_follow: True if the caller reports why the engine would refuse the log.
+        trees_follow: True if the caller reports what cannot be read.
+        root_follows: True if the caller reports why the engine would refuse the whole log.
 
     Raises:
         StoppedError: a file shrank, vanished or was replaced meanwhile.
         InputError: a file cannot be read.
     """
     judge = Judge(environment, totals)
-    judge.everything, judge.trees_follow = everything, trees_follow
+    judge.everything, judge.trees_follow, judge.root_follows = (
+        everything,
+        trees_follow,
+        root_follows,
+    )
     look = replace(judge.look, printing=prints.printing if prints is not None else None)
     scanner = replace(scanner, asked=look.asked)
     size = 0
@@ -169,7 +175,8 @@ class Judge:
     Attributes:
         totals: counts so far.
         everything: also report `clean-end` for ends without damage.
-        trees_follow: the caller reports why the engine would refuse the log.
+        trees_follow: the caller reports what cannot be read.
+        root_follows: the caller reports why the engine would refuse the whole log.
         upgrade: check for JE 5.0 and later, complete when all parts are merged.
         look: work for the scan, with results for `take`.
     """
@@ -178,7 +185,7 @@ class Judge:
         self.environment = environment
         self.totals = totals
         self.everything = False
-        self.trees_follow = False
+        self.trees_follow = self.root_follows = False
         self._files = FileConsistency(environment)
         self._stream = Stream(environment)
         self._opening = Opening(environment)
@@ -232,7 +239,7 @@ class Judge:
                 *files.of_missing(opening),
                 *files.of_marker(),
                 *(() if self.trees_follow else unreadable_findings(self.environment)),
-                *(() if self.trees_follow else opening.findings()),
+                *(() if self.root_follows else opening.findings()),
                 *self.upgrade.findings(),
             ]
         )

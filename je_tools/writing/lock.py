@@ -13,6 +13,7 @@ import errno
 import fcntl
 import os
 import re
+import stat
 import struct
 from collections.abc import Iterator
 from contextlib import suppress
@@ -24,6 +25,7 @@ from msgspec import Struct
 from je_tools.core.escaping import printable, quoted
 from je_tools.errors import InputError, RefusedError
 from je_tools.writing.disk import Disk, can_be_like
+from je_tools.writing.lock_removal import remove_lock_file
 
 FILE_NAME = "je.lck"
 
@@ -89,6 +91,8 @@ def find_holders(home: Path) -> tuple[Holder, ...]:
 class EnvironmentLock:
     """The lock of an engine that writes, held from `__enter__` to `__exit__`.
 
+    If it had to create the lock file, it removes the file at the end if that is safe.
+
     Do not fork while it is held: a child would keep holding it. Children started by `subprocess`
     do not, since the file is closed in them.
 
@@ -115,6 +119,7 @@ class EnvironmentLock:
         self.readers: tuple[Holder, ...] = ()
         self._disk = disk or Disk()
         self._number: int | None = None
+        self._created: os.stat_result | None = None
 
     def __enter__(self) -> EnvironmentLock:
         """Take the lock.
@@ -133,7 +138,12 @@ class EnvironmentLock:
 
     def __exit__(self, *_: object) -> None:
         number, self._number = self._number, None
-        if number is not None:
+        if number is None:
+            return
+        try:
+            if self._created and os.path.samestat(self._created, os.fstat(number)):
+                remove_lock_file(number, self.home / FILE_NAME, self._disk)
+        finally:
             os.close(number)
 
     @property
@@ -169,6 +179,7 @@ class EnvironmentLock:
             check_new_files(self.home, like)
             with suppress(FileExistsError), self._disk:
                 self._disk.create(path, like)
+                self._created = path.lstat()
             return os.open(path, flags)
 
     def _held(self, found: tuple[Holder, ...]) -> RefusedError:
@@ -200,15 +211,19 @@ def check_new_files(home: Path, like: os.stat_result) -> None:
 
 
 def _neighbour(home: Path) -> os.stat_result:
-    """Return the status of a log file, whose owner, group and mode a new file gets."""
+    """Return the status of a log file, whose owner, group and mode a new file gets.
+
+    A link without a target or a directory may have the name of a log file.
+    """
     with os.scandir(home) as entries:
-        found = sorted(each.name for each in entries if each.name.endswith(".jdb"))
-    if found:
-        return (home / found[-1]).stat()
-    below = sorted(home.glob("data[0-9][0-9][0-9]/*.jdb"))
-    if not below:
-        raise InputError(f"{home}: the directory has no .jdb files")
-    return below[-1].stat()
+        found = sorted(home / each.name for each in entries if each.name.endswith(".jdb"))
+    found = found or sorted(home.glob("data[0-9][0-9][0-9]/*.jdb"))
+    for path in reversed(found):
+        with suppress(OSError):
+            like = path.stat()
+            if stat.S_ISREG(like.st_mode):
+                return like
+    raise InputError(f"{home}: the directory has no .jdb files")
 
 
 def _flock(kind: int, start: int) -> bytes:

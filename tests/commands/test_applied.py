@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.builders.trees import TreeLog, slot
-from tests.corpus import FIXTURES, environments_in
+from tests.corpus import FIXTURES, Environment, environments, environments_in
 from tests.je_tools.dumped import je_tools, rows_of
 from tests.je_tools.writing.operations import digests
 
@@ -157,19 +157,77 @@ def test_a_log_that_needs_nothing_is_left_alone_whatever_its_version(tmp_path: P
     assert {"v15", "v17", "v26"} <= tried
 
 
-def test_what_is_only_written_to_a_copy_is_said_to_be(tmp_path: Path) -> None:
-    home = FIXTURES / "v26-crash-txn-ckpt" / "env"
+def test_what_is_only_written_to_a_copy_is_said_to_be(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("je_tools.checkpoint.decision.JUDGED_VERSIONS", (8, 15, 17))
+    home = copy_of(FIXTURES / "v26-crash-txn-ckpt" / "env", tmp_path)
     told = je_tools("checkpoint", home)
     assert told.code == 0
     assert told.err == (
         f"je-tools: nothing was written; `je-tools checkpoint {home} --apply --output DIR` writes "
         "to a copy: je-tools does not write a log of version 26 in place\n"
     )
+    done = je_tools("checkpoint", home, "--apply")
+    assert done.code == 6
+    assert "version 26 in place, only of versions 8, 15 and 17. Write to a copy" in done.err
+    assert digests(home) == digests(FIXTURES / "v26-crash-txn-ckpt" / "env")
+    shutil.rmtree(home)
     for more in ([], ["--apply"], ["--apply", "--output", tmp_path / "copy"]):
         done = je_tools("checkpoint", copy_of(FIXTURES / "v6-halt/env", tmp_path), *more)
         assert done.code == 4
         assert "does not write a log of version" in done.err
         shutil.rmtree(tmp_path / "env")
+
+
+def judged_once() -> list[Environment]:
+    """Return crashed logs of versions whose engines are not asked in these tests."""
+    return [
+        each
+        for each in environments()
+        if each.name.startswith(("v15-crash", "v26-crash", "v15-rep-uncommitted"))
+    ]
+
+
+@pytest.mark.parametrize("each", judged_once(), ids=lambda each: each.name)
+def test_what_is_written_in_place_is_whole_and_can_be_undone(
+    each: Environment, tmp_path: Path
+) -> None:
+    home = copy_of(each.home, tmp_path)
+    before = {path.name for path in home.iterdir()}
+    plan = je_tools("checkpoint", home, "--format", "jsonl")
+    # A torn end is refused: `recover` cuts it off.
+    needed = plan.code == 6 or rows_of(plan.out)[0]["needed"]
+    counted = je_tools("count", home, "--format", "jsonl").out
+    done = je_tools("recover", home, "--apply")
+    assert done.code == 0, done.err
+    assert (digests(home) != digests(each.home)) is needed
+    verified = je_tools("verify", "--tree", home)
+    assert verified.code == 0, verified.out
+    assert ": intact (" in verified.err
+    assert je_tools("count", home, "--format", "jsonl").out == counted
+    assert je_tools("checkpoint", home).out.startswith(b"checkpoint\nnothing to write")
+    undone = je_tools("undo", home, "--apply")
+    assert undone.code == 0, undone.err
+    assert digests(home) == digests(each.home)
+    assert {path.name for path in home.iterdir()} == before
+
+
+@pytest.mark.parametrize("is_locked_before", [False, True])
+def test_a_link_that_leads_nowhere_is_the_reason(is_locked_before: bool, tmp_path: Path) -> None:
+    """It has the name of a log file, as of a volume that is not mounted."""
+    home = copy_of(CRASHED, tmp_path)
+    if is_locked_before:
+        (home / "je.lck").touch()
+    assert je_tools("recover", home, "--apply").code == 0
+    (home / "00000007.jdb").symlink_to(tmp_path / "unmounted")
+    before = sorted(home.rglob("*"))
+    for command in ("checkpoint", "recover", "undo"):
+        done = je_tools(command, home, "--apply")
+        assert done.code == 6
+        assert done.err.startswith(f"je-tools: {home / '00000007.jdb'}: ")
+        assert "je.lck" not in done.err
+    assert sorted(home.rglob("*")) == before
 
 
 @each_verb

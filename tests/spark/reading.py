@@ -9,7 +9,6 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyspark.sql.datasource import Filter
 
 from je_tools.spark.columns import spark_schema
 from je_tools.spark.source import JelogReader, JelogSource
@@ -26,16 +25,12 @@ def source(path: Path | Sequence[Path], **options: str) -> JelogSource:
     return JelogSource({"paths": f"[{listed}]", **options})
 
 
-def reader(
-    path: Path | Sequence[Path], filters: Iterable[Filter] = (), **options: str
-) -> tuple[JelogReader, list[Filter]]:
-    """Return a reader to which filters were pushed, and those that it left to Spark."""
-    options = {"pushdown": "true"} | options
+def reader(path: Path | Sequence[Path], **options: str) -> JelogReader:
+    """Return the reader of a read."""
     made = source(path, **options)
     # Spark plans in another process than the one that created the source.
     made = pickle.loads(pickle.dumps(made))
-    reading = made.reader(made.schema())
-    return reading, list(reading.pushFilters(list(filters)))
+    return made.reader(made.schema())
 
 
 def batches(reading: JelogReader) -> list[pa.RecordBatch]:
@@ -45,9 +40,9 @@ def batches(reading: JelogReader) -> list[pa.RecordBatch]:
     return [batch for partition in partitions for batch in worker.read(partition)]
 
 
-def read(path: Path | Sequence[Path], filters: Iterable[Filter] = (), **options: str) -> pa.Table:
+def read(path: Path | Sequence[Path], **options: str) -> pa.Table:
     """Return the entries as one table."""
-    reading, _ = reader(path, filters, **options)
+    reading = reader(path, **options)
     schema = reading.planner.schema
     return pa.Table.from_batches(batches(reading), schema)
 

@@ -32,6 +32,22 @@ def open_session(folder: Path, master: str, **more: str) -> Any:
     Raises:
         NoJavaError: there is no JDK; the text says what to install.
     """
+    # Relative paths in the pages start at the JVM's working directory.
+    with chdir(ROOT):
+        return _builder(folder, more).master(master).getOrCreate()
+
+
+def connect_session(folder: Path) -> Any:
+    """Start a server in this process, and return a session that reaches it over Spark Connect.
+
+    No classic session may have been started in this process. The packages of pyspark[connect] must
+    be there; `scripts/connect.sh` installs them.
+    """
+    return _builder(folder, {}).remote("local[2]").getOrCreate()
+
+
+def _builder(folder: Path, more: dict[str, str]) -> Any:
+    """Return the builder of a session that logs to `folder`/spark.log."""
     java = find_java().resolve()
     os.environ["JAVA_HOME"] = str(java.parents[1])
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
@@ -56,9 +72,7 @@ def open_session(folder: Path, master: str, **more: str) -> Any:
     } | more
     from pyspark.sql import SparkSession
 
-    builder = SparkSession.builder.master(master).appName("je-tools")
+    builder = SparkSession.builder.appName("je-tools")
     for name, value in settings.items():
         builder = builder.config(name, value)
-    # Relative paths in the pages start at the JVM's working directory.
-    with chdir(ROOT):
-        return builder.getOrCreate()
+    return builder

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -16,9 +17,9 @@ import pytest
 from pyspark.errors import AnalysisException
 
 from je_tools.formats.je.log import reader
-from je_tools.spark import PUSHDOWN
 from tests.corpus import FIXTURES, ROOT
 from tests.je_tools.dumped import je_tools
+from tests.spark import queries
 from tests.spark.cluster import results
 from tests.spark.reading import assert_same, dumped, read
 
@@ -84,30 +85,35 @@ def test_a_file_of_joined_row_groups(
 
 
 @pytest.mark.parametrize(
-    ("where", "left"),
+    "where",
     [
-        ("type = 'Commit' and lsn > 5000", []),
-        ("type in ('Commit', 'CkptEnd') and file_no = 0 and version >= 17", []),
-        ("replicated", []),
-        ("type like 'INS%' and vlsn is null", ["isnull(vlsn"]),
-        ("db_name = 'people' and txn_id in (7, 8)", ["db_name", "txn_id"]),
-        ("key = X'7573657230303030303030303037'", ["key"]),
-        ("key = X'757365723030303030303037' or type = 'Trace'", ["key", "type"]),
-        ("txn_end.time_ms > 0 and type <> 'Commit'", ["txn_end"]),
+        "type = 'Commit' and lsn > 5000",
+        "type in ('Commit', 'CkptEnd') and file_no = 0 and version >= 17",
+        "replicated",
+        "type like 'INS%' and vlsn is null",
+        "db_name = 'people' and txn_id in (7, 8)",
+        "key = X'7573657230303030303030303037'",
+        "key = X'757365723030303030303037' or type = 'Trace'",
+        "txn_end.time_ms > 0 and type <> 'Commit'",
     ],
 )
-def test_filters_are_pushed_down_and_change_nothing(
-    spark: Any, where: str, left: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
-    frame = load(spark, HOME, pushdown="true").where(where)
+def test_conditions_of_a_query(spark: Any, where: str) -> None:
+    frame = load(spark, HOME).where(where)
     # The same query on rows that Spark already holds.
     whole = spark.createDataFrame(read(HOME)).where(where)
     assert_same(table(frame), table(whole))
-    frame.explain()
-    plan = capsys.readouterr().out
-    filters = [line for line in plan.splitlines() if "Filter " in line]
-    assert len(filters) == bool(left), plan
-    assert all(name in filters[0] for name in left)
+
+
+@pytest.mark.parametrize("pushes", ["false", "true"])
+def test_one_load_that_is_filtered_twice(spark: Any, pushes: str) -> None:
+    """Spark shares what a reader planned among all queries of a load; filters must not get in."""
+    setting = "spark.sql.python.filterPushdown.enabled"
+    before = spark.conf.get(setting)
+    spark.conf.set(setting, pushes)
+    try:
+        assert queries.results(spark) == queries.expected()
+    finally:
+        spark.conf.set(setting, before)
 
 
 def test_one_load_answers_several_queries(spark: Any) -> None:
@@ -176,6 +182,7 @@ def test_a_schema_of_ones_own(spark: Any) -> None:
         ({"data": "none"}, "option data: 'none' is none of show, hide"),
         ({"txn": "a"}, "option txn: 'a' is no whole number"),
         ({"replicated": "yes"}, "option replicated: 'yes' is neither true nor false"),
+        ({"pushdown": "true"}, "option pushdown: there is none any more, because Spark"),
         ({"path": "/no/such/log"}, "/no/such/log: no such file or directory"),
         ({"path": "hdfs://host/log"}, "logs are read from file systems that are mounted"),
     ],
@@ -209,17 +216,6 @@ def test_a_log_that_is_cut_short_ends_the_read(spark: Any, tmp_path: Path) -> No
 def test_nothing_matches(spark: Any) -> None:
     assert load(spark, HOME).where("file_no = 77").count() == 0
     assert load(spark, HOME, from_lsn="0x99/0x0").collect() == []
-
-
-def test_without_the_setting_spark_refuses(spark: Any) -> None:
-    """This refusal is the reason why `register` changes the setting."""
-    assert spark.conf.get(PUSHDOWN) == "true"
-    spark.conf.set(PUSHDOWN, "false")
-    try:
-        with pytest.raises(AnalysisException, match=r"(?s)PUSHDOWN_DISABLED.*filterPushdown"):
-            load(spark, HOME, pushdown="true").count()
-    finally:
-        spark.conf.set(PUSHDOWN, "true")
 
 
 def test_workers_need_no_pandas(spark: Any) -> None:
@@ -258,13 +254,34 @@ def test_threads_of_one_process(spark: Any) -> None:
 @pytest.mark.spark
 def test_executors_that_know_nothing_of_each_other(tmp_path: Path) -> None:
     """A cluster of two executors on this host, whose JVMs are separate from the session's."""
-    script = "from tests.spark.cluster import main; main()"
+    assert json.loads(printed("tests.spark.cluster", tmp_path)) == expected_results()
+
+
+@pytest.mark.exhaustive
+@pytest.mark.spark
+def test_a_session_over_spark_connect(tmp_path: Path) -> None:
+    """`make test-all` installs what it needs."""
+    packages = ROOT / "build" / "connect"
+    assert packages.is_dir(), "run scripts/connect.sh"
+    module, found = json.loads(printed("tests.spark.queries", tmp_path, packages))
+    assert module == "pyspark.sql.connect.session"
+    assert found == queries.expected()
+
+
+def printed(module: str, folder: Path, *packages: Path) -> str:
+    """Return the last line that `main` of a module prints in a process of its own.
+
+    The process finds more packages in the folders `packages`.
+    """
+    script = f"from {module} import main; main()"
+    paths = {"PYTHONPATH": ":".join(map(str, packages))} if packages else {}
     done = subprocess.run(
-        [sys.executable, "-c", script, str(tmp_path)],
+        [sys.executable, "-c", script, str(folder)],
         cwd=ROOT,
+        env=os.environ | paths,
         capture_output=True,
         text=True,
         check=False,
     )
     assert done.returncode == 0, done.stderr[-4000:]
-    assert json.loads(done.stdout.splitlines()[-1]) == expected_results()
+    return done.stdout.splitlines()[-1]

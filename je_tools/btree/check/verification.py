@@ -91,9 +91,7 @@ def verify_with_trees(
 
     def open_all() -> Trees:
         from je_tools.btree.check.findings import open_trees
-        from je_tools.core.memory import keep_freed_memory
 
-        keep_freed_memory()
         return open_trees(environment, quiet, now_ms, to_lsn)
 
     # Opening is mostly Python, as are the imports; the scan is mostly native code beside it.
@@ -101,7 +99,14 @@ def verify_with_trees(
     prints = Fingerprints(Printing.at_random())
     totals.has_trees = True
     yield from verify(
-        environment, scanner, totals, everything=everything, prints=prints, trees_follow=True
+        environment,
+        scanner,
+        totals,
+        everything=everything,
+        prints=prints,
+        trees_follow=True,
+        # An earlier end may have a root where the whole log has none.
+        root_follows=to_lsn is None,
     )
     from je_tools.btree.check.findings import tree_findings
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pytest
 
@@ -42,6 +43,19 @@ def test_commands_do_not_load_the_api(arguments: list[str]) -> None:
     home = [] if arguments == ["--help"] else [str(home_of("v17-basic"))]
     code = f"from je_tools.commands.main import group, run; run(group, {arguments + home!r})"
     assert loaded(code, ("je_tools.api", "je_tools.api.environment")) == []
+
+
+def test_calls_change_no_settings_of_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """malloc is that of the caller's whole process; commands set it for themselves."""
+    asked = []
+    library = SimpleNamespace(malloc_trim=asked.append, mallopt=lambda *_: pytest.fail("mallopt"))
+    monkeypatch.setattr("je_tools.core.memory.ctypes.CDLL", lambda _: library)
+    opened = je_tools.open(home_of("v17-basic"))
+    assert opened.verify(tree=True).is_intact
+    assert opened.count()
+    assert opened.databases()
+    assert sum(batch.num_rows for batch in opened.records("people"))
+    assert asked
 
 
 def test_public_names() -> None:

@@ -12,7 +12,8 @@ import pytest
 
 from je_tools.audit.frames import spark_schema, transactions
 from je_tools.audit.rows import fact_row
-from je_tools.audit.staging import FACTS, SEGMENTS, ordered
+from je_tools.audit.staging import FACTS, SEGMENTS, TableWriter, ordered
+from je_tools.audit.tables import TXNS
 from je_tools.formats.je.types import ABORT_NO, COMMIT_NO
 from je_tools.log.transactions import (
     Rollback,
@@ -36,6 +37,10 @@ def segment(txn_id: int, index: int, file_no: int, offset: int) -> tuple[Any, ..
 
 
 def joined(spark: Any, folder: Path, segments: list[Any], fact: tuple[Any, ...]) -> list[Any]:
+    return sorted(joined_frame(spark, folder, segments, fact).collect())
+
+
+def joined_frame(spark: Any, folder: Path, segments: list[Any], fact: tuple[Any, ...]) -> Any:
     frames = []
     for name, rows, schema in (("segments", segments, SEGMENTS), ("facts", [fact], FACTS)):
         columns = [
@@ -44,7 +49,7 @@ def joined(spark: Any, folder: Path, segments: list[Any], fact: tuple[Any, ...])
         pq.write_table(pa.Table.from_arrays(columns, schema=schema), folder / f"{name}.parquet")
         reader = spark.read.schema(spark_schema(schema))
         frames.append(reader.parquet(str(folder / f"{name}.parquet")))
-    return sorted(transactions(frames[0], frames[1], 2).collect())
+    return transactions(frames[0], frames[1], 2)
 
 
 def test_lsns_on_both_sides_of_the_sign(audit_session: Any, tmp_path: Path) -> None:
@@ -66,6 +71,24 @@ def test_lsns_on_both_sides_of_the_sign(audit_session: Any, tmp_path: Path) -> N
         (2, low << 32 | 900, low << 32 | 950, "rolled back"),
         (3, signed(high << 32 | 900), signed(high << 32 | 950), "unfinished"),
     ]
+
+
+def test_joined_rows_have_the_schema_of_whole_ones(audit_session: Any, tmp_path: Path) -> None:
+    """Both are part files of the table txns, which readers must be able to concatenate."""
+    frame = joined_frame(
+        audit_session, tmp_path, [segment(1, 0, 1, 100)], fact_row(1, {"env": "e"})
+    )
+    frame.coalesce(1).write.parquet(str(tmp_path / "joined"))
+    (by_spark,) = (tmp_path / "joined").glob("*.parquet")
+    writer = TableWriter(tmp_path, TXNS.schema)
+    row = ["e", 1, 2, 3, "committed", 4, 5, [6], 7]
+    writer.add(row)
+    by_executor = writer.close()
+    assert by_executor is not None
+    schemas = [pq.read_schema(path).remove_metadata() for path in (by_spark, by_executor)]
+    assert schemas[0].equals(schemas[1]), schemas
+    both = pa.concat_tables([pq.read_table(by_spark), pq.read_table(by_executor)])
+    assert both.to_pylist()[1] == dict(zip(TXNS.schema.names, row, strict=True))
 
 
 FILES, MOST = 6, 10**6

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from je_tools.formats.je.header import lsn_of
 from je_tools.log.opening import open_environment
 from je_tools.log.scan import Scanner
 from je_tools.verify.judge import verify
@@ -124,6 +125,23 @@ def test_a_root_in_a_file_that_is_missing(tmp_path: Path) -> None:
     assert told(home) == []
     (home / "00000000.jdb").unlink()
     assert ("recovery-refused", "error", None) in told(home)
+
+
+def test_a_root_that_only_an_earlier_end_has(tmp_path: Path) -> None:
+    """The trees of the earlier end are whole, and still the engine would refuse the log."""
+    log = TreeLog([rooted(LogFile(0))])
+    earlier = f"0x0/{log.ckpt_end(log.here, log.file.last):#x}"
+    log.next_file()
+    rooted(log.file)
+    root = lsn_of(log.file.no, log.file.last)
+    log.next_file()
+    log.ckpt_end(log.here, root)
+    home = log.write(tmp_path / "env")
+    (home / "00000001.jdb").unlink()
+    refused = ("recovery-refused", "error", None)
+    assert told(home).count(refused) == 1
+    assert told(home, "--tree").count(refused) == 1
+    assert told(home, "--tree", "--to-lsn", earlier).count(refused) == 1
 
 
 def test_a_log_without_a_checkpoint_needs_every_file(tmp_path: Path) -> None:

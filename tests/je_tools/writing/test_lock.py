@@ -8,6 +8,7 @@ import os
 import re
 import subprocess
 import sys
+import time
 import types
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -167,3 +168,119 @@ def test_where_nothing_can_be_made_that_is_told(
         EnvironmentLock(home).__enter__()
     with pytest.raises(FileNotFoundError):
         (home / "je.lck").stat()
+
+
+def test_a_created_lock_file_is_removed_at_the_end(home: Path) -> None:
+    before = sorted(home.iterdir())
+    with EnvironmentLock(home):
+        assert (home / "je.lck").is_file()
+    assert sorted(home.iterdir()) == before
+    (home / "je.lck").touch()
+    inode = (home / "je.lck").stat().st_ino
+    with EnvironmentLock(home):
+        pass
+    assert (home / "je.lck").stat().st_ino == inode
+
+
+def test_a_created_lock_file_stays_while_another_process_has_it_open(home: Path) -> None:
+    """An engine that starts has opened the file, and will lock it when it can."""
+    with EnvironmentLock(home):
+        opened = subprocess.Popen(
+            [sys.executable, "-c", OPEN_THEN_LOCK, home / "je.lck"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        assert opened.stdout is not None
+        assert opened.stdout.readline() == "opened\n"
+    with opened:
+        assert opened.stdin is not None
+        opened.stdin.write("\n")
+        opened.stdin.flush()
+        assert opened.stdout.readline() == "locked\n"
+        # Its lock keeps everyone else out, since the file has kept its name.
+        assert modes(find_holders(home)) == [(LockMode.READ_WRITE, opened.pid)]
+        with pytest.raises(RefusedError, match=rf"process {opened.pid} "):
+            EnvironmentLock(home).__enter__()
+        opened.kill()
+
+
+OPEN_THEN_LOCK = """
+import fcntl, sys
+file = open(sys.argv[1], "r+b")
+print("opened", flush=True)
+sys.stdin.readline()
+fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, 0)
+print("locked", flush=True)
+sys.stdin.read()
+"""
+
+
+def test_one_that_opens_a_lock_file_while_it_is_removed(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The lease stops a process that found the name; the file gets the name back."""
+    opening: list[subprocess.Popen[str]] = []
+
+    class Late(Disk):
+        def rename(self, path: Path, target: Path) -> None:
+            if path.name == "je.lck":
+                command = [sys.executable, "-c", OPEN_THEN_LOCK, path]
+                pipe = subprocess.PIPE
+                opening.append(subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True))
+                # It waits in open(2): the lease is being broken.
+                (lock_number,) = numbers
+                while fcntl.fcntl(lock_number, fcntl.F_GETLEASE) == fcntl.F_WRLCK:
+                    time.sleep(0.001)
+            super().rename(path, target)
+
+    numbers: list[int] = []
+    lock = EnvironmentLock(home, Late())
+    with lock:
+        assert lock._number is not None
+        numbers.append(lock._number)
+    (process,) = opening
+    with process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        assert process.stdout.readline() == "opened\n"
+        process.stdin.write("\n")
+        process.stdin.flush()
+        assert process.stdout.readline() == "locked\n"
+        assert modes(find_holders(home)) == [(LockMode.READ_WRITE, process.pid)]
+        process.kill()
+    assert [path.name for path in home.iterdir() if path.name.startswith(".je-tools")] == []
+
+
+@pytest.mark.parametrize("failing", ["rename", "unlink", "lease"])
+def test_a_lock_file_that_cannot_be_removed_stays(
+    failing: str, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = fcntl.fcntl
+
+    def no_lease(number: int, command: int, argument: int | bytes = 0) -> int | bytes:
+        if command == fcntl.F_SETLEASE:
+            raise OSError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+        return real(number, command, argument)
+
+    def fail(*_: object) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    disk = Disk()
+    if failing == "lease":
+        monkeypatch.setattr(fcntl, "fcntl", no_lease)
+    else:
+        monkeypatch.setattr(disk, failing, fail)
+    with EnvironmentLock(home, disk):
+        pass
+    left = {path.name for path in home.iterdir()}
+    assert "je.lck" in left
+    assert not any(name.startswith(".je-tools") for name in left)
+    with EnvironmentLock(home) as lock:
+        assert lock.is_held
+
+
+def test_a_link_without_a_target_is_no_neighbour(home: Path) -> None:
+    (home / "00000009.jdb").symlink_to(home / "unmounted")
+    with EnvironmentLock(home) as lock:
+        assert lock.is_held

@@ -1,0 +1,60 @@
+"""Queries that use one loaded log twice; `main` runs them over Spark Connect."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tests.corpus import FIXTURES
+from tests.spark.reading import read
+from tests.spark.session import connect_session
+
+HOME = FIXTURES / "v17-basic" / "env"
+COLUMNS = "lsn,type,txn_id"
+
+
+def results(spark: Any) -> list[Any]:
+    """Return the counts of queries that filter one DataFrame in different ways."""
+    log = spark.read.format("jelog").option("columns", COLUMNS).load(str(HOME))
+    commits, inserts = log.where("type='Commit'"), log.where("type='INS_LN_TX'")
+    both = commits.union(inserts).groupBy("type").count().orderBy("type")
+    joined = inserts.join(commits.select("txn_id"), "txn_id").count()
+    return [
+        [list(row) for row in both.collect()],
+        joined,
+        # A condition that no option can do, and none at all, after one that an option could.
+        log.where("type like '%LN%' or lsn < 100").count(),
+        log.count(),
+    ]
+
+
+def expected() -> list[Any]:
+    """Return the same results, computed without Spark."""
+    log = read(HOME, columns=COLUMNS)
+    kinds, txns = log.column("type"), log.column("txn_id")
+    is_commit, is_insert = pc.equal(kinds, "Commit"), pc.equal(kinds, "INS_LN_TX")
+    ended = pa.table({"txn_id": txns.filter(is_commit)}).group_by("txn_id").aggregate([])
+    assert len(ended) == pc.sum(is_commit).as_py()
+    joined = pc.is_in(txns.filter(is_insert), value_set=ended.column("txn_id").combine_chunks())
+    odd = pc.or_(pc.match_substring(kinds, "LN"), pc.less(log.column("lsn"), 100))
+    return [
+        [["Commit", len(ended)], ["INS_LN_TX", pc.sum(is_insert).as_py()]],
+        pc.sum(joined).as_py(),
+        pc.sum(odd).as_py(),
+        len(log),
+    ]
+
+
+def main() -> None:
+    """Print the results of a server of its own, reached over Spark Connect, on the last line."""
+    from je_tools.spark import register
+
+    spark = connect_session(Path(sys.argv[1]))
+    register(spark)
+    print(json.dumps([type(spark).__module__, results(spark)]))
+    spark.stop()
