@@ -61,10 +61,10 @@ class Reading(Struct):
     _known: set[tuple[str, int | None, int | str | None]] = field(default_factory=set)
     _settled: set[Path] = field(default_factory=set)
 
-    def take(self, part: Part[Any], seen: list[Seen]) -> None:
+    def merge(self, part: Part[Any], seen: list[Seen]) -> None:
         """Show a range to the judge, if the log is judged while it is read."""
         if self.judge is not None:
-            self.judge.take(part, seen)
+            self.judge.merge(part, seen)
 
     def ended(self, state: FileState) -> None:
         """Record the state of a file that was read to its end, after that of its front, if any."""
@@ -269,7 +269,7 @@ class _Follower(Generic[E]):
         told = read_names_and_times(one, selection, scanner)
         self.databases.names.update(told.names)
         if before is not None and told.selection.times is not None:
-            selection = replace(selection, times=told.selection.times.behind(before))
+            selection = replace(selection, times=told.selection.times.after(before))
         if self.databases.wanted:
             ids = database_ids(self.databases.wanted, self.databases.names, must_exist=False)
             selection = replace(selection, db_ids=ids)

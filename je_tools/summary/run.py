@@ -172,7 +172,7 @@ def summarize(environment: Environment, scanner: Scanner, wanted: Wanted) -> Sum
         scanner = replace(scanner, asked=partial(_asked, judge))
     for part in scanner.scan(environment, lambda rows: _collect(rows, wanted, judge)):
         _add_part(summary, part)
-        judge.take(part, [result.judged for result in part.results])
+        judge.merge(part, [result.judged for result in part.results])
         names += [result.names for result in part.results if result.names]
         checkpoints += [result.checkpoints for result in part.results if result.checkpoints]
     judge.finish()
