@@ -22,12 +22,18 @@ _SMALL = 16 << 20
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+A_PATH = click.Path(path_type=Path, readable=False)
+"""A path that is only checked when it is opened, so that an error has its own exit code."""
+
+A_FILE = click.Path(path_type=Path, readable=False, dir_okay=False)
+"""A path that is not a directory; see `A_PATH`."""
+
 environment_argument = click.argument(
     "paths",
     metavar="ENV_DIR|FILE...",
     nargs=-1,
     required=True,
-    type=click.Path(path_type=Path),
+    type=A_PATH,
 )
 """One environment directory, or log files (.jdb, .del, .bad, .bup)."""
 
@@ -54,7 +60,7 @@ def unless_dash(_: click.Context, __: click.Parameter, value: Path | None) -> Pa
 output_option = click.option(
     "--output",
     "-o",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=A_FILE,
     callback=unless_dash,
     help="Write to this file instead of standard output. It must be outside the environment.",
 )

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from je_tools.commands._completion import complete_databases
 from je_tools.commands._options import (
+    A_PATH,
     chosen_masking,
     data_option,
     exit_zero_option,
@@ -20,7 +21,7 @@ from je_tools.commands._options import (
     terminal_width,
     threads_option,
 )
-from je_tools.errors import EXIT_DAMAGE, EXIT_OK, UsageError
+from je_tools.errors import EXIT_DAMAGE, EXIT_OK, InputError, UsageError
 from je_tools.recovery.choices import ChosenEnd, chosen_snapshot
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ class SnapshotOptions(EndOptions):
     exit_zero: bool
 
 
-home_argument = click.argument("path", metavar="ENV_DIR", type=click.Path(path_type=Path))
+home_argument = click.argument("path", metavar="ENV_DIR", type=A_PATH)
 """One environment directory."""
 
 _END_OPTIONS = (
@@ -132,7 +133,7 @@ def open_results(path: Path | None, *snapshots: Snapshot) -> Iterator[BinaryIO]:
             snapshot.check_files()
 
 
-def open_home(path: Path, *, keep_going: bool = False) -> Environment:
+def open_home(path: Path, *, keep_going: bool = True) -> Environment:
     """Open a whole environment.
 
     Args:
@@ -142,11 +143,15 @@ def open_home(path: Path, *, keep_going: bool = False) -> Environment:
 
     Raises:
         UsageError: the path is a file.
-        InputError: there is no environment.
+        InputError: there is no environment, or none that can be read.
     """
     from je_tools.log.opening import open_environment
 
-    if path.is_file():
+    try:
+        is_file = path.is_file()
+    except OSError as error:
+        raise InputError(f"{path}: {error.strerror}") from error
+    if is_file:
         raise UsageError(
             f"{path}: expected an environment directory, found a file: name the "
             "directory that holds it"

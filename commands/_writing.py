@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, BinaryIO, TypedDict
 
 import click
 
-from je_tools.commands._options import say, terminal_width
+from je_tools.commands._options import A_PATH, say, terminal_width
 from je_tools.core.escaping import quoted
 from je_tools.errors import InputError, RefusedError, UsageError
 
@@ -56,7 +56,7 @@ accept_loss_option = click.option(
 output_or_copy_option = click.option(
     "--output",
     "-o",
-    type=click.Path(path_type=Path),
+    type=A_PATH,
     metavar="FILE|DIR",
     help="Without --apply, write the results to this file instead of standard output. With "
     "--apply, leave the environment unchanged, and write to a copy: a new directory of this "

@@ -63,7 +63,7 @@ def command(**options: Unpack[WritingOptions]) -> int:
     from je_tools.recovery.opening import held_snapshot
 
     output = results_path(options)
-    environment = open_home(options["path"])
+    environment = open_home(options["path"], keep_going=False)
     orders = CheckpointOptions(file_max=options["file_max"], accept_loss=options["accept_loss"])
     with staged_bar(environment.size, "reading") as stages:
         scanner = Scanner(threads=options["threads"], wide=True, **asdict(stages))

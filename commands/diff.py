@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Unpack
 import click
 
 from je_tools.commands._options import (
+    A_PATH,
     chosen_masking,
     data_option,
     exit_zero_option,
@@ -67,8 +68,8 @@ class Options(EndOptions):
 
 
 @click.command("diff")
-@click.argument("a", metavar="A", type=click.Path(path_type=Path))
-@click.argument("b", metavar="B", type=click.Path(path_type=Path))
+@click.argument("a", metavar="A", type=A_PATH)
+@click.argument("b", metavar="B", type=A_PATH)
 @click.option(
     "--show",
     "what",

@@ -72,7 +72,7 @@ def execute(options: Options) -> int:
     selection = chosen_filters(options).selection()
     from je_tools.log.opening import open_environment
 
-    environment = open_environment(options["paths"])
+    environment = open_environment(options["paths"], keep_going=True)
     _expect_workers(environment.size, options)
     from je_tools.dump.tail import Reading
     from je_tools.log.scan import Scanner

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Unpack
 
 import click
 
-from je_tools.commands._options import chosen_masking, format_option, unless_dash
+from je_tools.commands._options import A_PATH, chosen_masking, format_option, unless_dash
 from je_tools.commands._snapshot import (
     SnapshotOptions,
     database_option,
@@ -63,7 +63,7 @@ class Options(SnapshotOptions):
 @click.option(
     "--output",
     "-o",
-    type=click.Path(path_type=Path),
+    type=A_PATH,
     callback=unless_dash,
     help="A new file for one --db. For --all or several, a new directory with one file per "
     "database.",

@@ -59,7 +59,7 @@ def command(**options: Unpack[Options]) -> int:
     from je_tools.log.scan import Scanner
     from je_tools.output.files.outputs import open_output
 
-    environment = open_environment(options["paths"])
+    environment = open_environment(options["paths"], keep_going=True)
     with (
         open_output(options["output"], environment) as out,
         progress_bar(environment.size, "files") as progress,

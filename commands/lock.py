@@ -40,7 +40,7 @@ def command(**options: Unpack[Options]) -> None:
     from je_tools.output.views.writing_tables import lock_rows, lock_sections
     from je_tools.writing.lock import find_holders
 
-    environment = open_home(options["path"], keep_going=True)
+    environment = open_home(options["path"])
     holders = find_holders(options["path"])
     with open_output(options["output"], environment) as out:
         if options["format_"] == "jsonl":

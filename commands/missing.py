@@ -75,7 +75,7 @@ def command(**options: Unpack[Options]) -> int:
     from je_tools.output.views.missing_tables import LISTED, missing_sections
     from je_tools.output.views.sections import write_jsonl, write_table
 
-    environment = open_home(options["path"], keep_going=True)
+    environment = open_home(options["path"])
     without = _numbers(environment, options["without"])
     if options["output"] is not None:
         check_output(options["output"], environment)

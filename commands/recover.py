@@ -124,7 +124,7 @@ def _apply(options: Options) -> int:
             "--now and --apply exclude each other: the written log does not depend "
             "on the time; omit --now"
         )
-    environment = open_home(options["path"])
+    environment = open_home(options["path"], keep_going=False)
     findings: list[Finding] = []
     with held_output() as plan:
         with staged_bar(environment.size, "reading") as stages:

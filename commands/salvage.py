@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TypedDict, Unpack
 import click
 
 from je_tools.commands._options import (
+    A_PATH,
     data_option,
     environment_argument,
     exit_zero_option,
@@ -52,7 +53,7 @@ class Options(TypedDict):
     "--output",
     "-o",
     required=True,
-    type=click.Path(path_type=Path),
+    type=A_PATH,
     help="A new directory for the output: one file per database, ledger.jsonl and summary.txt.",
 )
 @click.option(

@@ -90,7 +90,7 @@ def command(**options: Unpack[Options]) -> int:
     from je_tools.summary.run import Wanted, summarize
 
     _check_combination(options)
-    environment = open_environment(options["paths"])
+    environment = open_environment(options["paths"], keep_going=True)
     wanted = Wanted(
         databases=options["by_db"],
         vlsns=options["vlsns"],

@@ -64,7 +64,7 @@ def command(**options: Unpack[Options]) -> int:
     from je_tools.output.views.writing_tables import undo_sections
     from je_tools.writing.undo import list_undos
 
-    environment = open_home(options["path"], keep_going=True)
+    environment = open_home(options["path"])
     if options["output"] is not None:
         check_output(options["output"], environment)
     undos = _applied(options) if options["apply"] else list_undos(options["path"])

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, BinaryIO, Unpack
 import click
 
 from je_tools.commands._options import (
+    A_FILE,
     chosen_masking,
     data_option,
     environment_argument,
@@ -74,12 +75,12 @@ class Options(EndOptions):
 @data_option
 @click.option(
     "--stats",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=A_FILE,
     help="Write the totals as JSON to this file, instead of as text to standard error.",
 )
 @click.option(
     "--manifest",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=A_FILE,
     help="Write a record of this run to this file: inputs with SHA-256, version, command, times.",
 )
 @format_option("table", "jsonl")
@@ -115,7 +116,7 @@ def command(**options: Unpack[Options]) -> int:
     from je_tools.verify.totals import Totals
 
     started = datetime.now(UTC)
-    environment = open_environment(options["paths"])
+    environment = open_environment(options["paths"], keep_going=True)
     _tree_check(options).check(environment, tree=options["tree"])
     _check_outputs(environment, options)
     totals = Totals(environment.name, has_trees=options["tree"])
