@@ -106,6 +106,11 @@ def command(**options: Unpack[Options]) -> int:
     from je_tools.salvage.run import salvage
 
     use_memory_again()
+    if options["output"] == Path("-"):
+        raise UsageError(
+            "--output -: salvage writes several files: name a new directory, and write one of its "
+            "files to standard output afterwards, or pack them with tar"
+        )
     if options["is_print"] and options["format_"] != "dump":
         raise UsageError("--print needs --format dump")
     named = open_environment(options["paths"], keep_going=True)
