@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from pathlib import Path
 from typing import Any
@@ -168,6 +169,45 @@ def test_nothing_is_written_to_a_log_with_a_closed_file(
     close(monkeypatch, closed)
     done = je_tools(words[0], home, *words[1:])
     assert (done.code, done.err) == (4, f"je-tools: {closed}: {DENIED}\n")
+
+
+TOO_LARGE = "bytes, but offsets in a log have 32 bits: no engine writes a file of more than 4 GiB"
+
+
+@pytest.mark.parametrize("number", [1, 2])
+@pytest.mark.parametrize("verb", sorted({*READERS, "missing", "salvage"}))
+def test_a_file_above_4_gib_is_not_read(verb: str, number: int, home: Path, tmp_path: Path) -> None:
+    """A sparse file would take hours, so this test ends only if nothing reads it."""
+    os.truncate(home / f"0000000{number}.jdb", 1 << 43)
+    done = je_tools(*arguments_of(verb, home, tmp_path))
+    assert done.code == 3
+    told = done.err + done.out.decode()
+    if "read without 00000002.jdb" in told:
+        return
+    assert "unreadable-file" in told
+    if verb not in ("summary", "diff"):
+        assert "of more than 4 GiB" in " ".join(told.split())
+
+
+def test_a_database_whose_name_a_closed_file_may_hold(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The names are in the last file: a wrong option cannot be told from a name not read."""
+    close(monkeypatch, home / "00000002.jdb")
+    done = je_tools("count", home, "--db", "primary")
+    assert (done.code, done.out) == (3, b"")
+    assert "the log was read without 00000002.jdb, which may hold its name" in done.err
+
+
+@pytest.mark.parametrize("words", [("checkpoint",), ("recover", "--apply")], ids="-".join)
+def test_nothing_is_written_to_a_log_with_a_file_above_4_gib(
+    words: tuple[str, ...], home: Path
+) -> None:
+    large = home / "00000002.jdb"
+    os.truncate(large, (1 << 32) + 1)
+    done = je_tools(words[0], home, *words[1:])
+    assert (done.code, done.err) == (4, f"je-tools: {large}: 4,294,967,297 {TOO_LARGE}\n")
+    assert large.stat().st_size == (1 << 32) + 1
 
 
 def test_a_limited_dump_reports_a_closed_file(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
