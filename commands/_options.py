@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from je_tools.core.escaping import printable
 from je_tools.core.masking import DataMode, Masking
+from je_tools.errors import UsageError
 
 CONTEXT: dict[str, Any] = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 """Settings of every command."""
@@ -85,6 +86,16 @@ def format_option(*formats: str, default: str = "table") -> Callable[[F], F]:
         show_default=True,
         help="Format of the results.",
     )
+
+
+def needs_output(form: str, output: Path | None) -> None:
+    """Refuse a format that is no text on standard output.
+
+    Raises:
+        UsageError: it is Parquet, and no output is named.
+    """
+    if form == "parquet" and output is None:
+        raise UsageError("--format parquet needs --output")
 
 
 def chosen_masking(mode: str) -> Masking:

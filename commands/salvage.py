@@ -21,6 +21,7 @@ from je_tools.commands._options import (
 from je_tools.core.escaping import counted
 from je_tools.core.masking import DataMode
 from je_tools.errors import EXIT_DAMAGE, EXIT_OK, UsageError
+from je_tools.output.formats import RECORDS
 from je_tools.recovery.choices import chosen_now
 
 if TYPE_CHECKING:
@@ -63,7 +64,7 @@ class Options(TypedDict):
     show_default=True,
     help="Write the newest committed version of each record, or every version in the log.",
 )
-@format_option("dump", "jsonl", "csv", "parquet", default="dump")
+@format_option(*RECORDS, default="dump")
 @click.option(
     "--print",
     "is_print",
