@@ -18,6 +18,7 @@ from je_tools.commands._options import (
     output_option,
 )
 from je_tools.errors import UsageError
+from je_tools.output.formats import ROWS
 
 if TYPE_CHECKING:
     from je_tools.dump.filters import Filters
@@ -106,7 +107,7 @@ OPTIONS: dict[str, list[Decorator]] = {
         ),
     ],
     OUTPUT: [
-        format_option("table", "jsonl", "csv", "parquet"),
+        format_option(*ROWS),
         output_option,
         click.option(
             "--parts",

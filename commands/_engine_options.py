@@ -15,7 +15,7 @@ from typing import TypedDict, Unpack
 
 import click
 
-from je_tools.commands._options import CONTEXT
+from je_tools.commands._options import A_PATH, CONTEXT
 from je_tools.errors import UsageError
 
 HOME = "-h"
@@ -46,9 +46,7 @@ class DumpOptions(TypedDict):
     verbose: bool
 
 
-_home_option = click.option(
-    HOME, "home", required=True, type=click.Path(path_type=Path), help="The environment."
-)
+_home_option = click.option(HOME, "home", required=True, type=A_PATH, help="The environment.")
 _verbose_option = click.option("-v", "verbose", is_flag=True, help="Accepted; changes nothing.")
 
 
@@ -58,10 +56,8 @@ _verbose_option = click.option("-v", "verbose", is_flag=True, help="Accepted; ch
 @click.option("-l", "lists", is_flag=True, help="List the names of the databases.")
 @click.option("-p", "printable", is_flag=True, help="Print visible characters as they are.")
 @click.option("-r", "-R", "salvages", is_flag=True, help="Salvage the records of a damaged log.")
-@click.option("-f", "file", type=click.Path(path_type=Path), help="Write to this file.")
-@click.option(
-    "-d", "folder", type=click.Path(path_type=Path), help="With -r, write to this new directory."
-)
+@click.option("-f", "file", type=A_PATH, help="Write to this file.")
+@click.option("-d", "folder", type=A_PATH, help="With -r, write to this new directory.")
 @_verbose_option
 @click.version_option(None, "-V", package_name="je-tools")
 def dump_arguments(**options: Unpack[DumpOptions]) -> list[str]:

@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from je_tools.core.escaping import printable
 from je_tools.core.masking import DataMode, Masking
+from je_tools.errors import UsageError
 
 CONTEXT: dict[str, Any] = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 """Settings of every command."""
@@ -22,12 +23,18 @@ _SMALL = 16 << 20
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+A_PATH = click.Path(path_type=Path, readable=False)
+"""A path that is only checked when it is opened, so that an error has its own exit code."""
+
+A_FILE = click.Path(path_type=Path, readable=False, dir_okay=False)
+"""A path that is not a directory; see `A_PATH`."""
+
 environment_argument = click.argument(
     "paths",
     metavar="ENV_DIR|FILE...",
     nargs=-1,
     required=True,
-    type=click.Path(path_type=Path),
+    type=A_PATH,
 )
 """One environment directory, or log files (.jdb, .del, .bad, .bup)."""
 
@@ -54,7 +61,7 @@ def unless_dash(_: click.Context, __: click.Parameter, value: Path | None) -> Pa
 output_option = click.option(
     "--output",
     "-o",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=A_FILE,
     callback=unless_dash,
     help="Write to this file instead of standard output. It must be outside the environment.",
 )
@@ -79,6 +86,16 @@ def format_option(*formats: str, default: str = "table") -> Callable[[F], F]:
         show_default=True,
         help="Format of the results.",
     )
+
+
+def needs_output(form: str, output: Path | None) -> None:
+    """Refuse a format that is no text on standard output.
+
+    Raises:
+        UsageError: it is Parquet, and no output is named.
+    """
+    if form == "parquet" and output is None:
+        raise UsageError("--format parquet needs --output")
 
 
 def chosen_masking(mode: str) -> Masking:

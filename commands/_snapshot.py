@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, TypedDict, TypeVar
 
 import click
-from msgspec.structs import replace
 
 from je_tools.commands._completion import complete_databases
+from je_tools.commands._findings import (
+    add_findings,
+    check_outputs,
+    findings_option,
+    report_findings,
+)
 from je_tools.commands._options import (
+    A_PATH,
     chosen_masking,
     data_option,
     exit_zero_option,
     progress_bar,
-    say,
     terminal_width,
     threads_option,
 )
-from je_tools.errors import EXIT_DAMAGE, EXIT_OK, UsageError
+from je_tools.errors import InputError, UsageError
 from je_tools.recovery.choices import ChosenEnd, chosen_snapshot
 
 if TYPE_CHECKING:
@@ -48,9 +53,12 @@ class SnapshotOptions(EndOptions):
     data_mode: str
     threads: int
     exit_zero: bool
+    format_: str
+    output: Path | None
+    findings_path: Path | None
 
 
-home_argument = click.argument("path", metavar="ENV_DIR", type=click.Path(path_type=Path))
+home_argument = click.argument("path", metavar="ENV_DIR", type=A_PATH)
 """One environment directory."""
 
 _END_OPTIONS = (
@@ -92,8 +100,15 @@ def end_options(function: F) -> F:
 
 
 def snapshot_options(function: F) -> F:
-    """Add the environment, the end of its log, the time, masking, threads and `--exit-zero`."""
-    shared = (exit_zero_option, threads_option, data_option, now_option, end_options)
+    """Add the environment, the end of its log, the time, masking, findings and threads."""
+    shared = (
+        exit_zero_option,
+        findings_option,
+        threads_option,
+        data_option,
+        now_option,
+        end_options,
+    )
     for option in (*shared, home_argument):
         function = option(function)
     return function
@@ -111,6 +126,7 @@ def open_snapshot(options: SnapshotOptions, label: str) -> Iterator[Snapshot]:
     from je_tools.log.scan import Scanner
 
     environment = open_home(options["path"])
+    check_outputs({"findings": options["findings_path"]}, environment)
     with progress_bar(environment.size, label) as progress:
         scanner = Scanner(threads=options["threads"], progress=progress, wide=True)
         end = end_of(options)
@@ -132,7 +148,7 @@ def open_results(path: Path | None, *snapshots: Snapshot) -> Iterator[BinaryIO]:
             snapshot.check_files()
 
 
-def open_home(path: Path, *, keep_going: bool = False) -> Environment:
+def open_home(path: Path, *, keep_going: bool = True) -> Environment:
     """Open a whole environment.
 
     Args:
@@ -142,11 +158,15 @@ def open_home(path: Path, *, keep_going: bool = False) -> Environment:
 
     Raises:
         UsageError: the path is a file.
-        InputError: there is no environment.
+        InputError: there is no environment, or none that can be read.
     """
     from je_tools.log.opening import open_environment
 
-    if path.is_file():
+    try:
+        is_file = path.is_file()
+    except OSError as error:
+        raise InputError(f"{path}: {error.strerror}") from error
+    if is_file:
         raise UsageError(
             f"{path}: expected an environment directory, found a file: name the "
             "directory that holds it"
@@ -169,61 +189,35 @@ def chosen_end(environment: Environment, scanner: Any, options: EndOptions) -> i
 
 
 def write_section(section: Section, out: BinaryIO, form: str, output: Path | None) -> None:
-    """Write a small result table in the format of `--format`."""
-    from je_tools.output.views import sections as sink
+    """Write one result table in the format of `--format`."""
+    from je_tools.output.views.section_formats import write_sections
 
-    if form == "csv":
-        sink.write_csv([section], out)
-    elif form == "jsonl":
-        sink.write_jsonl([section], out)
-    else:
-        sink.write_table([section], out, terminal_width(output))
+    write_sections(form, [section], out, terminal_width(output))
 
 
-def report(snapshot: Snapshot, options: SnapshotOptions, *more: Finding) -> int:
-    """Report on standard error the findings on what was shown, and return the exit code.
+def findings_of(
+    snapshot: Snapshot, options: SnapshotOptions, out: BinaryIO, *more: Finding
+) -> list[Finding]:
+    """Return the findings on what was shown, and write them as rows after it; see `add_findings`.
 
     Args:
         snapshot: the snapshot that was shown.
         options: options of the command line.
+        out: the output.
         more: findings in addition to those of the snapshot.
     """
     from je_tools.recovery.findings import snapshot_findings
 
-    found = snapshot_findings(snapshot, chosen_masking(options["data_mode"]))
-    return report_findings([*found, *more], options)
+    found = [*snapshot_findings(snapshot, chosen_masking(options["data_mode"])), *more]
+    add_findings(found, out, options["format_"], options["findings_path"])
+    return found
 
 
-def report_findings(findings: Sequence[Finding], options: SnapshotOptions) -> int:
-    """Report findings on standard error, and return the exit code."""
-    from je_tools.findings import Severity
-
-    say_findings(findings)
-    is_damaged = any(finding.severity is Severity.ERROR for finding in findings)
-    return EXIT_DAMAGE if is_damaged and not options["exit_zero"] else EXIT_OK
-
-
-SAID = 10
-"""Largest number of findings of one code that are reported one by one."""
-
-
-def say_findings(findings: Iterable[Finding], name: str = "") -> None:
-    """Report findings on standard error: the first of each code, one hint, the number of the rest.
-
-    Args:
-        findings: findings of one environment.
-        name: name of the environment if there are several.
-    """
-    front = f"je-tools: {name}: " if name else "je-tools: "
-    of_code: dict[str, list[Finding]] = {}
-    for finding in findings:
-        of_code.setdefault(finding.code, []).append(finding)
-    for code, found in of_code.items():
-        say(front + found[0].text())
-        for finding in found[1:SAID]:
-            say(front + replace(finding, hint=None).text())
-        if len(found) > SAID:
-            say(
-                f"{front}{len(found) - SAID:,} more of {code}; `je-tools verify --tree` reports "
-                "them"
-            )
+def report(findings: Sequence[Finding], snapshot: Snapshot, options: SnapshotOptions) -> int:
+    """Report findings in the side file and on standard error, and return the exit code."""
+    return report_findings(
+        findings,
+        snapshot.environment,
+        side_file=options["findings_path"],
+        exit_zero=options["exit_zero"],
+    )

@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, TypedDict
+from typing import TYPE_CHECKING, Any, BinaryIO, TypedDict
 
 import click
 
-from je_tools.commands._options import say, terminal_width
+from je_tools.commands._findings import add_findings
+from je_tools.commands._options import A_PATH, say, terminal_width
 from je_tools.core.escaping import quoted
 from je_tools.errors import InputError, RefusedError, UsageError
 
 if TYPE_CHECKING:
     from je_tools.checkpoint.apply import OnPlan
     from je_tools.checkpoint.options import CheckpointOptions, CheckpointResult
+    from je_tools.findings import Finding
     from je_tools.log.environment import Environment
     from je_tools.log.scan import Scanner
     from je_tools.recovery.snapshot import Snapshot
@@ -35,6 +36,8 @@ class WritingOptions(TypedDict):
     accept_loss: bool
     threads: int
     format_: str
+    findings_path: Path | None
+    exit_zero: bool
 
 
 apply_option = click.option(
@@ -56,7 +59,7 @@ accept_loss_option = click.option(
 output_or_copy_option = click.option(
     "--output",
     "-o",
-    type=click.Path(path_type=Path),
+    type=A_PATH,
     metavar="FILE|DIR",
     help="Without --apply, write the results to this file instead of standard output. With "
     "--apply, leave the environment unchanged, and write to a copy: a new directory of this "
@@ -222,21 +225,39 @@ def _noting_that_none_is_made(target: Path) -> Iterator[None]:
 def write_outcome(
     snapshot: Snapshot,
     outcome: CheckpointResult,
+    findings: Sequence[Finding],
     options: WritingOptions,
     out: BinaryIO,
+    *,
     path: Path | None = None,
+    document: Mapping[str, Any] | None = None,
 ) -> None:
-    """Write what was written to the log, or would be, to `out`, the output named `path`."""
-    from je_tools.output.views.checkpoint_tables import (
-        checkpoint_lists,
-        checkpoint_rows,
-        checkpoint_sections,
-    )
-    from je_tools.output.views.sections import write_jsonl, write_table
+    """Write what was written to the log, or would be.
 
-    if options["format_"] == "jsonl":
-        for row in checkpoint_rows(snapshot, outcome, applied=options["apply"]):
-            out.write(json.dumps(row).encode() + b"\n")
-        write_jsonl(checkpoint_lists(snapshot, outcome), out)
-    else:
+    Args:
+        snapshot: the log as it is written.
+        outcome: the work.
+        findings: findings on the log before the work.
+        options: options of the command line.
+        out: the output.
+        path: its name; None for standard output.
+        document: for JSON, an object that gets the work as its `checkpoint`; None for the work
+            alone.
+    """
+    from je_tools.output.views.checkpoint_tables import checkpoint_report, checkpoint_sections
+    from je_tools.output.views.findings import with_findings
+    from je_tools.output.views.section_formats import write_document
+    from je_tools.output.views.sections import write_table
+
+    form = options["format_"]
+    if form == "table":
         write_table(checkpoint_sections(snapshot, outcome), out, terminal_width(path))
+        return
+    work = checkpoint_report(snapshot, outcome, applied=options["apply"])
+    if form == "json":
+        whole = work.document()
+        whole = whole if document is None else {**document, work.name: whole}
+        write_document(with_findings(whole, findings), out)
+    else:
+        work.write_lines(out)
+        add_findings(findings, out, form, options["findings_path"])

@@ -13,7 +13,14 @@ from typing import TYPE_CHECKING, TypedDict, Unpack
 import click
 
 from je_tools import __version__
-from je_tools.commands._options import CONTEXT, format_option, is_terminal, say, terminal_width
+from je_tools.commands._options import (
+    A_PATH,
+    CONTEXT,
+    format_option,
+    is_terminal,
+    say,
+    terminal_width,
+)
 from je_tools.core.escaping import counted
 from je_tools.errors import EXIT_DAMAGE, EXIT_OK, UsageError
 
@@ -45,14 +52,12 @@ def command() -> None:
 
 
 @command.command("run")
-@click.argument(
-    "roots", metavar="ROOT...", nargs=-1, required=True, type=click.Path(path_type=Path)
-)
+@click.argument("roots", metavar="ROOT...", nargs=-1, required=True, type=A_PATH)
 @click.option(
     "--output",
     "-o",
     required=True,
-    type=click.Path(path_type=Path, file_okay=False),
+    type=click.Path(path_type=Path, readable=False, file_okay=False),
     help="Folder for the tables and the report. The new audit replaces an earlier one at the end.",
 )
 @click.option(

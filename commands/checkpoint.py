@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import time
 from functools import partial
-from typing import Unpack
+from typing import TYPE_CHECKING, Unpack
 
 import click
 from msgspec.structs import asdict
 
+from je_tools.commands._findings import check_outputs, findings_option, report_findings
 from je_tools.commands._options import (
     CONTEXT,
+    exit_zero_option,
     format_option,
     staged_bar,
     threads_option,
@@ -28,7 +30,11 @@ from je_tools.commands._writing import (
     tell_of_work,
     write_outcome,
 )
-from je_tools.errors import EXIT_OK
+from je_tools.output.formats import REPORT
+
+if TYPE_CHECKING:
+    from je_tools.findings import Finding
+    from je_tools.recovery.snapshot import Snapshot
 
 
 @click.command("checkpoint", context_settings=CONTEXT)
@@ -38,7 +44,9 @@ from je_tools.errors import EXIT_OK
 @file_max_option
 @accept_loss_option
 @threads_option
-@format_option("table", "jsonl")
+@format_option(*REPORT)
+@findings_option
+@exit_zero_option
 def command(**options: Unpack[WritingOptions]) -> int:
     """Write the checkpoint that the engine would write after recovery.
 
@@ -59,28 +67,43 @@ def command(**options: Unpack[WritingOptions]) -> int:
     from je_tools.checkpoint.apply import plan_checkpoint
     from je_tools.checkpoint.options import CheckpointOptions
     from je_tools.log.scan import Scanner
-    from je_tools.output.files.outputs import check_output, open_output
+    from je_tools.output.files.outputs import open_output
     from je_tools.recovery.opening import held_snapshot
 
     output = results_path(options)
-    environment = open_home(options["path"])
+    environment = open_home(options["path"], keep_going=False)
+    check_outputs({"output": output, "findings": options["findings_path"]}, environment)
     orders = CheckpointOptions(file_max=options["file_max"], accept_loss=options["accept_loss"])
+    findings: list[Finding] = []
     with staged_bar(environment.size, "reading") as stages:
         scanner = Scanner(threads=options["threads"], wide=True, **asdict(stages))
         if options["apply"]:
-            snapshot, outcome = run_checkpoint(environment, options, orders, scanner)
+            snapshot, outcome = run_checkpoint(
+                environment, options, orders, scanner, lambda each: findings.extend(_found(each))
+            )
         else:
-            if output is not None:
-                check_output(output, environment)
             now_ms = time.time_ns() // 1_000_000
             with held_snapshot(environment, scanner, now_ms=now_ms, as_member=True) as snapshot:
                 outcome = plan_checkpoint(snapshot, orders)
+                findings += _found(snapshot)
     if options["apply"]:
-        write = partial(write_outcome, snapshot, outcome, options)
+        write = partial(write_outcome, snapshot, outcome, findings, options)
         tell_of_work(environment, outcome, options, write)
-        return EXIT_OK
-    with open_output(output, environment) as out:
-        write_outcome(snapshot, outcome, options, out, output)
-    if outcome.changes:
-        say_what_would_be_done(snapshot, "checkpoint", options)
-    return EXIT_OK
+    else:
+        with open_output(output, environment) as out:
+            write_outcome(snapshot, outcome, findings, options, out, path=output)
+        if outcome.changes:
+            say_what_would_be_done(snapshot, "checkpoint", options)
+    return report_findings(
+        findings,
+        environment,
+        side_file=options["findings_path"],
+        exit_zero=options["exit_zero"],
+    )
+
+
+def _found(snapshot: Snapshot) -> list[Finding]:
+    """Return the findings on a log before its checkpoint."""
+    from je_tools.recovery.findings import missing_findings, snapshot_findings
+
+    return [*snapshot_findings(snapshot), *missing_findings(snapshot)]

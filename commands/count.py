@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Unpack
 
 import click
 
-from je_tools.commands._options import format_option, output_option
+from je_tools.commands._options import format_option, needs_output, output_option
 from je_tools.commands._snapshot import (
     SnapshotOptions,
     database_option,
+    findings_of,
     internal_option,
     open_results,
     open_snapshot,
@@ -19,6 +19,7 @@ from je_tools.commands._snapshot import (
     snapshot_options,
     write_section,
 )
+from je_tools.output.formats import ROWS
 from je_tools.recovery.choices import choose_databases
 
 
@@ -28,8 +29,6 @@ class Options(SnapshotOptions):
     names: tuple[str, ...]
     internal: bool
     show_expired: bool
-    format_: str
-    output: Path | None
 
 
 @click.command("count")
@@ -37,7 +36,7 @@ class Options(SnapshotOptions):
 @database_option
 @internal_option
 @show_expired_option
-@format_option("table", "jsonl", "csv")
+@format_option(*ROWS)
 @output_option
 def command(**options: Unpack[Options]) -> int:
     """Count the records of each database, as the engine would after recovery.
@@ -57,6 +56,7 @@ def command(**options: Unpack[Options]) -> int:
     from je_tools.output.views.database_tables import count_section
     from je_tools.recovery.findings import missing_findings
 
+    needs_output(options["format_"], options["output"])
     keep_freed_memory()
     with open_snapshot(options, "count") as snapshot:
         chosen = choose_databases(snapshot, options["names"], internal=options["internal"])
@@ -66,4 +66,5 @@ def command(**options: Unpack[Options]) -> int:
                 for each in chosen
             ]
             write_section(count_section(counts), out, options["format_"], options["output"])
-    return report(snapshot, options, *missing_findings(snapshot))
+            found = findings_of(snapshot, options, out, *missing_findings(snapshot))
+    return report(found, snapshot, options)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Unpack
 
 import click
 
-from je_tools.commands._options import format_option, output_option
+from je_tools.commands._options import format_option, needs_output, output_option
 from je_tools.commands._snapshot import (
     SnapshotOptions,
+    findings_of,
     internal_option,
     open_results,
     open_snapshot,
@@ -17,20 +17,19 @@ from je_tools.commands._snapshot import (
     snapshot_options,
     write_section,
 )
+from je_tools.output.formats import ROWS
 
 
 class Options(SnapshotOptions):
     """Options of the command line."""
 
     internal: bool
-    format_: str
-    output: Path | None
 
 
 @click.command("databases")
 @snapshot_options
 @internal_option
-@format_option("table", "jsonl", "csv")
+@format_option(*ROWS)
 @output_option
 def command(**options: Unpack[Options]) -> int:
     """List the databases, as they are after recovery.
@@ -51,10 +50,12 @@ def command(**options: Unpack[Options]) -> int:
     from je_tools.records.databases import list_databases
     from je_tools.recovery.findings import missing_findings
 
+    needs_output(options["format_"], options["output"])
     with (
         open_snapshot(options, "databases") as snapshot,
         open_results(options["output"], snapshot) as out,
     ):
         rows = list_databases(snapshot, internal=options["internal"])
         write_section(database_section(rows), out, options["format_"], options["output"])
-    return report(snapshot, options, *missing_findings(snapshot))
+        found = findings_of(snapshot, options, out, *missing_findings(snapshot))
+    return report(found, snapshot, options)

@@ -9,15 +9,24 @@ from typing import TYPE_CHECKING, Unpack
 
 import click
 
+from je_tools.commands._findings import (
+    add_findings,
+    check_outputs,
+    exit_code_of,
+    findings_option,
+    save_findings,
+    say_findings,
+)
 from je_tools.commands._options import (
+    A_PATH,
     chosen_masking,
     data_option,
     exit_zero_option,
     format_option,
+    needs_output,
     output_option,
     progress_bar,
     say,
-    terminal_width,
     threads_option,
 )
 from je_tools.commands._snapshot import (
@@ -30,10 +39,11 @@ from je_tools.commands._snapshot import (
     now_option,
     open_home,
     open_results,
-    say_findings,
+    write_section,
 )
 from je_tools.core.escaping import counted
 from je_tools.errors import EXIT_DAMAGE, EXIT_OK, UsageError
+from je_tools.output.formats import ROWS
 from je_tools.recovery.choices import chosen_now
 
 if TYPE_CHECKING:
@@ -64,11 +74,12 @@ class Options(EndOptions):
     output: Path | None
     threads: int
     exit_zero: bool
+    findings_path: Path | None
 
 
 @click.command("diff")
-@click.argument("a", metavar="A", type=click.Path(path_type=Path))
-@click.argument("b", metavar="B", type=click.Path(path_type=Path))
+@click.argument("a", metavar="A", type=A_PATH)
+@click.argument("b", metavar="B", type=A_PATH)
 @click.option(
     "--show",
     "what",
@@ -87,9 +98,10 @@ class Options(EndOptions):
 @internal_option
 @now_option
 @end_options
-@format_option("table", "jsonl", "csv", "parquet")
+@format_option(*ROWS)
 @data_option
 @output_option
+@findings_option
 @threads_option
 @exit_zero_option
 def command(**options: Unpack[Options]) -> int:
@@ -109,11 +121,9 @@ def command(**options: Unpack[Options]) -> int:
       je-tools diff env env --to-time 2026-11-20T10:00:00
     """
     _check(options)
-    from je_tools.output.files.outputs import check_outside
-
     environments = [open_home(options["a"]), open_home(options["b"])]
-    if options["output"] is not None:
-        check_outside(options["output"], environments)
+    paths = {"output": options["output"], "findings": options["findings_path"]}
+    check_outputs(paths, *environments)
     differs = _files(options) if options["what"] == "files" else _records(options)
     return EXIT_DAMAGE if differs and not options["exit_zero"] else EXIT_OK
 
@@ -127,22 +137,23 @@ def _check(options: Options) -> None:
     ends = end_of(options).named()
     if what == "files" and ends:
         raise UsageError(f"--show files compares whole files: omit {ends[0]}")
-    if form == "parquet" and what != "records":
-        raise UsageError("--format parquet needs --show records")
-    if form == "parquet" and options["output"] is None:
-        raise UsageError("--format parquet needs --output")
+    needs_output(form, options["output"])
 
 
 def _files(options: Options) -> bool:
     """Compare the files, and return True if any are not as in a complete copy."""
     from je_tools.diff.files import WRONG, compare_files
+    from je_tools.log.file_findings import unreadable_findings
     from je_tools.output.files.outputs import open_output
     from je_tools.output.views.diff_tables import file_section
 
     environment, copy = open_home(options["a"]), open_home(options["b"])
     pairs = list(compare_files(environment, copy))
+    findings = [*unreadable_findings(environment), *unreadable_findings(copy)]
     with open_output(options["output"], environment) as out:
         _write_section(file_section(pairs), out, options)
+        add_findings(findings, out, options["format_"], options["findings_path"])
+    save_findings(findings, options["findings_path"], environment)
     wrong = [pair for pair in pairs if pair.state in WRONG]
     if copy.marker is not None:
         say(f"je-tools: {options['b']}: the directory has a marker file: a restore did not finish")
@@ -174,6 +185,10 @@ def _records(options: Options) -> bool:
 
 def _compare(a: Snapshot, b: Snapshot, options: Options) -> bool:
     from je_tools.diff.environments import DifferenceTally, pairs
+    from je_tools.diff.replication import ends_apart
+    from je_tools.output.views.diff_tables import replication_section
+    from je_tools.output.views.sections import write_jsonl
+    from je_tools.recovery.findings import snapshot_findings
 
     chosen = pairs(a, b, options["names"], internal=options["internal"])
     for name in options["names"]:
@@ -187,27 +202,31 @@ def _compare(a: Snapshot, b: Snapshot, options: Options) -> bool:
         open_results(options["output"], a, b) as out,
     ):
         _write_records(a, b, tallies, masking, out, options)
+        ends = None if end_of(options).named() else ends_apart(a, b)
+        if ends is not None and options["format_"] == "jsonl":
+            write_jsonl([replication_section(*ends)], out)
+        findings = [(each.environment, snapshot_findings(each, masking)) for each in (a, b)]
+        every = [found for _, some in findings for found in some]
+        add_findings(every, out, options["format_"], options["findings_path"])
+    save_findings(every, options["findings_path"], a.environment)
     differing = [tally for tally in tallies if tally.differs]
-    damaged = [_say_findings(snapshot, masking) for snapshot in (a, b)]
+    for environment, found in findings:
+        say_findings(found, environment.name)
     say(f"je-tools: {len(differing)} of {len(tallies)} databases differ")
-    is_apart = not end_of(options).named() and _are_streams_apart(a, b, options)
-    return bool(differing) or any(damaged) or is_apart
+    if ends is not None:
+        _say_apart(ends, options)
+    is_damaged = exit_code_of(every, exit_zero=False) == EXIT_DAMAGE
+    return bool(differing) or is_damaged or ends is not None
 
 
-def _are_streams_apart(a: Snapshot, b: Snapshot, options: Options) -> bool:
-    """Compare the ends of the replication stream, and report if they differ."""
-    from je_tools.diff.replication import last_vlsn
-
-    ends = last_vlsn(a), last_vlsn(b)
-    if None in ends or ends[0] == ends[1]:
-        return False
+def _say_apart(ends: tuple[int, int], options: Options) -> None:
+    """Report that the nodes are at different places of the replication stream."""
     say(
         f"je-tools: {options['a']} ends at VLSN {ends[0]}, {options['b']} at VLSN {ends[1]}: the "
         "nodes are at different places of the replication stream. The entries that only one "
         "of them has may be uncommitted, or be rolled back; `je-tools dump --from-vlsn` "
         "shows them"
     )
-    return True
 
 
 def _snapshot(options: Options, side: str) -> AbstractContextManager[Snapshot]:
@@ -289,21 +308,4 @@ def _stream_records(
 
 
 def _write_section(section: Section, out: BinaryIO, options: Options) -> None:
-    from je_tools.output.views.sections import write_csv, write_jsonl, write_table
-
-    if options["format_"] == "jsonl":
-        write_jsonl([section], out)
-    elif options["format_"] == "csv":
-        write_csv([section], out)
-    else:
-        write_table([section], out, terminal_width(options["output"]))
-
-
-def _say_findings(snapshot: Snapshot, masking: Masking) -> bool:
-    """Report findings of one side, and return True if damage may hide differences."""
-    from je_tools.findings import Severity
-    from je_tools.recovery.findings import snapshot_findings
-
-    findings = snapshot_findings(snapshot, masking)
-    say_findings(findings, snapshot.environment.name)
-    return any(finding.severity is Severity.ERROR for finding in findings)
+    write_section(section, out, options["format_"], options["output"])

@@ -72,7 +72,7 @@ def execute(options: Options) -> int:
     selection = chosen_filters(options).selection()
     from je_tools.log.opening import open_environment
 
-    environment = open_environment(options["paths"])
+    environment = open_environment(options["paths"], keep_going=True)
     _expect_workers(environment.size, options)
     from je_tools.dump.tail import Reading
     from je_tools.log.scan import Scanner
@@ -202,7 +202,7 @@ def _write_parts(
         part_dump = PartDump(alone, sink, ".parquet")
         for report in write_parts(part_dump, environment, directory, output, threads, progress):
             for part, seen in report.taken:
-                reading.take(part, seen)
+                reading.merge(part, seen)
             for state in report.states:
                 reading.ended(state)
 
@@ -251,7 +251,7 @@ def _all(
     from je_tools.dump.tail import Databases, follow
 
     left, count = dump.limit, 0
-    for encoded in dump.run(reading.environment, reading.ended, reading.take):
+    for encoded in dump.run(reading.environment, reading.ended, reading.merge):
         left = None if left is None else left - encoded.count
         count += encoded.count
         yield encoded

@@ -12,7 +12,7 @@ import click
 from click.shell_completion import CompletionItem
 from msgspec import Struct
 
-from je_tools.commands._options import exit_zero_option, format_option, say
+from je_tools.commands._options import A_PATH, exit_zero_option, format_option, say
 from je_tools.core.escaping import printable
 from je_tools.core.masking import DataMode, Masking
 from je_tools.errors import EXIT_DAMAGE, EXIT_OK, InputError, UsageError
@@ -63,7 +63,7 @@ def _topics() -> Iterator[tuple[str, str]]:
     "files",
     multiple=True,
     metavar="FILE",
-    type=click.Path(path_type=Path),
+    type=A_PATH,
     help="A log of the application or the engine whose messages are explained; - is standard "
     "input (repeat for several).",
 )
@@ -72,7 +72,7 @@ def _topics() -> Iterator[tuple[str, str]]:
     "paths",
     multiple=True,
     metavar="ENV_DIR|FILE",
-    type=click.Path(path_type=Path),
+    type=A_PATH,
     help="Environment or log file in which to look up an LSN. Can be repeated for log files.",
 )
 @click.option(
@@ -214,7 +214,7 @@ def _explain_entry(asked: _Asked, lsn: str) -> bool:
     from je_tools.log.opening import open_environment
     from je_tools.output.views import explanations as sink
 
-    entry = explain_lsn(open_environment(asked.paths), lsn, asked.masking)
+    entry = explain_lsn(open_environment(asked.paths, keep_going=True), lsn, asked.masking)
     if asked.as_lines:
         asked.out.writelines(map(sink.json_line, sink.entry_rows(entry)))
     else:
@@ -263,7 +263,7 @@ def _look_up(asked: _Asked, lsns: Sequence[str]) -> bool:
     from je_tools.log.opening import open_environment
     from je_tools.output.views import explanations as sink
 
-    environment = open_environment(asked.paths)
+    environment = open_environment(asked.paths, keep_going=True)
     is_damaged = False
     for lsn in lsns[:LOOKED_UP_MAX]:
         if not asked.as_lines:

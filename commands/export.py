@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import importlib
 import threading
-from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
 import click
 
-from je_tools.commands._options import chosen_masking, format_option, unless_dash
+from je_tools.commands._findings import check_outputs
+from je_tools.commands._options import (
+    A_PATH,
+    chosen_masking,
+    format_option,
+    needs_output,
+    unless_dash,
+)
 from je_tools.commands._snapshot import (
     SnapshotOptions,
     database_option,
@@ -21,6 +27,7 @@ from je_tools.commands._snapshot import (
     snapshot_options,
 )
 from je_tools.errors import UsageError
+from je_tools.output.formats import RECORDS
 from je_tools.recovery.choices import choose_databases
 
 if TYPE_CHECKING:
@@ -36,10 +43,8 @@ class Options(SnapshotOptions):
     all_: bool
     internal: bool
     show_expired: bool
-    format_: str
     is_print: bool
     key_range: str | None
-    output: Path | None
 
 
 @click.command("export")
@@ -53,7 +58,7 @@ class Options(SnapshotOptions):
     help="Export only these keys, both inclusive, written as for dump --key. One may be omitted.",
 )
 @show_expired_option
-@format_option("dump", "jsonl", "csv", "parquet", default="dump")
+@format_option(*RECORDS, default="dump")
 @click.option(
     "--print",
     "is_print",
@@ -63,7 +68,7 @@ class Options(SnapshotOptions):
 @click.option(
     "--output",
     "-o",
-    type=click.Path(path_type=Path),
+    type=A_PATH,
     callback=unless_dash,
     help="A new file for one --db. For --all or several, a new directory with one file per "
     "database.",
@@ -72,8 +77,8 @@ def command(**options: Unpack[Options]) -> int:
     """Write the records of databases, as the engine would return them after recovery.
 
     --format dump writes the text format of the engine's DbDump, which its DbLoad reads. The command
-    omits records whose data is not readable, and reports them on standard error. The exit code is
-    then 3.
+    omits records whose data is not readable, and reports them on standard error, and in the file of
+    --findings. The exit code is then 3.
 
     \b
     Examples:
@@ -90,18 +95,19 @@ def command(**options: Unpack[Options]) -> int:
         inside = parse_key_range("--key-range", options["key_range"])
     _check(options)
     from je_tools.core.memory import use_memory_again
-    from je_tools.output.files.outputs import check_output
     from je_tools.records.export import Export
+    from je_tools.recovery.findings import snapshot_findings
 
     use_memory_again()
     _load_ahead(options["format_"])
     with open_snapshot(options, "export") as snapshot:
-        if options["output"] is not None:
-            check_output(options["output"], snapshot.environment)
+        both = {"output": options["output"], "findings": options["findings_path"]}
+        check_outputs(both, snapshot.environment)
         chosen = choose_databases(snapshot, options["names"], internal=options["internal"])
         export = Export(snapshot, inside, options["show_expired"])
         _write(export, _sink(export, options), chosen, options)
-    return report(snapshot, options)
+        found = snapshot_findings(snapshot, chosen_masking(options["data_mode"]))
+    return report(found, snapshot, options)
 
 
 def _load_ahead(form: str) -> None:
@@ -120,8 +126,7 @@ def _check(options: Options) -> None:
         raise UsageError("--internal needs --all: add it")
     if options["is_print"] and options["format_"] != "dump":
         raise UsageError("--print needs --format dump")
-    if options["format_"] == "parquet" and options["output"] is None:
-        raise UsageError("--format parquet needs --output")
+    needs_output(options["format_"], options["output"])
 
 
 def _sink(export: Export, options: Options) -> RecordSink:

@@ -7,10 +7,17 @@ from typing import TYPE_CHECKING, BinaryIO, TypedDict, Unpack
 
 import click
 
+from je_tools.commands._findings import (
+    add_findings,
+    check_outputs,
+    findings_option,
+    save_findings,
+)
 from je_tools.commands._options import (
     environment_argument,
     exit_zero_option,
     format_option,
+    needs_output,
     output_option,
     progress_bar,
     say,
@@ -18,9 +25,11 @@ from je_tools.commands._options import (
     threads_option,
 )
 from je_tools.errors import EXIT_DAMAGE, EXIT_OK
+from je_tools.output.formats import ROWS
 
 if TYPE_CHECKING:
     from je_tools.files.listing import FileRow
+    from je_tools.findings import Finding
 
 
 class Options(TypedDict):
@@ -29,14 +38,16 @@ class Options(TypedDict):
     paths: tuple[Path, ...]
     format_: str
     output: Path | None
+    findings_path: Path | None
     threads: int
     exit_zero: bool
 
 
 @click.command("files")
 @environment_argument
-@format_option("table", "jsonl", "csv")
+@format_option(*ROWS)
 @output_option
+@findings_option
 @threads_option
 @exit_zero_option
 def command(**options: Unpack[Options]) -> int:
@@ -59,7 +70,9 @@ def command(**options: Unpack[Options]) -> int:
     from je_tools.log.scan import Scanner
     from je_tools.output.files.outputs import open_output
 
-    environment = open_environment(options["paths"])
+    needs_output(options["format_"], options["output"])
+    environment = open_environment(options["paths"], keep_going=True)
+    check_outputs({"output": options["output"], "findings": options["findings_path"]}, environment)
     with (
         open_output(options["output"], environment) as out,
         progress_bar(environment.size, "files") as progress,
@@ -67,28 +80,32 @@ def command(**options: Unpack[Options]) -> int:
         scanner = Scanner(threads=options["threads"], progress=progress, wide=True)
         rows = list_files(environment, scanner)
         _write(rows, out, options)
-    return _exit_code(rows, options["exit_zero"])
+        findings = _findings_on(rows)
+        add_findings(findings, out, options["format_"], options["findings_path"])
+    save_findings(findings, options["findings_path"], environment)
+    return _exit_code(rows, findings, options["exit_zero"])
 
 
 def _write(rows: list[FileRow], out: BinaryIO, options: Options) -> None:
-    from je_tools.output.views import sections as sink
     from je_tools.output.views.file_tables import file_section
+    from je_tools.output.views.section_formats import write_sections
 
-    section = file_section(rows)
-    if options["format_"] == "csv":
-        sink.write_csv([section], out)
-    elif options["format_"] == "jsonl":
-        sink.write_jsonl([section], out)
-    else:
-        sink.write_table([section], out, terminal_width(options["output"]))
+    width = terminal_width(options["output"])
+    write_sections(options["format_"], [file_section(rows)], out, width)
 
 
-def _exit_code(rows: list[FileRow], exit_zero: bool) -> int:
-    """Report the findings on the files, and return the exit code."""
+def _findings_on(rows: list[FileRow]) -> list[Finding]:
+    """Return the findings on files as a whole, then those on the directory."""
+    of_files = [found for row in rows for found in row.findings]
+    return of_files + [found for row in rows for found in row.of_directory]
+
+
+def _exit_code(rows: list[FileRow], findings: list[Finding], exit_zero: bool) -> int:
+    """Report the findings, and return the exit code."""
     from je_tools.findings import Severity
 
     of_directory = [found for row in rows for found in row.of_directory]
-    for found in [*(found for row in rows for found in row.findings), *of_directory]:
+    for found in findings:
         say(f"je-tools: {found.text()}")
     errors = sum(row.damage_count for row in rows)
     errors += sum(found.severity is Severity.ERROR for found in of_directory)

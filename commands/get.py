@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Unpack
 
 import click
 
 from je_tools.commands._completion import complete_databases
-from je_tools.commands._options import chosen_masking, format_option, output_option, say
+from je_tools.commands._options import (
+    chosen_masking,
+    format_option,
+    needs_output,
+    output_option,
+    say,
+)
 from je_tools.commands._snapshot import (
     SnapshotOptions,
+    findings_of,
     open_results,
     open_snapshot,
     report,
@@ -21,6 +27,7 @@ from je_tools.commands._snapshot import (
 )
 from je_tools.core.escaping import counted
 from je_tools.errors import EXIT_DAMAGE, EXIT_INPUT, EXIT_OK, UsageError
+from je_tools.output.formats import ROWS
 from je_tools.recovery.choices import choose_databases
 
 if TYPE_CHECKING:
@@ -41,8 +48,6 @@ class Options(SnapshotOptions):
     key: str
     history: bool
     show_expired: bool
-    format_: str
-    output: Path | None
 
 
 @click.command("get")
@@ -59,7 +64,7 @@ class Options(SnapshotOptions):
 )
 @click.option("--history", is_flag=True, help="Show every version that is still in the log.")
 @show_expired_option
-@format_option("table", "jsonl", "csv")
+@format_option(*ROWS)
 @output_option
 def command(**options: Unpack[Options]) -> int:
     """Show the records of a key, as the engine would return them after recovery.
@@ -80,6 +85,7 @@ def command(**options: Unpack[Options]) -> int:
 
     if options["history"] and options["show_expired"]:
         raise UsageError("--history also shows expired records: omit --show-expired")
+    needs_output(options["format_"], options["output"])
     pattern = parse_key(options["key"], "KEY")
     masking = chosen_masking(options["data_mode"])
     show = _show_history if options["history"] else _show_records
@@ -87,8 +93,9 @@ def command(**options: Unpack[Options]) -> int:
         (database,) = choose_databases(snapshot, (options["name"],))
         with open_results(options["output"], snapshot) as out:
             count, damaged = show(snapshot, database, pattern, masking, options, out)
+            found = findings_of(snapshot, options, out)
         hint = "" if count else _hint(snapshot, database, pattern, options)
-    code = report(snapshot, options)
+    code = report(found, snapshot, options)
     if damaged:
         places = counted(damaged, "place")
         say(

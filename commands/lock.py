@@ -9,6 +9,7 @@ import click
 
 from je_tools.commands._options import format_option, output_option, terminal_width
 from je_tools.commands._snapshot import home_argument, open_home
+from je_tools.output.formats import REPORT
 
 
 class Options(TypedDict):
@@ -21,7 +22,7 @@ class Options(TypedDict):
 
 @click.command("lock")
 @home_argument
-@format_option("table", "jsonl")
+@format_option(*REPORT)
 @output_option
 def command(**options: Unpack[Options]) -> None:
     """Show the processes that have an environment open, for writing or reading.
@@ -36,15 +37,15 @@ def command(**options: Unpack[Options]) -> None:
       je-tools lock meta/bdb --format jsonl
     """
     from je_tools.output.files.outputs import open_output
-    from je_tools.output.views.sections import write_jsonl, write_table
-    from je_tools.output.views.writing_tables import lock_rows, lock_sections
+    from je_tools.output.views.sections import write_table
+    from je_tools.output.views.writing_tables import lock_report, lock_sections
     from je_tools.writing.lock import find_holders
 
-    environment = open_home(options["path"], keep_going=True)
+    environment = open_home(options["path"])
     holders = find_holders(options["path"])
     with open_output(options["output"], environment) as out:
-        if options["format_"] == "jsonl":
-            write_jsonl(lock_rows(options["path"], holders), out)
-        else:
+        if options["format_"] == "table":
             sections = lock_sections(options["path"], holders)
             write_table(sections, out, terminal_width(options["output"]))
+        else:
+            lock_report(options["path"], holders).write(options["format_"], out)

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Unpack
 
 import click
 
+from je_tools.commands._findings import add_findings, check_outputs, save_findings
 from je_tools.commands._options import (
     chosen_masking,
     format_option,
+    needs_output,
     output_option,
     progress_bar,
     say,
@@ -24,6 +26,7 @@ from je_tools.commands._snapshot import (
 )
 from je_tools.core.escaping import counted, printable
 from je_tools.errors import EXIT_DAMAGE, EXIT_OK, UsageError
+from je_tools.output.formats import ROWS
 from je_tools.recovery.choices import chosen_now
 
 if TYPE_CHECKING:
@@ -39,8 +42,6 @@ class Options(SnapshotOptions):
     """Options of the command line."""
 
     without: tuple[str, ...]
-    format_: str
-    output: Path | None
 
 
 @click.command("missing")
@@ -51,7 +52,7 @@ class Options(SnapshotOptions):
     metavar="FILE",
     help="Treat this file as missing, by number (0x3) or name. Can be repeated.",
 )
-@format_option("table", "jsonl")
+@format_option(*ROWS)
 @output_option
 def command(**options: Unpack[Options]) -> int:
     """Show what is lost with missing log files, and what survives elsewhere.
@@ -71,14 +72,15 @@ def command(**options: Unpack[Options]) -> int:
     from je_tools.log.scan import Scanner
     from je_tools.missing.losses import LossOptions
     from je_tools.missing.run import report_missing
-    from je_tools.output.files.outputs import check_output, open_output
+    from je_tools.output.files.outputs import open_output
     from je_tools.output.views.missing_tables import LISTED, missing_sections
-    from je_tools.output.views.sections import write_jsonl, write_table
+    from je_tools.output.views.section_formats import write_sections
 
-    environment = open_home(options["path"], keep_going=True)
+    form = options["format_"]
+    needs_output(form, options["output"])
+    environment = open_home(options["path"])
     without = _numbers(environment, options["without"])
-    if options["output"] is not None:
-        check_output(options["output"], environment)
+    check_outputs({"output": options["output"], "findings": options["findings_path"]}, environment)
     with progress_bar(environment.size, "missing") as progress:
         scanner = Scanner(threads=options["threads"], progress=progress, wide=True)
         to_lsn = chosen_end(environment, scanner, options)
@@ -86,12 +88,12 @@ def command(**options: Unpack[Options]) -> int:
         report = report_missing(environment, scanner, wanted)
     masking = chosen_masking(options["data_mode"])
     with open_output(options["output"], environment) as out:
-        if options["format_"] == "jsonl":
-            write_jsonl(missing_sections(report, masking, listed=None), out)
-        else:
-            sections = list(missing_sections(report, masking, listed=LISTED))
-            if sections:
-                write_table(sections, out, terminal_width(options["output"]))
+        listed = LISTED if form == "table" else None
+        sections = list(missing_sections(report, masking, listed=listed))
+        if sections:
+            write_sections(form, sections, out, terminal_width(options["output"]))
+        add_findings(report.findings, out, form, options["findings_path"])
+    save_findings(report.findings, options["findings_path"], environment)
     for finding in report.findings:
         say(f"je-tools: {finding.text()}")
     say(f"je-tools: {_verdict(environment, report)}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar, Unpack, cast
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar, Unpack, cast
 import click
 from msgspec.structs import asdict, replace
 
+from je_tools.commands._findings import check_outputs
 from je_tools.commands._options import (
     CONTEXT,
     chosen_masking,
@@ -21,11 +21,11 @@ from je_tools.commands._options import (
 from je_tools.commands._snapshot import (
     SnapshotOptions,
     chosen_end,
+    findings_of,
     open_home,
     open_results,
     open_snapshot,
     report,
-    report_findings,
     snapshot_options,
 )
 from je_tools.commands._writing import (
@@ -41,17 +41,17 @@ from je_tools.commands._writing import (
 )
 from je_tools.core.escaping import quoted
 from je_tools.errors import JeToolsError, UsageError
+from je_tools.output.formats import REPORT
 
 if TYPE_CHECKING:
     from je_tools.findings import Finding
+    from je_tools.output.views.section_formats import Report
     from je_tools.recovery.snapshot import Snapshot
 
 
 class Options(SnapshotOptions):
     """Options of the command line."""
 
-    format_: str
-    output: Path | None
     apply: bool
     force: bool
     accept_loss: bool
@@ -96,7 +96,7 @@ def recover_options(function: F) -> F:
         accept_loss_option,
         _apply_option,
         output_or_copy_option,
-        format_option("table", "jsonl"),
+        format_option(*REPORT),
         snapshot_options,
     ):
         function = option(function)
@@ -117,15 +117,17 @@ def _apply(options: Options) -> int:
     from je_tools.checkpoint.options import CheckpointOptions
     from je_tools.log.scan import Scanner
     from je_tools.output.files.output_file import held_output
-    from je_tools.recovery.findings import snapshot_findings
+    from je_tools.recovery.findings import missing_findings, snapshot_findings
 
     if options["now"] is not None:
         raise UsageError(
             "--now and --apply exclude each other: the written log does not depend "
             "on the time; omit --now"
         )
-    environment = open_home(options["path"])
+    environment = open_home(options["path"], keep_going=False)
+    check_outputs({"findings": options["findings_path"]}, environment)
     findings: list[Finding] = []
+    document: dict[str, Any] = {}
     with held_output() as plan:
         with staged_bar(environment.size, "reading") as stages:
             scanner = Scanner(threads=options["threads"], wide=True, **asdict(stages))
@@ -139,32 +141,43 @@ def _apply(options: Options) -> int:
 
             def tell(snapshot: Snapshot) -> None:
                 # Afterwards, what is cut off can no longer be examined.
-                _write_plan(snapshot, options, cast(BinaryIO, plan), terminal_width(None))
-                findings.extend(snapshot_findings(snapshot, chosen_masking(options["data_mode"])))
+                if options["format_"] == "json":
+                    document.update(_report(snapshot, options).document())
+                else:
+                    _write_plan(snapshot, options, cast(BinaryIO, plan), terminal_width(None))
+                # The hints are for a log before recovery.
+                found = snapshot_findings(snapshot, chosen_masking(options["data_mode"]))
+                found += missing_findings(snapshot)
+                findings.extend(replace(each, hint=None) for each in found)
 
             snapshot, outcome = run_checkpoint(environment, options, orders, scanner, tell)
 
         def write(out: BinaryIO) -> None:
             plan.give_to(out)
-            write_outcome(snapshot, outcome, options, out)
+            write_outcome(snapshot, outcome, findings, options, out, document=document)
 
         tell_of_work(environment, outcome, options, write)
-    # The hints are for a log before recovery.
-    return report_findings([replace(each, hint=None) for each in findings], options)
+    return report(findings, snapshot, options)
 
 
 def _tell(options: Options, output: Path | None) -> int:
-    from je_tools.output.files.outputs import check_output
+    from je_tools.output.views.findings import with_findings
+    from je_tools.output.views.section_formats import write_document
     from je_tools.recovery.findings import missing_findings
 
     with open_snapshot(options, "recover") as snapshot:
-        if output is not None:
-            check_output(output, snapshot.environment)
+        both = {"output": output, "findings": options["findings_path"]}
+        check_outputs(both, snapshot.environment)
         with open_results(output, snapshot) as out:
-            _write_plan(snapshot, options, out, terminal_width(output))
+            if options["format_"] == "json":
+                document = _report(snapshot, options).document()
+                found = findings_of(snapshot, options, out, *missing_findings(snapshot))
+                write_document(with_findings(document, found), out)
+            else:
+                _write_plan(snapshot, options, out, terminal_width(output))
+                found = findings_of(snapshot, options, out, *missing_findings(snapshot))
         _say_what_stands_against(snapshot, options)
-        missing = missing_findings(snapshot)
-    return report(snapshot, options, *missing)
+    return report(found, snapshot, options)
 
 
 def _say_what_stands_against(snapshot: Snapshot, options: Options) -> None:
@@ -196,24 +209,21 @@ def _say_what_stands_against(snapshot: Snapshot, options: Options) -> None:
 
 
 def _write_plan(snapshot: Snapshot, options: Options, out: BinaryIO, width: int | None) -> None:
-    from je_tools.output.views.recovery_tables import (
-        lost_key_rows,
-        recovery_lists,
-        recovery_rows,
-        recovery_sections,
-    )
-    from je_tools.output.views.sections import write_jsonl, write_table
+    from je_tools.output.views.recovery_tables import recovery_sections
+    from je_tools.output.views.sections import write_table
     from je_tools.recovery.plan import plan_recovery
 
-    plan = plan_recovery(snapshot)
     if options["format_"] == "jsonl":
-        for row in recovery_rows(plan):
-            out.write(json.dumps(row).encode() + b"\n")
-        write_jsonl(recovery_lists(plan), out)
-        for row in lost_key_rows(plan, chosen_masking(options["data_mode"])):
-            out.write(json.dumps(row).encode() + b"\n")
+        _report(snapshot, options).write_lines(out)
     else:
-        write_table(recovery_sections(plan), out, width)
+        write_table(recovery_sections(plan_recovery(snapshot)), out, width)
+
+
+def _report(snapshot: Snapshot, options: Options) -> Report:
+    from je_tools.output.views.recovery_tables import recovery_report
+    from je_tools.recovery.plan import plan_recovery
+
+    return recovery_report(plan_recovery(snapshot), chosen_masking(options["data_mode"]))
 
 
 def _make(name: str, text: str) -> click.Command:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TypedDict, Unpack
 import click
 
 from je_tools.commands._options import (
+    A_PATH,
     data_option,
     environment_argument,
     exit_zero_option,
@@ -20,6 +21,7 @@ from je_tools.commands._options import (
 from je_tools.core.escaping import counted
 from je_tools.core.masking import DataMode
 from je_tools.errors import EXIT_DAMAGE, EXIT_OK, UsageError
+from je_tools.output.formats import RECORDS
 from je_tools.recovery.choices import chosen_now
 
 if TYPE_CHECKING:
@@ -52,7 +54,7 @@ class Options(TypedDict):
     "--output",
     "-o",
     required=True,
-    type=click.Path(path_type=Path),
+    type=A_PATH,
     help="A new directory for the output: one file per database, ledger.jsonl and summary.txt.",
 )
 @click.option(
@@ -62,7 +64,7 @@ class Options(TypedDict):
     show_default=True,
     help="Write the newest committed version of each record, or every version in the log.",
 )
-@format_option("dump", "jsonl", "csv", "parquet", default="dump")
+@format_option(*RECORDS, default="dump")
 @click.option(
     "--print",
     "is_print",
@@ -105,6 +107,11 @@ def command(**options: Unpack[Options]) -> int:
     from je_tools.salvage.run import salvage
 
     use_memory_again()
+    if options["output"] == Path("-"):
+        raise UsageError(
+            "--output -: salvage writes several files: name a new directory, and write one of its "
+            "files to standard output afterwards, or pack them with tar"
+        )
     if options["is_print"] and options["format_"] != "dump":
         raise UsageError("--print needs --format dump")
     named = open_environment(options["paths"], keep_going=True)

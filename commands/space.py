@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
 import click
 
-from je_tools.commands._options import format_option, output_option, say, terminal_width
+from je_tools.commands._options import (
+    format_option,
+    needs_output,
+    output_option,
+    say,
+    terminal_width,
+)
 from je_tools.commands._snapshot import (
     SnapshotOptions,
+    findings_of,
     open_results,
     open_snapshot,
     report,
     snapshot_options,
 )
 from je_tools.errors import EXIT_DAMAGE
+from je_tools.output.formats import ROWS
 
 if TYPE_CHECKING:
     from je_tools.space.usage import Space
@@ -27,8 +34,6 @@ class Options(SnapshotOptions):
 
     recount: bool
     free: int
-    format_: str
-    output: Path | None
 
 
 @click.command("space")
@@ -45,7 +50,7 @@ class Options(SnapshotOptions):
     default=None,
     help="List only the oldest reserved files that free this many MB. The default is all.",
 )
-@format_option("table", "jsonl", "csv")
+@format_option(*ROWS)
 @output_option
 def command(**options: Unpack[Options]) -> int:
     """Show the use of disk space: how full each file is, and why it still exists.
@@ -65,7 +70,8 @@ def command(**options: Unpack[Options]) -> int:
     """
     from je_tools.core.memory import keep_freed_memory
     from je_tools.output.files.outputs import check_output
-    from je_tools.output.views import sections as sink
+    from je_tools.output.views.section_formats import write_sections
+    from je_tools.output.views.sections import write_jsonl
     from je_tools.output.views.space_tables import (
         deletable_section,
         file_section,
@@ -75,6 +81,7 @@ def command(**options: Unpack[Options]) -> int:
     from je_tools.space.recount import recount
     from je_tools.space.usage import deletable, measure_space
 
+    needs_output(options["format_"], options["output"])
     with open_snapshot(options, "space") as snapshot:
         if options["output"] is not None:
             check_output(options["output"], snapshot.environment)
@@ -84,16 +91,16 @@ def command(**options: Unpack[Options]) -> int:
         if options["free"] is not None:
             chosen = deletable(space, options["free"] << 20)
         with open_results(options["output"], snapshot) as out:
-            if options["format_"] == "csv":
-                sink.write_csv([file_section(space)], out)
-            elif options["format_"] == "jsonl":
-                sink.write_jsonl([file_section(space), deletable_section(chosen)], out)
+            form = options["format_"]
+            if form == "jsonl":
+                write_jsonl([file_section(space), deletable_section(chosen)], out)
                 out.write(json.dumps(space_row(space)).encode() + b"\n")
             else:
-                tables = space_sections(space, chosen)
-                sink.write_table(tables, out, terminal_width(options["output"]))
+                tables = space_sections(space, chosen) if form == "table" else [file_section(space)]
+                write_sections(form, tables, out, terminal_width(options["output"]))
+            found = findings_of(snapshot, options, out)
     _remark(space)
-    code = report(snapshot, options)
+    code = report(found, snapshot, options)
     # Free disk space is not a property of the log, and changes between two runs.
     return EXIT_DAMAGE if space.settings.refused and not options["exit_zero"] else code
 

@@ -7,10 +7,17 @@ from typing import TYPE_CHECKING, BinaryIO, TypedDict, Unpack
 
 import click
 
+from je_tools.commands._findings import (
+    add_findings,
+    check_outputs,
+    findings_option,
+    save_findings,
+)
 from je_tools.commands._options import (
     environment_argument,
     exit_zero_option,
     format_option,
+    needs_output,
     output_option,
     progress_bar,
     say,
@@ -18,6 +25,7 @@ from je_tools.commands._options import (
     threads_option,
 )
 from je_tools.errors import EXIT_DAMAGE, EXIT_OK, UsageError
+from je_tools.output.formats import ROWS
 
 if TYPE_CHECKING:
     from je_tools.output.views.sections import Section
@@ -38,6 +46,7 @@ class Options(TypedDict):
     largest: int | None
     format_: str
     output: Path | None
+    findings_path: Path | None
     threads: int
     exit_zero: bool
 
@@ -65,8 +74,9 @@ class Options(TypedDict):
     type=click.IntRange(min=1),
     help=f"With --txns: the number of largest transactions.  [default: {DEFAULT_LARGEST}]",
 )
-@format_option("table", "jsonl", "csv")
+@format_option(*ROWS)
 @output_option
+@findings_option
 @threads_option
 @exit_zero_option
 def command(**options: Unpack[Options]) -> int:
@@ -90,7 +100,8 @@ def command(**options: Unpack[Options]) -> int:
     from je_tools.summary.run import SummaryOptions, summarize
 
     _check_combination(options)
-    environment = open_environment(options["paths"])
+    environment = open_environment(options["paths"], keep_going=True)
+    check_outputs({"output": options["output"], "findings": options["findings_path"]}, environment)
     wanted = SummaryOptions(
         databases=options["by_db"],
         vlsns=options["vlsns"],
@@ -104,6 +115,8 @@ def command(**options: Unpack[Options]) -> int:
         scanner = Scanner(threads=options["threads"], progress=progress, wide=True)
         summary = summarize(environment, scanner, wanted)
         _write(summary, out, options)
+        add_findings(summary.findings, out, options["format_"], options["findings_path"])
+    save_findings(summary.findings, options["findings_path"], environment)
     return _exit_code(summary, options["exit_zero"])
 
 
@@ -115,15 +128,17 @@ def _check_combination(options: Options) -> None:
         options["checkpoints"],
         options["txns"],
     )
-    if options["format_"] == "csv" and sum(tables) > 1:
-        raise UsageError("--format csv holds one table: choose one of them, or --format jsonl")
+    form = options["format_"]
+    needs_output(form, options["output"])
+    if form in ("csv", "parquet") and sum(tables) > 1:
+        raise UsageError(f"--format {form} holds one table: choose one of them, or --format jsonl")
     if options["largest"] and not options["txns"]:
         raise UsageError("--largest needs --txns: add it")
 
 
 def _write(summary: Summary, out: BinaryIO, options: Options) -> None:
-    from je_tools.output.views import sections as sink
     from je_tools.output.views import summary_tables as tables
+    from je_tools.output.views.section_formats import write_sections
 
     chosen: list[Section] = []
     if options["by_file"]:
@@ -136,15 +151,13 @@ def _write(summary: Summary, out: BinaryIO, options: Options) -> None:
         chosen.append(tables.checkpoint_section(summary))
     if summary.transactions is not None:
         chosen += tables.transaction_sections(summary.transactions, summary.names)
-    if options["format_"] == "csv":
+    form = options["format_"]
+    if form in ("csv", "parquet"):
         # The last two sections on transactions have the same columns, unlike their counts.
-        sink.write_csv(chosen[-2:] or tables.type_sections(summary), out)
-        return
-    chosen = [*tables.type_sections(summary), *chosen]
-    if options["format_"] == "jsonl":
-        sink.write_jsonl(chosen, out)
+        chosen = chosen[-2:] or tables.type_sections(summary)
     else:
-        sink.write_table(chosen, out, terminal_width(options["output"]))
+        chosen = [*tables.type_sections(summary), *chosen]
+    write_sections(form, chosen, out, terminal_width(options["output"]))
 
 
 def _exit_code(summary: Summary, exit_zero: bool) -> int:

@@ -11,6 +11,7 @@ from je_tools.commands._options import format_option, output_option, say, termin
 from je_tools.commands._snapshot import home_argument, open_home
 from je_tools.commands._writing import unless_open
 from je_tools.errors import EXIT_DAMAGE, EXIT_OK, RefusedError, UsageError
+from je_tools.output.formats import REPORT
 
 if TYPE_CHECKING:
     from je_tools.writing.undo import Undo
@@ -40,7 +41,7 @@ class Options(TypedDict):
     is_flag=True,
     help="Accept files whose times have changed since the operation, as in a copy.",
 )
-@format_option("table", "jsonl")
+@format_option(*REPORT)
 @output_option
 def command(**options: Unpack[Options]) -> int:
     """List the changes that commands made to a log, and revert the newest.
@@ -60,20 +61,24 @@ def command(**options: Unpack[Options]) -> int:
       je-tools undo meta/bdb --drop all --apply
     """
     from je_tools.output.files.outputs import check_output, open_output
+    from je_tools.output.views.section_formats import write_document
     from je_tools.output.views.sections import write_jsonl, write_table
-    from je_tools.output.views.writing_tables import undo_sections
+    from je_tools.output.views.writing_tables import undo_document, undo_sections
     from je_tools.writing.undo import list_undos
 
-    environment = open_home(options["path"], keep_going=True)
+    environment = open_home(options["path"])
     if options["output"] is not None:
         check_output(options["output"], environment)
     undos = _applied(options) if options["apply"] else list_undos(options["path"])
     dropped = _chosen(undos, options["drop"])
     # The output follows the work, which does not depend on it.
     with open_output(options["output"], environment) as out:
-        sections = undo_sections(undos, has_steps=options["drop"] is None)
+        has_steps = options["drop"] is None
+        sections = undo_sections(undos, has_steps=has_steps)
         if options["format_"] == "jsonl":
             write_jsonl(sections, out)
+        elif options["format_"] == "json":
+            write_document(undo_document(options["path"], undos, has_steps=has_steps), out)
         else:
             write_table(sections, out, terminal_width(options["output"]))
     if options["apply"]:

@@ -11,12 +11,15 @@ from typing import TYPE_CHECKING, BinaryIO, Unpack
 
 import click
 
+from je_tools.commands._findings import check_outputs
 from je_tools.commands._options import (
+    A_FILE,
     chosen_masking,
     data_option,
     environment_argument,
     exit_zero_option,
     format_option,
+    needs_output,
     output_option,
     progress_bar,
     say,
@@ -29,7 +32,8 @@ from je_tools.commands._snapshot import (
     end_options,
     now_option,
 )
-from je_tools.errors import EXIT_DAMAGE, EXIT_OK, UsageError
+from je_tools.errors import EXIT_DAMAGE, EXIT_OK
+from je_tools.output.formats import ROWS
 
 if TYPE_CHECKING:
     from je_tools.btree.check.verification import TreeCheck
@@ -74,15 +78,15 @@ class Options(EndOptions):
 @data_option
 @click.option(
     "--stats",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=A_FILE,
     help="Write the totals as JSON to this file, instead of as text to standard error.",
 )
 @click.option(
     "--manifest",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=A_FILE,
     help="Write a record of this run to this file: inputs with SHA-256, version, command, times.",
 )
-@format_option("table", "jsonl")
+@format_option(*ROWS)
 @output_option
 @threads_option
 @exit_zero_option
@@ -114,8 +118,9 @@ def command(**options: Unpack[Options]) -> int:
     from je_tools.output.files.outputs import open_output
     from je_tools.verify.totals import Totals
 
+    needs_output(options["format_"], options["output"])
     started = datetime.now(UTC)
-    environment = open_environment(options["paths"])
+    environment = open_environment(options["paths"], keep_going=True)
     _tree_check(options).check(environment, tree=options["tree"])
     _check_outputs(environment, options)
     totals = Totals(environment.name, has_trees=options["tree"])
@@ -156,30 +161,17 @@ def _findings(
 
 def _check_outputs(environment: Environment, options: Options) -> None:
     """Refuse outputs that cannot be written, before anything is read."""
-    from je_tools.output.files.outputs import check_output, is_stream
-
-    named: dict[Path, str] = {}
-    for option in ("output", "stats", "manifest"):
-        path = options[option]
-        if path is None:
-            continue
-        check_output(path, environment)
-        real = path.resolve()
-        if real in named and not is_stream(path):
-            raise UsageError(
-                f"--{named[real]} and --{option} name the same file, {path}: choose "
-                "two different files"
-            )
-        named[real] = option
+    paths = {"output": options["output"], "stats": options["stats"]}
+    check_outputs({**paths, "manifest": options["manifest"]}, environment)
 
 
 def _write(findings: Iterator[Finding], out: BinaryIO, options: Options) -> None:
-    from je_tools.output.views.findings import write_jsonl, write_table
+    from je_tools.output.views.findings import write_rows, write_table
 
-    if options["format_"] == "jsonl":
-        write_jsonl(findings, out)
-    else:
+    if options["format_"] == "table":
         write_table(findings, out, terminal_width(options["output"]))
+    else:
+        write_rows(findings, out, options["format_"])
 
 
 def _report(

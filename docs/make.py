@@ -196,6 +196,24 @@ def _type_text(option: click.Option) -> str:
     return metavar.lower().removesuffix(" range").replace("integer", "number")
 
 
+def _formats(_: str) -> str:
+    """Return which command has which `--format`: commands with the same ones share a row."""
+    commands: dict[tuple[str, ...], list[str]] = {}
+    for name in COMMANDS:
+        found = group.get_command(click.Context(group), name)
+        parts = found.commands if isinstance(found, click.Group) else {"": found}
+        for part, command in parts.items():
+            for option in command.params if command is not None else ():
+                if "--format" in option.opts:
+                    choices = tuple(getattr(option.type, "choices", ()))
+                    commands.setdefault(choices, []).append(f"`{name} {part}".strip() + "`")
+    rows = [
+        (", ".join(names), ", ".join(f"`{each}`" for each in choices))
+        for choices, names in commands.items()
+    ]
+    return table(("commands", "`--format`"), rows)
+
+
 def _exit_codes(_: str) -> str:
     rows = [(str(code), meaning) for code, meaning in EXIT_MEANINGS.items()]
     return table(("exit code", "meaning"), rows)
@@ -424,6 +442,7 @@ def _spark_options(_: str) -> str:
 _BLOCKS: dict[str, Callable[[str], str]] = {
     "commands": _commands,
     "options": _options,
+    "formats": _formats,
     "exit-codes": _exit_codes,
     "findings": _findings,
     "messages": _messages,

@@ -24,12 +24,13 @@ EXIT_MEANINGS: dict[int, str] = {
         "Finished, but damage was found, records are lost (`salvage`, `missing`, also with "
         "`--without`) or were cut off (`recover --apply`), environments differ or a copy is "
         "incomplete (`diff`), the engine would refuse the log or its settings (`recover`, "
-        "`space`), or a text has no known message (`explain`). "
+        "`space`), a text has no known message (`explain`), or a log file cannot be opened and the "
+        "command read the others. "
         "`--exit-zero` makes this 0, for cron jobs."
     ),
     EXIT_INPUT: (
-        "The input is missing, has another format, or has an unsupported version; or the log has "
-        "nothing of the key (`get`)."
+        "The input is missing, cannot be read, has another format, or has an unsupported version; "
+        "or the log has nothing of the key (`get`)."
     ),
     EXIT_STOPPED: (
         "Stopped early: a file became shorter, vanished or was replaced while it was read; or "

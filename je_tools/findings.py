@@ -231,10 +231,12 @@ _TABLE: tuple[tuple[str, Severity, str, str], ...] = (
         "unreadable-file",
         Severity.ERROR,
         "A log file exists and the system does not open it (permissions, or a failing device), or "
-        "a directory, a pipe or a link without a target has the name of a log file. The log is "
-        "read without it. The engine takes all of these for log files: it fails, or waits.",
+        "a directory, a pipe or a link without a target has the name of a log file: the engine "
+        "takes all of these for log files, and fails or waits. Or a file is larger than 4 GiB, "
+        "which no engine writes, since offsets have 32 bits. The log is read without the file.",
         "Run the command as a user who may read the file; repair the disk; mount the volume to "
-        "which the link leads; or move away what is not a file.",
+        "which the link leads; move away what is not a file; or cut a file of more than 4 GiB to "
+        "its former size, in a copy of the log.",
     ),
     (
         "old-delta-in-v8",

@@ -15,7 +15,6 @@ import sys
 import tomllib
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import NamedTuple
 
 from tests.corpus import ROOT

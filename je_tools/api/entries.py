@@ -75,7 +75,7 @@ def read_entries(call: Call, wanted: EntryRequest) -> Generator[Any, None, None]
         )
         yield sink.schema
         ended = _Ended(call, prepared)
-        for encoded in dump.run(environment, ended, judge.take if judge is not None else None):
+        for encoded in dump.run(environment, ended, judge.merge if judge is not None else None):
             yield encoded.content
         if judge is not None:
             judge.finish()

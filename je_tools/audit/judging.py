@@ -102,7 +102,7 @@ class _Judging:
                 found = unread(self.env, why_unread(error), file.file_no)
                 self._find([found])
                 self._listing.pass_over(file)
-                self._listing.rows[-1].tell([found], 1)
+                self._listing.rows[-1].add_findings([found], 1)
             staged = self.staged
             staged["entry_stats"].extend(self._counts.stats_rows(self.env, file.file_no))
             staged["vlsn_ranges"].extend(self._counts.run_rows(self.env, file.file_no))
@@ -118,7 +118,7 @@ class _Judging:
         closed = self.environment.unreadable
         for file, found in zip(closed, unreadable_findings(self.environment), strict=True):
             rows.append(FileRow(file.as_log_file()))
-            rows[-1].tell([found], 1)
+            rows[-1].add_findings([found], 1)
         rows.sort(key=lambda row: (row.file.file_no, str(row.file.path)))
 
     def _tried(self, work: Callable[[], Iterable[T]]) -> list[T]:
@@ -136,7 +136,7 @@ class _Judging:
         for part in self._parts(file, index, pieces):
             # The judge compares files by identity, and each piece has a copy.
             part = replace(part, file=file)
-            self._find(self._listing.take(part, [shown.file for shown in part.results]))
+            self._find(self._listing.merge(part, [shown.file for shown in part.results]))
             for shown in part.results:
                 self._show(shown)
             if part.end is not None and index == len(self.environment.files) - 1:

@@ -40,6 +40,8 @@ class CopyState(StrEnum):
     """The environment no longer has it."""
     AHEAD = "ahead"
     """It comes after the last file of the environment: the copy was opened and written to."""
+    UNREADABLE = "unreadable"
+    """On one side or both, the system does not open it, or it is no file."""
 
 
 WRONG = frozenset(
@@ -49,9 +51,10 @@ WRONG = frozenset(
         CopyState.NOT_COPIED,
         CopyState.LONGER,
         CopyState.AHEAD,
+        CopyState.UNREADABLE,
     }
 )
-"""States that a copy never has if it is complete and was never opened."""
+"""States other than those of a complete copy that was never opened."""
 
 
 class FilePair(Struct, frozen=True):
@@ -82,10 +85,14 @@ def compare_files(environment: Environment, copy: Environment) -> Iterator[FileP
     check_numbers(copy)
     ours = {file.file_no: file for file in environment.files}
     theirs = {file.file_no: file for file in copy.files}
-    last_a, last_b = max(ours, default=-1), max(theirs, default=-1)
-    for number in sorted(ours | theirs):
+    last_a, last_b = environment.numbers[-1], copy.numbers[-1]
+    closed = {file.file_no for side in (environment, copy) for file in side.unreadable}
+    for number in sorted(closed.union(ours, theirs)):
         a, b = ours.get(number), theirs.get(number)
-        if a is None and b is not None:
+        if number in closed:
+            sizes = (None if file is None else file.size for file in (a, b))
+            yield FilePair(number, CopyState.UNREADABLE, *sizes)
+        elif a is None and b is not None:
             state = CopyState.AHEAD if number > last_a else CopyState.GONE
             yield FilePair(number, state, None, b.size)
         elif a is not None and b is None:

@@ -38,3 +38,16 @@ def last_vlsn(snapshot: Snapshot) -> int | None:
         if found >= 0:
             return found
     return None
+
+
+def ends_apart(a: Snapshot, b: Snapshot) -> tuple[int, int] | None:
+    """Return the last VLSNs of two nodes if they differ; None if not, or if one is not replicated.
+
+    Raises:
+        StoppedError: a file shrank, vanished or was replaced meanwhile.
+        InputError: a file cannot be read.
+    """
+    ends = last_vlsn(a), last_vlsn(b)
+    if ends[0] is None or ends[1] is None or ends[0] == ends[1]:
+        return None
+    return ends[0], ends[1]

@@ -82,7 +82,7 @@ def read_names_and_times(
         # Decoding times takes many times the memory of a range: keep ranges narrow then.
         for part in replace(scanner, wide=window is None).scan(environment, collect):
             if judge is not None:
-                judge.take(part, [told.judged for told in part.results if told.judged])
+                judge.merge(part, [told.judged for told in part.results if told.judged])
             for told in part.results:
                 names.append(told.names)
                 if told.times is not None:

@@ -21,6 +21,7 @@ from msgspec.structs import replace
 from je_tools.dump.entries import Dump, Encoded, read_names_and_times
 from je_tools.errors import InputError, StoppedError
 from je_tools.findings import Finding, Severity
+from je_tools.log.file_findings import unreadable_findings
 from je_tools.log.opening import open_environment
 from je_tools.log.selection import Selection, database_ids
 from je_tools.verify.judge import Judge, Seen, file_findings
@@ -61,10 +62,10 @@ class Reading(Struct):
     _known: set[tuple[str, int | None, int | str | None]] = field(default_factory=set)
     _settled: set[Path] = field(default_factory=set)
 
-    def take(self, part: ScanPart[Any], seen: list[Seen]) -> None:
+    def merge(self, part: ScanPart[Any], seen: list[Seen]) -> None:
         """Show a range to the judge, if the log is judged while it is read."""
         if self.judge is not None:
-            self.judge.take(part, seen)
+            self.judge.merge(part, seen)
 
     def ended(self, state: FileState) -> None:
         """Record the state of a file that was read to its end, after that of its front, if any."""
@@ -88,6 +89,8 @@ class Reading(Struct):
         if self.judged is not None:
             return self.judged
         self._count(is_over=True)
+        for found in unreadable_findings(self.environment):
+            self._of_states.count(found)
         return self._of_states
 
     def news(self) -> list[Finding]:
@@ -251,12 +254,17 @@ class _Follower(Generic[E]):
         try:
             for _ in range(_OPEN_TRIES):
                 with suppress(StoppedError):
-                    return open_environment(self.reading.paths, self.reading.environment)
-            return open_environment(self.reading.paths, self.reading.environment)
+                    return self._reopen()
+            return self._reopen()
         except InputError as error:
             if self.last.path.exists():
                 raise
             raise self._vanished() from error
+
+    def _reopen(self) -> Environment:
+        known = self.reading.environment
+        keep_going = bool(known.unreadable)
+        return open_environment(self.reading.paths, known, keep_going=keep_going)
 
     def _vanished(self) -> StoppedError:
         return StoppedError(f"{self.last.path}: vanished while it was followed")
@@ -269,7 +277,7 @@ class _Follower(Generic[E]):
         told = read_names_and_times(one, selection, scanner)
         self.databases.names.update(told.names)
         if before is not None and told.selection.times is not None:
-            selection = replace(selection, times=told.selection.times.behind(before))
+            selection = replace(selection, times=told.selection.times.after(before))
         if self.databases.wanted:
             ids = database_ids(self.databases.wanted, self.databases.names, must_exist=False)
             selection = replace(selection, db_ids=ids)

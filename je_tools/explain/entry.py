@@ -195,6 +195,9 @@ def _file_of(environment: Environment, lsn: int) -> LogFile:
     for file in files:
         if file.file_no == wanted:
             return file
+    for closed in environment.unreadable:
+        if closed.file_no == wanted:
+            raise InputError(f"{closed.path}: {closed.reason}")
     numbers = [file.file_no for file in files]
     lower = max((no for no in numbers if no < wanted), default=None)
     higher = min((no for no in numbers if no > wanted), default=None)

@@ -117,10 +117,10 @@ class FileRow(Struct):
 
     @property
     def cuts_off(self) -> bool:
-        """True if a modern engine would take an old BIN-delta in it for the end of the log."""
+        """True if a modern engine would read an old BIN-delta in it as the end of the log."""
         return self.version is not None and bool(self.old_delta_count)
 
-    def take(self, seen: RowSummary) -> None:
+    def merge(self, seen: RowSummary) -> None:
         """Add the summary of some rows, in the order of the file."""
         self.entry_count += seen.judged.entries
         file_no = self.file.file_no
@@ -134,13 +134,13 @@ class FileRow(Struct):
         if seen.judged.old_deltas is not None:
             self.old_delta_count += seen.judged.old_deltas.count
 
-    def tell(self, found: list[Finding], errors: int) -> None:
+    def add_findings(self, found: list[Finding], errors: int) -> None:
         """Count errors of the file, and keep the findings that concern it as a whole."""
         self.damage_count += errors
-        self.findings += _told(found)
+        self.findings += _of_whole_file(found)
 
 
-def _told(found: list[Finding]) -> Iterator[Finding]:
+def _of_whole_file(found: list[Finding]) -> Iterator[Finding]:
     for each in found:
         is_note = each.severity is Severity.NOTE and each.code != "version-step"
         if not is_note and each.code not in _INSIDE:
@@ -168,7 +168,7 @@ def list_files(environment: Environment, scanner: Scanner) -> list[FileRow]:
     """
     listing = Listing(environment)
     for part in scanner.scan(environment, listing.look):
-        listing.take(part, part.results)
+        listing.merge(part, part.results)
     listing.finish()
     return listing.rows
 
@@ -179,7 +179,7 @@ class Listing:
     Attributes:
         rows: rows of the files merged so far; complete after `finish`.
         totals: counts of the judge.
-        look: work for the scan, with results for `take`.
+        look: work for the scan, with results for `merge`.
     """
 
     def __init__(self, environment: Environment) -> None:
@@ -188,16 +188,16 @@ class Listing:
         self._judge = Judge(environment, self.totals)
         self.look = partial(summarize_rows, look=self._judge.look)
 
-    def take(self, part: ScanPart[Any], results: Sequence[RowSummary]) -> list[Finding]:
+    def merge(self, part: ScanPart[Any], results: Sequence[RowSummary]) -> list[Finding]:
         """Merge a part and return its findings; call for all parts of the log, in log order."""
         if not self.rows or self.rows[-1].file is not part.file:
             self.rows.append(FileRow(part.file))
         row = self.rows[-1]
         for seen in results:
-            row.take(seen)
+            row.merge(seen)
         errors = self.totals.errors
-        found = self._judge.take(part, [seen.judged for seen in results])
-        row.tell(found, self.totals.errors - errors)
+        found = self._judge.merge(part, [seen.judged for seen in results])
+        row.add_findings(found, self.totals.errors - errors)
         return found
 
     def pass_over(self, file: LogFile) -> None:
@@ -213,9 +213,9 @@ class Listing:
             numbered = (row for row in self.rows if row.file.file_no == found.file_no)
             row = next(numbered, None)
             if row is not None:
-                row.tell([found], int(found.severity is Severity.ERROR))
+                row.add_findings([found], int(found.severity is Severity.ERROR))
             elif self.rows:
-                self.rows[-1].of_directory += _told([found])
+                self.rows[-1].of_directory += _of_whole_file([found])
         for row in self.rows:
             row.is_old_form = row.file.file_no in self._judge.upgrade.files
         return directory

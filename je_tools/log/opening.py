@@ -16,6 +16,7 @@ from msgspec import Struct, field
 
 from je_tools.errors import InputError, UsageError
 from je_tools.formats.je.header import FILE_HEADER_SIZE
+from je_tools.formats.je.log.reader import FILE_SIZE_MAX
 from je_tools.formats.je.versions import fitting_versions
 from je_tools.log.environment import Environment, same_number_text
 from je_tools.log.file_headers import read_file_header
@@ -175,7 +176,8 @@ class _OpenedFiles(Struct):
                 file_no = log_file_no(path)
                 if not self.keep_going or file_no is None:
                     raise
-                self.unreadable.append(UnreadableFile(path, file_no, _size(path), reason_of(error)))
+                reason = reason_of(error).removeprefix(f"{path}: ")
+                self.unreadable.append(UnreadableFile(path, file_no, _size(path), reason))
         if refused is not None and not self.opened:
             raise refused
 
@@ -195,10 +197,21 @@ def _size(path: Path) -> int:
 
 
 def _open_file(path: Path) -> LogFile:
+    """Open a file and read its header.
+
+    Raises:
+        InputError: it cannot be opened, or is so large that scanning it could take hours.
+        StoppedError: it has vanished since it was listed.
+    """
     fits: frozenset[int] = frozenset()
     with reopened(path) as source:
         header = read_file_header(source)
         size = source.size
+        if size > FILE_SIZE_MAX:
+            raise InputError(
+                f"{path}: {size:,} bytes, but offsets in a log have 32 bits: no engine writes a "
+                "file of more than 4 GiB"
+            )
         if size > FILE_HEADER_SIZE and not header.good and not header.is_unsupported:
             fits = fitting_versions(source)
     file_no = log_file_no(path)

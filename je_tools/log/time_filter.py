@@ -210,7 +210,7 @@ class TimeIndex(Struct, frozen=True):
         inside: Mask = sides == INSIDE
         return inside
 
-    def behind(self, before: TimeIndex) -> TimeIndex:
+    def after(self, before: TimeIndex) -> TimeIndex:
         """Return the index, continued from the last time in an earlier one."""
         starts = np.concatenate((before.marks.starts[-1:], self.marks.starts))
         sides = np.concatenate((before.marks.sides[-1:], self.marks.sides))

@@ -112,12 +112,18 @@ def chosen_snapshot(
 
 
 def _not_found(snapshot: Snapshot, name: str, own: Iterable[Database]) -> UsageError | DamageError:
-    """Return the error for a database that is not found: damage may hide it."""
+    """Return the error for a database that is not found: damage or a closed file may hide it."""
     from je_tools.recovery.database import ID_DB, NAME_DB
     from je_tools.recovery.end import Refusal
 
     listed = ", ".join(f"{each.name} (id:{each.db_id})" for each in own)
     text = f"--db {name}: there is no such database. The log has: {listed or 'none'}"
+    closed = [file.path.name for file in snapshot.environment.unreadable]
+    if closed:
+        return DamageError(
+            f"{text}. But the log was read without {', '.join(closed)}, which may hold its name: "
+            "`je-tools verify` says why"
+        )
     is_hidden = any(fault.db_id in (ID_DB, NAME_DB) for fault in snapshot.faults.damage)
     if not is_hidden and Refusal.OWN_DATABASE_LOST not in snapshot.refusals:
         return UsageError(text)
@@ -139,7 +145,7 @@ def choose_databases(
 
     Raises:
         UsageError: there is no such database; the message lists the existing ones.
-        DamageError: there is none, and damage hides names of databases.
+        DamageError: there is none, and damage or a file that was not read may hide it.
     """
     names = list(names)
     named = [each for each in snapshot.databases.values() if each.name is not None]

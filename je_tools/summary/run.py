@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -33,6 +34,7 @@ from je_tools.verify.judge import Judge, Seen
 from je_tools.verify.totals import Damage, Totals
 
 if TYPE_CHECKING:
+    from je_tools.findings import Finding
     from je_tools.formats.arrays import Ints, Mask
     from je_tools.formats.je.log.entry_rows import Rows, WantedEntries
     from je_tools.log.environment import Environment
@@ -42,6 +44,9 @@ if TYPE_CHECKING:
 
 ENTRIES, BYTES, LNS, LN_BYTES, INS, IN_BYTES, KEY_BYTES, DATA_BYTES = range(8)
 """Columns of a database's totals; the bytes of keys and data are those of user records."""
+
+KEPT_FINDINGS = 1000
+"""Largest number of findings that are kept; `verify` reports all."""
 
 NO_DATABASE = None
 """Key of entries that belong to no database: commits, checkpoints, traces and others."""
@@ -124,6 +129,7 @@ class Summary(Struct):
         intervals: checkpoint intervals, the last up to the end of the log.
         transactions: None if not wanted.
         totals: counts of a verification: damage, and other findings.
+        findings: the first of these findings.
     """
 
     tally: Tally = field(default_factory=Tally)
@@ -133,11 +139,16 @@ class Summary(Struct):
     intervals: list[Interval] = field(default_factory=list)
     transactions: Transactions | None = None
     totals: Totals = field(default_factory=lambda: Totals(""))
+    findings: list[Finding] = field(default_factory=list)
 
     @property
     def damage(self) -> Damage:
         """Errors that `verify` finds."""
         return self.totals.damage
+
+    def add_findings(self, found: Iterable[Finding]) -> None:
+        """Keep the first `KEPT_FINDINGS` findings; `totals` counts all."""
+        self.findings += islice(found, KEPT_FINDINGS - len(self.findings))
 
     @property
     def undecoded(self) -> int:
@@ -172,10 +183,10 @@ def summarize(environment: Environment, scanner: Scanner, wanted: SummaryOptions
         scanner = replace(scanner, asked=partial(_asked, judge))
     for part in scanner.scan(environment, lambda rows: _collect(rows, wanted, judge)):
         _add_part(summary, part)
-        judge.take(part, [result.judged for result in part.results])
+        summary.add_findings(judge.merge(part, [result.judged for result in part.results]))
         names += [result.names for result in part.results if result.names]
         checkpoints += [result.checkpoints for result in part.results if result.checkpoints]
-    judge.finish()
+    summary.add_findings(judge.finish())
     for file in summary.files:
         summary.tally.add(file.tally)
     summary.names = resolve(names)

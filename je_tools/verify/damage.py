@@ -92,18 +92,18 @@ class FileDamage:
             seen: damage of its entries.
             room: largest number of findings to list.
         """
-        told = PartFindings()
+        result = PartFindings()
         found = [*self.of_gaps(part.gaps[:room]), *self.of_breaks(part.chain_breaks[:room])]
-        told.unlisted.take(self._counted_gaps(part.gaps.numbers[room:]))
+        result.unlisted.merge(self._counted_gaps(part.gaps.numbers[room:]))
         starts = part.chain_breaks.numbers[room:, 0]
-        told.unlisted.add("prev-offset-mismatch", starts, starts + MIN_HEADER_SIZE)
+        result.unlisted.add("prev-offset-mismatch", starts, starts + MIN_HEADER_SIZE)
         damages = list(seen)
         for damage in damages:
             found += self.of_rows(damage)
-            told.unlisted.take(damage.unlisted)
+            result.unlisted.merge(damage.unlisted)
         found += self._of_erased(chain.from_iterable(each.erased for each in damages))
-        told.add(found, room)
-        return told
+        result.add(found, room)
+        return result
 
     def _counted_gaps(self, gaps: Ints) -> Unlisted:
         counted = Unlisted()

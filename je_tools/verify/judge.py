@@ -117,7 +117,7 @@ def verify(
     scanner = replace(scanner, asked=look.asked)
     size = 0
     for part in scanner.scan(environment, look):
-        yield from judge.take(part, part.results)
+        yield from judge.merge(part, part.results)
         for seen in part.results:
             if prints is not None and seen.prints is not None:
                 prints.add(part.file.file_no, seen.prints)
@@ -178,7 +178,7 @@ class Judge:
         trees_follow: the caller reports what cannot be read.
         root_follows: the caller reports why the engine would refuse the whole log.
         upgrade: check for JE 5.0 and later, complete when all parts are merged.
-        look: work for the scan, with results for `take`.
+        look: work for the scan, with results for `merge`.
     """
 
     def __init__(self, environment: Environment, totals: Totals) -> None:
@@ -198,7 +198,7 @@ class Judge:
         self._unlisted = Unlisted()
         totals.files, totals.size = len(environment.files), environment.size
 
-    def take(self, part: ScanPart[Any], seen: Sequence[Seen]) -> list[Finding]:
+    def merge(self, part: ScanPart[Any], seen: Sequence[Seen]) -> list[Finding]:
         """Merge a part and return its findings; call for all parts of the log, in log order.
 
         Args:
@@ -212,7 +212,7 @@ class Judge:
         found: list[Finding] = []
         if not self._is_begun:
             found += self._files.of_file(self._index)
-            # Missing files take VLSNs with them.
+            # The VLSNs in missing files are missing too.
             self._stream.is_broken |= self._is_apart(part.file)
             self._is_begun = True
         found += self._of_part(part, seen)
@@ -245,10 +245,10 @@ class Judge:
         )
 
     def _counted(self, found: Iterable[Finding]) -> list[Finding]:
-        told = [each for each in found if self.everything or each.code != "clean-end"]
-        for each in told:
+        reported = [each for each in found if self.everything or each.code != "clean-end"]
+        for each in reported:
             self.totals.count(each)
-        return told
+        return reported
 
     def _is_apart(self, file: LogFile) -> bool:
         index = self._index
@@ -260,30 +260,30 @@ class Judge:
     def _of_part(self, part: ScanPart[Any], seen: Sequence[Seen]) -> list[Finding]:
         room, file_no = LISTED - self._listed, part.file.file_no
         damaged = [each.damage for each in seen if each.damage is not None]
-        told = self._damage(part.file).of_part(part, damaged, room)
+        reported = self._damage(part.file).of_part(part, damaged, room)
         gaps = part.gaps.numbers
         self.totals.damaged_size += int((gaps[:, 1] - gaps[:, 0]).sum())
         self.totals.damaged_size += sum(damage.lost_size for damage in damaged)
         for each in seen:
             self.totals.entries += each.entries
             if each.old_form is not None:
-                self.upgrade.take(each.old_form)
+                self.upgrade.merge(each.old_form)
             bad = each.damage is not None
             self._opening.merge(file_no, each.marks, is_marked=each.is_marked, bad=bad)
             if each.old_deltas is not None:
-                self._old_deltas = each.old_deltas.behind(self._old_deltas)
+                self._old_deltas = each.old_deltas.after(self._old_deltas)
         lost = np.concatenate([gaps[:, 0], *(damage.lost for damage in damaged)])
-        told.add(self._of_stream(part.file, seen, lost), room)
-        self._listed += len(told.found)
-        self._unlisted.take(told.unlisted)
-        self.totals.count_unlisted(told.unlisted.codes)
-        return told.found
+        reported.add(self._of_stream(part.file, seen, lost), room)
+        self._listed += len(reported.found)
+        self._unlisted.merge(reported.unlisted)
+        self.totals.count_unlisted(reported.unlisted.codes)
+        return reported.found
 
     def _of_stream(self, file: LogFile, seen: Sequence[Seen], lost: Ints) -> Iterator[Finding]:
         runs = [each.runs for each in seen if each.runs is not None]
         waiting = deque(np.sort(lost).tolist() if runs else lost[:1])
         for each in runs:
-            yield from self._stream.take(file.file_no, each, waiting)
+            yield from self._stream.merge(file.file_no, each, waiting)
         self._stream.is_broken |= bool(waiting)
 
     def _of_end(self, state: FileState) -> list[Finding]:
@@ -291,7 +291,7 @@ class Judge:
         named_last = follower.header.last_entry_in_prev_file_offset if follower else None
         self._opening.merge_end(state)
         link = list(self._files.of_link(self._index, state))
-        # A missing end of a file takes VLSNs with it.
+        # The VLSNs in a missing end of a file are missing too.
         self._stream.is_broken |= state.tail < state.size or bool(link)
         damage = self._damage(state.file)
         old = damage.of_old_deltas(self._old_deltas)

@@ -64,7 +64,7 @@ class Unlisted(Struct):
         start = np.array([found.offset or 0])
         self.add(found.code, start, start + (found.length or 0))
 
-    def take(self, other: Unlisted) -> None:
+    def merge(self, other: Unlisted) -> None:
         """Add the counts of another."""
         self.codes += other.codes
         self.start = min(self.start, other.start)
@@ -147,7 +147,7 @@ class OldDeltas(Struct, frozen=True):
     count: int
     first: int
 
-    def behind(self, before: OldDeltas | None) -> OldDeltas:
+    def after(self, before: OldDeltas | None) -> OldDeltas:
         """Return these merged with those before them in the file."""
         return self if before is None else OldDeltas(before.count + self.count, before.first)
 

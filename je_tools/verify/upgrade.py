@@ -122,7 +122,7 @@ class Upgrade(Struct, dict=True):
             PAYLOAD_VERSION_MIN <= file.version < NEW_FORM for file in environment.files
         )
 
-    def take(self, part: OldForm) -> None:
+    def merge(self, part: OldForm) -> None:
         """Add the facts of some rows."""
         for db_id, lsn in part.nodes.items():
             self._nodes[lsn >> 32, db_id] = lsn

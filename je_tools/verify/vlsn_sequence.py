@@ -96,7 +96,7 @@ class Stream(Struct):
     _starts: list[int] = field(default_factory=list)
     _ends: list[int] = field(default_factory=list)
 
-    def take(self, file_no: int, runs: Runs, lost: deque[int]) -> Iterator[Finding]:
+    def merge(self, file_no: int, runs: Runs, lost: deque[int]) -> Iterator[Finding]:
         """Follow the runs of a file; `lost` holds the ascending offsets of lost entries.
 
         Offsets before a run are removed from `lost`; the rest lie after the last run.

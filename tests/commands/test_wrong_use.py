@@ -57,3 +57,11 @@ def test_explain(words: str, told: str) -> None:
     done = je_tools("explain", *words.split())
     assert (done.code, done.out) == (2, b"")
     assert told in done.err
+
+
+def test_salvage_to_standard_output(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    done = je_tools("salvage", HOME, "--output", "-")
+    assert (done.code, done.out) == (2, b"")
+    assert "name a new directory" in done.err
+    assert list(tmp_path.iterdir()) == []

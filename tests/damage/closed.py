@@ -14,6 +14,22 @@ from je_tools.formats import _native
 DENIED = os.strerror(errno.EACCES)
 
 
+def close_directory(monkeypatch: pytest.MonkeyPatch, path: Path) -> None:
+    """Make listing a directory fail, and `os.access` report it."""
+    real, real_access = os.scandir, os.access
+
+    def refused(folder: Any = ".") -> Any:
+        if Path(folder) == path:
+            raise PermissionError(errno.EACCES, DENIED, str(folder))
+        return real(folder)
+
+    def no_access(name: Any, mode: int, **named: Any) -> bool:
+        return Path(name) != path and real_access(name, mode, **named)
+
+    monkeypatch.setattr(os, "scandir", refused)
+    monkeypatch.setattr(os, "access", no_access)
+
+
 def close(monkeypatch: pytest.MonkeyPatch, *paths: Path) -> None:
     """Make opening these paths fail, since permissions do not stop a superuser."""
     real = os.open

@@ -49,7 +49,7 @@ def judged(home: Path) -> tuple[list[Said], list[Seen]]:
     found: list[Finding] = []
     seen: list[Seen] = []
     for part in Scanner(threads=1).scan(environment, work):
-        found += judge.take(part, [looked for looked, _ in part.results])
+        found += judge.merge(part, [looked for looked, _ in part.results])
         take(seen, part, [spans for _, spans in part.results])
     found += judge.finish()
     # A log of version 8 has old BIN-deltas, which are no damage.

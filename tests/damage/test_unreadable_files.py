@@ -3,18 +3,41 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from je_tools.commands.main import COMMANDS
 from je_tools.log.opening import open_environment
 from tests.corpus import FIXTURES
-from tests.damage.closed import DENIED, close
+from tests.damage.closed import DENIED, close, close_directory
 from tests.je_tools.dumped import Done, je_tools, rows_of
 
 GOES_ON = (("missing",), ("salvage", "--format", "jsonl"))
+
+MORE: dict[str, tuple[str, ...]] = {
+    "get": ("key", "--db", "primary"),
+    "export": ("--db", "primary"),
+    "diff": (str(FIXTURES / "v17-erase-after" / "env"),),
+    "salvage": ("--output", "OUT"),
+    "audit": ("--output", "OUT"),
+}
+"""Further arguments that commands need."""
+
+READERS = ("dump", "summary", "verify", "files", "recover", "databases", "count", "export", "get")
+READERS += ("diff", "space")
+"""Commands other than those of `GOES_ON` that read a log without a file of it."""
+
+
+def arguments_of(verb: str, home: Path, tmp_path: Path) -> list[str]:
+    """Return the arguments of a command that reads an environment."""
+    if verb == "explain":
+        return [verb, "0x1/0x26", "--env", str(home)]
+    more = (str(tmp_path / word) if word == "OUT" else word for word in MORE.get(verb, ()))
+    return [verb, str(home), *more]
 
 
 @pytest.fixture
@@ -116,3 +139,100 @@ def test_a_marker_counts_whoever_may_read_it(home: Path, monkeypatch: pytest.Mon
     environment = open_environment([home], keep_going=True)
     assert environment.marker is not None
     assert environment.unreadable == ()
+
+
+@pytest.mark.parametrize("verb", sorted(set(COMMANDS) - {"audit"}))
+def test_a_directory_that_may_not_be_listed(
+    verb: str, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    close_directory(monkeypatch, home)
+    done = je_tools(*arguments_of(verb, home, tmp_path))
+    assert (done.code, done.err) == (4, f"je-tools: {home}: {DENIED}\n")
+    assert not (tmp_path / "OUT").exists()
+
+
+@pytest.mark.parametrize("verb", READERS)
+def test_commands_that_only_read_go_on_without_a_file(
+    verb: str, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    close(monkeypatch, home / "00000001.jdb")
+    done = je_tools(*arguments_of(verb, home, tmp_path))
+    assert done.code == 3
+    assert "unreadable-file" in done.err + done.out.decode()
+
+
+@pytest.mark.parametrize("words", [("checkpoint",), ("recover", "--apply")], ids="-".join)
+def test_nothing_is_written_to_a_log_with_a_closed_file(
+    words: tuple[str, ...], home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    closed = home / "00000001.jdb"
+    close(monkeypatch, closed)
+    done = je_tools(words[0], home, *words[1:])
+    assert (done.code, done.err) == (4, f"je-tools: {closed}: {DENIED}\n")
+
+
+TOO_LARGE = "bytes, but offsets in a log have 32 bits: no engine writes a file of more than 4 GiB"
+
+
+@pytest.mark.parametrize("number", [1, 2])
+@pytest.mark.parametrize("verb", sorted({*READERS, "missing", "salvage"}))
+def test_a_file_above_4_gib_is_not_read(verb: str, number: int, home: Path, tmp_path: Path) -> None:
+    """A sparse file would take hours, so this test ends only if nothing reads it."""
+    os.truncate(home / f"0000000{number}.jdb", 1 << 43)
+    done = je_tools(*arguments_of(verb, home, tmp_path))
+    assert done.code == 3
+    told = done.err + done.out.decode()
+    if "read without 00000002.jdb" in told:
+        return
+    assert "unreadable-file" in told
+    if verb not in ("summary", "diff"):
+        assert "of more than 4 GiB" in " ".join(told.split())
+
+
+def test_a_database_whose_name_a_closed_file_may_hold(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The names are in the last file: a wrong option cannot be told from a name not read."""
+    close(monkeypatch, home / "00000002.jdb")
+    done = je_tools("count", home, "--db", "primary")
+    assert (done.code, done.out) == (3, b"")
+    assert "the log was read without 00000002.jdb, which may hold its name" in done.err
+
+
+@pytest.mark.parametrize("words", [("checkpoint",), ("recover", "--apply")], ids="-".join)
+def test_nothing_is_written_to_a_log_with_a_file_above_4_gib(
+    words: tuple[str, ...], home: Path
+) -> None:
+    large = home / "00000002.jdb"
+    os.truncate(large, (1 << 32) + 1)
+    done = je_tools(words[0], home, *words[1:])
+    assert (done.code, done.err) == (4, f"je-tools: {large}: 4,294,967,297 {TOO_LARGE}\n")
+    assert large.stat().st_size == (1 << 32) + 1
+
+
+def test_a_limited_dump_reports_a_closed_file(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    close(monkeypatch, home / "00000001.jdb")
+    done = je_tools("dump", home, "--limit", "1")
+    assert done.code == 3
+    assert "unreadable-file at 00000001.jdb" in done.err
+
+
+def test_an_entry_in_a_closed_file(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    closed = home / "00000001.jdb"
+    close(monkeypatch, closed)
+    done = je_tools("explain", "0x1/0x26", "--env", home)
+    assert (done.code, done.err) == (4, f"je-tools: {closed}: {DENIED}\n")
+    assert je_tools("explain", "0x0/0x26", "--env", home).code == 0
+
+
+@pytest.mark.parametrize("side", [0, 1])
+def test_a_copy_that_cannot_be_read_is_not_whole(
+    side: int, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without the file, the copy would have been called whole: the cleaner may have removed it."""
+    copy = shutil.copytree(home, tmp_path / "copy")
+    close(monkeypatch, (home, copy)[side] / "00000001.jdb")
+    done = je_tools("diff", home, copy, "--show", "files", "--format", "jsonl")
+    assert done.code == 3
+    states = {row["file_no"]: row["state"] for row in rows_of(done.out)}
+    assert states == {0: "same", 1: "unreadable", 2: "same"}

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from je_tools.formats.je.header import NULL_LSN
 from je_tools.log.field_texts import null_or_lsn
+from je_tools.output.views.section_formats import Report
 from je_tools.output.views.sections import Column, Kind, Section, section_of
 
 if TYPE_CHECKING:
@@ -171,13 +172,10 @@ def _facts(snapshot: Snapshot, outcome: CheckpointResult) -> Iterator[tuple[str,
         )
 
 
-def checkpoint_rows(
-    snapshot: Snapshot, outcome: CheckpointResult, *, applied: bool
-) -> Iterator[dict[str, Any]]:
-    """Yield the row of the whole checkpoint, for JSON lines."""
+def checkpoint_report(snapshot: Snapshot, outcome: CheckpointResult, *, applied: bool) -> Report:
+    """Return the whole checkpoint and its complete lists, for JSON."""
     checkpoint, compared = outcome.checkpoint, outcome.compared
-    yield {
-        "section": "checkpoint",
+    row = {
         "env": snapshot.environment.name,
         "applied": applied,
         "needed": checkpoint is not None,
@@ -196,3 +194,4 @@ def checkpoint_rows(
         "compared_record_count": compared.record_count if compared else None,
         "shared_node_count": compared.shared_node_count if compared else None,
     }
+    return Report(row, "checkpoint", sections=checkpoint_lists(snapshot, outcome))

@@ -37,6 +37,11 @@ _RECORDS = (
     *RECORD_COLUMNS,
 )
 
+_REPLICATION = (
+    Column("last_vlsn_a", "last VLSN of A", Kind.ID),
+    Column("last_vlsn_b", "last VLSN of B", Kind.ID),
+)
+
 RECORDS_LISTED = 1000
 """Largest number of records in a table: its columns are as wide as the widest value."""
 
@@ -93,6 +98,11 @@ def block_section(
         for name, block in blocks
     ]
     return Section("", "", _BLOCKS, rows)
+
+
+def replication_section(last_a: int, last_b: int) -> Section:
+    """Return the row for nodes whose logs end at different places of the replication stream."""
+    return Section("replication", "", _REPLICATION, [[last_a, last_b]])
 
 
 def file_section(pairs: Iterable[FilePair]) -> Section:

@@ -52,7 +52,7 @@ _KEYS = (
 
 
 def missing_sections(report: Report, masking: Masking, *, listed: int | None) -> Iterator[Section]:
-    """Yield tables of the losses, without empty ones.
+    """Yield tables of the losses; for people without empty ones.
 
     Args:
         report: the losses.
@@ -72,7 +72,7 @@ def missing_sections(report: Report, masking: Masking, *, listed: int | None) ->
         Section("range", f"Key ranges with a lost node{cut}", _RANGES, ranges),
         Section("key", f"Keys with only a lost record{cut}", _KEYS, keys),
     ):
-        if section.rows:
+        if section.rows or listed is None:
             yield section
 
 

@@ -9,6 +9,7 @@ from je_tools.core.escaping import counted
 from je_tools.findings import Severity
 from je_tools.formats.je.header import NULL_LSN
 from je_tools.log.field_texts import null_or_lsn
+from je_tools.output.views.section_formats import Report
 from je_tools.output.views.sections import Column, Kind, Section, section_of, time_text
 from je_tools.recovery.end import EndReason
 from je_tools.recovery.findings import snapshot_findings
@@ -187,11 +188,20 @@ def _verdict(plan: Plan, refusals: str) -> str:
     return f"opens it, and {work}"
 
 
-def recovery_rows(plan: Plan) -> Iterator[dict[str, Any]]:
-    """Yield the row of the whole recovery, and one of the loss if any, for JSON lines."""
+def recovery_report(plan: Plan, masking: Masking) -> Report:
+    """Return a plan for JSON: its facts, the loss if any, the complete lists, and lost keys."""
+    return Report(
+        _row(plan),
+        "recovery",
+        {"loss": _loss_row(plan)},
+        _lists(plan, None),
+        {"lost_keys": _lost_keys(plan, masking)},
+    )
+
+
+def _row(plan: Plan) -> dict[str, Any]:
     snapshot, end, checkpoint = plan.snapshot, plan.snapshot.end, plan.snapshot.checkpoint
-    yield {
-        "section": "recovery",
+    return {
         "env": snapshot.environment.name,
         "last_lsn": null_or_lsn(end.last_lsn),
         "next_lsn": null_or_lsn(end.next_lsn),
@@ -213,29 +223,27 @@ def recovery_rows(plan: Plan) -> Iterator[dict[str, Any]]:
         "is_clean": plan.is_clean,
         "missing": list(plan.missing),
     }
+
+
+def _loss_row(plan: Plan) -> dict[str, Any] | None:
     lost = plan.lost
-    if lost.newest_ms is not None:
-        yield {
-            "section": "loss",
-            "commit_count": len(lost.transactions),
-            "txn_count": lost.txn_count,
-            "key_count": lost.key_count,
-            "size": lost.size,
-            "newest_ms": lost.newest_ms,
-        }
+    if lost.newest_ms is None:
+        return None
+    return {
+        "commit_count": len(lost.transactions),
+        "txn_count": lost.txn_count,
+        "key_count": lost.key_count,
+        "size": lost.size,
+        "newest_ms": lost.newest_ms,
+    }
 
 
-def recovery_lists(plan: Plan) -> list[Section]:
-    """Return the complete lists of a plan, for JSON lines."""
-    return _lists(plan, None)
-
-
-def lost_key_rows(plan: Plan, masking: Masking) -> Iterator[dict[str, Any]]:
-    """Yield rows for JSON lines: the keys of lost records, in hexadecimal or masked, by database.
+def _lost_keys(plan: Plan, masking: Masking) -> Iterator[dict[str, Any]]:
+    """Yield the keys of lost records, in hexadecimal or masked, by database.
 
     The key of a database with duplicates includes the data.
     """
     for lost in plan.lost.databases:
         for row in range(len(lost.keys)):
             key = masking.text_of(lost.keys[row] or b"")
-            yield {"section": "lost_keys", "db_id": lost.db_id, "db": lost.name, "key": key}
+            yield {"db_id": lost.db_id, "db": lost.name, "key": key}

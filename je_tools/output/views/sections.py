@@ -1,4 +1,4 @@
-"""Small result tables as text for a terminal, JSON lines or CSV.
+"""Small result tables as text for a terminal, JSON lines or CSV; see also `section_formats`.
 
 They are for results of a few lines: the entries of a log have sinks of their own.
 """
@@ -44,9 +44,10 @@ class Kind(Enum):
     FILE = "file"
     TIME = "time"
     DURATION = "duration"
+    FLAG = "flag"
 
 
-_LEFT = (Kind.TEXT, Kind.TEXTS, Kind.KEY)
+_LEFT = (Kind.TEXT, Kind.TEXTS, Kind.KEY, Kind.FLAG)
 
 
 class Column(Struct, frozen=True):
@@ -103,25 +104,32 @@ def section_of(
 def write_jsonl(sections: Iterable[Section], out: BinaryIO) -> None:
     """Write an object for each row, with its table as `section`."""
     for section in sections:
-        for row in section.rows:
-            cells = zip(section.columns, row, strict=True)
-            values = {column.name: _value(column.kind, cell) for column, cell in cells}
-            named = {"section": section.name} if section.name else {}
+        named = {"section": section.name} if section.name else {}
+        for values in row_values(section):
             out.write(json.dumps(named | values).encode() + b"\n")
 
 
-def write_csv(sections: Sequence[Section], out: BinaryIO) -> None:
+def row_values(section: Section) -> Iterator[dict[str, Cell]]:
+    """Yield the rows of a section as JSON objects."""
+    for row in section.rows:
+        cells = zip(section.columns, row, strict=True)
+        yield {column.name: value_of(column.kind, cell) for column, cell in cells}
+
+
+def write_csv(sections: Iterable[Section], out: BinaryIO) -> None:
     """Write sections that have the same columns, one after the other, under one header line."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    named = ["section"] if sections[0].name else []
-    writer.writerow([*named, *(column.name for column in sections[0].columns)])
+    is_first = True
     for section in sections:
-        for row in section.rows:
-            cells = zip(section.columns, row, strict=True)
-            values = (_value(column.kind, cell) for column, cell in cells)
-            writer.writerow([*([section.name] if named else []), *map(_csv_cell, values)])
-    out.write(text.getvalue().encode("utf-8", "backslashreplace"))
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        if is_first:
+            named = ["section"] if section.name else []
+            writer.writerow([*named, *(column.name for column in section.columns)])
+        is_first = False
+        for values in row_values(section):
+            name = [section.name] if section.name else []
+            writer.writerow([*name, *map(_csv_cell, values.values())])
+        out.write(text.getvalue().encode("utf-8", "backslashreplace"))
 
 
 def write_table(sections: Sequence[Section], out: BinaryIO, width: int | None) -> None:
@@ -136,7 +144,7 @@ def write_table(sections: Sequence[Section], out: BinaryIO, width: int | None) -
     out.write(text.encode(encoding_of(out), "backslashreplace"))
 
 
-def _value(kind: Kind, cell: Cell) -> Cell:
+def value_of(kind: Kind, cell: Cell) -> Cell:
     """Return a cell for a machine."""
     if kind is Kind.LSN and isinstance(cell, int):
         return lsn_text(cell)
@@ -148,6 +156,8 @@ def _value(kind: Kind, cell: Cell) -> Cell:
 
 
 def _csv_cell(value: Cell) -> Cell:
+    if isinstance(value, bool):
+        return "true" if value else "false"
     text = " ".join(value) if isinstance(value, list) else value
     return safe_cell(text) if isinstance(text, str) else text
 
@@ -176,6 +186,7 @@ _TEXTS: dict[Kind, Callable[[Any], str]] = {
     Kind.FILE: "{:08x}".format,
     Kind.TIME: time_text,
     Kind.DURATION: _duration_text,
+    Kind.FLAG: lambda cell: "yes" if cell else "no",
 }
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
+from je_tools.core.escaping import printable
 from je_tools.output.views.sections import Cell, Column, Kind, Section, section_of
 
 if TYPE_CHECKING:
@@ -145,6 +146,8 @@ def space_row(space: Space) -> dict[str, Any]:
         "lacking_free_size": disk.lacking_free_size,
         "available_size": disk.available_size,
         "prohibits_writes": disk.prohibits_writes,
+        "settings_refused": [printable(text) for text in space.settings.refused],
+        "settings_unreadable": space.settings.unreadable,
     }
 
 

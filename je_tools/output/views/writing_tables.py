@@ -5,17 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from je_tools.output.views.sections import Cell, Column, Kind, Section, section_of
+from je_tools.core.escaping import clean_text
+from je_tools.output.views.section_formats import Report
+from je_tools.output.views.sections import Column, Kind, Section, row_values, section_of
 from je_tools.writing.lock import FILE_NAME, Holder, LockMode
 from je_tools.writing.undo import Undo, UndoState
 
 _FACT = (Column("what", "lock", Kind.TEXT), Column("value", "", Kind.TEXT, wraps=True))
-_LOCK = (
-    Column("env", "environment", Kind.TEXT),
-    Column("is_present", "lock file"),
-    Column("is_read_write", "read-write"),
-    Column("is_read_only", "read-only"),
-)
 _HOLDERS = (
     Column("mode", "opened", Kind.TEXT, cell=lambda each: each.mode.value),
     Column("pid", "process", Kind.ID),
@@ -52,19 +48,28 @@ def lock_sections(home: Path, holders: Sequence[Holder]) -> list[Section]:
     return [Section("", "", _FACT, facts)]
 
 
-def lock_rows(home: Path, holders: Sequence[Holder]) -> list[Section]:
-    """Return rows for JSON lines: one of the lock, then one for each holder."""
+def lock_report(home: Path, holders: Sequence[Holder]) -> Report:
+    """Return the lock and its holders, for JSON."""
     modes = {each.mode for each in holders}
-    row: list[Cell] = [
-        str(home),
-        (home / FILE_NAME).exists(),
-        LockMode.READ_WRITE in modes,
-        LockMode.READ_ONLY in modes,
-    ]
-    return [
-        Section("lock", "", _LOCK, [row]),
-        section_of("holders", "", _HOLDERS, holders),
-    ]
+    row = {
+        "env": clean_text(str(home)),
+        "is_present": (home / FILE_NAME).exists(),
+        "is_read_write": LockMode.READ_WRITE in modes,
+        "is_read_only": LockMode.READ_ONLY in modes,
+    }
+    return Report(row, "lock", sections=[section_of("holders", "", _HOLDERS, holders)])
+
+
+def undo_document(
+    home: Path, undos: Sequence[Undo], *, has_steps: bool = True
+) -> dict[str, object]:
+    """Return the journals and the steps as one JSON object; see `undo_sections`."""
+    sections = {each.name: each for each in undo_sections(undos, has_steps=has_steps)}
+    lists = {
+        name: list(row_values(sections[name])) if name in sections else []
+        for name in ("journals", "steps")
+    }
+    return {"env": clean_text(str(home)), **lists}
 
 
 def _of(holders: Sequence[Holder], mode: LockMode) -> str:
