@@ -18,6 +18,7 @@ from je_tools.checkpoint.apply import apply_to_copy
 from je_tools.checkpoint.contents import CheckpointContents
 from je_tools.checkpoint.options import CheckpointOptions
 from je_tools.formats.arrays import Ints
+from je_tools.formats.je.flags import LnFlag
 from je_tools.formats.je.header import NULL_LSN
 from je_tools.log.opening import open_environment
 from je_tools.log.scan import Scanner
@@ -26,7 +27,7 @@ from je_tools.recovery.opening import take_snapshot
 from je_tools.recovery.snapshot import Snapshot
 from je_tools.recovery.utilization import FileSummary, stored_summaries
 from tests.builders.logs import CREATED_MS, LogFile
-from tests.builders.trees import FIRST_ID, TreeLog, slot
+from tests.builders.trees import FIRST_ID, TreeLog, simple, slot
 from tests.corpus import FIXTURES, Environment
 from tests.engine.acceptance import Judge, WriteRefusedError
 from tests.engine.crashes import make_crash, read_source, write_crash
@@ -180,6 +181,21 @@ def test_crashes_inside_the_checkpoint(tmp_path: Path) -> None:
     checkpoint = written(CRASHED, target, 10_000_000)
     assert checkpoint is not None
     assert check_cuts(target, checkpoint, tmp_path / "cut", random.Random(1)) > 5
+
+
+def test_an_embedded_record_is_obsolete_once_it_is_logged(tmp_path: Path) -> None:
+    """Its slot holds the data, so the engine counts the LN and does not list it."""
+    counts = []
+    for flags in (0, LnFlag.EMBEDDED):
+        log = simple({b"a": b"1", b"b": b"1"})
+        own = log.ln(b"a", b"2", txn=5, flags=flags)
+        log.end(5)
+        home = log.write(tmp_path / f"env-{flags}")
+        assert written(home, tmp_path / f"copy-{flags}", 10_000_000) is not None
+        after = counted(tmp_path / f"copy-{flags}")
+        assert own not in after.listed
+        counts.append(after.summaries[0][1].obsolete_ln_count)
+    assert counts[1] == counts[0] + 1
 
 
 def test_full_versions_of_old_deltas_are_needed(tmp_path: Path) -> None:

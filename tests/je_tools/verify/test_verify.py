@@ -27,7 +27,7 @@ from je_tools.verify import judge as verify
 from je_tools.verify.judge import UNKNOWN_PROCESS, lock_holder
 from je_tools.verify.totals import FIRST, Totals
 from tests.builders.logs import ERASED, OLD_DELTA, LogFile, random_log, write_log
-from tests.builders.trees import rooted
+from tests.builders.trees import TreeLog, rooted
 from tests.damage.planted_cases import CASES
 from tests.damage.planted_findings import PLANTED, log
 from tests.damage.running import je_tools
@@ -112,10 +112,13 @@ def test_files_puts_each_finding_on_the_row_of_its_file(name: str, tmp_path: Pat
 def test_files_of_one_number_are_told_apart(tmp_path: Path) -> None:
     home, _ = PLANTED["duplicate-file"](tmp_path / "env")
     rows = je_tools("files", home, "--format", "jsonl").rows
-    assert [(row["name"], row["findings"]) for row in rows] == [
+    files = [row for row in rows if "section" not in row]
+    assert [(row["name"], row["findings"]) for row in files] == [
         ("00000000.jdb", ["misplaced-file"]),
         ("data001/00000000.jdb", ["duplicate-file"]),
     ]
+    findings = [row["code"] for row in rows if row.get("section") == "findings"]
+    assert findings == ["misplaced-file", "duplicate-file"]
 
 
 # Logs that change, and inputs that cannot be read
@@ -342,3 +345,20 @@ def test_erased_entries_that_touch_are_one_finding_over_windows(
     assert (found["code"], found["offset"]) == ("erased-not-zero", starts[0])
     assert found["found"] == "50 entries with other bytes"
     assert found["length"] == len(file.data) - starts[0]
+
+
+def test_vlsns_go_on_after_the_matchpoint_of_a_rollback(tmp_path: Path) -> None:
+    """A crash can leave the entries that a rollback takes back without their mark."""
+    for matchpoint in (1, 2):
+        log = TreeLog()
+        rooted(log.file)
+        places = [log.file.trace(20, vlsn=vlsn).start for vlsn in (1, 2, 3)]
+        fields = {"matchpoint_vlsn": matchpoint, "matchpoint_lsn": places[matchpoint - 1]}
+        fields |= {"time_ms": 1, "active_txn_count": 0, "active_txns": []}
+        log.put("RollbackStart", fields)
+        log.file.trace(20, vlsn=2)
+        home = log.write(tmp_path / str(matchpoint))
+        codes = {row["code"] for row in je_tools("verify", home, "--format", "jsonl").rows}
+        assert codes & {"vlsn-backward", "vlsn-duplicate"} == (
+            {"vlsn-duplicate"} if matchpoint == 2 else set()
+        )
