@@ -15,6 +15,7 @@ from je_tools.commands._options import (
     environment_argument,
     exit_zero_option,
     format_option,
+    max_rate_option,
     output_option,
 )
 from je_tools.errors import UsageError
@@ -55,6 +56,7 @@ class Options(TypedDict):
     data_mode: str
     ignore_checksum: bool
     threads: int
+    max_rate: int | None
     exit_zero: bool
 
 
@@ -121,6 +123,7 @@ OPTIONS: dict[str, list[Decorator]] = {
             "--ignore-checksum", is_flag=True, help="List entries without checking their checksums."
         ),
         encoders_option,
+        max_rate_option,
         exit_zero_option,
     ],
 }

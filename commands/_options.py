@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, TextIO, TypeVar
+from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
 import click
 from msgspec import Struct
@@ -15,6 +15,9 @@ from msgspec import Struct
 from je_tools.core.escaping import printable
 from je_tools.core.masking import DataMode, Masking
 from je_tools.errors import UsageError
+
+if TYPE_CHECKING:
+    from je_tools.core.pace import Pace
 
 CONTEXT: dict[str, Any] = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 """Settings of every command."""
@@ -43,11 +46,49 @@ exit_zero_option = click.option(
 )
 
 
+_UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
+
+
+def _parse_rate(_: click.Context, __: click.Parameter, text: str | None) -> int | None:
+    if text is None:
+        return None
+    number, unit = text[:-1], text[-1:].upper()
+    if unit.isdecimal():
+        number, unit = text, ""
+    try:
+        rate = int(float(number) * _UNITS[unit])
+    except (ValueError, KeyError, OverflowError):
+        rate = 0
+    if rate < 1 << 10:
+        raise click.BadParameter(f"expected bytes per second, at least 1K, as 50M; found {text!r}")
+    return rate
+
+
+def chosen_pace(rate: int | None) -> Pace | None:
+    """Return the limit that `--max-rate` selects."""
+    if rate is None:
+        return None
+    from je_tools.core.pace import Pace
+
+    return Pace(rate)
+
+
+max_rate_option = click.option(
+    "--max-rate",
+    metavar="RATE",
+    callback=_parse_rate,
+    help="Read at most this many bytes per second, as 50M.",
+)
+
+
 def _threads(text: str) -> Callable[[F], F]:
     return click.option("--threads", type=click.IntRange(min=0), metavar="N", default=0, help=text)
 
 
-threads_option = _threads("Threads that read; 0: one per core.")
+def threads_option(function: F) -> F:
+    """Add `--threads` and `--max-rate`, the options of commands that read a log."""
+    return _threads("Threads that read; 0: one per core.")(max_rate_option(function))
+
 
 encoders_option = _threads("Threads or processes that read and encode; 0: one per core, at most 4.")
 """`--threads` for commands whose output costs more than reading does."""

@@ -19,6 +19,7 @@ from je_tools.commands._findings import (
 from je_tools.commands._options import (
     A_PATH,
     chosen_masking,
+    chosen_pace,
     data_option,
     exit_zero_option,
     progress_bar,
@@ -52,6 +53,7 @@ class SnapshotOptions(EndOptions):
     now: str | None
     data_mode: str
     threads: int
+    max_rate: int | None
     exit_zero: bool
     format_: str
     output: Path | None
@@ -128,7 +130,8 @@ def open_snapshot(options: SnapshotOptions, label: str) -> Iterator[Snapshot]:
     environment = open_home(options["path"])
     check_outputs({"findings": options["findings_path"]}, environment)
     with progress_bar(environment.size, label) as progress:
-        scanner = Scanner(threads=options["threads"], progress=progress, wide=True)
+        pace = chosen_pace(options["max_rate"])
+        scanner = Scanner(threads=options["threads"], progress=progress, wide=True, pace=pace)
         end = end_of(options)
         with chosen_snapshot(environment, scanner, end, options["now"]) as snapshot:
             yield snapshot

@@ -35,6 +35,7 @@ class WritingOptions(TypedDict):
     file_max: int | None
     accept_loss: bool
     threads: int
+    max_rate: int | None
     format_: str
     findings_path: Path | None
     exit_zero: bool

@@ -12,6 +12,7 @@ from msgspec.structs import asdict
 from je_tools.commands._findings import check_outputs, findings_option, report_findings
 from je_tools.commands._options import (
     CONTEXT,
+    chosen_pace,
     exit_zero_option,
     format_option,
     staged_bar,
@@ -76,7 +77,8 @@ def command(**options: Unpack[WritingOptions]) -> int:
     orders = CheckpointOptions(file_max=options["file_max"], accept_loss=options["accept_loss"])
     findings: list[Finding] = []
     with staged_bar(environment.size, "reading") as stages:
-        scanner = Scanner(threads=options["threads"], wide=True, **asdict(stages))
+        pace = chosen_pace(options["max_rate"])
+        scanner = Scanner(threads=options["threads"], wide=True, pace=pace, **asdict(stages))
         if options["apply"]:
             snapshot, outcome = run_checkpoint(
                 environment, options, orders, scanner, lambda each: findings.extend(_found(each))

@@ -20,6 +20,7 @@ from je_tools.commands._findings import (
 from je_tools.commands._options import (
     A_PATH,
     chosen_masking,
+    chosen_pace,
     data_option,
     exit_zero_option,
     format_option,
@@ -73,6 +74,7 @@ class Options(EndOptions):
     data_mode: str
     output: Path | None
     threads: int
+    max_rate: int | None
     exit_zero: bool
     findings_path: Path | None
 
@@ -234,7 +236,8 @@ def _snapshot(options: Options, side: str) -> AbstractContextManager[Snapshot]:
     from je_tools.recovery.opening import held_snapshot
 
     now_ms = chosen_now(options["now"])
-    scanner = Scanner(threads=options["threads"], wide=True)
+    pace = chosen_pace(options["max_rate"])
+    scanner = Scanner(threads=options["threads"], wide=True, pace=pace)
     environment = open_home(options["a"] if side == "a" else options["b"])
     to_lsn = chosen_end(environment, scanner, options) if side == "a" else None
     return held_snapshot(environment, scanner, now_ms=now_ms, to_lsn=to_lsn)

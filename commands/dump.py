@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from je_tools.commands._dump_options import OPTIONS, Options, check_combination, chosen_filters
 from je_tools.commands._options import (
     CONTEXT,
+    chosen_pace,
     is_terminal,
     progress_bar,
     say,
@@ -77,7 +78,8 @@ def execute(options: Options) -> int:
     from je_tools.dump.tail import Reading
     from je_tools.log.scan import Scanner
 
-    scanner = Scanner(check=not options["ignore_checksum"], threads=options["threads"])
+    check, pace = not options["ignore_checksum"], chosen_pace(options["max_rate"])
+    scanner = Scanner(check=check, threads=options["threads"], pace=pace)
     reading = Reading(options["paths"], environment)
     prepared = _prepare(selection, reading, scanner, options)
     sink = _sink(prepared.names, options, scanner, environment)
@@ -193,7 +195,9 @@ def _write_parts(
     from je_tools.output.files.outputs import open_directory
 
     threads = replace(dump.scanner, processes=True).thread_count()
-    alone = replace(dump, scanner=replace(dump.scanner, threads=1))
+    pace = dump.scanner.pace
+    shared = pace.shared_by(threads) if pace is not None else None
+    alone = replace(dump, scanner=replace(dump.scanner, threads=1, pace=shared))
     environment = reading.environment
     with (
         open_directory(output, environment) as directory,

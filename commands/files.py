@@ -14,6 +14,7 @@ from je_tools.commands._findings import (
     save_findings,
 )
 from je_tools.commands._options import (
+    chosen_pace,
     environment_argument,
     exit_zero_option,
     format_option,
@@ -40,6 +41,7 @@ class Options(TypedDict):
     output: Path | None
     findings_path: Path | None
     threads: int
+    max_rate: int | None
     exit_zero: bool
 
 
@@ -77,7 +79,8 @@ def command(**options: Unpack[Options]) -> int:
         open_output(options["output"], environment) as out,
         progress_bar(environment.size, "files") as progress,
     ):
-        scanner = Scanner(threads=options["threads"], progress=progress, wide=True)
+        pace = chosen_pace(options["max_rate"])
+        scanner = Scanner(threads=options["threads"], progress=progress, wide=True, pace=pace)
         rows = list_files(environment, scanner)
         _write(rows, out, options)
         findings = _findings_on(rows)

@@ -11,6 +11,7 @@ import click
 from je_tools.commands._findings import add_findings, check_outputs, save_findings
 from je_tools.commands._options import (
     chosen_masking,
+    chosen_pace,
     format_option,
     needs_output,
     output_option,
@@ -82,7 +83,8 @@ def command(**options: Unpack[Options]) -> int:
     without = _numbers(environment, options["without"])
     check_outputs({"output": options["output"], "findings": options["findings_path"]}, environment)
     with progress_bar(environment.size, "missing") as progress:
-        scanner = Scanner(threads=options["threads"], progress=progress, wide=True)
+        pace = chosen_pace(options["max_rate"])
+        scanner = Scanner(threads=options["threads"], progress=progress, wide=True, pace=pace)
         to_lsn = chosen_end(environment, scanner, options)
         wanted = LossOptions(chosen_now(options["now"]), without, to_lsn)
         report = report_missing(environment, scanner, wanted)

@@ -13,6 +13,7 @@ from je_tools.commands._findings import check_outputs
 from je_tools.commands._options import (
     CONTEXT,
     chosen_masking,
+    chosen_pace,
     format_option,
     say,
     staged_bar,
@@ -130,7 +131,8 @@ def _apply(options: Options) -> int:
     document: dict[str, Any] = {}
     with held_output() as plan:
         with staged_bar(environment.size, "reading") as stages:
-            scanner = Scanner(threads=options["threads"], wide=True, **asdict(stages))
+            pace = chosen_pace(options["max_rate"])
+            scanner = Scanner(threads=options["threads"], wide=True, pace=pace, **asdict(stages))
             orders = CheckpointOptions(
                 cuts=True,
                 file_max=options["file_max"],

@@ -10,6 +10,7 @@ import click
 
 from je_tools.commands._options import (
     A_PATH,
+    chosen_pace,
     data_option,
     environment_argument,
     exit_zero_option,
@@ -45,6 +46,7 @@ class Options(TypedDict):
     internal: bool
     now: str | None
     threads: int
+    max_rate: int | None
     exit_zero: bool
 
 
@@ -119,7 +121,8 @@ def command(**options: Unpack[Options]) -> int:
     with ExitStack() as stack:
         directory = stack.enter_context(open_directory(options["output"], environment))
         progress = stack.enter_context(progress_bar(environment.size, "salvage"))
-        scanner = Scanner(threads=options["threads"], progress=progress, wide=True)
+        pace = chosen_pace(options["max_rate"])
+        scanner = Scanner(threads=options["threads"], progress=progress, wide=True, pace=pace)
         mode = Mode(options["mode"])
         now_ms = chosen_now(options["now"]) if options["now"] else None
         salvaged = salvage(environment, scanner, mode, internal=options["internal"], now_ms=now_ms)

@@ -14,6 +14,7 @@ from je_tools.commands._findings import (
     save_findings,
 )
 from je_tools.commands._options import (
+    chosen_pace,
     environment_argument,
     exit_zero_option,
     format_option,
@@ -48,6 +49,7 @@ class Options(TypedDict):
     output: Path | None
     findings_path: Path | None
     threads: int
+    max_rate: int | None
     exit_zero: bool
 
 
@@ -112,7 +114,8 @@ def command(**options: Unpack[Options]) -> int:
         open_output(options["output"], environment) as out,
         progress_bar(environment.size, "summary") as progress,
     ):
-        scanner = Scanner(threads=options["threads"], progress=progress, wide=True)
+        pace = chosen_pace(options["max_rate"])
+        scanner = Scanner(threads=options["threads"], progress=progress, wide=True, pace=pace)
         summary = summarize(environment, scanner, wanted)
         _write(summary, out, options)
         add_findings(summary.findings, out, options["format_"], options["findings_path"])

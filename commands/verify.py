@@ -15,6 +15,7 @@ from je_tools.commands._findings import check_outputs
 from je_tools.commands._options import (
     A_FILE,
     chosen_masking,
+    chosen_pace,
     data_option,
     environment_argument,
     exit_zero_option,
@@ -57,6 +58,7 @@ class Options(EndOptions):
     format_: str
     output: Path | None
     threads: int
+    max_rate: int | None
     exit_zero: bool
 
 
@@ -127,7 +129,8 @@ def command(**options: Unpack[Options]) -> int:
     with ExitStack() as stack:
         out = stack.enter_context(open_output(options["output"], environment))
         progress = stack.enter_context(progress_bar(environment.size, "verify"))
-        scanner = Scanner(threads=options["threads"], progress=progress, wide=True)
+        pace = chosen_pace(options["max_rate"])
+        scanner = Scanner(threads=options["threads"], progress=progress, wide=True, pace=pace)
         _write(_findings(environment, scanner, totals, options), out, options)
     _report(environment, totals, scanner, started, options)
     return EXIT_DAMAGE if totals.errors and not options["exit_zero"] else EXIT_OK

@@ -15,7 +15,7 @@ from __future__ import annotations
 import errno
 import mmap
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -49,7 +49,10 @@ class Image:
         file_nos, starts, stops: int64, one per file, ascending: its number, and the positions in
             `data` of its first byte and after its last byte.
         versions: int64, one per file; its log version.
+        before_fetch: called before each batch of entries is read; None for nothing.
     """
+
+    before_fetch: Callable[[], None] | None = None
 
     def __init__(self, parts: Sequence[ImagePart]) -> None:
         """Map files.

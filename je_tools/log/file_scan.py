@@ -229,6 +229,8 @@ def _explained() -> Iterator[None]:
 def _read(
     scanner: ScanOptions, file: LogFile, source: Source, work: Work[T], wanted: Range
 ) -> RangeOutcome[T]:
+    if scanner.pace is not None:
+        scanner.pace.wait(wanted.stop - wanted.start)
     ranged = RangeReader(
         source,
         file.file_no,

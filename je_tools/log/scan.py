@@ -87,7 +87,8 @@ class Scanner(ScanOptions, frozen=True, dict=True):
             return ThreadPoolExecutor(threads)
         from je_tools.core.worker_processes import open_workers
 
-        alone = replace(self, progress=None, stage=None)
+        pace = None if self.pace is None else self.pace.shared_by(threads)
+        alone = replace(self, progress=None, stage=None, pace=pace)
         return open_workers(threads, WorkerTask(alone, work))
 
     def scan_piece(self, piece: FilePiece, work: Work[T]) -> Iterator[ScanPart[T]]:

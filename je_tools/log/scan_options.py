@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from je_tools.formats.je.log import reader
 
 if TYPE_CHECKING:
+    from je_tools.core.pace import Pace
     from je_tools.formats.je.log.entry_rows import WantedEntries
     from je_tools.log.log_files import LogFile
 
@@ -57,6 +58,7 @@ class ScanOptions(Struct, frozen=True, dict=True):
         asked: returns the entries of a file that the work needs as rows; the others only appear
             in the survey (`entry_rows.WantedEntries`). None for all.
         pack: builds the results of a range from those of its rows, where the range is read.
+        pace: limit of bytes per second; None for none.
     """
 
     check: bool = True
@@ -70,6 +72,7 @@ class ScanOptions(Struct, frozen=True, dict=True):
     readings: int = 1
     asked: Callable[[LogFile], WantedEntries | None] | None = None
     pack: Callable[[Iterator[Any]], list[Any]] = list
+    pace: Pace | None = None
 
     def thread_count(self) -> int:
         """Return the number of threads, or processes, for a log that is not small."""
@@ -110,7 +113,10 @@ class ScanOptions(Struct, frozen=True, dict=True):
 
     def range_size(self) -> int:
         """Return the number of bytes that a thread reads at once."""
+        most = reader.RANGE_SIZE if self.pace is None else self.pace.range_size
         if self.processes and self.readings == 1:
-            return min(reader.RANGE_SIZE, NARROW_RANGE)
+            return min(reader.RANGE_SIZE, NARROW_RANGE, most)
         wanted = max(reader.RANGE_SIZE, WIDE_RANGE) if self.wide else reader.RANGE_SIZE
+        if self.pace is not None:
+            wanted = min(wanted, most)
         return min(wanted, max(READ_MEMORY // self.thread_count(), RANGE_MIN))

@@ -97,6 +97,8 @@ def take_snapshot(
     if checkpoint.root_lsn == NULL_LSN:
         raise _no_tree(environment, Refusal.NO_ROOT)
     image = _image(end)
+    if scanner.pace is not None:
+        image.before_fetch = scanner.pace.settle
     with unchanged(lambda: check_image(image)):
         snapshot = _snapshot_of(
             environment, end, checkpoint, refusal, image, scanner, now_ms, as_member

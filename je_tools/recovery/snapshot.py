@@ -325,6 +325,7 @@ class Snapshot(Struct, dict=True):
             StoppedError: one cannot be mapped any more, or is shorter than stated.
         """
         image = map_files(parts)
+        image.before_fetch = self.image.before_fetch
         self._others.append(image)
         return image
 

@@ -23,6 +23,7 @@ from je_tools.salvage.lost import INTERNAL, LostEntries, find_lost
 from je_tools.salvage.record_versions import DELETED
 
 if TYPE_CHECKING:
+    from je_tools.core.pace import Pace
     from je_tools.formats.arrays import Ints, Mask
     from je_tools.log.file_scan import FileState
     from je_tools.log.records import Coming
@@ -72,6 +73,7 @@ class Salvage(Struct, frozen=True, dict=True):
         lost: gaps, and the records that are missing because of them.
         choice: the LNs that come back.
         now_ms: leave out records that have expired by then; None leaves out nothing.
+        pace: limit of bytes per second; None for none.
     """
 
     environment: Environment
@@ -80,6 +82,7 @@ class Salvage(Struct, frozen=True, dict=True):
     lost: LostEntries
     choice: RecordChoice
     now_ms: int | None = None
+    pace: Pace | None = None
 
     @cached_property
     def image(self) -> Image:
@@ -88,9 +91,11 @@ class Salvage(Struct, frozen=True, dict=True):
         Raises:
             StoppedError: a file has changed since.
         """
-        return map_files(
+        image = map_files(
             [ImagePart(s.file.path, s.file.file_no, s.file.version, s.size) for s in self.states]
         )
+        image.before_fetch = self.pace.settle if self.pace is not None else None
+        return image
 
     def check_files(self) -> None:
         """Check that all files still have the sizes that they had in the scan.
@@ -251,7 +256,7 @@ def salvage(
     grades = grade(content, _where_ends_may_be(environment, content))
     choice = choose(content, grades, mode, scanner.thread_count())
     lost, choice = find_lost(environment, scanner, content, choice, mode, internal=internal)
-    return Salvage(environment, mode, content, lost, choice, now_ms)
+    return Salvage(environment, mode, content, lost, choice, now_ms, scanner.pace)
 
 
 def _where_ends_may_be(environment: Environment, content: Content) -> Ints:

@@ -164,6 +164,8 @@ def fetch(image: Image, lsns: Ints, *, check: bool = True, room_size: int = 0) -
             the other, because each access to a scattered entry makes the processor look up its
             page. Otherwise they stay in the image.
     """
+    if image.before_fetch is not None:
+        image.before_fetch()
     columns, room = _native.fetch_entries(
         image, lsns, rules=_RULES, check=check, room_size=room_size
     )
