@@ -6,7 +6,8 @@ BIN = .venv/bin
 PYTEST = $(BIN)/python -m pytest
 TREES = formats je_tools commands tests fixtures bench docs
 
-.PHONY: demo test test-all fuzz lint format dist site bench bench-records installed venv dev clean
+.PHONY: demo test test-all fuzz lint format dist man site bench bench-records installed venv
+.PHONY: dev clean
 
 demo: venv
 	@scripts/demo.sh
@@ -48,12 +49,16 @@ format: dev
 # setuptools would put files that are gone from the tree into the wheel out of build/lib. The tag
 # names the oldest glibc that has every symbol the extension is linked to; auditwheel refuses to
 # give one where a library would have to be bundled.
-dist: venv
+dist: venv man
 	rm -rf build/lib* build/bdist.* build/wheel
 	$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps \
 	--wheel-dir build/wheel .
 	$(BIN)/python -m auditwheel repair --patcher none --wheel-dir dist build/wheel/*.whl
 	@ls -l dist/*.whl
+
+# From the help texts; the wheel installs them under share/man/man1.
+man: venv
+	$(BIN)/python docs/man.py build/man
 
 # The pages as a site in build/site, which can be opened from disk.
 site:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import platform
 import re
+import runpy
 import shutil
 import subprocess
 import sys
@@ -20,6 +21,9 @@ import pytest
 from packaging.requirements import Requirement
 
 from tests.corpus import FIXTURES, ROOT
+
+MAN_PAGES: dict[str, str] = runpy.run_path(str(ROOT / "docs" / "man.py"))["pages"]()
+"""Man pages by the names of their files."""
 
 PLACES = {"je_tools": "je_tools", "commands": "je_tools/commands", "formats": "je_tools/formats"}
 
@@ -94,6 +98,8 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
         shutil.copytree(ROOT / name, copy / name, ignore=ignored)
     for name in ("pyproject.toml", "README.md", "LICENSE", "Makefile"):
         shutil.copy(ROOT / name, copy)
+    (copy / "docs").mkdir()
+    shutil.copy(ROOT / "docs" / "man.py", copy / "docs")
     # This Python replaces a virtual environment, which would have to be created.
     shutil.copytree(ROOT / ".cargo", copy / ".cargo")
     _run(["make", "--old-file=venv", "dist", f"BIN={Path(sys.executable).parent}"], cwd=copy)
@@ -129,6 +135,8 @@ def test_the_wheel_holds_the_tree(wheel: Path) -> None:
     templates = ROOT / "je_tools" / "audit" / "templates"
     expected |= {f"je_tools/audit/templates/{path.name}" for path in templates.iterdir()}
     expected.add("je_tools/py.typed")
+    data = f"{'-'.join(wheel.name.split('-')[:2])}.data/data"
+    expected |= {f"{data}/share/man/man1/{name}" for name in MAN_PAGES}
     expected |= {f"je_tools/formats/_native.{suffix}" for suffix in ("pyi", "abi3.so")}
     with zipfile.ZipFile(wheel) as archive:
         names = {name for name in archive.namelist() if not name.endswith("/")}
