@@ -6,7 +6,7 @@ BIN = .venv/bin
 PYTEST = $(BIN)/python -m pytest
 TREES = formats je_tools commands tests fixtures bench docs
 
-.PHONY: demo test test-all fuzz lint format dist man site bench bench-records installed venv
+.PHONY: demo test test-all fuzz lint format dist bundle man site bench bench-records installed venv
 .PHONY: dev clean
 
 demo: venv
@@ -55,6 +55,10 @@ dist: venv man
 	--wheel-dir build/wheel .
 	$(BIN)/python -m auditwheel repair --patcher none --wheel-dir dist build/wheel/*.whl
 	@ls -l dist/*.whl
+
+# One file that runs with nothing but a Python, for hosts without network: scripts/bundle.sh says how.
+bundle: dist
+	scripts/bundle.sh $(PYTHONS)
 
 # From the help texts; the wheel installs them under share/man/man1.
 man: venv

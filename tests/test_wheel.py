@@ -98,6 +98,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
         shutil.copytree(ROOT / name, copy / name, ignore=ignored)
     for name in ("pyproject.toml", "README.md", "LICENSE", "Makefile"):
         shutil.copy(ROOT / name, copy)
+    shutil.copytree(ROOT / "scripts", copy / "scripts")
     (copy / "docs").mkdir()
     shutil.copy(ROOT / "docs" / "man.py", copy / "docs")
     # This Python replaces a virtual environment, which would have to be created.
@@ -182,3 +183,65 @@ def test_it_needs_nothing_else(installed: Installed) -> None:
     names = {line.split("==")[0] for line in listed.splitlines()}
     assert {"je-tools", "numpy"} <= names
     assert names & {"pyspark", "numba", "llvmlite", "pytest", "duckdb"} == set()
+
+
+@pytest.fixture(scope="module")
+def bundle(wheel: Path) -> Path:
+    """Make the bundle with `make bundle`; pip fetches the packages that it holds."""
+    made = ["make", "--old-file=venv", "--old-file=dist", "bundle"]
+    _run([*made, f"BIN={Path(sys.executable).parent}"], cwd=wheel.parents[1])
+    (built,) = wheel.parent.glob("*.pex")
+    return built
+
+
+def alone(folder: Path, *command: str | Path, **variables: str) -> subprocess.CompletedProcess[str]:
+    """Run a command in an empty environment, and without network if that is permitted."""
+    cut_off = ["unshare", "--net", "--map-root-user"]
+    if subprocess.run([*cut_off, "true"], check=False, capture_output=True).returncode:
+        cut_off = []
+    path = f"PATH={Path(sys.executable).resolve().parent}:/usr/bin:/bin"
+    named = [f"{name}={value}" for name, value in variables.items()]
+    return subprocess.run(
+        ["env", "-i", path, *named, *cut_off, *command],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=folder,
+    )
+
+
+@pytest.mark.exhaustive
+def test_the_bundle_needs_only_a_python(bundle: Path, tmp_path: Path) -> None:
+    home = FIXTURES / "v17-basic" / "env"
+    done = alone(tmp_path, bundle, "verify", home, HOME=str(tmp_path))
+    assert (done.returncode, done.stdout) == (0, ""), done.stderr
+    assert "no damage found (1 file" in done.stderr
+    # The second run finds what the first has unpacked.
+    out = tmp_path / "people.parquet"
+    exported = ("export", home, "--db", "people", "--format", "parquet", "--output", out)
+    done = alone(tmp_path, bundle, *exported, HOME=str(tmp_path))
+    assert done.returncode == 0, done.stderr
+    assert out.stat().st_size > 0
+    # Worker processes find the packages too.
+    dumped = ("dump", home, "--format", "parquet", "--parts", "--output", tmp_path / "parts")
+    done = alone(tmp_path, bundle, *dumped, HOME=str(tmp_path))
+    assert done.returncode == 0, done.stderr
+    with zipfile.ZipFile(bundle) as archive:
+        assert not any("pyspark" in name for name in archive.namelist())
+
+
+@pytest.mark.exhaustive
+def test_the_bundle_runs_where_home_cannot_be_written(bundle: Path, tmp_path: Path) -> None:
+    home, tmp = FIXTURES / "v17-basic" / "env", tmp_path / "tmp"
+    tmp.mkdir()
+    # No folder can be made below a file, whoever runs this.
+    (tmp_path / "file").touch()
+    nowhere = str(tmp_path / "file" / "home")
+    done = alone(tmp_path, bundle, "verify", home, HOME=nowhere, TMPDIR=str(tmp))
+    assert done.returncode == 0, done.stderr
+    assert "no damage found (1 file" in done.stderr
+    assert list(tmp.iterdir()) == [], "what was unpacked is gone"
+    root = tmp_path / "root"
+    done = alone(tmp_path, bundle, "--version", HOME=nowhere, PEX_ROOT=str(root))
+    assert (done.returncode, done.stderr) == (0, "")
+    assert root.is_dir()
