@@ -229,7 +229,7 @@ def _explain_message(asked: _Asked, source: str | Path) -> bool:
         InputError: the file cannot be read, or `--env` is no log.
     """
     from je_tools.output.views import explanations as sink
-    from je_tools.output.views import message_explanations as messages
+    from je_tools.output.views import recognised_messages as messages
 
     found = _recognised(source)
     env = str(asked.paths[0]) if asked.paths else None
