@@ -82,9 +82,9 @@ class Options(TypedDict):
 def command(**options: Unpack[Options]) -> int:
     """Count entries and bytes by type, as DbPrintLog -S does.
 
-    Each option adds a table. CSV holds one table: that of the option, or the types without an
-    option. Damaged entries are not counted. Standard error reports the number of errors that verify
-    finds, and the exit code is then 3.
+    Each option adds a table. CSV holds one table: that of the option, or the table of types if
+    there is no option. Damaged entries are not counted. If verify would find errors, standard error
+    reports their number, and the exit code is 3.
 
     \b
     Examples:
