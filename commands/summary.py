@@ -82,9 +82,9 @@ class Options(TypedDict):
 def command(**options: Unpack[Options]) -> int:
     """Count entries and bytes by type, as DbPrintLog -S does.
 
-    Each option adds a table. CSV holds one table: that of the option, or the table of types if
-    there is no option. Damaged entries are not counted. If verify would find errors, standard error
-    reports their number, and the exit code is 3.
+    Each option adds a table. CSV and Parquet hold the tables of one option, or without an option
+    those of types, groups, sizes and the total. Damaged entries are not counted. If verify would
+    find errors, standard error reports their number, and the exit code is 3.
 
     \b
     Examples:
