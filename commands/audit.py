@@ -58,7 +58,7 @@ def command() -> None:
     "-o",
     required=True,
     type=click.Path(path_type=Path, readable=False, file_okay=False),
-    help="Folder for the tables and the report. The new audit replaces an earlier one at the end.",
+    help="Folder for the tables and the report. A complete audit replaces an earlier one.",
 )
 @click.option(
     "--master",
@@ -83,9 +83,10 @@ def command() -> None:
 def run(**options: Unpack[Options]) -> int:
     """Find every environment below the roots, verify each, and write tables and a report.
 
-    An environment is any directory with .jdb files, or log files given by name. The executors do
-    the work of verify, summary and files. Unreadable input becomes a finding, and does not stop the
-    audit. The folder holds the tables as Parquet, report.html, audit.json and metrics.prom.
+    An environment is any directory with .jdb files, or log files given by name. Spark's executors
+    do the work of verify, summary and files. Unreadable input becomes a finding, and does not stop
+    the audit. The output folder holds the tables as Parquet, report.html, audit.json and
+    metrics.prom.
 
     \b
     Examples:

@@ -43,7 +43,7 @@ def command(**options: Unpack[Options]) -> int:
 
     Without --db, it counts all databases of applications. Expired records (see --now) do not count.
     The command reads no data, so it counts a record even if only its key is readable. The exit code
-    is 3 if a file is missing that the log counts as in use.
+    is 3 if a file is missing that the log counts as in use, or if a node cannot be read.
 
     \b
     Examples:

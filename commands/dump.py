@@ -39,10 +39,10 @@ PIPED_WIDTH = 200
 
 HELP = """Print the entries of a log, in log order.
 
-The command reads past damage. Standard error reports what is not listed, and the exit code is then
-3.
+The command reads past damage. Standard error reports what could not be listed, and the exit code
+is then 3.
 
---type, --db, --txn, --key and --grep can be repeated: an entry needs to match one of the values.
+--type, --db, --txn, --key and --grep can be repeated: an entry must match one of the values.
 
 \b
 Examples:

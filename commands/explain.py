@@ -104,9 +104,9 @@ def command(
 
     A topic is type:NAME, exit:CODE, finding:CODE or refusal:CODE. A refusal is a reason why the
     engine would not open a log. A topic without a name after its colon (`type:`, `exit:`,
-    `finding:`, `refusal:`) lists all. An entry is given by its LSN, and looked up in --env. A
-    damaged entry is explained as far as it is readable, with exit code 3. If no entry begins at the
-    LSN, the command shows the entries around it.
+    `finding:`, `refusal:`) lists all topics of its kind. An entry is given by its LSN, and looked
+    up in --env. A damaged entry is explained as far as it is readable, with exit code 3. If no
+    entry begins at the LSN, the command shows the entries around it.
 
     Any other text is a message that JE, StarRocks, Doris, OpenDJ, Oracle NoSQL or another
     application printed: what it means, what it does not mean, which places it names, and what to
@@ -229,7 +229,7 @@ def _explain_message(asked: _Asked, source: str | Path) -> bool:
         InputError: the file cannot be read, or `--env` is no log.
     """
     from je_tools.output.views import explanations as sink
-    from je_tools.output.views import message_explanations as messages
+    from je_tools.output.views import recognised_messages as messages
 
     found = _recognised(source)
     env = str(asked.paths[0]) if asked.paths else None

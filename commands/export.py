@@ -55,7 +55,8 @@ class Options(SnapshotOptions):
 @click.option(
     "--key-range",
     metavar="FROM..TO",
-    help="Export only these keys, both inclusive, written as for dump --key. One may be omitted.",
+    help="Export only the keys from FROM to TO, both inclusive, written as for dump --key. Either "
+    "may be omitted.",
 )
 @show_expired_option
 @format_option(*RECORDS, default="dump")

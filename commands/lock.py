@@ -28,8 +28,8 @@ def command(**options: Unpack[Options]) -> None:
     """Show the processes that have an environment open, for writing or reading.
 
     The command reads the state of the engine's lock, je.lck, without taking it, and writes nothing.
-    If the process runs in another container (another pid namespace), the system only reports that
-    the lock is held, not by which process. The exit code is 0 whether the lock is held or not.
+    If a process in another container (another pid namespace) holds the lock, the system reports
+    that it is held, but not by which process. The exit code is 0 whether the lock is held or not.
 
     \b
     Examples:

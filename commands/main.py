@@ -25,7 +25,7 @@ from je_tools.errors import (
 )
 
 COMMANDS: dict[str, str] = {
-    "dump": "Print the entries of a log, filtered, as table, JSON lines, CSV or Parquet.",
+    "dump": "Print the entries of a log, filtered, as a table, JSON lines, CSV or Parquet.",
     "summary": "Count entries and bytes by type, file, database, checkpoint and transaction.",
     "verify": "Report every damaged byte range of a log. Torn tails do not count as damage.",
     "files": "List the log files: version, size, LSNs, VLSNs, JE releases that open them.",
@@ -38,10 +38,10 @@ COMMANDS: dict[str, str] = {
     "diff": "Compare two environments, or an environment and its backup.",
     "salvage": "Write the records that survive in a broken log, and a report of the losses.",
     "space": "Show how full each log file is, why it still exists, and the disk limits.",
-    "missing": "Show what is lost with missing files: databases, keys, and surviving records.",
+    "missing": "Show what is lost with missing files, and which records other files still have.",
     "lock": "Show the processes that have an environment open, for writing or reading.",
     "undo": "List the changes that commands made to a log, and revert the newest.",
-    "audit": "Verify and count all environments below directories, on Spark: tables, a report.",
+    "audit": "Verify all environments below directories, on Spark; write tables and a report.",
     "explain": "Explain a message of an engine, an entry type, a finding, or an entry's bytes.",
 }
 """Commands and their lines in `--help`. The module of a command is loaded when it is run."""
@@ -82,8 +82,8 @@ def group() -> None:
     \b
     Examples:
       je-tools verify meta/bdb          is this log intact?
-      je-tools summary meta/bdb         what is in it?
-      je-tools dump meta/bdb --limit 5  show me
+      je-tools summary meta/bdb         what does it contain?
+      je-tools dump meta/bdb --limit 5  what are its first entries?
     """
 
 

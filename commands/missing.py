@@ -60,8 +60,8 @@ def command(**options: Unpack[Options]) -> int:
 
     The B-trees point to every record and node in use. The command lists those in missing files:
     databases with a lost descriptor, key ranges with a lost node, and keys with only a lost record.
-    It also counts the keys that have a record in the other files, which `je-tools salvage` gets
-    out. With --without, it shows what would be lost with existing files. The exit code is 3 if
+    It also counts the keys that have a record in the other files; `je-tools salvage` recovers
+    these. With --without, it shows what would be lost with existing files. The exit code is 3 if
     something is lost.
 
     \b

@@ -55,12 +55,12 @@ class Options(SnapshotOptions):
 def command(**options: Unpack[Options]) -> int:
     """Show the use of disk space: how full each file is, and why it still exists.
 
-    Each file has its bytes, the obsolete and expired ones, and the used share (average, minimum and
-    maximum), as the engine counted them at its last checkpoint, and with --recount also as the
-    trees show them. Further tables have the reserved files, which may be deleted while the
-    environment is closed, the limits of je.properties, the free disk space, and whether the engine
-    would reach a limit when it opens the environment. The exit code is 3 if the engine would refuse
-    its settings. Nothing is changed.
+    For each file, the command shows its size, its obsolete and expired bytes, and the percentage in
+    use (mean, minimum and maximum). The engine counted these at its last checkpoint; --recount also
+    counts them from the trees. Further tables show the reserved files, which may be deleted while
+    the environment is closed, the limits of je.properties, the free disk space, and whether the
+    engine would reach a limit when it opens the environment. The exit code is 3 if the engine would
+    refuse its settings. Nothing is changed.
 
     \b
     Examples:

@@ -84,9 +84,9 @@ class Options(TypedDict):
 def command(**options: Unpack[Options]) -> int:
     """Count entries and bytes by type, as DbPrintLog -S does.
 
-    Each option adds a table. CSV holds one table: that of the option, or the types without an
-    option. Damaged entries are not counted. Standard error reports the number of errors that verify
-    finds, and the exit code is then 3.
+    Each option adds a table. CSV and Parquet hold the tables of one option, or without an option
+    those of types, groups, sizes and the total. Damaged entries are not counted. If verify would
+    find errors, standard error reports their number, and the exit code is 3.
 
     \b
     Examples:

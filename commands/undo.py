@@ -50,9 +50,9 @@ def command(**options: Unpack[Options]) -> int:
     overwrites. It saves them in an undo journal, in the folder .je-tools-undo of the environment.
     The journal holds data of the log: drop it when you do not need it any more. Without --apply,
     the command lists the journals, and the steps that would revert the newest. With --apply, it
-    takes the engine's lock, does the steps, and removes the journal. After an interruption, run it
-    again. The command refuses (exit code 6) if another program has written to the log since, or if
-    the journal is damaged. A damaged journal is kept.
+    takes the engine's lock, carries out the steps, and removes the journal. If it is interrupted,
+    run it again. The command refuses (exit code 6) if another program has written to the log since,
+    or if the journal is damaged. A damaged journal is kept.
 
     \b
     Examples:

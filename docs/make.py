@@ -57,7 +57,9 @@ from je_tools.spark.options import OPTIONS as SPARK_OPTIONS
 ROOT = Path(__file__).resolve().parents[1]
 WIDTH = 80
 
-_MADE = re.compile(r"(<!-- made: (\S+) -->\n).*?(<!-- end -->)", re.DOTALL)
+_MADE = re.compile(
+    r"^(?P<indent> *)<!-- made: (?P<name>\S+) -->\n.*?^ *<!-- end -->$", re.DOTALL | re.MULTILINE
+)
 _CONSOLE = re.compile(r"(```console\n)(.*?)(```)", re.DOTALL)
 _QUERY = re.compile(r"(```sql\n(.*?)```\n+```text\n)(.*?)(```)", re.DOTALL)
 _KNOWN_BEFORE_V6 = (Family.FILE_HEADER, Family.LN)
@@ -71,7 +73,7 @@ def pages() -> list[Path]:
 
 def made(text: str) -> str:
     """Return a page with its generated text up to date."""
-    text = _MADE.sub(lambda found: f"{found[1]}{block(found[2])}{found[3]}", text)
+    text = _MADE.sub(_block, text)
     if not _CONSOLE.search(text):
         return text
     with tempfile.TemporaryDirectory(prefix="je-tools-docs-") as folder:
@@ -140,6 +142,13 @@ def answer(query: str, folder: Path) -> str:
 
 
 _NUMBERS = ("BIGINT", "HUGEINT", "DOUBLE")
+
+
+def _block(found: re.Match[str]) -> str:
+    """Return a generated block of a page, indented as its first line, as in an item of a list."""
+    name = found["name"]
+    text = f"<!-- made: {name} -->\n{block(name)}<!-- end -->"
+    return textwrap.indent(text, found["indent"])
 
 
 def block(name: str) -> str:

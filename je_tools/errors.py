@@ -21,16 +21,16 @@ EXIT_MEANINGS: dict[int, str] = {
     EXIT_BUG: "A bug of je-tools. Please report it with the text that was printed.",
     EXIT_USAGE: "The command line is wrong. The message says which part.",
     EXIT_DAMAGE: (
-        "Finished, but damage was found, records are lost (`salvage`, `missing`, also with "
-        "`--without`) or were cut off (`recover --apply`), environments differ or a copy is "
-        "incomplete (`diff`), the engine would refuse the log or its settings (`recover`, "
-        "`space`), a text has no known message (`explain`), or a log file cannot be opened and the "
-        "command read the others. "
-        "`--exit-zero` makes this 0, for cron jobs."
+        "Finished, but one of these is true: damage was found; a log file cannot be opened, and "
+        "the command read the others; records are lost (`salvage`, `missing`, also with "
+        "`--without`) or were cut off (`recover --apply`); environments differ or a copy is "
+        "incomplete (`diff`); the engine would refuse the log or its settings (`recover`, "
+        "`space`); a text has no known message (`explain`). `--exit-zero` makes this 0, for cron "
+        "jobs."
     ),
     EXIT_INPUT: (
         "The input is missing, cannot be read, has another format, or has an unsupported version; "
-        "or the log has nothing of the key (`get`)."
+        "or the log has no record of the key (`get`)."
     ),
     EXIT_STOPPED: (
         "Stopped early: a file became shorter, vanished or was replaced while it was read; or "

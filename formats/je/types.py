@@ -143,7 +143,7 @@ _TABLE: tuple[tuple[int, str, Family, int, int, tuple[str, ...], str], ...] = (
         14,
         _LAST,
         (),
-        "the engine must not open this",
+        "the engine must not open this log",
     ),
     (40, "ReservedFileLN", Family.LN, 15, _LAST, (), "a cleaned file kept for replication"),
     (41, "ExtinctScanLN", Family.LN, 16, _LAST, (), "a scan over removed records"),
@@ -157,7 +157,15 @@ _TABLE: tuple[tuple[int, str, Family, int, int, tuple[str, ...], str], ...] = (
         "a scan over removed records, in a txn",
     ),
     (43, "Erased", Family.ERASED, 17, _LAST, (), "an entry overwritten by the eraser"),
-    (44, "UPD_LN_TX_WITH_BEFORE_IMAGE", Family.LN, 25, _LAST, (_T, _U, _R), "an update with image"),
+    (
+        44,
+        "UPD_LN_TX_WITH_BEFORE_IMAGE",
+        Family.LN,
+        25,
+        _LAST,
+        (_T, _U, _R),
+        "an update with before-image",
+    ),
     (
         45,
         "DEL_LN_TX_WITH_BEFORE_IMAGE",
@@ -165,7 +173,7 @@ _TABLE: tuple[tuple[int, str, Family, int, int, tuple[str, ...], str], ...] = (
         25,
         _LAST,
         (_T, _U, _R),
-        "a deletion with image",
+        "a deletion with before-image",
     ),
 )
 

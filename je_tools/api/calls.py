@@ -64,8 +64,8 @@ class Choice(Struct, frozen=True, kw_only=True):
     key_range: str | None = None
 
 
-class ReportingTotals(Totals, kw_only=True):
-    """Totals that report each finding as it is counted."""
+class FindingReporter(Totals, kw_only=True):
+    """Totals that pass each finding to the caller as it is counted."""
 
     report: Report
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from je_tools.api.arguments import named_arguments
-from je_tools.api.calls import Call, ReportingTotals
+from je_tools.api.calls import Call, FindingReporter
 from je_tools.dump.entries import Dump
 from je_tools.dump.preparation import Preparation, prepare
 from je_tools.log.scan import Scanner
@@ -58,7 +58,7 @@ def read_entries(call: Call, wanted: EntryRequest) -> Generator[Any, None, None]
             environment,
             selection,
             scanner,
-            ReportingTotals(environment.name, report=call.report),
+            FindingReporter(environment.name, report=call.report),
             databases=wanted.databases,
             is_partial=wanted.backward or wanted.limit is not None,
         )

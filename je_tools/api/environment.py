@@ -29,7 +29,7 @@ class EnvironmentReader(OpenedLog):
         InputError: the log is gone, is none, or cannot be read.
         StoppedError: a file shrank, vanished or was replaced while it was read.
 
-    Damage is never an error: reading goes on behind it, and `findings` has it.
+    Damage is not an error: reading resumes after it, and `findings` reports it.
     """
 
     def entries(

@@ -59,21 +59,25 @@ def _table(
 
 ENVIRONMENTS = _table(
     "environments",
-    "One row an environment.",
+    "One row per environment.",
     ("env",),
     (
-        ("severity", _TEXT, "of its worst finding: error, warning, note, or ok without any"),
+        (
+            "severity",
+            _TEXT,
+            "its worst finding: error, warning or note; ok if it has none",
+        ),
         ("file_count", _INT, "log files"),
-        ("size", _INT, "their bytes"),
+        ("size", _INT, "bytes of its log files"),
         ("entry_count", _INT, "good entries"),
         (
             "damaged_size",
             _INT,
-            "bytes in damaged entries, gaps and ends of files, without tails that are only a note",
+            "bytes in damaged entries, gaps and ends of files, except tails that are only a note",
         ),
-        ("error_count", _INT, "findings that are damage"),
-        ("warning_count", _INT, "findings that ask for care"),
-        ("note_count", _INT, "findings worth knowing"),
+        ("error_count", _INT, "findings that are errors"),
+        ("warning_count", _INT, "findings that are warnings"),
+        ("note_count", _INT, "findings that are notes"),
         ("first_file_no", _INT, "lowest file number"),
         ("last_file_no", _INT, "highest file number"),
         ("versions", _INTS, "log versions that good file headers name, ascending"),
@@ -83,7 +87,11 @@ ENVIRONMENTS = _table(
         ("last_vlsn", _INT, "highest VLSN of the replication stream"),
         ("committed_count", _INT, "transactions with a Commit"),
         ("aborted_count", _INT, "transactions with an Abort"),
-        ("unfinished_count", _INT, "transactions without an end, rolled back ones not counted"),
+        (
+            "unfinished_count",
+            _INT,
+            "transactions without an end, except rolled back ones",
+        ),
         ("checkpoint_count", _INT, "complete checkpoints"),
         ("last_checkpoint_lsn", _INT, "LSN of the last CkptEnd"),
         ("last_checkpoint_ms", _INT, "its time"),
@@ -92,13 +100,13 @@ ENVIRONMENTS = _table(
 
 FILES = _table(
     "files",
-    "One row a log file, as `je-tools files` gives.",
+    "One row per log file, as `je-tools files` lists them.",
     ("env", "file_no", "name"),
     (
         ("file_no", _INT, "number in its name"),
         ("name", _TEXT, "its path inside the environment"),
         ("size", _INT, "bytes"),
-        ("log_version", _INT, "the version that its header names; null where the header is bad"),
+        ("log_version", _INT, "log version in its header; null if the header is bad"),
         ("created_ms", _INT, "time in its header"),
         ("entry_count", _INT, "good entries"),
         ("damage_count", _INT, "errors found in it"),
@@ -106,16 +114,16 @@ FILES = _table(
         ("last_lsn", _INT, "LSN of its last good entry"),
         ("first_vlsn", _INT, "lowest VLSN in it"),
         ("last_vlsn", _INT, "highest VLSN in it"),
-        ("old_delta_count", _INT, "old BIN-deltas in a file that modern engines open"),
+        ("old_delta_count", _INT, "old BIN-deltas in a file that JE 20.1 and later open"),
         ("written_by", _TEXT, "JE releases that write its log version"),
         ("opened_from", _TEXT, "lowest JE release that opens it"),
-        ("not_opened_by", _TEXT, "later releases that must not be given it, and why"),
+        ("not_opened_by", _TEXT, "later releases that must not open it, and why"),
     ),
 )
 
 ENTRY_STATS = _table(
     "entry_stats",
-    "One row a file and entry type, as `je-tools summary` counts.",
+    "One row per file and entry type, as `je-tools summary` counts them.",
     ("env", "file_no", "type_no"),
     (
         ("file_no", _INT, "number of the file"),
@@ -131,16 +139,16 @@ ENTRY_STATS = _table(
 
 FINDINGS = _table(
     "findings",
-    "One row a finding, as `je-tools verify` gives.",
+    "One row per finding, as `je-tools verify` reports them.",
     ("env", "file_no", "offset", "code"),
     (
         ("code", _TEXT, "what was found: `je-tools explain finding:CODE`"),
         ("severity", _TEXT, "error, warning or note"),
-        ("file_no", _INT, "number of the file; null where it concerns the directory"),
-        ("offset", _INT, "first byte concerned"),
-        ("length", _INT, "bytes concerned"),
+        ("file_no", _INT, "number of the file; null if the finding concerns the directory"),
+        ("offset", _INT, "offset of the first byte that the finding concerns"),
+        ("length", _INT, "number of these bytes"),
         ("lsn", _INT, "LSN of the first byte"),
-        ("resume_lsn", _INT, "LSN at which good entries go on"),
+        ("resume_lsn", _INT, "LSN at which good entries resume"),
         ("expected", _TEXT, "what should be there"),
         ("found", _TEXT, "what is there"),
         ("hint", _TEXT, "what to do next"),
@@ -149,7 +157,7 @@ FINDINGS = _table(
 
 VLSN_RANGES = _table(
     "vlsn_ranges",
-    "One row a run of consecutive VLSNs in a file, in log order.",
+    "One row per run of consecutive VLSNs in a file, in log order.",
     ("env", "file_no", "lsn"),
     (
         ("file_no", _INT, "number of the file"),
@@ -162,19 +170,19 @@ VLSN_RANGES = _table(
 
 TXNS = _table(
     "txns",
-    "One row a transaction, joined across files.",
+    "One row per transaction; its entries in all files count.",
     ("env", "begin_lsn"),
     (
         (
             "txn_id",
             _INT,
-            "its id; negative when replicated. Behind a rollback an id can come again",
+            "its id; negative if replicated. After a rollback an id can be used again",
         ),
         ("begin_lsn", _INT, "LSN of its first entry in the log"),
-        ("end_lsn", _INT, "LSN of its last entry, a Commit or Abort where it has one"),
+        ("end_lsn", _INT, "LSN of its last entry, a Commit or Abort if it has one"),
         ("outcome", _TEXT, "committed, aborted, unfinished, prepared, undone or rolled back"),
         ("entry_count", _INT, "its entries"),
-        ("size", _INT, "their bytes"),
+        ("size", _INT, "bytes of its entries"),
         ("databases", _INTS, "ids of the databases that it wrote to, ascending"),
         ("end_ms", _INT, "time of its Commit or Abort"),
     ),
@@ -182,31 +190,31 @@ TXNS = _table(
 
 TXN_STATS = _table(
     "txn_stats",
-    "One row an environment and outcome: the table txns summed up.",
+    "One row per environment and outcome: the sums of the table txns.",
     ("env", "outcome"),
     (
         ("outcome", _TEXT, "committed, aborted, unfinished, prepared, undone or rolled back"),
         ("count", _INT, "transactions"),
         ("entry_count", _INT, "their entries"),
-        ("total_size", _INT, "bytes of these"),
+        ("total_size", _INT, "bytes of these entries"),
         ("last_end_ms", _INT, "time of the last Commit or Abort"),
     ),
 )
 
 CHECKPOINTS = _table(
     "checkpoints",
-    "One row a checkpoint interval, as `je-tools summary --checkpoints` gives.",
+    "One row per checkpoint interval, as `je-tools summary --checkpoints` lists them.",
     ("env", "end_lsn"),
     (
-        ("end_lsn", _INT, "LSN of CkptEnd, or of the last entry where the log ends before one"),
-        ("complete", _FLAG, "whether the interval ends with a CkptEnd"),
+        ("end_lsn", _INT, "LSN of CkptEnd, or of the last entry if the log ends before one"),
+        ("complete", _FLAG, "true if the interval ends with a CkptEnd"),
         ("start_lsn", _INT, "LSN of the last CkptStart in it"),
         ("start_ms", _INT, "its time"),
         ("end_ms", _INT, "time of CkptEnd"),
-        ("invoker", _TEXT, "who asked for the checkpoint"),
+        ("invoker", _TEXT, "what requested the checkpoint, in the engine's words"),
         ("ln_count", _INT, "user records in it"),
         ("max_ln_replay", _INT, "user records that a recovery at its end would replay"),
-        ("end_to_end", _INT, "bytes between the two CkptEnds as the engine estimates them"),
+        ("end_to_end", _INT, "bytes between the two CkptEnds, as the engine estimates them"),
     ),
 )
 

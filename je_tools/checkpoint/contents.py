@@ -19,7 +19,7 @@ INVOKER = "je-tools"
 
 
 class CheckpointSettings(Struct, frozen=True):
-    """Settings of a checkpoint.
+    """Settings with which a checkpoint is written, chosen from its options and je.properties.
 
     Attributes:
         file_max: maximum size of a log file, in bytes.

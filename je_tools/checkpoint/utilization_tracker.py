@@ -48,7 +48,7 @@ _IS_BIN = mask_of((BIN_NO, DELTA_NO))
 
 
 class TrackedUtilization(Struct):
-    """Result of the walk.
+    """Utilization and last ids that the walk over the log has found.
 
     Attributes:
         sequences: the last ids given.

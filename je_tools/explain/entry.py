@@ -163,7 +163,7 @@ def explain_lsn(environment: Environment, text: str, masking: Masking) -> EntryE
         except InputError:
             raise error from None
         raise InputError(
-            f"{error} Taken as decimal, as JE's RollbackException prints it behind 0x, it is "
+            f"{error} Read as decimal, as JE's RollbackException prints it after 0x, it is "
             f"{lsn_text(decimal)}: the {entry.type_name} there begins at exactly that place."
         ) from None
 

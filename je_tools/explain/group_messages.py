@@ -149,7 +149,7 @@ _STREAM = (
         replaces=_GENERAL,
         meaning="A node looked for the entry with one VLSN in its log, to send it or to find the "
         "point that it shares with another node, and came upon another VLSN first. Either the "
-        "entry is missing, or it stands behind a later one.",
+        "entry is missing, or it comes after a later one.",
         misread="It does not say that the receiving node is at fault. It does not say that bytes "
         "are damaged either.",
         steps=(_AROUND, VERIFY, VLSNS),

@@ -49,7 +49,9 @@ class Case(Struct, frozen=True, kw_only=True):
     sample: str
 
 
-VERIFY = NextStep("verify ENV", "finds every damaged byte range, and tells a torn end from damage")
+VERIFY = NextStep(
+    "verify ENV", "finds every damaged byte range, and distinguishes a torn end from damage"
+)
 FILES = NextStep(
     "files ENV", "lists the log files, their versions, and which JE releases open them"
 )

@@ -90,7 +90,7 @@ def _numbers(file: str, offset: str, base: int) -> tuple[int, int] | None:
 def _is_decimal(text: bytes, decimal: tuple[int, int], hexadecimal: tuple[int, int]) -> bool:
     """Return whether the digits are decimal, by the first transaction that was passed.
 
-    That transaction lies behind the place, and the place is near it. Without one, the release
+    That transaction lies after the place and near it. Without one, the release
     decides; without a release, the digits are taken as decimal.
     """
     passed = _PASSED.search(text)

@@ -44,8 +44,8 @@ CODING_MEANINGS: dict[Coding, str] = {
     Coding.I32: "four bytes, little endian, signed",
     Coding.U32: "four bytes, little endian, unsigned",
     Coding.I64: "eight bytes, little endian, signed",
-    Coding.PACKED: "1 to 9 bytes: -119 to 119 in the first byte alone, else it tells how many "
-    "bytes of magnitude less 119 follow, little endian",
+    Coding.PACKED: "1 to 9 bytes: -119 to 119 in one byte; otherwise the first byte gives the "
+    "sign and how many bytes follow, which hold the magnitude less 119, little endian",
     Coding.BYTES: "a packed length, then as many bytes; length -1 is null",
     Coding.TEXT: "as bytes, holding UTF-8",
     Coding.REST: "every byte up to the end of the entry",
@@ -54,10 +54,10 @@ CODING_MEANINGS: dict[Coding, str] = {
     Coding.COMPACT_LSN: "a signed byte to add to base_file_no, then three bytes of offset, "
     "little endian; offset ffffff is NULL",
     Coding.OFFSETS: "packed count, packed number of shorts, then little-endian shorts: ascending "
-    "offsets as differences, each in groups of 15 bits, the low group first; a group that another "
-    "follows is stored as -1 less the group",
-    Coding.GROUP: "the fields below it, one behind the other",
-    Coding.LIST: "the fields below it, as often as the count before says",
+    "offsets as differences, each in groups of 15 bits, the low group first; a group that is "
+    "followed by another is stored as -1 minus the group",
+    Coding.GROUP: "the fields below it, one after the other",
+    Coding.LIST: "the fields below it, repeated as often as the count before it says",
 }
 """Description of the bytes of each coding."""
 
@@ -186,7 +186,7 @@ FIELDS: dict[str, str] = {
     "expiration_offset": "expiration: base + this - 1; 0 for none",
     "failure_type": "why the environment must not be opened",
     "file_count": "how many files' utilization follows",
-    "file_utilization": "what the database takes in each file",
+    "file_utilization": "utilization of the database in each file",
     "first_active_lsn": "first entry of the oldest transaction that was open",
     "first_count": "count of the first kind",
     "first_size": "bytes of the first kind",
@@ -202,7 +202,7 @@ FIELDS: dict[str, str] = {
     "id_database": "descriptor of the database of database ids (0)",
     "identifier_key": "a key of this node, by which its parent is found",
     "initial_log_version": "log version that the environment was created at; -1 for unknown",
-    "invoker": "who asked for the checkpoint",
+    "invoker": "what requested the checkpoint",
     "item": "bytes that this log version does not explain",
     "key": "key of the record",
     "key_prefix": "what all slot keys begin with",
@@ -228,12 +228,12 @@ FIELDS: dict[str, str] = {
     "mark": "always 2a",
     "master_node_id": "node that was master; 0 or -1 without replication",
     "master_term": "term of the master; 0 without replication",
-    "matchpoint_lsn": "entry that the nodes agree on; everything behind it is rolled back",
+    "matchpoint_lsn": "entry that the nodes agree on; everything after it is rolled back",
     "matchpoint_vlsn": "VLSN of the entry that the nodes agree on",
     "max_dup_entries": "slots a node of a duplicate tree has room for",
     "max_entries": "slots a node has room for",
     "max_ln_size": "bytes of the longest LN",
-    "message": "what the engine had to say",
+    "message": "text of the message",
     "modified_base_ms": "base of the slots' modification times; -1 for none",
     "modified_ms": "when the record was written; 0 for unknown",
     "modified_offset": "modification time: base + this - 1; 0 for none",
@@ -282,12 +282,12 @@ FIELDS: dict[str, str] = {
 """Description of each field, by name."""
 
 HEADER_FIELDS: dict[str, str] = {
-    "checksum": "Adler-32 of everything behind it, the invisible bit taken as clear",
+    "checksum": "Adler-32 of everything after it, with the invisible bit counted as clear",
     "type": "entry type",
     "flags": "bits about the entry",
     "prev_offset": "where the entry before begins in this file; 0 is the file header",
-    "item_size": "bytes behind the header",
-    "vlsn": "place in the replication stream, which replicas agree on",
+    "item_size": "bytes after the header",
+    "vlsn": "number in the replication stream, the same on every node",
 }
 """Description of each field of an entry's header."""
 

@@ -136,7 +136,7 @@ class History(Struct, frozen=True):
 
 def history_of_key(snapshot: Snapshot, database: Database, pattern: KeyPattern) -> History:
     """Return every version of a key's records, by one scan of the log."""
-    work = _CollectVersions(snapshot, database, pattern)
+    work = _VersionCollector(snapshot, database, pattern)
     found: list[Version] = []
     ends: list[_Ends] = []
     damaged = 0
@@ -163,7 +163,7 @@ def _matches(keys: Spans, pattern: KeyPattern) -> Mask:
     return starts_with(keys.data, keys.starts, keys.sizes, pattern.needle, whole=pattern.whole)
 
 
-class _CollectVersions(Struct, frozen=True):
+class _VersionCollector(Struct, frozen=True):
     """Work for a scan: versions of a key, ends of all transactions, number of bad entries."""
 
     snapshot: Snapshot

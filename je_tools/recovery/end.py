@@ -20,7 +20,7 @@ from msgspec.structs import replace
 from je_tools.formats.je.header import FILE_HEADER_SIZE, NULL_LSN, lsn_of
 from je_tools.formats.je.types import CKPT_END_NO, CKPT_START_NO, RESTORE_REQUIRED_NO
 from je_tools.log.sources import reopened
-from je_tools.recovery.marks import DB_TREE_NO, NO_END, CollectMarks, MarkedRows, RecoveryMark
+from je_tools.recovery.marks import DB_TREE_NO, NO_END, MarkCollector, MarkedRows, RecoveryMark
 
 if TYPE_CHECKING:
     from je_tools.formats.arrays import Ints
@@ -267,7 +267,7 @@ def _read_file(
     """
     found: list[MarkedRows] = []
     gap_at, tail = NO_END, file.size
-    work = CollectMarks(limit, past_damage)
+    work = MarkCollector(limit, past_damage)
     for part in replace(scanner, wide=True).scan(replace(environment, files=(file,)), work):
         found += part.results
         gap_at = min([gap_at, *(gap.start for gap in part.gaps[:1])])

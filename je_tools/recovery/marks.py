@@ -82,8 +82,8 @@ def collect_marks(rows: Rows, limit: int = NO_END, *, past_damage: bool = False)
     return MarkedRows(marks, commits, stop, last)
 
 
-class CollectMarks(Struct, frozen=True):
-    """`collect_marks` as work for a scan."""
+class MarkCollector(Struct, frozen=True):
+    """Function that the scan applies to each range: `collect_marks` with its options."""
 
     limit: int
     past_damage: bool

@@ -333,7 +333,7 @@ def test_a_decimal_lsn_gets_a_hint(capsys: pytest.CaptureFixture[str]) -> None:
     """RollbackException of JE up to 18.3 prints decimal numbers after 0x."""
     code, _, err = explained(capsys, "0x0/0x483", "--env", BASIC)
     assert code == 4
-    assert "Taken as decimal" in err
+    assert "Read as decimal" in err
     assert "it is 0x0/0x1e3: the Commit there begins at exactly that place" in err
     assert "decimal" not in explained(capsys, "0x0/0x485", "--env", BASIC)[2]
 

@@ -16,7 +16,7 @@ from je_tools.explain.message_case import Case
 from je_tools.explain.messages import MESSAGES
 from je_tools.explain.recognition import nearest_case, recognise_text
 from je_tools.output.views.explanations import make_console
-from je_tools.output.views.message_explanations import commands_of, print_recognition
+from je_tools.output.views.recognised_messages import commands_of, print_recognition
 from tests.corpus import FIXTURES
 
 BASIC = FIXTURES / "v17-basic" / "env"

@@ -1,4 +1,4 @@
-"""Recognised messages for a terminal of 40 columns or more, and as JSON lines."""
+"""Recognised engine messages, for a terminal of 40 columns or more and as JSON lines."""
 
 from __future__ import annotations
 
