@@ -15,6 +15,7 @@ from pathlib import Path
 import click
 
 from je_tools import __version__
+from je_tools.commands._options import CONTEXT
 from je_tools.commands.main import COMMANDS, dump_tool, group, recover_tool
 from je_tools.errors import EXIT_MEANINGS
 
@@ -43,7 +44,8 @@ def _commands(name: str, command: click.Command) -> Iterator[tuple[str, click.Co
 
 
 def _page(name: str, command: click.Command) -> str:
-    context = click.Context(command, info_name=name, **command.context_settings)
+    # Commands inherit the settings of their group, and keep the help option that they made first.
+    context = click.Context(command, info_name=name, **(CONTEXT | command.context_settings))
     title = name.replace(" ", "-")
     lines = [f'.TH "{title.upper()}" "{SECTION}" "" "je-tools {__version__}" "je-tools"']
     lines += [".SH NAME", f"{_text(title)} \\- {_text(_summary(name, command))}"]

@@ -37,6 +37,11 @@ def test_a_page_has_the_help_of_its_command(name: str) -> None:
             assert option in page
 
 
+@pytest.mark.parametrize("name", PAGES)
+def test_the_help_option_is_that_of_the_command_line(name: str) -> None:
+    assert ".B -h, --help\n" in plain(PAGES[name])
+
+
 def plain(page: str) -> str:
     return page.replace("\\-", "-").replace("\\&", "").replace("\\e", "\\")
 
