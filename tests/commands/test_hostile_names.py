@@ -31,7 +31,7 @@ def is_safe(text: str) -> bool:
     return all(character == "\n" or character.isprintable() for character in text)
 
 
-@pytest.mark.parametrize("command", ["recover", "count", "missing", "verify --tree"])
+@pytest.mark.parametrize("command", ["doctor", "recover", "count", "missing", "verify --tree"])
 def test_a_name_of_bytes_that_are_no_text_is_read(command: str, tmp_path: Path) -> None:
     home = shutil.copytree(FIXTURES / "v17-crash-txn" / "env", tmp_path / EVIL)
     verb, *options = command.split()
