@@ -25,6 +25,7 @@ from je_tools.errors import (
 )
 
 COMMANDS: dict[str, str] = {
+    "doctor": "Say whether the engine opens a log, what would be lost, and what to do next.",
     "dump": "Print the entries of a log, filtered, as a table, JSON lines, CSV or Parquet.",
     "summary": "Count entries and bytes by type, file, database, checkpoint and transaction.",
     "verify": "Report every damaged byte range of a log. Torn tails do not count as damage.",

@@ -5,6 +5,7 @@ After an intended change, run `pytest tests/test_golden.py --rewrite-golden`, an
 
 from __future__ import annotations
 
+import os
 import shlex
 import sys
 import time
@@ -24,6 +25,8 @@ from tests.je_tools.writing.operations import journal_of, operate, small_log, sp
 
 GOLDEN = ROOT / "tests" / "golden"
 WIDTH = 100
+FREE = os.statvfs_result((4096, 4096, 9_000_000, 5_000_000, 5_000_000, 1, 1, 1, 0, 255))
+"""Free space of every disk."""
 
 CRASH = "fixtures/v17-crash-txn/env"
 REPLICATED = "fixtures/v26-rep-committed/node1"
@@ -42,6 +45,14 @@ COMMAND_LINES = {
     "help-db-recover": "db-recover --help",
     **{f"help-{name}": f"je-tools {name} --help" for name in COMMANDS},
     "help-audit-run": "je-tools audit run --help",
+    "doctor": f"je-tools doctor {CRASH}",
+    "doctor-tree": f"je-tools doctor {OTHER} --tree",
+    "doctor-damaged": "je-tools doctor damaged",
+    "doctor-lost": "je-tools doctor lost",
+    "doctor-lost-jsonl": "je-tools doctor lost --format jsonl --exit-zero",
+    "doctor-refused": "je-tools doctor refused",
+    "doctor-above": "je-tools doctor .",
+    "doctor-json": f"je-tools doctor {OLD} --format json",
     "dump-table": f"je-tools dump {CRASH} --limit 40",
     "dump-table-replicated": f"je-tools dump {REPLICATED} --from-vlsn 1 --limit 25",
     "dump-table-backward": f"je-tools dump {OLD} --backward --limit 25",
@@ -124,6 +135,7 @@ COMMAND_LINES = {
     "explain-entry": f"je-tools explain 0x0/0xc7 --env {CRASH}",
 }
 NARROW = {
+    "narrow-doctor": "je-tools doctor lost",
     "narrow-dump": f"je-tools dump {REPLICATED} --limit 30",
     "narrow-summary": f"je-tools summary {CRASH} {TABLES}",
     "narrow-verify": "je-tools verify damaged",
@@ -145,6 +157,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     change_log(small_log(tmp_path / "spoiled"))
     spoil(journal_of(tmp_path / "spoiled"), 100)
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(os, "statvfs", lambda _: FREE)
     monkeypatch.setenv("TERM", "dumb")
     for name in ("NO_COLOR", "FORCE_COLOR", "CLICOLOR_FORCE", "LINES"):
         monkeypatch.delenv(name, raising=False)

@@ -133,8 +133,9 @@ def test_the_wheel_holds_the_tree(wheel: Path) -> None:
         for folder, place in PLACES.items()
         for path in (ROOT / folder).rglob("*.py")
     }
-    templates = ROOT / "je_tools" / "audit" / "templates"
-    expected |= {f"je_tools/audit/templates/{path.name}" for path in templates.iterdir()}
+    for package in ("audit", "pages"):
+        templates = ROOT / "je_tools" / package / "templates"
+        expected |= {f"je_tools/{package}/templates/{path.name}" for path in templates.iterdir()}
     expected.add("je_tools/py.typed")
     data = f"{'-'.join(wheel.name.split('-')[:2])}.data/data"
     expected |= {f"{data}/share/man/man1/{name}" for name in MAN_PAGES}

@@ -147,6 +147,8 @@ def _map_file(maps: _native.Maps, part: ImagePart, at: int) -> None:
         if size < part.stop:
             reason = f"shrank from {part.stop} to {size} bytes while the log was read"
             raise SourceChangedError(errno.ESTALE, reason, str(part.path))
-        maps.map(file, str(part.path), at, part.stop)
+        # The name is for an error, and the extension takes no bytes that are not UTF-8.
+        name = os.fsencode(part.path).decode("utf-8", "backslashreplace")
+        maps.map(file, name, at, part.stop)
     finally:
         file.close()

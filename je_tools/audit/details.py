@@ -26,10 +26,9 @@ from je_tools.audit.fleet import (
     severity_rank,
     summed,
 )
-from je_tools.audit.next_steps import next_command
-from je_tools.audit.shown import NAME_MAX, exact, shown
 from je_tools.audit.tables import CHECKPOINTS, ENTRY_STATS, FILES, FINDINGS, TXN_STATS, VLSN_RANGES
-from je_tools.formats.je.header import lsn_text
+from je_tools.pages.log_fields import finding_fields
+from je_tools.pages.shown import NAME_MAX, exact, shown
 
 FINDINGS_MAX = 3_000
 """Maximum findings in a page."""
@@ -210,7 +209,7 @@ class _EnvironmentRows:
             named.append([f"{len(others)} other types", *sums])
         return {
             "bars": self._bars(env, files, most),
-            "findings": [_finding(env, found) for found in findings],
+            "findings": [finding_fields(env, found) for found in findings],
             "types": named,
             "outcomes": [_named(one) for one in self._outcomes.get(env, [])],
         }
@@ -276,20 +275,3 @@ def _per_env(table: pa.Table) -> dict[str, list[Row]]:
 
 def _named(row: Row) -> list[Any]:
     return [shown(row["name"] or ""), row["count"] or 0, row["size"] or 0]
-
-
-def _finding(env: str, row: Row) -> list[Any]:
-    """Return a finding with the fields of `FOUND` in the page's script."""
-    lsn, resume = row["lsn"], row["resume_lsn"]
-    texts = (row[name] for name in ("expected", "found", "hint"))
-    return [
-        shown(row["code"] or ""),
-        row["severity"] if row["severity"] in SEVERITIES else SEVERITIES[-2],
-        row["file_no"],
-        exact(row["offset"]),
-        exact(row["length"]),
-        None if lsn is None else lsn_text(lsn),
-        None if resume is None else lsn_text(resume),
-        *(None if text is None else shown(text) for text in texts),
-        shown(next_command(row["code"] or "", env, lsn), limit=None),
-    ]

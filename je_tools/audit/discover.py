@@ -17,12 +17,12 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from je_tools.audit.reasons import why_unread
-from je_tools.audit.shown import distinct
 from je_tools.core.escaping import clean_text
 from je_tools.errors import InputError
 from je_tools.log.environment import Environment
 from je_tools.log.file_names import is_data_directory_name, is_jdb_name
 from je_tools.log.opening import open_environment
+from je_tools.pages.shown import distinct
 
 _OPENERS = 16
 """Number of threads that open environments; each mostly waits for the file system."""

@@ -25,12 +25,10 @@ from je_tools.audit.tables import (
     AuditTable,
 )
 from je_tools.findings import CODES, Severity
+from je_tools.pages.log_fields import SEVERITIES as SEVERITIES
 
-OK = "ok"
+OK = SEVERITIES[-1]
 """The severity of an environment without findings."""
-
-SEVERITIES = (Severity.ERROR.value, Severity.WARNING.value, Severity.NOTE.value, OK)
-"""Severities of an environment, the worst first."""
 
 
 class RunInfo(Struct, frozen=True):

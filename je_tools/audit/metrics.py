@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from je_tools.audit.shown import distinct
 from je_tools.core.escaping import clean_text, printable
+from je_tools.pages.shown import distinct
 
 if TYPE_CHECKING:
     from je_tools.audit.fleet import EnvironmentRow, FleetSummary

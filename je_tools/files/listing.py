@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from je_tools.files.row_summary import summarize_rows
 from je_tools.findings import Finding, Severity
@@ -27,6 +28,7 @@ from je_tools.verify.upgrade import NEW_FORM
 
 if TYPE_CHECKING:
     from je_tools.files.row_summary import RowSummary
+    from je_tools.formats.je.log.fingerprints import Printing
     from je_tools.log.environment import Environment
     from je_tools.log.file_scan import ScanPart
     from je_tools.log.log_files import LogFile
@@ -167,7 +169,7 @@ def list_files(environment: Environment, scanner: Scanner) -> list[FileRow]:
         InputError: a file cannot be read.
     """
     listing = Listing(environment)
-    for part in scanner.scan(environment, listing.look):
+    for part in replace(scanner, asked=listing.asked).scan(environment, listing.look):
         listing.merge(part, part.results)
     listing.finish()
     return listing.rows
@@ -180,13 +182,22 @@ class Listing:
         rows: rows of the files merged so far; complete after `finish`.
         totals: counts of the judge.
         look: work for the scan, with results for `merge`.
+        asked: entries that this work needs as rows, for `ScanOptions.asked`.
     """
 
-    def __init__(self, environment: Environment) -> None:
+    def __init__(self, environment: Environment, printing: Printing | None = None) -> None:
+        """Prepare a listing.
+
+        Args:
+            environment: the log.
+            printing: makes fingerprints of records; None for none.
+        """
         self.rows: list[FileRow] = []
         self.totals = Totals(environment.name)
         self._judge = Judge(environment, self.totals)
-        self.look = partial(summarize_rows, look=self._judge.look)
+        look = replace(self._judge.look, printing=printing)
+        self.look = partial(summarize_rows, look=look)
+        self.asked = look.asked
 
     def merge(self, part: ScanPart[Any], results: Sequence[RowSummary]) -> list[Finding]:
         """Merge a part and return its findings; call for all parts of the log, in log order."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
 from msgspec import Struct
 
 if TYPE_CHECKING:
@@ -13,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class RowSummary(Struct, frozen=True):
-    """Summary of some rows in plain numbers; offsets are -1 and VLSNs 0 if there are none."""
+    """Summary of some rows in plain numbers; offsets NO_OFFSET and VLSNs 0 if there are none."""
 
     first_offset: int
     last_offset: int
@@ -24,12 +23,11 @@ class RowSummary(Struct, frozen=True):
 
 def summarize_rows(rows: Rows, look: Look) -> RowSummary:
     """Return a summary of some rows; runs in any thread or process, keeps no view of them."""
-    good = rows.good
-    index = np.flatnonzero(good)
-    vlsns = rows.vlsn[good & rows.replicated & ~rows.invisible & (rows.vlsn > 0)]
+    survey = rows.survey
+    vlsns = rows.vlsn[rows.good & rows.replicated & ~rows.invisible & (rows.vlsn > 0)]
     return RowSummary(
-        int(rows.offset[index[0]]) if len(index) else -1,
-        int(rows.offset[index[-1]]) if len(index) else -1,
+        survey.first,
+        survey.last,
         int(vlsns.min()) if len(vlsns) else 0,
         int(vlsns.max()) if len(vlsns) else 0,
         look(rows),

@@ -55,12 +55,17 @@ def report_missing(environment: Environment, scanner: Scanner, options: LossOpti
             files = tuple(file_losses(environment, options.without, {}))
             findings = tuple(unreadable_findings(environment))
             return Report(files, (), findings, str(error))
-        search = _LossSearch(snapshot, options)
-        losses = tuple(search.losses())
-        places = found_at(snapshot.image, losses)
-        files = tuple(file_losses(environment, options.without, places))
-        findings = (*log_findings(snapshot), *unnamed_files(snapshot, places))
-        return Report(files, losses, findings)
+        return report_losses(snapshot, options)
+
+
+def report_losses(snapshot: Snapshot, options: LossOptions) -> Report:
+    """Report the losses from files that are missing for a snapshot; see `report_missing`."""
+    search = _LossSearch(snapshot, options)
+    losses = tuple(search.losses())
+    places = found_at(snapshot.image, losses)
+    files = tuple(file_losses(snapshot.environment, options.without, places))
+    findings = (*log_findings(snapshot), *unnamed_files(snapshot, places))
+    return Report(files, losses, findings)
 
 
 class _LossSearch(Struct, frozen=True, dict=True):

@@ -42,6 +42,18 @@ _CHECKS_CHAINS = 17
 _FILE_NO_MAX = (1 << 31) - 1
 
 
+class NoTreeError(InputError):
+    """A log without a root of the databases, and so without anything that recovery leaves.
+
+    Attributes:
+        refusal: reason why the engine would not open it.
+    """
+
+    def __init__(self, text: str, refusal: Refusal) -> None:
+        super().__init__(text)
+        self.refusal = refusal
+
+
 @contextmanager
 def held_snapshot(
     environment: Environment,
@@ -212,13 +224,14 @@ def _image(end: LogEnd) -> Image:
     return map_files(parts)
 
 
-def _no_tree(environment: Environment, why: Refusal) -> InputError:
+def _no_tree(environment: Environment, why: Refusal) -> NoTreeError:
     texts = {
         Refusal.NO_FILES: "no file holds an entry",
         Refusal.BAD_FILE_HEADER: "the header of the last file is damaged",
         Refusal.NO_ROOT: "the rest of the log has no root of the databases",
     }
-    return InputError(
+    return NoTreeError(
         f"{environment.name}: {texts[why]}, so the engine would not open it either. "
-        "`je-tools salvage` gets records out without a tree."
+        "`je-tools salvage` gets records out without a tree.",
+        why,
     )

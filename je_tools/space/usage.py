@@ -315,22 +315,33 @@ def _link_count(path: Path) -> int:
 
 def _disk(home: Path, settings: Settings, files: tuple[FileSpace, ...], end_offset: int) -> DiskUse:
     """Return the limits for a log that ends at an offset in its last file."""
-    max_disk, free_disk = settings.number(MAX_DISK), settings.number(FREE_DISK)
-    is_lowered = max_disk > ADJUSTED_ABOVE or settings.is_set(FREE_DISK)
     sizes: Counter[FileRole] = Counter()
     for each in files:
         inside = min(each.file.size, end_offset) if each.state is FileRole.LAST else each.file.size
         sizes[each.state] += inside
         sizes[FileRole.AFTER_END] += each.file.size - inside
+    return disk_use(home, settings, sizes)
+
+
+def disk_use(home: Path, settings: Settings, sizes: Mapping[FileRole, int]) -> DiskUse:
+    """Return the disk limits of an environment, and the free space of its file system.
+
+    Args:
+        home: its directory.
+        settings: settings in its `je.properties`.
+        sizes: bytes of its files by their roles; a role without bytes may be absent.
+    """
+    max_disk, free_disk = settings.number(MAX_DISK), settings.number(FREE_DISK)
+    is_lowered = max_disk > ADJUSTED_ABOVE or settings.is_set(FREE_DISK)
     return DiskUse(
         max_disk,
         free_disk,
         settings.number(RESERVED_DISK),
         max_disk - free_disk if max_disk and is_lowered else max_disk,
         _free_size(home),
-        sizes[FileRole.ACTIVE] + sizes[FileRole.LAST],
-        sizes[FileRole.RESERVED],
-        sizes[FileRole.AFTER_END],
+        sizes.get(FileRole.ACTIVE, 0) + sizes.get(FileRole.LAST, 0),
+        sizes.get(FileRole.RESERVED, 0),
+        sizes.get(FileRole.AFTER_END, 0),
     )
 
 

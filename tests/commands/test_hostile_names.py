@@ -6,12 +6,14 @@ import csv
 import io
 import json
 import os
+import shutil
 from pathlib import Path
 
 import pytest
 
 from je_tools.core.escaping import clean_text, printable, safe_cell
 from tests.builders.logs import write_log
+from tests.corpus import FIXTURES
 from tests.je_tools.dump.test_formats import HOSTILE, hostile_log
 from tests.je_tools.dumped import je_tools
 from tests.test_golden import damaged_log
@@ -27,6 +29,16 @@ def home(tmp_path: Path) -> Path:
 
 def is_safe(text: str) -> bool:
     return all(character == "\n" or character.isprintable() for character in text)
+
+
+@pytest.mark.parametrize("command", ["doctor", "recover", "count", "missing", "verify --tree"])
+def test_a_name_of_bytes_that_are_no_text_is_read(command: str, tmp_path: Path) -> None:
+    home = shutil.copytree(FIXTURES / "v17-crash-txn" / "env", tmp_path / EVIL)
+    verb, *options = command.split()
+    done = je_tools(verb, home, *options)
+    assert done.code == 0
+    assert is_safe(done.out.decode("utf-8"))
+    assert is_safe(done.err)
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from je_tools.audit.shown import distinct
+from je_tools.pages.shown import distinct
 
 
 @pytest.mark.parametrize(

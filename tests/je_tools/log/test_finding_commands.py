@@ -8,10 +8,10 @@ import subprocess
 import pytest
 from click.testing import CliRunner
 
-from je_tools.audit.next_steps import next_command
 from je_tools.commands.main import group
 from je_tools.core.escaping import quoted
 from je_tools.findings import CODES
+from je_tools.log.finding_commands import next_command
 from tests.builders.fleets import HOSTILE
 
 

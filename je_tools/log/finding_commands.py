@@ -1,4 +1,4 @@
-"""Next command to type, for a finding of an audit."""
+"""Next command to type, for a finding."""
 
 from __future__ import annotations
 

@@ -1,0 +1,147 @@
+"""`je-tools doctor`: the state of an environment on one page."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO, TypedDict, Unpack
+
+import click
+
+from je_tools.commands._findings import check_outputs
+from je_tools.commands._options import (
+    A_FILE,
+    chosen_masking,
+    chosen_pace,
+    data_option,
+    exit_zero_option,
+    format_option,
+    output_option,
+    progress_bar,
+    terminal_width,
+    threads_option,
+)
+from je_tools.commands._snapshot import home_argument, now_option, open_home
+from je_tools.errors import EXIT_DAMAGE, EXIT_INPUT, EXIT_OK, InputError
+from je_tools.output.formats import REPORT
+
+if TYPE_CHECKING:
+    from je_tools.doctor.data_use import DataUse
+    from je_tools.doctor.facts import Diagnosis
+    from je_tools.log.environment import Environment
+    from je_tools.recovery.snapshot import Snapshot
+
+
+class Options(TypedDict):
+    """Options of the command line."""
+
+    path: Path
+    tree: bool
+    html: Path | None
+    now: str | None
+    data_mode: str
+    format_: str
+    output: Path | None
+    threads: int
+    max_rate: int | None
+    exit_zero: bool
+
+
+@click.command("doctor")
+@home_argument
+@click.option("--tree", is_flag=True, help="Also check the B-trees: every node, slot and record.")
+@click.option(
+    "--html",
+    type=A_FILE,
+    help="Also write the report as one HTML page to this file. It loads nothing from elsewhere.",
+)
+@now_option
+@data_option
+@format_option(*REPORT)
+@output_option
+@threads_option
+@exit_zero_option
+def command(**options: Unpack[Options]) -> int:
+    """Say on one page whether the engine opens a log, what would be lost, and what to do next.
+
+    The page begins with the verdict, in one sentence. Then follow the releases that open the log,
+    the losses, the condition of the environment (checksums, end, files, B-trees, lock, disk,
+    settings, files put aside), all findings, and commands to run next, the safest first. What was
+    not examined is named: without --tree, the B-trees are not.
+
+    The command reads the log once, as `verify` does, and recovers it in memory, as `recover` does.
+    It takes no lock and writes nothing to the environment. The exit code is 3 if there is damage or
+    a loss, or the engine would refuse the log, and 4 if there is no log that can be read.
+
+    \b
+    Examples:
+      je-tools doctor meta/bdb
+      je-tools doctor meta/bdb --tree
+      je-tools doctor meta/bdb --html report.html
+      je-tools doctor meta/bdb --format jsonl --output doctor.jsonl
+    """
+    from je_tools.doctor.examination import diagnosed
+    from je_tools.doctor.facts import Outcome
+    from je_tools.doctor.recovered import Asked
+    from je_tools.log.scan import Scanner
+    from je_tools.output.files.outputs import open_output
+    from je_tools.recovery.choices import chosen_now
+
+    home = options["path"]
+    now_ms = chosen_now(options["now"])
+    asked = Asked(now_ms, options["tree"], chosen_masking(options["data_mode"]))
+    opened = _open(home)
+    environment = None if isinstance(opened, InputError) else opened
+    outputs = {"output": options["output"], "html": options["html"]}
+    check_outputs(outputs, *([environment] if environment is not None else []))
+    with progress_bar(environment.size if environment else 0, "doctor") as progress:
+        pace = chosen_pace(options["max_rate"])
+        scanner = Scanner(threads=options["threads"], progress=progress, wide=True, pace=pace)
+        with diagnosed(home, opened, scanner, asked) as (diagnosis, snapshot):
+            use = _data_use(diagnosis, snapshot) if options["html"] is not None else None
+    if options["html"] is not None:
+        from je_tools.output.views.doctor_page import doctor_page
+
+        with open_output(options["html"], environment) as out:
+            for piece in doctor_page(diagnosis, use, now_ms):
+                out.write(piece.encode("utf-8", "backslashreplace"))
+    with open_output(options["output"], environment) as out:
+        _write(diagnosis, out, options)
+    if diagnosis.outcome is Outcome.NO_LOG:
+        return EXIT_INPUT
+    return EXIT_DAMAGE if diagnosis.is_damaged and not options["exit_zero"] else EXIT_OK
+
+
+def _open(home: Path) -> Environment | InputError:
+    """Open the log of a directory; return the reason if there is none that can be read.
+
+    Raises:
+        InputError: there is no such directory.
+        UsageError: it is a file.
+    """
+    try:
+        return open_home(home)
+    except InputError as error:
+        with suppress(OSError):
+            if home.is_dir():
+                return error
+        raise
+
+
+def _data_use(diagnosis: Diagnosis, snapshot: Snapshot | None) -> DataUse | None:
+    from je_tools.doctor.data_use import data_use
+
+    if snapshot is None or diagnosis.state is None:
+        return None
+    return data_use(snapshot, diagnosis.state.space)
+
+
+def _write(diagnosis: Diagnosis, out: BinaryIO, options: Options) -> None:
+    if options["format_"] == "table":
+        from je_tools.output.views.doctor_tables import write_page
+
+        write_page(diagnosis, out, terminal_width(options["output"]))
+    else:
+        from je_tools.output.views.doctor_report import doctor_report
+
+        doctor_report(diagnosis).write(options["format_"], out)

@@ -1,0 +1,349 @@
+"""The verdict: what the engine would do with the log, in one sentence, the worst first."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from je_tools.core.escaping import counted, printable
+from je_tools.doctor.facts import NotRecovered, Outcome, Recovered, Surroundings
+from je_tools.findings import Finding, Severity
+from je_tools.recovery.end import EndReason, Refusal
+from je_tools.recovery.refusals import WHY
+from je_tools.writing.lock import LockMode
+
+if TYPE_CHECKING:
+    from je_tools.doctor.facts import LogFacts, Mending, Releases
+    from je_tools.log.environment import Environment
+    from je_tools.missing.losses import Loss
+
+_NAMED = 3
+"""Number of files, or codes, that the verdict names."""
+
+SAID_ELSEWHERE = frozenset(
+    {
+        "damaged-end",
+        "lost-tail",
+        "missing-file",
+        "old-form-left-out",
+        "recovery-refused",
+        "unreadable-file",
+    }
+)
+"""Codes of errors that the state after recovery, or the list of files, says as well."""
+
+OF_CONTENT = frozenset(
+    {
+        "backward-jump",
+        "damaged-entry",
+        "damaged-gap",
+        "more-damage",
+        "prev-offset-mismatch",
+        "torn-tail",
+        "truncated-file",
+        "unknown-type",
+        "unread",
+        "unreadable",
+        "zero-tail",
+    }
+)
+"""Codes of damage inside a file."""
+
+OF_HEADER = frozenset({"bad-file-header", "unsupported-version", "wrong-file-number"})
+"""Codes of files that the engine refuses as a whole, once it opens them."""
+
+OF_ORIGIN = frozenset(
+    {
+        "duplicate-file",
+        "last-entry-mismatch",
+        "version-step",
+        "vlsn-backward",
+        "vlsn-duplicate",
+        "vlsn-gap",
+    }
+)
+"""Codes of files that do not belong together."""
+
+
+class Opinion(Struct, frozen=True):
+    """The verdict and the reasons for it; see `Diagnosis`."""
+
+    outcome: Outcome
+    verdict: str
+    reasons: tuple[str, ...] = ()
+
+
+class Evidence(Struct, frozen=True):
+    """The facts that the verdict depends on.
+
+    Attributes:
+        environment: the log.
+        log: result of the scan.
+        releases: releases that open it.
+        recovered: the log after recovery.
+        surroundings: what lies beside it.
+        findings: all findings.
+        mending: how `recover --apply` would mend the log; None if it would not.
+    """
+
+    environment: Environment
+    log: LogFacts
+    releases: Releases
+    recovered: Recovered | NotRecovered
+    surroundings: Surroundings
+    findings: Sequence[Finding]
+    mending: Mending | None = None
+
+    @property
+    def state(self) -> Recovered | None:
+        """The log after recovery; None if there is none."""
+        return self.recovered if isinstance(self.recovered, Recovered) else None
+
+    @property
+    def has_trees(self) -> bool:
+        """True if the B-trees were checked."""
+        return self.state is not None and self.state.has_trees
+
+
+def is_tree_code(code: str) -> bool:
+    """Return whether a finding of this code concerns a B-tree."""
+    return code.startswith("tree-") or code == "more-tree-damage"
+
+
+def opinion_of(evidence: Evidence) -> Opinion:
+    """Return the verdict on a log."""
+    interrupted = evidence.surroundings.interrupted
+    refused = list(dict.fromkeys(_refusals(evidence)))
+    failing = list(dict.fromkeys(_failures(evidence)))
+    lost = _loss(evidence)
+    losing = [lost] if lost else []
+    stopped = [] if interrupted is None else [interrupted]
+    reasons = (*stopped, *refused, *failing, *losing)
+    engine = _engine(evidence.releases)
+    if interrupted is not None:
+        text = f"Do not open it: {interrupted}"
+        return Opinion(Outcome.UNSAFE, text + _now_open(evidence), reasons)
+    if refused:
+        text = f"{engine} would refuse to open it: {'; '.join(refused)}"
+        return Opinion(
+            Outcome.REFUSES, text + _and(failing + losing) + _now_open(evidence), reasons
+        )
+    if failing:
+        text = f"{engine} may open it, and then fails or misses records: {'; '.join(failing)}"
+        return Opinion(Outcome.FAILS, text + _and(losing) + _now_open(evidence), reasons)
+    if lost:
+        text = f"{engine} opens it, and {lost}{_but(evidence.releases)}" + _now_open(evidence)
+        return Opinion(Outcome.LOSES, f"{text}{_unchecked(evidence)}", reasons)
+    writer = _writer(evidence)
+    if writer is not None:
+        text = f"{writer} has it open for writing, so another engine would not open it"
+        return Opinion(Outcome.LOCKED, f"{text}; no loss found{_unchecked(evidence)}")
+    work = f"{_work(evidence)}{_but(evidence.releases)}{_limits(evidence)}"
+    found = "no loss found"
+    if any(each.code == "old-form-left-out" for each in evidence.findings):
+        found = "je-tools does not replay all of it (old-form-left-out), so losses are not known"
+    text = f"{engine} opens it{work}; {found}{_unchecked(evidence)}"
+    return Opinion(Outcome.OPENS, text)
+
+
+def _engine(releases: Releases) -> str:
+    """Return the subject of the verdict, with the releases that it holds for."""
+    if releases.opened_from is None:
+        return "The engine"
+    return f"The engine (JE {releases.opened_from} or later)"
+
+
+def _but(releases: Releases) -> str:
+    """Return what later releases do with the log instead."""
+    refusals = [f"JE {each}" for each in releases.not_opened_by]
+    return f", but {' and '.join(refusals)}" if refusals else ""
+
+
+def _and(reasons: Sequence[str]) -> str:
+    return f"; also: {'; '.join(reasons)}" if reasons else ""
+
+
+def _unchecked(evidence: Evidence) -> str:
+    state = evidence.state
+    if state is None or not (state.has_trees or state.missing is not None):
+        return "; B-trees not checked"
+    return "" if state.has_trees else "; B-trees only searched for lost places"
+
+
+def _writer(evidence: Evidence) -> str | None:
+    """Return the process that has the log open for writing, or None."""
+    for holder in evidence.surroundings.holders:
+        if holder.mode is LockMode.READ_WRITE:
+            return holder.text[:1].upper() + holder.text[1:]
+    if any(found.code == "live-writer" for found in evidence.findings):
+        return "A process"
+    return None
+
+
+def _now_open(evidence: Evidence) -> str:
+    writer = _writer(evidence)
+    return "" if writer is None else f"; {writer[:1].lower()}{writer[1:]} has it open for writing"
+
+
+def _work(evidence: Evidence) -> str:
+    """Return what the engine does with the log when it opens it."""
+    state = evidence.state
+    if state is None:
+        return ""
+    done = []
+    if state.lost.size and state.end.reason in (EndReason.TORN, EndReason.ZEROS):
+        what = "an incomplete entry" if state.end.reason is EndReason.TORN else "zeros"
+        done.append(f"cuts off {what} at its end ({counted(state.lost.size, 'byte')})")
+    done.append("has nothing to write" if state.is_at_rest else "writes a checkpoint")
+    return f", {' and '.join(done)}" if len(done) > 1 else f" and {done[0]}"
+
+
+def _limits(evidence: Evidence) -> str:
+    """Return what the disk limits prevent."""
+    state = evidence.state
+    disk = state.space.disk if state is not None else evidence.surroundings.disk
+    if disk is None or not disk.prohibits_writes:
+        return ""
+    return ", but the disk limits allow it no writes"
+
+
+def _refusals(evidence: Evidence) -> Iterator[str]:
+    """Yield the reasons for which the engine would not open the log."""
+    state, recovered = evidence.state, evidence.recovered
+    yield from evidence.surroundings.refused_settings
+    if isinstance(recovered, NotRecovered):
+        if recovered.is_refused:
+            yield recovered.reason
+    else:
+        yield from (WHY[each] for each in recovered.plan.refusals)
+    errors = [found for found in evidence.findings if found.severity is Severity.ERROR]
+    if evidence.surroundings.is_marked:
+        yield WHY[Refusal.RESTORE_REQUIRED]
+    if any(found.code == "misplaced-file" for found in errors):
+        yield "a file is in the wrong data directory"
+    for found in errors if state is not None else ():
+        number = found.file_no
+        if found.code in OF_HEADER and number is not None and _is_needed(evidence, number):
+            yield f"{number:08x}.jdb: {found.found}"
+
+
+def _is_needed(evidence: Evidence, file_no: int) -> bool:
+    """Return whether recovery reads a file; False if there is no recovery."""
+    return evidence.state is not None and file_no >= evidence.state.plan.files_needed[0]
+
+
+def _failures(evidence: Evidence) -> Iterator[str]:
+    """Yield the reasons for which the engine would fail, or give wrong answers, after it opened."""
+    state, recovered = evidence.state, evidence.recovered
+    if isinstance(recovered, NotRecovered) and not recovered.is_refused:
+        yield recovered.reason
+    if state is not None and state.plan.missing:
+        yield _missing(state)
+    elif state is not None and state.missing is not None and state.missing.losses:
+        losses = state.missing.losses
+        yield f"trees lead to places that do not exist{_keys(losses)}"
+    for file in evidence.environment.unreadable:
+        yield f"{printable(file.path.name)} cannot be read ({file.reason})"
+    yield from _of_errors(evidence)
+
+
+def _missing(state: Recovered) -> str:
+    numbers = state.plan.missing
+    names = [f"{number:08x}.jdb" for number in numbers[:_NAMED]]
+    more = f" and {len(numbers) - _NAMED:,} more" if len(numbers) > _NAMED else ""
+    verb = "is" if len(numbers) == 1 else "are"
+    text = f"{', '.join(names)}{more} {verb} in use and missing or empty"
+    losses = state.missing.losses if state.missing is not None else ()
+    return f"{text}{_keys(losses)}"
+
+
+def _keys(losses: Sequence[Loss]) -> str:
+    """Return the number of lost keys, as far as it is known, in words after others."""
+    keys = [loss.key_count for loss in losses if not loss.is_internal]
+    if not keys:
+        return ""
+    known = sum(each for each in keys if each is not None)
+    least = "at least " if None in keys else ""
+    number = f"{least}{counted(known, 'key')}" if known else "keys"
+    return f", with {number} of {counted(len(keys), 'database')}"
+
+
+def _of_errors(evidence: Evidence) -> Iterator[str]:
+    """Yield reasons for the errors that no other reason covers."""
+    kinds: dict[str, list[Finding]] = {}
+    for found in evidence.findings:
+        kind = _kind(evidence, found)
+        if kind is not None:
+            kinds.setdefault(kind, []).append(found)
+    for kind, some in kinds.items():
+        numbers = sorted({found.file_no for found in some if found.file_no is not None})
+        places = counted(len(some), "place")
+        if kind == "content":
+            size = sum(found.length or 0 for found in some)
+            bytes_text = f", {counted(size, 'byte')}" if size else ""
+            names = [f"{number:08x}.jdb" for number in numbers[:_NAMED]]
+            more = len(numbers) - _NAMED
+            names += [f"{counted(more, 'other file')}"] if more > 0 else []
+            verb = "is" if len(numbers) == 1 else "are"
+            yield f"{', '.join(names)} {verb} damaged ({places}{bytes_text})"
+        elif kind == "trees":
+            yield f"B-trees are damaged ({places})"
+        elif kind == "origin":
+            yield f"files do not belong together ({_codes(some)})"
+        else:
+            yield f"{counted(len(some), 'other error')} ({_codes(some)})"
+
+
+def _kind(evidence: Evidence, found: Finding) -> str | None:
+    """Return the kind of an error that no other reason covers; None for other findings."""
+    if found.severity is not Severity.ERROR or found.code in SAID_ELSEWHERE:
+        return None
+    state = evidence.state
+    is_said = state is not None and state.missing is not None and bool(state.missing.losses)
+    if is_tree_code(found.code) and is_said and not evidence.has_trees:
+        return None
+    if found.code == "misplaced-file" or (found.code == "restore-marker" and _restores(evidence)):
+        return None
+    if is_tree_code(found.code):
+        return "trees"
+    if found.code in OF_ORIGIN:
+        return "origin"
+    if found.code not in OF_CONTENT | OF_HEADER:
+        return "other"
+    if state is None:
+        return "content"
+    is_cut = state.end.reason is EndReason.DAMAGED and (found.lsn or 0) >= state.end.next_lsn
+    needed = found.file_no is not None and _is_needed(evidence, found.file_no)
+    if is_cut or (found.code in OF_HEADER and needed):
+        return None
+    return "content"
+
+
+def _restores(evidence: Evidence) -> bool:
+    """Return whether the engine refuses the log because of a RestoreRequired entry."""
+    refusals = evidence.state.plan.refusals if evidence.state is not None else ()
+    return evidence.surroundings.is_marked or Refusal.RESTORE_REQUIRED in refusals
+
+
+def _codes(some: Iterable[Finding]) -> str:
+    counts = Counter(found.code for found in some)
+    named = [f"{code} × {count:,}" if count > 1 else code for code, count in counts.items()]
+    more = [f"{len(named) - _NAMED} more codes"] if len(named) > _NAMED else []
+    return ", ".join(named[:_NAMED] + more)
+
+
+def _loss(evidence: Evidence) -> str | None:
+    """Return what the engine cuts off when it opens the log, in words; None for nothing."""
+    state = evidence.state
+    if state is None:
+        return None
+    commits = len(state.lost.transactions)
+    size = counted(state.lost.size, "byte")
+    if commits:
+        return f"cuts off {counted(commits, 'Commit')} without a message ({size})"
+    if state.end.reason is EndReason.DAMAGED:
+        return f"cuts off {size} after damage without a message, with no whole Commit in them"
+    return None

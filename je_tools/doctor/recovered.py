@@ -1,0 +1,145 @@
+"""The log after recovery in memory: plan, losses, space, and on request its B-trees."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from je_tools.core.masking import SHOWN, Masking
+from je_tools.doctor.facts import NotRecovered, Recovered
+from je_tools.errors import InputError
+from je_tools.log.images import unchanged
+from je_tools.recovery.findings import missing_findings, snapshot_findings
+from je_tools.recovery.opening import NoTreeError, take_snapshot
+from je_tools.recovery.plan import plan_recovery
+from je_tools.recovery.refusals import WHY
+from je_tools.space.usage import measure_space
+
+if TYPE_CHECKING:
+    from je_tools.btree.check.findings import Trees
+    from je_tools.findings import Finding
+    from je_tools.formats.je.log.fingerprints import Fingerprints
+    from je_tools.log.environment import Environment
+    from je_tools.log.scan import Scanner
+    from je_tools.recovery.snapshot import Snapshot
+
+
+class Asked(Struct, frozen=True):
+    """Options of a diagnosis.
+
+    Attributes:
+        now_ms: time at which records expire.
+        tree: check the B-trees.
+        masking: masking of keys in findings.
+    """
+
+    now_ms: int
+    tree: bool = False
+    masking: Masking = SHOWN
+
+
+class OpenedState(Struct, frozen=True):
+    """The log as recovery leaves it.
+
+    Attributes:
+        snapshot: the log.
+        trees: input of the check of its B-trees; None if they are not checked.
+    """
+
+    snapshot: Snapshot
+    trees: Trees | None
+
+
+def open_state(environment: Environment, scanner: Scanner, asked: Asked) -> OpenedState:
+    """Open the log as recovery leaves it; with its cleaner metadata if the trees are checked.
+
+    Raises:
+        InputError: the log has no root, or two files have the same number.
+        StoppedError: a file shrank, vanished or was replaced meanwhile.
+    """
+    if asked.tree:
+        from je_tools.btree.check.findings import open_trees
+        from je_tools.core.memory import keep_freed_memory
+
+        keep_freed_memory()
+        trees = open_trees(environment, scanner, asked.now_ms)
+        return OpenedState(trees.snapshot, trees)
+    return OpenedState(take_snapshot(environment, scanner, now_ms=asked.now_ms), None)
+
+
+@contextmanager
+def held_state(
+    environment: Environment,
+    scanner: Scanner,
+    opened: Callable[[], OpenedState],
+    asked: Asked,
+    prints: Fingerprints | None,
+) -> Iterator[tuple[Recovered | NotRecovered, Snapshot | None]]:
+    """Yield the state of the log after recovery, whose files must not change meanwhile.
+
+    Args:
+        environment: a whole directory.
+        scanner: options of the scan.
+        opened: returns the result of `open_state`, or raises its error.
+        asked: options.
+        prints: fingerprints of the records that a scan found good, if the trees are checked.
+
+    Raises:
+        StoppedError: a file shrank, vanished or was replaced, which may show only at the end.
+    """
+    try:
+        state = opened()
+    except InputError as error:
+        yield _not_recovered(environment, error), None
+        return
+    with unchanged(state.snapshot.check_files):
+        yield _recovered(state, scanner, asked, prints), state.snapshot
+
+
+def _not_recovered(environment: Environment, error: InputError) -> NotRecovered:
+    if isinstance(error, NoTreeError):
+        return NotRecovered(WHY[error.refusal], is_refused=True)
+    return NotRecovered(str(error).removeprefix(f"{environment.name}: "), is_refused=False)
+
+
+def _recovered(
+    state: OpenedState,
+    scanner: Scanner,
+    asked: Asked,
+    prints: Fingerprints | None,
+) -> Recovered:
+    snapshot = state.snapshot
+    plan = plan_recovery(snapshot)
+    is_at_rest = plan.is_clean and not plan.unfinished_removals and not snapshot.temporary
+    found = [*missing_findings(snapshot), *_of_trees(state, scanner, asked, prints)]
+    space = measure_space(snapshot)
+    # All that was read so far may have shown damage of trees.
+    found += snapshot_findings(snapshot, asked.masking)
+    return Recovered(
+        plan,
+        tuple(found),
+        None,
+        space,
+        has_trees=state.trees is not None,
+        is_at_rest=is_at_rest,
+    )
+
+
+def _of_trees(
+    state: OpenedState, scanner: Scanner, asked: Asked, prints: Fingerprints | None
+) -> Iterator[Finding]:
+    """Yield the findings of the B-trees, with masked keys."""
+    trees, environment = state.trees, state.snapshot.environment
+    if trees is None:
+        return
+    from je_tools.btree.check.findings import tree_findings
+
+    quiet = replace(scanner, progress=None)
+    for each in tree_findings(environment, quiet, lambda: trees, prints=prints):
+        tree = each.tree
+        masked = replace(tree, masking=asked.masking) if tree is not None else None
+        yield replace(each, tree=masked)

@@ -1,0 +1,140 @@
+"""The diagnosis of an environment as rows of JSON lines, or as one JSON object."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from je_tools.core.escaping import clean_text
+from je_tools.log.field_texts import null_or_lsn
+from je_tools.output.views.findings import finding_row
+from je_tools.output.views.missing_tables import lost_text
+from je_tools.output.views.section_formats import Report
+from je_tools.output.views.space_tables import space_row
+from je_tools.output.views.writing_tables import lock_report
+
+if TYPE_CHECKING:
+    from je_tools.doctor.facts import Diagnosis, Recovered
+    from je_tools.missing.losses import Report as Losses
+    from je_tools.recovery.lost_content import LostKeys
+
+Row = dict[str, Any]
+
+
+def doctor_report(diagnosis: Diagnosis) -> Report:
+    """Return a diagnosis for JSON: the verdict, single facts, and lists."""
+    state = diagnosis.state
+    verdict = {
+        "env": diagnosis.env,
+        "outcome": diagnosis.outcome.value,
+        "verdict": diagnosis.verdict,
+        "reasons": list(diagnosis.reasons),
+        "is_damaged": diagnosis.is_damaged,
+    }
+    lock = lock_report(Path(diagnosis.env), diagnosis.surroundings.holders)
+    space = None if state is None else space_row(state.space)
+    parts: dict[str, Mapping[str, Any] | None] = {
+        "opening": _opening_row(diagnosis),
+        "loss": None if state is None else _loss_row(state),
+        "space": None if space is None else {k: v for k, v in space.items() if k != "section"},
+        "lock": lock.row,
+    }
+    lists: dict[str, Iterable[Mapping[str, Any]]] = {
+        "lost_records": () if state is None else map(_lost_row, state.lost.databases),
+        "database": () if state is None or state.missing is None else _databases(state.missing),
+        "file": () if state is None or state.missing is None else _files(state.missing),
+        "condition": (
+            {"name": each.name, "state": each.state.value, "text": each.text}
+            for each in diagnosis.conditions
+        ),
+        "findings": map(finding_row, diagnosis.findings),
+        "step": (
+            {"number": number, "command": step.command, "why": step.why, "changes": step.changes}
+            for number, step in enumerate(diagnosis.steps, 1)
+        ),
+    }
+    clean = {name: None if part is None else _clean(part) for name, part in parts.items()}
+    rows = {name: map(_clean, each) for name, each in lists.items()}
+    return Report(_clean(verdict), "verdict", clean, lock.sections, rows)
+
+
+def _clean(row: Mapping[str, Any]) -> Row:
+    return {name: _clean_value(value) for name, value in row.items()}
+
+
+def _clean_value(value: Any) -> Any:
+    if isinstance(value, str):
+        return clean_text(value)
+    return [_clean_value(each) for each in value] if isinstance(value, list) else value
+
+
+def _opening_row(diagnosis: Diagnosis) -> Row | None:
+    releases, state = diagnosis.releases, diagnosis.state
+    if releases is None:
+        return None
+    row: Row = {
+        "log_versions": list(releases.versions),
+        "written_by": releases.written_by,
+        "opened_from": releases.opened_from,
+        "not_opened_by": list(releases.not_opened_by),
+    }
+    if state is None:
+        return row
+    return row | {
+        "refusals": [refusal.value for refusal in state.plan.refusals],
+        "first_file_no": state.plan.files_needed[0],
+        "last_file_no": state.plan.files_needed[1],
+        "last_lsn": null_or_lsn(state.end.last_lsn),
+        "next_lsn": null_or_lsn(state.end.next_lsn),
+        "end_reason": state.end.reason.value,
+        "cut_size": state.lost.size,
+        "ckpt_end_lsn": null_or_lsn(state.plan.checkpoint.end_lsn),
+        "is_clean": state.plan.is_clean,
+        "missing": list(state.plan.missing),
+    }
+
+
+def _loss_row(state: Recovered) -> Row | None:
+    lost = state.lost
+    if lost.newest_ms is None:
+        return None
+    return {
+        "commit_count": len(lost.transactions),
+        "txn_count": lost.txn_count,
+        "key_count": lost.key_count,
+        "size": lost.size,
+        "newest_ms": lost.newest_ms,
+    }
+
+
+def _lost_row(lost: LostKeys) -> Row:
+    return {
+        "db_id": lost.db_id,
+        "name": lost.name,
+        "is_lost": "yes" if lost.is_lost else "no",
+        "ln_count": lost.ln_count,
+        "key_count": lost.key_count,
+    }
+
+
+def _databases(missing: Losses) -> Iterator[Row]:
+    for loss in missing.losses:
+        yield {
+            "database": loss.name,
+            "db_id": loss.db_id,
+            "lost": lost_text(loss),
+            "range_count": len(loss.ranges),
+            "key_count": loss.key_count,
+            "kept_count": loss.kept_count,
+        }
+
+
+def _files(missing: Losses) -> Iterator[Row]:
+    for file in missing.files:
+        yield {
+            "file_no": file.file_no,
+            "state": file.state.value,
+            "place_count": file.place_count,
+            "reason": file.reason,
+        }

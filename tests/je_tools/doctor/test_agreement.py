@@ -1,0 +1,56 @@
+"""`doctor` does not contradict the commands whose answers it combines."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.corpus import Environment
+from tests.je_tools.dumped import Row, je_tools, rows_of
+
+PARTS = ("verify", "recover", "missing")
+
+
+def place(row: Row) -> tuple[Any, ...]:
+    return row["code"], row["file_no"], row["offset"]
+
+
+def test_the_commands_say_the_same(environment: Environment) -> None:
+    done = je_tools("doctor", environment.home, "--format", "jsonl")
+    rows = rows_of(done.out)
+    assert done.err == ""
+    parts = {name: je_tools(name, environment.home, "--format", "jsonl") for name in PARTS}
+    is_bad = any(part.code in (3, 4) for part in parts.values())
+    assert done.code == (3 if is_bad else 0)
+    found = [row for row in rows if row["section"] == "findings"]
+    assert {place(row) for row in rows_of(parts["verify"].out)} <= set(map(place, found))
+    assert len(set(map(str, found))) == len(found)
+    recovery = next(row for row in rows_of(parts["recover"].out) if row["section"] == "recovery")
+    (opening,) = (row for row in rows if row["section"] == "opening")
+    shared = opening.keys() & recovery.keys() - {"section"}
+    assert len(shared) == 10
+    assert {name: opening[name] for name in shared} == {name: recovery[name] for name in shared}
+    losses = [row for row in rows if row["section"] == "loss"]
+    assert losses == [row for row in rows_of(parts["recover"].out) if row["section"] == "loss"]
+    lost = [row for row in rows if row["section"] == "database"]
+    assert lost == [row for row in rows_of(parts["missing"].out) if row["section"] == "database"]
+    verdict = rows[0]
+    assert verdict["section"] == "verdict"
+    assert verdict["is_damaged"] == is_bad
+    if not is_bad:
+        assert verdict["outcome"] == "opens"
+        assert "no loss found" in verdict["verdict"]
+
+
+def test_the_trees_are_said_to_be_checked_only_if_they_are(some_environment: Environment) -> None:
+    verdicts, codes = [], []
+    for options in ((), ("--tree",)):
+        done = je_tools("doctor", some_environment.home, "--format", "jsonl", *options)
+        rows = rows_of(done.out)
+        verdicts.append(rows[0]["verdict"])
+        codes.append({place(row) for row in rows if row["section"] == "findings"})
+    assert "B-trees" in verdicts[0]
+    assert "B-trees" not in verdicts[1]
+    home = some_environment.home
+    verified = rows_of(je_tools("verify", home, "--tree", "--format", "jsonl").out)
+    assert {place(row) for row in verified} <= codes[1]
+    assert codes[0] <= codes[1]
