@@ -93,11 +93,12 @@ def newest_leaves(leaves: RowTable) -> Ints:
 
 def excluded_ids(content: Content, mode: Mode, *, internal: bool) -> Ints:
     """Return the ids of the databases of which nothing comes back."""
-    # The database of names stays in: the keys of its slots are the names.
-    found = set() if internal else set(FIXED_NAMES) - {NAMES_ID}
+    found = set() if internal else set(FIXED_NAMES)
     for db_id, database in content.databases.items():
         is_internal = database.name.startswith(INTERNAL)
         is_gone = database.removed and mode is Mode.COMMITTED
         if (is_internal and not internal) or is_gone:
             found.add(db_id)
+    # The keys of its slots are the names of databases.
+    found.discard(NAMES_ID)
     return np.array(sorted(found), np.int64)

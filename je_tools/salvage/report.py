@@ -41,7 +41,8 @@ class Losses(NamedTuple):
     """Numbers of known losses, which match the lines of the report.
 
     Attributes:
-        records: number of lost records, database names among them.
+        records: number of lost records; database names are among them only if internal databases
+            are salvaged.
         names: number of database names without a known database.
         undecodable: number of record entries with a good checksum that cannot be decoded.
     """

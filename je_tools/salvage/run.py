@@ -65,7 +65,7 @@ def salvage(
         ends_until=_where_ends_may_be(environment, content),
         threads=scanner.thread_count(),
     )
-    return Salvage(environment, mode, content, dangling, decision, now_ms)
+    return Salvage(environment, mode, internal, content, dangling, decision, now_ms)
 
 
 def _where_ends_may_be(environment: Environment, content: Content) -> Ordered:

@@ -18,7 +18,7 @@ from je_tools.output.encoders.record_lines import Named, Typed
 from je_tools.salvage.batches import Graded, LnReader, graded
 from je_tools.salvage.choice import Confidence, Mode, Outcome
 from je_tools.salvage.dangling_rows import DanglingRows
-from je_tools.salvage.lost import INTERNAL
+from je_tools.salvage.lost import INTERNAL, NAMES_ID
 
 if TYPE_CHECKING:
     from je_tools.formats.arrays import Mask
@@ -85,6 +85,7 @@ class Salvage(Struct, frozen=True, dict=True):
     Attributes:
         environment: the log.
         mode: extent of the salvage.
+        internal: True if lost records of internal databases were searched too.
         content: contents of the log.
         dangling: what the log names and does not hold; None if that was not searched.
         decision: what comes back, and what is lost.
@@ -93,6 +94,7 @@ class Salvage(Struct, frozen=True, dict=True):
 
     environment: Environment
     mode: Mode
+    internal: bool
     content: Content
     dangling: Dangling | None
     decision: Decision
@@ -134,17 +136,24 @@ class Salvage(Struct, frozen=True, dict=True):
 
     @property
     def lost_count(self) -> int:
-        """Number of named records, database names included, that do not come back as they were.
+        """Number of named records that do not come back as they were.
 
-        Erased places are not counted: an eraser overwrites only obsolete entries.
+        Database names are counted only if internal databases are salvaged: without them, the report
+        lists the names whose database is unknown. Erased places are not counted: an eraser
+        overwrites only obsolete entries.
         """
-        return self.decision.lost_counts.missed.total()
+        missed = self.decision.lost_counts.missed
+        return missed.total() - (0 if self.internal else missed[NAMES_ID])
 
     def databases(self, *, internal: bool = False) -> list[Described]:
-        """Return the databases that have records or a name in the log, live ones first."""
-        content = self.content
-        named = [i for i in content.databases if i not in FIXED_NAMES or i in self.codes]
-        described = [self._described(i) for i in sorted({*named, *self.codes})]
+        """Return the databases that have records, lost ones or a name in the log, live ones first.
+
+        Args:
+            internal: include internal databases.
+        """
+        named = {i for i in self.content.databases if i not in FIXED_NAMES}
+        known = named | self.codes.keys() | self.decision.lost.groups()
+        described = [self._described(i) for i in sorted(known)]
         wanted = [
             one
             for one in described
