@@ -2,7 +2,8 @@
 
 `RowTable` splits rows into partitions, which are processed one after the other. `GroupedRuns` keeps
 the results of the partitions by group, and merges them into one order when a group is read.
-`ByteHeap` holds byte strings of rows. All share one `Spill`, which says when to begin with files.
+`RowLog` keeps rows in the order in which they come, and `ByteHeap` byte strings of rows. All share
+one `Spill`, which says when to begin with files.
 """
 
 from __future__ import annotations
@@ -33,6 +34,9 @@ _MERGED_ROWS = 1 << 20
 _RUN_ROWS_MIN = 1 << 10
 """Rows of all runs, and the fewest of one, that a merge reads at once."""
 
+_CHUNK_ROWS = 1 << 16
+"""Rows of a `RowLog` that are read at once."""
+
 _NEAR = 64 << 10
 """Byte strings at most this far apart in a heap are read at once."""
 
@@ -57,14 +61,14 @@ class Spill:
         wanted = max(log_size // PARTITION_SIZE, PARTITIONS_MIN - 1)
         self._bits = min(wanted, PARTITIONS_MAX - 1).bit_length()
         self._held = 0
-        self._tables: list[RowTable | ByteHeap] = []
+        self._tables: list[RowTable | RowLog | ByteHeap] = []
 
     @property
     def partition_count(self) -> int:
         """Number of partitions: 1 while everything is in memory."""
         return 1 << self._bits if self.is_spilled else 1
 
-    def join(self, table: RowTable | ByteHeap) -> None:
+    def join(self, table: RowTable | RowLog | ByteHeap) -> None:
         """Add a table."""
         self._tables.append(table)
 
@@ -191,6 +195,67 @@ class RowTable:
 
 def _without(columns: Sequence[Array], index: int) -> Sequence[Array]:
     return [column[:0] if i == index else column for i, column in enumerate(columns)]
+
+
+class RowLog:
+    """Rows of numbers in the order in which they were appended."""
+
+    def __init__(self, spill: Spill, kinds: Sequence[npt.DTypeLike]) -> None:
+        """Create an empty log of rows with columns of these types."""
+        self._spill = spill
+        self._kinds = [np.dtype(kind) for kind in kinds]
+        self._pieces: list[Sequence[Array]] = []
+        self._blocks: list[tuple[int, tuple[int, ...]]] = []
+        self._file: NamelessFile | None = None
+        self._count = 0
+        spill.join(self)
+
+    def __len__(self) -> int:
+        return self._count
+
+    def append(self, columns: Sequence[Array]) -> None:
+        """Append rows: an array of each column.
+
+        Raises:
+            RefusedError: they cannot be written to a file.
+        """
+        if len(columns[0]):
+            self._count += len(columns[0])
+            self._pieces.append(columns)
+            self._spill.hold(sum(column.nbytes for column in columns))
+
+    def flush(self) -> None:
+        """Write the rows in memory to the file.
+
+        Raises:
+            RefusedError: they cannot be written.
+        """
+        if not self._pieces:
+            return
+        self._file = self._file or self._spill.open()
+        offsets = []
+        for i, kind in enumerate(self._kinds):
+            column = np.concatenate([piece[i] for piece in self._pieces])
+            offsets.append(self._file.append(column.astype(kind, copy=False)))
+        self._blocks.append((sum(len(piece[0]) for piece in self._pieces), tuple(offsets)))
+        self._pieces.clear()
+
+    def chunks(self) -> Iterator[list[Array]]:
+        """Yield the columns of all rows, in chunks of bounded size.
+
+        Raises:
+            RefusedError: they cannot be read.
+        """
+        for count, offsets in self._blocks:
+            assert self._file is not None
+            for at in range(0, count, _CHUNK_ROWS):
+                some = min(_CHUNK_ROWS, count - at)
+                yield [
+                    self._file.read(offset + at * kind.itemsize, kind, some)
+                    for offset, kind in zip(offsets, self._kinds, strict=True)
+                ]
+        for piece in self._pieces:
+            yield list(piece)
 
 
 class ByteHeap:
