@@ -107,6 +107,13 @@ output_option = click.option(
     help="Write to this file instead of standard output. It must be outside the environment.",
 )
 
+tmp_option = click.option(
+    "--tmp",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Directory for temporary files, which a large log needs. The default is TMPDIR, or /tmp.",
+)
+
 data_option = click.option(
     "--data",
     "data_mode",

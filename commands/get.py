@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Unpack
 
 import click
@@ -14,6 +16,8 @@ from je_tools.commands._options import (
     needs_output,
     output_option,
     say,
+    terminal_width,
+    tmp_option,
 )
 from je_tools.commands._snapshot import (
     SnapshotOptions,
@@ -23,7 +27,6 @@ from je_tools.commands._snapshot import (
     report,
     show_expired_option,
     snapshot_options,
-    write_section,
 )
 from je_tools.core.escaping import counted
 from je_tools.errors import EXIT_DAMAGE, EXIT_INPUT, EXIT_OK, UsageError
@@ -33,6 +36,7 @@ from je_tools.recovery.choices import choose_databases
 if TYPE_CHECKING:
     from je_tools.core.masking import Masking
     from je_tools.log.selection import KeyPattern
+    from je_tools.output.views.sections import Section
     from je_tools.recovery.database import Database
     from je_tools.recovery.snapshot import Snapshot
 
@@ -48,6 +52,7 @@ class Options(SnapshotOptions):
     key: str
     history: bool
     show_expired: bool
+    tmp: Path | None
 
 
 @click.command("get")
@@ -66,6 +71,7 @@ class Options(SnapshotOptions):
 @show_expired_option
 @format_option(*ROWS)
 @output_option
+@tmp_option
 def command(**options: Unpack[Options]) -> int:
     """Show the records of a key, as the engine would return them after recovery.
 
@@ -139,15 +145,24 @@ def _show_records(
     from je_tools.output.encoders.record_sinks import RecordFormat, open_record_sink
     from je_tools.output.encoders.record_sources import DatabaseSource
     from je_tools.output.views.key_tables import record_section
+    from je_tools.output.views.sections import write_long_table
     from je_tools.records.export import named
     from je_tools.records.history import records_of_key
 
-    found = records_of_key(snapshot, database, pattern, show_expired=options["show_expired"])
+    shows = options["show_expired"]
     if options["format_"] == "table":
-        section = record_section(found, masking)
-        if section.rows:
-            write_section(section, out, "table", options["output"])
-        return len(section.rows), 0
+        count = 0
+
+        def sections() -> Iterator[Section]:
+            nonlocal count
+            count = 0
+            for records in records_of_key(snapshot, database, pattern, show_expired=shows):
+                count += len(records)
+                yield record_section(records, masking)
+
+        write_long_table(sections, out, terminal_width(options["output"]))
+        return count, 0
+    found = records_of_key(snapshot, database, pattern, show_expired=shows)
     sink = open_record_sink(RecordFormat(options["format_"]), masking, threads=1)
     sources = [DatabaseSource(named(database, snapshot), found)]
     return sum(done.records for done in sink.write(sources, out)), 0
@@ -161,12 +176,12 @@ def _show_history(
     options: Options,
     out: BinaryIO,
 ) -> tuple[int, int]:
-    from je_tools.output.views.key_tables import version_section
+    from je_tools.output.files.outputs import scratch_directory
+    from je_tools.output.views.version_tables import write_history
     from je_tools.records.history import history_of_key
 
-    history = history_of_key(snapshot, database, pattern)
-    found = history.versions
-    section = version_section(found, masking, for_people=options["format_"] == "table")
-    if found or options["format_"] != "table":
-        write_section(section, out, options["format_"], options["output"])
-    return len(found), history.damaged_count
+    temporary = scratch_directory(options["tmp"], snapshot.environment)
+    history = history_of_key(snapshot, database, pattern, temporary)
+    width = terminal_width(options["output"])
+    write_history(history, masking, options["format_"], out, width)
+    return len(history), history.damaged_count

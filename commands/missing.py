@@ -18,6 +18,7 @@ from je_tools.commands._options import (
     progress_bar,
     say,
     terminal_width,
+    tmp_option,
 )
 from je_tools.commands._snapshot import (
     SnapshotOptions,
@@ -43,6 +44,7 @@ class Options(SnapshotOptions):
     """Options of the command line."""
 
     without: tuple[str, ...]
+    tmp: Path | None
 
 
 @click.command("missing")
@@ -55,6 +57,7 @@ class Options(SnapshotOptions):
 )
 @format_option(*ROWS)
 @output_option
+@tmp_option
 def command(**options: Unpack[Options]) -> int:
     """Show what is lost with missing log files, and what survives elsewhere.
 
@@ -73,7 +76,7 @@ def command(**options: Unpack[Options]) -> int:
     from je_tools.log.scan import Scanner
     from je_tools.missing.losses import LossOptions
     from je_tools.missing.run import report_missing
-    from je_tools.output.files.outputs import open_output
+    from je_tools.output.files.outputs import open_output, scratch_directory
     from je_tools.output.views.missing_tables import LISTED, missing_sections
     from je_tools.output.views.section_formats import write_sections
 
@@ -82,11 +85,13 @@ def command(**options: Unpack[Options]) -> int:
     environment = open_home(options["path"])
     without = _numbers(environment, options["without"])
     check_outputs({"output": options["output"], "findings": options["findings_path"]}, environment)
+    temporary = scratch_directory(options["tmp"], environment)
     with progress_bar(environment.size, "missing") as progress:
         pace = chosen_pace(options["max_rate"])
         scanner = Scanner(threads=options["threads"], progress=progress, wide=True, pace=pace)
         to_lsn = chosen_end(environment, scanner, options)
-        wanted = LossOptions(chosen_now(options["now"]), without, to_lsn)
+        now_ms = chosen_now(options["now"])
+        wanted = LossOptions(now_ms, without, to_lsn, temporary)
         report = report_missing(environment, scanner, wanted)
     masking = chosen_masking(options["data_mode"])
     with open_output(options["output"], environment) as out:

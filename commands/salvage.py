@@ -18,6 +18,7 @@ from je_tools.commands._options import (
     progress_bar,
     say,
     threads_option,
+    tmp_option,
 )
 from je_tools.core.escaping import counted
 from je_tools.core.masking import DataMode
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from je_tools.output.encoders.record_sources import RecordSink
     from je_tools.salvage.gaps import LogGap
     from je_tools.salvage.report import Losses
-    from je_tools.salvage.run import Salvage
+    from je_tools.salvage.salvaged import Salvage
 
 
 class Options(TypedDict):
@@ -45,6 +46,7 @@ class Options(TypedDict):
     data_mode: str
     internal: bool
     now: str | None
+    tmp: Path | None
     threads: int
     max_rate: int | None
     exit_zero: bool
@@ -81,6 +83,7 @@ class Options(TypedDict):
     help="Omit records that have expired by this time. Without it, expired records are written "
     "too.",
 )
+@tmp_option
 @threads_option
 @exit_zero_option
 def command(**options: Unpack[Options]) -> int:
@@ -104,7 +107,7 @@ def command(**options: Unpack[Options]) -> int:
     from je_tools.log.images import unchanged
     from je_tools.log.opening import open_environment
     from je_tools.log.scan import Scanner
-    from je_tools.output.files.outputs import open_directory
+    from je_tools.output.files.outputs import open_directory, scratch_directory
     from je_tools.salvage.choice import Mode
     from je_tools.salvage.run import salvage
 
@@ -118,6 +121,7 @@ def command(**options: Unpack[Options]) -> int:
         raise UsageError("--print needs --format dump")
     named = open_environment(options["paths"], keep_going=True)
     environment = numbered_by_headers(named)
+    temporary = scratch_directory(options["tmp"], environment)
     with ExitStack() as stack:
         directory = stack.enter_context(open_directory(options["output"], environment))
         progress = stack.enter_context(progress_bar(environment.size, "salvage"))
@@ -125,11 +129,18 @@ def command(**options: Unpack[Options]) -> int:
         scanner = Scanner(threads=options["threads"], progress=progress, wide=True, pace=pace)
         mode = Mode(options["mode"])
         now_ms = chosen_now(options["now"]) if options["now"] else None
-        salvaged = salvage(environment, scanner, mode, internal=options["internal"], now_ms=now_ms)
+        salvaged = salvage(
+            environment,
+            scanner,
+            mode,
+            internal=options["internal"],
+            now_ms=now_ms,
+            directory=temporary,
+        )
         with unchanged(salvaged.check_files):
             text, losses = _write(salvaged, directory, options)
     click.echo(text, nl=False)
-    damage = [gap for gap in salvaged.lost.gaps if gap.is_damage]
+    damage = [gap for gap in salvaged.gaps if gap.is_damage]
     _say_files(named)
     _say_damage(damage)
     _say_losses(losses)

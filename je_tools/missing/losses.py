@@ -9,7 +9,9 @@ Source: je-log.md "Where a log ends, and what damage costs".
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from enum import StrEnum
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -176,8 +178,11 @@ class LossOptions(Struct, frozen=True):
         without: numbers of files to treat as missing; if the log is complete otherwise, losses
             are reported for its state with these files.
         to_lsn: treat the entry at this LSN as the end of the log.
+        directory: returns the directory for temporary files, if a large log needs any; None for
+            the system's.
     """
 
     now_ms: int
     without: frozenset[int] = frozenset()
     to_lsn: int | None = None
+    directory: Callable[[], Path] | None = None

@@ -111,7 +111,9 @@ class _LossSearch(Struct, frozen=True, dict=True):
         cut = None
         if options.to_lsn is not None:
             cut = (snapshot.end.files[-1].file_no, snapshot.end.next_offset)
-        return find_survivors(snapshot.environment, snapshot.scanner, options.without, cut)
+        return find_survivors(
+            snapshot.environment, snapshot.scanner, options.without, cut, options.directory
+        )
 
     def _of_descriptors(self, descriptors: Loss, names: Loss) -> Iterator[Loss]:
         """Yield databases whose descriptor is lost, as far as anything names them."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from enum import IntEnum, StrEnum
+from enum import IntEnum, IntFlag, StrEnum
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,11 +10,13 @@ import numpy.typing as npt
 from msgspec import Struct
 
 from je_tools.formats.je.entry.identity import newest_of
+from je_tools.salvage.extents import Ordered, ordered
 from je_tools.salvage.record_versions import DELETED, INVISIBLE, NO_TXN
 
 if TYPE_CHECKING:
-    from je_tools.formats.arrays import Ints, Mask
+    from je_tools.formats.arrays import Mask
     from je_tools.salvage.content import Content
+    from je_tools.salvage.record_versions import RecordVersions
 
 
 class Mode(StrEnum):
@@ -50,13 +52,25 @@ class Confidence(IntEnum):
 
 Grades = npt.NDArray[np.uint8]
 
+GRADES = 8
+"""Number of values of a confidence among the bits of an outcome."""
 
-_DENSE = 16
-"""Largest ratio of the range of values to their number for which a lookup table is built."""
+
+class Outcome(IntFlag):
+    """Bits of the outcome of an LN."""
+
+    CONFIDENCE = GRADES - 1
+    """Mask of its `Confidence`."""
+    TAKEN = 8
+    """It comes back as a record."""
+    APART = 16
+    """It comes back with the records of unfinished transactions."""
+    UNDECIDED = 32
+    """It is left out only because the end of its transaction was not found."""
 
 
 class RecordChoice(Struct, frozen=True):
-    """Selection from `Content.lns`; element i of each array is of the i-th LN.
+    """Selection from LNs; element i of each array is of the i-th.
 
     Attributes:
         confidence: uint8, a `Confidence`.
@@ -71,31 +85,37 @@ class RecordChoice(Struct, frozen=True):
     apart: Mask
 
 
-def grade(content: Content, lost_from: Ints) -> Grades:
+def grade(lns: RecordVersions, content: Content, lost_from: Ordered) -> Grades:
     """Grade each LN as COMMITTED, NON_TRANSACTIONAL, END_NOT_FOUND or UNCOMMITTED.
 
     Args:
+        lns: LNs of the log.
         content: the log.
-        lost_from: int64, sorted; LSNs at which unreadable places begin, where the end of a
+        lost_from: uint64, sorted; LSNs at which unreadable places begin, where the end of a
             transaction may have been.
     """
-    lns = content.lns
     grades = np.full(len(lns), Confidence.UNCOMMITTED, np.uint8)
     has_txn = lns.txn != NO_TXN
     grades[~has_txn] = Confidence.NON_TRANSACTIONAL
-    committed = _is_in(lns.txn, content.committed) & has_txn
+    committed = content.committed.contains(lns.txn) & has_txn
     grades[committed] = Confidence.COMMITTED
     open_ = np.flatnonzero(grades == Confidence.UNCOMMITTED)
     if len(lost_from) and len(open_):
-        unended = open_[~_is_in(lns.txn[open_], content.aborted)]
-        grades[unended[lns.lsn[unended] < lost_from[-1]]] = Confidence.END_NOT_FOUND
+        unended = open_[~content.aborted.contains(lns.txn[open_])]
+        grades[unended[ordered(lns.lsn[unended]) < lost_from[-1]]] = Confidence.END_NOT_FOUND
     grades[(lns.marks & INVISIBLE) != 0] = Confidence.UNCOMMITTED
     return grades
 
 
-def choose(content: Content, grades: Grades, mode: Mode, threads: int) -> RecordChoice:
-    """Choose the LNs that come back in a mode, without regard to lost entries."""
-    lns = content.lns
+def choose(lns: RecordVersions, grades: Grades, mode: Mode, threads: int) -> RecordChoice:
+    """Choose the LNs that come back in a mode, without regard to lost entries.
+
+    Args:
+        lns: all LNs of some records, in log order.
+        grades: their grades.
+        mode: extent of the salvage.
+        threads: number of threads.
+    """
     counts = grades <= Confidence.NON_TRANSACTIONAL
     newest = newest_of(lns.first, lns.second, counts, threads)
     is_record = (lns.marks & DELETED) == 0
@@ -103,22 +123,3 @@ def choose(content: Content, grades: Grades, mode: Mode, threads: int) -> Record
     if mode is Mode.EVERYTHING:
         return RecordChoice(grades, newest, counts & is_record, ~counts & is_record)
     return RecordChoice(grades, newest, newest & is_record, nothing)
-
-
-def _is_in(values: Ints, known: Ints) -> Mask:
-    """Return a mask of the values that are in a sorted array; values mostly ascend."""
-    if not len(known):
-        return np.zeros(len(values), np.bool_)
-    least, most = int(known[0]), int(known[-1])
-    if most - least < _DENSE * len(known):
-        # Transaction ids are nearly consecutive, so the table is small.
-        table = np.zeros(most - least + 3, np.bool_)
-        table[known - least + 1] = True
-        # Values outside the range land on one of the two ends, even if the difference overflows.
-        places = values - known[0]
-        places += 1
-        found: Mask = table[np.clip(places, 0, len(table) - 1, out=places)]
-        return found
-    found = np.minimum(np.searchsorted(known, values), len(known) - 1)
-    is_known: Mask = known[found] == values
-    return is_known

@@ -1,23 +1,26 @@
 """Contents of a log in columns: every written record, the ends of transactions, and nodes.
 
-One pass over the log, in threads. Only the identity of a record is stored, about 41 bytes,
-whatever the size of its key and data.
+One pass over the log, in threads. Only the identity of a record is stored, 41 bytes, whatever the
+size of its key and data; 25 bytes of a bottom node; and about one bit of a transaction. If records
+and nodes have more than `core.spill.MEMORY_MAX` bytes, they are in temporary files.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from msgspec import Struct
 
+from je_tools.core.spill import RowTable, Spill
 from je_tools.formats.je.entry.identity import Seed, new_seed
 from je_tools.log.names import NamedDatabase, resolve_databases
 from je_tools.salvage.entry_masks import KEYED_VERSION
 from je_tools.salvage.extents import ReadableExtents
 from je_tools.salvage.inspector import (
     MAP_LNS,
+    NODE_KINDS,
     BottomNodes,
     ContentInspector,
     DatabaseCodes,
@@ -25,24 +28,27 @@ from je_tools.salvage.inspector import (
     RangeContent,
     kinds_in,
 )
-from je_tools.salvage.record_versions import RecordVersions, add_columns, joined_columns, no_columns
+from je_tools.salvage.record_versions import VERSION_KINDS, RecordVersions
+from je_tools.salvage.transactions import TransactionIds
 
 if TYPE_CHECKING:
-    from je_tools.formats.arrays import Ints
     from je_tools.formats.je.log.entry_rows import Rows
     from je_tools.log.environment import Environment
     from je_tools.log.file_scan import FileState
     from je_tools.log.scan import Scanner
+
+_SECOND_OF_LN = RecordVersions.__struct_fields__.index("second")
+_SECOND_OF_NODE = BottomNodes.__struct_fields__.index("second")
 
 
 class Content(Struct, frozen=True):
     """Contents of a whole log.
 
     Attributes:
-        lns: the records.
-        leaves: the bottom nodes.
-        db_ids: database ids by the index that `lns` uses.
-        committed, aborted: int64, sorted; ids of transactions.
+        lns: the records, as columns of `RecordVersions`.
+        leaves: the bottom nodes, as columns of `BottomNodes`.
+        db_ids: database ids by the number that `lns` uses.
+        committed, aborted: ids of transactions.
         databases: names by id.
         kinds: descriptors by id, of the databases that have one in the log.
         readable: readable extents of the log.
@@ -51,11 +57,11 @@ class Content(Struct, frozen=True):
         states: state of each file as it was read.
     """
 
-    lns: RecordVersions
-    leaves: BottomNodes
+    lns: RowTable
+    leaves: RowTable
     db_ids: tuple[int, ...]
-    committed: Ints
-    aborted: Ints
+    committed: TransactionIds
+    aborted: TransactionIds
     databases: Mapping[int, NamedDatabase]
     kinds: Mapping[int, DatabaseKind]
     readable: ReadableExtents
@@ -65,39 +71,51 @@ class Content(Struct, frozen=True):
     seed: Seed
 
 
-def read_content(environment: Environment, scanner: Scanner, *, internal: bool = False) -> Content:
+def read_content(
+    environment: Environment, scanner: Scanner, spill: Spill, *, internal: bool = False
+) -> Content:
     """Read the contents of a log in one pass.
 
     Args:
         environment: the log.
         scanner: reads the files.
+        spill: memory budget for records and nodes.
         internal: also read LNs that have fields instead of data: names and descriptors of
             databases, and file summaries.
 
     Raises:
         StoppedError: a file shrank, vanished or was replaced while it was read.
         InputError: a file cannot be read.
+        RefusedError: a temporary file cannot be written.
     """
     old_duplicates = _duplicates_before(environment, scanner)
     inspector = ContentInspector(DatabaseCodes(), new_seed(), old_duplicates, internal)
     seen: list[RangeContent] = []
     states: list[FileState] = []
-    columns = no_columns()
+    lns = RowTable(spill, VERSION_KINDS, _SECOND_OF_LN)
+    leaves = RowTable(spill, NODE_KINDS, _SECOND_OF_NODE)
+    committed, aborted = TransactionIds(), TransactionIds()
     for part in scanner.scan(environment, inspector):
         for found in part.results:
             seen.append(found)
-            add_columns(columns, found.lns)
+            _move(found.lns, lns)
+            _move(found.leaves, leaves)
+            for ids, ended in zip((committed, aborted), found.ends, strict=True):
+                ids.add(ended)
+            found.ends.clear()
         if part.end is not None:
             states.append(part.end)
+    committed.finish()
+    aborted.finish()
     kinds: dict[int, DatabaseKind] = {}
     for each in seen:
         kinds |= each.kinds
     return Content(
-        lns=joined_columns(columns),
-        leaves=_joined_leaves([leaves for each in seen for leaves in each.leaves]),
+        lns=lns,
+        leaves=leaves,
         db_ids=tuple(inspector.codes.codes),
-        committed=_sorted_ids(each.ends[0] for each in seen),
-        aborted=_sorted_ids(each.ends[1] for each in seen),
+        committed=committed,
+        aborted=aborted,
         databases=resolve_databases(each.names for each in seen),
         kinds=kinds,
         readable=ReadableExtents.of(each.readable for each in seen),
@@ -106,6 +124,13 @@ def read_content(environment: Environment, scanner: Scanner, *, internal: bool =
         states=tuple(states),
         seed=inspector.seed,
     )
+
+
+def _move(pieces: list[Any], table: RowTable) -> None:
+    """Append the columns of pieces to a table, and clear the list to free its memory."""
+    for piece in pieces:
+        table.append([getattr(piece, name) for name in piece.__struct_fields__])
+    pieces.clear()
 
 
 def _duplicates_before(environment: Environment, scanner: Scanner) -> frozenset[int]:
@@ -121,17 +146,3 @@ def _duplicates_before(environment: Environment, scanner: Scanner) -> frozenset[
         for found in part.results:
             kinds |= found
     return frozenset(id_ for id_, kind in kinds.items() if kind.has_duplicates)
-
-
-def _joined_leaves(pieces: list[BottomNodes]) -> BottomNodes:
-    none = np.empty(0, np.int64)
-    return BottomNodes(
-        np.concatenate([none, *(each.lsn for each in pieces)]),
-        np.concatenate([none, *(each.db_id for each in pieces)]),
-        np.concatenate([none, *(each.node_id for each in pieces)]),
-        np.concatenate([none.astype(np.bool_), *(each.is_delta for each in pieces)]),
-    )
-
-
-def _sorted_ids(pieces: Iterable[Ints]) -> Ints:
-    return np.sort(np.concatenate([np.empty(0, np.int64), *pieces]))

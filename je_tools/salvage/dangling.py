@@ -24,9 +24,9 @@ from je_tools.formats.je.header import NULL_LSN
 from je_tools.formats.je.types import BY_NAME, OLD_BIN_DELTA_NO, Family
 from je_tools.formats.rows import Cell, Form, lines_of, read_only
 from je_tools.formats.spans import Spans, gather
-from je_tools.log.records import NO_TIME, NO_VLSN, Records, no_records
-from je_tools.salvage.batches import joined
+from je_tools.log.records import NO_TIME, NO_VLSN, Records
 from je_tools.salvage.entry_masks import KEYED_VERSION, leaves_of, pieces_of_rows, records_of
+from je_tools.salvage.transactions import is_in
 
 if TYPE_CHECKING:
     from je_tools.formats.arrays import Ints, Mask
@@ -45,6 +45,8 @@ class DanglingReferences(Struct, frozen=True):
 
     Attributes:
         records: the known fields; the data is null if it is unknown.
+        stored: the keys as B-trees store them: with duplicates, a stored key holds key and data,
+            and those of `records` are parts of it.
         db_id: int64.
         first, second: int64; their identities.
         gone: bool; the version at the LSN is a deletion.
@@ -53,6 +55,7 @@ class DanglingReferences(Struct, frozen=True):
     """
 
     records: Records
+    stored: Spans
     db_id: Ints
     first: Ints
     second: Ints
@@ -66,43 +69,11 @@ class DanglingReferences(Struct, frozen=True):
     def select(self, keep: npt.NDArray[Any]) -> DanglingReferences:
         """Return the records of a mask or of an index array."""
         columns = (self.db_id, self.first, self.second, self.gone, self.by, self.by_slot)
-        return DanglingReferences(self.records.select(keep), *(column[keep] for column in columns))
-
-
-def no_dangling() -> DanglingReferences:
-    """Return an empty batch."""
-    none, no_mask = np.empty(0, np.int64), np.empty(0, np.bool_)
-    return DanglingReferences(no_records(), none, none, none, no_mask, none, no_mask)
-
-
-def joined_dangling(pieces: list[DanglingReferences]) -> DanglingReferences:
-    """Concatenate pieces, with their bytes in one buffer."""
-    pieces = [piece for piece in pieces if len(piece)]
-    if not pieces:
-        return no_dangling()
-    names = ("db_id", "first", "second", "gone", "by", "by_slot")
-    return DanglingReferences(
-        _rebased([piece.records for piece in pieces]),
-        *(np.concatenate([getattr(piece, name) for piece in pieces]) for name in names),
-    )
-
-
-def _rebased(pieces: list[Records]) -> Records:
-    moved = []
-    for name in ("key", "data"):
-        columns: list[Spans] = [getattr(piece, name) for piece in pieces]
-        sizes = np.array([len(spans.data) for spans in columns], np.int64)
-        bases = np.cumsum(sizes) - sizes
-        data = read_only(np.concatenate([spans.data for spans in columns]))
-        pairs = zip(columns, bases, strict=True)
-        moved.append([Spans(data, s.starts + base, s.sizes) for s, base in pairs])
-    numbers = ("lsn", "vlsn", "modified_ms", "created_ms", "expires_ms", "tombstone")
-    return joined(
-        [
-            Records(key, data, *(getattr(piece, name) for name in numbers))
-            for piece, key, data in zip(pieces, *moved, strict=True)
-        ]
-    )
+        return DanglingReferences(
+            self.records.select(keep),
+            self.stored.select(keep),
+            *(column[keep] for column in columns),
+        )
 
 
 class DanglingPart(Struct, frozen=True):
@@ -122,7 +93,7 @@ class FindDangling(Struct, frozen=True):
 
     Attributes:
         content: the log.
-        leaves: int64, sorted; LSNs of the nodes to read, see `newest_leaves`.
+        leaves: int64, sorted; LSNs of the nodes to read.
         excluded: ids of databases that are left out.
     """
 
@@ -136,7 +107,7 @@ class FindDangling(Struct, frozen=True):
         lsns: list[Ints] = [np.empty(0, np.int64)]
         good = rows.good & ~rows.invisible
         nodes = good & leaves_of(rows.version)[rows.type]
-        nodes[nodes] = _is_in(rows.lsn[nodes], self.leaves)
+        nodes[nodes] = is_in(rows.lsn[nodes], self.leaves)
         for some in pieces_of_rows(rows, nodes, NODES_AT_ONCE):
             decoded = decode(some, Family.NODE)
             dangling += self._slots(some, decoded, lsns)
@@ -178,7 +149,7 @@ class FindDangling(Struct, frozen=True):
             of_node = Spans(fields.data, *fields.span("dup_key")).select(node)
             key, data = _old_duplicates(is_old_duplicate, of_node, key, data)
         first, second = self._identities(key, data, db_id, is_old_duplicate)
-        key, data = self._apart(key, _own(data), db_id, rows.version)
+        key, data, stored = self._apart(key, _own(data), db_id, rows.version)
         state = slots.number("state")[index]
         records = Records(
             key,
@@ -195,7 +166,7 @@ class FindDangling(Struct, frozen=True):
         by = rows.lsn[node]
         gone = (state & _GONE) != 0
         return DanglingReferences(
-            records, db_id, first, second, gone, by, np.ones(len(index), np.bool_)
+            records, stored, db_id, first, second, gone, by, np.ones(len(index), np.bool_)
         )
 
     def _whole_keys(self, fields: Columns, suffix: Spans, node: Ints) -> Spans:
@@ -234,19 +205,22 @@ class FindDangling(Struct, frozen=True):
         seed = self.content.seed
         return identities(key.data, key.starts, key.sizes, db_id, seed)
 
-    def _apart(self, key: Spans, data: Spans, db_id: Ints, version: int) -> tuple[Spans, Spans]:
-        """Split keys and data as an application sees them: a duplicate's stored key holds both."""
+    def _apart(
+        self, key: Spans, data: Spans, db_id: Ints, version: int
+    ) -> tuple[Spans, Spans, Spans]:
+        """Return keys and data as an application sees them, and the stored keys."""
         duplicates = [i for i, kind in self.content.kinds.items() if kind.has_duplicates]
         is_duplicate = np.isin(db_id, np.array(duplicates, np.int64))
         if version < KEYED_VERSION or not is_duplicate.any():
-            return key, data
+            return key, data, key
         first, second = split_two_part_keys(key)
         size = len(key.data)
         both = read_only(np.concatenate((key.data, data.data)))
         starts = np.where(is_duplicate, second.starts, data.starts + size)
         sizes = np.where(is_duplicate, second.sizes, data.sizes)
         key_sizes = np.where(is_duplicate, first.sizes, key.sizes)
-        return Spans(both, key.starts, key_sizes), Spans(both, starts, sizes)
+        stored = Spans(both, key.starts, key.sizes)
+        return Spans(both, key.starts, key_sizes), Spans(both, starts, sizes), stored
 
     def _entries(self, rows: Rows, lsns: list[Ints]) -> Iterator[DanglingReferences]:
         decoded = decode(rows, Family.LN)
@@ -262,9 +236,8 @@ class FindDangling(Struct, frozen=True):
         lsn = fields.number("abort_lsn")
         hits = fine & fields.is_present("abort_lsn") & (lsn != NULL_LSN)
         hits &= self.content.unerased.is_lost(lsn)
-        hits &= fields.is_present("txn_id") & ~_is_in(
-            fields.number("txn_id"), self.content.committed
-        )
+        txn_id = fields.number("txn_id")
+        hits &= fields.is_present("txn_id") & ~self.content.committed.contains(txn_id)
         hits &= ~np.isin(fields.number("db_id"), self.excluded)
         index = np.flatnonzero(hits)
         # In older versions the flags do not say which record was there before.
@@ -285,7 +258,7 @@ class FindDangling(Struct, frozen=True):
         db_id = fields.number("db_id")[index]
         seed = self.content.seed
         first, second = identities(key.data, key.starts, key.sizes, db_id, seed)
-        key, data = self._apart(key, data, db_id, rows.version)
+        key, data, stored = self._apart(key, data, db_id, rows.version)
         records = Records(
             key,
             data,
@@ -298,15 +271,9 @@ class FindDangling(Struct, frozen=True):
         )
         gone = fields.number("flags")[index] & LnFlag.ABORT_KNOWN_DELETED != 0
         by = rows.lsn[index]
-        return DanglingReferences(records, db_id, first, second, gone, by, np.zeros(n, np.bool_))
-
-
-def _is_in(values: Ints, known: Ints) -> Mask:
-    if not len(known):
-        return np.zeros(len(values), np.bool_)
-    found = np.minimum(np.searchsorted(known, values), len(known) - 1)
-    is_known: Mask = known[found] == values
-    return is_known
+        return DanglingReferences(
+            records, stored, db_id, first, second, gone, by, np.zeros(n, np.bool_)
+        )
 
 
 def _own(spans: Spans) -> Spans:

@@ -15,6 +15,14 @@ if TYPE_CHECKING:
 
 NO_TYPE = 0
 
+Ordered = npt.NDArray[np.uint64]
+"""LSNs that compare in log order: as int64, those of files from 0x80000000 on are negative."""
+
+
+def ordered(lsns: Ints) -> Ordered:
+    """Return LSNs as numbers that compare in log order, without a copy."""
+    return lsns.view(np.uint64)
+
 
 class RangeExtents(Struct, frozen=True):
     """Readable extents of one scanned range: runs of adjacent good entries.

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+import numpy as np
 from msgspec import Struct
+from msgspec.structs import replace
 
-from je_tools.salvage.extents import NO_TYPE
+from je_tools.salvage.extents import NO_TYPE, ordered
 
 if TYPE_CHECKING:
+    from je_tools.formats.arrays import Ints, Mask
     from je_tools.log.environment import Environment
     from je_tools.salvage.content import Content
+    from je_tools.salvage.extents import Ordered
 
 _FILE = 1 << 32
 _LARGEST = (1 << 64) - 1
@@ -121,3 +125,34 @@ def _end_kind(is_end: bool, found: bool) -> GapKind:
     if is_end:
         return GapKind.TAIL
     return GapKind.END_OF_FILE if found else GapKind.WHOLE_FILE
+
+
+class GapCounter:
+    """Counts of what is in each gap, added up over the partitions of a log."""
+
+    def __init__(self, gaps: Sequence[LogGap]) -> None:
+        self._gaps = gaps
+        self._first = np.array([gap.start for gap in gaps], np.uint64)
+        self._last = np.array([gap.stop - 1 for gap in gaps], np.uint64)
+        self._named, self._keys, self._held = np.zeros((3, len(gaps)), np.int64)
+
+    def add_named(self, lsns: Ints) -> None:
+        """Count distinct unreadable LSNs that the log names; no two calls have the same one."""
+        self._named += self._in_gaps(np.unique(ordered(lsns)))
+
+    def add_records(self, lsns: Ints, comes_back: Mask) -> None:
+        """Count lost records by the LSN of their newest version."""
+        self._keys += self._in_gaps(np.sort(ordered(lsns[~comes_back])))
+        self._held += self._in_gaps(np.sort(ordered(lsns[comes_back])))
+
+    def gaps(self) -> list[LogGap]:
+        """Return the gaps with their counts."""
+        counts = (self._named.tolist(), self._keys.tolist(), self._held.tolist())
+        return [
+            replace(gap, dangling=named, keys=keys, held=held)
+            for gap, named, keys, held in zip(self._gaps, *counts, strict=True)
+        ]
+
+    def _in_gaps(self, lsns: Ordered) -> Ints:
+        stops = np.searchsorted(lsns, self._last, side="right")
+        return stops - np.searchsorted(lsns, self._first)

@@ -24,6 +24,7 @@ from je_tools.formats.je.types import (
     Family,
     mask_of,
 )
+from je_tools.formats.rows import read_only
 from je_tools.log.names import NamePart, collect_names
 from je_tools.salvage.entry_masks import KEYED_VERSION, leaves_of, pieces_of_rows, records_of
 from je_tools.salvage.extents import RangeExtents, range_extents
@@ -57,14 +58,26 @@ class BottomNodes(Struct, frozen=True):
     """Bottom nodes of the B-trees (BINs and old DBINs) and their deltas, in log order.
 
     Attributes:
-        lsn, db_id, node_id: int64.
+        lsn: int64.
+        first, second: int64, the identity of the node; see `node_identities`.
         is_delta: bool.
     """
 
     lsn: Ints
-    db_id: Ints
-    node_id: Ints
+    first: Ints
+    second: Ints
     is_delta: npt.NDArray[np.bool_]
+
+
+NODE_KINDS = (np.int64, np.int64, np.int64, np.bool_)
+"""Types of the columns of `BottomNodes`."""
+
+
+def node_identities(db_ids: Ints, node_ids: Ints, seed: Seed) -> tuple[Ints, Ints]:
+    """Return keyed digests of nodes: a crafted log could choose ids that collide in a table."""
+    sizes = np.full(len(node_ids), node_ids.itemsize, np.int64)
+    data = read_only(np.ascontiguousarray(node_ids).view(np.uint8))
+    return identities(data, np.cumsum(sizes) - sizes, sizes, db_ids, seed)
 
 
 class DatabaseKind(Struct, frozen=True):
@@ -84,7 +97,7 @@ class RangeContent(Struct, frozen=True):
 
     lns: list[RecordVersions]
     leaves: list[BottomNodes]
-    ends: tuple[Ints, Ints]
+    ends: list[Ints]
     names: NamePart
     kinds: dict[int, DatabaseKind]
     readable: RangeExtents
@@ -247,9 +260,10 @@ class ContentInspector(Struct, frozen=True):
             return BottomNodes(rows.lsn, rows.lsn, rows.lsn, rows.type == _DELTA)
         keep = ~decoded.bad
         db_id, node_id = decoded.fields.number("db_id"), decoded.fields.number("node_id")
-        return BottomNodes(rows.lsn[keep], db_id[keep], node_id[keep], rows.type[keep] == _DELTA)
+        first, second = node_identities(db_id[keep], node_id[keep], self.seed)
+        return BottomNodes(rows.lsn[keep], first, second, rows.type[keep] == _DELTA)
 
-    def _ends(self, rows: Rows) -> tuple[Ints, Ints]:
+    def _ends(self, rows: Rows) -> list[Ints]:
         """Return the ids of committed and of aborted transactions."""
         ends: tuple[list[Ints], list[Ints]] = ([], [])
         for some in pieces_of_rows(rows, _TXN_ENDS[rows.type] & rows.good & ~rows.invisible):
@@ -260,7 +274,7 @@ class ContentInspector(Struct, frozen=True):
                 for of, no in zip(ends, (COMMIT_NO, ABORT_NO), strict=True):
                     of.append(ids[~decoded.bad & (some.type == no)])
         none = np.empty(0, np.int64)
-        return np.concatenate([none, *ends[0]]), np.concatenate([none, *ends[1]])
+        return [np.concatenate([none, *ids]) for ids in ends]
 
 
 def _is_deletion(fields: Mapping[str, Any]) -> bool:

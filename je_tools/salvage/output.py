@@ -13,10 +13,10 @@ from je_tools.output.encoders.record_files import stems_of, write_files
 from je_tools.output.encoders.record_lines import Marks
 from je_tools.output.encoders.record_sources import DatabaseSource, RecordSink, Written
 from je_tools.salvage.batches import Graded
-from je_tools.salvage.choice import Confidence
+from je_tools.salvage.choice import Confidence, Outcome
 
 if TYPE_CHECKING:
-    from je_tools.salvage.run import Described, Salvage
+    from je_tools.salvage.salvaged import Described, Salvage
 
 
 APART = ".unfinished"
@@ -63,17 +63,16 @@ def _write(
 ) -> Output:
     marks = ["", APART] if any(one.apart for one in databases) else [""]
     stems = stems_of(sink, (one.database for one in databases), marks, (REPORT, SUMMARY))
-    choice = salvaged.choice
     sources = (
         DatabaseSource(
             one.database,
-            chain(salvaged.batches(one, choice.taken), salvaged.dangling_batches(one)),
+            chain(salvaged.batches(one, Outcome.TAKEN), salvaged.dangling_batches(one)),
         )
         for one in databases
     )
     records = write_files(sink, sources, stems, directory, known)
     unfinished = (
-        DatabaseSource(one.database, salvaged.batches(one, choice.apart))
+        DatabaseSource(one.database, salvaged.batches(one, Outcome.APART))
         for one in databases
         if one.apart
     )

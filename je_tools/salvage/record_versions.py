@@ -25,7 +25,7 @@ class RecordVersions(Struct, frozen=True):
         lsn: int64.
         first, second: int64, the identity of the record; see `formats.je.entry.identity`.
         txn: int64; NO_TXN if there is none.
-        db: int32; index of the database in `Content.db_ids`.
+        db: int32; number of the database in `Content.db_ids`.
         size: int32; bytes of the entry.
         marks: uint8, bits of DELETED and INVISIBLE.
     """
@@ -50,33 +50,13 @@ def select_versions(lns: RecordVersions, keep: npt.NDArray[Any]) -> RecordVersio
 
 
 def sorted_versions(pieces: list[RecordVersions]) -> RecordVersions:
-    """Concatenate versions in log order."""
-    columns = no_columns()
-    add_columns(columns, pieces)
-    joined = joined_columns(columns)
+    """Concatenate versions of one file in log order."""
+    names = RecordVersions.__struct_fields__
+    joined = RecordVersions(
+        *(np.concatenate([getattr(each, name) for each in pieces]) for name in names)
+    )
     return select_versions(joined, np.argsort(joined.lsn, kind="stable"))
 
 
-_LN_TYPES = (np.int64, np.int64, np.int64, np.int64, np.int32, np.int32, np.uint8)
-
-
-def no_columns() -> list[list[npt.NDArray[Any]]]:
-    """Return the columns of no versions, to be filled by `add_columns`."""
-    return [[np.empty(0, kind)] for kind in _LN_TYPES]
-
-
-def add_columns(columns: list[list[npt.NDArray[Any]]], pieces: list[RecordVersions]) -> None:
-    """Append the columns of pieces, and clear the list of pieces to free its memory."""
-    for lns in pieces:
-        for column, name in zip(columns, RecordVersions.__struct_fields__, strict=True):
-            column.append(getattr(lns, name))
-    pieces.clear()
-
-
-def joined_columns(columns: list[list[npt.NDArray[Any]]]) -> RecordVersions:
-    """Concatenate each column in turn, so that at most one column is in memory twice."""
-    made = []
-    for column in columns:
-        made.append(np.concatenate(column))
-        column.clear()
-    return RecordVersions(*made)
+VERSION_KINDS = (np.int64, np.int64, np.int64, np.int64, np.int32, np.int32, np.uint8)
+"""Types of the columns of `RecordVersions`."""

@@ -19,7 +19,7 @@ from je_tools.formats.je.types import type_name
 from je_tools.formats.rows import Cell, Form, lines_of, words
 from je_tools.log.records import PIECE_ROWS
 from je_tools.output.encoders.record_lines import masked
-from je_tools.salvage.choice import Confidence
+from je_tools.salvage.choice import Confidence, Outcome
 from je_tools.salvage.extents import NO_TYPE
 from je_tools.salvage.gaps import GapKind, LogGap
 from je_tools.salvage.lost import INTERNAL, NAMES_ID
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from je_tools.log.log_files import LogFile, Misnamed
     from je_tools.salvage.batches import Graded
     from je_tools.salvage.output import Output
-    from je_tools.salvage.run import Described, Salvage
+    from je_tools.salvage.salvaged import Described, LostPiece, Salvage
 
 _UNSURE = (Confidence.SLOT_ONLY, Confidence.OLDER)
 
@@ -41,7 +41,8 @@ class Losses(NamedTuple):
     """Numbers of known losses, which match the lines of the report.
 
     Attributes:
-        records: number of lost records, database names among them.
+        records: number of lost records; database names are among them only if internal databases
+            are salvaged.
         names: number of database names without a known database.
         undecodable: number of record entries with a good checksum that cannot be decoded.
     """
@@ -79,7 +80,7 @@ def write_report(
     for state in salvaged.states:
         if state.file.is_guessed:
             _write(out, {"kind": "guessed-version", **_guessed_row(state.file)})
-    for gap in salvaged.lost.gaps:
+    for gap in salvaged.gaps:
         _write(out, {"kind": "hole", **_gap_row(gap)})
     apart = {written.database.db_id: written.file for written in output.apart}
     for one, written in zip(databases, output.records, strict=True):
@@ -108,10 +109,10 @@ def _log_row(salvaged: Salvage) -> dict[str, Any]:
         "bytes": sum(state.size for state in content.states),
         "versions": len(content.lns),
         "undecodable": content.undecodable,
-        "committed": len(content.committed),
-        "aborted": len(content.aborted),
-        "holes": len(salvaged.lost.gaps),
-        "lost_bytes": sum(_size(gap) for gap in salvaged.lost.gaps if gap.is_damage),
+        "committed": content.committed.count,
+        "aborted": content.aborted.count,
+        "holes": len(salvaged.gaps),
+        "lost_bytes": sum(_size(gap) for gap in salvaged.gaps if gap.is_damage),
     }
 
 
@@ -177,25 +178,28 @@ def _database_row(one: Described) -> dict[str, Any]:
 
 def _lost_names(salvaged: Salvage) -> Iterator[dict[str, Any]]:
     """Yield the database names that B-tree slots hold but whose database is unknown."""
-    dangling = salvaged.lost.dangling
     known = {name for each in salvaged.content.databases.values() for name in each.names}
-    for row in np.flatnonzero((dangling.db_id == NAMES_ID) & ~dangling.gone).tolist():
-        name = (dangling.records.key[row] or b"").decode("utf-8", "surrogateescape")
-        if name not in known and not name.startswith(INTERNAL):
-            lsn = lsn_text(int(dangling.records.lsn[row]))
-            yield {"name": clean_text(name), "lsn": lsn}
+    for piece in salvaged.lost_records(NAMES_ID):
+        records = piece.dangling.records
+        for row in np.flatnonzero(~piece.dangling.gone).tolist():
+            name = (records.key[row] or b"").decode("utf-8", "surrogateescape")
+            if name not in known and not name.startswith(INTERNAL):
+                lsn = lsn_text(int(records.lsn[row]))
+                yield {"name": clean_text(name), "lsn": lsn}
 
 
 def _record_lines(salvaged: Salvage, one: Described, masking: Masking) -> Iterator[Bytes]:
     """Yield lines of a database: lost keys, then unsure records, then undecided ones."""
-    yield from _lost_lines(salvaged, one, masking)
     line = _Line(one, masking)
+    for piece in salvaged.lost_records(one.database.db_id):
+        yield from _lost_lines(piece, line)
     for batch in salvaged.dangling_batches(one):
         yield line.of("record", batch)
-    choice = salvaged.choice
-    older = choice.taken & (choice.confidence == Confidence.OLDER)
-    for kind, mask in (("record", older), ("undecided", salvaged.undecided)):
-        for coming in salvaged.batches(one, mask):
+    for kind, outcome, confidence in (
+        ("record", Outcome.TAKEN, Confidence.OLDER),
+        ("undecided", Outcome.UNDECIDED, None),
+    ):
+        for coming in salvaged.batches(one, outcome, confidence):
             yield line.of(kind, coming.read())
 
 
@@ -224,19 +228,18 @@ class _Line:
         return lines_of(cells)
 
 
-def _lost_lines(salvaged: Salvage, one: Described, masking: Masking) -> Iterator[Bytes]:
-    lost, line = salvaged.lost, _Line(one, masking)
-    index = np.flatnonzero(~lost.comes_back & (lost.dangling.db_id == one.database.db_id))
+def _lost_lines(piece: LostPiece, line: _Line) -> Iterator[Bytes]:
+    index = np.flatnonzero(~piece.comes_back)
     for first in range(0, len(index), PIECE_ROWS):
         some = index[first : first + PIECE_ROWS]
-        dangling = lost.dangling.select(some)
+        dangling = piece.dangling.select(some)
         cells = [
             line.key_cell("lost-key", dangling.records.key),
             Cell(Form.LSN, dangling.records.lsn, b',"lsn":"', b'"'),
             Cell(Form.LSN, dangling.by, b',"named_by":"', b'"'),
             _choice(dangling.by_slot, b',"by":"slot"', b',"by":"transaction"'),
             _choice(dangling.gone, b',"deletion":true', b',"deletion":false'),
-            _choice(lost.has_older[some], b',"older":true}\n', b',"older":false}\n'),
+            _choice(piece.has_older[some], b',"older":true}\n', b',"older":false}\n'),
         ]
         yield lines_of(cells)
 
@@ -253,7 +256,7 @@ def summary_text(salvaged: Salvage, databases: Sequence[Described], output: Outp
         f"{row['bytes']:,} bytes, "
         f"{row['versions']:,} versions of records, {row['committed']:,} commits",
         *_file_texts(salvaged.environment),
-        *_gap_texts(salvaged.lost.gaps),
+        *_gap_texts(salvaged.gaps),
         "",
     ]
     header = ("DATABASE", "STATE", "RECORDS", "UNSURE", "LOST", "FILE")

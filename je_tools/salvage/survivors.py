@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -11,15 +12,15 @@ from msgspec.structs import replace
 from je_tools.formats.spans import joined_spans
 from je_tools.log.names import FIXED_NAMES, NamedDatabase
 from je_tools.log.scan_options import WIDE_RANGE
-from je_tools.salvage.batches import LnReader
-from je_tools.salvage.choice import Mode
-from je_tools.salvage.run import Described, Salvage, salvage
-from je_tools.salvage.stored_keys import whole_keys
+from je_tools.output.files.outputs import scratch_directory
+from je_tools.salvage.choice import Mode, Outcome
+from je_tools.salvage.run import salvage
 
 if TYPE_CHECKING:
     from je_tools.formats.spans import Spans
     from je_tools.log.environment import Environment
     from je_tools.log.scan import Scanner
+    from je_tools.salvage.salvaged import Described, Salvage
 
 
 class Survivors(Struct, frozen=True):
@@ -57,16 +58,13 @@ class Survivors(Struct, frozen=True):
         if one is None:
             return joined_spans([])
         salvaged = self.salvaged
-        rows = salvaged.rows_of(db_id)
-        rows = rows[salvaged.choice.taken[rows]]
-        lns, confidence = salvaged.content.lns, salvaged.choice.confidence
         # Keys that `LnReader` does not split are as stored.
-        reader = LnReader(salvaged.image, one.database.has_duplicates and not two_part)
-        batches = reader.batches(lns.lsn[rows], lns.size[rows], confidence[rows])
+        splits = one.database.has_duplicates and not two_part
+        batches = salvaged.batches(one, Outcome.TAKEN, has_duplicates=splits)
         pieces = [batch.read().key for batch in batches]
-        for named in salvaged.dangling_batches(one):
-            is_apart = two_part and one.database.has_duplicates
-            pieces.append(whole_keys(named) if is_apart else named.key)
+        for lost in salvaged.lost_records(db_id):
+            keys = lost.dangling.stored if two_part else lost.dangling.records.key
+            pieces.append(keys.select(lost.comes_back))
         return joined_spans(pieces)
 
 
@@ -75,6 +73,7 @@ def find_survivors(
     scanner: Scanner,
     without: frozenset[int],
     cut: tuple[int, int] | None = None,
+    directory: Callable[[], Path] | None = None,
 ) -> Survivors:
     """Salvage a log without some of its files.
 
@@ -83,6 +82,7 @@ def find_survivors(
         scanner: options of the scan.
         without: numbers of the files to leave out.
         cut: number of the last file, and the offset in it where the log ends; None for all of it.
+        directory: see `salvage`.
 
     Raises:
         StoppedError: a file shrank, vanished or was replaced meanwhile.
@@ -96,7 +96,11 @@ def find_survivors(
         # Without `cuts` the scan reads a file to its real end, whatever `size` says.
         scanner = replace(scanner, cuts=_cuts([file.size for file in files]))
     found = salvage(
-        replace(environment, files=tuple(files)), scanner, Mode.COMMITTED, internal=True
+        replace(environment, files=tuple(files)),
+        scanner,
+        Mode.COMMITTED,
+        internal=True,
+        directory=directory or scratch_directory(None, environment),
     )
     described = {one.database.db_id: one for one in found.databases(internal=True)}
     return Survivors(found, described)

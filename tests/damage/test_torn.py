@@ -20,8 +20,9 @@ from je_tools.output.encoders.record_sinks import RecordFormat, open_record_sink
 from je_tools.recovery.end import _read_file, find_end
 from je_tools.recovery.opening import held_snapshot
 from je_tools.recovery.plan import plan_recovery
+from je_tools.salvage.choice import Mode
 from je_tools.salvage.output import write
-from je_tools.salvage.run import Mode, salvage
+from je_tools.salvage.run import salvage
 from je_tools.writing.lock import EnvironmentLock
 from tests.builders.trees import TreeLog, simple, slot
 from tests.corpus import ROOT

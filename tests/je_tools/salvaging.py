@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -12,8 +12,9 @@ from je_tools.formats.je.log.entry_rows import Rows
 from je_tools.formats.je.types import ENTRY_TYPES, Family, type_name
 from je_tools.log.opening import open_environment
 from je_tools.log.scan import Scanner
-from je_tools.salvage.choice import Confidence, Mode
-from je_tools.salvage.run import Salvage, salvage
+from je_tools.salvage.choice import Confidence, Mode, Outcome
+from je_tools.salvage.run import salvage
+from je_tools.salvage.salvaged import LostPiece, Salvage
 
 DELETES = ("DEL_LN_TX", "DEL_LN", "DEL_LN_TX_WITH_BEFORE_IMAGE", "DelDupLN_TX", "DelDupLN")
 Identity = tuple[int, bytes]
@@ -143,10 +144,16 @@ def records_back(done: Salvage) -> dict[int, list[Back]]:
     found: dict[int, list[Back]] = {}
     for one in done.databases():
         rows = found.setdefault(one.database.db_id, [])
-        batches = [batch.read() for batch in done.batches(one, done.choice.taken)]
+        batches = [batch.read() for batch in done.batches(one, Outcome.TAKEN)]
         for batch in [*batches, *done.dangling_batches(one)]:
             for i in range(len(batch)):
                 data = batch.data[i]
                 grade = Confidence(int(batch.confidence[i]))
                 rows.append(Back(batch.key[i] or b"", data, int(batch.lsn[i]), grade))
     return found
+
+
+def lost_pieces(done: Salvage) -> Iterator[LostPiece]:
+    """Yield the lost records of all databases."""
+    for db_id in sorted(done.decision.lost.groups()):
+        yield from done.lost_records(db_id)

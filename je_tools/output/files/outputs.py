@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, BinaryIO, cast
 
 from msgspec import Struct
 
-from je_tools.errors import RefusedError
+from je_tools.errors import RefusedError, UsageError
 from je_tools.output.files.output_file import WRITE_SIZE, OutputFile
 from je_tools.output.files.refusals import already_exists, refusing
 from je_tools.output.files.standard_output import STANDARD_OUTPUT, standard_output
@@ -204,13 +204,18 @@ def check_outside(path: Path, environments: Iterable[Environment]) -> None:
         RefusedError: the output is refused, or its directory cannot be examined.
     """
     with refusing(path):
-        folder = Path(os.path.realpath(path.parent))
-        around = {_identity(each) for each in (folder, *folder.parents)}
-    if any(around & _homes(environment) for environment in environments):
+        is_inside = _is_inside(path.parent, environments)
+    if is_inside:
         raise RefusedError(
             f"{path}: lies inside the environment that is read, where nothing is ever written; "
             "name a file elsewhere"
         )
+
+
+def _is_inside(directory: Path, environments: Iterable[Environment]) -> bool:
+    folder = Path(os.path.realpath(directory))
+    around = {_identity(each) for each in (folder, *folder.parents)}
+    return any(around & _homes(environment) for environment in environments)
 
 
 def _homes(environment: Environment) -> set[tuple[int, int]]:
@@ -232,3 +237,38 @@ def _identity(folder: Path) -> tuple[int, int]:
     """Return device and inode, which identify a directory by whatever path it is reached."""
     status = folder.stat()
     return status.st_dev, status.st_ino
+
+
+def scratch_directory(chosen: Path | None, environment: Environment) -> Callable[[], Path]:
+    """Return a function that returns the directory for temporary files, when one is needed.
+
+    Args:
+        chosen: the directory; None for the one that TMPDIR names, else /tmp.
+        environment: the log that is read; the directory must be outside of it.
+
+    Raises:
+        UsageError: `chosen` is not a directory.
+        RefusedError: it is inside the environment. The function that is returned raises this too.
+    """
+    if chosen is None:
+        # Not `tempfile.gettempdir`: it tries directories by writing to them.
+        return lambda: _outside(Path(os.environ.get("TMPDIR") or "/tmp"), environment)
+    if not chosen.is_dir():
+        raise UsageError(f"--tmp {chosen}: expected a directory that exists")
+    _outside(chosen, environment)
+    return lambda: chosen
+
+
+def _outside(directory: Path, environment: Environment) -> Path:
+    with refusing(directory):
+        if not directory.is_dir():
+            raise RefusedError(
+                f"{directory}: no such directory for temporary files; name one with --tmp"
+            )
+        is_inside = _is_inside(directory, [environment])
+    if is_inside:
+        raise RefusedError(
+            f"{directory}: lies inside the environment that is read, where nothing is ever "
+            "written; name a directory elsewhere with --tmp"
+        )
+    return directory

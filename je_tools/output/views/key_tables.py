@@ -2,17 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from functools import partial
-from typing import TYPE_CHECKING
-
 from je_tools.core.masking import DataMode, Masking
 from je_tools.formats.je.header import NULL_LSN
 from je_tools.log.records import NO_TIME, NO_VLSN, Records
-from je_tools.output.views.sections import Cell, Column, Kind, Section, section_of
-
-if TYPE_CHECKING:
-    from je_tools.records.history import Version
+from je_tools.output.views.sections import Cell, Column, Kind, Section
 
 HIDDEN, LOST = "(hidden)", "(lost)"
 """Texts for people, for a value that is masked and for one that is lost."""
@@ -30,11 +23,9 @@ RECORD_COLUMNS = (
 )
 
 
-def record_section(batches: Iterable[Records], masking: Masking) -> Section:
+def record_section(records: Records, masking: Masking) -> Section:
     """Return a table with a row for each record, for people."""
-    rows = [
-        record_cells(records, row, masking) for records in batches for row in range(len(records))
-    ]
+    rows = [record_cells(records, row, masking) for row in range(len(records))]
     return Section("", "", RECORD_COLUMNS, rows)
 
 
@@ -51,29 +42,8 @@ def record_cells(records: Records, row: int, masking: Masking) -> list[Cell]:
     ]
 
 
-def version_section(versions: Iterable[Version], masking: Masking, *, for_people: bool) -> Section:
-    """Return a table with a row for each version; bytes are hexadecimal unless `for_people`."""
-    text = partial(shown, masking) if for_people else partial(spelled, masking)
-    columns = (
-        Column("lsn", "LSN", Kind.LSN, cell=lambda each: _unless(each.lsn, NULL_LSN)),
-        Column("type", "type", Kind.TEXT, rank=5),
-        Column("time_ms", "time (UTC)", Kind.TIME, rank=2),
-        Column("txn_id", "transaction", Kind.ID, rank=3, cell=lambda each: each.txn_id or None),
-        Column("vlsn", "VLSN", Kind.ID, rank=4, cell=lambda each: _unless(each.vlsn, NO_VLSN)),
-        Column("state", "state", Kind.TEXT),
-        Column("current", "current", Kind.TEXT, cell=_current),
-        Column("key", "key", Kind.KEY, rank=1, cell=lambda each: text(each.key)),
-        Column("data", "data", Kind.TEXT, cell=lambda each: text(each.data)),
-    )
-    return section_of("", "", columns, versions)
-
-
 def _unless(number: int, nothing: int) -> int | None:
     return None if number == nothing else number
-
-
-def _current(version: Version) -> Cell:
-    return "yes" if version.is_current else "no"
 
 
 def _time(time_ms: int) -> int | None:

@@ -144,6 +144,44 @@ def write_table(sections: Sequence[Section], out: BinaryIO, width: int | None) -
     out.write(text.encode(encoding_of(out), "backslashreplace"))
 
 
+def write_long_table(
+    sections: Callable[[], Iterable[Section]], out: BinaryIO, width: int | None
+) -> None:
+    """Write one table for people whose rows come in pieces, without keeping them.
+
+    Args:
+        sections: returns the pieces, which have the same columns; called twice: for the widths of
+            the columns, and to write. Without any row, nothing is written.
+        out: the output.
+        width: as for `write_table`.
+    """
+    columns: tuple[Column, ...] = ()
+    widths: list[int] = []
+    for section in sections():
+        if section.rows:
+            columns = section.columns
+            texts = [_texts(columns, row) for row in section.rows]
+            titles = [column.title for column in columns]
+            found = (max(map(len, cells)) for cells in zip(titles, *texts, strict=True))
+            widths = list(map(max, widths or [0] * len(columns), found))
+    if not columns:
+        return
+    shown = list(range(len(columns)))
+    if width is not None:
+        _fit(columns, shown, widths, max(width, MIN_WIDTH))
+    encoding = encoding_of(out)
+    head = [_line(columns, shown, widths, [column.title for column in columns])]
+    for section in sections():
+        lines = head + [
+            _line(columns, shown, widths, piece)
+            for row in section.rows
+            for piece in _wrapped(columns, shown, widths, _texts(columns, row))
+        ]
+        head = []
+        text = "".join(f"{line}\n" for line in lines)
+        out.write(text.encode(encoding, "backslashreplace"))
+
+
 def value_of(kind: Kind, cell: Cell) -> Cell:
     """Return a cell for a machine."""
     if kind is Kind.LSN and isinstance(cell, int):

@@ -15,7 +15,9 @@ from je_tools.formats.je.btree.keys import split_two_part
 from je_tools.log.opening import open_environment
 from je_tools.log.scan import Scanner
 from je_tools.log.selection import KeyPattern
-from je_tools.records.history import Version, VersionState, _Ends, _with_states, history_of_key
+from je_tools.records.history import History, history_of_key
+from je_tools.records.version_ends import NO_END, OpenVersions, TxnEnds
+from je_tools.records.versions import Version, VersionState
 from je_tools.recovery.opening import take_snapshot
 from tests.builders.trees import simple
 from tests.corpus import FIXTURES
@@ -25,6 +27,12 @@ from tests.je_tools.dumped import all_rows, je_tools
 CRASH, DUPLICATES, OLD = "v17-crash-txn/env", "v17-dups/env", "v8-crash-txn-ckpt/env"
 ROLLED_BACK = "v26-rep-committed/node1"
 ANY = KeyPattern(b"", whole=False)
+
+
+def versions_of(history: History) -> list[Version]:
+    found = [each for batch in history.batches() for each in batch.versions()]
+    assert len(found) == len(history)
+    return found
 
 
 def lsn_of(text: str) -> int:
@@ -59,7 +67,7 @@ def test_every_version_is_told_with_its_end(name: str) -> None:
             if row["db_id"] == database.db_id and row["type"].endswith(("LN", "LN_TX"))
             if row["key"] is not None and not row["type"].startswith(("Map", "Name"))
         ]
-        found = [each for each in history_of_key(snapshot, database, ANY).versions if each.type]
+        found = [each for each in versions_of(history_of_key(snapshot, database, ANY)) if each.type]
         assert [each.lsn for each in found] == [lsn_of(row["lsn"]) for row in rows]
         assert [each.state for each in found] == [expected_state(row, ends) for row in rows]
         for version, row in zip(found, rows, strict=True):
@@ -82,7 +90,7 @@ def test_what_is_current_is_what_is_read(name: str) -> None:
         if database.is_internal:
             continue
         current = [
-            each for each in history_of_key(snapshot, database, ANY).versions if each.is_current
+            each for each in versions_of(history_of_key(snapshot, database, ANY)) if each.is_current
         ]
         records = pairs_of(snapshot.records(database, show_expired=True))
         assert sorted((each.key, each.data) for each in current) == sorted(records)
@@ -94,14 +102,14 @@ def test_a_record_whose_entry_is_lost_is_told_by_its_slot(tmp_path: Path) -> Non
     shutil.copytree(FIXTURES / "v17-erase-after" / "env", home)
     snapshot = snapshot_of(home)
     database = database_named(snapshot, "small")
-    versions = history_of_key(snapshot, database, ANY).versions
+    versions = versions_of(history_of_key(snapshot, database, ANY))
     hurt = next(each for each in versions if each.is_current and each.lsn >> 32 == 0)
     path = home / f"{hurt.lsn >> 32:08x}.jdb"
     data = bytearray(path.read_bytes())
     data[(hurt.lsn & 0xFFFFFFFF) + 16] ^= 1
     path.write_bytes(data)
     key = KeyPattern(hurt.key, whole=True)
-    told = history_of_key(snapshot_of(home), database, key).versions
+    told = versions_of(history_of_key(snapshot_of(home), database, key))
     (slot,) = (each for each in told if each.is_current)
     assert (slot.lsn, slot.data, slot.state, slot.type) == (
         hurt.lsn,
@@ -111,45 +119,63 @@ def test_a_record_whose_entry_is_lost_is_told_by_its_slot(tmp_path: Path) -> Non
     )
 
 
-@pytest.mark.parametrize("seed", range(20))
-def test_each_version_has_the_first_end_behind_it(seed: int) -> None:
+@pytest.mark.parametrize("part", [7, 50, 1000])
+@pytest.mark.parametrize("seed", range(7))
+def test_each_version_has_the_first_end_behind_it(seed: int, part: int) -> None:
     chance = random.Random(seed)
     lsns = chance.sample(range(1000), 60)
     ends = [(lsn, chance.randint(1, 8)) for lsn in lsns[:30]]
-    versions = [(lsn, chance.randint(0, 9)) for lsn in lsns[30:]]
-    told = with_states(versions, ends)
+    versions = [(lsn, chance.randint(1, 9)) for lsn in lsns[30:]]
+    found = with_ends(versions, ends, part)
     for lsn, txn_id in versions:
         behind = sorted(end for end, of in ends if of == txn_id and end > lsn)
-        if txn_id == 0:
-            assert told[lsn] == (VersionState.NON_TRANSACTIONAL, None)
-        elif behind:
-            assert told[lsn] == (VersionState.COMMITTED, behind[0])
-        else:
-            assert told[lsn] == (VersionState.UNFINISHED, None)
+        assert found[lsn] == (behind[0] if behind else None)
 
 
 @pytest.mark.timeout(30)
-def test_the_history_of_a_key_that_is_written_all_the_time() -> None:
+@pytest.mark.parametrize("part", [100_000, 1 << 40])
+def test_the_history_of_a_key_that_is_written_all_the_time(part: int) -> None:
     count = 150_000
-    told = with_states(
-        [(2 * i, i + 1) for i in range(count)], [(2 * i + 1, i + 1) for i in range(count)]
+    found = with_ends(
+        [(2 * i, i + 1) for i in range(count)], [(2 * i + 1, i + 1) for i in range(count)], part
     )
-    assert set(told.values()) == {(VersionState.COMMITTED, 2 * i + 1) for i in range(count)}
+    assert set(found.values()) == {2 * i + 1 for i in range(count)}
 
 
-def with_states(
-    versions: list[tuple[int, int]], ends: list[tuple[int, int]]
-) -> dict[int, tuple[VersionState, int | None]]:
-    """Return state and time of each version by LSN; the time of an end is its LSN."""
-    times = np.array([lsn for lsn, _ in ends], np.int64)
-    txns = np.array([txn for _, txn in ends], np.int64)
-    parts = [_Ends(times, txns, times, np.ones(len(ends), np.bool_))]
-    written = [
-        Version(lsn, "UPD_LN_TX", b"k", b"", txn, -1, None, VersionState.NON_TRANSACTIONAL)
-        for lsn, txn in versions
-    ]
-    told = _with_states(snapshot_of(FIXTURES / CRASH), written, parts)
-    return {each.lsn: (each.state, each.time_ms) for each in told}
+def with_ends(
+    versions: list[tuple[int, int]], ends: list[tuple[int, int]], part: int
+) -> dict[int, int | None]:
+    """Return the LSN of the end of each version's transaction, by its LSN.
+
+    The log is read in parts of `part` LSNs. Both are lists of LSN and transaction.
+    """
+    open_, count = OpenVersions(), 0
+    found: dict[int, int | None] = {}
+    order = []
+    last = max(lsn for lsn, _ in versions + ends)
+    written, ended = np.array(sorted(versions)), np.array(sorted(ends))
+    for start in range(0, last + 1, part):
+        of_part = [
+            each[(each[:, 0] >= start) & (each[:, 0] < start + part)] for each in (written, ended)
+        ]
+        lsns, txn_ids = of_part[0].T
+        some = TxnEnds(*of_part[1].T, of_part[1][:, 0], np.ones(len(of_part[1]), np.bool_))
+        open_.end(some)
+        rows = some.next_of(txn_ids, lsns)
+        found |= dict(zip(lsns.tolist(), np.append(some.lsn, -1)[rows].tolist(), strict=True))
+        has_none = np.flatnonzero(rows == NO_END)
+        open_.add(txn_ids[has_none], count + has_none)
+        count += len(lsns)
+        order += lsns.tolist()
+    found = {lsn: None if end == -1 else end for lsn, end in found.items()}
+    later = open_.ended()
+    for start in range(0, count, 64):
+        for at, end, is_commit in later.within(start, min(start + 64, count)):
+            assert is_commit
+            for lsn in order[start : start + 64][at]:
+                assert found[lsn] is None
+                found[lsn] = end
+    return found
 
 
 def test_an_earlier_end_ends_the_history() -> None:
@@ -157,11 +183,11 @@ def test_an_earlier_end_ends_the_history() -> None:
     environment, scanner = open_environment([home]), Scanner(wide=True)
     key = KeyPattern(b"user00000001", whole=True)
     whole = take_snapshot(environment, scanner, now_ms=newest_ms(home))
-    versions = history_of_key(whole, database_named(whole, "people"), key).versions
+    versions = versions_of(history_of_key(whole, database_named(whole, "people"), key))
     assert [each.state for each in versions][-1] is VersionState.UNFINISHED
     for count, last in enumerate(versions, 1):
         cut = take_snapshot(environment, scanner, now_ms=newest_ms(home), to_lsn=last.lsn)
-        told = history_of_key(cut, database_named(cut, "people"), key).versions
+        told = versions_of(history_of_key(cut, database_named(cut, "people"), key))
         assert [each.lsn for each in told] == [each.lsn for each in versions[:count]]
         assert told[-1].state is VersionState.UNFINISHED
 
@@ -184,7 +210,7 @@ def test_versions_that_cannot_be_read_are_told(tmp_path: Path) -> None:
     path.write_bytes(data)
     snapshot = snapshot_of(home)
     history = history_of_key(snapshot, database_named(snapshot, "db"), ANY)
-    assert [each.data for each in history.versions if each.type] == [b"2"]
+    assert [each.data for each in versions_of(history) if each.type] == [b"2"]
     assert history.damaged_count == 1
     done = je_tools("get", home, "--db", "db", "a", "--history")
     assert done.code == 3

@@ -12,22 +12,30 @@ from pathlib import Path
 import click
 import numpy as np
 import pytest
-from msgspec.structs import replace
 
 from je_tools.commands.main import COMMANDS
 from je_tools.commands.salvage import command as salvage_command
+from je_tools.core.spill import RowTable, Spill
 from je_tools.formats.je.btree.keys import join_two_part
+from je_tools.formats.je.entry.identity import new_seed
 from je_tools.formats.je.expirations import DAY_MS, HOUR_MS
 from je_tools.formats.je.flags import NodeFlag, SlotState
 from je_tools.salvage.choice import Confidence, Mode
 from je_tools.salvage.gaps import GapKind
-from je_tools.salvage.inspector import BottomNodes
+from je_tools.salvage.inspector import NODE_KINDS, node_identities
 from je_tools.salvage.lost import newest_leaves
 from tests.builders.logs import CREATED_MS, LogFile, write_log
-from tests.builders.trees import NULL, OldDuplicates, TreeLog, simple, slot
+from tests.builders.trees import NULL, OldDuplicates, TreeLog, slot
 from tests.corpus import environment, environments, log_files, marked_if_another
 from tests.damage.running import je_tools
-from tests.je_tools.salvaging import Version, read_intact, records_back, salvaged, spared
+from tests.je_tools.salvaging import (
+    Version,
+    lost_pieces,
+    read_intact,
+    records_back,
+    salvaged,
+    spared,
+)
 
 HELD = ["v26-basic", "v17-dups", "v17-crash-txn", "v8-dbops", "v15-embedded", "v6-halt", "v15-ttl"]
 SURE = (Confidence.COMMITTED, Confidence.NON_TRANSACTIONAL)
@@ -79,7 +87,7 @@ def test_an_intact_log_comes_back_whole(name: str) -> None:
         (db_id, row.key, row.data) for db_id, rows in records_back(done).items() for row in rows
     )
     assert found == Counter({k: n for k, n in expected.items() if k[0] in wanted})
-    assert not [gap for gap in done.lost.gaps if gap.is_damage]
+    assert not [gap for gap in done.gaps if gap.is_damage]
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -111,7 +119,7 @@ def test_what_damage_spares_comes_back(name: str, seed: int, tmp_path: Path) -> 
         for identity, version in left.items():
             if identity[0] == db_id and not version.deleted and identity not in replaced:
                 assert (db_id, version.key, version.data, version.lsn) in rows
-    gaps = [gap for gap in done.lost.gaps if gap.is_damage or gap.kind is GapKind.TAIL]
+    gaps = [gap for gap in done.gaps if gap.is_damage or gap.kind is GapKind.TAIL]
     assert bool(gaps) or not damage
 
 
@@ -150,9 +158,14 @@ def test_slots_hold_or_name_what_is_lost(
     for row in slots:
         version = gone[at[row.lsn].identity]
         assert (version.lsn, version.key, version.data) == (row.lsn, row.key, row.data)
-    named = done.lost.dangling.select(~done.lost.comes_back & ~done.lost.dangling.gone)
+    # An internal database whose name is lost is listed by its id.
     users = {one.database.db_id for one in done.databases()}
-    lost = [lsn for i, lsn in enumerate(named.records.lsn.tolist()) if named.db_id[i] in users]
+    users &= {version.identity[0] for version in log.versions}
+    lost = []
+    for piece in lost_pieces(done):
+        named = piece.dangling.select(~piece.comes_back & ~piece.dangling.gone)
+        lsns = enumerate(named.records.lsn.tolist())
+        lost += [lsn for i, lsn in lsns if named.db_id[i] in users]
     assert all(gone[at[lsn].identity].lsn == lsn for lsn in lost)
     assert len(slots) >= least_slots
     assert len(lost) >= least_lost
@@ -187,7 +200,7 @@ def test_files_that_are_missing(name: str, tmp_path: Path) -> None:
             slots = [r for r in back[db_id] if r.confidence is Confidence.SLOT_ONLY]
             known = {r.lsn for r in back[db_id]} - {r.lsn for r in slots}
             from_gone = [r for r in slots if r.lsn >> 32 == base >> 32]
-            assert not from_gone or any(gap.is_damage for gap in done.lost.gaps)
+            assert not from_gone or any(gap.is_damage for gap in done.gaps)
             replaced = {written[r.lsn].identity for r in slots if r.lsn in written}
             expected = {
                 version.lsn
@@ -304,8 +317,8 @@ def test_file_numbers_with_their_highest_bit_set(tmp_path: Path) -> None:
     file.trace(60)
     home = write_log(tmp_path / "env", [file])
     done = salvaged(home)
-    assert [gap.kind for gap in done.lost.gaps] == [GapKind.NO_FILE]
-    assert done.lost.gaps[0].stop == number << 32
+    assert [gap.kind for gap in done.gaps] == [GapKind.NO_FILE]
+    assert done.gaps[0].stop == number << 32
 
 
 @pytest.mark.parametrize(("unit", "says_hours"), [(HOUR_MS, False), (DAY_MS, True)])
@@ -334,15 +347,15 @@ def test_expirations_in_another_unit_than_the_node_says(
 @pytest.mark.timeout(30)
 def test_ids_of_nodes_that_were_chosen(tmp_path: Path) -> None:
     """These ids would collide in a table that is indexed by their bits."""
-    content = salvaged(simple({b"a": b"1"}).write(tmp_path / "env")).content
     count = 400_000
     lsns = np.arange(2 * count, dtype=np.int64)
     ids = np.tile(np.arange(count) << 32, 2)
+    first, second = node_identities(np.full(2 * count, 6), ids, new_seed())
     deltas = lsns >= count
     for is_delta, expected in ((deltas, lsns), (~deltas, lsns[count:])):
-        leaves = BottomNodes(lsns, np.full(2 * count, 6), ids, is_delta)
-        found = newest_leaves(replace(content, leaves=leaves))
-        assert np.array_equal(found, expected)
+        leaves = RowTable(Spill(0, lambda: tmp_path), NODE_KINDS, digest=2)
+        leaves.append((lsns, first, second, is_delta))
+        assert np.array_equal(newest_leaves(leaves), expected)
 
 
 def test_what_is_refused(tmp_path: Path) -> None:
