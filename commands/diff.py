@@ -205,11 +205,14 @@ def _compare(a: Snapshot, b: Snapshot, options: Options) -> bool:
     ):
         _write_records(a, b, tallies, masking, out, options)
         ends = None if end_of(options).named() else ends_apart(a, b)
-        if ends is not None and options["format_"] == "jsonl":
+        # All rows of records are records; see `export`.
+        has_others = options["format_"] == "jsonl" and options["what"] != "records"
+        if ends is not None and has_others:
             write_jsonl([replication_section(*ends)], out)
         findings = [(each.environment, snapshot_findings(each, masking)) for each in (a, b)]
         every = [found for _, some in findings for found in some]
-        add_findings(every, out, options["format_"], options["findings_path"])
+        if has_others:
+            add_findings(every, out, "jsonl", options["findings_path"])
     save_findings(every, options["findings_path"], a.environment)
     differing = [tally for tally in tallies if tally.differs]
     for environment, found in findings:
