@@ -65,3 +65,26 @@ def test_salvage_to_standard_output(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert (done.code, done.out) == (2, b"")
     assert "name a new directory" in done.err
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("words", "meant"),
+    [
+        ("verfy env", "Did you mean 'verify'?"),
+        ("check-point env", "Did you mean 'checkpoint'?"),
+        ("audit rum dir", "Did you mean 'run'?"),
+        ("count env --fromat csv", "Did you mean '--format'?"),
+        ("verify env --al", "Did you mean one of: '--all'"),
+    ],
+)
+def test_a_misspelled_name_gets_a_suggestion(words: str, meant: str) -> None:
+    done = je_tools(*words.split())
+    assert (done.code, done.out) == (2, b"")
+    assert meant in done.err
+
+
+def test_a_path_in_the_place_of_a_command_gets_none() -> None:
+    done = je_tools("meta/bdb")
+    assert done.code == 2
+    assert "No such command 'meta/bdb'." in done.err
+    assert "mean" not in done.err
