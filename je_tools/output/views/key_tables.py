@@ -22,7 +22,7 @@ KEY_SPELLINGS = frozenset({b"hex", b"long", b"int", b"str"})
 
 RECORD_COLUMNS = (
     Column("key", "key", Kind.KEY),
-    Column("data", "data", Kind.TEXT),
+    Column("data", "data", Kind.DATA),
     Column("modified_ms", "modified (UTC)", Kind.TIME, rank=2),
     Column("expires_ms", "expires (UTC)", Kind.TIME, rank=3),
     Column("vlsn", "VLSN", Kind.ID, rank=4),
@@ -63,7 +63,7 @@ def version_section(versions: Iterable[Version], masking: Masking, *, for_people
         Column("state", "state", Kind.TEXT),
         Column("current", "current", Kind.TEXT, cell=_current),
         Column("key", "key", Kind.KEY, rank=1, cell=lambda each: text(each.key)),
-        Column("data", "data", Kind.TEXT, cell=lambda each: text(each.data)),
+        Column("data", "data", Kind.DATA, cell=lambda each: text(each.data)),
     )
     return section_of("", "", columns, versions)
 
