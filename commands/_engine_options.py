@@ -15,7 +15,9 @@ from typing import TypedDict, Unpack
 
 import click
 
-from je_tools.commands._options import A_PATH, CONTEXT
+from je_tools.commands._findings import report_findings
+from je_tools.commands._options import A_PATH, CONTEXT, staged_bar
+from je_tools.commands._snapshot import open_home
 from je_tools.errors import UsageError
 
 HOME = "-h"
@@ -26,7 +28,9 @@ _TIMES = {8: "%m%d%H%M", 10: "%y%m%d%H%M", 12: "%Y%m%d%H%M"}
 
 
 def names_home(arguments: Sequence[str]) -> bool:
-    """Return whether the command line is one of the engine's: it names a home with -h."""
+    """Return whether the command line is one of the engine's: -V, or -h with a home."""
+    if list(arguments) == ["-V"]:
+        return True
     if HOME not in arguments:
         return False
     following = arguments[arguments.index(HOME) + 1 :]
@@ -60,21 +64,45 @@ _verbose_option = click.option("-v", "verbose", is_flag=True, help="Accepted; ch
 @click.option("-d", "folder", type=A_PATH, help="With -r, write to this new directory.")
 @_verbose_option
 @click.version_option(None, "-V", package_name="je-tools")
-def dump_arguments(**options: Unpack[DumpOptions]) -> list[str]:
+def dump_arguments(**options: Unpack[DumpOptions]) -> list[str] | int:
     """Print the records of a database, as the engine's DbDump does."""
     home = str(options["home"])
     chosen = [name for name in ("lists", "salvages", "database") if options[name]]
     if len(chosen) != 1:
         raise UsageError("db-dump -h HOME needs one of -s DB, -l and -r")
+    if options["file"] is not None and options["database"] is None:
+        raise UsageError("db-dump -f FILE is for the records of one database: give -s DB too")
+    if options["folder"] is not None and not options["salvages"]:
+        raise UsageError("db-dump -d DIR is for the records of a salvage: give -r too")
     if options["lists"]:
-        return ["databases", home]
+        return _list_names(options["home"])
+    printable = ["--print"] if options["printable"] else []
     if options["salvages"]:
         if options["folder"] is None:
             raise UsageError("db-dump -r: name the new directory for the records with -d DIR")
-        return ["salvage", home, "--output", str(options["folder"])]
-    words = ["export", home, "--db", str(options["database"]), "--format", "dump"]
-    words += ["--print"] if options["printable"] else []
+        return ["salvage", home, "--output", str(options["folder"]), *printable]
+    words = ["export", home, "--db", str(options["database"]), "--format", "dump", *printable]
     return words + (["--output", str(options["file"])] if options["file"] is not None else [])
+
+
+def _list_names(home: Path) -> int:
+    """Print the names of the databases of applications, one a line, and return the exit code."""
+    from je_tools.core.escaping import printable
+    from je_tools.log.scan import Scanner
+    from je_tools.output.files.outputs import open_output
+    from je_tools.recovery.choices import ChosenEnd, choose_databases, chosen_snapshot
+    from je_tools.recovery.findings import missing_findings, snapshot_findings
+
+    environment = open_home(home)
+    with (
+        staged_bar(0, "databases"),
+        chosen_snapshot(environment, Scanner(wide=True), ChosenEnd(), None) as snapshot,
+        open_output(None) as out,
+    ):
+        for database in choose_databases(snapshot, ()):
+            out.write(f"{printable(database.name or '')}\n".encode("utf-8", "backslashreplace"))
+        findings = [*snapshot_findings(snapshot), *missing_findings(snapshot)]
+    return report_findings(findings, environment, side_file=None, exit_zero=False)
 
 
 class RecoverOptions(TypedDict):
@@ -82,6 +110,8 @@ class RecoverOptions(TypedDict):
 
     home: Path
     catastrophic: bool
+    keeps: bool
+    feedback: bool
     time: str | None
     apply: bool
     verbose: bool
@@ -90,6 +120,8 @@ class RecoverOptions(TypedDict):
 @click.command("db-recover", context_settings={**CONTEXT, "help_option_names": ["--help"]})
 @_home_option
 @click.option("-c", "catastrophic", is_flag=True, help="Accepted; changes nothing.")
+@click.option("-e", "keeps", is_flag=True, help="Accepted; changes nothing.")
+@click.option("-f", "feedback", is_flag=True, help="Accepted; changes nothing.")
 @click.option("-t", "time", metavar="[[CC]YY]MMDDhhmm[.SS]", help="Recover to this local time.")
 @click.option("--apply", is_flag=True, help="Do it; without, only show what would be done.")
 @_verbose_option

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from threading import Lock, Timer
 from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
 import click
@@ -17,12 +18,15 @@ from je_tools.core.masking import DataMode, Masking
 from je_tools.errors import UsageError
 
 if TYPE_CHECKING:
+    from rich.progress import Progress
+
     from je_tools.core.pace import Pace
 
 CONTEXT: dict[str, Any] = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 """Settings of every command."""
 
-_SMALL = 16 << 20
+DELAY = 2.0
+"""Seconds that work takes before its progress is shown."""
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -186,51 +190,112 @@ class Stages(Struct, frozen=True):
     stage: Callable[[str, int], None] | None = None
 
 
+class _Bar:
+    """A progress bar on standard error that appears when the work has taken `DELAY` seconds."""
+
+    def __init__(self, label: str, size: int) -> None:
+        self._lock = Lock()
+        self._part: tuple[str, int] | None = (label, size)
+        self._done = 0
+        self._shown: Progress | None = None
+        self._task: Any = None
+        self._timer = Timer(DELAY, self._show)
+        self._timer.daemon = True
+        self._timer.start()
+
+    def _show(self) -> None:
+        from rich.console import Console
+        from rich.progress import (
+            BarColumn,
+            DownloadColumn,
+            Progress,
+            TaskProgressColumn,
+            TextColumn,
+            TimeElapsedColumn,
+        )
+
+        text = TextColumn("{task.description}")
+        columns = (text, BarColumn(), TaskProgressColumn(), DownloadColumn(), TimeElapsedColumn())
+        with self._lock:
+            if self._part is None:
+                return
+            self._shown = Progress(*columns, console=Console(stderr=True), transient=True)
+            self._begin()
+            self._shown.start()
+
+    def _begin(self) -> None:
+        """Show the part that is being done now; a bar without a total only moves."""
+        if self._shown is not None and self._part is not None:
+            if self._task is not None:
+                self._shown.remove_task(self._task)
+            label, size = self._part
+            self._task = self._shown.add_task(label, total=size or None, completed=self._done)
+
+    def advance(self, done: int) -> None:
+        """Count bytes as done; a part that is done is shown no longer if nothing follows it."""
+        with self._lock:
+            self._done += done
+            if self._shown is not None:
+                self._shown.advance(self._task, done)
+                if self._shown.finished:
+                    # A log that is followed grows past the end of the bar.
+                    self._shown.stop()
+
+    def stage(self, label: str, size: int) -> None:
+        """Begin the next part; its size is 0 if it is unknown."""
+        with self._lock:
+            self._part, self._done = (label, size), 0
+            self._begin()
+            if self._shown is not None:
+                self._shown.start()
+
+    def end(self, *, is_complete: bool) -> None:
+        """Remove the bar, after showing it at 100 % if the work is complete."""
+        self._timer.cancel()
+        with self._lock:
+            self._part = None
+            if self._shown is not None:
+                if is_complete:
+                    total = self._shown.tasks[-1].total or 1
+                    self._shown.update(self._task, total=total, completed=total, refresh=True)
+                self._shown.stop()
+
+
+@contextmanager
+def _bar(label: str, size: int) -> Iterator[_Bar]:
+    bar = _Bar(label, size)
+    try:
+        yield bar
+    except BaseException:
+        bar.end(is_complete=False)
+        raise
+    bar.end(is_complete=True)
+
+
 @contextmanager
 def staged_bar(size: int, label: str) -> Iterator[Stages]:
-    """Show a bar on stderr for each part of the work, if it is a terminal and the log not small.
+    """Show a bar on stderr for each part of the work, if it is a terminal and the work not short.
 
     Args:
-        size: bytes of the log, which the first part reads.
+        size: bytes of the log, which the first part reads; 0 if unknown.
         label: name of the first part.
     """
-    if size < _SMALL or not is_terminal(sys.stderr):
+    if not is_terminal(sys.stderr):
         yield Stages()
         return
-    from rich.console import Console
-    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeElapsedColumn
-
-    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        tasks = [bar.add_task(label, total=size)]
-
-        def begin(label: str, size: int) -> None:
-            bar.remove_task(tasks.pop())
-            tasks.append(bar.add_task(label, total=size or None))
-
-        yield Stages(lambda done: bar.advance(tasks[-1], done), begin)
+    with _bar(label, size) as bar:
+        yield Stages(bar.advance, bar.stage)
 
 
 @contextmanager
 def progress_bar(size: int, label: str) -> Iterator[Callable[[int], None] | None]:
     """Show a bar over `size` bytes on stderr, if it is a terminal and the work not short.
 
-    Yields a callback that takes the number of bytes done since its last call, or None.
+    Yields a callback that takes the number of bytes done since its last call; None without a bar,
+    as for 0 bytes.
     """
-    if size < 256 << 20 or not is_terminal(sys.stderr):
+    if not size or not is_terminal(sys.stderr):
         yield None
         return
-    from rich.console import Console
-    from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColumn
-
-    columns = (label, BarColumn(), DownloadColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(label, total=size)
-
-        def advance(done: int) -> None:
-            bar.advance(task, done)
-            if bar.finished:
-                # A log that is followed grows past the end of the bar.
-                bar.stop()
-
-        yield advance
+    with _bar(label, size) as bar:
+        yield bar.advance

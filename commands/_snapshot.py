@@ -22,7 +22,7 @@ from je_tools.commands._options import (
     chosen_pace,
     data_option,
     exit_zero_option,
-    progress_bar,
+    staged_bar,
     terminal_width,
     threads_option,
 )
@@ -129,11 +129,16 @@ def open_snapshot(options: SnapshotOptions, label: str) -> Iterator[Snapshot]:
 
     environment = open_home(options["path"])
     check_outputs({"findings": options["findings_path"]}, environment)
-    with progress_bar(environment.size, label) as progress:
+    with staged_bar(environment.size, label) as stages:
         pace = chosen_pace(options["max_rate"])
-        scanner = Scanner(threads=options["threads"], progress=progress, wide=True, pace=pace)
+        scanner = Scanner(
+            threads=options["threads"], progress=stages.progress, wide=True, pace=pace
+        )
         end = end_of(options)
         with chosen_snapshot(environment, scanner, end, options["now"]) as snapshot:
+            # The trees are read in their own order, so no number of bytes is known.
+            if stages.stage is not None:
+                stages.stage(label, 0)
             yield snapshot
 
 

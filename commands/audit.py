@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, TypedDict, Unpack
 import click
 
 from je_tools import __version__
+from je_tools.commands._groups import SuggestingGroup
 from je_tools.commands._options import (
     A_PATH,
     CONTEXT,
@@ -41,7 +42,7 @@ class Options(TypedDict):
     fail_on: str
 
 
-@click.group("audit", context_settings=CONTEXT)
+@click.group("audit", cls=SuggestingGroup, context_settings=CONTEXT)
 def command() -> None:
     """Audit every environment below some directories, on Spark.
 

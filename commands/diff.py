@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
@@ -26,8 +26,8 @@ from je_tools.commands._options import (
     format_option,
     needs_output,
     output_option,
-    progress_bar,
     say,
+    staged_bar,
     threads_option,
 )
 from je_tools.commands._snapshot import (
@@ -150,7 +150,8 @@ def _files(options: Options) -> bool:
     from je_tools.output.views.diff_tables import file_section
 
     environment, copy = open_home(options["a"]), open_home(options["b"])
-    pairs = list(compare_files(environment, copy))
+    with staged_bar(0, "diff"):
+        pairs = list(compare_files(environment, copy))
     findings = [*unreadable_findings(environment), *unreadable_findings(copy)]
     with open_output(options["output"], environment) as out:
         _write_section(file_section(pairs), out, options)
@@ -181,7 +182,10 @@ def _verdict(a: Path, pairs: list[FilePair], wrong: list[FilePair]) -> str:
 
 def _records(options: Options) -> bool:
     """Compare the records, and return True if any differ or may be hidden by damage."""
-    with _snapshot(options, "a") as a, _snapshot(options, "b") as b:
+    with ExitStack() as stack:
+        with staged_bar(0, "diff"):
+            a = stack.enter_context(_snapshot(options, "a"))
+            b = stack.enter_context(_snapshot(options, "b"))
         return _compare(a, b, options)
 
 
@@ -200,16 +204,19 @@ def _compare(a: Snapshot, b: Snapshot, options: Options) -> bool:
     # One masking for both, so that a value has the same salted hash throughout.
     masking = chosen_masking(options["data_mode"])
     with (
-        progress_bar(0, "diff"),
+        staged_bar(0, "diff"),
         open_results(options["output"], a, b) as out,
     ):
         _write_records(a, b, tallies, masking, out, options)
         ends = None if end_of(options).named() else ends_apart(a, b)
-        if ends is not None and options["format_"] == "jsonl":
+        # All rows of records are records; see `export`.
+        has_others = options["format_"] == "jsonl" and options["what"] != "records"
+        if ends is not None and has_others:
             write_jsonl([replication_section(*ends)], out)
         findings = [(each.environment, snapshot_findings(each, masking)) for each in (a, b)]
         every = [found for _, some in findings for found in some]
-        add_findings(every, out, options["format_"], options["findings_path"])
+        if has_others:
+            add_findings(every, out, "jsonl", options["findings_path"])
     save_findings(every, options["findings_path"], a.environment)
     differing = [tally for tally in tallies if tally.differs]
     for environment, found in findings:

@@ -12,7 +12,7 @@ import click
 from click.shell_completion import CompletionItem
 from msgspec import Struct
 
-from je_tools.commands._options import A_PATH, exit_zero_option, format_option, say
+from je_tools.commands._options import A_PATH, exit_zero_option, format_option, say, staged_bar
 from je_tools.core.escaping import printable
 from je_tools.core.masking import DataMode, Masking
 from je_tools.errors import EXIT_DAMAGE, EXIT_OK, InputError, UsageError
@@ -214,7 +214,9 @@ def _explain_entry(asked: _Asked, lsn: str) -> bool:
     from je_tools.log.opening import open_environment
     from je_tools.output.views import explanations as sink
 
-    entry = explain_lsn(open_environment(asked.paths, keep_going=True), lsn, asked.masking)
+    with staged_bar(0, "explain"):
+        environment = open_environment(asked.paths, keep_going=True)
+        entry = explain_lsn(environment, lsn, asked.masking)
     if asked.as_lines:
         asked.out.writelines(map(sink.json_line, sink.entry_rows(entry)))
     else:
@@ -252,7 +254,7 @@ def _recognised(source: str | Path) -> Recognition:
     if isinstance(source, str):
         return recognise_text(source)
     try:
-        with source.open("rb") as file:
+        with source.open("rb") as file, staged_bar(0, "explain"):
             return recognise(file)
     except OSError as error:
         raise InputError(f"{source}: {error.strerror}") from error

@@ -21,7 +21,6 @@ from je_tools.commands._options import (
 )
 from je_tools.commands._snapshot import (
     SnapshotOptions,
-    findings_of,
     open_results,
     open_snapshot,
     report,
@@ -88,6 +87,7 @@ def command(**options: Unpack[Options]) -> int:
       je-tools get env --db id:7 str:name --data length
     """
     from je_tools.log.selection import parse_key
+    from je_tools.recovery.findings import snapshot_findings
 
     if options["history"] and options["show_expired"]:
         raise UsageError("--history also shows expired records: omit --show-expired")
@@ -99,7 +99,7 @@ def command(**options: Unpack[Options]) -> int:
         (database,) = choose_databases(snapshot, (options["name"],))
         with open_results(options["output"], snapshot) as out:
             count, damaged = show(snapshot, database, pattern, masking, options, out)
-            found = findings_of(snapshot, options, out)
+            found = snapshot_findings(snapshot, masking)
         hint = "" if count else _hint(snapshot, database, pattern, options)
     code = report(found, snapshot, options)
     if damaged:

@@ -14,6 +14,7 @@ from typing import Any, cast
 import click
 
 from je_tools import __version__
+from je_tools.commands._groups import SuggestingGroup
 from je_tools.commands._options import CONTEXT, say
 from je_tools.core.escaping import printable
 from je_tools.errors import (
@@ -24,31 +25,48 @@ from je_tools.errors import (
     JeToolsError,
 )
 
-COMMANDS: dict[str, str] = {
-    "doctor": "Say whether the engine opens a log, what would be lost, and what to do next.",
-    "dump": "Print the entries of a log, filtered, as a table, JSON lines, CSV or Parquet.",
-    "summary": "Count entries and bytes by type, file, database, checkpoint and transaction.",
-    "verify": "Report every damaged byte range of a log. Torn tails do not count as damage.",
-    "files": "List the log files: version, size, LSNs, VLSNs, JE releases that open them.",
-    "recover": "Show what the engine's recovery would do with a log: losses, end, passes.",
-    "checkpoint": "Write the checkpoint that a crashed log lacks, so that it opens at once.",
-    "databases": "List the databases: id, flags, records, depth, nodes, bytes, comparators.",
-    "count": "Count the records of each database, as they are after recovery.",
-    "export": "Write the records of databases as DbDump text, JSON lines, CSV or Parquet.",
-    "get": "Show the records of a key, or every version of them that is still in the log.",
-    "diff": "Compare two environments, or an environment and its backup.",
-    "salvage": "Write the records that survive in a broken log, and a report of the losses.",
-    "space": "Show how full each log file is, why it still exists, and the disk limits.",
-    "missing": "Show what is lost with missing files, and which records other files still have.",
-    "lock": "Show the processes that have an environment open, for writing or reading.",
-    "undo": "List the changes that commands made to a log, and revert the newest.",
-    "audit": "Verify all environments below directories, on Spark; write tables and a report.",
-    "explain": "Explain a message of an engine, an entry type, a finding, or an entry's bytes.",
+GROUPS: dict[str, dict[str, str]] = {
+    "Look at a log": {
+        "doctor": "Say whether the engine opens a log, what would be lost, and what to do next.",
+        "verify": "Report every damaged byte range of a log. Torn tails do not count as damage.",
+        "summary": "Count entries and bytes by type, file, database, checkpoint and transaction.",
+        "files": "List the log files: version, size, LSNs, VLSNs, JE releases that open them.",
+        "dump": "Print the entries of a log, filtered, as a table, JSON lines, CSV or Parquet.",
+        "explain": "Explain a message of an engine, an entry type, a finding, or an entry's bytes.",
+        "lock": "Show the processes that have an environment open, for writing or reading.",
+    },
+    "Recover": {
+        "recover": "Show what the engine's recovery would do with a log: losses, end, passes.",
+        "missing": "Show what is lost with missing files, and which records other files have.",
+        "salvage": "Write the records that survive in a broken log, and a report of the losses.",
+    },
+    "Records": {
+        "databases": "List the databases: id, flags, records, depth, nodes, bytes, comparators.",
+        "count": "Count the records of each database, as they are after recovery.",
+        "get": "Show the records of a key, or every version of them that is still in the log.",
+        "export": "Write the records of databases as DbDump text, JSON lines, CSV or Parquet.",
+        "diff": "Compare two environments, or an environment and its backup.",
+    },
+    "Space": {
+        "space": "Show how full each log file is, why it still exists, and the disk limits.",
+    },
+    "Change a log": {
+        "checkpoint": "Write the checkpoint that a crashed log lacks, so that it opens at once.",
+        "undo": "List the changes that commands made to a log, and revert the newest.",
+    },
+    "Fleet": {
+        "audit": "Verify all environments below directories, on Spark; write tables and a report.",
+    },
 }
-"""Commands and their lines in `--help`. The module of a command is loaded when it is run."""
+"""Commands and their lines in `--help`, by heading; the first group is for the first questions."""
+
+COMMANDS: dict[str, str] = {
+    name: text for commands in GROUPS.values() for name, text in commands.items()
+}
+"""Commands and their lines. The module of a command is loaded when it is run."""
 
 
-class LazyGroup(click.Group):
+class LazyGroup(SuggestingGroup):
     """A group that imports the module of a command only on use, so that `--help` stays fast."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -60,9 +78,13 @@ class LazyGroup(click.Group):
         return _load(name, "command") if name in COMMANDS else None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """List the commands from `COMMANDS`, without importing them."""
-        with formatter.section("Commands"):
-            formatter.write_dl(list(COMMANDS.items()))
+        """List the commands from `GROUPS`, without importing them."""
+        longest = max(map(len, COMMANDS))
+        for title, commands in GROUPS.items():
+            with formatter.section(title):
+                # With one width for all, the texts of all groups begin in one column.
+                rows = [(name.ljust(longest), text) for name, text in commands.items()]
+                formatter.write_dl(rows)
 
 
 def _load(module: str, command: str) -> click.Command:

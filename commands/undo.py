@@ -7,7 +7,13 @@ from typing import TYPE_CHECKING, TypedDict, Unpack
 
 import click
 
-from je_tools.commands._options import format_option, output_option, say, terminal_width
+from je_tools.commands._options import (
+    format_option,
+    output_option,
+    say,
+    staged_bar,
+    terminal_width,
+)
 from je_tools.commands._snapshot import home_argument, open_home
 from je_tools.commands._writing import unless_open
 from je_tools.errors import EXIT_DAMAGE, EXIT_OK, RefusedError, UsageError
@@ -112,8 +118,9 @@ def _applied(options: Options) -> list[Undo]:
             _refuse_damaged(undos, options)
             return undos
         for undo in undos[-1:]:
-            undo.check(any_time=options["any_time"])
-            undo.apply(disk)
+            with staged_bar(0, "undo"):
+                undo.check(any_time=options["any_time"])
+                undo.apply(disk)
         clear_remains(home, disk)
     _say_done(undos, home)
     return undos

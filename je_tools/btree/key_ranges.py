@@ -36,7 +36,7 @@ class KeyRange(Struct, frozen=True):
 
 def range_of(pattern: KeyPattern) -> KeyRange:
     """Return the range of a pattern: one key, or all keys that begin with its bytes."""
-    return KeyRange(pattern.needle, _behind(pattern))
+    return KeyRange(pattern.needle, _after(pattern))
 
 
 def parse_key_range(option: str, text: str) -> KeyRange:
@@ -53,14 +53,14 @@ def parse_key_range(option: str, text: str) -> KeyRange:
     if not between:
         raise UsageError(f"{option} {text}: a range is written FROM{_BETWEEN}TO, as long:1..long:9")
     low = parse_key(first, option).needle if first else None
-    high = _behind(parse_key(last, option)) if last else None
+    high = _after(parse_key(last, option)) if last else None
     chosen = KeyRange(low, high)
     if chosen.is_empty:
-        raise UsageError(f"{option} {text}: no key lies behind the first and before the second")
+        raise UsageError(f"{option} {text}: no key lies between the first and the second")
     return chosen
 
 
-def _behind(pattern: KeyPattern) -> bytes | None:
+def _after(pattern: KeyPattern) -> bytes | None:
     """Return the first key after all keys of a pattern, or None if there can be none."""
     if pattern.whole:
         return pattern.needle + b"\0"

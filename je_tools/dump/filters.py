@@ -80,4 +80,4 @@ def _bound(name: str, parse: Callable[[str], int], text: str | None) -> int | No
 
 def _check_order(first: str, low: int | None, last: str, high: int | None) -> None:
     if low is not None and high is not None and low > high:
-        raise UsageError(f"{first} lies behind {last}: nothing can match")
+        raise UsageError(f"{first} comes after {last}: nothing can match")

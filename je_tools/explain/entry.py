@@ -129,14 +129,14 @@ class _Around(Struct):
     Attributes:
         data: the entry that begins there; None if there is none.
         before: the last entry that begins before it.
-        behind: offset of the first entry that begins after it.
+        following: offset of the first entry that begins after it.
         gap: the damaged range that holds it.
         end: offset at which the file's entries end, if none follows.
     """
 
     data: bytes | None = None
     before: _NearbyEntry | None = None
-    behind: int | None = None
+    following: int | None = None
     gap: Gap | None = None
     end: int = 0
 
@@ -215,11 +215,11 @@ def _look_around(environment: Environment, file: LogFile, offset: int) -> _Aroun
         for found in part.results:
             around.before = found.before or around.before
             around.data = around.data or found.data
-            around.behind = found.behind if around.behind is None else around.behind
+            around.following = found.following if around.following is None else around.following
         around.gap = next((g for g in part.gaps if g.start <= offset < g.stop), around.gap)
         if part.end:
             around.end = part.end.tail
-        if around.data is not None or around.behind is not None:
+        if around.data is not None or around.following is not None:
             break
     return around
 
@@ -235,7 +235,7 @@ def _look(rows: Rows, offset: int) -> _Around:
         if int(rows.offset[at]) == offset:
             found.data = rows.entry_bytes(at)
         else:
-            found.behind = int(rows.offset[at])
+            found.following = int(rows.offset[at])
     return found
 
 
@@ -243,7 +243,7 @@ def _expected_until(file: LogFile, offset: int, around: _Around) -> int | None:
     """Return the end of the bytes that should begin with an entry at `offset`, or None."""
     if around.gap and around.gap.start == offset:
         return around.gap.stop
-    if around.behind is None and around.end == offset < file.size:
+    if around.following is None and around.end == offset < file.size:
         return file.size
     return None
 
@@ -280,8 +280,8 @@ def _elsewhere(lsn: int, file: LogFile, around: _Around) -> str:
     if around.gap:
         start, stop = spelled(around.gap.start), spelled(around.gap.stop)
         text += f" It lies in damaged bytes from {start} to {stop}: explain {start}."
-    elif around.behind is not None:
-        text += f" The next one is at {spelled(around.behind)}."
+    elif around.following is not None:
+        text += f" The next one is at {spelled(around.following)}."
     else:
         text += f" The entries of {file.path.name} end at {spelled(around.end)}."
     return text

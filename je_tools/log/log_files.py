@@ -34,7 +34,7 @@ _BY_TEXTS = {
     VersionBy.ENTRIES: "which its entries fit",
     VersionBy.FILES: "as a file beside it",
     VersionBy.CLAIM: "which a damaged header names",
-    VersionBy.NOTHING: "the newest, for want of anything that tells it",
+    VersionBy.NOTHING: "the newest, since nothing shows which it is",
 }
 
 

@@ -75,7 +75,7 @@ def _since_1970(text: str, found: re.Match[str]) -> int:
     unit = found[2]
     time_ms = int(found[1] or text) * (1000 if unit == "s" else 1)
     if time_ms > _LAST:
-        raise UsageError(f"{text}: behind the year 9999; a number is s or ms since 1970")
+        raise UsageError(f"{text}: after the year 9999; a number is s or ms since 1970")
     if not (unit or _EARLIEST <= time_ms < _LATEST):
         raise UsageError(
             f"{text}: as ms since 1970 this is {_EPOCH + time_ms * _MS:%Y-%m-%d}; "

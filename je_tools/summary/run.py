@@ -16,6 +16,7 @@ import numpy as np
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from je_tools.findings import Finding, Severity
 from je_tools.formats.je.entry.steps import of_users, programs
 from je_tools.formats.je.header import lsn_of
 from je_tools.formats.je.log.tally import BROKEN, COUNT, TOTAL, Tally, tally_rows
@@ -34,7 +35,6 @@ from je_tools.verify.judge import Judge, Seen
 from je_tools.verify.totals import Damage, Totals
 
 if TYPE_CHECKING:
-    from je_tools.findings import Finding
     from je_tools.formats.arrays import Ints, Mask
     from je_tools.formats.je.log.entry_rows import Rows, WantedEntries
     from je_tools.log.environment import Environment
@@ -129,7 +129,7 @@ class Summary(Struct):
         intervals: checkpoint intervals, the last up to the end of the log.
         transactions: None if not wanted.
         totals: counts of a verification: damage, and other findings.
-        findings: the first of these findings.
+        findings: the first of the errors and warnings.
     """
 
     tally: Tally = field(default_factory=Tally)
@@ -147,8 +147,9 @@ class Summary(Struct):
         return self.totals.damage
 
     def add_findings(self, found: Iterable[Finding]) -> None:
-        """Keep the first `KEPT_FINDINGS` findings; `totals` counts all."""
-        self.findings += islice(found, KEPT_FINDINGS - len(self.findings))
+        """Keep the first `KEPT_FINDINGS` errors and warnings; `totals` counts all findings."""
+        chosen = (each for each in found if each.severity is not Severity.NOTE)
+        self.findings += islice(chosen, KEPT_FINDINGS - len(self.findings))
 
     @property
     def undecoded(self) -> int:

@@ -18,7 +18,6 @@ from tests.je_tools.dumped import je_tools, rows_of
 VERBS: dict[str, tuple[str, ...]] = {
     "count": (),
     "databases": (),
-    "get": ("user00000001", "--db", "people"),
     "space": (),
     "missing": (),
     "files": (),
@@ -26,7 +25,6 @@ VERBS: dict[str, tuple[str, ...]] = {
     "diff": (str(FIXTURES / "v17-erase-after" / "env"),),
     "recover": (),
 }
-SNAPSHOTS = {"count", "databases", "recover"}
 COLUMNS = ["code", "severity", "env", "file_no", "offset", "length", "lsn", "resume_lsn"]
 COLUMNS += ["expected", "found", "hint"]
 
@@ -70,11 +68,20 @@ def test_without_findings_the_side_file_is_empty(verb: str, tmp_path: Path) -> N
     assert not [row for row in rows_of((tmp_path / "found").read_bytes()) if row["code"] == "error"]
 
 
-def test_records_are_not_mixed_with_findings(home: Path, tmp_path: Path) -> None:
-    """All rows of an export are records."""
-    words = ("export", home, "--db", "people", "--format", "jsonl")
-    whole = je_tools("export", FIXTURES / "v17-erase-after" / "env", *words[2:])
-    done = je_tools(*words, "--findings", tmp_path / "found")
+RECORDS: dict[str, tuple[str, ...]] = {
+    "export": ("--db", "people"),
+    "get": ("user00000001", "--db", "people"),
+    "get-history": ("user00000001", "--db", "people", "--history"),
+    "diff": (str(FIXTURES / "v17-basic" / "env"), "--show", "records"),
+}
+
+
+@pytest.mark.parametrize("name", RECORDS)
+def test_records_are_not_mixed_with_findings(name: str, home: Path, tmp_path: Path) -> None:
+    """A reader of records would take a row of another kind for one."""
+    verb, more = name.split("-")[0], (*RECORDS[name], "--format", "jsonl")
+    whole = je_tools(verb, FIXTURES / "v17-erase-after" / "env", *more)
+    done = je_tools(verb, home, *more, "--findings", tmp_path / "found")
     assert (done.code, done.out) == (3, whole.out)
     (found,) = rows_of((tmp_path / "found").read_bytes())
     assert (found["code"], found["file_no"]) == ("unreadable-file", 3)

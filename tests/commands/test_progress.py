@@ -15,6 +15,7 @@ import pytest
 
 from je_tools.commands import _options
 from je_tools.commands import dump as command
+from je_tools.commands.main import COMMANDS
 from tests.corpus import FIXTURES
 from tests.je_tools.dumped import je_tools
 
@@ -72,13 +73,48 @@ def test_no_bar_between_the_lines_on_a_terminal(
     ]
 
 
-def test_a_bar_goes_when_all_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
+class Clock:
+    """A clock on which the time until a bar appears passes when a test says so."""
+
+    def __init__(self, seconds: float, function: Callable[[], None]) -> None:
+        self.seconds, self._function = seconds, function
+        self.daemon = False
+        self.is_cancelled = False
+
+    def start(self) -> None:
+        """Begin to wait."""
+        CLOCKS.append(self)
+
+    def cancel(self) -> None:
+        """Wait no longer."""
+        self.is_cancelled = True
+
+    def ring(self) -> None:
+        """Let the time pass."""
+        assert self.seconds == 2
+        self._function()
+
+
+CLOCKS: list[Clock] = []
+
+
+@pytest.fixture
+def clocks(monkeypatch: pytest.MonkeyPatch) -> list[Clock]:
+    """Return the clocks that have been started, with no time passing."""
+    CLOCKS.clear()
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setattr(_options, "Timer", Clock)
+    return CLOCKS
+
+
+def test_a_bar_goes_when_all_is_done(monkeypatch: pytest.MonkeyPatch, clocks: list[Clock]) -> None:
     """It does not stay until the command ends, since `--follow` has no end."""
     with (
         shown_on_terminal(monkeypatch) as shown,
         _options.progress_bar(1 << 30, "dump") as advance,
     ):
         assert advance is not None
+        clocks[0].ring()
         advance(1 << 29)
         advance(1 << 29)
         shown.end()
@@ -178,18 +214,89 @@ def test_what_is_looked_at_before_a_cut_is_told_of(parts: Parts, tmp_path: Path)
     assert parts.found["read the loss"] == (size, size)
 
 
-@pytest.mark.parametrize(
-    ("is_shown", "size"), [(True, 1 << 30), (True, 20 << 20), (False, 5 << 20)]
-)
-def test_a_staged_bar(is_shown: bool, size: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The bar is shown for all but small logs, and each part as it begins."""
-    monkeypatch.setenv("TERM", "xterm")
+@pytest.mark.parametrize("size", [0, 5 << 20, 1 << 40])
+@pytest.mark.parametrize("is_long", [True, False])
+def test_a_staged_bar(
+    is_long: bool, size: int, monkeypatch: pytest.MonkeyPatch, clocks: list[Clock]
+) -> None:
+    """The bar is shown if the work is not short, whatever the size of the log, and each part."""
     with shown_on_terminal(monkeypatch) as shown:
         with _options.staged_bar(size, "first part") as stages:
-            for stage in filter(None, [stages.stage]):
-                assert stages.progress is not None
-                stages.progress(100)
-                stage("second part", 0)
-                stages.progress(100)
+            assert stages.stage is not None
+            assert stages.progress is not None
+            stages.progress(100)
+            if is_long:
+                clocks[0].ring()
+            stages.stage("second part", 0)
+            stages.progress(100)
         shown.end()
-    assert (b"second part" in shown.text) == is_shown
+    assert clocks[0].is_cancelled
+    assert (b"second part" in shown.text) == is_long
+    assert (b"100%" in shown.text) == is_long
+
+
+def test_a_bar_that_appears_late_knows_what_is_done(
+    monkeypatch: pytest.MonkeyPatch, clocks: list[Clock]
+) -> None:
+    with shown_on_terminal(monkeypatch) as shown:
+        with _options.progress_bar(1000, "part") as advance:
+            assert advance is not None
+            advance(500)
+            clocks[0].ring()
+            shown_then = shown
+        shown.end()
+    assert shown_then.text.find(b" 50%") < shown.text.find(b"100%")
+    assert b" 50%" in shown.text
+
+
+def test_no_bar_of_work_that_failed_is_full(
+    monkeypatch: pytest.MonkeyPatch, clocks: list[Clock]
+) -> None:
+    def fail() -> None:
+        with _options.progress_bar(1000, "part") as advance:
+            clocks[0].ring()
+            assert advance is not None
+            advance(10)
+            raise KeyError
+
+    with shown_on_terminal(monkeypatch) as shown:
+        with pytest.raises(KeyError):
+            fail()
+        shown.end()
+    assert b"part" in shown.text
+    assert b"100%" not in shown.text
+
+
+def test_a_clock_that_rings_at_the_end_shows_nothing(
+    monkeypatch: pytest.MonkeyPatch, clocks: list[Clock]
+) -> None:
+    with shown_on_terminal(monkeypatch) as shown:
+        with _options.progress_bar(1000, "part"):
+            pass
+        clocks[0].ring()
+        shown.end()
+    assert shown.text == b""
+
+
+WITH_LOG = {
+    "get": ("user00000001", "--db", "people"),
+    "export": ("--db", "people", "--output", "OUT"),
+    "diff": (str(HOME),),
+    "salvage": ("--output", "OUT"),
+    "dump": ("--output", "OUT"),
+}
+QUICK = {"lock", "undo", "audit"}
+"""Commands that read no log; `undo --apply` has a bar, and the audit those of its tasks."""
+
+
+@pytest.mark.parametrize("verb", sorted(set(COMMANDS) - QUICK))
+def test_every_command_has_a_bar(
+    verb: str, monkeypatch: pytest.MonkeyPatch, clocks: list[Clock], tmp_path: Path
+) -> None:
+    more = [str(tmp_path / "out") if word == "OUT" else word for word in WITH_LOG.get(verb, ())]
+    words = ["0x3/0x0", "--env", str(HOME)] if verb == "explain" else [str(HOME), *more]
+    real = _options.is_terminal
+    monkeypatch.setattr(_options, "is_terminal", lambda each: each is sys.stderr or real(each))
+    assert je_tools(verb, *words).code == 0
+    assert clocks
+    assert all(clock.is_cancelled for clock in clocks)

@@ -143,7 +143,7 @@ def test_an_error_that_is_not_the_outputs_is_a_bug(
 ) -> None:
     """A broken pipe of a worker must not end in exit code 0 with half of the output."""
 
-    def opened(*_: object) -> None:
+    def opened(*_: object, **__: object) -> None:
         raise error
 
     monkeypatch.setattr("je_tools.log.opening.open_environment", opened)

@@ -19,9 +19,9 @@ HOME = FIXTURES / "v17-basic" / "env"
         ("--from-lsn 0x0/0x0 --to-lsn x", "--to-lsn x: an LSN is written"),
         ("--since noon", "--since noon: a time is written"),
         ("--until 1700000000", "--until 1700000000: as ms since 1970"),
-        ("--from-lsn 0x5/0x0 --to-lsn 0x1/0x0", "--from-lsn lies behind --to-lsn"),
-        ("--from-vlsn 6 --to-vlsn 5", "--from-vlsn lies behind --to-vlsn"),
-        ("--since 2026-12-01 --until 2026-11-01", "--since lies behind --until"),
+        ("--from-lsn 0x5/0x0 --to-lsn 0x1/0x0", "--from-lsn comes after --to-lsn"),
+        ("--from-vlsn 6 --to-vlsn 5", "--from-vlsn comes after --to-vlsn"),
+        ("--since 2026-12-01 --until 2026-11-01", "--since comes after --until"),
         ("--type nix", "--type nix: no such entry type"),
         ("--key hex:0", "--key hex:0: '0' is not pairs"),
         ("--parts", "--parts needs --format parquet"),
@@ -65,3 +65,26 @@ def test_salvage_to_standard_output(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert (done.code, done.out) == (2, b"")
     assert "name a new directory" in done.err
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("words", "meant"),
+    [
+        ("verfy env", "Did you mean 'verify'?"),
+        ("check-point env", "Did you mean 'checkpoint'?"),
+        ("audit rum dir", "Did you mean 'run'?"),
+        ("count env --fromat csv", "Did you mean '--format'?"),
+        ("verify env --al", "Did you mean one of: '--all'"),
+    ],
+)
+def test_a_misspelled_name_gets_a_suggestion(words: str, meant: str) -> None:
+    done = je_tools(*words.split())
+    assert (done.code, done.out) == (2, b"")
+    assert meant in done.err
+
+
+def test_a_path_in_the_place_of_a_command_gets_none() -> None:
+    done = je_tools("meta/bdb")
+    assert done.code == 2
+    assert "No such command 'meta/bdb'." in done.err
+    assert "mean" not in done.err

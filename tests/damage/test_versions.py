@@ -163,4 +163,4 @@ def test_verify_says_as_what_such_a_file_is_read(tmp_path: Path) -> None:
     (home / NAME).write_bytes(bytes(4096))
     done = je_tools("verify", home, "--format", "jsonl")
     (row,) = (r for r in map(json.loads, done.out.splitlines()) if r["code"] == "bad-file-header")
-    assert row["found"].endswith("log version 26, the newest, for want of anything that tells it")
+    assert row["found"].endswith("log version 26, the newest, since nothing shows which it is")

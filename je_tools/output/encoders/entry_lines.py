@@ -139,7 +139,7 @@ def _cells(
 
 
 def _keys(table: EntryTable, masking: Masking, most: int) -> pa.StringArray:
-    """Return keys as `--key` takes them: text if all of it is printable, else prefixed."""
+    """Return keys as `--key` takes them; see `key_form`."""
     data, starts, sizes = table.rows.data, table.key_start, table.key_size
     if masking.mode is not DataMode.SHOW:
         return t.data_texts(data, starts, sizes, masking)
@@ -150,7 +150,10 @@ def _keys(table: EntryTable, masking: Masking, most: int) -> pa.StringArray:
     text = _preview(table, starts, sizes, masking, most)
     # StringBinding writes a string with a zero byte at its end.
     string = t.joined("str:", pc.utf8_slice_codeunits(text, 0, -1))
-    is_text = pc.match_substring_regex(first, "^[ -~]*$")
+    is_text = pc.match_substring_regex(first, "^[!-~][ -~]*$")
+    ends_blank = pc.and_(pc.ends_with(first, " "), t.bool_array(sizes <= most))
+    is_prefixed = pc.match_substring_regex(first, "^(hex|long|int|str):")
+    is_text = pc.and_not(pc.and_not(is_text, ends_blank), is_prefixed)
     is_string = pc.match_substring_regex(first, r"^[ -~]+\x00$")
     numbers = (_number_keys(table, kind, size) for kind, size in (("long:", 8), ("int:", 4)))
     others = pc.coalesce(*numbers, t.joined("hex:", digits))

@@ -30,7 +30,7 @@ def _single(sources: Iterable[DatabaseSource]) -> Iterator[DatabaseSource]:
     for number, source in enumerate(sources):
         if number:
             raise UsageError(
-                "this form holds one database a file; name one with --db, or a new folder with "
+                "this form holds one database per file; name one with --db, or a new folder with "
                 "--output"
             )
         yield source

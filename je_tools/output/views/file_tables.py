@@ -27,10 +27,10 @@ FILE_COLUMNS = (
     Column("last_lsn", "last LSN", Kind.LSN, rank=7),
     Column("first_vlsn", "first VLSN", Kind.ID, rank=5),
     Column("last_vlsn", "last VLSN", Kind.ID, rank=4),
-    Column("written_by", "written by JE", Kind.TEXT, rank=3),
+    Column("written_by", "written by JE", Kind.TEXT, rank=3, wraps=True),
     Column("opened_from", "opened from JE", Kind.TEXT, rank=2),
-    Column("not_opened_by", "not by JE", Kind.TEXT, rank=2),
-    Column("findings", "findings", Kind.TEXTS, rank=3, cell=_codes),
+    Column("not_opened_by", "not by JE", Kind.TEXT, rank=2, wraps=True),
+    Column("findings", "findings", Kind.TEXTS, rank=3, cell=_codes, wraps=True),
 )
 
 

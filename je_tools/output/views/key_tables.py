@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+from je_tools.core.key_forms import key_form, value_form
 from je_tools.core.masking import DataMode, Masking
 from je_tools.formats.je.header import NULL_LSN
 from je_tools.log.records import NO_TIME, NO_VLSN, Records
@@ -10,12 +13,9 @@ from je_tools.output.views.sections import Cell, Column, Kind, Section
 HIDDEN, LOST = "(hidden)", "(lost)"
 """Texts for people, for a value that is masked and for one that is lost."""
 
-KEY_SPELLINGS = frozenset({b"hex", b"long", b"int", b"str"})
-"""Prefixes, before the colon, of keys that are not given as text."""
-
 RECORD_COLUMNS = (
     Column("key", "key", Kind.KEY),
-    Column("data", "data", Kind.TEXT),
+    Column("data", "data", Kind.DATA),
     Column("modified_ms", "modified (UTC)", Kind.TIME, rank=2),
     Column("expires_ms", "expires (UTC)", Kind.TIME, rank=3),
     Column("vlsn", "VLSN", Kind.ID, rank=4),
@@ -34,7 +34,7 @@ def record_cells(records: Records, row: int, masking: Masking) -> list[Cell]:
     lsn, vlsn = int(records.lsn[row]), int(records.vlsn[row])
     return [
         shown(masking, records.key[row]),
-        shown(masking, records.data[row]) or LOST,
+        shown_value(masking, records.data[row]) or LOST,
         _time(int(records.modified_ms[row])),
         _time(int(records.expires_ms[row])),
         _unless(vlsn, NO_VLSN),
@@ -55,18 +55,19 @@ def spelled(masking: Masking, value: bytes | None) -> str | None:
     return None if value is None else masking.text_of(value)
 
 
-def shown(masking: Masking, value: bytes | None) -> str | None:
-    """Return printable ASCII as it is, other bytes as `hex:…`, as a key can be given."""
+def shown(masking: Masking, key: bytes | None) -> str | None:
+    """Return a key for people, in a form in which it can be given; see `key_form`."""
+    return _shown(masking, key, key_form)
+
+
+def shown_value(masking: Masking, value: bytes | None) -> str | None:
+    """Return a value of a record for people; see `value_form`."""
+    return _shown(masking, value, value_form)
+
+
+def _shown(masking: Masking, value: bytes | None, form: Callable[[bytes], str]) -> str | None:
     if value is None:
         return None
     if masking.mode is not DataMode.SHOW:
         return spelled(masking, value) or HIDDEN
-    if value and all(32 <= byte < 127 for byte in value) and not _is_spelling(value):
-        return value.decode("ascii")
-    return "hex:" + value.hex()
-
-
-def _is_spelling(value: bytes) -> bool:
-    """Return True if bytes look like a prefixed key."""
-    kind, colon, _ = value.partition(b":")
-    return bool(colon) and kind in KEY_SPELLINGS
+    return form(value)

@@ -32,7 +32,7 @@ _REASONS = {
 _FACT = (Column("what", "recovery", Kind.TEXT), Column("value", "", Kind.TEXT, wraps=True))
 _LOSS = (Column("what", "would be lost", Kind.TEXT), Column("value", "", Kind.TEXT, wraps=True))
 _PASSES = (
-    Column("name", "pass", Kind.TEXT),
+    Column("name", "pass", Kind.TEXT, wraps=True),
     Column("entry_count", "entries"),
     Column("applied_count", "applied"),
 )

@@ -8,7 +8,7 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from datetime import UTC, datetime
 from enum import Enum
 from itertools import groupby
@@ -28,6 +28,7 @@ MIN_WIDTH = 40
 _GAP = 2
 _CUT = "~"
 _LEAST_TEXT = 8
+_WRAPPED_MAX = 1000
 
 
 class Kind(Enum):
@@ -36,7 +37,9 @@ class Kind(Enum):
     TEXT = "text"
     TEXTS = "texts"
     KEY = "key"
-    """Text that is cut in the middle, since its beginning is the same as in adjacent rows."""
+    """Text that is shortened nearer to its beginning, which is the same as in adjacent rows."""
+    DATA = "data"
+    """Text of any length, which is cut at its end: a value of a record."""
     COUNT = "count"
     ID = "id"
     PERCENT = "percent"
@@ -47,7 +50,7 @@ class Kind(Enum):
     FLAG = "flag"
 
 
-_LEFT = (Kind.TEXT, Kind.TEXTS, Kind.KEY, Kind.FLAG)
+_LEFT = (Kind.TEXT, Kind.TEXTS, Kind.KEY, Kind.DATA, Kind.FLAG)
 
 
 class Column(Struct, frozen=True):
@@ -59,7 +62,8 @@ class Column(Struct, frozen=True):
         kind: type of its cells.
         rank: the higher, the less important; on a narrow terminal the highest ranks go first.
         cell: function that returns its cell from an item; None for the attribute `name`.
-        wraps: True if a text that is too long continues in the next line instead of being cut.
+        wraps: True if a text that is too long continues in the next line instead of being
+            shortened in the middle.
     """
 
     name: str
@@ -135,11 +139,26 @@ def write_csv(sections: Iterable[Section], out: BinaryIO) -> None:
 def write_table(sections: Sequence[Section], out: BinaryIO, width: int | None) -> None:
     """Write aligned columns for people, in `width` characters; unlimited if it is None.
 
-    Adjacent sections with the same columns share one header line.
+    Adjacent sections with the same columns share one header line. The last line names the columns
+    for which there is no room.
     """
     lines: list[str] = []
+    hidden: list[str] = []
     for columns, run in groupby(sections, key=lambda section: section.columns):
-        lines += _run_lines(columns, list(run), width, first=not lines)
+        lines += _run_lines(columns, list(run), width, hidden, first=not lines)
+    _write_lines(lines + _hidden_lines(hidden, width), out)
+
+
+def _hidden_lines(hidden: list[str], width: int | None) -> list[str]:
+    """Return the last lines of a table, which name columns without room; none if all have room."""
+    if not hidden:
+        return []
+    names = ", ".join(dict.fromkeys(hidden))
+    note = f"No room for: {names}. A wider terminal or another --format shows them."
+    return ["", *wrap(note, max(width or 0, MIN_WIDTH), break_on_hyphens=False)]
+
+
+def _write_lines(lines: Iterable[str], out: BinaryIO) -> None:
     text = "".join(f"{line}\n" for line in lines)
     out.write(text.encode(encoding_of(out), "backslashreplace"))
 
@@ -169,17 +188,20 @@ def write_long_table(
     shown = list(range(len(columns)))
     if width is not None:
         _fit(columns, shown, widths, max(width, MIN_WIDTH))
-    encoding = encoding_of(out)
-    head = [_line(columns, shown, widths, [column.title for column in columns])]
+    _write_lines([_line(columns, shown, widths, [column.title for column in columns])], out)
     for section in sections():
-        lines = head + [
-            _line(columns, shown, widths, piece)
-            for row in section.rows
-            for piece in _wrapped(columns, shown, widths, _texts(columns, row))
-        ]
-        head = []
-        text = "".join(f"{line}\n" for line in lines)
-        out.write(text.encode(encoding, "backslashreplace"))
+        texts = [_texts(columns, row) for row in section.rows]
+        wraps = _wrapping(columns, shown, widths, [texts])
+        _write_lines(
+            (
+                _line(columns, shown, widths, piece)
+                for row in texts
+                for piece in _wrapped(wraps, widths, row)
+            ),
+            out,
+        )
+    hidden = [column.title for i, column in enumerate(columns) if i not in shown]
+    _write_lines(_hidden_lines(hidden, width), out)
 
 
 def value_of(kind: Kind, cell: Cell) -> Cell:
@@ -216,6 +238,7 @@ def _duration_text(duration_ms: int) -> str:
 _TEXTS: dict[Kind, Callable[[Any], str]] = {
     Kind.TEXT: printable,
     Kind.KEY: printable,
+    Kind.DATA: printable,
     Kind.TEXTS: lambda cell: ", ".join(map(printable, cell)),
     Kind.COUNT: "{:,}".format,
     Kind.ID: str,
@@ -229,25 +252,41 @@ _TEXTS: dict[Kind, Callable[[Any], str]] = {
 
 
 def _run_lines(
-    columns: tuple[Column, ...], sections: list[Section], width: int | None, *, first: bool
+    columns: tuple[Column, ...],
+    sections: list[Section],
+    width: int | None,
+    hidden: list[str],
+    *,
+    first: bool,
 ) -> list[str]:
-    """Return the lines of sections with the same columns; `first` if they are at the top."""
+    """Return the lines of sections with the same columns.
+
+    Args:
+        columns: their columns.
+        sections: the sections.
+        width: characters in a line; None for no limit.
+        hidden: gets the titles of the columns for which there is no room.
+        first: True if they are at the top.
+    """
     texts = [[_texts(columns, row) for row in section.rows] for section in sections]
     every = [[column.title for column in columns], *(row for rows in texts for row in rows)]
     widths = [max(map(len, cells)) for cells in zip(*every, strict=True)]
     shown = list(range(len(columns)))
     if width is not None:
         _fit(columns, shown, widths, max(width, MIN_WIDTH))
+        hidden += [column.title for i, column in enumerate(columns) if i not in shown]
+    wraps = _wrapping(columns, shown, widths, texts)
     head = [_line(columns, shown, widths, every[0])] if len(every) > 1 else []
     lines: list[str] = []
     for section, rows in zip(sections, texts, strict=True):
         lines += [] if first and not lines else [""]
-        lines += [section.title] if section.title else []
+        title = section.title
+        lines += wrap(title, max(width, MIN_WIDTH)) if width else [title] * bool(title)
         lines += head
         lines += [
             _line(columns, shown, widths, piece)
             for row in rows
-            for piece in _wrapped(columns, shown, widths, row)
+            for piece in _wrapped(wraps, widths, row)
         ] or ["none"]
         head = []
     return lines
@@ -280,14 +319,31 @@ def _fit(columns: Sequence[Column], shown: list[int], widths: list[int], width: 
                 widths[i] = max(min(widths[i], least), widths[i] - over())
 
 
-def _wrapped(
-    columns: tuple[Column, ...], shown: list[int], widths: list[int], cells: list[str]
-) -> Iterator[list[str]]:
-    """Yield the cells of each line of a row: more than one if a text wraps."""
+def _wrapping(
+    columns: Sequence[Column], shown: list[int], widths: list[int], texts: list[list[list[str]]]
+) -> frozenset[int]:
+    """Return the columns whose texts wrap instead of being shortened."""
+    wraps = frozenset(i for i in shown if columns[i].wraps)
+    return wraps | {i for i in shown if _are_confused(i, columns[i].kind, widths[i], texts)}
+
+
+def _are_confused(i: int, kind: Kind, width: int, texts: list[list[list[str]]]) -> bool:
+    """Return True if two different texts of column i would be equal after they are shortened."""
+    if kind not in (Kind.TEXT, Kind.TEXTS, Kind.KEY):
+        return False
+    seen: dict[str, str] = {}
+    cells = {row[i] for rows in texts for row in rows}
+    if max(map(len, cells), default=0) > _WRAPPED_MAX:
+        return False
+    return any(seen.setdefault(_cut(cell, width, kind), cell) != cell for cell in cells)
+
+
+def _wrapped(wraps: Set[int], widths: list[int], cells: list[str]) -> Iterator[list[str]]:
+    """Yield the cells of each line of a row: more than one if a text of `wraps` wraps."""
     pieces = {
         i: wrap(cells[i], widths[i], break_on_hyphens=False)
-        for i in shown
-        if columns[i].wraps and len(cells[i]) > widths[i]
+        for i in wraps
+        if len(cells[i]) > widths[i]
     }
     if not pieces:
         yield cells
@@ -313,5 +369,6 @@ def _line(
 def _cut(cell: str, width: int, kind: Kind) -> str:
     if len(cell) <= width:
         return cell
-    tail = (width - 1) * 2 // 3 if kind is Kind.KEY else 0
+    tails = {Kind.KEY: (width - 1) * 2 // 3, Kind.DATA: 0}
+    tail = tails.get(kind, (width - 1) // 2)
     return cell[: width - 1 - tail] + _CUT + cell[len(cell) - tail :]

@@ -15,7 +15,7 @@ from je_tools.formats.rows import Cell, Form, lines_of, words
 from je_tools.log.entry_table import NO_TIME
 from je_tools.log.records import NO_VLSN
 from je_tools.output.encoders.record_lines import masked
-from je_tools.output.views.key_tables import shown, spelled
+from je_tools.output.views.key_tables import shown, shown_value, spelled
 from je_tools.output.views.section_formats import write_parquet
 from je_tools.output.views.sections import Cell as SectionCell
 from je_tools.output.views.sections import Column, Kind, Section, section_of, write_long_table
@@ -85,7 +85,8 @@ def version_section(batch: VersionBatch, masking: Masking, *, for_people: bool) 
 
 
 def _columns(masking: Masking, *, for_people: bool) -> tuple[Column, ...]:
-    text = partial(shown, masking) if for_people else partial(spelled, masking)
+    text = partial(shown if for_people else spelled, masking)
+    value = partial(shown_value if for_people else spelled, masking)
     return (
         Column("lsn", "LSN", Kind.LSN, cell=lambda each: _unless(each.lsn, NULL_LSN)),
         Column("type", "type", Kind.TEXT, rank=5),
@@ -95,7 +96,7 @@ def _columns(masking: Masking, *, for_people: bool) -> tuple[Column, ...]:
         Column("state", "state", Kind.TEXT),
         Column("current", "current", Kind.TEXT, cell=_current),
         Column("key", "key", Kind.KEY, rank=1, cell=lambda each: text(each.key)),
-        Column("data", "data", Kind.TEXT, cell=lambda each: text(each.data)),
+        Column("data", "data", Kind.DATA, cell=lambda each: value(each.data)),
     )
 
 

@@ -32,7 +32,7 @@ def test_parsed(text: str, expected: KeyRange) -> None:
     ("text", "told"),
     [
         ("a", "--key-range a: a range is written FROM..TO"),
-        ("b..a", "--key-range b..a: no key lies behind the first"),
+        ("b..a", "--key-range b..a: no key lies between the first"),
         ("hex:0..a", "--key-range hex:0: '0' is not pairs"),
         ("int:x..", "--key-range int:x: 'x' is not a whole number"),
     ],

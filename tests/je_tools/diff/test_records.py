@@ -259,6 +259,8 @@ def test_records_are_a_table_that_fits_the_terminal(monkeypatch: pytest.MonkeyPa
     assert done.code == 3
     assert head.split()[:4] == ["database", "change", "key", "data"]
     assert max(map(len, lines)) <= 80
+    *lines, blank, note = lines
+    assert (blank, note[:13]) == ("", "No room for: ")
     # A cut key shows its end, where it differs from its neighbours.
     whole = je_tools("diff", A, B, "--show", "records", "--format", "jsonl").out.splitlines()
     listed = [json.loads(line) for line in whole[: len(lines)]]

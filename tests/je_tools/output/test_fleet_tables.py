@@ -34,6 +34,9 @@ def test_names_that_end_differently_are_told_apart(width: int) -> None:
     out = io.BytesIO()
     write_table([fleet_section(map(row, NODES))], out, width)
     _, *lines = out.getvalue().decode().splitlines()
+    lines, note = lines[: len(NODES)], lines[len(NODES) :]
+    assert note[0] == ""
+    assert note[1].startswith("No room for: ")
     assert len(set(lines)) == len(NODES)
     for number, line in enumerate(lines, 1):
         assert len(line) <= width

@@ -152,7 +152,7 @@ def test_buffers_are_reused_except_the_largest(monkeypatch: pytest.MonkeyPatch) 
 def test_two_databases_do_not_fit_in_one_dump_text() -> None:
     made = open_record_sink(RecordFormat.DUMP, Masking())
     sources = [DatabaseSource(Named("a", 5, False), []), DatabaseSource(Named("b", 6, False), [])]
-    with pytest.raises(UsageError, match="one database a file"):
+    with pytest.raises(UsageError, match="one database per file"):
         write_stream(made, sources, io.BytesIO())
 
 

@@ -43,6 +43,8 @@ def summed(home: Path, *options: str) -> Sections:
     found: Sections = defaultdict(list)
     for row in rows_of(done.out):
         found[row.pop("section")].append(row)
+    errors = [row for row in found.pop("findings", []) if row["severity"] == "error"]
+    assert done.code == (3 if errors else 0)
     return found
 
 
