@@ -18,6 +18,7 @@ from je_tools.commands._options import (
     format_option,
     output_option,
     progress_bar,
+    say,
     terminal_width,
     threads_option,
 )
@@ -81,7 +82,6 @@ def command(**options: Unpack[Options]) -> int:
       je-tools doctor meta/bdb --format jsonl --output doctor.jsonl
     """
     from je_tools.doctor.examination import diagnosed
-    from je_tools.doctor.facts import Outcome
     from je_tools.doctor.recovered import Asked
     from je_tools.log.scan import Scanner
     from je_tools.output.files.outputs import open_output
@@ -107,7 +107,8 @@ def command(**options: Unpack[Options]) -> int:
                 out.write(piece.encode("utf-8", "backslashreplace"))
     with open_output(options["output"], environment) as out:
         _write(diagnosis, out, options)
-    if diagnosis.outcome is Outcome.NO_LOG:
+    if isinstance(opened, InputError):
+        say(f"je-tools: {opened}")
         return EXIT_INPUT
     return EXIT_DAMAGE if diagnosis.is_damaged and not options["exit_zero"] else EXIT_OK
 
