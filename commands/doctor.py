@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, TypedDict, Unpack
 
@@ -21,6 +22,7 @@ from je_tools.commands._options import (
     say,
     terminal_width,
     threads_option,
+    tmp_option,
 )
 from je_tools.commands._snapshot import home_argument, now_option, open_home
 from je_tools.errors import EXIT_DAMAGE, EXIT_INPUT, EXIT_OK, InputError
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
     from je_tools.doctor.data_use import DataUse
     from je_tools.doctor.facts import Diagnosis
     from je_tools.log.environment import Environment
+    from je_tools.missing.losses import Report
     from je_tools.recovery.snapshot import Snapshot
 
 
@@ -43,6 +46,7 @@ class Options(TypedDict):
     data_mode: str
     format_: str
     output: Path | None
+    tmp: Path | None
     threads: int
     max_rate: int | None
     exit_zero: bool
@@ -60,6 +64,7 @@ class Options(TypedDict):
 @data_option
 @format_option(*REPORT)
 @output_option
+@tmp_option
 @threads_option
 @exit_zero_option
 def command(**options: Unpack[Options]) -> int:
@@ -97,7 +102,8 @@ def command(**options: Unpack[Options]) -> int:
     with progress_bar(environment.size if environment else 0, "doctor") as progress:
         pace = chosen_pace(options["max_rate"])
         scanner = Scanner(threads=options["threads"], progress=progress, wide=True, pace=pace)
-        with diagnosed(home, opened, scanner, asked) as (diagnosis, snapshot):
+        search = partial(_search, options=options, now_ms=now_ms)
+        with diagnosed(home, opened, scanner, asked, search) as (diagnosis, snapshot):
             use = _data_use(diagnosis, snapshot) if options["html"] is not None else None
     if options["html"] is not None:
         from je_tools.output.views.doctor_page import doctor_page
@@ -127,6 +133,21 @@ def _open(home: Path) -> Environment | InputError:
             if home.is_dir():
                 return error
         raise
+
+
+def _search(snapshot: Snapshot, options: Options, now_ms: int) -> Report | None:
+    """Search the trees for places that do not exist, as `missing` does; None if that fails."""
+    from je_tools.errors import RefusedError
+    from je_tools.missing.losses import LossOptions
+    from je_tools.missing.run import report_losses
+    from je_tools.output.files.outputs import scratch_directory
+
+    try:
+        temporary = scratch_directory(options["tmp"], snapshot.environment)
+        return report_losses(snapshot, LossOptions(now_ms, directory=temporary))
+    except RefusedError as error:
+        say(f"je-tools: the B-trees were not searched: {error}")
+        return None
 
 
 def _data_use(diagnosis: Diagnosis, snapshot: Snapshot | None) -> DataUse | None:

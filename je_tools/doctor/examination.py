@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from je_tools.doctor.facts import LogFacts, Mending
     from je_tools.log.environment import Environment
     from je_tools.log.scan import Scanner
+    from je_tools.missing.losses import Report as Losses
     from je_tools.recovery.snapshot import Snapshot
 
 _NEW = "the engine would begin a new, empty one"
@@ -34,7 +35,11 @@ _SEVERITIES = (Severity.ERROR, Severity.WARNING, Severity.NOTE)
 
 @contextmanager
 def diagnosed(
-    home: Path, environment: Environment | InputError, scanner: Scanner, asked: Asked
+    home: Path,
+    environment: Environment | InputError,
+    scanner: Scanner,
+    asked: Asked,
+    search: Callable[[Snapshot], Losses | None],
 ) -> Iterator[tuple[Diagnosis, Snapshot | None]]:
     """Yield the diagnosis of an environment, and its snapshot; None if recovery leaves nothing.
 
@@ -43,6 +48,8 @@ def diagnosed(
         environment: its log, opened to keep going, or the reason why there is none.
         scanner: options of the scan.
         asked: options of the diagnosis.
+        search: searches the trees for places that do not exist (`missing.run.report_losses`);
+            returns None if it could not.
 
     Raises:
         StoppedError: a file shrank, vanished or was replaced, which may show only at the end.
@@ -69,11 +76,7 @@ def diagnosed(
         if isinstance(recovered, Recovered) and snapshot is not None:
             mending = mending_of(snapshot, recovered.plan)
             if _is_suspect(environment, log, recovered):
-                from je_tools.missing.losses import LossOptions
-                from je_tools.missing.run import report_losses
-
-                losses = report_losses(snapshot, LossOptions(asked.now_ms))
-                recovered = replace(recovered, missing=losses)
+                recovered = replace(recovered, missing=search(snapshot))
         yield _diagnosis(home, environment, log, recovered, mending), snapshot
 
 

@@ -253,7 +253,8 @@ def test_only_a_terminal_gets_colours(
     if hurts:
         (home / "00000001.jdb").unlink()
     scanner = Scanner(threads=1, wide=True)
-    with diagnosed(home, open_environment([home]), scanner, Asked(0)) as (diagnosis, _):
+    environment = open_environment([home])
+    with diagnosed(home, environment, scanner, Asked(0), lambda _: None) as (diagnosis, _):
         terminal, file = Terminal(), io.BytesIO()
         write_page(diagnosis, terminal, 80)
         write_page(diagnosis, file, None)
@@ -282,6 +283,16 @@ def test_the_page_is_a_new_file_outside_the_environment(home: Path, tmp_path: Pa
     assert je_tools("doctor", home, "--html", page).code == 0
     assert stat.S_ISREG(page.stat().st_mode)
     assert je_tools("doctor", home, "--html", page).code == 6
+
+
+def test_a_search_that_fails_is_no_clean_answer(home: Path, tmp_path: Path) -> None:
+    """It needs no temporary files for so small a log, but refuses a directory inside of it."""
+    (home / "00000002.jdb").unlink()
+    (home / "inside").mkdir()
+    done, rows = doctor(home, "--tmp", home / "inside")
+    assert "the B-trees were not searched: " in done.err
+    assert rows[0]["verdict"].endswith("B-trees not checked")
+    assert doctor(home, "--tmp", tmp_path)[0].code == 3
 
 
 def test_exit_zero(home: Path) -> None:
