@@ -28,7 +28,7 @@ from je_tools.formats.je.types import ENTRY_TYPES, Family
 from je_tools.log import scan_options
 from je_tools.log.opening import open_environment
 from je_tools.log.scan import Scanner
-from je_tools.output.views.recovery_tables import recovery_lists, recovery_rows
+from je_tools.output.views.recovery_tables import recovery_report
 from je_tools.recovery.findings import snapshot_findings
 from je_tools.recovery.opening import take_snapshot
 from je_tools.recovery.plan import plan_recovery
@@ -229,9 +229,7 @@ def recovered(environment: Any, threads: int) -> list[Any]:
         plan = plan_recovery(snapshot)
     except JeToolsError as error:
         return [str(error)]
-    said: list[Any] = list(recovery_rows(plan))
-    for section in recovery_lists(plan):
-        said += [section.name, section.rows]
+    said: list[Any] = [recovery_report(plan, Masking()).document()]
     for database in snapshot.databases.values():
         said += [database.db_id, database.name, records_of(snapshot, database)]
     return [*said, *[finding.row() for finding in snapshot_findings(snapshot)]]

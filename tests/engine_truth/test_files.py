@@ -44,7 +44,7 @@ def rows_of(home: Path) -> FileRows:
     """Return the rows of `files`, by file number."""
     code, rows = json_rows("files", home)
     assert code == 0
-    return {row["file_no"]: row for row in rows}
+    return {row["file_no"]: row for row in rows if row.get("section") != "findings"}
 
 
 def lsn_text(lsn: int | None) -> str | None:
