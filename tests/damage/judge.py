@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from msgspec.structs import replace
 
+from je_tools.core.masking import Masking
 from je_tools.errors import InputError, JeToolsError
 from je_tools.findings import CODES
 from je_tools.formats.je.btree.slots import split_embedded

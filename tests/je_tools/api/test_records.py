@@ -26,8 +26,9 @@ DUPLICATES = "v17-dups"
 
 
 def rows_of(*arguments: str | Path) -> list[dict[str, Any]]:
-    """Return the JSON lines of a command."""
-    return [json.loads(line) for line in run(*arguments, "--format", "jsonl").out.splitlines()]
+    """Return the JSON lines of a command, without findings."""
+    rows = [json.loads(line) for line in run(*arguments, "--format", "jsonl").out.splitlines()]
+    return [row for row in rows if row.get("section") != "findings"]
 
 
 def damaged_node(folder: Path) -> Path:
