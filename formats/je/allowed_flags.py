@@ -8,8 +8,8 @@
 
 The checksum covers all of them except the invisible flag.
 
-Source: LogEntryType, LogEntryHeader, Provisional, JE 7.5.11 and 25.3.17; the logs of 5.0.73, 7.5.11,
-18.3.12 and 25.3.17.
+Source: LogEntryType, LogEntryHeader, Provisional, JE 7.5.11 and 25.3.17, and what these, 5.0.73 and
+18.3.12 write.
 """
 
 from __future__ import annotations

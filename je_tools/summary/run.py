@@ -32,8 +32,8 @@ from je_tools.log.names import NamePart, collect_names, resolve
 from je_tools.log.references import read_references
 from je_tools.log.transactions import TransactionPart, Transactions, collect_transactions
 from je_tools.verify.judge import Judge, Seen
-from je_tools.verify.watched import watched_entries
 from je_tools.verify.totals import Damage, Totals
+from je_tools.verify.watched import watched_entries
 
 if TYPE_CHECKING:
     from je_tools.formats.arrays import Ints, Mask

@@ -40,8 +40,13 @@ SAMPLED_TYPES = mask_of((CKPT_END_NO,))
 
 _TEXTS_MAX = 3
 
-_ASCENDING = ("ckpt_start_lsn", "first_active_lsn", "last_local_node_id", "last_local_db_id")
-_ASCENDING += ("last_local_txn_id",)
+_ASCENDING = (
+    "ckpt_start_lsn",
+    "first_active_lsn",
+    "last_local_node_id",
+    "last_local_db_id",
+    "last_local_txn_id",
+)
 _DESCENDING = ("last_replicated_node_id", "last_replicated_db_id", "last_replicated_txn_id")
 
 
@@ -160,8 +165,8 @@ class ForeignFiles(Struct):
                 lsn_text(each[name]) if name.endswith("lsn") else each[name]
                 for each in (fields, earlier)
             ]
-            text = f"{name} is {values[0]} in the CkptEnd at {lsn_text(lsn)}, and {values[1]} in the"
-            text += f" earlier one at {lsn_text(earlier_lsn)}"
+            later = f"{name} is {values[0]} in the CkptEnd at {lsn_text(lsn)}"
+            text = f"{later}, and {values[1]} in the earlier one at {lsn_text(earlier_lsn)}"
             self._note(earlier_lsn >> 32, lsn >> 32, Sign.CHECKPOINT, text)
 
     def findings(self) -> Iterator[Finding]:

@@ -39,8 +39,8 @@ from je_tools.verify.row_damage import (
     types_to_look_at,
 )
 from je_tools.verify.upgrade import OldForm, Upgrade, collect_old_form
-from je_tools.verify.watched import watched_entries
 from je_tools.verify.vlsn_sequence import STREAM_TYPES, Runs, Stream, runs_of
+from je_tools.verify.watched import watched_entries
 
 if TYPE_CHECKING:
     from je_tools.formats.arrays import Ints

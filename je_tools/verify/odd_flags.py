@@ -118,15 +118,16 @@ class OddFlags(Struct):
             yield finding(
                 self.environment, "impossible-flags", found=f"{more:,} more entries like these"
             )
-        if self._is_replicated and db_tree_flags is not None:
-            if not db_tree_flags & DbTreeFlag.REPLICATED:
-                yield finding(
-                    self.environment,
-                    "impossible-flags",
-                    Severity.WARNING,
-                    expected="no replicated entries: the environment is not replicated",
-                    found="entries with the flag replicated",
-                )
+        if db_tree_flags is None or not self._is_replicated:
+            return
+        if not db_tree_flags & DbTreeFlag.REPLICATED:
+            yield finding(
+                self.environment,
+                "impossible-flags",
+                Severity.WARNING,
+                expected="no replicated entries: the environment is not replicated",
+                found="entries with the flag replicated",
+            )
 
     def _finding(self, lsn: int, type_no: int, flags: int) -> Finding:
         is_invisible = flags & _INVISIBLE
@@ -150,18 +151,18 @@ class OddFlags(Struct):
         covered = entries[:, 0] >> 32 < lost_to
         for matchpoint, start in self._periods:
             covered |= (entries[:, 0] > matchpoint) & (entries[:, 0] < start)
-        for lsn, type_no, flags in entries[~covered].tolist():
-            yield lsn, type_no, flags
+        yield from map(tuple, entries[~covered].tolist())
 
 
 def _may_be_rolled_back(types: Ints, flags: Ints) -> Mask:
     """Return a mask of entries whose only odd flag is one that a rollback may have set."""
-    is_of_stream: Mask = allowed_flags(LOG_VERSION_MAX)[types] & _REPLICATED != 0
-    return is_of_stream & (flags & _REPLICATED != 0) & (flags & _INVISIBLE != 0)
+    both = _REPLICATED | _INVISIBLE
+    is_of_stream = allowed_flags(LOG_VERSION_MAX)[types] & _REPLICATED != 0
+    mask: Mask = is_of_stream & (flags & both == both)
+    return mask
 
 
 def _words(flags: int) -> str:
     texts = [text for bit, text in HeaderFlag.texts().items() if flags & bit]
     unknown = flags & 0x07
     return ", ".join([*texts, f"unknown {unknown:#04x}"] if unknown else texts)
-

@@ -136,7 +136,7 @@ class ReadOptions(Struct, frozen=True):
     budget: int
     slack: int
     asked: WantedEntries | None
-    watched: WatchedEntries | None
+    watched: WatchedEntries | None = None
 
 
 class _Scratch(threading.local):

@@ -1,6 +1,6 @@
 //! Bindings for `formats/je/log/reader.py`.
 
-use je_tools_core::je::notes::{Watch};
+use je_tools_core::je::notes::Watch;
 use je_tools_core::je::reader::{
     BAD_KEPT, Event, FILE_HEADER_SIZE, INSERTED, Place, Range, Reader, SINGLE, WantedEntries,
 };
