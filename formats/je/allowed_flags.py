@@ -20,7 +20,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from je_tools.formats.je.flags import HeaderFlag
-from je_tools.formats.je.types import ENTRY_TYPES, ERASED_NO, TRACE_NO, Family, Group
+from je_tools.formats.je.types import (
+    ENTRY_TYPES,
+    ERASED_NO,
+    FILE_HEADER_NO,
+    TRACE_NO,
+    Family,
+    Group,
+)
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -39,7 +46,8 @@ def allowed_flags(version: int) -> npt.NDArray[np.uint8]:
     """Return the flags that an entry of each type may have in a file of a log version, (256,).
 
     The invisible flag is allowed only for erased entries, which keep the flags that they had.
-    Types that do not exist, and log versions before 7, allow all flags.
+    Types that do not exist, file headers, which are checked as such, and log versions before 7
+    allow all flags.
     """
     allowed = np.full(256, _ALL, np.uint8)
     if version < _FLAGS_SINCE:
@@ -53,5 +61,6 @@ def allowed_flags(version: int) -> npt.NDArray[np.uint8]:
         if (Group.REP in entry_type.groups and not is_rollback) or no == TRACE_NO:
             flags |= _STREAM
         allowed[no] = flags
+    allowed[FILE_HEADER_NO] = _ALL
     allowed[ERASED_NO] = _PROVISIONAL | _STREAM | HeaderFlag.INVISIBLE
     return allowed
