@@ -112,6 +112,12 @@ class RangeReader:
     def bad(self) -> list[tuple[int, int]]:
         """Return half-open ranges of damaged entries, the first `reader.KEPT` of them."""
 
+    def samples(self) -> _Ints:
+        """Return offsets of watched entries, some of each type."""
+
+    def odd(self) -> _Ints:
+        """Return entries with flags that their types do not allow: offset, type and flags each."""
+
     def is_blank(self) -> bool:
         """Return True if only zeros were seen from the start of the range."""
 

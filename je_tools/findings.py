@@ -160,6 +160,28 @@ _TABLE: tuple[tuple[str, Severity, str, str], ...] = (
         "between the nodes of a group.",
     ),
     (
+        "foreign-file",
+        Severity.ERROR,
+        "A file belongs to the log of another node, or to another time: what it says of the files "
+        "beside it, or what they say of it, is not so. If only the creation times are wrong, it is "
+        "a warning, because a clock that was set back does the same. The engine may open such a "
+        "log without an error, and fail or lose records later.",
+        "Replace the file by the one of the same number from a backup of the same node, or restore "
+        "the whole node (network restore). Never use a file of another node: files of the same "
+        "number differ between the nodes of a group.",
+    ),
+    (
+        "impossible-flags",
+        Severity.ERROR,
+        "An entry's header has flags that engines do not write there. An error is the flag "
+        "invisible of an entry that no rollback took back: the checksum does not cover this flag, "
+        "the engine skips the entry in recovery, and fails when a tree leads to it. Other flags, "
+        "which the checksum covers, are a warning: provisional or replicated on a type that never "
+        "is, or replicated in an environment without replication.",
+        "If the entry is invisible, compare the file with a backup of the same node. The other "
+        "bytes of the entry are right.",
+    ),
+    (
         "version-step",
         Severity.NOTE,
         "The log version changes at this file: the engine was upgraded. An older version after a "

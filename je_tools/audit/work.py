@@ -23,6 +23,7 @@ from je_tools.log.checkpoint_intervals import CheckpointPart, collect_checkpoint
 from je_tools.log.environment import Environment
 from je_tools.log.scan import Scanner, read_cut
 from je_tools.log.transactions import Rollback, Segments, collect_marks
+from je_tools.verify.watched import watched_entries
 
 if TYPE_CHECKING:
     from je_tools.audit.plan import ScanPiece, Task
@@ -127,7 +128,7 @@ def _groups(task: Task) -> list[list[ScanPiece]]:
 
 def scanner_of(cuts: int) -> Scanner:
     """Return the scanner for pieces: one thread, since each core has a task."""
-    return Scanner(threads=1, wide=True, cuts=cuts if cuts > 1 else 0)
+    return Scanner(threads=1, wide=True, cuts=cuts if cuts > 1 else 0, watched=watched_entries)
 
 
 def stage(

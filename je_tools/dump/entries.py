@@ -22,6 +22,7 @@ from je_tools.log.names import NamePart, collect_names, resolve
 from je_tools.log.scan import Scanner
 from je_tools.log.scan_options import ENCODERS_MAX, Progress
 from je_tools.log.time_filter import TimeMarks, collect_times, time_index
+from je_tools.verify.watched import watched_entries
 
 if TYPE_CHECKING:
     from je_tools.formats.je.log.entry_rows import Rows
@@ -80,7 +81,8 @@ def read_names_and_times(
 
     def times() -> Iterator[TimeMarks]:
         # Decoding times takes many times the memory of a range: keep ranges narrow then.
-        for part in replace(scanner, wide=window is None).scan(environment, collect):
+        noting = replace(scanner, wide=window is None, watched=watched_entries)
+        for part in noting.scan(environment, collect):
             if judge is not None:
                 judge.merge(part, [told.judged for told in part.results if told.judged])
             for told in part.results:
@@ -163,6 +165,8 @@ class Dump(Struct, Generic[E], frozen=True):
         processes = self.scanner.processes or self._suits_processes(environment)
         threads = self.scanner.threads or min(self.scanner.thread_count(), ENCODERS_MAX)
         scanner = replace(self.scanner, processes=processes, threads=threads)
+        if self.look is not None:
+            scanner = replace(scanner, watched=watched_entries)
         if self.pack is not None:
             pack = partial(_packed, self.pack)
             scanner = replace(scanner, processes=True, readings=PACKED_READINGS, pack=pack)

@@ -25,6 +25,7 @@ from je_tools.formats.je.types import (
 from je_tools.verify.judge import Judge
 from je_tools.verify.totals import Totals
 from je_tools.verify.upgrade import NEW_FORM
+from je_tools.verify.watched import watched_entries
 
 if TYPE_CHECKING:
     from je_tools.files.row_summary import RowSummary
@@ -169,7 +170,8 @@ def list_files(environment: Environment, scanner: Scanner) -> list[FileRow]:
         InputError: a file cannot be read.
     """
     listing = Listing(environment)
-    for part in replace(scanner, asked=listing.asked).scan(environment, listing.look):
+    scanner = replace(scanner, asked=listing.asked, watched=watched_entries)
+    for part in scanner.scan(environment, listing.look):
         listing.merge(part, part.results)
     listing.finish()
     return listing.rows

@@ -8,7 +8,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from je_tools.formats.je.entry.entries import decode_entry
-from je_tools.formats.je.header import FILE_HEADER_SIZE, EntryError, entry_checksum, read_header
+from je_tools.formats.je.header import (
+    FILE_HEADER_SIZE,
+    EntryError,
+    entry_checksum,
+    invisible_mask,
+    read_header,
+)
 from je_tools.formats.je.types import FILE_HEADER_NO, LOG_VERSION_MAX
 from je_tools.formats.je.versions import stored_version
 from je_tools.log.log_files import FileHeader
@@ -17,6 +23,11 @@ if TYPE_CHECKING:
     from je_tools.formats.files.source import Source
 
 _BAD_SUM = "checksum is wrong"
+_INVISIBLE = "flag invisible is set, and in a file header the engine sums it: the checksum is wrong"
+"""Problem of a header that the engine refuses, although it does not sum this flag elsewhere.
+
+Source: FileManager.readAndValidateFileHeader; the answers of JE 5.0.73 and 18.3.12.
+"""
 
 
 def read_file_header(source: Source) -> FileHeader:
@@ -37,8 +48,11 @@ def read_file_header(source: Source) -> FileHeader:
     is_supported = 1 <= version <= LOG_VERSION_MAX
     if entry_checksum(data, version) != header.checksum:
         problem = _BAD_SUM
+    elif header.flags & invisible_mask(version):
+        problem = _INVISIBLE
     elif not is_supported:
         problem = f"log version {version}, known are 1 to {LOG_VERSION_MAX}"
+    is_wrong = problem in (_BAD_SUM, _INVISIBLE)
     return FileHeader(
         good=problem is None,
         file_no=fields["header_file_no"],
@@ -46,6 +60,6 @@ def read_file_header(source: Source) -> FileHeader:
         last_entry_in_prev_file_offset=fields["last_entry_in_prev_file_offset"],
         version=version,
         problem=problem,
-        is_unsupported=not is_supported and problem != _BAD_SUM,
-        claim=stored_version(data) if problem == _BAD_SUM else None,
+        is_unsupported=not is_supported and not is_wrong,
+        claim=stored_version(data) if is_wrong else None,
     )

@@ -11,6 +11,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+import numpy as np
 from msgspec import Struct, field
 from msgspec.structs import replace
 
@@ -24,6 +25,7 @@ from je_tools.formats.je.log.walk import NO_OFFSET
 if TYPE_CHECKING:
     from concurrent.futures import Executor, Future
 
+    from je_tools.formats.arrays import Ints
     from je_tools.log.log_files import LogFile
     from je_tools.log.scan_options import ScanOptions
 
@@ -61,6 +63,7 @@ class ScanPart(Struct, Generic[T], frozen=True):
     """Results and damage of one range; `end` is the file's state after its last range.
 
     A gap belongs to the part in which it ends, which may be a later one than that of its start.
+    `samples` and `odd` are those of `RangeState`.
     """
 
     file: LogFile
@@ -68,6 +71,8 @@ class ScanPart(Struct, Generic[T], frozen=True):
     gaps: Gaps = field(default_factory=Gaps)
     chain_breaks: ChainBreaks = field(default_factory=ChainBreaks)
     end: FileState | None = None
+    samples: Ints = field(default_factory=lambda: np.empty(0, np.int64))
+    odd: Ints = field(default_factory=lambda: np.empty((0, 3), np.int64))
 
 
 class FilePiece(Struct, frozen=True):
@@ -242,6 +247,7 @@ def _read(
         window=scanner.range_size(),
         lend=scanner.wide,
         asked=scanner.asked(file) if scanner.asked is not None else None,
+        watched=scanner.watched(file) if scanner.watched is not None else None,
     )
     with _explained():
         results = scanner.pack(map(work, ranged))
@@ -280,7 +286,15 @@ def part_of(
 ) -> ScanPart[T]:
     """Return a range as a part of its file."""
     state = outcome.state
-    return ScanPart(scan.file, outcome.results, state.gaps, state.chain_breaks, end)
+    return ScanPart(
+        scan.file,
+        outcome.results,
+        state.gaps,
+        state.chain_breaks,
+        end,
+        state.samples,
+        state.odd,
+    )
 
 
 def _continues(found: RangeState, place: ReadState) -> bool:

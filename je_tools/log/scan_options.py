@@ -14,7 +14,7 @@ from je_tools.formats.je.log import reader
 
 if TYPE_CHECKING:
     from je_tools.core.pace import Pace
-    from je_tools.formats.je.log.entry_rows import WantedEntries
+    from je_tools.formats.je.log.entry_rows import WantedEntries, WatchedEntries
     from je_tools.log.log_files import LogFile
 
 Progress = Callable[[int], None]
@@ -57,6 +57,7 @@ class ScanOptions(Struct, frozen=True, dict=True):
         readings: approximate number of windows of `range_size` per range.
         asked: returns the entries of a file that the work needs as rows; the others only appear
             in the survey (`entry_rows.WantedEntries`). None for all.
+        watched: returns the entries of a file to note in the parts; None for none.
         pack: builds the results of a range from those of its rows, where the range is read.
         pace: limit of bytes per second; None for none.
     """
@@ -71,6 +72,7 @@ class ScanOptions(Struct, frozen=True, dict=True):
     cuts: int = 0
     readings: int = 1
     asked: Callable[[LogFile], WantedEntries | None] | None = None
+    watched: Callable[[LogFile], WatchedEntries] | None = None
     pack: Callable[[Iterator[Any]], list[Any]] = list
     pace: Pace | None = None
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from je_tools.errors import InputError, StoppedError
 from je_tools.formats.files.source import Source, SourceChangedError
+from je_tools.formats.je.header import MAX_HEADER_SIZE, EntryError, read_header
 
 
 @contextmanager
@@ -33,6 +35,18 @@ def reopened(path: Path, size: int = 0) -> Iterator[Source]:
         raise StoppedError(str(error)) from error
     except OSError as error:
         raise InputError(f"{path}: {error.strerror}") from error
+
+
+def fields_at(source: Source, offset: int, version: int) -> Mapping[str, Any]:
+    """Return the fields of the entry at an offset; empty if it is no entry or does not decode."""
+    from je_tools.formats.je.entry.entries import decode_entry
+
+    try:
+        header = read_header(source.read_bytes(offset, offset + MAX_HEADER_SIZE), version)
+        size = header.size + max(header.item_size, 0)
+        return decode_entry(source.read_bytes(offset, offset + size), version).fields
+    except EntryError:
+        return {}
 
 
 def reason_of(error: InputError) -> str:

@@ -33,6 +33,7 @@ from je_tools.log.references import read_references
 from je_tools.log.transactions import TransactionPart, Transactions, collect_transactions
 from je_tools.verify.judge import Judge, Seen
 from je_tools.verify.totals import Damage, Totals
+from je_tools.verify.watched import watched_entries
 
 if TYPE_CHECKING:
     from je_tools.formats.arrays import Ints, Mask
@@ -180,6 +181,7 @@ def summarize(environment: Environment, scanner: Scanner, wanted: SummaryOptions
         summary.transactions = Transactions(wanted.largest)
     names: list[NamePart] = []
     checkpoints: list[CheckpointPart] = []
+    scanner = replace(scanner, watched=watched_entries)
     if wanted == SummaryOptions():
         scanner = replace(scanner, asked=partial(_asked, judge))
     for part in scanner.scan(environment, lambda rows: _collect(rows, wanted, judge)):

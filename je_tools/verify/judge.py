@@ -26,6 +26,8 @@ from je_tools.log.file_findings import finding, unreadable_findings
 from je_tools.recovery.marks import MARK_TYPES, RecoveryMark, collect_marks
 from je_tools.verify.consistency import FileConsistency
 from je_tools.verify.damage import FileDamage
+from je_tools.verify.foreign_files import ForeignFiles
+from je_tools.verify.odd_flags import ROLLBACK_TYPES, OddFlags, Period, collect_periods
 from je_tools.verify.opening import Opening
 from je_tools.verify.row_damage import (
     LISTED,
@@ -38,6 +40,7 @@ from je_tools.verify.row_damage import (
 )
 from je_tools.verify.upgrade import OldForm, Upgrade, collect_old_form
 from je_tools.verify.vlsn_sequence import STREAM_TYPES, Runs, Stream, runs_of
+from je_tools.verify.watched import watched_entries
 
 if TYPE_CHECKING:
     from je_tools.formats.arrays import Ints
@@ -66,6 +69,7 @@ class Seen(Struct, frozen=True):
         old_form: entries that JE 5.0 and later cannot replay.
         marks: entries that guide recovery, if the file is the last.
         is_marked: True if there are such entries in any file.
+        periods: rollbacks.
         prints: fingerprints of records; None if not requested.
     """
 
@@ -76,6 +80,7 @@ class Seen(Struct, frozen=True):
     old_form: OldForm | None
     marks: Sequence[RecoveryMark] = ()
     is_marked: bool = False
+    periods: Sequence[Period] = ()
     prints: Prints | None = None
 
 
@@ -114,7 +119,7 @@ def verify(
         root_follows,
     )
     look = replace(judge.look, printing=prints.printing if prints is not None else None)
-    scanner = replace(scanner, asked=look.asked)
+    scanner = replace(scanner, asked=look.asked, watched=watched_entries)
     size = 0
     for part in scanner.scan(environment, look):
         yield from judge.merge(part, part.results)
@@ -150,7 +155,7 @@ class Look(Struct, frozen=True):
         """Return the entries of a file to read as rows, or None for all; most are surveyed only."""
         if self.is_upgrade_asked or self.printing is not None:
             return None
-        types = types_to_look_at(file.version) | STREAM_TYPES
+        types = types_to_look_at(file.version) | STREAM_TYPES | ROLLBACK_TYPES
         if file.file_no == self.last_no:
             types = types | MARK_TYPES
         return WantedEntries(types, HeaderFlag.REPLICATED)
@@ -165,12 +170,15 @@ class Look(Struct, frozen=True):
             collect_old_form(rows) if self.is_upgrade_asked else None,
             collect_marks(rows).marks if rows.file_no == self.last_no else (),
             bool(rows.survey.counts[MARK_TYPES].any()),
+            collect_periods(rows),
             self.printing.of_rows(rows) if self.printing is not None else None,
         )
 
 
 class Judge:
     """Converter of the summaries of a scan into findings.
+
+    The scan must note `watched_entries`.
 
     Attributes:
         totals: counts so far.
@@ -189,6 +197,9 @@ class Judge:
         self._files = FileConsistency(environment)
         self._stream = Stream(environment)
         self._opening = Opening(environment)
+        self._foreign = ForeignFiles(environment)
+        self._odd_flags = OddFlags(environment)
+        self._lost_nos: list[int] = []
         self.upgrade = Upgrade(environment)
         self.look = Look.of(environment)
         self._index = 0
@@ -225,6 +236,8 @@ class Judge:
         """Go on after a file of which nothing, or not all, could be read."""
         self._stream.is_broken = True
         self._opening.pass_over()
+        self._foreign.pass_over()
+        self._lost_nos.append(self.environment.files[self._index].file_no)
         self._begin_next()
 
     def _begin_next(self) -> None:
@@ -241,8 +254,14 @@ class Judge:
                 *(() if self.trees_follow else unreadable_findings(self.environment)),
                 *(() if self.root_follows else opening.findings()),
                 *self.upgrade.findings(),
+                *self._foreign.findings(),
+                *self._odd_flags.findings(opening.db_tree_flags, self._lost()),
             ]
         )
+
+    def _lost(self) -> list[int]:
+        """Return the numbers of the last missing file, and of files that could not be read."""
+        return [*self._lost_nos, *(last for _, last in self.environment.missing)]
 
     def _counted(self, found: Iterable[Finding]) -> list[Finding]:
         reported = [each for each in found if self.everything or each.code != "clean-end"]
@@ -272,6 +291,10 @@ class Judge:
             self._opening.merge(file_no, each.marks, is_marked=each.is_marked, bad=bad)
             if each.old_deltas is not None:
                 self._old_deltas = each.old_deltas.after(self._old_deltas)
+        self._foreign.add(part.samples)
+        periods = [period for each in seen for period in each.periods]
+        is_replicated = any(each.runs is not None and each.runs.has_vlsns for each in seen)
+        self._odd_flags.add(file_no, part.odd, periods, is_replicated=is_replicated)
         lost = np.concatenate([gaps[:, 0], *(damage.lost for damage in damaged)])
         reported.add(self._of_stream(part.file, seen, lost), room)
         self._listed += len(reported.found)
@@ -283,7 +306,11 @@ class Judge:
         runs = [each.runs for each in seen if each.runs is not None]
         waiting = deque(np.sort(lost).tolist() if runs else lost[:1])
         for each in runs:
-            yield from self._stream.merge(file.file_no, each, waiting)
+            before_no = self._stream.file_no
+            for found in self._stream.merge(file.file_no, each, waiting):
+                if before_no not in (None, file.file_no) and found.offset == each.offset[0]:
+                    self._foreign.add_vlsns(before_no, found)
+                yield found
         self._stream.is_broken |= bool(waiting)
 
     def _of_end(self, state: FileState) -> list[Finding]:
@@ -293,6 +320,7 @@ class Judge:
         link = list(self._files.of_link(self._index, state))
         # The VLSNs in a missing end of a file are missing too.
         self._stream.is_broken |= state.tail < state.size or bool(link)
+        self._foreign.end_file(state, link)
         damage = self._damage(state.file)
         old = damage.of_old_deltas(self._old_deltas)
         more = damage.of_unlisted(self._unlisted)

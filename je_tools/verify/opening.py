@@ -19,6 +19,7 @@ from je_tools.formats.je.header import NULL_LSN
 from je_tools.formats.je.log.walk import NO_OFFSET
 from je_tools.log.file_findings import finding
 from je_tools.log.scan import Scanner
+from je_tools.log.sources import fields_at, reopened
 from je_tools.recovery.end import (
     Checkpoint,
     Refusal,
@@ -107,6 +108,19 @@ class Opening:
 
     def _has_marks(self, file: LogFile) -> bool:
         return file.file_no in self._marked
+
+    @cached_property
+    def db_tree_flags(self) -> int | None:
+        """Flags of the DbTree from which recovery would begin; None if it is not readable."""
+        if self._found is None or self._found[0].root_lsn == NULL_LSN:
+            return None
+        lsn = self._found[0].root_lsn
+        for file in self.environment.files:
+            if file.file_no == lsn >> 32:
+                with reopened(file.path, file.size) as source:
+                    fields = fields_at(source, lsn & 0xFFFFFFFF, file.version)
+                return fields.get("flags")
+        return None
 
     def needed_from(self) -> tuple[int, str] | None:
         """Return the number of the first file that recovery reads, and the reason in words.

@@ -45,6 +45,11 @@ class Runs(Struct, frozen=True):
     first: Ints
     last: Ints
 
+    @property
+    def has_vlsns(self) -> bool:
+        """True unless all of these are rollbacks."""
+        return bool((self.first != ROLLBACK).any())
+
 
 ROLLBACK = -1
 
@@ -88,11 +93,13 @@ class Stream(Struct):
         environment: the log, for findings.
         last: last VLSN of the stream; None before the first.
         is_broken: True if entries may be missing since the last one, which explains a gap.
+        file_no: number of the file of the last run; None before the first.
     """
 
     environment: Environment
     last: int | None = None
     is_broken: bool = False
+    file_no: int | None = None
     _starts: list[int] = field(default_factory=list)
     _ends: list[int] = field(default_factory=list)
 
@@ -110,6 +117,7 @@ class Stream(Struct):
                 self._roll_back(last)
             else:
                 yield from self._follow(file_no, offset, first, last)
+            self.file_no = file_no
 
     def _follow(self, file_no: int, offset: int, first: int, last: int) -> Iterator[Finding]:
         if self.last is not None and first != self.last + 1:

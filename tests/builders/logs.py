@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-FILE_HEADER, TRACE, CKPT_START, CKPT_END = 25, 24, 19, 20
+FILE_HEADER, TRACE, CKPT_START, CKPT_END, UPD_LN = 25, 24, 19, 20, 36
 ROLLBACK_START, RESTORE_REQUIRED, ERASED, OLD_DELTA, FILE_SUMMARY = 28, 39, 43, 22, 11
 REPLICATED, INVISIBLE, VLSN_PRESENT = 0x20, 0x10, 0x08
 CREATED_MS = 1_700_000_000_000
@@ -69,6 +69,7 @@ class LogFile:
         no: file number.
         version: log version in its header.
         last_before: offset of the last entry of the file before it.
+        created_ms: creation time in its header.
         data: its bytes.
         placed: its entries, the file header first.
     """
@@ -76,11 +77,12 @@ class LogFile:
     no: int = 0
     version: int = 17
     last_before: int = 0
+    created_ms: int = CREATED_MS
     data: bytearray = field(default_factory=bytearray)
     placed: list[Placed] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        item = struct.pack("<qIqi", CREATED_MS, self.no, self.last_before, self.version)
+        item = struct.pack("<qIqi", self.created_ms, self.no, self.last_before, self.version)
         self._append(entry(FILE_HEADER, item, 0))
 
     @property

@@ -200,8 +200,8 @@ class TreeLog:
             self.ckpt_end(start, root, first_active_lsn)
         return start
 
-    def db_tree(self, ids_root: int, names_root: int) -> int:
-        """Append the root of all databases."""
+    def db_tree(self, ids_root: int, names_root: int, *, flags: int = 4) -> int:
+        """Append the root of all databases, with the flags of the environment."""
         return self.put(
             "DbTree",
             {
@@ -209,7 +209,7 @@ class TreeLog:
                 "last_replicated_db_id": -256,
                 "id_database": descriptor(None, ids_root, 0),
                 "name_database": descriptor(None, names_root, 1),
-                "flags": 4,
+                "flags": flags,
                 "initial_log_version": VERSION,
             },
         )
@@ -285,8 +285,11 @@ class OldDuplicates(TreeLog):
 
 
 def rooted(file: LogFile) -> LogFile:
-    """Append the root of a log without databases, with which a new log begins; return the file."""
-    TreeLog([file]).db_tree(NULL, NULL)
+    """Append the root of a log without databases, with which a new log begins; return the file.
+
+    The environment is replicated, so that entries may be.
+    """
+    TreeLog([file]).db_tree(NULL, NULL, flags=5)
     return file
 
 

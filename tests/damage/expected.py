@@ -52,10 +52,13 @@ class Damaged:
     is_last: bool
 
     def is_damaged(self, place: Placed) -> bool:
-        """Return True if an entry has changed; since v7 the invisible bit may change in place."""
+        """Return True if an entry has changed; since v7 the invisible bit may change in place.
+
+        In a file header, engines sum this bit.
+        """
         before = bytearray(self.before[place.start : place.stop])
         after = bytearray(self.after[place.start : place.stop])
-        if self.version >= 7:
+        if self.version >= 7 and place.start:
             before[5] &= ~INVISIBLE
             after[5] &= ~INVISIBLE
         return before != after

@@ -13,16 +13,19 @@ from tests.builders.logs import (
     CREATED_MS,
     ERASED,
     FILE_SUMMARY,
+    INVISIBLE,
     OLD_DELTA,
     RESTORE_REQUIRED,
+    ROLLBACK_START,
     TRACE,
+    UPD_LN,
     LogFile,
     entry,
     packed,
     text,
     write_log,
 )
-from tests.builders.trees import TreeLog, lsn_of, rooted, slot
+from tests.builders.trees import PROVISIONAL, TreeLog, lsn_of, rooted, slot
 
 MARKER_NO = 0x7FFFFFFF
 UNKNOWN_TYPE = 99
@@ -205,6 +208,41 @@ def last_entry_mismatch(folder: Path) -> Planted:
     return write_log(folder, [first, second]), told
 
 
+def foreign_file(folder: Path) -> Planted:
+    """Put a file of another log between two files."""
+    first = log()
+    foreign = LogFile(1, 17, first.placed[2].start)
+    foreign.trace(20)
+    foreign.trace(60)
+    last = LogFile(2, 17, foreign.placed[1].start)
+    told = [
+        Told("last-entry-mismatch", "error", 0, first.last),
+        Told("last-entry-mismatch", "error", 1, foreign.last),
+        Told("foreign-file", "error", 1),
+    ]
+    return write_log(folder, [first, foreign, last]), told
+
+
+def impossible_flags(folder: Path) -> Planted:
+    """Add an invisible record, one that no rollback took back, and a provisional Trace."""
+    file = rooted(LogFile(0, 17))
+    item = b"\0\0" + packed(6) + packed(1) + b"v" + b"key"
+    alone = file.add(UPD_LN, item, flags=INVISIBLE)
+    taken = file.add(UPD_LN, item, flags=INVISIBLE, vlsn=7)
+    matchpoint = file.trace(20)
+    covered = file.add(UPD_LN, item, flags=INVISIBLE, vlsn=8)
+    numbers = packed(7) + packed(matchpoint.start) + packed(CREATED_MS) + packed(0)
+    file.add(ROLLBACK_START, numbers)
+    provisional = file.add(TRACE, bytes(30), flags=PROVISIONAL)
+    assert covered.start > matchpoint.start
+    told = [
+        Told("impossible-flags", "error", 0, alone.start),
+        Told("impossible-flags", "warning", 0, provisional.start),
+        Told("impossible-flags", "error", 0, taken.start),
+    ]
+    return write_log(folder, [file]), told
+
+
 def version_step(folder: Path) -> Planted:
     first = log(version=14)
     second = LogFile(1, 17, first.last)
@@ -296,6 +334,8 @@ PLANTED: dict[str, Callable[[Path], Planted]] = {
         misplaced_file,
         missing_file,
         last_entry_mismatch,
+        foreign_file,
+        impossible_flags,
         version_step,
         restore_marker,
         erased_not_zero,

@@ -61,6 +61,19 @@ class WantedEntries(Struct, frozen=True):
     programs: tuple[Ints, Ints, Ints] | None = None
 
 
+class WatchedEntries(Struct, frozen=True):
+    """Entries whose offsets are noted, whether or not they are returned as rows.
+
+    Attributes:
+        types: bool (256,); types of which some entries are noted in each batch.
+        allowed: uint8 (256,); flags that an entry of each type may have. Every entry with another
+            flag is noted.
+    """
+
+    types: Mask
+    allowed: npt.NDArray[np.uint8]
+
+
 class Rows(Struct, frozen=True):
     """Entries of one file as columns; element i of each array is the i-th entry.
 

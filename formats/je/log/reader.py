@@ -19,6 +19,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from enum import IntEnum
+from typing import TYPE_CHECKING
 
 import numpy as np
 from msgspec import Struct, field
@@ -27,8 +28,11 @@ from msgspec.structs import asdict
 from je_tools.formats import _native
 from je_tools.formats.files.source import Bytes, Source, scratch
 from je_tools.formats.je.log import walk as w
-from je_tools.formats.je.log.entry_rows import RangeSummary, Rows, WantedEntries
+from je_tools.formats.je.log.entry_rows import RangeSummary, Rows, WantedEntries, WatchedEntries
 from je_tools.formats.je.log.places import ChainBreaks, Gaps
+
+if TYPE_CHECKING:
+    from je_tools.formats.arrays import Ints
 
 RANGE_SIZE = 2560 << 10
 """Bytes of log that one task reads at once: they fit in caches, and memory stays small."""
@@ -80,6 +84,8 @@ class RangeState(Struct):
         gaps: gaps that were closed inside the range.
         chain_breaks: breaks in the chain of prevOffsets.
         bad: half-open byte ranges of the rows with a wrong checksum, the first KEPT of them.
+        samples: int64; offsets of watched entries, some of each type.
+        odd: int64 (n, 3); offset, type and flags of the entries with flags that are not allowed.
         blank: True if only zeros were seen from the start of the range.
     """
 
@@ -89,6 +95,8 @@ class RangeState(Struct):
     gaps: Gaps = field(default_factory=Gaps)
     chain_breaks: ChainBreaks = field(default_factory=ChainBreaks)
     bad: list[tuple[int, int]] = field(default_factory=list)
+    samples: Ints = field(default_factory=lambda: np.empty(0, np.int64))
+    odd: Ints = field(default_factory=lambda: np.empty((0, 3), np.int64))
     blank: bool = False
 
 
@@ -116,6 +124,7 @@ class ReadOptions(Struct, frozen=True):
         slack: bytes to load in addition, and the cost in `budget` of reading a header elsewhere:
             forged headers may each claim another end, and each of them takes a read.
         asked: entries that are wanted as rows; None for all.
+        watched: entries to note; None for none.
     """
 
     start: int
@@ -127,6 +136,7 @@ class ReadOptions(Struct, frozen=True):
     budget: int
     slack: int
     asked: WantedEntries | None
+    watched: WatchedEntries | None = None
 
 
 class _Scratch(threading.local):
@@ -159,6 +169,7 @@ class RangeReader:
         lend: return rows that are valid only until the next ones are requested; copying them costs
             a tenth of a scan.
         asked: entries that are wanted as rows; None for all.
+        watched: entries to note in `state`; None for none.
     """
 
     def __init__(
@@ -174,6 +185,7 @@ class RangeReader:
         window: int = RANGE_SIZE,
         lend: bool = False,
         asked: WantedEntries | None = None,
+        watched: WatchedEntries | None = None,
     ) -> None:
         size = min(source.size, FILE_SIZE_MAX)
         # Set before the window shrinks: `asked` must not change where a search gives up.
@@ -189,6 +201,7 @@ class RangeReader:
             budget=budget,
             slack=_SLACK,
             asked=asked,
+            watched=watched,
         )
         rules = w.HeaderRules.of(version, size)
         self.file_no = file_no
@@ -220,6 +233,8 @@ class RangeReader:
             first_prev,
             ReadState(*reader.place()),
             bad=reader.bad(),
+            samples=reader.samples(),
+            odd=reader.odd().reshape(-1, 3),
             blank=reader.is_blank(),
         )
         self.state.gaps.extend(reader.gaps())

@@ -1,5 +1,6 @@
 //! Bindings for `formats/je/log/reader.py`.
 
+use je_tools_core::je::notes::Watch;
 use je_tools_core::je::reader::{
     BAD_KEPT, Event, FILE_HEADER_SIZE, INSERTED, Place, Range, Reader, SINGLE, WantedEntries,
 };
@@ -72,6 +73,22 @@ impl PyWantedEntries<'_> {
     }
 }
 
+/// Python's `entry_rows.WatchedEntries`.
+#[derive(FromPyObject)]
+pub struct PyWatchedEntries<'py> {
+    types: PyReadonlyArray1<'py, bool>,
+    allowed: PyReadonlyArray1<'py, u8>,
+}
+
+impl PyWatchedEntries<'_> {
+    fn owned(self) -> PyResult<Box<Watch>> {
+        let wrong = |_| PyValueError::new_err("a type is one of 256");
+        let types = self.types.as_slice()?.try_into().map_err(wrong)?;
+        let allowed = self.allowed.as_slice()?.try_into().map_err(wrong)?;
+        Ok(Box::new(Watch { types, allowed }))
+    }
+}
+
 /// Python's `reader.ReadOptions`.
 #[derive(FromPyObject)]
 pub struct PyOptions<'py> {
@@ -84,10 +101,11 @@ pub struct PyOptions<'py> {
     budget: i64,
     slack: i64,
     asked: Option<PyWantedEntries<'py>>,
+    watched: Option<PyWatchedEntries<'py>>,
 }
 
 impl PyOptions<'_> {
-    fn parts(self) -> PyResult<(Range, Option<WantedEntries>)> {
+    fn parts(self) -> PyResult<(Range, Option<WantedEntries>, Option<Box<Watch>>)> {
         let Self { start, stop, size, check, window, budget, slack, .. } = self;
         let are_offsets = [start, stop, size].iter().all(|each| (0..OFFSET_MAX).contains(each));
         if !are_offsets || window < 1 || budget < 0 || slack < SLACK_MIN {
@@ -95,7 +113,8 @@ impl PyOptions<'_> {
         }
         let place = self.place.map(PyPlace::checked).transpose()?;
         let range = Range { start, stop, size, place, check, window, budget, slack };
-        Ok((range, self.asked.map(PyWantedEntries::owned).transpose()?))
+        let watch = self.watched.map(PyWatchedEntries::owned).transpose()?;
+        Ok((range, self.asked.map(PyWantedEntries::owned).transpose()?, watch))
     }
 }
 
@@ -127,8 +146,8 @@ impl RangeReader {
         rules: PyRules,
         options: PyOptions<'_>,
     ) -> PyResult<Self> {
-        let (range, asked) = options.parts()?;
-        let reader = Reader::new(range, rules.into(), asked);
+        let (range, asked, watch) = options.parts()?;
+        let reader = Reader::new(range, rules.into(), asked, watch);
         Ok(Self { reader, source: PySource::new(file, source) })
     }
 
@@ -186,6 +205,18 @@ impl RangeReader {
 
     fn bad(&self) -> Vec<(i64, i64)> {
         self.reader.bad.clone()
+    }
+
+    fn samples<'py>(&self, py: Python<'py>) -> Ints<'py> {
+        let samples = self.reader.notes.samples.iter().map(|&offset| offset.into());
+        samples.collect::<Vec<_>>().into_pyarray(py)
+    }
+
+    fn odd<'py>(&self, py: Python<'py>) -> Ints<'py> {
+        let odd = self.reader.notes.odd.iter();
+        let numbers =
+            odd.flat_map(|each| [each.offset.into(), each.type_no.into(), each.flags.into()]);
+        numbers.collect::<Vec<_>>().into_pyarray(py)
     }
 
     fn is_blank(&self) -> bool {

@@ -11,6 +11,7 @@ pub mod keys;
 pub mod node_checks;
 pub mod node_writer;
 pub mod nodes;
+pub mod notes;
 pub mod reader;
 pub mod resync;
 pub mod search;

@@ -8,11 +8,13 @@
 
 use crate::je::file::{Loaded, Source, Stretch};
 use crate::je::header::{FILE_HEADER_TYPE, MIN_SIZE, Rules};
+use crate::je::notes::{Notes, Watch};
 use crate::je::resync::{Bytes, Found, Wanted, find_entry};
 use crate::je::search::Searcher;
 use crate::je::tally::{Programs, Tally, tally_sizes, tally_types};
 use crate::je::walk::{
-    Checksum, HeaderColumns, NO_OFFSET, RangeSummary, Stop, Walk, Window, checksum_of_entry,
+    ANY_FLAGS, Checksum, HeaderColumns, NO_OFFSET, RangeSummary, Stop, Walk, Window,
+    checksum_of_entry,
 };
 
 /// Number of bytes of the entry at the start of a file.
@@ -152,7 +154,10 @@ pub struct Reader {
     pub survey: RangeSummary,
     /// Summary of the rows that were not returned, as no one asked for them.
     pub quiet: Box<Quiet>,
+    /// Entries that were noted, returned or not.
+    pub notes: Notes,
     asked: Option<WantedEntries>,
+    watch: Option<Box<Watch>>,
 }
 
 /// Selection of rows. A batch of some megabytes of log is returned in full if it has a selected or
@@ -187,7 +192,12 @@ type Stepped<S> = Result<(), <S as Source>::Error>;
 
 impl Reader {
     /// Returns a reader that has read nothing.
-    pub fn new(range: Range, rules: Rules, asked: Option<WantedEntries>) -> Self {
+    pub fn new(
+        range: Range,
+        rules: Rules,
+        asked: Option<WantedEntries>,
+        watch: Option<Box<Watch>>,
+    ) -> Self {
         let known = range.place.unwrap_or(Place {
             at: NO_OFFSET,
             last: NO_OFFSET,
@@ -216,7 +226,9 @@ impl Reader {
             blank: false,
             survey: RangeSummary::default(),
             quiet: Box::default(),
+            notes: Notes::default(),
             asked,
+            watch,
         }
     }
 
@@ -325,7 +337,11 @@ impl Reader {
 
     /// Records the summary of the rows that are about to be returned.
     fn describe(&mut self, columns: &HeaderColumns<'_>, n: usize) {
-        self.survey = RangeSummary::of(columns, n);
+        let allowed = self.watch.as_ref().map_or(&ANY_FLAGS, |watch| &watch.allowed);
+        self.survey = RangeSummary::of(columns, n, allowed);
+        if let Some(watch) = &self.watch {
+            self.notes.add(watch, columns, n, &self.survey);
+        }
         if self.first.0 == NO_OFFSET {
             self.first = (columns.offset[0].into(), columns.prev_offset[0].into());
         }
@@ -729,7 +745,7 @@ mod tests {
         rows: usize,
         asked: Option<WantedEntries>,
     ) -> Read {
-        let mut reader = Reader::new(range, rules, asked);
+        let mut reader = Reader::new(range, rules, asked, None);
         let (mut source, mut columns) = (Memory(log), Owned::new(rows));
         let (mut buffer, mut found, mut survey) = (Vec::new(), Vec::new(), RangeSummary::default());
         loop {

@@ -133,6 +133,9 @@ impl HeaderColumns<'_> {
     }
 }
 
+/// Allows every type every flag.
+pub const ANY_FLAGS: [u8; 256] = [0xff; 256];
+
 /// Summary of a set of entries.
 #[derive(Clone, Debug)]
 pub struct RangeSummary {
@@ -142,24 +145,27 @@ pub struct RangeSummary {
     pub bad: i64,
     /// Flags that any entry has.
     pub flags: u8,
+    /// Flags that the types of entries do not allow.
+    pub odd_flags: u8,
     /// Offsets of the first and the last good entry.
     pub ends: Option<(u32, u32)>,
 }
 
 impl Default for RangeSummary {
     fn default() -> Self {
-        Self { counts: [0; 256], bad: 0, flags: 0, ends: None }
+        Self { counts: [0; 256], bad: 0, flags: 0, odd_flags: 0, ends: None }
     }
 }
 
 impl RangeSummary {
-    /// Returns the summary of the first `n` rows.
-    pub fn of(columns: &HeaderColumns<'_>, n: usize) -> Self {
+    /// Returns the summary of the first `n` rows, whose types allow these flags.
+    pub fn of(columns: &HeaderColumns<'_>, n: usize, allowed: &[u8; 256]) -> Self {
         let mut all = Self::default();
         let rows = columns.type_no.iter().zip(&*columns.flags).zip(&*columns.checksum).take(n);
-        for ((&type_no, flags), &state) in rows {
+        for ((&type_no, &flags), &state) in rows {
             all.counts[usize::from(type_no)] += 1;
             all.flags |= flags;
+            all.odd_flags |= flags & !allowed[usize::from(type_no)];
             all.bad += i64::from(state == Checksum::Bad as u8);
         }
         let is_good = |&row: &usize| columns.checksum[row] != Checksum::Bad as u8;
@@ -178,6 +184,7 @@ impl RangeSummary {
         }
         self.bad += other.bad;
         self.flags |= other.flags;
+        self.odd_flags |= other.odd_flags;
         self.ends = match (self.ends, other.ends) {
             (Some((first, _)), Some((_, last))) => Some((first, last)),
             (mine, others) => mine.or(others),
@@ -311,7 +318,7 @@ mod tests {
         assert_eq!(lent.header_size[..5], [14, 14, 22, 14, 14]);
         // The last one is not summed before the one after it has been seen.
         assert_eq!(lent.checksum[..6], [1, 1, 1, 2, 3, 9]);
-        let survey = RangeSummary::of(&lent, 5);
+        let survey = RangeSummary::of(&lent, 5, &ANY_FLAGS);
         assert_eq!((survey.counts[25], survey.counts[1], survey.counts[43]), (1, 2, 1));
         assert_eq!((survey.bad, survey.flags, survey.ends), (0, 0x38, Some((0, 241))));
     }
@@ -323,7 +330,7 @@ mod tests {
         let (_, _, mut columns) = walked(&log, &RULES, 9);
         let lent = columns.lend();
         assert_eq!(lent.checksum[..4], [1, 0, 1, 2]);
-        assert_eq!(RangeSummary::of(&lent, 4).bad, 1);
+        assert_eq!(RangeSummary::of(&lent, 4, &ANY_FLAGS).bad, 1);
         assert_eq!(checksum_of_entry(&log[38..152], &RULES), Checksum::Bad);
         assert_eq!(checksum_of_entry(&log[152..177], &RULES), Checksum::Ok);
         assert_eq!(checksum_of_entry(&log[152..160], &RULES), Checksum::Bad);
