@@ -14,9 +14,10 @@ from je_tools.commands._options import (
     encoders_option,
     environment_argument,
     exit_zero_option,
+    file_mode_option,
     format_option,
     max_rate_option,
-    output_option,
+    output_file_option,
 )
 from je_tools.errors import UsageError
 from je_tools.output.formats import ROWS
@@ -110,7 +111,8 @@ OPTIONS: dict[str, list[Decorator]] = {
     ],
     OUTPUT: [
         format_option(*ROWS),
-        output_option,
+        output_file_option,
+        file_mode_option,
         click.option(
             "--parts",
             is_flag=True,

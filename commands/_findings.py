@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, BinaryIO
 import click
 from msgspec.structs import replace
 
-from je_tools.commands._options import A_FILE, say
+from je_tools.commands._options import A_FILE, chosen_file_mode, say
 from je_tools.errors import EXIT_DAMAGE, EXIT_OK, UsageError
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ def save_findings(
     from je_tools.output.files.outputs import open_output
     from je_tools.output.views.findings import write_jsonl
 
-    with open_output(side_file, environment) as out:
+    with open_output(side_file, environment, chosen_file_mode()) as out:
         write_jsonl(findings, out)
 
 

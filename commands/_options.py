@@ -103,13 +103,45 @@ def unless_dash(_: click.Context, __: click.Parameter, value: Path | None) -> Pa
     return None if value == Path("-") else value
 
 
-output_option = click.option(
+_FILE_MODE = f"{__name__}.file_mode"
+
+
+def _file_mode(context: click.Context, _: click.Parameter, value: str | None) -> None:
+    if value is None:
+        return
+    if not value or set(value) - set("01234567") or int(value, 8) > 0o777:
+        raise click.BadParameter(f"expected an octal number up to 777, such as 640, found {value}")
+    context.meta[_FILE_MODE] = int(value, 8)
+
+
+file_mode_option = click.option(
+    "--file-mode",
+    metavar="MODE",
+    expose_value=False,
+    callback=_file_mode,
+    help="Permissions of output files, such as 640. The default is 600: they may hold records.",
+)
+
+
+def chosen_file_mode() -> int | None:
+    """Return the permissions that `--file-mode` selects; None without the option."""
+    mode: int | None = click.get_current_context().meta.get(_FILE_MODE)
+    return mode
+
+
+output_file_option = click.option(
     "--output",
     "-o",
     type=A_FILE,
     callback=unless_dash,
     help="Write to this file instead of standard output. It must be outside the environment.",
 )
+
+
+def output_option(function: F) -> F:
+    """Add `--output` and `--file-mode`."""
+    return output_file_option(file_mode_option(function))
+
 
 tmp_option = click.option(
     "--tmp",

@@ -18,6 +18,7 @@ from je_tools.commands._findings import (
 )
 from je_tools.commands._options import (
     A_PATH,
+    chosen_file_mode,
     chosen_masking,
     chosen_pace,
     data_option,
@@ -150,7 +151,7 @@ def open_results(path: Path | None, *snapshots: Snapshot) -> Iterator[BinaryIO]:
     """
     from je_tools.output.files.outputs import open_output
 
-    with open_output(path, snapshots[0].environment) as out:
+    with open_output(path, snapshots[0].environment, chosen_file_mode()) as out:
         yield out
         for snapshot in snapshots:
             snapshot.check_files()

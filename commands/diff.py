@@ -19,6 +19,7 @@ from je_tools.commands._findings import (
 )
 from je_tools.commands._options import (
     A_PATH,
+    chosen_file_mode,
     chosen_masking,
     chosen_pace,
     data_option,
@@ -153,7 +154,7 @@ def _files(options: Options) -> bool:
     with staged_bar(0, "diff"):
         pairs = list(compare_files(environment, copy))
     findings = [*unreadable_findings(environment), *unreadable_findings(copy)]
-    with open_output(options["output"], environment) as out:
+    with open_output(options["output"], environment, chosen_file_mode()) as out:
         _write_section(file_section(pairs), out, options)
         add_findings(findings, out, options["format_"], options["findings_path"])
     save_findings(findings, options["findings_path"], environment)

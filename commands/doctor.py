@@ -12,6 +12,7 @@ import click
 from je_tools.commands._findings import check_outputs
 from je_tools.commands._options import (
     A_FILE,
+    chosen_file_mode,
     chosen_masking,
     chosen_pace,
     data_option,
@@ -108,10 +109,10 @@ def command(**options: Unpack[Options]) -> int:
     if options["html"] is not None:
         from je_tools.output.views.doctor_page import doctor_page
 
-        with open_output(options["html"], environment) as out:
+        with open_output(options["html"], environment, chosen_file_mode()) as out:
             for piece in doctor_page(diagnosis, use, now_ms):
                 out.write(piece.encode("utf-8", "backslashreplace"))
-    with open_output(options["output"], environment) as out:
+    with open_output(options["output"], environment, chosen_file_mode()) as out:
         _write(diagnosis, out, options)
     if isinstance(opened, InputError):
         say(f"je-tools: {opened}")

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from je_tools.commands._dump_options import OPTIONS, Options, check_combination, chosen_filters
 from je_tools.commands._options import (
     CONTEXT,
+    chosen_file_mode,
     chosen_pace,
     is_terminal,
     progress_bar,
@@ -157,7 +158,7 @@ def _write(
 
     environment = reading.environment
     with (
-        open_output(options["output"], environment) as out,
+        open_output(options["output"], environment, chosen_file_mode()) as out,
         _joined(dump, sink, environment, options) as (dump, sink),
         _bar(environment, options) as progress,
     ):
@@ -200,7 +201,7 @@ def _write_parts(
     alone = replace(dump, scanner=replace(dump.scanner, threads=1, pace=shared))
     environment = reading.environment
     with (
-        open_directory(output, environment) as directory,
+        open_directory(output, environment, chosen_file_mode()) as directory,
         _bar(environment, options) as progress,
     ):
         part_dump = PartDump(alone, sink, ".parquet")

@@ -11,7 +11,9 @@ import click
 from je_tools.commands._findings import check_outputs
 from je_tools.commands._options import (
     A_PATH,
+    chosen_file_mode,
     chosen_masking,
+    file_mode_option,
     format_option,
     needs_output,
     unless_dash,
@@ -74,6 +76,7 @@ class Options(SnapshotOptions):
     help="A new file for one --db. For --all or several, a new directory with one file per "
     "database.",
 )
+@file_mode_option
 def command(**options: Unpack[Options]) -> int:
     """Write the records of databases, as the engine would return them after recovery.
 
@@ -157,7 +160,7 @@ def _write(export: Export, sink: RecordSink, chosen: list[Database], options: Op
         with open_results(output, export.snapshot) as out:
             write_stream(sink, sources, out)
         return
-    with open_directory(output, environment) as directory:
+    with open_directory(output, environment, chosen_file_mode()) as directory:
         stems = stems_of(sink, map(named, chosen))
         write_files(sink, sources, stems, directory, output)
         export.snapshot.check_files()

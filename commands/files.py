@@ -14,6 +14,7 @@ from je_tools.commands._findings import (
     save_findings,
 )
 from je_tools.commands._options import (
+    chosen_file_mode,
     chosen_pace,
     environment_argument,
     exit_zero_option,
@@ -76,7 +77,7 @@ def command(**options: Unpack[Options]) -> int:
     environment = open_environment(options["paths"], keep_going=True)
     check_outputs({"output": options["output"], "findings": options["findings_path"]}, environment)
     with (
-        open_output(options["output"], environment) as out,
+        open_output(options["output"], environment, chosen_file_mode()) as out,
         progress_bar(environment.size, "files") as progress,
     ):
         pace = chosen_pace(options["max_rate"])

@@ -7,7 +7,12 @@ from typing import TypedDict, Unpack
 
 import click
 
-from je_tools.commands._options import format_option, output_option, terminal_width
+from je_tools.commands._options import (
+    chosen_file_mode,
+    format_option,
+    output_option,
+    terminal_width,
+)
 from je_tools.commands._snapshot import home_argument, open_home
 from je_tools.output.formats import REPORT
 
@@ -43,7 +48,7 @@ def command(**options: Unpack[Options]) -> None:
 
     environment = open_home(options["path"])
     holders = find_holders(options["path"])
-    with open_output(options["output"], environment) as out:
+    with open_output(options["output"], environment, chosen_file_mode()) as out:
         if options["format_"] == "table":
             sections = lock_sections(options["path"], holders)
             write_table(sections, out, terminal_width(options["output"]))

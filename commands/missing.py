@@ -10,6 +10,7 @@ import click
 
 from je_tools.commands._findings import add_findings, check_outputs, save_findings
 from je_tools.commands._options import (
+    chosen_file_mode,
     chosen_masking,
     chosen_pace,
     format_option,
@@ -94,7 +95,7 @@ def command(**options: Unpack[Options]) -> int:
         wanted = LossOptions(now_ms, without, to_lsn, temporary)
         report = report_missing(environment, scanner, wanted)
     masking = chosen_masking(options["data_mode"])
-    with open_output(options["output"], environment) as out:
+    with open_output(options["output"], environment, chosen_file_mode()) as out:
         listed = LISTED if form == "table" else None
         sections = list(missing_sections(report, masking, listed=listed))
         if sections:

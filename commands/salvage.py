@@ -10,10 +10,12 @@ import click
 
 from je_tools.commands._options import (
     A_PATH,
+    chosen_file_mode,
     chosen_pace,
     data_option,
     environment_argument,
     exit_zero_option,
+    file_mode_option,
     format_option,
     progress_bar,
     say,
@@ -61,6 +63,7 @@ class Options(TypedDict):
     type=A_PATH,
     help="A new directory for the output: one file per database, ledger.jsonl and summary.txt.",
 )
+@file_mode_option
 @click.option(
     "--mode",
     type=click.Choice(["committed", "everything"]),
@@ -123,7 +126,9 @@ def command(**options: Unpack[Options]) -> int:
     environment = numbered_by_headers(named)
     temporary = scratch_directory(options["tmp"], environment)
     with ExitStack() as stack:
-        directory = stack.enter_context(open_directory(options["output"], environment))
+        directory = stack.enter_context(
+            open_directory(options["output"], environment, chosen_file_mode())
+        )
         progress = stack.enter_context(progress_bar(environment.size, "salvage"))
         pace = chosen_pace(options["max_rate"])
         scanner = Scanner(threads=options["threads"], progress=progress, wide=True, pace=pace)

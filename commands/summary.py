@@ -14,6 +14,7 @@ from je_tools.commands._findings import (
     save_findings,
 )
 from je_tools.commands._options import (
+    chosen_file_mode,
     chosen_pace,
     environment_argument,
     exit_zero_option,
@@ -111,7 +112,7 @@ def command(**options: Unpack[Options]) -> int:
         largest=(options["largest"] or DEFAULT_LARGEST) if options["txns"] else None,
     )
     with (
-        open_output(options["output"], environment) as out,
+        open_output(options["output"], environment, chosen_file_mode()) as out,
         progress_bar(environment.size, "summary") as progress,
     ):
         pace = chosen_pace(options["max_rate"])

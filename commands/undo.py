@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, TypedDict, Unpack
 import click
 
 from je_tools.commands._options import (
+    chosen_file_mode,
     format_option,
     output_option,
     say,
@@ -78,7 +79,7 @@ def command(**options: Unpack[Options]) -> int:
     undos = _applied(options) if options["apply"] else list_undos(options["path"])
     dropped = _chosen(undos, options["drop"])
     # The output follows the work, which does not depend on it.
-    with open_output(options["output"], environment) as out:
+    with open_output(options["output"], environment, chosen_file_mode()) as out:
         has_steps = options["drop"] is None
         sections = undo_sections(undos, has_steps=has_steps)
         if options["format_"] == "jsonl":

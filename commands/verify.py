@@ -14,6 +14,7 @@ import click
 from je_tools.commands._findings import check_outputs
 from je_tools.commands._options import (
     A_FILE,
+    chosen_file_mode,
     chosen_masking,
     chosen_pace,
     data_option,
@@ -127,7 +128,7 @@ def command(**options: Unpack[Options]) -> int:
     _check_outputs(environment, options)
     totals = Totals(environment.name, has_trees=options["tree"])
     with ExitStack() as stack:
-        out = stack.enter_context(open_output(options["output"], environment))
+        out = stack.enter_context(open_output(options["output"], environment, chosen_file_mode()))
         progress = stack.enter_context(progress_bar(environment.size, "verify"))
         pace = chosen_pace(options["max_rate"])
         scanner = Scanner(threads=options["threads"], progress=progress, wide=True, pace=pace)
@@ -192,10 +193,10 @@ def _report(
     else:
         import json
 
-        with open_output(options["stats"], environment) as out:
+        with open_output(options["stats"], environment, chosen_file_mode()) as out:
             out.write(json.dumps(totals.row(), indent=2).encode() + b"\n")
     if options["manifest"] is not None:
         from je_tools.log.manifest import write_manifest
 
-        with open_output(options["manifest"], environment) as out:
+        with open_output(options["manifest"], environment, chosen_file_mode()) as out:
             write_manifest(out, environment, sys.argv, started, threads=scanner.thread_count())

@@ -17,6 +17,7 @@ from je_tools.salvage.dangling import FindDangling
 from je_tools.salvage.dangling_rows import DanglingTable
 from je_tools.salvage.gaps import GapKind, LogGap
 from je_tools.salvage.inspector import BottomNodes, node_identities
+from je_tools.salvage.internal_names import INTERNAL, NAMES_ID
 
 if TYPE_CHECKING:
     from je_tools.core.spill import Spill
@@ -24,13 +25,6 @@ if TYPE_CHECKING:
     from je_tools.log.environment import Environment
     from je_tools.log.scan import Scanner
     from je_tools.salvage.content import Content
-
-
-NAMES_ID = 1
-"""Id of the database whose keys are the names of all other databases."""
-
-INTERNAL = "_je"
-"""Prefix of the names of the engine's internal databases."""
 
 
 class Dangling(Struct, frozen=True):

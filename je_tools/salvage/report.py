@@ -22,7 +22,7 @@ from je_tools.output.encoders.record_lines import masked
 from je_tools.salvage.choice import Confidence, Outcome
 from je_tools.salvage.extents import NO_TYPE
 from je_tools.salvage.gaps import GapKind, LogGap
-from je_tools.salvage.lost import INTERNAL, NAMES_ID
+from je_tools.salvage.internal_names import INTERNAL, NAMES_ID
 
 if TYPE_CHECKING:
     from je_tools.formats.arrays import Mask

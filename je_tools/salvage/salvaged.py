@@ -18,7 +18,7 @@ from je_tools.output.encoders.record_lines import Named, Typed
 from je_tools.salvage.batches import Graded, LnReader, graded
 from je_tools.salvage.choice import Confidence, Mode, Outcome
 from je_tools.salvage.dangling_rows import DanglingRows
-from je_tools.salvage.lost import INTERNAL, NAMES_ID
+from je_tools.salvage.internal_names import INTERNAL, NAMES_ID
 
 if TYPE_CHECKING:
     from je_tools.core.pace import Pace

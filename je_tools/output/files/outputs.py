@@ -15,17 +15,37 @@ from je_tools.errors import RefusedError, UsageError
 from je_tools.output.files.output_file import WRITE_SIZE, OutputFile
 from je_tools.output.files.refusals import already_exists, refusing
 from je_tools.output.files.standard_output import STANDARD_OUTPUT, standard_output
+from je_tools.output.files.unfinished import (
+    private_file,
+    unfinished_file,
+    unfinished_folder,
+)
 
 if TYPE_CHECKING:
     from je_tools.log.environment import Environment
 
 
+_FLAGS = {
+    "wb": os.O_WRONLY,
+    "xb": os.O_WRONLY | os.O_CREAT | os.O_EXCL,
+    "r+b": os.O_RDWR,
+}
+"""Flags for a stream, for a new file, and for one that has been made."""
+
+
 @contextmanager
-def open_output(path: Path | None, environment: Environment | None = None) -> Iterator[BinaryIO]:
+def open_output(
+    path: Path | None, environment: Environment | None = None, mode: int | None = None
+) -> Iterator[BinaryIO]:
     """Open a binary file for results, which is written next to `path` and named `path` at the end.
 
     After an error no file remains, and nothing is ever replaced. If `path` is None, standard
     output is used; a device or a pipe is written to directly. Errors of the body pass through.
+
+    Args:
+        path: the file.
+        environment: the log that is read.
+        mode: permissions of the file; None for FILE_MODE less the umask.
 
     Raises:
         RefusedError: `path` exists, lies inside the environment being read, or cannot be written.
@@ -40,40 +60,47 @@ def open_output(path: Path | None, environment: Environment | None = None) -> It
     if environment is not None:
         check_output(path, environment)
     if is_stream(path):
-        with _open_new(path, path, "wb") as out:
+        with _open_new(path, path, "wb", buffering=-1) as out:
             yield out
         return
-    beside = _beside(path)
-    try:
-        with _open_new(path, beside, "xb") as out:
+    with unfinished_file(path) as beside:
+        with _open_new(path, beside, "r+b") as out:
             yield out
+        if mode is not None:
+            with refusing(path):
+                beside.chmod(mode)
         _publish(beside, path)
-    finally:
-        with suppress(OSError):
-            beside.unlink(missing_ok=True)
 
 
 @contextmanager
-def open_directory(path: Path, environment: Environment) -> Iterator[Path]:
+def open_directory(path: Path, environment: Environment, mode: int | None = None) -> Iterator[Path]:
     """Make a directory for results next to `path`, renamed to it at the end; see `open_part`.
+
+    Args:
+        path: the directory.
+        environment: the log that is read.
+        mode: permissions of its files, and with access to its names of the directory; None for
+            FILE_MODE and FOLDER_MODE, less the umask.
 
     Raises:
         RefusedError: `path` exists, or lies inside the environment being read.
     """
     check_output(path, environment)
-    beside = _beside(path)
-    try:
-        with refusing(path):
-            beside.mkdir()
+    with unfinished_folder(path) as beside:
         yield beside
         with refusing(path):
+            if mode is not None:
+                _set_modes(beside, mode)
             # mkdir fails if another process was first; the rename replaces the empty directory.
             path.mkdir()
             _replace(beside, path, path.rmdir)
-    finally:
-        import shutil
 
-        shutil.rmtree(beside, ignore_errors=True)
+
+def _set_modes(folder: Path, mode: int) -> None:
+    """Give files these permissions; whoever may read them may also list the directory."""
+    for each in folder.iterdir():
+        each.chmod(mode)
+    folder.chmod(mode | (mode & 0o444) >> 2)
 
 
 @contextmanager
@@ -83,15 +110,8 @@ def open_scratch(path: Path) -> Iterator[Path]:
     Raises:
         RefusedError: it cannot be made.
     """
-    import shutil
-
-    beside = _beside(path)
-    try:
-        with refusing(path):
-            beside.mkdir()
+    with unfinished_folder(path) as beside:
         yield beside
-    finally:
-        shutil.rmtree(beside, ignore_errors=True)
 
 
 class PartPath(Struct, frozen=True):
@@ -132,12 +152,14 @@ def fsync_file(path: PartPath) -> None:
 
 
 @contextmanager
-def _open_new(path: Path, written: Path, mode: str, *, syncs: bool = True) -> Iterator[BinaryIO]:
+def _open_new(
+    path: Path, written: Path, mode: str, *, buffering: int = WRITE_SIZE, syncs: bool = True
+) -> Iterator[BinaryIO]:
     """Open `written`, which errors name `path`; at the end it is synced if `syncs`."""
     with refusing(path):
         # Small writes are combined into large ones.
-        buffering = -1 if mode == "wb" else WRITE_SIZE
-        file = cast(BinaryIO, written.open(mode, buffering))
+        number = private_file(str(written), _FLAGS[mode] | os.O_CLOEXEC)
+        file = cast(BinaryIO, os.fdopen(number, mode, buffering))
     output = OutputFile(str(path), file, syncs_early=True)
     try:
         with output.explained():
@@ -145,11 +167,6 @@ def _open_new(path: Path, written: Path, mode: str, *, syncs: bool = True) -> It
             output.finish(syncs=syncs)
     finally:
         output.abandon()
-
-
-def _beside(path: Path) -> Path:
-    # Kept short, so that the name is valid on every file system on which that of `path` is.
-    return path.with_name(f".je-tools-{os.urandom(8).hex()}.part")
 
 
 def is_stream(path: Path) -> bool:

@@ -251,7 +251,7 @@ def test_the_system_is_given_little_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file, text = Recorder(), os.urandom(2 * WRITE_SIZE + 7)
-    monkeypatch.setattr(Path, "open", lambda *_: file)
+    monkeypatch.setattr(os, "fdopen", lambda *_: file)
     monkeypatch.setattr("je_tools.output.files.output_file.is_regular", lambda _: False)
     with open_part(PartPath(tmp_path / "out", tmp_path / "out")) as out:
         assert out.write(np.frombuffer(text, np.uint8)) == len(text)
