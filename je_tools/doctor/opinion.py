@@ -58,6 +58,7 @@ OF_HEADER = frozenset({"bad-file-header", "unsupported-version", "wrong-file-num
 OF_ORIGIN = frozenset(
     {
         "duplicate-file",
+        "foreign-file",
         "last-entry-mismatch",
         "version-step",
         "vlsn-backward",
