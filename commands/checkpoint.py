@@ -81,7 +81,7 @@ def command(**options: Unpack[WritingOptions]) -> int:
         scanner = Scanner(threads=options["threads"], wide=True, pace=pace, **asdict(stages))
         if options["apply"]:
             snapshot, outcome = run_checkpoint(
-                environment, options, orders, scanner, lambda each: findings.extend(_found(each))
+                environment, options, orders, scanner, lambda each: findings.extend(_left(each))
             )
         else:
             now_ms = time.time_ns() // 1_000_000
@@ -109,3 +109,8 @@ def _found(snapshot: Snapshot) -> list[Finding]:
     from je_tools.recovery.findings import missing_findings, snapshot_findings
 
     return [*snapshot_findings(snapshot), *missing_findings(snapshot)]
+
+
+def _left(snapshot: Snapshot) -> list[Finding]:
+    """Return the findings that a written checkpoint leaves; it mends every refusal."""
+    return [each for each in _found(snapshot) if each.code != "recovery-refused"]

@@ -102,7 +102,8 @@ def findings_said(*paths: Path) -> list[Row]:
 
 def files_said(*paths: Path) -> list[Row]:
     """Return the rows of `files`."""
-    rows = je_tools("files", *paths, "--format", "jsonl").rows
+    said = je_tools("files", *paths, "--format", "jsonl").rows
+    rows = [row for row in said if row.get("section") != "findings"]
     return [{**row, **_lsns(row, "first_lsn", "last_lsn")} for row in rows]
 
 
