@@ -44,13 +44,25 @@ class Form(IntEnum):
     """A row of one of several tables."""
 
 
+class Text(Spans, frozen=True):
+    """Byte strings that may be in an output.
+
+    They are ours, or a `Masking` has made them of values of records. Only code that knows where
+    they come from makes them; a `Cell` takes no other byte strings.
+    """
+
+
+def text_of_ours(values: Spans) -> Text:
+    """Return byte strings as text: they hold nothing of a record, or are not for an output."""
+    return Text(values.data, values.starts, values.sizes)
+
+
 class Cell(Struct, frozen=True):
     """One column of the rows.
 
     Attributes:
         form: HEX, PRINT, TEXT for byte strings; DECIMAL, LSN for numbers; LIST, CHOICE for rows.
-        values: byte strings, with a negative size for null, int64 numbers, `ListItems` or
-            `RowChoice`.
+        values: text, with a negative size for null, int64 numbers, `ListItems` or `RowChoice`.
         before, after: fixed bytes around a value. A leading comma of `before` or `instead` is
             omitted directly after a cell that `opens`.
         instead: fixed bytes that replace all three if the value is null.
@@ -60,7 +72,7 @@ class Cell(Struct, frozen=True):
     """
 
     form: Form
-    values: Spans | Ints | ListItems | RowChoice | None = None
+    values: Text | Ints | ListItems | RowChoice | None = None
     before: bytes = b""
     after: bytes = b""
     instead: bytes = b""
@@ -126,10 +138,10 @@ class Buffer:
         return self._array[:size]
 
 
-def words(texts: Sequence[bytes | None], choice: Any) -> Spans:
-    """Return a column of texts, each chosen by index from a short table."""
+def words(texts: Sequence[bytes | None], choice: Any) -> Text:
+    """Return a column of texts of ours, each chosen by index from a short table."""
     table = Spans.of(texts)
-    return Spans(table.data, table.starts[choice], table.sizes[choice])
+    return Text(table.data, table.starts[choice], table.sizes[choice])
 
 
 def lines_of(cells: Sequence[Cell], buffer: Buffer | None = None) -> Bytes:

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     # `--help` imports this module, and must not load numpy.
     from je_tools.formats.arrays import Ints
     from je_tools.formats.files.source import Bytes
+    from je_tools.formats.rows import Text
+    from je_tools.formats.spans import Spans
 
 HASH_SIZE = 16
 """Size of a salted hash in bytes."""
@@ -88,11 +90,25 @@ class Masking(Struct, frozen=True):
         mask = self._mask()
         return mask(value) if mask else None
 
+    def field_text(self, name: str, value: bytes) -> str | None:
+        """Return the text for a byte field of an entry, masked if it can hold user data."""
+        return self.text_of(value) if name in KEY_FIELDS else value.hex()
+
     def key_text(self, key: bytes) -> str:
         """Return a key as a text for people, cut to _KEY_SHOWN bytes."""
         if self.mode is DataMode.SHOW:
             return f"hex:{key[:_KEY_SHOWN].hex()}" + ("..." if len(key) > _KEY_SHOWN else "")
         return self.text_of(key) or "(hidden)"
+
+    def column(self, values: Spans) -> Text:
+        """Return a column of byte strings, or the UTF-8 of what replaces them; null stays null."""
+        from je_tools.formats.rows import text_of_ours
+        from je_tools.formats.spans import Spans
+
+        if self.mode is not DataMode.SHOW:
+            found = self.texts(values.data, values.starts, values.sizes)
+            values = Spans.of([None if text is None else text.encode() for text in found])
+        return text_of_ours(values)
 
     def texts(self, data: Bytes, starts: Ints, sizes: Ints) -> list[str | None]:
         """Return the texts for spans of `data` if the mode is not SHOW; null stays null."""

@@ -16,7 +16,7 @@ from msgspec.structs import asdict, replace
 
 from je_tools.formats.je.btree.keysort import equal_keys, order_keys, search_sorted
 from je_tools.formats.packed import encode_packed
-from je_tools.formats.rows import Cell, Form, lines_of
+from je_tools.formats.rows import Cell, Form, lines_of, text_of_ours
 from je_tools.formats.spans import Spans, joined_spans
 from je_tools.log.records import Records, no_records
 
@@ -120,7 +120,7 @@ class Comparison(Struct, frozen=True):
         ends = np.cumsum([0, *map(len, texts)])
         table = np.frombuffer(b"".join(texts), np.uint8)
         length = Spans(table, ends[:-1][place], np.diff(ends)[place])
-        whole = lines_of([Cell(Form.TEXT, column) for column in (key, data, length)])
+        whole = lines_of([Cell(Form.TEXT, text_of_ours(column)) for column in (key, data, length)])
         sizes = key.sizes + np.maximum(data.sizes, 0) + length.sizes
         starts = np.cumsum(sizes) - sizes
         return replace(

@@ -22,7 +22,7 @@ from je_tools.formats.je.expirations import expiration_ms
 from je_tools.formats.je.flags import LnFlag, NodeFlag, SlotState
 from je_tools.formats.je.header import NULL_LSN
 from je_tools.formats.je.types import BY_NAME, OLD_BIN_DELTA_NO, Family
-from je_tools.formats.rows import Cell, Form, lines_of, read_only
+from je_tools.formats.rows import Cell, Form, lines_of, read_only, text_of_ours
 from je_tools.formats.spans import Spans, gather
 from je_tools.log.records import NO_TIME, NO_VLSN, Records
 from je_tools.salvage.entry_masks import KEYED_VERSION, leaves_of, pieces_of_rows, records_of
@@ -185,7 +185,7 @@ class FindDangling(Struct, frozen=True):
             columns = [column.select(suffix.sizes >= 0) for column in columns]
         ends = np.cumsum(np.maximum(sizes, 0))
         return Spans(
-            lines_of([Cell(Form.TEXT, column) for column in columns]),
+            lines_of([Cell(Form.TEXT, text_of_ours(column)) for column in columns]),
             ends - np.maximum(sizes, 0),
             sizes,
         )

@@ -18,7 +18,6 @@ from je_tools.formats.je.header import lsn_text
 from je_tools.formats.je.types import type_name
 from je_tools.formats.rows import Cell, Form, lines_of, words
 from je_tools.log.records import PIECE_ROWS
-from je_tools.output.encoders.record_lines import masked
 from je_tools.salvage.choice import Confidence, Outcome
 from je_tools.salvage.extents import NO_TYPE
 from je_tools.salvage.gaps import GapKind, LogGap
@@ -215,7 +214,7 @@ class _Line:
         is_shown = self.masking.mode is DataMode.SHOW
         front = f'{{"kind":"{kind}",{self.front}'.encode()
         form = Form.HEX if is_shown else Form.TEXT
-        return Cell(form, masked(key, self.masking), front + b'"', b'"', front + b"null")
+        return Cell(form, self.masking.column(key), front + b'"', b'"', front + b"null")
 
     def of(self, kind: str, records: Graded) -> Bytes:
         """Encode a line for each record with its LSN and its confidence."""

@@ -22,7 +22,9 @@ from je_tools.formats.rows import (
     Form,
     ListItems,
     RowChoice,
+    Text,
     row_texts,
+    text_of_ours,
     words,
     write_rows,
 )
@@ -66,9 +68,9 @@ def json_lines(table: EntryTable, names: Mapping[int, str], masking: Masking) ->
             _number(',"db_id":', table.db_id, table.has_db),
             _db_name(table, names),
             _number(',"txn_id":', table.txn_id, table.has_txn),
-            _bytes(',"key":', key, masking),
+            _masked(',"key":', key, masking),
             _number(',"data_size":', table.data_size, table.data_size >= 0),
-            _bytes(',"data":', data, masking),
+            _masked(',"data":', data, masking),
             _entry(table, masking, ',"entry":'),
             Cell(Form.NOTHING, before=b"}\n"),
         ],
@@ -92,14 +94,16 @@ def _number(label: str, values: Any, valid: Mask | None = None) -> Cell:
     return Cell(Form.DECIMAL, numbers, before, instead=before + b"null", valid=valid)
 
 
-def _bytes(label: str, values: Spans, masking: Masking | None = None) -> Cell:
-    """Return byte strings after a label: hexadecimal, or what masking replaces them with."""
-    form, before = Form.HEX, label.encode()
-    if masking is not None and masking.mode is not DataMode.SHOW:
-        form = Form.TEXT
-        texts = masking.texts(values.data, values.starts, values.sizes)
-        values = Spans.of([None if text is None else text.encode("ascii") for text in texts])
+def _bytes(label: str, values: Text, form: Form = Form.HEX) -> Cell:
+    """Return byte strings after a label."""
+    before = label.encode()
     return Cell(form, values, before + b'"', b'"', before + b"null")
+
+
+def _masked(label: str, values: Spans, masking: Masking) -> Cell:
+    """Return byte strings of records after a label: hexadecimal, or what replaces them."""
+    form = Form.HEX if masking.mode is DataMode.SHOW else Form.TEXT
+    return _bytes(label, masking.column(values), form)
 
 
 def _kinds_and_marks(rows: Rows) -> tuple[list[bytes], list[bytes], Ints]:
@@ -150,7 +154,7 @@ def _entry(table: EntryTable, masking: Masking, label: str) -> Cell:
 def _singles(table: EntryTable, masking: Masking) -> CellTable:
     singles = table.singles.values()
     texts = [single_json(s.fields, s.problem, masking).encode("ascii") for s in singles]
-    return CellTable(len(texts), [Cell(Form.TEXT, Spans.of(texts))])
+    return CellTable(len(texts), [Cell(Form.TEXT, text_of_ours(Spans.of(texts)))])
 
 
 def _family(part: FamilyPart, masking: Masking) -> CellTable:
@@ -170,8 +174,8 @@ def _slots(family: Family, slots: Columns, masking: Masking) -> CellTable:
     if family is Family.NODE:
         without = _EMBEDDED_FIELDS
         key_start, key_size, data_start, data_size = split_embedded(slots)
-        cells.append(_bytes(',"key":', Spans(slots.data, key_start, key_size), masking))
-        data = _bytes(',"data":', Spans(slots.data, data_start, data_size), masking)
+        cells.append(_masked(',"key":', Spans(slots.data, key_start, key_size), masking))
+        data = _masked(',"data":', Spans(slots.data, data_start, data_size), masking)
         cells.append(replace(data, instead=b""))
     cells += _fields(slots, without, masking)
     return _objects(len(slots.present), cells)
@@ -192,7 +196,10 @@ def _fields(columns: Columns, without: frozenset[str], masking: Masking) -> list
         label, sized = f',"{name}":', columns.program.sized[column]
         if sized >= 0:
             spans = Spans(columns.data, *columns.span(name))
-            cell = _bytes(label, spans, masking if name in KEY_FIELDS else None)
+            is_secret = name in KEY_FIELDS
+            cell = (
+                _masked(label, spans, masking) if is_secret else _bytes(label, text_of_ours(spans))
+            )
         elif is_lsn(name):
             cell = Cell(Form.LSN, columns.values[column], f'{label}"'.encode(), b'"')
         else:
@@ -231,5 +238,5 @@ def _plain(name: str, value: Any, masking: Masking) -> Any:
         numbers = not value or isinstance(value[0], int)
         return value if numbers else [_plain(name, item, masking) for item in value]
     if isinstance(value, bytes):
-        return masking.text_of(value) if name in KEY_FIELDS else value.hex()
+        return masking.field_text(name, value)
     return clean_text(value) if isinstance(value, str) else value

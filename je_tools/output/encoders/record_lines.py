@@ -14,7 +14,7 @@ from msgspec import Struct
 from je_tools.core.escaping import clean_text, safe_cell
 from je_tools.core.masking import DataMode, Masking
 from je_tools.formats.je.header import NULL_LSN
-from je_tools.formats.rows import Buffer, Cell, Form, lines_of, words
+from je_tools.formats.rows import Buffer, Cell, Form, Text, lines_of, text_of_ours, words
 from je_tools.formats.spans import Spans
 from je_tools.log.records import NO_TIME, NO_VLSN, Records
 
@@ -121,16 +121,9 @@ def csv_form(masking: Masking, marks: Marks | None = None) -> LineForm:
     return LineForm(".csv", lambda _: header, partial(_csv_lines, masking, marks))
 
 
-def masked(values: Spans, masking: Masking) -> Spans:
-    """Return byte strings, or the UTF-8 of what masking replaces them with."""
-    if masking.mode is DataMode.SHOW:
-        return values
-    return spans_of(masking.texts(values.data, values.starts, values.sizes))
-
-
-def spans_of(values: Sequence[str | None]) -> Spans:
-    """Return texts as a column of their UTF-8."""
-    return Spans.of([None if text is None else text.encode() for text in values])
+def _objects(values: Sequence[str | None]) -> Text:
+    """Return JSON objects that are only written if nothing is masked, as a column."""
+    return text_of_ours(Spans.of([None if text is None else text.encode() for text in values]))
 
 
 def time_columns(records: Records) -> dict[str, tuple[Ints, Mask]]:
@@ -149,7 +142,7 @@ def _dump_header(form: str, database: Named) -> bytes:
 def _dump_lines(
     masking: Masking, form: Form, database: Named, records: Records, buffer: Buffer
 ) -> Bytes:
-    columns = (masked(records.key, masking), masked(records.data, masking))
+    columns = (masking.column(records.key), masking.column(records.data))
     cells = [Cell(form, values, b" ", b"\n", b" \n") for values in columns]
     return lines_of(cells, buffer)
 
@@ -158,7 +151,7 @@ def _json_lines(
     masking: Masking, marks: Marks | None, database: Named, records: Records, buffer: Buffer
 ) -> Bytes:
     form = _form(masking)
-    key, data = masked(records.key, masking), masked(records.data, masking)
+    key, data = masking.column(records.key), masking.column(records.data)
     front = f'{{"db":{json.dumps(database.shown)},"key":'.encode()
     cells = [
         Cell(form, key, front + b'"', b'"', front + b"null"),
@@ -177,7 +170,7 @@ def _json_lines(
         end = b"" if typed else b"}\n"
         cells.append(marks.cell(records, f',"{marks.name}":"', '"' + end.decode()))
     if typed is not None:
-        objects = spans_of(typed(records))
+        objects = _objects(typed(records))
         cells.append(Cell(Form.TEXT, objects, b',"record":', b"}\n", b"}\n"))
     return lines_of(cells, buffer)
 
@@ -189,8 +182,8 @@ def _csv_lines(
     name = safe_cell(database.shown).replace('"', '""')
     front = f'"{name}",'.encode()
     cells = [
-        Cell(form, masked(records.key, masking), front + b'"', b'",', front + b","),
-        Cell(form, masked(records.data, masking), b'"', b'",', b","),
+        Cell(form, masking.column(records.key), front + b'"', b'",', front + b","),
+        Cell(form, masking.column(records.data), b'"', b'",', b","),
     ]
     columns = time_columns(records)
     cells += [_number_cell(columns[each], b"", b",", b",") for each in TIMES]

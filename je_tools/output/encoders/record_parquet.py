@@ -16,7 +16,7 @@ from je_tools.formats.spans import Spans, gather
 from je_tools.log.records import Batch, Coming, Records
 from je_tools.output.encoders import arrow_texts as t
 from je_tools.output.encoders.parquet_join import Joiner, ParquetPart, take_apart
-from je_tools.output.encoders.record_lines import TIMES, Marks, Named, masked, time_columns
+from je_tools.output.encoders.record_lines import TIMES, Marks, Named, time_columns
 from je_tools.output.encoders.record_sources import (
     DatabaseSource,
     Written,
@@ -191,8 +191,8 @@ def record_batch(
     lsn, has_lsn = columns["lsn"]
     arrays = [
         names,
-        _binary(masked(records.key, masking)),
-        _binary(masked(records.data, masking)),
+        _binary(masking.column(records.key)),
+        _binary(masking.column(records.data)),
         *(t.number_array(*columns[name]) for name in TIMES),
         t.bool_array(records.tombstone),
         t.number_array(*columns["vlsn"]),

@@ -14,7 +14,6 @@ from je_tools.formats.je.types import ENTRY_TYPES
 from je_tools.formats.rows import Cell, Form, lines_of, words
 from je_tools.log.entry_table import NO_TIME
 from je_tools.log.records import NO_VLSN
-from je_tools.output.encoders.record_lines import masked
 from je_tools.output.views.key_tables import shown, shown_value, spelled
 from je_tools.output.views.section_formats import write_parquet
 from je_tools.output.views.sections import Cell as SectionCell
@@ -24,7 +23,7 @@ from je_tools.records.versions import STATES
 if TYPE_CHECKING:
     from je_tools.formats.arrays import Ints, Mask
     from je_tools.formats.files.source import Bytes
-    from je_tools.formats.spans import Spans
+    from je_tools.formats.rows import Text
     from je_tools.records.history import History
     from je_tools.records.versions import Version, VersionBatch
 
@@ -115,7 +114,7 @@ def _lines(batch: VersionBatch, masking: Masking, *, is_json: bool) -> Bytes:
     states = words(_STATE_NAMES, batch.state)
     current = words([b"no", b"yes"], batch.is_current.astype(np.int64))
     # No value needs quotes or escapes: they are numbers, hexadecimal, names of ours and digests.
-    columns: list[tuple[str, Form, Spans | Ints, Mask | None]] = [
+    columns: list[tuple[str, Form, Text | Ints, Mask | None]] = [
         ("lsn", Form.LSN, batch.lsn, batch.lsn != NULL_LSN),
         ("type", Form.TEXT, types, None),
         ("time_ms", Form.DECIMAL, batch.time_ms, batch.time_ms != NO_TIME),
@@ -123,8 +122,8 @@ def _lines(batch: VersionBatch, masking: Masking, *, is_json: bool) -> Bytes:
         ("vlsn", Form.DECIMAL, batch.vlsn, batch.vlsn != NO_VLSN),
         ("state", Form.TEXT, states, None),
         ("current", Form.TEXT, current, None),
-        ("key", bytes_form, masked(batch.key, masking), None),
-        ("data", bytes_form, masked(batch.data, masking), None),
+        ("key", bytes_form, masking.column(batch.key), None),
+        ("data", bytes_form, masking.column(batch.data), None),
     ]
     cells = []
     for i, (name, form, values, valid) in enumerate(columns):

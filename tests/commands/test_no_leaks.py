@@ -1,0 +1,173 @@
+"""`--data`: no key and no data of an application is in any output of any command that masks."""
+
+from __future__ import annotations
+
+import base64
+import re
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import click
+import pytest
+
+from je_tools.commands.main import COMMANDS, group
+from tests.corpus import FIXTURES
+from tests.damage.running import je_tools
+
+MODES = ["hide", "length"]
+"""The other modes mask in the same place; tests/je_tools/core/test_masking.py has all."""
+
+
+class Log(NamedTuple):
+    """A damaged log, its whole original, a key and its database, and pieces of keys and data."""
+
+    home: Path
+    whole: Path
+    key: str
+    database: str
+    secrets: re.Pattern[bytes]
+
+
+@pytest.fixture(scope="module", params=["cut", "hurt"])
+def log(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Log:
+    """Return a log with lost Commits, or one with damaged records and nodes of duplicates."""
+    is_cut = request.param == "cut"
+    whole = FIXTURES / ("v17-crash-txn" if is_cut else "v17-dups") / "env"
+    home = Path(shutil.copytree(whole, tmp_path_factory.mktemp("leaks") / "env"))
+    with (home / "00000000.jdb").open("r+b") as file:
+        for place in (150_000,) if is_cut else (100_000, 200_000):
+            file.seek(place)
+            file.write(bytes(2 if is_cut else 3000))
+    if is_cut:
+        return Log(home, whole, "user00000001", "people", pattern_of(b"user00", b'"rev":'))
+    return Log(home, whole, "hex:*", "visits", pattern_of(b"user00", b"city3"))
+
+
+def pattern_of(*pieces: bytes) -> re.Pattern[bytes]:
+    """Return a pattern of pieces of keys and data, in several encodings."""
+    forms = {re.escape(piece) for piece in pieces}
+    forms |= {piece.hex().encode() for piece in pieces}
+    # JSON escapes quotes.
+    forms |= {re.escape(piece.replace(b'"', b'\\"')) for piece in pieces}
+    for piece in pieces:
+        # A piece has three forms in base64, by its place.
+        for before in range(3):
+            text = base64.b64encode(bytes(before) + piece)
+            last = (before + len(piece)) // 3 * 4
+            forms.add(re.escape(text[4 if before else 0 : last]))
+    return re.compile(b"|".join(sorted(form for form in forms if len(form) > 4)))
+
+
+def variants(verb: str, log: Log, folder: Path) -> list[tuple[object, ...]]:
+    """Return the options with which a command is run; those with `--output` make new paths."""
+    to_file, findings = ("--output", folder / "out"), ("--findings", folder / "findings")
+    of_key = (log.key, "--db", log.database)
+    return {
+        "doctor": [(), ("--html", folder / "page.html"), ("--tree", *to_file)],
+        "dump": [(), to_file, ("--parts", *to_file), ("--grep", "user"), ("--type", "BIN")],
+        "verify": [("--tree",), ("--tree", "--all", *to_file, "--stats", folder / "stats")],
+        "recover": [findings, ("--apply", "--accept-loss", "--force", *to_file)],
+        "databases": [("--internal", *findings, *to_file)],
+        "count": [findings, ("--internal", *to_file)],
+        "export": [
+            ("--db", log.database),
+            ("--all", "--internal", *to_file, *findings),
+            ("--all", *to_file, "--print"),
+        ],
+        "get": [
+            (*of_key, *findings),
+            (*of_key, *to_file),
+            (*of_key, "--history"),
+            (*of_key, "--history", *to_file),
+        ],
+        "diff": [
+            (log.whole, *findings),
+            (log.whole, "--show", "records", *to_file),
+            (log.whole, "--blocks", "4", *to_file),
+        ],
+        "salvage": [("--internal", *to_file), ("--mode", "everything", *to_file)],
+        "space": [("--recount", *findings), ("--recount", *to_file)],
+        "missing": [findings, ("--without", "0", *to_file)],
+        "summary": [(), to_file],
+        "files": [(), to_file],
+        "checkpoint": [findings],
+        "lock": [()],
+        "undo": [()],
+    }[verb]
+
+
+def command_of(verb: str) -> click.Command:
+    found = group.get_command(click.Context(group), verb)
+    assert found is not None
+    return found
+
+
+def formats_of(verb: str) -> list[str]:
+    (option,) = (each for each in command_of(verb).params if each.name == "format_")
+    assert isinstance(option.type, click.Choice)
+    return [str(each) for each in option.type.choices]
+
+
+def is_masked(verb: str) -> bool:
+    return any(each.name == "data_mode" for each in command_of(verb).params)
+
+
+OTHERS = {"audit", "explain"}
+"""Commands with tests of their own: an audit needs Spark, `explain` shows single entries."""
+
+MASKED = [verb for verb in COMMANDS if verb not in OTHERS and is_masked(verb)]
+UNMASKED = [verb for verb in COMMANDS if verb not in OTHERS and not is_masked(verb)]
+
+
+def outputs(
+    verb: str, form: str, options: tuple[object, ...], log: Log, folder: Path
+) -> Iterator[tuple[str, bytes]]:
+    """Run every variant of a command that has this format; yield its outputs with names."""
+    runs = 0
+    for number in range(len(variants(verb, log, folder))):
+        here = folder / f"{form}-{number}"
+        here.mkdir()
+        words = variants(verb, log, here)[number]
+        done = je_tools(verb, log.home, *words, "--format", form, *options)
+        if done.code == 2:
+            continue
+        assert done.code in (0, 3, 6), done.err
+        runs += done.code != 6 or verb == "checkpoint"
+        name = f"{verb} {' '.join(str(word) for word in words if word not in (here, log.whole))}"
+        yield name, done.out + done.err.encode()
+        for path in here.rglob("*"):
+            is_log = path.suffix == ".jdb" or ".je-tools-undo" in str(path)
+            if path.is_file() and not is_log:
+                yield f"{name}: {path.name}", path.read_bytes()
+    assert runs, f"no variant of {verb} has --format {form}"
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("verb", MASKED)
+def test_nothing_leaks(verb: str, mode: str, log: Log, tmp_path: Path) -> None:
+    for form in formats_of(verb):
+        for name, data in outputs(verb, form, ("--data", mode), log, tmp_path):
+            found = log.secrets.search(data)
+            assert not found, (
+                f"{name} --format {form}: {data[max(found.start() - 60, 0) :][:120]!r}"
+            )
+
+
+@pytest.mark.parametrize("verb", UNMASKED)
+def test_what_cannot_mask_shows_nothing(verb: str, log: Log, tmp_path: Path) -> None:
+    for form in formats_of(verb):
+        for name, data in outputs(verb, form, (), log, tmp_path):
+            found = log.secrets.search(data)
+            assert not found, (
+                f"{name} --format {form}: {data[max(found.start() - 60, 0) :][:120]!r}"
+            )
+
+
+@pytest.mark.parametrize("verb", ["dump", "export", "get", "diff", "salvage"])
+def test_what_is_shown_would_be_found(verb: str, log: Log, tmp_path: Path) -> None:
+    """Without a mask the same search finds something in each format, as far as it is text."""
+    for form in formats_of(verb):
+        every = [data for _, data in outputs(verb, form, (), log, tmp_path)]
+        assert form == "parquet" or any(map(log.secrets.search, every)), form
