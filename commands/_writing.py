@@ -26,14 +26,20 @@ if TYPE_CHECKING:
     from je_tools.writing.lock import Holder
 
 
-class WritingOptions(TypedDict):
+class VerifyOptions(TypedDict):
+    """Options that decide on a verification before writing."""
+
+    apply: bool
+    accept_loss: bool
+    is_to_verify: bool
+
+
+class WritingOptions(VerifyOptions):
     """Options for writing."""
 
     path: Path
-    apply: bool
     output: Path | None
     file_max: int | None
-    accept_loss: bool
     threads: int
     max_rate: int | None
     format_: str
@@ -54,7 +60,16 @@ force_option = click.option(
 accept_loss_option = click.option(
     "--accept-loss",
     is_flag=True,
-    help="Write even if files in use are missing and the records in them are lost.",
+    help="Write even if files in use are missing and the records in them are lost, or if --verify "
+    "finds damage.",
+)
+
+verify_option = click.option(
+    "--verify",
+    "is_to_verify",
+    is_flag=True,
+    help="Verify the checksums of all files, also of those that recovery does not read. With "
+    "--apply, refuse to write if there is damage.",
 )
 
 output_or_copy_option = click.option(
@@ -95,6 +110,22 @@ def results_path(options: WritingOptions) -> Path | None:
             "to a directory"
         )
     return output
+
+
+def verified(snapshot: Snapshot, options: VerifyOptions) -> list[Finding]:
+    """Do what `--verify` asks for, before anything is written, and return the findings.
+
+    Raises:
+        RefusedError: with `--apply`, if there is damage and no `--accept-loss`.
+    """
+    if not options["is_to_verify"]:
+        return []
+    from je_tools.verify.whole_log import check_undamaged, verify_whole_log
+
+    found = verify_whole_log(snapshot)
+    if options["apply"] and not options["accept_loss"]:
+        check_undamaged(snapshot, found)
+    return found
 
 
 def run_checkpoint(

@@ -29,6 +29,8 @@ from je_tools.commands._writing import (
     run_checkpoint,
     say_what_would_be_done,
     tell_of_work,
+    verified,
+    verify_option,
     write_outcome,
 )
 from je_tools.output.formats import REPORT
@@ -44,6 +46,7 @@ if TYPE_CHECKING:
 @output_or_copy_option
 @file_max_option
 @accept_loss_option
+@verify_option
 @threads_option
 @format_option(*REPORT)
 @findings_option
@@ -59,9 +62,13 @@ def command(**options: Unpack[WritingOptions]) -> int:
     Without --apply, the command shows the plan and changes nothing. With it, the command holds the
     engine's lock while it writes, and `je-tools undo` reverts all changes.
 
+    Recovery does not read the files before its interval. With --verify, the command first verifies
+    the checksums of all files, as `je-tools verify` does, and reports what it finds.
+
     \b
     Examples:
       je-tools checkpoint meta/bdb
+      je-tools checkpoint meta/bdb --verify
       je-tools checkpoint meta/bdb --apply
       je-tools checkpoint meta/bdb --apply --output /backup/bdb
     """
@@ -81,13 +88,17 @@ def command(**options: Unpack[WritingOptions]) -> int:
         scanner = Scanner(threads=options["threads"], wide=True, pace=pace, **asdict(stages))
         if options["apply"]:
             snapshot, outcome = run_checkpoint(
-                environment, options, orders, scanner, lambda each: findings.extend(_left(each))
+                environment,
+                options,
+                orders,
+                scanner,
+                lambda each: findings.extend(_left(each, options)),
             )
         else:
             now_ms = time.time_ns() // 1_000_000
             with held_snapshot(environment, scanner, now_ms=now_ms, as_member=True) as snapshot:
                 outcome = plan_checkpoint(snapshot, orders)
-                findings += _found(snapshot)
+                findings += _found(snapshot, options)
     if options["apply"]:
         write = partial(write_outcome, snapshot, outcome, findings, options)
         tell_of_work(environment, outcome, options, write)
@@ -104,13 +115,14 @@ def command(**options: Unpack[WritingOptions]) -> int:
     )
 
 
-def _found(snapshot: Snapshot) -> list[Finding]:
+def _found(snapshot: Snapshot, options: WritingOptions) -> list[Finding]:
     """Return the findings on a log before its checkpoint."""
     from je_tools.recovery.findings import missing_findings, snapshot_findings
 
-    return [*snapshot_findings(snapshot), *missing_findings(snapshot)]
+    checked = verified(snapshot, options)
+    return [*snapshot_findings(snapshot), *missing_findings(snapshot), *checked]
 
 
-def _left(snapshot: Snapshot) -> list[Finding]:
+def _left(snapshot: Snapshot, options: WritingOptions) -> list[Finding]:
     """Return the findings that a written checkpoint leaves; it mends every refusal."""
-    return [each for each in _found(snapshot) if each.code != "recovery-refused"]
+    return [each for each in _found(snapshot, options) if each.code != "recovery-refused"]

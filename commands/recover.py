@@ -38,6 +38,8 @@ from je_tools.commands._writing import (
     run_checkpoint,
     say_what_would_be_done,
     tell_of_work,
+    verified,
+    verify_option,
     write_outcome,
 )
 from je_tools.core.escaping import quoted
@@ -56,6 +58,7 @@ class Options(SnapshotOptions):
     apply: bool
     force: bool
     accept_loss: bool
+    is_to_verify: bool
     file_max: int | None
 
 
@@ -72,12 +75,16 @@ Without --apply, the command changes nothing. With --apply, it cuts off everythi
 renames unusable last files to .bad, and writes a checkpoint, as `je-tools checkpoint` does. With an
 earlier end, it cuts the log back to that. `je-tools undo` reverts all changes.
 
+Recovery does not read the files before its interval. With --verify, the command first verifies the
+checksums of all files, as `je-tools verify` does, and reports what it finds.
+
 \b
 Examples:
   je-tools recover meta/bdb
   je-tools recover meta/bdb --format jsonl --output plan.jsonl
   je-tools recover meta/bdb --to-time 2026-11-20T10:00:00
   je-tools recover meta/bdb --to-lsn 0x3/0x1a2f
+  je-tools recover meta/bdb --verify
   je-tools recover meta/bdb --apply
   je-tools recover meta/bdb --apply --output /backup/bdb
 """
@@ -95,6 +102,7 @@ def recover_options(function: F) -> F:
         file_max_option,
         force_option,
         accept_loss_option,
+        verify_option,
         _apply_option,
         output_or_copy_option,
         format_option(*REPORT),
@@ -143,13 +151,14 @@ def _apply(options: Options) -> int:
 
             def tell(snapshot: Snapshot) -> None:
                 # Afterwards, what is cut off can no longer be examined.
+                checked = verified(snapshot, options)
                 if options["format_"] == "json":
                     document.update(_report(snapshot, options).document())
                 else:
                     _write_plan(snapshot, options, cast(BinaryIO, plan), terminal_width(None))
                 # The hints are for a log before recovery.
                 found = snapshot_findings(snapshot, chosen_masking(options["data_mode"]))
-                found += missing_findings(snapshot)
+                found += [*missing_findings(snapshot), *checked]
                 findings.extend(replace(each, hint=None) for each in found)
 
             snapshot, outcome = run_checkpoint(environment, options, orders, scanner, tell)
@@ -170,14 +179,17 @@ def _tell(options: Options, output: Path | None) -> int:
     with open_snapshot(options, "recover") as snapshot:
         both = {"output": output, "findings": options["findings_path"]}
         check_outputs(both, snapshot.environment)
+        checked = verified(snapshot, options)
         with open_results(output, snapshot) as out:
             if options["format_"] == "json":
                 document = _report(snapshot, options).document()
-                found = findings_of(snapshot, options, out, *missing_findings(snapshot))
+                more = [*missing_findings(snapshot), *checked]
+                found = findings_of(snapshot, options, out, *more)
                 write_document(with_findings(document, found), out)
             else:
                 _write_plan(snapshot, options, out, terminal_width(output))
-                found = findings_of(snapshot, options, out, *missing_findings(snapshot))
+                more = [*missing_findings(snapshot), *checked]
+                found = findings_of(snapshot, options, out, *more)
         _say_what_stands_against(snapshot, options)
     return report(found, snapshot, options)
 

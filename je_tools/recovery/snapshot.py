@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from je_tools.formats.files.image import Image, ImagePart
     from je_tools.formats.je.entry.entries import Entry
     from je_tools.log.environment import Environment
+    from je_tools.log.log_files import LogFile
     from je_tools.log.scan import Scanner
     from je_tools.recovery.database import Database
     from je_tools.recovery.end import (
@@ -74,6 +75,7 @@ class Snapshot(Struct, dict=True):
         faults: faults of trees, as far as they have been read.
         kept_txns: ids of transactions without an end that count as committed; see `take_snapshot`.
         to_lsn: LSN of the entry requested as the last one of the log; None for its real end.
+        is_verified: True if the checksums of all files have been verified.
     """
 
     environment: Environment
@@ -92,6 +94,7 @@ class Snapshot(Struct, dict=True):
     faults: Faults = field(default_factory=Faults)
     kept_txns: frozenset[int] = frozenset()
     to_lsn: int | None = None
+    is_verified: bool = False
     _overlays: dict[int, Overlay] = field(default_factory=dict)
     _others: list[Image] = field(default_factory=list)
 
@@ -104,6 +107,13 @@ class Snapshot(Struct, dict=True):
     def first_lsn(self) -> int:
         """LSN of the first entry that recovery reads."""
         return first_lsn_of(self.end, self.checkpoint)
+
+    @property
+    def unchecked_files(self) -> list[LogFile]:
+        """Files before those that recovery reads, unless their checksums have been verified."""
+        if self.is_verified:
+            return []
+        return [file for file in self.end.files if file.file_no < self.first_lsn >> 32]
 
     @functools.cached_property
     def was_crashed(self) -> bool:

@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from je_tools.formats.je.header import NULL_LSN
 from je_tools.log.field_texts import null_or_lsn
+from je_tools.output.views.recovery_tables import check_facts, check_row
 from je_tools.output.views.section_formats import Report
 from je_tools.output.views.sections import Column, Kind, Section, section_of
 
@@ -143,6 +144,11 @@ def _or_none(root_lsn: int) -> int | None:
 
 
 def _facts(snapshot: Snapshot, outcome: CheckpointResult) -> Iterator[tuple[str, str]]:
+    yield from _work_facts(snapshot, outcome)
+    yield from check_facts(snapshot)
+
+
+def _work_facts(snapshot: Snapshot, outcome: CheckpointResult) -> Iterator[tuple[str, str]]:
     if outcome.cut_size:
         last = snapshot.end.files[-1].path.name
         yield "cut off", f"{outcome.cut_size:,} bytes of {last}"
@@ -193,5 +199,6 @@ def checkpoint_report(snapshot: Snapshot, outcome: CheckpointResult, *, applied:
         "compared_database_count": compared.database_count if compared else None,
         "compared_record_count": compared.record_count if compared else None,
         "shared_node_count": compared.shared_node_count if compared else None,
+        **check_row(snapshot),
     }
     return Report(row, "checkpoint", sections=checkpoint_lists(snapshot, outcome))

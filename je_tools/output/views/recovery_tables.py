@@ -17,6 +17,7 @@ from je_tools.recovery.findings import snapshot_findings
 if TYPE_CHECKING:
     from je_tools.core.masking import Masking
     from je_tools.recovery.plan import Plan
+    from je_tools.recovery.snapshot import Snapshot
 
 LISTED = 50
 """Number of transactions that a table lists; JSON lines have all."""
@@ -139,6 +140,7 @@ def _facts(plan: Plan) -> Iterator[tuple[str, object]]:
     older = sum(file.file_no < first for file in end.files)
     more = f"; {older:,} older files also hold records" if older else ""
     yield "files replayed", f"{first:08x}.jdb to {last:08x}.jdb{more}"
+    yield from check_facts(snapshot)
     yield (
         "transactions",
         (
@@ -154,6 +156,28 @@ def _facts(plan: Plan) -> Iterator[tuple[str, object]]:
     yield "log version", _versions(plan)
     refusals = ", ".join(refusal.value for refusal in snapshot.refusals)
     yield "the engine", _verdict(plan, refusals)
+
+
+def check_facts(snapshot: Snapshot) -> Iterator[tuple[str, str]]:
+    """Yield a line about files of which recovery reads nothing; none if there are no such."""
+    if snapshot.is_verified:
+        yield "files checked", "all: --verify has checked their checksums"
+        return
+    files = snapshot.unchecked_files
+    if files:
+        size = sum(file.size for file in files)
+        what = f"{counted(len(files), 'older file')}, {counted(size, 'byte')}"
+        yield "files not checked", f"{what}: --verify checks their checksums"
+
+
+def check_row(snapshot: Snapshot) -> dict[str, Any]:
+    """Return whether all files are checked, and number and bytes of the others, for JSON."""
+    files = snapshot.unchecked_files
+    return {
+        "is_verified": snapshot.is_verified,
+        "unchecked_file_count": len(files),
+        "unchecked_size": sum(file.size for file in files),
+    }
 
 
 def _versions(plan: Plan) -> str:
@@ -222,6 +246,7 @@ def _row(plan: Plan) -> dict[str, Any]:
         "refusals": [refusal.value for refusal in snapshot.refusals],
         "is_clean": plan.is_clean,
         "missing": list(plan.missing),
+        **check_row(snapshot),
     }
 
 
