@@ -25,7 +25,6 @@ from msgspec import Struct
 from je_tools.core.escaping import printable, quoted
 from je_tools.errors import InputError, RefusedError
 from je_tools.writing.disk import Disk, can_be_like
-from je_tools.writing.lock_removal import remove_lock_file
 
 FILE_NAME = "je.lck"
 
@@ -91,8 +90,6 @@ def find_holders(home: Path) -> tuple[Holder, ...]:
 class EnvironmentLock:
     """The lock of an engine that writes, held from `__enter__` to `__exit__`.
 
-    If it had to create the lock file, it removes the file at the end if that is safe.
-
     Do not fork while it is held: a child would keep holding it. Children started by `subprocess`
     do not, since the file is closed in them.
 
@@ -119,7 +116,6 @@ class EnvironmentLock:
         self.readers: tuple[Holder, ...] = ()
         self._disk = disk or Disk()
         self._number: int | None = None
-        self._created: os.stat_result | None = None
 
     def __enter__(self) -> EnvironmentLock:
         """Take the lock.
@@ -138,12 +134,7 @@ class EnvironmentLock:
 
     def __exit__(self, *_: object) -> None:
         number, self._number = self._number, None
-        if number is None:
-            return
-        try:
-            if self._created and os.path.samestat(self._created, os.fstat(number)):
-                remove_lock_file(number, self.home / FILE_NAME, self._disk)
-        finally:
+        if number is not None:
             os.close(number)
 
     @property
@@ -179,7 +170,6 @@ class EnvironmentLock:
             check_new_files(self.home, like)
             with suppress(FileExistsError), self._disk:
                 self._disk.create(path, like)
-                self._created = path.lstat()
             return os.open(path, flags)
 
     def _held(self, found: tuple[Holder, ...]) -> RefusedError:

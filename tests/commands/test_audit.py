@@ -77,6 +77,8 @@ def test_formats_and_exit_codes(
     """The audits run one after the other into one folder, so each replaces the one before it."""
     assert audit_session
     monkeypatch.chdir(fleet)
+    # Room for every column: a line names those that have none.
+    monkeypatch.setenv("COLUMNS", "200")
     output = tmp_path / "out put"
     before = states(fleet)
     done = audit(output, ".", "--fail-on", "never")

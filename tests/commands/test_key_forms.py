@@ -62,7 +62,8 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("form", [form for form in KEPT if form != "hex:"])
-def test_get_prints_what_it_takes(form: str, home: Path) -> None:
+def test_get_prints_what_it_takes(form: str, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
     done = je_tools("get", home, "--db", "db", form)
     assert done.code == 0
     _, line = done.out.decode().splitlines()

@@ -198,8 +198,8 @@ def test_old_files_may_be_deleted(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     grower = Grower(tmp_path / "env", files, cuts_of(rng))
     real = following.open_environment
 
-    def opened(paths: Any, known: Any) -> Any:
-        environment = real(paths, known)
+    def opened(paths: Any, known: Any, **options: Any) -> Any:
+        environment = real(paths, known, **options)
         if len(environment.files) > 2:
             environment.files[0].path.unlink()
             raise StoppedError("vanished while the directory was read")
