@@ -58,7 +58,6 @@ TEXTS = {
     "je_tools/salvage/report.py _lost_names": "names of databases",
     "je_tools/writing/disk.py can_be_like": "random bytes",
     "je_tools/writing/lock.py _command": "command lines of processes",
-    "je_tools/writing/lock_removal.py remove_lock_file": "random bytes",
     "je_tools/writing/pending_writes.py PendingWrites.flip": "bits of headers that are flipped",
 }
 """Reasons by module and function."""
