@@ -323,9 +323,11 @@ _TABLE: tuple[tuple[str, Severity, str, str], ...] = (
         "tree-damage",
         Severity.ERROR,
         "A node of a B-tree, or the record that a slot points to, is not readable: its file is "
-        "missing, its bytes are damaged, or another kind of entry is there.",
-        "Look for a copy of the file in a backup of the same node, or under its name with .del or "
-        ".bad. `je-tools salvage` gets records out without the tree.",
+        "missing, its bytes are damaged, or another kind of entry is there: the file may be one of "
+        "another log.",
+        "`je-tools verify` reports whether the file is damaged or one of another log. Look for a "
+        "copy of the file in a backup of the same node, or under its name with .del or .bad. "
+        "`je-tools salvage` gets records out without the tree.",
     ),
     (
         "more-tree-damage",

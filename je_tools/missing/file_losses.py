@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from je_tools.findings import CODES
 from je_tools.formats.je.log.fetch import Found, fetch
+from je_tools.log.wrong_places import foreign_findings
 from je_tools.missing.losses import FileLoss, Loss, LossReason
 from je_tools.recovery.findings import missing_findings
 
@@ -39,8 +40,16 @@ def found_at(image: Image, losses: Iterable[Loss]) -> dict[int, list[Found]]:
     return places
 
 
+def foreign_files(environment: Environment, losses: Iterable[Loss]) -> list[Finding]:
+    """Return findings of files of another log, in which lost places are no entries."""
+    return list(foreign_findings(environment, (lsn for loss in losses for lsn in loss.lsns)))
+
+
 def file_losses(
-    environment: Environment, named: frozenset[int], places: Mapping[int, Sequence[Found]]
+    environment: Environment,
+    named: frozenset[int],
+    places: Mapping[int, Sequence[Found]],
+    foreign: Collection[int] = (),
 ) -> Iterator[FileLoss]:
     """Yield the files of a report, by number.
 
@@ -48,6 +57,7 @@ def file_losses(
         environment: the log.
         named: files that are treated as missing.
         places: by file number, the content found at each lost place.
+        foreign: numbers of files of another log.
     """
     reasons = {file.file_no: file.reason for file in environment.unreadable}
     there = set(environment.numbers)
@@ -58,6 +68,8 @@ def file_losses(
             state = LossReason.NAMED
         elif number in reasons:
             state = LossReason.UNREADABLE
+        elif number in foreign:
+            state = LossReason.FOREIGN
         elif number in there:
             state = _BY_FOUND[min(found)]
         yield FileLoss(number, state, len(found), reasons.get(number))

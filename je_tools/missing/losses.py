@@ -42,6 +42,8 @@ class LossReason(StrEnum):
     """It exists, and holds no whole entry at a place that should have one."""
     ERASED = "erased"
     """It exists, and an eraser has overwritten an entry that should be in it."""
+    FOREIGN = "of another log"
+    """It exists and is undamaged, and other entries are where the trees expect these."""
     OTHER = "other entries"
     """It exists, and holds other entries than it should."""
 

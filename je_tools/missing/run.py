@@ -19,7 +19,7 @@ from je_tools.log.environment import Environment, check_numbers
 from je_tools.log.file_findings import unreadable_findings
 from je_tools.log.images import unchanged
 from je_tools.log.names import FIXED_NAMES
-from je_tools.missing.file_losses import file_losses, found_at, unnamed_files
+from je_tools.missing.file_losses import file_losses, foreign_files, found_at, unnamed_files
 from je_tools.missing.losses import Loss, LossOptions, Report
 from je_tools.missing.lost_keys import LossIndex
 from je_tools.missing.survivor_counts import SurvivorCounts
@@ -63,8 +63,10 @@ def report_losses(snapshot: Snapshot, options: LossOptions) -> Report:
     search = _LossSearch(snapshot, options)
     losses = tuple(search.losses())
     places = found_at(snapshot.image, losses)
-    files = tuple(file_losses(snapshot.environment, options.without, places))
-    findings = (*log_findings(snapshot), *unnamed_files(snapshot, places))
+    foreign = foreign_files(snapshot.environment, losses)
+    numbers = [each.file_no for each in foreign if each.file_no is not None]
+    files = tuple(file_losses(snapshot.environment, options.without, places, numbers))
+    findings = (*log_findings(snapshot), *unnamed_files(snapshot, places), *foreign)
     return Report(files, losses, findings)
 
 

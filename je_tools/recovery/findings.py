@@ -19,6 +19,7 @@ from je_tools.formats.je.flags import NameOperation
 from je_tools.formats.je.header import NULL_LSN, lsn_text
 from je_tools.formats.je.internal.names import INTERNAL_PREFIX
 from je_tools.log.file_findings import unreadable_findings
+from je_tools.log.wrong_places import foreign_findings
 from je_tools.recovery.end import EndReason
 from je_tools.recovery.refusals import REFUSALS, WHY
 
@@ -56,6 +57,15 @@ _FORETOLD = {
     FaultKind.EXPIRATION_UNIT: "expiration-unit",
 }
 """Codes of faults that are no damage, but make the engine go wrong."""
+
+
+_ELSEWHERE = {
+    FaultKind.MISSING,
+    FaultKind.DAMAGED,
+    FaultKind.NOT_A_NODE,
+    FaultKind.NOT_A_RECORD,
+}
+"""Faults of a place that may be in a file of another log."""
 
 
 def snapshot_findings(snapshot: Snapshot, masking: Masking = SHOWN) -> list[Finding]:
@@ -186,6 +196,7 @@ def _of_trees(snapshot: Snapshot, masking: Masking) -> Iterator[Finding]:
             expected=_expected(snapshot, fault, masking.key_text),
             found=_WHAT[fault.kind],
         )
+    yield from _of_foreign_files(snapshot)
     if faults.untold_count:
         yield _make(snapshot, "more-tree-damage", found=f"{faults.untold_count} more places")
     for kind, code in _FORETOLD.items():
@@ -202,6 +213,14 @@ def _of_trees(snapshot: Snapshot, masking: Masking) -> Iterator[Finding]:
         if db_id not in snapshot.databases:
             found = f"no descriptor of database {printable(name)}, id:{db_id}"
             yield replace(_make(snapshot, "tree-name", found=found), severity=severity)
+
+
+def _of_foreign_files(snapshot: Snapshot) -> list[Finding]:
+    """Return findings of files of another log, by the damage found in trees so far."""
+    lsns = [fault.lsn for fault in snapshot.faults.damage if fault.kind in _ELSEWHERE]
+    if snapshot.foreign[0] != len(lsns):
+        snapshot.foreign = len(lsns), list(foreign_findings(snapshot.environment, lsns))
+    return snapshot.foreign[1]
 
 
 def _expected(snapshot: Snapshot, fault: Fault, key_text: Callable[[bytes], str]) -> str:

@@ -33,6 +33,7 @@ from je_tools.recovery.reading import RecordReader
 
 if TYPE_CHECKING:
     from je_tools.btree.key_ranges import KeyRange
+    from je_tools.findings import Finding
     from je_tools.formats.files.image import Image, ImagePart
     from je_tools.formats.je.entry.entries import Entry
     from je_tools.log.environment import Environment
@@ -76,6 +77,8 @@ class Snapshot(Struct, dict=True):
         kept_txns: ids of transactions without an end that count as committed; see `take_snapshot`.
         to_lsn: LSN of the entry requested as the last one of the log; None for its real end.
         is_verified: True if the checksums of all files have been verified.
+        foreign: number of places of damage in trees that were examined, and the findings of files
+            of another log that they show.
     """
 
     environment: Environment
@@ -95,6 +98,7 @@ class Snapshot(Struct, dict=True):
     kept_txns: frozenset[int] = frozenset()
     to_lsn: int | None = None
     is_verified: bool = False
+    foreign: tuple[int, list[Finding]] = (0, [])
     _overlays: dict[int, Overlay] = field(default_factory=dict)
     _others: list[Image] = field(default_factory=list)
 

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from je_tools.core.masking import SHOWN, Masking
 from je_tools.errors import UsageError
+from je_tools.log.wrong_places import foreign_findings
 from je_tools.recovery.choices import ChosenEnd, chosen_now
 
 if TYPE_CHECKING:
@@ -18,6 +19,10 @@ if TYPE_CHECKING:
     from je_tools.log.environment import Environment
     from je_tools.log.scan import Scanner
     from je_tools.verify.totals import Totals
+
+
+_PLACES = ("tree-node", "tree-record", "tree-delta")
+"""Codes of places that may be in a file of another log."""
 
 
 class TreeCheck(Struct, frozen=True):
@@ -98,7 +103,8 @@ def verify_with_trees(
     opened = in_background(open_all) if scanner.threads_for(environment.size) > 1 else open_all
     prints = Fingerprints(Printing.at_random())
     totals.has_trees = True
-    yield from verify(
+    known = set()
+    for found in verify(
         environment,
         scanner,
         totals,
@@ -107,11 +113,20 @@ def verify_with_trees(
         trees_follow=True,
         # An earlier end may have a root where the whole log has none.
         root_follows=to_lsn is None,
-    )
+    ):
+        known |= {found.file_no} if found.code == "foreign-file" else set()
+        yield found
     from je_tools.btree.check.findings import tree_findings
 
     utilization = check.utilization
+    lsns = []
     for found in tree_findings(environment, quiet, opened, utilization=utilization, prints=prints):
+        if found.code in _PLACES and found.lsn is not None:
+            lsns.append(found.lsn)
         totals.count(found)
         masked = replace(found.tree, masking=masking) if found.tree is not None else None
         yield replace(found, tree=masked)
+    for found in foreign_findings(environment, lsns):
+        if found.file_no not in known:
+            totals.count(found)
+            yield found

@@ -13,8 +13,9 @@ from je_tools.log.scan import Scanner
 from je_tools.verify.judge import verify
 from je_tools.verify.totals import Totals
 from tests.builders.logs import CREATED_MS, LogFile, write_log
-from tests.builders.trees import TreeLog, rooted
+from tests.builders.trees import TreeLog, rooted, slot
 from tests.corpus import environment, log_files
+from tests.damage.running import je_tools
 
 DAY_MS = 86_400_000
 
@@ -146,3 +147,51 @@ def test_files_of_one_engine_that_lack_another_between(tmp_path: Path) -> None:
     assert found(home) == []
     shutil.copyfile(log_files(environment("v17-erase-after").home)[0], home / "00000000.jdb")
     assert found(home) != []
+
+
+def log_with_tree(folder: Path, before: int, after: int) -> Path:
+    """Write a log of two files: a record between two Traces, and the tree that needs it."""
+    tree = TreeLog([rooted(LogFile(0))])
+    tree.file.trace(before)
+    slots = [slot(b"key", tree.ln(b"key", b"value"))]
+    tree.file.trace(after)
+    tree.file.trace(20)
+    tree.next_file()
+    tree.database(b"db", tree.tree(slots))
+    tree.checkpoint()
+    return tree.write(folder)
+
+
+def wrong_places(home: Path) -> list[tuple[str, int]]:
+    """Return the findings of `verify --tree`, but those of the builder's node ids."""
+    rows = je_tools("verify", home, "--tree", "--format", "jsonl").rows
+    return [(row["code"], row["file_no"]) for row in rows if row["code"] != "tree-node-id"]
+
+
+def test_trees_show_a_file_that_fits_at_its_borders(tmp_path: Path) -> None:
+    """Both first files end alike; only the place of the record differs."""
+    home, other = log_with_tree(tmp_path / "one", 30, 50), log_with_tree(tmp_path / "two", 50, 30)
+    for each in (home, other):
+        assert not wrong_places(each)
+    mixed(home, other, 0)
+    assert je_tools("verify", home).code == 0
+    for command in (("verify", home, "--tree", "--format", "jsonl"), ("missing", home)):
+        outcome = je_tools(*command)
+        assert outcome.code == 3
+    assert wrong_places(home) == [("tree-record", 0), ("foreign-file", 0)]
+    assert "00000000  of another log" in je_tools("missing", home).out.decode()
+    exported = je_tools("export", home, "--all", "--output", tmp_path / "out")
+    assert exported.code == 3
+    assert "foreign-file at 00000000.jdb" in exported.err
+    assert "1 place of the trees" in exported.err
+
+
+def test_damage_is_no_file_of_another_log(tmp_path: Path) -> None:
+    home = log_with_tree(tmp_path / "env", 30, 50)
+    path = log_files(home)[0]
+    data = bytearray(path.read_bytes())
+    data[-100] ^= 1
+    path.write_bytes(data)
+    rows = je_tools("verify", home, "--tree", "--format", "jsonl").rows
+    assert all(row["code"] != "foreign-file" for row in rows)
+    assert "another log" not in je_tools("missing", home).out.decode()
