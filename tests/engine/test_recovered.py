@@ -55,7 +55,7 @@ def test_a_bad_case_loses_no_other(fake: Path, tmp_path: Path) -> None:
 def test_what_stress_writes_is_read(java: Path, class_path: str, tmp_path: Path) -> None:
     """Ask about an environment read-only, then for writing, and about one that does not exist."""
     home = tmp_path / "home"
-    session = sessions_of(1, small=True)[0] | {"end": CLOSE, "ttl": 0, "structure": 1, "threads": 3}
+    session = sessions_of(1, small=True, serial=True)[0] | {"end": CLOSE, "ttl": 0, "structure": 1}
     write_environment(java, class_path, home, [session])
     logged = {path.name: path.read_bytes() for path in home.glob("*.jdb")}
     with Engine(java, class_path) as engine:
