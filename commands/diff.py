@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from typing import BinaryIO
 
     from je_tools.core.masking import Masking
-    from je_tools.diff.environments import DifferenceTally, Pair
+    from je_tools.diff.environments import DatabaseDifferences, Pair
     from je_tools.diff.files import FilePair
     from je_tools.diff.records import Changes
     from je_tools.output.views.sections import Section
@@ -191,7 +191,7 @@ def _records(options: Options) -> bool:
 
 
 def _compare(a: Snapshot, b: Snapshot, options: Options) -> bool:
-    from je_tools.diff.environments import DifferenceTally, pairs
+    from je_tools.diff.environments import DatabaseDifferences, pairs
     from je_tools.diff.replication import ends_apart
     from je_tools.output.views.diff_tables import replication_section
     from je_tools.output.views.sections import write_jsonl
@@ -201,7 +201,7 @@ def _compare(a: Snapshot, b: Snapshot, options: Options) -> bool:
     for name in options["names"]:
         if not any(pair.is_called(name) for pair in chosen):
             raise UsageError(f"--db {name}: neither environment has such a database")
-    tallies = [DifferenceTally(pair) for pair in chosen]
+    tallies = [DatabaseDifferences(pair) for pair in chosen]
     # One masking for both, so that a value has the same salted hash throughout.
     masking = chosen_masking(options["data_mode"])
     with (
@@ -254,7 +254,7 @@ def _snapshot(options: Options, side: str) -> AbstractContextManager[Snapshot]:
 def _write_records(
     a: Snapshot,
     b: Snapshot,
-    tallies: list[DifferenceTally],
+    tallies: list[DatabaseDifferences],
     masking: Masking,
     out: BinaryIO,
     options: Options,
@@ -265,7 +265,7 @@ def _write_records(
 
     is_table = options["format_"] == "table"
 
-    def tallied(tally: DifferenceTally) -> Iterator[Changes]:
+    def tallied(tally: DatabaseDifferences) -> Iterator[Changes]:
         for batch in differences(a, b, tally.pair):
             tally.add(batch)
             yield batch

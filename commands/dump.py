@@ -245,7 +245,7 @@ def _dump(
         limit=options["limit"],
         ships=sink.ships,
         look_up=prepared.look_up,
-        look=reading.judge.look if reading.judge is not None else None,
+        inspector=reading.judge.inspector if reading.judge is not None else None,
     )
 
 

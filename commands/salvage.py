@@ -61,7 +61,7 @@ class Options(TypedDict):
     "-o",
     required=True,
     type=A_PATH,
-    help="A new directory for the output: one file per database, ledger.jsonl and summary.txt.",
+    help="A new directory for the output: one file per database, report.jsonl and summary.txt.",
 )
 @file_mode_option
 @click.option(
@@ -94,7 +94,7 @@ def command(**options: Unpack[Options]) -> int:
 
     The command needs no root, no checkpoint and no file in particular: every entry with a correct
     checksum counts, before and after damage. Slots of B-tree nodes replace lost entries. The
-    salvage report is ledger.jsonl. The command prints the summary. The exit code is 3 if a part of
+    salvage report is report.jsonl. The command prints the summary. The exit code is 3 if a part of
     the log is not readable, or records are lost. The files are ordered by the numbers in their
     headers, if the headers are readable.
 

@@ -562,7 +562,7 @@ class TreePlace(Struct, frozen=True):
     def row(self) -> dict[str, str | int | None]:
         """Return the place as columns of text outputs, keys in hexadecimal or masked."""
         row: dict[str, str | int | None] = {
-            "database": self.database,
+            "db": self.database,
             "parent_lsn": None if self.parent_lsn is None else lsn_text(self.parent_lsn),
             "slot": self.slot,
         }

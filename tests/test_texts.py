@@ -54,7 +54,7 @@ TEXTS = {
     "je_tools/recovery/findings.py _of_creations": "names of databases",
     "je_tools/recovery/lost_content.py _names_of": "names of databases",
     "je_tools/recovery/plan.py _database_changes": "names of databases",
-    "je_tools/salvage/dangling.py FindDangling._whole_keys": "joins prefixes and suffixes of keys",
+    "je_tools/salvage/dangling.py DanglingFinder._whole_keys": "joins parts of keys",
     "je_tools/salvage/report.py _lost_names": "names of databases",
     "je_tools/writing/disk.py can_be_like": "random bytes",
     "je_tools/writing/lock.py _command": "command lines of processes",

@@ -71,7 +71,7 @@ def read_entries(call: Call, wanted: EntryRequest) -> Generator[Any, None, None]
             backward=wanted.backward,
             limit=wanted.limit,
             look_up=prepared.look_up,
-            look=judge.look if judge is not None else None,
+            inspector=judge.inspector if judge is not None else None,
         )
         yield sink.schema
         ended = _Ended(call, prepared)

@@ -159,13 +159,13 @@ def environment_details(
         while stop < len(rows) and (stop == at or held < FILES_AT_ONCE):
             held += rows[stop].number("file_count")
             stop += 1
-        part = _EnvironmentRows(directory, rows[at:stop])
+        part = _DetailsReader(directory, rows[at:stop])
         for row, most in zip(rows[at:stop], bars[at:stop], strict=True):
             yield part.details(row, most, picked.rows.get(row.env, []))
         at = stop
 
 
-class _EnvironmentRows:
+class _DetailsReader:
     """Rows of some environments, held while their details are written."""
 
     def __init__(self, directory: Path, rows: Sequence[EnvironmentRow]) -> None:

@@ -34,7 +34,7 @@ from je_tools.files.listing import FileRow, Listing
 from je_tools.log.checkpoint_intervals import CheckpointPart, intervals
 from je_tools.log.file_findings import unreadable_findings
 from je_tools.log.scan import join_cuts
-from je_tools.verify.judge import Look, of_writer
+from je_tools.verify.judge import RowInspector, of_writer
 
 if TYPE_CHECKING:
     from je_tools.findings import Finding
@@ -148,12 +148,12 @@ class _Judging:
             self._count_piece(file, pieces[0], WHOLE)
             yield from pieces[0].parts
             return
-        look = Look.of(self.environment)
+        inspector = RowInspector.of(self.environment)
         outcomes = [piece.outcome for piece in pieces if piece.outcome is not None]
         scanner = scanner_of(len(pieces))
         place = (self.env_no, index, AGAIN)
         writer = SegmentWriter(self.staged.folder, 1)
-        for cut, part in join_cuts(file, outcomes, scanner, Show(look)):
+        for cut, part in join_cuts(file, outcomes, scanner, Show(inspector)):
             if cut is not None:
                 self._count_piece(file, pieces[cut], cut)
                 yield part

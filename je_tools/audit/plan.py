@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from je_tools.verify.judge import Look
+from je_tools.verify.judge import RowInspector
 
 if TYPE_CHECKING:
     from je_tools.audit.discover import Fleet
@@ -32,7 +32,7 @@ class ScanPiece(Struct, frozen=True):
         env_no, env: number of the environment in the fleet, and its name in the tables.
         index: index of the file in `Environment.files`.
         file: the file.
-        look: inspector of the environment's rows.
+        inspector: inspector of the environment's rows.
         cut: index of the range and number of ranges; (0, 1) for a whole file.
         environment: the environment, with its first piece only: the judge must get it once.
     """
@@ -41,7 +41,7 @@ class ScanPiece(Struct, frozen=True):
     env: str
     index: int
     file: LogFile
-    look: Look
+    inspector: RowInspector
     cut: tuple[int, int]
     environment: Environment | None = None
 
@@ -76,12 +76,14 @@ def cut_count(file: LogFile) -> int:
 
 def _pieces(fleet: Fleet, env_no: int) -> Iterator[ScanPiece]:
     environment = fleet.environments[env_no]
-    look = Look.of(environment)
+    inspector = RowInspector.of(environment)
     for index, file in enumerate(environment.files):
         count = cut_count(file)
         for cut in range(count):
             whole = environment if (index, cut) == (0, 0) else None
-            yield ScanPiece(env_no, fleet.names[env_no], index, file, look, (cut, count), whole)
+            yield ScanPiece(
+                env_no, fleet.names[env_no], index, file, inspector, (cut, count), whole
+            )
 
 
 def _shares(pieces: Sequence[ScanPiece], share: float) -> Iterator[Iterator[ScanPiece]]:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from je_tools.formats.arrays import Ints
     from je_tools.formats.je.log.entry_rows import Rows
     from je_tools.log.file_scan import RangeOutcome, ScanPart
-    from je_tools.verify.judge import Look
+    from je_tools.verify.judge import RowInspector
 
 
 class Shown(Struct, frozen=True):
@@ -57,14 +57,14 @@ class Shown(Struct, frozen=True):
 class Show(Struct, frozen=True):
     """Inspector of the rows of a scan, in any process."""
 
-    look: Look
+    inspector: RowInspector
 
     def __call__(self, rows: Rows) -> Shown:
         """Inspect rows; damaged entries count only as damage."""
         counts = count_types(rows)
         seen = np.flatnonzero(counts[:, COUNT])
         return Shown(
-            summarize_rows(rows, self.look),
+            summarize_rows(rows, self.inspector),
             np.column_stack((seen, counts[seen])),
             collect_checkpoints(rows),
             *collect_marks(rows),
@@ -144,7 +144,7 @@ def _scan(piece: ScanPiece, writer: SegmentWriter) -> Scanned:
     scanned = Scanned(piece.index, piece.cut, writer.attempt, writer.count)
     cut, cuts = piece.cut
     scanner = scanner_of(cuts)
-    show = Show(piece.look)
+    show = Show(piece.inspector)
     try:
         if cuts > 1:
             outcome = read_cut(piece.file, cut, scanner, show)

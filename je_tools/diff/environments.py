@@ -60,7 +60,7 @@ class Pair(Struct, frozen=True):
         return name == self.name
 
 
-class DifferenceTally(Struct):
+class DatabaseDifferences(Struct):
     """Summary of the differences between two databases.
 
     Attributes:

@@ -38,7 +38,7 @@ def scan_log(
     listing = Listing(environment, printing=prints.printing if prints is not None else None)
     found: list[Finding] = []
     size = 0
-    for part in replace(scanner, asked=listing.asked).scan(environment, listing.look):
+    for part in replace(scanner, asked=listing.asked).scan(environment, listing.inspector):
         found += listing.merge(part, part.results)
         for seen in part.results:
             if prints is not None and seen.judged.prints is not None:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from je_tools.log.environment import Environment
     from je_tools.log.file_scan import FileState, ScanPart
     from je_tools.log.selection import Selection
-    from je_tools.verify.judge import Judge, Seen
+    from je_tools.verify.judge import InspectedRows, Judge
 
 E = TypeVar("E")
 W = TypeVar("W")
@@ -62,7 +62,7 @@ class Prepared(Struct, frozen=True):
 class _Told(Struct, frozen=True):
     names: NamePart
     times: TimeMarks | None
-    judged: Seen | None
+    judged: InspectedRows | None
 
 
 def read_names_and_times(
@@ -77,7 +77,7 @@ def read_names_and_times(
 
     def collect(rows: Rows) -> _Told:
         times = None if window is None else collect_times(rows, window)
-        return _Told(collect_names(rows), times, judge.look(rows) if judge else None)
+        return _Told(collect_names(rows), times, judge.inspector(rows) if judge else None)
 
     def times() -> Iterator[TimeMarks]:
         # Decoding times takes many times the memory of a range: keep ranges narrow then.
@@ -110,7 +110,7 @@ class Dump(Struct, Generic[E], frozen=True):
         limit: largest number of entries; None for all.
         ships: True if encoded entries may be sent from one process to another.
         look_up: called with each table before it is encoded, in the same thread or process.
-        look: called with all rows of a range; its result goes to `taken` of `run`.
+        inspector: called with all rows of a range; its result goes to `taken` of `run`.
         pack: combines all pieces of a long range into one, in the process that reads it.
         build: decodes the fields that `encode` uses: `build_table`, or one that decodes less.
     """
@@ -122,7 +122,7 @@ class Dump(Struct, Generic[E], frozen=True):
     limit: int | None = None
     ships: bool = False
     look_up: Callable[[EntryTable], None] | None = None
-    look: Callable[[Rows], Seen] | None = None
+    inspector: Callable[[Rows], InspectedRows] | None = None
     build: Callable[..., EntryTable] = build_table
     pack: Callable[[Iterator[Any]], E] | None = None
 
@@ -130,14 +130,14 @@ class Dump(Struct, Generic[E], frozen=True):
         self,
         environment: Environment,
         ended: Callable[[FileState], None],
-        taken: Callable[[ScanPart[Any], list[Seen]], object] | None = None,
+        taken: Callable[[ScanPart[Any], list[InspectedRows]], object] | None = None,
     ) -> Iterator[Encoded[E]]:
         """Yield the encoded entries of a log.
 
         Args:
             environment: the log.
             ended: called for each file that was read to its end.
-            taken: called for each range, in log order, with the results of `look` for its rows;
+            taken: called for each range, in log order, with the results of `inspector`;
                 not called by a limited dump.
         """
         chosen = self.wanted_files(environment)
@@ -165,7 +165,7 @@ class Dump(Struct, Generic[E], frozen=True):
         processes = self.scanner.processes or self._suits_processes(environment)
         threads = self.scanner.threads or min(self.scanner.thread_count(), ENCODERS_MAX)
         scanner = replace(self.scanner, processes=processes, threads=threads)
-        if self.look is not None:
+        if self.inspector is not None:
             scanner = replace(scanner, watched=watched_entries)
         if self.pack is not None:
             pack = partial(_packed, self.pack)
@@ -236,12 +236,12 @@ class _RangeResult(Struct, Generic[E], frozen=True):
     """Result of an unlimited dump for some rows of a range."""
 
     pieces: list[Encoded[E]]
-    seen: Seen | None
+    seen: InspectedRows | None
 
 
 def _encoded(dump: Dump[E], rows: Rows) -> _RangeResult[E]:
     """Encode rows for an unlimited dump."""
-    seen = dump.look(rows) if dump.look is not None else None
+    seen = dump.inspector(rows) if dump.inspector is not None else None
     return _RangeResult(dump.encode_rows(rows), seen)
 
 

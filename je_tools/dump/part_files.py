@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from je_tools.log.file_scan import FileState, ScanPart
     from je_tools.log.scan_options import Progress
     from je_tools.output.encoders.entry_sinks import EntrySink
-    from je_tools.verify.judge import Seen
+    from je_tools.verify.judge import InspectedRows
 
 PARTS_WANTED = 32
 PART_SIZES = (16 << 20, 64 << 20)
@@ -49,7 +49,7 @@ class PartDump(Struct, frozen=True):
         """Write one part, from all files of `environment`."""
         report = PartReport()
 
-        def take(part: ScanPart[Any], seen: list[Seen]) -> None:
+        def take(part: ScanPart[Any], seen: list[InspectedRows]) -> None:
             report.taken.append((replace(part, results=[]), seen))
 
         with open_part(path) as out:
@@ -63,11 +63,11 @@ class PartReport(Struct, frozen=True):
 
     Attributes:
         states: states of the files that were read to their end.
-        taken: the ranges without their results, with the results of the dump's `look` for each.
+        taken: the ranges without their results, with those of the dump's `inspector`.
     """
 
     states: list[FileState] = field(default_factory=list)
-    taken: list[tuple[ScanPart[Any], list[Seen]]] = field(default_factory=list)
+    taken: list[tuple[ScanPart[Any], list[InspectedRows]]] = field(default_factory=list)
 
 
 def write_parts(

@@ -24,7 +24,7 @@ from je_tools.findings import Finding, Severity
 from je_tools.log.file_findings import unreadable_findings
 from je_tools.log.opening import open_environment
 from je_tools.log.selection import Selection, database_ids
-from je_tools.verify.judge import Judge, Seen, file_findings
+from je_tools.verify.judge import InspectedRows, Judge, file_findings
 from je_tools.verify.totals import Totals
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ class Reading(Struct):
     _known: set[tuple[str, int | None, int | str | None]] = field(default_factory=set)
     _settled: set[Path] = field(default_factory=set)
 
-    def merge(self, part: ScanPart[Any], seen: list[Seen]) -> None:
+    def merge(self, part: ScanPart[Any], seen: list[InspectedRows]) -> None:
         """Show a range to the judge, if the log is judged while it is read."""
         if self.judge is not None:
             self.judge.merge(part, seen)

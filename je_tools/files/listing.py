@@ -171,7 +171,7 @@ def list_files(environment: Environment, scanner: Scanner) -> list[FileRow]:
     """
     listing = Listing(environment)
     scanner = replace(scanner, asked=listing.asked, watched=watched_entries)
-    for part in scanner.scan(environment, listing.look):
+    for part in scanner.scan(environment, listing.inspector):
         listing.merge(part, part.results)
     listing.finish()
     return listing.rows
@@ -183,7 +183,7 @@ class Listing:
     Attributes:
         rows: rows of the files merged so far; complete after `finish`.
         totals: counts of the judge.
-        look: work for the scan, with results for `merge`.
+        inspector: work for the scan, with results for `merge`.
         asked: entries that this work needs as rows, for `ScanOptions.asked`.
     """
 
@@ -197,9 +197,9 @@ class Listing:
         self.rows: list[FileRow] = []
         self.totals = Totals(environment.name)
         self._judge = Judge(environment, self.totals)
-        look = replace(self._judge.look, printing=printing)
-        self.look = partial(summarize_rows, look=look)
-        self.asked = look.asked
+        inspector = replace(self._judge.inspector, printing=printing)
+        self.inspector = partial(summarize_rows, inspector=inspector)
+        self.asked = inspector.asked
 
     def merge(self, part: ScanPart[Any], results: Sequence[RowSummary]) -> list[Finding]:
         """Merge a part and return its findings; call for all parts of the log, in log order."""

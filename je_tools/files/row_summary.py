@@ -8,7 +8,7 @@ from msgspec import Struct
 
 if TYPE_CHECKING:
     from je_tools.formats.je.log.entry_rows import Rows
-    from je_tools.verify.judge import Look, Seen
+    from je_tools.verify.judge import InspectedRows, RowInspector
 
 
 class RowSummary(Struct, frozen=True):
@@ -18,10 +18,10 @@ class RowSummary(Struct, frozen=True):
     last_offset: int
     first_vlsn: int
     last_vlsn: int
-    judged: Seen
+    judged: InspectedRows
 
 
-def summarize_rows(rows: Rows, look: Look) -> RowSummary:
+def summarize_rows(rows: Rows, inspector: RowInspector) -> RowSummary:
     """Return a summary of some rows; runs in any thread or process, keeps no view of them."""
     survey = rows.survey
     vlsns = rows.vlsn[rows.good & rows.replicated & ~rows.invisible & (rows.vlsn > 0)]
@@ -30,5 +30,5 @@ def summarize_rows(rows: Rows, look: Look) -> RowSummary:
         survey.last,
         int(vlsns.min()) if len(vlsns) else 0,
         int(vlsns.max()) if len(vlsns) else 0,
-        look(rows),
+        inspector(rows),
     )

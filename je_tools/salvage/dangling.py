@@ -88,7 +88,7 @@ class DanglingPart(Struct, frozen=True):
     lsns: Ints
 
 
-class FindDangling(Struct, frozen=True):
+class DanglingFinder(Struct, frozen=True):
     """Function that the scan applies to each range.
 
     Attributes:

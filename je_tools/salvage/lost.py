@@ -13,7 +13,7 @@ from je_tools.core.spill import RowTable
 from je_tools.formats.je.entry.identity import newest_of
 from je_tools.log.names import FIXED_NAMES
 from je_tools.salvage.choice import Mode
-from je_tools.salvage.dangling import FindDangling
+from je_tools.salvage.dangling import DanglingFinder
 from je_tools.salvage.dangling_rows import DanglingTable
 from je_tools.salvage.gaps import GapKind, LogGap
 from je_tools.salvage.inspector import BottomNodes, node_identities
@@ -62,7 +62,7 @@ def find_dangling(
     is_whole = environment.is_directory and not erases
     if is_whole and all(gap.kind is GapKind.TAIL for gap in gaps):
         return None
-    find = FindDangling(content, newest_leaves(content.leaves), excluded)
+    find = DanglingFinder(content, newest_leaves(content.leaves), excluded)
     found = Dangling(DanglingTable(spill), RowTable(spill, (np.int64, np.int64), digest=1))
     for part in replace(scanner, progress=None, check=True).scan(environment, find):
         for each in part.results:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 APART = ".unfinished"
 """Part of the names of files with records of unfinished transactions, before the suffix."""
 
-REPORT, SUMMARY = "ledger.jsonl", "summary.txt"
+REPORT, SUMMARY = "report.jsonl", "summary.txt"
 """Names of the files next to those of the databases."""
 
 

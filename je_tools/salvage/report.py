@@ -1,4 +1,4 @@
-"""Salvage report (`ledger.jsonl`): gaps, the records missing because of them, unsure records.
+"""Salvage report (`report.jsonl`): gaps, the records missing because of them, unsure records.
 
 JSON lines, from the general to the specific: the log, its gaps, its databases, then single
 records. Records that are sure have no line.
@@ -80,7 +80,7 @@ def write_report(
         if state.file.is_guessed:
             _write(out, {"kind": "guessed-version", **_guessed_row(state.file)})
     for gap in salvaged.gaps:
-        _write(out, {"kind": "hole", **_gap_row(gap)})
+        _write(out, {"kind": "gap", **_gap_row(gap)})
     apart = {written.database.db_id: written.file for written in output.apart}
     for one, written in zip(databases, output.records, strict=True):
         files = {"file": written.file, "unfinished_file": apart.get(one.database.db_id)}
@@ -110,7 +110,7 @@ def _log_row(salvaged: Salvage) -> dict[str, Any]:
         "undecodable": content.undecodable,
         "committed": content.committed.count,
         "aborted": content.aborted.count,
-        "holes": len(salvaged.gaps),
+        "gaps": len(salvaged.gaps),
         "lost_bytes": sum(_size(gap) for gap in salvaged.gaps if gap.is_damage),
     }
 
@@ -135,7 +135,7 @@ def _guessed_row(file: LogFile) -> dict[str, Any]:
 
 def _gap_row(gap: LogGap) -> dict[str, Any]:
     row: dict[str, Any] = {
-        "hole": gap.kind.value,
+        "gap": gap.kind.value,
         "start": lsn_text(gap.start),
         "stop": lsn_text(gap.stop),
         "first_file": gap.start >> 32 & 0xFFFFFFFF,
@@ -149,7 +149,7 @@ def _gap_row(gap: LogGap) -> dict[str, Any]:
     return row | {
         "before": None if gap.before == NO_TYPE else type_name(gap.before),
         "after": None if gap.after == NO_TYPE else type_name(gap.after),
-        "named": gap.dangling,
+        "dangling": gap.dangling,
         "lost_keys": gap.keys,
         "held": gap.held,
     }
@@ -184,7 +184,7 @@ def _lost_names(salvaged: Salvage) -> Iterator[dict[str, Any]]:
             name = (records.key[row] or b"").decode("utf-8", "surrogateescape")
             if name not in known and not name.startswith(INTERNAL):
                 lsn = lsn_text(int(records.lsn[row]))
-                yield {"name": clean_text(name), "lsn": lsn}
+                yield {"db": clean_text(name), "lsn": lsn}
 
 
 def _record_lines(salvaged: Salvage, one: Described, masking: Masking) -> Iterator[Bytes]:

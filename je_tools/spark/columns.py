@@ -19,7 +19,7 @@ _SIGNED = {pa.uint8(): pa.int16(), pa.uint32(): pa.int64(), pa.uint64(): pa.int6
 
 PAYLOAD_FIELDS = {
     "db_id": frozenset({"db_id"}),
-    "db_name": frozenset({"db_id"}),
+    "db": frozenset({"db_id"}),
     "txn_id": frozenset({"txn_id"}),
     "key": frozenset({"key"}),
     "data_size": frozenset({"data"}),

@@ -95,7 +95,7 @@ class Planner:
         files = [f for f in self.environment.files if selection.file_is_wanted(f.file_no)]
         if not files:
             return []
-        selection, names = self._resolved("db_name" in columns)
+        selection, names = self._resolved("db" in columns)
         scanner = Scanner(check=self.options.check, threads=1)
         return [
             Task(

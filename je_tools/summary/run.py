@@ -31,7 +31,7 @@ from je_tools.log.checkpoint_intervals import (
 from je_tools.log.names import NamePart, collect_names, resolve
 from je_tools.log.references import read_references
 from je_tools.log.transactions import TransactionPart, Transactions, collect_transactions
-from je_tools.verify.judge import Judge, Seen
+from je_tools.verify.judge import InspectedRows, Judge
 from je_tools.verify.totals import Damage, Totals
 from je_tools.verify.watched import watched_entries
 
@@ -98,7 +98,7 @@ class RangePart(Struct, frozen=True):
     """Results for one `Rows`; None for those that are not wanted."""
 
     tally: Tally
-    judged: Seen
+    judged: InspectedRows
     first_lsn: int | None
     last_lsn: int | None
     databases: dict[int | None, Ints] | None
@@ -199,7 +199,7 @@ def summarize(environment: Environment, scanner: Scanner, wanted: SummaryOptions
 
 def _asked(judge: Judge, file: LogFile) -> WantedEntries | None:
     """Return the entries to read as rows if only types and files are wanted; None for all."""
-    asked = judge.look.asked(file)
+    asked = judge.inspector.asked(file)
     return None if asked is None else replace(asked, programs=programs(file.version, of_users))
 
 
@@ -208,7 +208,7 @@ def _collect(rows: Rows, wanted: SummaryOptions, judge: Judge) -> RangePart:
     first_lsn, last_lsn = _ends(rows)
     return RangePart(
         tally=tally_rows(rows),
-        judged=judge.look(rows),
+        judged=judge.inspector(rows),
         first_lsn=first_lsn,
         last_lsn=last_lsn,
         databases=_by_database(rows) if wanted.databases else None,

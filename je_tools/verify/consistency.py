@@ -34,7 +34,7 @@ _NEVER = 1 << 32
 """A number above those of all files."""
 
 
-class FileConsistency:
+class FileSetChecks:
     """Checks of the headers and numbers of all files of an environment.
 
     Files can be checked in any order.

@@ -24,7 +24,7 @@ from je_tools.formats.je.flags import HeaderFlag
 from je_tools.formats.je.log.entry_rows import Rows, WantedEntries
 from je_tools.log.file_findings import finding, unreadable_findings
 from je_tools.recovery.marks import MARK_TYPES, RecoveryMark, collect_marks
-from je_tools.verify.consistency import FileConsistency
+from je_tools.verify.consistency import FileSetChecks
 from je_tools.verify.damage import FileDamage
 from je_tools.verify.foreign_files import ForeignFiles
 from je_tools.verify.odd_flags import ROLLBACK_TYPES, OddFlags, Period, collect_periods
@@ -60,7 +60,7 @@ UNKNOWN_PROCESS = 0
 """Holder of a lock that cannot be named: in another pid namespace, or several processes."""
 
 
-class Seen(Struct, frozen=True):
+class InspectedRows(Struct, frozen=True):
     """Summary of some rows in plain numbers, so that the rows can be freed.
 
     Attributes:
@@ -118,10 +118,10 @@ def verify(
         trees_follow,
         root_follows,
     )
-    look = replace(judge.look, printing=prints.printing if prints is not None else None)
-    scanner = replace(scanner, asked=look.asked, watched=watched_entries)
+    inspector = replace(judge.inspector, printing=prints.printing if prints is not None else None)
+    scanner = replace(scanner, asked=inspector.asked, watched=watched_entries)
     size = 0
-    for part in scanner.scan(environment, look):
+    for part in scanner.scan(environment, inspector):
         yield from judge.merge(part, part.results)
         for seen in part.results:
             if prints is not None and seen.prints is not None:
@@ -133,7 +133,7 @@ def verify(
         yield found
 
 
-class Look(Struct, frozen=True):
+class RowInspector(Struct, frozen=True):
     """Inspector of the rows of a range, in any thread or process; keeps no view of them.
 
     Attributes:
@@ -147,7 +147,7 @@ class Look(Struct, frozen=True):
     printing: Printing | None = None
 
     @classmethod
-    def of(cls, environment: Environment) -> Look:
+    def of(cls, environment: Environment) -> RowInspector:
         """Return the inspector for an environment."""
         return cls(Upgrade(environment).is_asked, Opening(environment).last_no)
 
@@ -160,9 +160,9 @@ class Look(Struct, frozen=True):
             types = types | MARK_TYPES
         return WantedEntries(types, HeaderFlag.REPLICATED)
 
-    def __call__(self, rows: Rows) -> Seen:
+    def __call__(self, rows: Rows) -> InspectedRows:
         """Return a summary of the rows."""
-        return Seen(
+        return InspectedRows(
             rows.survey.good,
             row_damage(rows),
             old_deltas(rows),
@@ -186,7 +186,7 @@ class Judge:
         trees_follow: the caller reports what cannot be read.
         root_follows: the caller reports why the engine would refuse the whole log.
         upgrade: check for JE 5.0 and later, complete when all parts are merged.
-        look: work for the scan, with results for `merge`.
+        inspector: work for the scan, with results for `merge`.
     """
 
     def __init__(self, environment: Environment, totals: Totals) -> None:
@@ -194,14 +194,14 @@ class Judge:
         self.totals = totals
         self.everything = False
         self.trees_follow = self.root_follows = False
-        self._files = FileConsistency(environment)
+        self._files = FileSetChecks(environment)
         self._stream = Stream(environment)
         self._opening = Opening(environment)
         self._foreign = ForeignFiles(environment)
         self._odd_flags = OddFlags(environment)
         self._lost_nos: list[int] = []
         self.upgrade = Upgrade(environment)
-        self.look = Look.of(environment)
+        self.inspector = RowInspector.of(environment)
         self._index = 0
         self._is_begun = False
         self._old_deltas: OldDeltas | None = None
@@ -209,12 +209,12 @@ class Judge:
         self._unlisted = Unlisted()
         totals.files, totals.size = len(environment.files), environment.size
 
-    def merge(self, part: ScanPart[Any], seen: Sequence[Seen]) -> list[Finding]:
+    def merge(self, part: ScanPart[Any], seen: Sequence[InspectedRows]) -> list[Finding]:
         """Merge a part and return its findings; call for all parts of the log, in log order.
 
         Args:
             part: part of the scan.
-            seen: results of `look` for the rows of the part, in their order.
+            seen: results of `inspector` for the rows of the part, in their order.
 
         Raises:
             StoppedError: the file vanished or shrank since it was scanned.
@@ -276,7 +276,7 @@ class Judge:
     def _damage(self, file: LogFile) -> FileDamage:
         return FileDamage(self.environment, file, is_last=self._index in self.environment.ends)
 
-    def _of_part(self, part: ScanPart[Any], seen: Sequence[Seen]) -> list[Finding]:
+    def _of_part(self, part: ScanPart[Any], seen: Sequence[InspectedRows]) -> list[Finding]:
         room, file_no = LISTED - self._listed, part.file.file_no
         damaged = [each.damage for each in seen if each.damage is not None]
         reported = self._damage(part.file).of_part(part, damaged, room)
@@ -302,7 +302,9 @@ class Judge:
         self.totals.count_unlisted(reported.unlisted.codes)
         return reported.found
 
-    def _of_stream(self, file: LogFile, seen: Sequence[Seen], lost: Ints) -> Iterator[Finding]:
+    def _of_stream(
+        self, file: LogFile, seen: Sequence[InspectedRows], lost: Ints
+    ) -> Iterator[Finding]:
         runs = [each.runs for each in seen if each.runs is not None]
         waiting = deque(np.sort(lost).tolist() if runs else lost[:1])
         for each in runs:
@@ -336,7 +338,7 @@ def file_findings(environment: Environment, state: FileState) -> list[Finding]:
     For a log that is tailed, whose files are read in pieces. The link from the next file is not
     checked if the file has grown since. A file that the cleaner has deleted has no findings.
     """
-    files = FileConsistency(environment)
+    files = FileSetChecks(environment)
     index = environment.places.get(state.file.path)
     if index is None:
         return []

@@ -132,9 +132,9 @@ def test_salvage_leaves_out_what_has_expired_by_then(tmp_path: Path) -> None:
 def salvaged(home: Path, folder: Path, *options: str) -> list[dict[str, object]]:
     done = je_tools("salvage", home, "--output", folder, "--format", "jsonl", *options)
     assert done.code == 0
-    ledger = [json.loads(line) for line in (folder / "ledger.jsonl").read_text().splitlines()]
+    report = [json.loads(line) for line in (folder / "report.jsonl").read_text().splitlines()]
     rows = []
-    for one in (row for row in ledger if row["kind"] == "database"):
+    for one in (row for row in report if row["kind"] == "database"):
         own = [json.loads(line) for line in (folder / one["file"]).read_text().splitlines()]
         assert len(own) == sum(one["records"].values()) - one.get("expired", 0)
         rows += own

@@ -104,7 +104,7 @@ def test_csv_of_every_command_holds_no_formula(tmp_path: Path) -> None:
                 assert is_number or not cell.startswith(("=", "+", "-", "@", "\t", "\r")), name
                 assert is_safe(cell)
                 assert "\n" not in cell
-            names.add(row.get("db_name"))
+            names.add(row.get("db"))
     assert len(names) >= len(HOSTILE)
 
 

@@ -293,7 +293,7 @@ def judge_salvage(home: Path, rng: random.Random) -> None:
     done = run("salvage", home, "--output", out, "--mode", mode, "--format", form, "--internal")
     assert out.exists() == (done.code in (0, 3)), done.err
     if out.exists():
-        lines = (out / "ledger.jsonl").read_bytes().splitlines()
+        lines = (out / "report.jsonl").read_bytes().splitlines()
         rows = [json.loads(line, parse_constant=not_json) for line in lines]
         files = {row["file"] for row in rows if row["kind"] == "database"}
         assert files <= {path.name for path in out.iterdir()}

@@ -44,7 +44,7 @@ def judged(home: Path) -> tuple[list[Said], list[Seen]]:
     judge = Judge(environment, Totals(""))
 
     def work(rows: Rows) -> tuple[Any, Spans]:
-        return judge.look(rows), spans_of(rows)
+        return judge.inspector(rows), spans_of(rows)
 
     found: list[Finding] = []
     seen: list[Seen] = []

@@ -75,13 +75,15 @@ def swapped(home: Path) -> Path:
     return home
 
 
-def ledger_of(folder: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in (folder / "ledger.jsonl").read_text().splitlines()]
+def report_of(folder: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (folder / "report.jsonl").read_text().splitlines()]
 
 
 def records_of(folder: Path) -> dict[str, bytes]:
     return {
-        path.name: path.read_bytes() for path in folder.glob("*.jsonl") if "ledger" not in path.name
+        path.name: path.read_bytes()
+        for path in folder.glob("*.jsonl")
+        if path.name != "report.jsonl"
     }
 
 
@@ -96,7 +98,7 @@ def test_swapped_files_are_read_in_the_order_of_their_headers(named: bool, tmp_p
     done = je_tools("salvage", *paths, "-o", tmp_path / "out", "--format", "jsonl")
     assert done.code == 3
     assert records_of(tmp_path / "out") == records_of(tmp_path / "right") != {}
-    rows = [row for row in ledger_of(tmp_path / "out") if row["kind"] == "misnamed-file"]
+    rows = [row for row in report_of(tmp_path / "out") if row["kind"] == "misnamed-file"]
     assert rows == [
         {
             "kind": "misnamed-file",
@@ -125,7 +127,7 @@ def test_a_number_that_two_headers_have_tells_nothing(tmp_path: Path) -> None:
     shutil.copyfile(one, other)
     done = je_tools("salvage", home, "-o", tmp_path / "out")
     assert done.code == 3
-    (row,) = (row for row in ledger_of(tmp_path / "out") if row["kind"] == "misnamed-file")
+    (row,) = (row for row in report_of(tmp_path / "out") if row["kind"] == "misnamed-file")
     assert (row["path"], row["name_no"], row["header_no"], row["file_no"]) == (str(other), 3, 2, 3)
     assert f"{other} is read as file 0x3, as its name says" in done.out.decode()
 
@@ -136,5 +138,5 @@ def test_so_does_one_that_a_file_without_a_header_has_in_its_name(tmp_path: Path
     other.write_bytes(bytes(38) + other.read_bytes()[38:])
     done = je_tools("salvage", home, "-o", tmp_path / "out")
     assert done.code == 3
-    rows = [row for row in ledger_of(tmp_path / "out") if row["kind"] == "misnamed-file"]
+    rows = [row for row in report_of(tmp_path / "out") if row["kind"] == "misnamed-file"]
     assert [(row["path"], row["file_no"]) for row in rows] == [(str(one), 2)]

@@ -102,7 +102,7 @@ def dumped_rows(
     dumped = je_tools("dump", *paths, "--format", "jsonl", *options)
     rows = {(row["file_no"], row["offset"]): row for row in dumped.rows}
     assert len(rows) == len(dumped.out.splitlines())
-    return dumped.code, {at: row | {"db_name": None} for at, row in rows.items()}
+    return dumped.code, {at: row | {"db": None} for at, row in rows.items()}
 
 
 def check_round(

@@ -16,7 +16,7 @@ CLEANED = FIXTURES / "v8-cleaned" / "env"
 def salvage(folder: Path, *arguments: str | Path) -> tuple[Done, list[str]]:
     """Run a salvage; return it, and the kinds of the lines of its report."""
     done = je_tools("salvage", *arguments, "--output", folder, "--format", "jsonl")
-    lines = (folder / "ledger.jsonl").read_text().splitlines()
+    lines = (folder / "report.jsonl").read_text().splitlines()
     return done, [json.loads(line)["kind"] for line in lines]
 
 
@@ -31,7 +31,7 @@ def test_records_that_the_ledger_has_as_lost_are_told(tmp_path: Path) -> None:
     """They point into a file that was not given; the given one is not damaged."""
     file = CLEANED / "00000003.jdb"
     done, kinds = salvage(tmp_path / "out", file)
-    assert (kinds.count("hole"), kinds.count("lost-key")) == (0, 730)
+    assert (kinds.count("gap"), kinds.count("lost-key")) == (0, 730)
     assert done.code == 3
     assert "je-tools: 730 records lost; the salvage report has the keys" in done.err
     assert salvage(tmp_path / "zero", "--exit-zero", file)[0].code == 0

@@ -45,8 +45,8 @@ def home(tmp_path: Path) -> Path:
     return shutil.copytree(FIXTURES / "v17-erase-after" / "env", tmp_path / "env")
 
 
-def ledger_of(folder: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in (folder / "ledger.jsonl").read_text().splitlines()]
+def report_of(folder: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (folder / "report.jsonl").read_text().splitlines()]
 
 
 def salvage(home: Path, folder: Path, *more: str | Path) -> Done:
@@ -88,13 +88,13 @@ def test_salvage_goes_on_without_a_file_that_cannot_be_opened(
         "1 file is missing or cannot be opened; `je-tools missing` lists what is lost" in done.err
     )
     assert f"unreadable-file: 1 gap, {size:,} bytes" in done.out.decode()
-    (hole,) = (row for row in ledger_of(tmp_path / "a") if row.get("hole") == "unreadable-file")
-    assert (hole["first_file"], hole["bytes"], hole["reason"]) == (1, size, DENIED)
+    (gap,) = (row for row in report_of(tmp_path / "a") if row.get("gap") == "unreadable-file")
+    assert (gap["first_file"], gap["bytes"], gap["reason"]) == (1, size, DENIED)
     records = [
         {
             path.name: path.read_bytes()
             for path in folder.glob("*.jsonl")
-            if "ledger" not in path.name
+            if path.name != "report.jsonl"
         }
         for folder in (tmp_path / "a", tmp_path / "b")
     ]
@@ -109,7 +109,7 @@ def test_an_end_that_a_file_may_hold_is_not_known(
     before.write_bytes(before.read_bytes()[:-3])
     close(monkeypatch, last)
     salvage(home, tmp_path / "out")
-    kinds = [row["hole"] for row in ledger_of(tmp_path / "out") if row["kind"] == "hole"]
+    kinds = [row["gap"] for row in report_of(tmp_path / "out") if row["kind"] == "gap"]
     assert kinds[-2:] == ["end-of-file", "unreadable-file"]
 
 

@@ -66,13 +66,13 @@ def damaged(home: Path, name: str, damage: Callable[[bytearray], None]) -> Path:
 def salvage(home: Path, folder: Path) -> tuple[int, dict[str, set[bytes]], list[dict[str, Any]]]:
     """Return the exit code, the records by file, and the salvage report."""
     done = je_tools("salvage", home, "--output", folder, "--format", "jsonl")
-    ledger = [json.loads(line) for line in (folder / "ledger.jsonl").read_text().splitlines()]
+    report = [json.loads(line) for line in (folder / "report.jsonl").read_text().splitlines()]
     records = {
         path.name: {*path.read_bytes().splitlines()}
         for path in folder.glob("*.jsonl")
-        if path.name != "ledger.jsonl"
+        if path.name != "report.jsonl"
     }
-    return done.code, records, ledger
+    return done.code, records, report
 
 
 def by_offset(records: dict[str, set[bytes]]) -> dict[int, tuple[str, str]]:
@@ -93,9 +93,9 @@ def test_a_damaged_header_costs_nothing_else(name: str, damage: str, tmp_path: P
 def test_all_records_of_a_file_with_a_damaged_header_come_back(damage: str, tmp_path: Path) -> None:
     home = damaged(tmp_path / "env", "v17-basic", WHOLE[damage])
     _, whole, _ = salvage(FIXTURES / "v17-basic" / "env", tmp_path / "whole")
-    code, records, ledger = salvage(home, tmp_path / "out")
+    code, records, report = salvage(home, tmp_path / "out")
     assert (code, records) == (3, whole)
-    (row,) = (row for row in ledger if row["kind"] == "guessed-version")
+    (row,) = (row for row in report if row["kind"] == "guessed-version")
     assert (row["file_no"], row["version"], row["by"]) == (0, 17, "entries")
     assert row["path"] == str(home / NAME)
 
@@ -105,10 +105,10 @@ def test_without_a_first_sector_entries_tell_the_version(name: str, tmp_path: Pa
     home = damaged(tmp_path / "env", name, zeroed)
     (file,) = open_environment([home]).files
     assert VERSIONS[name] in file.fits
-    code, records, ledger = salvage(home, tmp_path / "out")
+    code, records, report = salvage(home, tmp_path / "out")
     _, intact, _ = salvage(FIXTURES / name / "env", tmp_path / "whole")
-    (hole,) = (row for row in ledger if row["kind"] == "hole")
-    stop = int(hole["stop"].split("/")[1], 16)
+    (gap,) = (row for row in report if row["kind"] == "gap")
+    stop = int(gap["stop"].split("/")[1], 16)
     back, whole = by_offset(records), by_offset(intact)
     assert code == 3
     assert {at: row for at, row in back.items() if at >= stop} == {

@@ -52,7 +52,7 @@ def dumped(home: Path, *options: str) -> list[bytes]:
 
 def without_names(lines: list[bytes]) -> list[dict[str, Any]]:
     """Parse rows without the names of databases, which may come later in the log."""
-    return [json.loads(line) | {"db_name": None} for line in lines]
+    return [json.loads(line) | {"db": None} for line in lines]
 
 
 def assert_reads_only(pid: int, home: Path) -> None:

@@ -76,5 +76,5 @@ def test_records_of_the_index(env: Environment) -> None:
 def test_names_of_databases(env: Environment) -> None:
     """Every database that the engine lists is known by name, except those without entries."""
     _, rows = json_rows("summary", env.home, "--by-db")
-    known = {row["db_name"] for row in rows if row["section"] == "database"}
+    known = {row["db"] for row in rows if row["section"] == "database"}
     assert set(lines_of(env, _DATABASES)) <= known

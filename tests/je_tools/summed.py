@@ -157,7 +157,7 @@ def database_row(db_id: int | None, rows: list[Row], whole: int) -> Row:
     held = {name: [row for row in rows if GROUPS[name.upper()](row)] for name in ("ln", "in")}
     return {
         "db_id": db_id,
-        "db_name": rows[0]["db_name"],
+        "db": rows[0]["db"],
         "entries": len(rows),
         "total_bytes": total,
         "share_percent": total * 100 / whole,
@@ -339,7 +339,7 @@ def transaction_sections(rows: list[Row], largest: int) -> Sections:
     rollbacks = [row for row in rows if row["type"] == "RollbackStart"]
     ends = [row["entry"]["first_active_lsn"] for row in rows if row["type"] == "CkptEnd"]
     first_active = lsn_of(ends[-1]) if ends else 0
-    names = {row["db_id"]: row["db_name"] for row in rows}
+    names = {row["db_id"]: row["db"] for row in rows}
     lines = [transaction_row(txn, outcome_of(txn, rollbacks, first_active), names) for txn in found]
     lines.sort(key=lambda row: lsn_of(row["first_lsn"]))
     without_end = [row for row in lines if row["outcome"] not in {"committed", "aborted"}]

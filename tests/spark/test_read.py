@@ -22,7 +22,7 @@ from tests.spark.reading import assert_same, batches, dumped, read, reader, sour
 
 PROJECTIONS = [
     "lsn,type,checksum",
-    "db_name,txn_id,lsn",
+    "db,txn_id,lsn",
     "data_size,key,file_no,vlsn",
     "node,db_id,data",
     "undecodable,lsn",

@@ -91,7 +91,7 @@ def test_a_file_of_joined_row_groups(
         "type in ('Commit', 'CkptEnd') and file_no = 0 and version >= 17",
         "replicated",
         "type like 'INS%' and vlsn is null",
-        "db_name = 'people' and txn_id in (7, 8)",
+        "db = 'people' and txn_id in (7, 8)",
         "key = X'7573657230303030303030303037'",
         "key = X'757365723030303030303037' or type = 'Trace'",
         "txn_end.time_ms > 0 and type <> 'Commit'",
@@ -118,7 +118,7 @@ def test_one_load_that_is_filtered_twice(spark: Any, pushes: str) -> None:
 
 def test_one_load_answers_several_queries(spark: Any) -> None:
     """Columns of one query are not missing from the others, nor from the sides of a join."""
-    log = load(spark, HOME, columns="lsn,type,txn_id,db_name,key")
+    log = load(spark, HOME, columns="lsn,type,txn_id,db,key")
     whole = read(HOME, columns="type").column("type").to_pylist()
     commits = log.where("type = 'Commit'")
     assert commits.count() == whole.count("Commit")
@@ -126,7 +126,7 @@ def test_one_load_answers_several_queries(spark: Any) -> None:
     assert log.where("type = 'Abort'").union(commits).count() == sum(
         name in ("Commit", "Abort") for name in whole
     )
-    inserts = log.where("type = 'INS_LN_TX' and db_name = 'people'")
+    inserts = log.where("type = 'INS_LN_TX' and db = 'people'")
     joined = inserts.join(commits.select("txn_id"), "txn_id").count()
     other = log.where("type = 'Abort'").select("txn_id")
     assert joined + inserts.join(other, "txn_id").count() == inserts.count() > joined > 0

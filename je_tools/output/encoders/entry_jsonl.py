@@ -131,7 +131,7 @@ def _db_name(table: EntryTable, names: Mapping[int, str]) -> Cell:
     ids, _, choice = _native.distinct(table.db_id)
     known = [names.get(id_) for id_ in ids.tolist()]
     texts = [None if name is None else json_string(name).encode("ascii") for name in known]
-    label = b',"db_name":'
+    label = b',"db":'
     chosen = words(texts, choice)
     return Cell(Form.TEXT, chosen, label, instead=label + b"null", valid=table.has_db)
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _FACT = (Column("what", "checkpoint", Kind.TEXT), Column("value", "", Kind.TEXT, wraps=True))
 _NODES = (
     Column("db_id", "id", Kind.ID),
-    Column("name", "database", Kind.TEXT),
+    Column("db", "database", Kind.TEXT),
     Column("level", "level", Kind.ID),
     Column("type", "type", Kind.TEXT, rank=2),
     Column("node_count", "nodes"),
@@ -30,13 +30,13 @@ _NODES = (
 )
 _DESCRIPTORS = (
     Column("db_id", "id", Kind.ID),
-    Column("name", "database", Kind.TEXT),
+    Column("db", "database", Kind.TEXT),
     Column("old_root_lsn", "root", Kind.LSN, rank=2),
     Column("new_root_lsn", "becomes", Kind.LSN, rank=3),
     Column("why", "why", Kind.TEXT, wraps=True),
 )
 _RECORDS = (
-    Column("name", "database", Kind.TEXT),
+    Column("db", "database", Kind.TEXT),
     Column("written_count", "written"),
     Column("removed_count", "removed"),
 )
@@ -49,7 +49,7 @@ _ENTRIES = (
 
 class _NodeRow(Struct, frozen=True):
     db_id: int
-    name: str | None
+    db: str | None
     level: int
     type: str
     node_count: int
@@ -59,14 +59,14 @@ class _NodeRow(Struct, frozen=True):
 
 class _DescriptorRow(Struct, frozen=True):
     db_id: int
-    name: str | None
+    db: str | None
     old_root_lsn: int | None
     new_root_lsn: int | None
     why: str
 
 
 class _RecordRow(Struct, frozen=True):
-    name: str
+    db: str
     written_count: int
     removed_count: int
 
@@ -102,7 +102,7 @@ def checkpoint_lists(snapshot: Snapshot, outcome: CheckpointResult) -> list[Sect
         section_of(
             "descriptors", "Descriptors", _DESCRIPTORS, list(_descriptors(snapshot, checkpoint))
         ),
-        section_of("own_records", "Internal database records", _RECORDS, records),
+        section_of("internal_records", "Internal database records", _RECORDS, records),
         section_of("entries", "Entries", _ENTRIES, entries),
     ]
 

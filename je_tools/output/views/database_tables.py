@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from je_tools.recovery.database import Database
 
 DATABASE_COLUMNS = (
-    Column("name", "database", Kind.TEXT, wraps=True),
+    Column("db", "database", Kind.TEXT, wraps=True, cell=lambda row: row.name),
     Column("db_id", "id", Kind.ID),
     Column("state", "state", Kind.TEXT, rank=1),
     Column("flags", "flags", Kind.TEXTS, rank=2, wraps=True),
@@ -29,7 +29,7 @@ DATABASE_COLUMNS = (
 )
 
 COUNT_COLUMNS = (
-    Column("name", "database", Kind.TEXT, cell=lambda item: item[0].name),
+    Column("db", "database", Kind.TEXT, cell=lambda item: item[0].name),
     Column("db_id", "id", Kind.ID, cell=lambda item: item[0].db_id),
     Column("records", "records", cell=lambda item: item[1]),
 )

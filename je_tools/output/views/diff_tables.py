@@ -11,7 +11,7 @@ from je_tools.output.views.sections import Cell, Column, Kind, Section, section_
 
 if TYPE_CHECKING:
     from je_tools.core.masking import Masking
-    from je_tools.diff.environments import DifferenceTally
+    from je_tools.diff.environments import DatabaseDifferences
     from je_tools.diff.files import FilePair
 
 _DATABASES = (
@@ -54,7 +54,7 @@ _FILES = (
 )
 
 
-def database_section(tallies: Iterable[DifferenceTally]) -> Section:
+def database_section(tallies: Iterable[DatabaseDifferences]) -> Section:
     """Return a table with a row for each database."""
     return section_of("", "", _DATABASES, tallies)
 

@@ -111,7 +111,7 @@ def _loss_row(state: Recovered) -> Row | None:
 def _lost_row(lost: LostKeys) -> Row:
     return {
         "db_id": lost.db_id,
-        "name": lost.name,
+        "db": lost.name,
         "is_lost": "yes" if lost.is_lost else "no",
         "ln_count": lost.ln_count,
         "key_count": lost.key_count,
@@ -121,7 +121,7 @@ def _lost_row(lost: LostKeys) -> Row:
 def _databases(missing: Losses) -> Iterator[Row]:
     for loss in missing.losses:
         yield {
-            "database": loss.name,
+            "db": loss.name,
             "db_id": loss.db_id,
             "lost": lost_text(loss),
             "range_count": len(loss.ranges),

@@ -41,7 +41,7 @@ FINDING_COLUMNS = tuple(
         ("expected", Kind.TEXT),
         ("found", Kind.TEXT),
         ("hint", Kind.TEXT),
-        ("database", Kind.TEXT),
+        ("db", Kind.TEXT),
         ("parent_lsn", Kind.LSN),
         ("slot", Kind.COUNT),
         ("lost_from", Kind.TEXT),
@@ -49,7 +49,7 @@ FINDING_COLUMNS = tuple(
         ("is_one_key", Kind.FLAG),
     )
 )
-"""Columns of findings; those from `database` on are null unless a tree is damaged."""
+"""Columns of findings; those from `db` on are null unless a tree is damaged."""
 
 
 def finding_row(found: Finding) -> dict[str, Any]:

@@ -27,7 +27,7 @@ _FILES = (
     Column("reason", "reason", Kind.TEXT),
 )
 _DATABASES = (
-    Column("database", "database", Kind.TEXT, cell=lambda each: each.name),
+    Column("db", "database", Kind.TEXT, cell=lambda each: each.name),
     Column("db_id", "id", Kind.ID, rank=2),
     Column("lost", "lost", Kind.TEXT, cell=lambda each: lost_text(each)),
     Column("range_count", "ranges", cell=lambda each: len(each.ranges)),
@@ -35,7 +35,7 @@ _DATABASES = (
     Column("kept_count", "kept"),
 )
 _RANGES = (
-    Column("database", "database", Kind.TEXT),
+    Column("db", "database", Kind.TEXT),
     Column("lost_from", "from key", Kind.KEY),
     Column("lost_to", "before key", Kind.KEY),
     Column("level", "level", rank=3),
@@ -44,7 +44,7 @@ _RANGES = (
     Column("kept_count", "kept"),
 )
 _KEYS = (
-    Column("database", "database", Kind.TEXT),
+    Column("db", "database", Kind.TEXT),
     Column("key", "key", Kind.KEY),
     Column("lsn", "lost record", Kind.LSN, rank=2),
     Column("kept", "other version", Kind.TEXT),

@@ -45,7 +45,7 @@ _OPEN = (
     Column("outcome", "outcome", Kind.TEXT),
 )
 _CHANGES = (
-    Column("name", "database", Kind.TEXT),
+    Column("db", "database", Kind.TEXT, cell=lambda each: each.name),
     Column("db_id", "id", Kind.ID),
     Column("what", "change", Kind.TEXT),
 )
@@ -63,7 +63,7 @@ _LOST = (
 )
 _LOST_KEYS = (
     Column("db_id", "id", Kind.ID),
-    Column("name", "database", Kind.TEXT),
+    Column("db", "database", Kind.TEXT, cell=lambda each: each.name),
     Column("is_lost", "also lost", Kind.TEXT, cell=lambda each: "yes" if each.is_lost else "no"),
     Column("ln_count", "LNs"),
     Column("key_count", "keys"),

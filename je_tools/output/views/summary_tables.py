@@ -133,7 +133,7 @@ def _file_row(file: FileTotals) -> tuple[Cell, ...]:
 
 _DATABASE_COLUMNS = (
     Column("db_id", "DB", Kind.ID),
-    Column("db_name", "NAME", Kind.TEXT),
+    Column("db", "NAME", Kind.TEXT),
     Column("entries", "ENTRIES"),
     Column("total_bytes", "BYTES"),
     Column("share_percent", "% OF LOG", Kind.PERCENT, rank=1),

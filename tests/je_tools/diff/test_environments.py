@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from je_tools.diff.environments import DifferenceTally, differences, pairs
+from je_tools.diff.environments import DatabaseDifferences, differences, pairs
 from je_tools.diff.records import Change
 from tests.builders.trees import DUPLICATES, TreeLog, simple, slot
 from tests.corpus import FIXTURES
@@ -24,7 +24,7 @@ def told(a: Path, b: Path, name: str) -> tuple[str, dict[str, Rows]]:
     """Return the state of a database and the records of each change, in the order of the diff."""
     one, other = snapshot_of(a, now_ms=NOW_MS), snapshot_of(b, now_ms=NOW_MS)
     (pair,) = pairs(one, other, (name,), internal=False)
-    tally = DifferenceTally(pair)
+    tally = DatabaseDifferences(pair)
     found: dict[str, Rows] = {change.label: [] for change in Change}
     for batch in differences(one, other, pair):
         tally.add(batch)

@@ -116,7 +116,7 @@ def of_csv(cells: Row) -> Row:
         row[name] = cells[name]
     # CSV cannot tell an empty text from a missing one, but `data_size` can.
     row["data"] = cells["data"] if row["data_size"] is not None else None
-    row["key"], row["db_name"] = cells["key"] or None, cells["db_name"] or None
+    row["key"], row["db"] = cells["key"] or None, cells["db"] or None
     return row | {"entry": strict_json(cells["entry"].encode())}
 
 
@@ -170,9 +170,7 @@ def test_parquet_types(tmp_path: Path) -> None:
 def test_csv_holds_what_json_holds(tmp_path: Path) -> None:
     for home in homes(tmp_path, NAMES[1:]):
         found = [of_csv(row) for row in csv_rows(dump(home, "--format", "csv"))]
-        expected = [
-            row | {"key": row["key"] or None, "db_name": row["db_name"]} for row in dump_rows(home)
-        ]
+        expected = [row | {"key": row["key"] or None, "db": row["db"]} for row in dump_rows(home)]
         for one, other in zip(found, expected, strict=True):
             other.pop("file_no"), one.pop("file_no")
             assert one == other
@@ -215,12 +213,12 @@ def test_hostile_keys_values_and_names(tmp_path: Path, monkeypatch: pytest.Monke
     assert [bytes.fromhex(row["key"]) for row in records] == HOSTILE
     assert [bytes.fromhex(row["data"]) for row in records] == HOSTILE
     names = [text.decode("utf-8", "backslashreplace") for text in HOSTILE]
-    assert [row["db_name"] for row in records] == names
+    assert [row["db"] for row in records] == names
     in_csv = csv_rows(dump(home, "--format", "csv"))
     assert [row["lsn"] for row in in_csv] == [row["lsn"] for row in rows]
     for row in in_csv:
         assert not any(cell.startswith(("=", "+", "@", "\t")) for cell in row.values())
-        assert not row["db_name"].startswith("-")
+        assert not row["db"].startswith("-")
     table = dump(home)
     assert re.fullmatch(rb"[ -~\n]*", table)
     assert table.count(b"\n") == 1 + len(rows)

@@ -245,7 +245,7 @@ def with_a_new_database() -> list[LogFile]:
 def test_names_of_databases_that_are_new(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     files = with_a_new_database()
     done = follow_by_command(tmp_path / "env", files, monkeypatch, "--format", "jsonl")
-    assert rows_of(done.out)[-1]["db_name"] == "news"
+    assert rows_of(done.out)[-1]["db"] == "news"
 
 
 def test_a_database_may_be_made_while_its_entries_are_waited_for(
@@ -253,7 +253,7 @@ def test_a_database_may_be_made_while_its_entries_are_waited_for(
 ) -> None:
     options = ["--format", "jsonl", "--db", "news"]
     done = follow_by_command(tmp_path / "env", with_a_new_database(), monkeypatch, *options)
-    assert [(row["db_id"], row["db_name"]) for row in rows_of(done.out)] == [(77, "news")]
+    assert [(row["db_id"], row["db"]) for row in rows_of(done.out)] == [(77, "news")]
 
 
 def test_behind_the_last_lsn_it_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

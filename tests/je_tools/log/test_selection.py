@@ -109,12 +109,12 @@ def some_types(rng: random.Random, rows: list[Row], _name: str) -> Filter:
 def some_databases(rng: random.Random, rows: list[Row], _name: str) -> Filter:
     options, ids, names = [], set(), set()
     for row in rng.sample([row for row in rows if row["db_id"] is not None], rng.randrange(1, 3)):
-        by_name = row["db_name"] is not None and rng.random() < 0.5
-        options += ["--db", row["db_name"] if by_name else str(row["db_id"])]
-        (names if by_name else ids).add(row["db_name" if by_name else "db_id"])
+        by_name = row["db"] is not None and rng.random() < 0.5
+        options += ["--db", row["db"] if by_name else str(row["db_id"])]
+        (names if by_name else ids).add(row["db" if by_name else "db_id"])
     # A name equal to another database's id takes precedence over the id.
-    ids -= {int(row["db_name"]) for row in rows if (row["db_name"] or "x").isdecimal()}
-    return Filter(options, lambda row: row["db_id"] in ids or row["db_name"] in names)
+    ids -= {int(row["db"]) for row in rows if (row["db"] or "x").isdecimal()}
+    return Filter(options, lambda row: row["db_id"] in ids or row["db"] in names)
 
 
 def some_txns(rng: random.Random, rows: list[Row], _name: str) -> Filter:

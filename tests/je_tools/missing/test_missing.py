@@ -241,9 +241,9 @@ def salvaged_keys(home: Path, folder: Path) -> dict[int, list[tuple[bytes, bytes
     """Return key and data of what a salvage writes, by database id."""
     done = je_tools("salvage", home, "--internal", "--output", folder, "--format", "jsonl")
     assert done.code in (0, 3), done.err
-    ledger = [json.loads(line) for line in (folder / "ledger.jsonl").read_text().splitlines()]
+    report = [json.loads(line) for line in (folder / "report.jsonl").read_text().splitlines()]
     found = {}
-    for row in (row for row in ledger if row["kind"] == "database"):
+    for row in (row for row in report if row["kind"] == "database"):
         records = [json.loads(line) for line in (folder / row["file"]).read_text().splitlines()]
         found[row["db_id"]] = [
             (bytes.fromhex(each["key"]), bytes.fromhex(each["data"] or "")) for each in records

@@ -46,14 +46,14 @@ def test_any_names(names: list[str]) -> None:
 
 
 def test_files_of_others_and_second_files_are_names_too() -> None:
-    names = [(1, "ledger"), (2, "x"), (3, "x.unfinished"), (4, "X.Unfinished"), (5, "y")]
+    names = [(1, "report"), (2, "x"), (3, "x.unfinished"), (4, "X.Unfinished"), (5, "y")]
     tails = (".jsonl", ".unfinished.jsonl")
-    stems = file_stems(names, tails, ("Ledger.jsonl",))
-    assert stems == {1: "ledger~1", 2: "x", 3: "x.unfinished~3", 4: "X.Unfinished~4", 5: "y"}
+    stems = file_stems(names, tails, ("Report.jsonl",))
+    assert stems == {1: "report~1", 2: "x", 3: "x.unfinished~3", 4: "X.Unfinished~4", 5: "y"}
     other = file_stems([(3, "x.unfinished"), (2, "x")], tails)
     assert other == {3: "x.unfinished", 2: "x~2"}
-    assert file_stems(names[:3], [".csv"], ("ledger.jsonl",)) == {
-        1: "ledger",
+    assert file_stems(names[:3], [".csv"], ("summary.txt",)) == {
+        1: "report",
         2: "x",
         3: "x.unfinished",
     }

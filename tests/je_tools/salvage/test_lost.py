@@ -13,7 +13,7 @@ from tests.je_tools.salvaging import records_back, salvaged
 
 
 def rows_of(out: Path) -> list[dict[str, object]]:
-    return [json.loads(line) for line in (out / "ledger.jsonl").read_text().splitlines()]
+    return [json.loads(line) for line in (out / "report.jsonl").read_text().splitlines()]
 
 
 def test_lost_names_are_counted_once(tmp_path: Path) -> None:
@@ -30,7 +30,7 @@ def test_lost_names_are_counted_once(tmp_path: Path) -> None:
         done = je_tools("salvage", home, "--output", out, *options)
         rows = rows_of(out)
         assert sum(row["kind"] == "lost-key" for row in rows) == count
-        assert [row["name"] for row in rows if row["kind"] == "lost-name"] == ["db"]
+        assert [row["db"] for row in rows if row["kind"] == "lost-name"] == ["db"]
         assert (f"{count} records lost" in done.err) == bool(count)
         assert "1 name without a database" in done.err
         assert done.code == 3

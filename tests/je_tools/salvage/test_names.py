@@ -15,7 +15,7 @@ from je_tools.salvage.output import REPORT, SUMMARY, confidence_marks, write
 from tests.corpus import FIXTURES
 from tests.je_tools.salvaging import salvaged
 
-HOSTILE = ("ledger", "LEDGER", "summary", "people.unfinished", "People.Unfinished", "people~3")
+HOSTILE = ("report", "REPORT", "summary", "people.unfinished", "People.Unfinished", "people~3")
 
 
 @pytest.mark.parametrize("mode", Mode)

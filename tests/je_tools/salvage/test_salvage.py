@@ -231,9 +231,9 @@ def test_ledger(tmp_path: Path) -> None:
         file.write(bytes(100))
     outcome = je_tools("salvage", home, "--output", tmp_path / "out", "--format", "jsonl")
     assert outcome.code == 3
-    lines = (tmp_path / "out" / "ledger.jsonl").read_text().splitlines()
+    lines = (tmp_path / "out" / "report.jsonl").read_text().splitlines()
     rows = [json.loads(line) for line in lines]
-    gaps = [row for row in rows if row["kind"] == "hole" and row["hole"] == "damaged"]
+    gaps = [row for row in rows if row["kind"] == "gap" and row["gap"] == "damaged"]
     spans = [[int(part, 16) for part in row["start"].split("/")] for row in gaps]
     stops = {(file << 32) + at: row["bytes"] for (file, at), row in zip(spans, gaps, strict=True)}
     for spot in damage:
@@ -269,7 +269,7 @@ def test_a_deletion_is_no_record_that_is_left_out(mode: Mode, tmp_path: Path) ->
     home = log.write(tmp_path / "env")
     outcome = je_tools("salvage", home, "--output", tmp_path / "out", "--mode", mode)
     assert outcome.code == 3
-    lines = (tmp_path / "out" / "ledger.jsonl").read_text().splitlines()
+    lines = (tmp_path / "out" / "report.jsonl").read_text().splitlines()
     left_out = [row["key"] for row in map(json.loads, lines) if row["kind"] == "undecided"]
     assert left_out == ([b"written".hex()] if mode is Mode.COMMITTED else [])
 
@@ -282,7 +282,7 @@ def test_every_form_in_every_mode(form: str, mode: Mode, tmp_path: Path) -> None
     outcome = je_tools("salvage", home, "--output", tmp_path / "out", *options)
     assert outcome.code == 0
     names = {path.name for path in (tmp_path / "out").iterdir()}
-    assert {f"people.{form}", f"new-name.{form}", "ledger.jsonl", "summary.txt"} <= names
+    assert {f"people.{form}", f"new-name.{form}", "report.jsonl", "summary.txt"} <= names
     assert (f"gone.{form}" in names) == (mode is Mode.EVERYTHING)
 
 
@@ -294,7 +294,7 @@ def test_files_named_one_by_one(tmp_path: Path) -> None:
     last = int(paths[-1].stem, 16)
     outcome = je_tools("salvage", paths[-1], "--output", tmp_path / "out", "--format", "jsonl")
     assert outcome.code == 3
-    lines = (tmp_path / "out" / "ledger.jsonl").read_text().splitlines()
+    lines = (tmp_path / "out" / "report.jsonl").read_text().splitlines()
     rows = [json.loads(line) for line in lines]
     told = [row for row in rows if row["kind"] in ("record", "lost-key")]
     assert told

@@ -348,7 +348,7 @@ def test_a_fault_is_told_with_its_place_and_the_keys_that_it_costs(tmp_path: Pat
     assert found.tree.lost == f"key hex:{key.hex()}"
     row = found.row()
     assert row["lsn"] == lsn_text(lsn)
-    assert (row["database"], row["parent_lsn"], row["slot"]) == ("people", lsn_text(node), no)
+    assert (row["db"], row["parent_lsn"], row["slot"]) == ("people", lsn_text(node), no)
     assert (row["lost_from"], row["lost_to"], row["is_one_key"]) == (key.hex(), key.hex(), True)
 
 
