@@ -36,7 +36,7 @@ def test_databases_are_listed() -> None:
     done = db_dump("-h", HOME, "-l")
     rows = rows_of(je_tools("databases", HOME, "--format", "jsonl").out)
     assert (done.code, done.err) == (0, "")
-    assert done.out.decode().splitlines() == [row["name"] for row in rows]
+    assert done.out.decode().splitlines() == [row["db"] for row in rows]
 
 
 def test_a_list_of_names_reports_damage(tmp_path: Path) -> None:

@@ -66,7 +66,7 @@ def test_a_file_for_each_database(tmp_path: Path) -> None:
 def test_a_database_that_is_named_twice_is_one(tmp_path: Path) -> None:
     folder = tmp_path / "records"
     listed = rows_of(je_tools("databases", DBOPS, "--format", "jsonl").out)
-    (db_id,) = (row["db_id"] for row in listed if row["name"] == "people")
+    (db_id,) = (row["db_id"] for row in listed if row["db"] == "people")
     words = ("--db", "people", "--db", f"id:{db_id}", "--db", "people", "--output", folder)
     assert je_tools("export", DBOPS, *words, "--format", "csv").code == 0
     assert folder.is_file()

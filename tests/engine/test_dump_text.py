@@ -57,5 +57,5 @@ def test_masked_text_is_refused(tools: Tools, tmp_path: Path) -> None:
         (done,) = write_files(sink, [source], stems_of(sink, [name]), folder, folder)
         words = ["-h", folder, "-s", "people", "-f", folder / (done.file or "")]
         tools.run("DbLoad", *words)
-        names = [row["name"] for row in rows_of(je_tools("count", folder, "--format", "jsonl").out)]
+        names = [row["db"] for row in rows_of(je_tools("count", folder, "--format", "jsonl").out)]
         assert names == (["people"] if mode is DataMode.SHOW else [])

@@ -84,10 +84,10 @@ def test_all_databases_at_once() -> None:
 def test_counts_and_databases_are_those_of_commands(environment: Environment) -> None:
     env = je_tools.open(environment.home)
     counted = rows_of("count", environment.home)
-    assert env.count() == {row["name"]: row["records"] for row in counted}
+    assert env.count() == {row["db"]: row["records"] for row in counted}
     rows = rows_of("databases", environment.home, "--internal")
     databases = env.databases(internal=True)
-    assert [(row["name"], row["db_id"], row["state"], row["records"]) for row in rows] == [
+    assert [(row["db"], row["db_id"], row["state"], row["records"]) for row in rows] == [
         (each.name, each.db_id, each.state, each.shape.records) for each in databases
     ]
 

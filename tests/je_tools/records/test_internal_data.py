@@ -219,13 +219,13 @@ def test_salvage_has_what_count_counts(name: str, tmp_path: Path) -> None:
     assert done.code == 0
     counts = je_tools("count", home, "--internal", "--format", "jsonl").out
     for row in rows_of(counts):
-        if not row["name"].startswith("_je") or not row["records"]:
+        if not row["db"].startswith("_je") or not row["records"]:
             continue
         found = rows_of((out / f"{row['name']}.jsonl").read_bytes())
         assert len(found) == row["records"], row
-        wanted = {each["key"]: each for each in _records(f"{name}/env", row["name"])}
+        wanted = {each["key"]: each for each in _records(f"{name}/env", row["db"])}
         for each in found:
-            assert each.pop("confidence") == "non-transactional" or row["name"] == "_jeNameMap"
+            assert each.pop("confidence") == "non-transactional" or row["db"] == "_jeNameMap"
             assert each == wanted[each["key"]]
 
 
