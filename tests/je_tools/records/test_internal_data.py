@@ -221,7 +221,7 @@ def test_salvage_has_what_count_counts(name: str, tmp_path: Path) -> None:
     for row in rows_of(counts):
         if not row["db"].startswith("_je") or not row["records"]:
             continue
-        found = rows_of((out / f"{row['name']}.jsonl").read_bytes())
+        found = rows_of((out / f"{row['db']}.jsonl").read_bytes())
         assert len(found) == row["records"], row
         wanted = {each["key"]: each for each in _records(f"{name}/env", row["db"])}
         for each in found:
