@@ -10,6 +10,7 @@ from je_tools.commands._options import CONTEXT
 VERBS = {
     "show": "Show the VLSN index, the end of the stream and the masters, or the stream itself.",
     "check": "Check the VLSN index against the log, and the stream against itself.",
+    "compare": "Compare nodes: their matchpoints, and what each would roll back.",
 }
 """Verbs and their lines. The module of a verb is loaded when it is run."""
 
