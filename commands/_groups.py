@@ -1,6 +1,10 @@
-"""A group of commands that suggests the name meant by a misspelled one."""
+"""Groups of commands: they suggest the name meant by a misspelled one, and load verbs lazily."""
 
 from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+from typing import Any
 
 import click
 
@@ -26,3 +30,37 @@ class SuggestingGroup(click.Group):
                 raise
             names = close[0] if len(close) == 1 else f"one of: {', '.join(close)}"
             raise click.UsageError(f"{error.message} (Did you mean {names}?)", ctx) from None
+
+
+class VerbGroup(SuggestingGroup):
+    """A group whose verbs are modules of their own, imported only on use.
+
+    The verb `show` of the group `vlsn` is `command` in `vlsn_show.py`.
+    """
+
+    def __init__(self, *arguments: Any, verbs: Mapping[str, str], **options: Any) -> None:
+        """Make a group.
+
+        Args:
+            arguments, options: as those of `click.Group`.
+            verbs: verbs and their lines in `--help`.
+        """
+        super().__init__(*arguments, **options)
+        self.verbs = verbs
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the verbs in the order of their declaration."""
+        return list(self.verbs)
+
+    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
+        """Return the command of a verb; None if there is no such verb."""
+        if name not in self.verbs:
+            return None
+        module = importlib.import_module(f"{__package__}.{self.name}_{name}")
+        found: click.Command = module.command
+        return found
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """List the verbs without importing them."""
+        with formatter.section("Commands"):
+            formatter.write_dl(list(self.verbs.items()))

@@ -50,6 +50,9 @@ GROUPS: dict[str, dict[str, str]] = {
     "Space": {
         "space": "Show how full each log file is, why it still exists, and the disk limits.",
     },
+    "Replication": {
+        "vlsn": "Show and check the VLSN index of a node, and compare the nodes of a group.",
+    },
     "Change a log": {
         "checkpoint": "Write the checkpoint that a crashed log lacks, so that it opens at once.",
         "undo": "List the changes that commands made to a log, and revert the newest.",

@@ -210,7 +210,10 @@ def _formats(_: str) -> str:
     commands: dict[tuple[str, ...], list[str]] = {}
     for name in COMMANDS:
         found = group.get_command(click.Context(group), name)
-        parts = found.commands if isinstance(found, click.Group) else {"": found}
+        parts: dict[str, click.Command | None] = {"": found}
+        if isinstance(found, click.Group):
+            below = click.Context(found)
+            parts = {part: found.get_command(below, part) for part in found.list_commands(below)}
         for part, command in parts.items():
             for option in command.params if command is not None else ():
                 if "--format" in option.opts:

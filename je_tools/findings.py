@@ -228,6 +228,84 @@ _TABLE: tuple[tuple[str, Severity, str, str], ...] = (
         "node from another one (network restore).",
     ),
     (
+        "vlsn-index-lost",
+        Severity.ERROR,
+        "The VLSN index of a replicated node is missing, or a record of it cannot be read. Without "
+        "any record, or without that of the range, the engine begins a new index: a replica asks "
+        "for the whole stream a second time. A bucket that cannot be read stops the node when it "
+        "needs a VLSN of that bucket.",
+        "Restore the whole node from another one (network restore). Do not open the node with the "
+        "engine before.",
+    ),
+    (
+        "vlsn-index-bucket",
+        Severity.ERROR,
+        "A bucket of the VLSN index breaks a rule of the engine: buckets are in VLSN order, do not "
+        "overlap, lie in one file each, and begin with a mapping. Gaps between buckets are "
+        "allowed.",
+        "Restore the whole node from another one (network restore): a master dies when it feeds a "
+        "replica from such a bucket.",
+    ),
+    (
+        "vlsn-index-mapping",
+        Severity.ERROR,
+        "A mapping of the VLSN index leads to a place without the visible entry of its VLSN. The "
+        "engine notices when it feeds a replica from there, and the master dies.",
+        "Restore the whole node from another one (network restore). If the entry itself is "
+        "damaged, compare the file with a backup of the same node first.",
+    ),
+    (
+        "vlsn-index-range",
+        Severity.ERROR,
+        "The range of the VLSN index does not match its buckets or the log: its first or last "
+        "VLSN, its last sync point or its last end of a transaction. The engine fails when it "
+        "opens the node, when it feeds a replica, or loses elections.",
+        "Restore the whole node from another one (network restore).",
+    ),
+    (
+        "vlsn-index-short",
+        Severity.ERROR,
+        "The VLSN index, as recovery would leave it, ends before the last VLSN of the log. A "
+        "master goes on after the end of its index, so it uses VLSNs a second time, without any "
+        "message. If two nodes of three are like that, the nodes of the group end up with "
+        "different records under equal VLSNs.",
+        "Keep the node closed. Restore it from another node (network restore), and check all nodes "
+        "of the group with `je-tools vlsn check` before any of them is opened.",
+    ),
+    (
+        "vlsn-index-refused",
+        Severity.ERROR,
+        "Recovery merges the VLSNs that were logged since the last checkpoint began into the VLSN "
+        "index. Here they do not fit together, so the engine does not open the node: it reports "
+        "that recoveryTracker should overlap or follow the last VLSN on disk, or that a bucket "
+        "overlaps the one before it.",
+        "Restore the whole node from another one (network restore).",
+    ),
+    (
+        "vlsn-rollback",
+        Severity.ERROR,
+        "A rollback is not as engines write it: it overlaps another one in part, its matchpoint is "
+        "not the entry of that VLSN, or it takes back the Commit of a transaction. The engine "
+        "refuses a Commit inside a rollback.",
+        "Restore the whole node from another one (network restore).",
+    ),
+    (
+        "vlsn-unmarked",
+        Severity.WARNING,
+        "A rollback has ended, and entries that it took back are not marked invisible. The "
+        "engine sets these marks before it ends a rollback, and never later. If their transaction "
+        "began before the matchpoint, a replica dies when it gets the VLSNs again.",
+        "Restore the whole node from another one (network restore) if it does not start.",
+    ),
+    (
+        "group-unreadable",
+        Severity.WARNING,
+        "The database of the replication group is missing, or a record of it cannot be read, so "
+        "the group of the node, or the names of its members, are not known.",
+        "`je-tools verify --tree` reports damaged records. Restore the whole node from another one "
+        "(network restore).",
+    ),
+    (
         "prev-offset-mismatch",
         Severity.ERROR,
         "A whole entry does not point back to the entry before it: entries were copied there, "

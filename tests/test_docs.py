@@ -48,7 +48,11 @@ def test_pages_are_made_from_the_code_and_examples_print_what_they_say(page: Pat
 
 def options_of(command: click.Command) -> list[click.Option]:
     """Return a command's options, and those of its subcommands."""
-    below = command.commands.values() if isinstance(command, click.Group) else ()
+    below = []
+    if isinstance(command, click.Group):
+        context = click.Context(command)
+        names = command.list_commands(context)
+        below = [found for name in names if (found := command.get_command(context, name))]
     own = [each for each in command.params if isinstance(each, click.Option)]
     return own + [option for each in below for option in options_of(each)]
 

@@ -17,6 +17,7 @@ import pytest
 from je_tools.commands.dump import db_dump_command
 from je_tools.commands.main import COMMANDS, group
 from je_tools.commands.recover import db_recover_command
+from je_tools.commands.vlsn import VERBS
 from tests.builders.logs import CREATED_MS, LogFile, entry, write_log
 from tests.builders.trees import simple, slot
 from tests.corpus import FIXTURES, ROOT
@@ -30,6 +31,8 @@ FREE = os.statvfs_result((4096, 4096, 9_000_000, 5_000_000, 5_000_000, 1, 1, 1, 
 
 CRASH = "fixtures/v17-crash-txn/env"
 REPLICATED = "fixtures/v26-rep-committed/node1"
+ROLLED_BACK = "fixtures/starrocks-rep-uncommitted/node1"
+LONE = "fixtures/v17-rep-uncommitted-before"
 OLD = "fixtures/v8-dbops/env"
 OTHER = "fixtures/v17-erase-after/env"
 TABLES = "--by-file --by-db --vlsn --checkpoints --txns"
@@ -45,6 +48,7 @@ COMMAND_LINES = {
     "help-db-recover": "db-recover --help",
     **{f"help-{name}": f"je-tools {name} --help" for name in COMMANDS},
     "help-audit-run": "je-tools audit run --help",
+    **{f"help-vlsn-{verb}": f"je-tools vlsn {verb} --help" for verb in VERBS},
     "doctor": f"je-tools doctor {CRASH}",
     "doctor-tree": f"je-tools doctor {OTHER} --tree",
     "doctor-damaged": "je-tools doctor damaged",
@@ -121,6 +125,17 @@ COMMAND_LINES = {
     "diff-files": f"je-tools diff {CRASH} {OTHER} --show files",
     "diff-records-since": f"je-tools diff {CRASH} {CRASH} --to-lsn 0x0/0x41800 --show records",
     "diff-wrong": f"je-tools diff {CRASH} {OTHER} --show records --blocks 2",
+    "vlsn-show": f"je-tools vlsn show {ROLLED_BACK}",
+    "vlsn-show-csv": f"je-tools vlsn show {ROLLED_BACK} --format csv",
+    "vlsn-show-json": f"je-tools vlsn show {REPLICATED} --format json --sync-points 2",
+    "vlsn-show-map": f"je-tools vlsn show {REPLICATED} --map 777",
+    "vlsn-show-lsn": f"je-tools vlsn show {ROLLED_BACK} --lsn 0x0/0x1f7c1",
+    "vlsn-show-stream": f"je-tools vlsn show {ROLLED_BACK} --stream --rolled-back",
+    "vlsn-show-wrong": f"je-tools vlsn show {CRASH}",
+    "vlsn-check": f"je-tools vlsn check {REPLICATED}",
+    "vlsn-compare": f"je-tools vlsn compare {LONE}/node1 {LONE}/node2 {LONE}/node3",
+    "vlsn-compare-jsonl": f"je-tools vlsn compare {LONE}/node3 {LONE}/node1 --format jsonl",
+    "vlsn-compare-wrong": f"je-tools vlsn compare {REPLICATED} {LONE}/node1",
     "lock": f"je-tools lock {CRASH}",
     "lock-jsonl": f"je-tools lock {CRASH} --format jsonl",
     "undo": "je-tools undo changed",

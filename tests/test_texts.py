@@ -56,6 +56,7 @@ TEXTS = {
     "je_tools/recovery/plan.py _database_changes": "names of databases",
     "je_tools/salvage/dangling.py DanglingFinder._whole_keys": "joins parts of keys",
     "je_tools/salvage/report.py _lost_names": "names of databases",
+    "je_tools/vlsn/node_report.py read_report": "a report that the caller gave",
     "je_tools/writing/disk.py can_be_like": "random bytes",
     "je_tools/writing/lock.py _command": "command lines of processes",
     "je_tools/writing/pending_writes.py PendingWrites.flip": "bits of headers that are flipped",

@@ -11,13 +11,13 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from je_tools.checkpoint.internal_databases import internal_database
 from je_tools.checkpoint.record_changes import NO_LN, RecordChanges
 from je_tools.checkpoint.stale_records import complete_files, gone_expirations
 from je_tools.formats.je.internal.cleaner import Expirations
 from je_tools.formats.je.internal.names import (
     EXPIRATION_DB,
 )
+from je_tools.recovery.internal_databases import internal_database
 from je_tools.recovery.utilization import (
     expirations,
 )

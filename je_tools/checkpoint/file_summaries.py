@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 from msgspec.structs import asdict
 
-from je_tools.checkpoint.internal_databases import internal_database
 from je_tools.checkpoint.obsolete_entries import ObsoleteEntries, joined_obsolete, obsolete_by_file
 from je_tools.checkpoint.record_changes import NO_LN, Fields, RecordChanges
 from je_tools.checkpoint.stale_records import complete_files, files_in_use, gone_summaries
@@ -24,6 +23,7 @@ from je_tools.formats.je.internal.names import (
     UTILIZATION_DB,
 )
 from je_tools.formats.je.log.fetch import fetch
+from je_tools.recovery.internal_databases import internal_database
 from je_tools.recovery.utilization import (
     FileSummary,
     file_summaries,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from je_tools.checkpoint.internal_databases import MAX_ENTRIES, internal_database
+from je_tools.checkpoint.internal_databases import MAX_ENTRIES
 from je_tools.checkpoint.last_ids import find_last_ids
 from je_tools.formats.je.flags import DbTreeFlag
 from je_tools.formats.je.header import NULL_LSN
@@ -23,6 +23,7 @@ from je_tools.formats.je.internal.names import (
 )
 from je_tools.log.names import FIXED_NAMES
 from je_tools.recovery.database import Database
+from je_tools.recovery.internal_databases import internal_database
 
 if TYPE_CHECKING:
     from je_tools.recovery.snapshot import Snapshot

@@ -12,7 +12,6 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from je_tools.checkpoint.contents import INVOKER
-from je_tools.checkpoint.internal_databases import is_replicated
 from je_tools.checkpoint.log_end import files_after
 from je_tools.core.escaping import quoted
 from je_tools.errors import RefusedError
@@ -20,6 +19,7 @@ from je_tools.formats.je.entry.columns import MAX_ROWS, decode
 from je_tools.formats.je.header import FILE_HEADER_SIZE, lsn_of, lsn_text
 from je_tools.formats.je.types import COMMIT_NO, Family
 from je_tools.recovery.end import EndReason, find_checkpoint, find_end
+from je_tools.recovery.internal_databases import is_replicated
 
 if TYPE_CHECKING:
     from je_tools.formats.arrays import Ints

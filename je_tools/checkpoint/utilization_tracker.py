@@ -22,7 +22,6 @@ from je_tools.checkpoint.last_ids import find_last_ids
 from je_tools.checkpoint.node_versions import Versions, joined_versions
 from je_tools.checkpoint.obsolete import ObsoleteFinder
 from je_tools.checkpoint.obsolete_entries import ObsoleteEntries, joined_obsolete
-from je_tools.checkpoint.replication_stream import ReplicationStream
 from je_tools.core.memory import give_back_memory
 from je_tools.formats.je.btree.nodes import BIN_NO, DELTA_NO, read_nodes
 from je_tools.formats.je.entry.columns import MAX_ROWS, decode
@@ -30,6 +29,7 @@ from je_tools.formats.je.expirations import expiration_ms
 from je_tools.formats.je.log.fetch import fetch
 from je_tools.formats.je.types import ENTRY_TYPES, FILE_HEADER_NO, Family, Group, mask_of
 from je_tools.recovery.utilization import FileSummary
+from je_tools.vlsn.stream import ReplicationStream
 
 if TYPE_CHECKING:
     from je_tools.checkpoint.sequences import Sequences
@@ -108,8 +108,7 @@ class _Inspector(Struct, frozen=True):
     def __call__(self, rows: Rows) -> _TrackedRows:
         rows = rows.select(rows.good & (rows.type != FILE_HEADER_NO) & (rows.lsn < self.next_lsn))
         ids = self._node_ids(rows.select(_IS_NODE[rows.type] & (rows.lsn >= self.from_lsn)))
-        shown = rows.replicated & ~rows.invisible & (rows.lsn >= self.from_lsn)
-        stream = ReplicationStream(rows.lsn[shown], rows.vlsn[shown], rows.type[shown])
+        stream = ReplicationStream.of_rows(rows, self.from_lsn, self.next_lsn)
         wanted = rows.file_no in self.file_nos
         bins = self._expiring_bins(rows) if wanted else _NONE
         recent = rows.select(

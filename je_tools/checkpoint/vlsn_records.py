@@ -3,51 +3,34 @@
 They are written in one transaction. The log of a checkpoint without an end must have all of them
 or none, because the engine does not continue with buckets that do not match their range.
 
-Source: je-log.md "The VLSN index"; VLSNIndex.init, VLSNTracker.flushToDatabase,
+Source: je-log.md "The VLSN index"; VLSNTracker.flushToDatabase,
 UtilizationProfile.populateCache, JE 7.5.11 and 18.3.12.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from pathlib import Path
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from je_tools.checkpoint.internal_databases import (
-    environment_flags,
-    internal_database,
-    is_replicated,
-)
 from je_tools.checkpoint.record_changes import NO_LN, RecordChanges
-from je_tools.checkpoint.vlsn_index import (
-    EMPTY_RANGE,
-    NO_VLSN,
-    Bucket,
-    BucketRules,
-    Matchpoint,
-    MisfitError,
-    VlsnIndex,
-    merged,
-    tracked,
-    without_head,
-)
 from je_tools.errors import RefusedError
-from je_tools.formats.je.flags import DbTreeFlag, LnFlag, LnFlag2, LnFlag3
+from je_tools.formats.je.flags import LnFlag, LnFlag2, LnFlag3
 from je_tools.formats.je.header import NULL_LSN
 from je_tools.formats.je.internal.names import VLSN_MAP_DB
-from je_tools.formats.je.internal.records import Unreadable
-from je_tools.formats.je.internal.replication import GhostBucket, VlsnBucket, VlsnRange
 from je_tools.formats.je.log.fetch import fetch
-from je_tools.recovery.interval_tables import INVISIBLE, REPLICATED
-from je_tools.recovery.utilization import internal_records, record_places, reserved_files
+from je_tools.recovery.internal_databases import internal_database, is_replicated
+from je_tools.recovery.utilization import record_places
+from je_tools.vlsn import recovered
+from je_tools.vlsn.index import MisfitError, VlsnIndex
 
 if TYPE_CHECKING:
     from je_tools.checkpoint.log import CheckpointLog
     from je_tools.checkpoint.record_changes import WrittenEntry
-    from je_tools.checkpoint.replication_stream import ReplicationStream
     from je_tools.recovery.snapshot import Snapshot
+    from je_tools.vlsn.stream import ReplicationStream
 
 
 _ABORT_LSN_FLAG_SINCE, _NOBODY_SINCE = 12, 22
@@ -55,45 +38,13 @@ _ABORT_LSN_FLAG_SINCE, _NOBODY_SINCE = 12, 22
 
 
 def is_outdated(snapshot: Snapshot) -> bool:
-    """Return True if the engine would update the index when it opens the log."""
-    if not is_replicated(snapshot):
-        return False
-    start = snapshot.checkpoint.start_lsn
-    lns, ends = snapshot.interval.lns, snapshot.interval.ends
-    shown = (lns.flags & (REPLICATED | INVISIBLE)) == REPLICATED
-    if bool((shown & (lns.lsn >= start)).any()) or _rollbacks(snapshot):
-        return True
-    if bool(((ends.txn_id < 0) & (ends.lsn >= start)).any()):
-        return True
-    gone = _lost_vlsns(snapshot)
-    return gone is not None and read_index(snapshot).range.first <= gone[0]
+    """Return True if the engine would update the index when it opens the log.
 
-
-def _rollbacks(snapshot: Snapshot) -> list[tuple[int, Matchpoint]]:
-    """Return the LSN and the matchpoint of each RollbackStart since the checkpoint began."""
-    found = []
-    for period in snapshot.interval.periods:
-        entry = snapshot.entry(period.start_lsn)
-        if period.start_lsn < snapshot.checkpoint.start_lsn or entry is None:
-            continue
-        if "matchpoint_vlsn" in entry.fields:
-            point = Matchpoint(int(entry.fields["matchpoint_vlsn"]), period.matchpoint_lsn)
-            found.append((period.start_lsn, point))
-    return found
-
-
-def _lost_vlsns(snapshot: Snapshot) -> tuple[int, int] | None:
-    """Return the last VLSN in missing reserved files, and the number of the file after them."""
-    there = [file.file_no for file in snapshot.end.files]
-    gone = [
-        each
-        for each in reserved_files(snapshot).values()
-        if each.file_no not in there and each.last_vlsn != NO_VLSN
-    ]
-    if not gone:
-        return None
-    later = [number for number in there if number > gone[-1].file_no]
-    return gone[-1].last_vlsn, later[0] if later else there[-1]
+    Raises:
+        RefusedError: one of its records cannot be read.
+    """
+    with _refusing(snapshot):
+        return recovered.is_outdated(snapshot)
 
 
 def read_index(snapshot: Snapshot) -> VlsnIndex:
@@ -102,20 +53,8 @@ def read_index(snapshot: Snapshot) -> VlsnIndex:
     Raises:
         RefusedError: one of its records cannot be read.
     """
-    found, buckets = EMPTY_RANGE, list[Bucket]()
-    for record in internal_records(snapshot, VLSN_MAP_DB):
-        if isinstance(record, VlsnRange):
-            found = record
-        elif isinstance(record, VlsnBucket | GhostBucket):
-            buckets.append(record)
-        elif isinstance(record, Unreadable):
-            raise _refused(snapshot, f"one of its records is not readable: {record.reason}")
-    database = internal_database(snapshot, VLSN_MAP_DB)
-    if database is not None and any(
-        fault.db_id == database.db_id for fault in snapshot.faults.damage
-    ):
-        raise _refused(snapshot, "one of its records is not readable")
-    return VlsnIndex(found, buckets)
+    with _refusing(snapshot):
+        return recovered.read_index(snapshot)
 
 
 def index_to_be(snapshot: Snapshot, stream: ReplicationStream) -> VlsnIndex:
@@ -128,19 +67,8 @@ def index_to_be(snapshot: Snapshot, stream: ReplicationStream) -> VlsnIndex:
     Raises:
         RefusedError: the engine would not continue, or would use VLSNs twice.
     """
-    rollbacks = _rollbacks(snapshot)
-    matchpoint = rollbacks[-1][1] if rollbacks else None
-    if internal_database(snapshot, VLSN_MAP_DB) is None and (len(stream) or rollbacks):
-        raise _refused(snapshot, "its database does not exist yet")
-    rules = BucketRules.of(Path(snapshot.environment.name))
-    index, gone = read_index(snapshot), _lost_vlsns(snapshot)
-    converted = bool(environment_flags(snapshot) & DbTreeFlag.CONVERTED)
-    try:
-        left = tracked(stream, rollbacks)
-        index = merged(index, left, matchpoint, rules, converted=converted)
-        return index if gone is None else without_head(index, *gone)
-    except MisfitError as error:
-        raise _refused(snapshot, str(error)) from error
+    with _refusing(snapshot):
+        return recovered.index_to_be(snapshot, stream)
 
 
 def check_index(snapshot: Snapshot, stream: ReplicationStream) -> None:
@@ -156,13 +84,18 @@ def check_index(snapshot: Snapshot, stream: ReplicationStream) -> None:
     index_to_be(snapshot, stream)
 
 
-def _refused(snapshot: Snapshot, what: str) -> RefusedError:
-    return RefusedError(
-        f"{snapshot.environment.name}: the VLSN index does not match the log: {what}. A "
-        "checkpoint would make that permanent, and the node would reuse VLSNs that other "
-        "nodes have. Open the node with the engine and its group. If the engine refuses, "
-        "restore the whole node from another one (network restore)."
-    )
+@contextmanager
+def _refusing(snapshot: Snapshot) -> Iterator[None]:
+    """Turn an index with which the engine would not continue into a refusal."""
+    try:
+        yield
+    except MisfitError as error:
+        raise RefusedError(
+            f"{snapshot.environment.name}: the VLSN index does not match the log: {error}. A "
+            "checkpoint would make that permanent, and the node would reuse VLSNs that other "
+            "nodes have. Open the node with the engine and its group. If the engine refuses, "
+            "restore the whole node from another one (network restore)."
+        ) from error
 
 
 def write_index(

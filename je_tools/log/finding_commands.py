@@ -7,6 +7,17 @@ from je_tools.formats.je.header import lsn_text
 
 _OF_VERSIONS = ("version-step", "unsupported-version", "old-delta-in-v8", "old-form-to-replay")
 _OF_VLSNS = ("vlsn-gap", "vlsn-duplicate", "vlsn-backward")
+_OF_INDEXES = (
+    "vlsn-index-lost",
+    "vlsn-index-bucket",
+    "vlsn-index-mapping",
+    "vlsn-index-range",
+    "vlsn-index-short",
+    "vlsn-index-refused",
+    "vlsn-rollback",
+    "vlsn-unmarked",
+    "group-unreadable",
+)
 _OF_ENTRIES = (
     "damaged-entry",
     "damaged-gap",
@@ -26,6 +37,8 @@ def next_command(code: str, env: str, lsn: int | None) -> str:
         return f"je-tools files {home}"
     if code in _OF_VLSNS:
         return f"je-tools summary {home} --vlsn"
+    if code in _OF_INDEXES:
+        return f"je-tools vlsn check {home}"
     if code in _OF_ENTRIES and lsn is not None:
         return f"je-tools explain {lsn_text(lsn)} --env {home}"
     if code == "unreadable-file":

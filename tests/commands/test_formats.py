@@ -8,7 +8,7 @@ import click
 import pytest
 
 from je_tools.commands.main import COMMANDS, group
-from je_tools.output.formats import RECORDS, REPORT, ROWS
+from je_tools.output.formats import RECORDS, REPORT, REPORT_WITH_ROWS, ROWS
 
 OTHERS = {"explain": ("table", "jsonl"), "audit run": ("table", "json", "prometheus")}
 """Formats of texts, and of a fleet for a monitor."""
@@ -17,7 +17,10 @@ OTHERS = {"explain": ("table", "jsonl"), "audit run": ("table", "json", "prometh
 def formats_of(name: str, command: click.Command) -> Iterator[tuple[str, tuple[str, ...]]]:
     """Yield a command and its formats, or those of its subcommands."""
     if isinstance(command, click.Group):
-        for part, below in command.commands.items():
+        context = click.Context(command)
+        for part in command.list_commands(context):
+            below = command.get_command(context, part)
+            assert below is not None
             yield from formats_of(f"{name} {part}", below)
         return
     for option in command.params:
@@ -33,4 +36,4 @@ def test_formats_are_those_of_the_kind_of_answer(verb: str) -> None:
     found = dict(formats_of(verb, command))
     assert found, verb
     for name, formats in found.items():
-        assert formats in (ROWS, RECORDS, REPORT, OTHERS.get(name)), name
+        assert formats in (ROWS, RECORDS, REPORT, REPORT_WITH_ROWS, OTHERS.get(name)), name

@@ -285,8 +285,9 @@ WITH_LOG = {
     "salvage": ("--output", "OUT"),
     "dump": ("--output", "OUT"),
 }
-QUICK = {"lock", "undo", "audit"}
-"""Commands that read no log; `undo --apply` has a bar, and the audit those of its tasks."""
+QUICK = {"lock", "undo", "audit", "vlsn"}
+"""Commands that read no log; `undo --apply` has a bar, and the audit those of its tasks. The verbs
+of `vlsn` need a replicated log."""
 
 
 @pytest.mark.parametrize("verb", sorted(set(COMMANDS) - QUICK))

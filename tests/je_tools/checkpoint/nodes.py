@@ -14,13 +14,13 @@ from je_tools.checkpoint.checks import check_writable
 from je_tools.checkpoint.contents import CheckpointContents, CheckpointSettings
 from je_tools.checkpoint.run import write_checkpoint
 from je_tools.checkpoint.utilization_tracker import track_utilization
-from je_tools.checkpoint.vlsn_index import VlsnIndex
 from je_tools.checkpoint.vlsn_records import index_to_be
 from je_tools.formats.je.internal.names import VLSN_MAP_DB
 from je_tools.log.opening import open_environment
 from je_tools.log.scan import Scanner
 from je_tools.recovery.opening import take_snapshot
 from je_tools.recovery.snapshot import Snapshot
+from je_tools.vlsn.index import VlsnIndex
 from tests.corpus import Environment, environments, marked_beyond_fixtures
 from tests.truth.headers import Header
 from tests.truth.log_end import read_log

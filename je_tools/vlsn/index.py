@@ -19,20 +19,21 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from je_tools.checkpoint.replication_stream import ReplicationStream
 from je_tools.core.properties import VLSN_DISTANCE, VLSN_MAPPINGS, VLSN_STRIDE, read_settings
 from je_tools.formats.je.header import FILE_HEADER_SIZE, lsn_of
 from je_tools.formats.je.internal.replication import GhostBucket, VlsnBucket, VlsnRange
 from je_tools.formats.je.types import ABORT_NO, BY_NAME, COMMIT_NO
+from je_tools.vlsn.rollback_starts import is_left
+from je_tools.vlsn.stream import ReplicationStream
 
 NO_VLSN = -1
 
 _VERSION = 1
 EMPTY_RANGE = VlsnRange(_VERSION, NO_VLSN, NO_VLSN, NO_VLSN, NO_VLSN)
 
-_MATCHPOINT_NO = BY_NAME["Matchpoint"].no
-_TXN_ENDS = (COMMIT_NO, ABORT_NO)
-_SYNC_POINTS = (*_TXN_ENDS, _MATCHPOINT_NO)
+MATCHPOINT_NO = BY_NAME["Matchpoint"].no
+TXN_ENDS = (COMMIT_NO, ABORT_NO)
+SYNC_POINTS = (*TXN_ENDS, MATCHPOINT_NO)
 _AT_FIRST = 64
 _OFFSET = (1 << 32) - 1
 
@@ -98,18 +99,13 @@ def tracked(
     Raises:
         MisfitError: VLSNs decrease without a rollback, or a rollback covers a transaction's end.
     """
-    if rollbacks:
-        lsns = np.array([lsn for lsn, _ in rollbacks], np.int64)
-        vlsns = np.array([point.vlsn for _, point in rollbacks], np.int64)
-        # Of the rollbacks after an entry, the lowest matchpoint counts.
-        lowest = np.append(np.minimum.accumulate(vlsns[::-1])[::-1], np.iinfo(np.int64).max)
-        stays = stream.vlsn <= lowest[np.searchsorted(lsns, stream.lsn)]
-        ended = np.flatnonzero(~stays & np.isin(stream.type, _TXN_ENDS))
-        if len(ended):
-            raise MisfitError(
-                f"a rollback takes VLSN {int(stream.vlsn[ended[0]])} back, the end of a transaction"
-            )
-        stream = stream.select(stays)
+    stays = is_left(stream.lsn, stream.vlsn, [(lsn, point.vlsn) for lsn, point in rollbacks])
+    ended = np.flatnonzero(~stays & np.isin(stream.type, TXN_ENDS))
+    if len(ended):
+        raise MisfitError(
+            f"a rollback takes VLSN {int(stream.vlsn[ended[0]])} back, the end of a transaction"
+        )
+    stream = stream.select(stays)
     wrong = np.flatnonzero(np.diff(stream.vlsn) <= 0)
     if len(wrong):
         first, then = stream.vlsn[wrong[0] : wrong[0] + 2].tolist()
@@ -190,7 +186,7 @@ def merged(
     if not len(stream):
         if matchpoint is None:
             return index
-        stream = ReplicationStream.of([(matchpoint.lsn, matchpoint.vlsn, _MATCHPOINT_NO)])
+        stream = ReplicationStream.of([(matchpoint.lsn, matchpoint.vlsn, MATCHPOINT_NO)])
     seen = _range_of(stream)
     new = cut_buckets(stream, rules)
     old = index.range
@@ -209,7 +205,7 @@ def _range_of(stream: ReplicationStream) -> VlsnRange:
         return int(stream.vlsn[np.isin(stream.type, types)].max(initial=NO_VLSN))
 
     first, last = int(stream.vlsn[0]), int(stream.vlsn[-1])
-    return VlsnRange(_VERSION, first, last, newest(_SYNC_POINTS), newest(_TXN_ENDS))
+    return VlsnRange(_VERSION, first, last, newest(SYNC_POINTS), newest(TXN_ENDS))
 
 
 def _extended(old: VlsnRange, seen: VlsnRange) -> VlsnRange:

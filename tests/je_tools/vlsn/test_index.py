@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from je_tools.checkpoint.replication_stream import ReplicationStream
-from je_tools.checkpoint.vlsn_index import (
+from je_tools.formats.je.internal.replication import GhostBucket, VlsnBucket, VlsnRange
+from je_tools.vlsn.index import (
     EMPTY_RANGE,
     BucketRules,
     Matchpoint,
@@ -23,7 +23,7 @@ from je_tools.checkpoint.vlsn_index import (
     tracked,
     without_head,
 )
-from je_tools.formats.je.internal.replication import GhostBucket, VlsnBucket, VlsnRange
+from je_tools.vlsn.stream import ReplicationStream
 
 COMMIT, ABORT, MATCHPOINT, PUT = 17, 18, 30, 33
 RULES = BucketRules(stride=3, mappings=4, distance=60)

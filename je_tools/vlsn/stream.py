@@ -11,6 +11,7 @@ from msgspec import Struct
 
 if TYPE_CHECKING:
     from je_tools.formats.arrays import Ints
+    from je_tools.formats.je.log.entry_rows import Rows
 
 
 class ReplicationStream(Struct, frozen=True):
@@ -33,6 +34,14 @@ class ReplicationStream(Struct, frozen=True):
         """Build a stream from the LSN, VLSN and type of each entry."""
         columns = np.array(list(entries), np.int64).reshape(-1, 3).T
         return cls(columns[0], columns[1], columns[2].astype(np.uint8))
+
+    @classmethod
+    def of_rows(cls, rows: Rows, first_lsn: int, next_lsn: int) -> ReplicationStream:
+        """Select the good and visible entries in [first_lsn, next_lsn) that have a VLSN."""
+        lsn = rows.lsn
+        shown = rows.replicated & ~rows.invisible & rows.good
+        shown &= (lsn >= first_lsn) & (lsn < next_lsn)
+        return cls(lsn[shown], rows.vlsn[shown], rows.type[shown])
 
     @classmethod
     def joined(cls, parts: Sequence[ReplicationStream]) -> ReplicationStream:

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from je_tools.diff.replication import last_vlsn
 from je_tools.errors import EXIT_DAMAGE, EXIT_OK
+from je_tools.vlsn.ends import last_vlsn
 from tests.corpus import FIXTURES
 from tests.je_tools.dumped import je_tools
 from tests.je_tools.snapshots import snapshot_of

@@ -1,0 +1,132 @@
+"""Masters of a group over time, as the sync points of a log name them.
+
+A node that becomes master logs a Matchpoint, and each Commit and Abort names the master, from log
+version 22 on also its term.
+
+Source: Matchpoint, TxnEnd.getMasterId and getMasterTerm, JE 25.3.17.
+"""
+
+from __future__ import annotations
+
+from contextlib import closing
+from typing import TYPE_CHECKING
+
+import numpy as np
+from msgspec import Struct
+
+from je_tools.vlsn.stretch import read_stretch
+from je_tools.vlsn.sync_points import ABSENT, SyncPoints, next_sync_points
+
+if TYPE_CHECKING:
+    from je_tools.formats.arrays import Ints, Mask
+    from je_tools.recovery.snapshot import Snapshot
+    from je_tools.vlsn.stored import Mappings
+
+SAMPLES = 1024
+"""Largest number of places at which a log is sampled for its masters."""
+
+REFINED_MAX = 64
+"""Largest number of changes of the master whose places are searched between two samples."""
+
+
+class MasterTerm(Struct, frozen=True):
+    """Time in which one node was master, as far as sync points show.
+
+    Attributes:
+        master_node_id: id of the node.
+        master_term: its term; None before log version 22.
+        first_vlsn, last_vlsn: its first and last sync points that were read.
+        first_ms, last_ms: their times.
+    """
+
+    master_node_id: int
+    master_term: int | None
+    first_vlsn: int
+    last_vlsn: int
+    first_ms: int
+    last_ms: int
+
+
+def master_terms(sync: SyncPoints) -> list[MasterTerm]:
+    """Return the masters that sync points name, in VLSN order.
+
+    A Matchpoint names no term, so it belongs to the same term as the entries after it.
+    """
+    if not len(sync):
+        return []
+    starts = np.flatnonzero(np.append(True, _changes(sync)))
+    stops = np.append(starts[1:], len(sync)) - 1
+    terms = _terms(sync)
+    return [
+        MasterTerm(
+            int(sync.master_node_id[first]),
+            int(terms[first]) if terms[first] != ABSENT else None,
+            int(sync.vlsn[first]),
+            int(sync.vlsn[last]),
+            int(sync.time_ms[first]),
+            int(sync.time_ms[last]),
+        )
+        for first, last in zip(starts.tolist(), stops.tolist(), strict=True)
+    ]
+
+
+def _terms(sync: SyncPoints) -> Ints:
+    """Return the term of each sync point; a Matchpoint has that of the next sync point."""
+    known = sync.master_term != ABSENT
+    if not known.any():
+        return sync.master_term
+    last = len(sync) - 1
+    own = np.where(known, np.arange(len(sync)), last)
+    following = np.minimum.accumulate(own[::-1])[::-1]
+    terms = np.where(known[following], sync.master_term[following], ABSENT)
+    same = sync.master_node_id[following] == sync.master_node_id
+    return np.where(same, terms, ABSENT)
+
+
+def _changes(sync: SyncPoints) -> Mask:
+    """Return a mask of the borders between sync points of different masters or terms."""
+    nodes, terms = sync.master_node_id, _terms(sync)
+    other: Mask = nodes[1:] != nodes[:-1]
+    other |= terms[1:] != terms[:-1]
+    return other
+
+
+def sampled_terms(snapshot: Snapshot, mappings: Mappings, tail: SyncPoints) -> list[MasterTerm]:
+    """Return the masters that samples of a log show.
+
+    A master between two samples of one other master is not seen. Between samples of different
+    masters, the log is read, so that the first and last VLSNs of the masters are exact.
+
+    Args:
+        snapshot: the log.
+        mappings: places to sample.
+        tail: sync points at the end of the log, all of them from the first one on.
+
+    Raises:
+        StoppedError: a file shrank, vanished or was replaced meanwhile.
+        InputError: a file cannot be read.
+    """
+    lsns = mappings.lsn
+    if len(tail):
+        lsns = lsns[lsns < tail.lsn[0]]
+    if len(lsns) > SAMPLES:
+        lsns = lsns[np.linspace(0, len(lsns) - 1, SAMPLES).astype(np.int64)]
+    sampled = next_sync_points(snapshot.image, lsns)
+    sync = _in_order(SyncPoints.joined([sampled, tail]))
+    borders = np.flatnonzero(_changes(sync))[:REFINED_MAX]
+    between = [_between(snapshot, sync, int(at)) for at in borders]
+    return master_terms(_in_order(SyncPoints.joined([sync, *between])))
+
+
+def _between(snapshot: Snapshot, sync: SyncPoints, at: int) -> SyncPoints:
+    """Read the sync points from one to the next sampled one."""
+    first, last = int(sync.lsn[at]), int(sync.lsn[at + 1])
+    with closing(read_stretch(snapshot, first, last, SyncPoints.of_rows)) as pieces:
+        found = SyncPoints.joined(list(pieces))
+    return found.select((found.lsn >= first) & (found.lsn <= last))
+
+
+def _in_order(sync: SyncPoints) -> SyncPoints:
+    """Return sync points in VLSN order, each once."""
+    _, rows = np.unique(sync.vlsn, return_index=True)
+    return sync.select(rows)

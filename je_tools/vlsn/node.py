@@ -1,0 +1,176 @@
+"""State of a node: its VLSN index, the end of its stream and its masters.
+
+Only the files at the end of the log are read as a whole.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from je_tools.errors import InputError
+from je_tools.formats.je.header import lsn_text
+from je_tools.recovery.internal_databases import is_replicated
+from je_tools.vlsn.group_names import GroupNames, read_group_names
+from je_tools.vlsn.index import MisfitError, VlsnIndex
+from je_tools.vlsn.index_findings import (
+    end_findings,
+    group_findings,
+    misfit_finding,
+    record_findings,
+)
+from je_tools.vlsn.journal_end import last_journal_id
+from je_tools.vlsn.masters import MasterTerm, sampled_terms
+from je_tools.vlsn.recovered import merged_index, stream_since_checkpoint
+from je_tools.vlsn.stored import Mappings, StoredIndex, mappings_of, read_stored
+from je_tools.vlsn.tail import Tail, TailReader
+
+if TYPE_CHECKING:
+    from je_tools.findings import Finding
+    from je_tools.recovery.snapshot import Snapshot
+
+
+class IndexState(Struct, frozen=True):
+    """The VLSN index of a node.
+
+    Attributes:
+        stored: as the database has it.
+        recovered: as recovery leaves it; None if the engine would not continue with it.
+        refusal: the reason; None if it would.
+        tracked_vlsn: first VLSN since the last checkpoint began; None without one.
+    """
+
+    stored: StoredIndex
+    recovered: VlsnIndex | None
+    refusal: str | None
+    tracked_vlsn: int | None
+
+    @property
+    def usable(self) -> VlsnIndex:
+        """The index as recovery leaves it; if it does not, the readable part as stored."""
+        return self.recovered if self.recovered is not None else self.stored.readable
+
+    @property
+    def mappings(self) -> Mappings:
+        """Mappings of `usable`, in VLSN order."""
+        return mappings_of(self.usable.buckets).in_order()
+
+
+class NodeState(Struct, frozen=True):
+    """State of a node of a group.
+
+    Attributes:
+        env: name of the environment.
+        state_id: text that differs between two nodes, and between two states of one node.
+        log_version: log version of the last file.
+        group: its group.
+        index: its VLSN index.
+        tail: end of its stream.
+        journal_id: last journal id of a StarRocks or Doris front end; None without a journal.
+        masters: masters that samples of the log show, the oldest first.
+        read_size, size: bytes of the files of which all entries were read, and of all files.
+        findings: what is wrong with it, as far as it was read.
+    """
+
+    env: str
+    state_id: str
+    log_version: int
+    group: GroupNames
+    index: IndexState
+    tail: Tail
+    journal_id: int | None
+    masters: list[MasterTerm]
+    read_size: int
+    size: int
+    findings: list[Finding]
+
+    @property
+    def checkpoint_vlsn(self) -> int | None:
+        """Last VLSN before the last checkpoint began."""
+        tracked = self.index.tracked_vlsn
+        return self.tail.last_vlsn if tracked is None else tracked - 1
+
+
+def check_replicated(snapshot: Snapshot) -> None:
+    """Check that a log is that of a replicated node.
+
+    Raises:
+        InputError: it is not.
+    """
+    if not is_replicated(snapshot):
+        raise InputError(
+            f"{snapshot.environment.name}: the environment is not replicated, so it has no VLSN "
+            "index: name the environment of a node of a group"
+        )
+
+
+def read_index_state(snapshot: Snapshot) -> IndexState:
+    """Read the VLSN index, and compute what recovery would make of it.
+
+    Raises:
+        StoppedError: a file shrank, vanished or was replaced meanwhile.
+        InputError: a file cannot be read.
+    """
+    stored = read_stored(snapshot)
+    stream = stream_since_checkpoint(snapshot)
+    tracked_vlsn = int(stream.vlsn[0]) if len(stream) else None
+    try:
+        recovered = merged_index(snapshot, stored.readable, stream)
+    except MisfitError as error:
+        return IndexState(stored, None, str(error), tracked_vlsn)
+    return IndexState(stored, recovered, None, tracked_vlsn)
+
+
+def read_node(snapshot: Snapshot, sync_count: int) -> tuple[NodeState, TailReader]:
+    """Read the state of a node.
+
+    Args:
+        snapshot: the log.
+        sync_count: number of sync points to read at the end of the log.
+
+    Returns:
+        The state, and the reader of the tail, which can go back further.
+
+    Raises:
+        InputError: the log is not that of a replicated node, or a file cannot be read.
+        StoppedError: a file shrank, vanished or was replaced meanwhile.
+    """
+    check_replicated(snapshot)
+    group = read_group_names(snapshot)
+    index = read_index_state(snapshot)
+    reader = TailReader(snapshot)
+    tail = reader.at_least(sync_count)
+    findings = [
+        *group_findings(snapshot, group),
+        *record_findings(snapshot, index.stored),
+        *misfit_finding(snapshot, index.refusal),
+        *end_findings(snapshot, index.usable, tail.end()),
+        *reader.findings,
+    ]
+    masters = sampled_terms(snapshot, index.mappings, tail.sync)
+    size = sum(file.size for file in snapshot.end.files)
+    state = NodeState(
+        env=snapshot.environment.name,
+        state_id=_state_id(snapshot),
+        log_version=snapshot.end.files[-1].version,
+        group=group,
+        index=index,
+        tail=tail.last(sync_count),
+        journal_id=last_journal_id(snapshot),
+        masters=masters,
+        read_size=reader.read_size,
+        size=size,
+        findings=findings,
+    )
+    return state, reader
+
+
+def _state_id(snapshot: Snapshot) -> str:
+    """Return the end of the log and the times of its last file and checkpoint.
+
+    The logs of two nodes may end at the same LSN, but each node writes its own checkpoints.
+    """
+    checkpoint, last = snapshot.checkpoint, snapshot.end.files[-1]
+    ended = f"{lsn_text(checkpoint.end_lsn)} {checkpoint.fields.get('time_ms')}"
+    return f"{lsn_text(snapshot.end.last_lsn)} {last.header.created_ms} {ended}"

@@ -1,0 +1,271 @@
+"""`vlsn check` is silent about what engines wrote, and reports every damage of an index."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from je_tools.errors import EXIT_DAMAGE, EXIT_INPUT, EXIT_OK
+from je_tools.formats.je.header import lsn_text
+from je_tools.formats.je.internal.replication import VlsnBucket
+from je_tools.formats.je.tuples import long_key
+from je_tools.vlsn.check import check_stream
+from je_tools.vlsn.index import VlsnIndex
+from je_tools.vlsn.recovered import read_index
+from tests.corpus import FIXTURES, Environment
+from tests.je_tools.checkpoint.nodes import (
+    COMMIT,
+    copy_up_to,
+    entries_of,
+    nodes,
+    stream_of,
+    write,
+)
+from tests.je_tools.dumped import je_tools
+from tests.je_tools.vlsn.indexes import (
+    NOW_MS,
+    append_entry,
+    copy_of,
+    snapshot_of_node,
+    write_records,
+)
+
+NODE = FIXTURES / "v26-rep-committed" / "node2"
+ROLLED_BACK = FIXTURES / "starrocks-rep-uncommitted" / "node1"
+CRASHED = FIXTURES / "v17-rep-uncommitted-before" / "node1"
+PLAIN = FIXTURES / "v17-basic" / "env"
+
+Records = dict[bytes, bytes | None]
+
+
+@pytest.mark.parametrize("node", nodes())
+def test_engines_write_nothing_that_is_reported(node: Environment) -> None:
+    done = je_tools("vlsn", "check", node.home, "--format", "jsonl")
+    assert (done.code, done.out) == (EXIT_OK, b"")
+    assert "mappings of the VLSN index" in done.err
+
+
+def ranged(index: VlsnIndex, **changes: int) -> Records:
+    return dict([replace(index.range, **changes).encode()])
+
+
+def bucket_of(index: VlsnIndex, place: int) -> VlsnBucket:
+    bucket = index.buckets[place]
+    assert isinstance(bucket, VlsnBucket)
+    return bucket
+
+
+def changed(index: VlsnIndex, place: int, **changes: object) -> Records:
+    return dict([replace(bucket_of(index, place), **changes).encode()])
+
+
+def without(index: VlsnIndex, *places: int) -> Records:
+    return {long_key(index.buckets[place].first): None for place in places}
+
+
+def short(index: VlsnIndex) -> Records:
+    """Cut the last bucket to its first mapping, and the range with it."""
+    last = bucket_of(index, -1)
+    lsn = last.file_no << 32 | last.offsets[0]
+    cut = replace(last, last=last.first, last_lsn=lsn, offsets=last.offsets[:1])
+    ends = dict.fromkeys(("last", "last_sync", "last_txn_end"), last.first)
+    return dict([cut.encode(), replace(index.range, **ends).encode()])
+
+
+def shifted(index: VlsnIndex, by: int) -> Records:
+    """Let each mapping of the first bucket lead to the place of a later or an earlier one."""
+    bucket = bucket_of(index, 0)
+    offsets = bucket.offsets[by:] if by > 0 else (1,) * -by + bucket.offsets[:by]
+    return changed(index, 0, offsets=offsets)
+
+
+CASES: dict[str, tuple[Callable[[VlsnIndex], Records], set[str]]] = {
+    "no records": (
+        lambda index: without(index, *range(len(index.buckets))) | {long_key(-1): None},
+        {"vlsn-index-lost", "vlsn-index-short"},
+    ),
+    "no range": (lambda _: {long_key(-1): None}, {"vlsn-index-lost", "vlsn-index-short"}),
+    "unreadable range": (
+        lambda _: {long_key(-1): b"?"},
+        {"vlsn-index-lost", "vlsn-index-short"},
+    ),
+    "no buckets": (
+        lambda index: without(index, *range(len(index.buckets))),
+        {"vlsn-index-lost"},
+    ),
+    "head missing": (lambda index: without(index, 0), {"vlsn-index-range"}),
+    "middle missing": (lambda index: without(index, 1), set()),
+    "tail missing": (lambda index: without(index, -1), {"vlsn-index-range"}),
+    "unreadable bucket": (lambda _: {long_key(1): b"\x01\x00\x00"}, {"vlsn-index-lost"}),
+    "wrong key": (
+        lambda index: {long_key(3): bucket_of(index, 0).encode()[1]},
+        {"vlsn-index-lost"},
+    ),
+    "later places": (lambda index: shifted(index, 1), {"vlsn-index-mapping"}),
+    "earlier places": (lambda index: shifted(index, -1), {"vlsn-index-mapping"}),
+    "inside of entries": (
+        lambda index: changed(
+            index, 0, offsets=tuple(offset + 5 for offset in bucket_of(index, 0).offsets)
+        ),
+        {"vlsn-index-mapping"},
+    ),
+    "offsets that go back": (
+        lambda index: changed(index, 0, offsets=bucket_of(index, 0).offsets[::-1]),
+        {"vlsn-index-bucket", "vlsn-index-mapping"},
+    ),
+    "no first offset": (
+        lambda index: changed(index, 0, offsets=(0, *bucket_of(index, 0).offsets[1:])),
+        {"vlsn-index-bucket"},
+    ),
+    "file that does not exist": (
+        lambda index: changed(index, 0, file_no=9, last_lsn=9 << 32 | bucket_of(index, 0).last_lsn),
+        {"vlsn-index-bucket", "vlsn-index-mapping"},
+    ),
+    "two files": (
+        lambda index: changed(index, 0, last_lsn=1 << 32 | bucket_of(index, 0).last_lsn),
+        {"vlsn-index-bucket", "vlsn-index-mapping"},
+    ),
+    "wild numbers": (
+        lambda index: changed(index, 0, file_no=(1 << 62) + 1, stride=-(1 << 62)),
+        {"vlsn-index-bucket"},
+    ),
+    "overlap": (
+        lambda index: changed(index, 0, last=bucket_of(index, 0).last + 10),
+        {"vlsn-index-bucket", "vlsn-index-mapping"},
+    ),
+    "short": (short, {"vlsn-index-short"}),
+    "long": (
+        lambda index: ranged(index, last=index.range.last + 10),
+        {"vlsn-index-range"},
+    ),
+    "no sync points": (
+        lambda index: ranged(index, last_sync=-1, last_txn_end=-1),
+        {"vlsn-index-range"},
+    ),
+    "a sync point that is none": (
+        lambda index: ranged(index, last_txn_end=index.range.last - 1),
+        {"vlsn-index-range"},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_each_damage_of_an_index_is_reported(name: str, tmp_path: Path) -> None:
+    make, codes = CASES[name]
+    home = copy_of(NODE, tmp_path / "node")
+    write_records(home, make(read_index(snapshot_of_node(home))))
+    done = je_tools("vlsn", "check", home, "--format", "jsonl")
+    rows = [json.loads(line) for line in done.out.splitlines()]
+    assert {row["code"] for row in rows} == codes
+    assert done.code == (EXIT_DAMAGE if codes else EXIT_OK)
+    assert all(row["expected"] and row["found"] and row["hint"] for row in rows)
+
+
+def test_vlsns_that_do_not_follow_the_index_are_foretold(tmp_path: Path) -> None:
+    """The index ends at VLSN N, and the first VLSN after the checkpoint began is not N + 1."""
+    home = copy_of(CRASHED, tmp_path / "node")
+    index = read_index(snapshot_of_node(home))
+    assert index.range.last == 627
+    write_records(home, short(index))
+    done = je_tools("vlsn", "check", home, "--format", "jsonl")
+    refused = [
+        row for row in map(json.loads, done.out.splitlines()) if row["code"] == "vlsn-index-refused"
+    ]
+    (row,) = refused
+    assert "ends at VLSN 1, and the log goes on with 628" in row["found"]
+
+
+def test_an_index_that_a_checkpoint_cut_short_is_reported(tmp_path: Path) -> None:
+    """Nothing is tracked after the checkpoint, so the engine would use the VLSNs again."""
+    cut = entries_of(CRASHED)[-1].lsn
+    home = copy_up_to(CRASHED, cut, tmp_path / "node")
+    write(home)
+    assert je_tools("vlsn", "check", home).code == EXIT_OK
+    index = read_index(snapshot_of_node(home))
+    write_records(home, short(index))
+    found = check_stream(snapshot_of_node(home)).findings
+    (finding,) = (each for each in found if each.code == "vlsn-index-short")
+    last = bucket_of(index, -1).first
+    assert f"last={last} after recovery" in (finding.found or "")
+    assert f"would get VLSN {last + 1}" in (finding.found or "")
+
+
+def test_a_rollback_without_its_marks_is_reported(tmp_path: Path) -> None:
+    lsn = entries_of(ROLLED_BACK)[-1].lsn
+    home = copy_up_to(ROLLED_BACK, lsn, tmp_path / "node", unmarked=True)
+    found = check_stream(snapshot_of_node(home)).findings
+    (finding,) = (each for each in found if each.code == "vlsn-unmarked")
+    assert "25 that are visible, VLSN 1225 to 1249" in (finding.found or "")
+    assert not any(each.severity == "error" for each in found)
+
+
+def rollback_to(home: Path, vlsn: int, matchpoint_vlsn: int | None = None) -> None:
+    """Append a rollback to the entry of a VLSN, which it may call by another one."""
+    fields = {
+        "matchpoint_vlsn": vlsn if matchpoint_vlsn is None else matchpoint_vlsn,
+        "matchpoint_lsn": stream_of(home)[vlsn].lsn,
+        "time_ms": NOW_MS,
+        "active_txn_count": 0,
+        "active_txns": [],
+    }
+    append_entry(home, "RollbackStart", fields)
+
+
+def test_a_rollback_over_commits_is_reported(tmp_path: Path) -> None:
+    home = copy_of(NODE, tmp_path / "node")
+    ends = [vlsn for vlsn, shown in stream_of(home).items() if shown.type_no == COMMIT]
+    rollback_to(home, ends[-4])
+    found = list(check_stream(snapshot_of_node(home)).findings)
+    texts = [each.found for each in found if each.code == "vlsn-rollback"]
+    assert texts == [f"3, first that of VLSN {ends[-3]}"]
+    assert "vlsn-index-refused" in {each.code for each in found}
+
+
+def test_a_rollback_to_another_entry_is_reported(tmp_path: Path) -> None:
+    home = copy_of(NODE, tmp_path / "node")
+    last = max(stream_of(home))
+    rollback_to(home, last, matchpoint_vlsn=last - 1)
+    found = check_stream(snapshot_of_node(home)).findings
+    (finding,) = (each for each in found if each.code == "vlsn-rollback")
+    assert finding.found == f"VLSN {last}"
+
+
+def test_a_rollback_into_another_one_is_reported(tmp_path: Path) -> None:
+    home = copy_of(ROLLED_BACK, tmp_path / "node")
+    (period,) = check_stream(snapshot_of_node(home)).stream.rollbacks
+    hidden = next(each for each in entries_of(home) if each.lsn > period.matchpoint_lsn)
+    fields = {
+        "matchpoint_vlsn": hidden.vlsn,
+        "matchpoint_lsn": hidden.lsn,
+        "time_ms": NOW_MS,
+        "active_txn_count": 0,
+        "active_txns": [],
+    }
+    append_entry(home, "RollbackStart", fields)
+    found = check_stream(snapshot_of_node(home)).findings
+    texts = {each.found for each in found if each.code == "vlsn-rollback"}
+    assert f"one inside, at {lsn_text(hidden.lsn)}" in texts
+
+
+def test_a_log_without_replication_is_refused() -> None:
+    done = je_tools("vlsn", "check", PLAIN)
+    assert done.code == EXIT_INPUT
+    assert "not replicated" in done.err
+
+
+@pytest.mark.parametrize(("step", "code"), [(0, "vlsn-duplicate"), (2, "vlsn-gap")])
+def test_the_order_of_vlsns_is_judged_as_verify_does(step: int, code: str, tmp_path: Path) -> None:
+    home = copy_of(NODE, tmp_path / "node")
+    last = max(stream_of(home))
+    append_entry(home, "Matchpoint", {"time_ms": NOW_MS, "master_node_id": 1}, vlsn=last + step)
+    words = (("verify", home), ("vlsn", "check", home))
+    outs = [je_tools(*each, "--format", "jsonl").out for each in words]
+    ordered = [
+        [row for row in map(json.loads, out.splitlines()) if row["code"] == code] for out in outs
+    ]
+    assert len(ordered[0]) == 1
+    assert ordered[0] == ordered[1]

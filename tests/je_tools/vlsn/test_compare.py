@@ -1,0 +1,283 @@
+"""`vlsn compare` predicts what the engine did when the nodes met.
+
+The environments named -before are those of a lone master and of nodes that had not heard it. The
+others are the same nodes after they met.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from je_tools.errors import EXIT_DAMAGE, EXIT_INPUT, EXIT_OK, EXIT_USAGE
+from je_tools.formats.je.tuples import string_key
+from je_tools.vlsn.compare import ComparedNode, Outcome, compare_nodes
+from je_tools.vlsn.matchpoint import PRE_TERM, find_matchpoint, is_same
+from je_tools.vlsn.node import read_node
+from je_tools.vlsn.node_report import NodeReport, SyncPoint, report_of
+from je_tools.vlsn.tail import TailReader
+from tests.corpus import FIXTURES, environments
+from tests.je_tools.checkpoint.nodes import stream_of
+from tests.je_tools.dumped import je_tools
+from tests.je_tools.vlsn.indexes import copy_of, snapshot_of_node
+
+GROUP = FIXTURES / "v17-rep-uncommitted-before"
+AFTER = FIXTURES / "v15-rep-uncommitted"
+PLAIN = FIXTURES / "v17-basic" / "env"
+
+
+def homes() -> dict[str, Path]:
+    return {each.name: each.home for each in environments()}
+
+
+def pairs() -> list[Any]:
+    """Return a lone master before the others were heard, itself and another node afterwards."""
+    known = homes()
+    found = []
+    for name, home in known.items():
+        group, _, node = name.partition("-before/")
+        if node != "node1" or "-rep-" not in group:
+            continue
+        for other in ("node2", "node3"):
+            if f"{group}/{other}" in known:
+                places = (home, known[f"{group}/node1"], known[f"{group}/{other}"])
+                found.append(pytest.param(*places, id=f"{group}-{other}"))
+    return found
+
+
+def report(home: Path, count: int = 1000) -> NodeReport:
+    state, _ = read_node(snapshot_of_node(home), count)
+    return report_of(state)
+
+
+@pytest.mark.parametrize(("before", "after", "other"), pairs())
+def test_the_matchpoint_is_the_one_that_the_engine_found(
+    before: Path, after: Path, other: Path
+) -> None:
+    nodes = [ComparedNode("lone", report(before)), ComparedNode("other", report(other))]
+    pair = compare_nodes(nodes).pairs[0]
+    assert pair.lost is not None
+    rollbacks = TailReader(snapshot_of_node(after)).back_to(1).rollbacks
+    if rollbacks:
+        (done,) = rollbacks
+        assert (pair.matchpoint.vlsn, pair.outcome) == (done.matchpoint_vlsn, Outcome.ROLLS_BACK)
+        snapshot = snapshot_of_node(after)
+        entry = snapshot.entry(done.start_lsn)
+        assert entry is not None
+        assert {txn.txn_id for txn in pair.lost.txns} == set(entry.fields["active_txns"])
+        return
+    # The engine cut the log at the matchpoint, or after it: what follows there is another's.
+    assert pair.outcome is Outcome.CUTS_LOG
+    assert pair.lost.commit_count == 1
+    mine, others = before.joinpath("00000000.jdb"), after.joinpath("00000000.jdb")
+    one, two = mine.read_bytes(), others.read_bytes()
+    same = next(i for i, (a, b) in enumerate(zip(one, two, strict=False)) if a != b)
+    stream = stream_of(before)
+    matchpoint = stream[pair.matchpoint.vlsn or 0].lsn
+    assert matchpoint <= same
+    assert all(shown.lsn >= same for vlsn, shown in stream.items() if vlsn > pair.matchpoint.vlsn)
+
+
+def groups() -> list[str]:
+    """Return the groups; `-hole` has lost an entry by hand."""
+    found = {name.partition("/")[0] for name in homes() if "/node2" in name}
+    return sorted(name for name in found if not name.endswith("-hole"))
+
+
+@pytest.mark.parametrize("group", groups())
+def test_a_node_loses_what_follows_the_matchpoint(group: str) -> None:
+    names = [name for name in homes() if name.startswith(f"{group}/node")]
+    known = homes()
+    nodes = [ComparedNode(name, report(known[name])) for name in names]
+    comparison = compare_nodes(nodes)
+    for pair in comparison.pairs:
+        stream = stream_of(known[names[pair.node]])
+        assert pair.lost is not None
+        assert pair.matchpoint.vlsn is not None
+        after = [vlsn for vlsn in stream if vlsn > pair.matchpoint.vlsn]
+        commits = [vlsn for vlsn in after if stream[vlsn].type_no == 17]
+        assert (pair.lost.vlsn_count, pair.lost.commit_count) == (len(after), len(commits))
+        lns = [vlsn for vlsn in after if stream[vlsn].type_no not in (17, 18, 30)]
+        assert pair.lost.record_count == len(lns)
+        if not after:
+            assert pair.outcome in (Outcome.AGREES, Outcome.FOLLOWS)
+
+
+def point(vlsn: int, **changes: Any) -> SyncPoint:
+    made = SyncPoint(vlsn, "Commit", -vlsn, 1, 7, 1000 + vlsn, vlsn)
+    return replace(made, **changes)
+
+
+def node_report(*points: SyncPoint, **changes: Any) -> NodeReport:
+    last = points[-1].vlsn if points else None
+    first = points[0].vlsn if points else None
+    made = NodeReport(
+        "je-tools vlsn show", 1, "env", "state", "group", "id", {}, 17, 1, last, first, True, None,
+        None, [], {}, points,
+    )  # fmt: skip
+    return replace(made, **changes)
+
+
+@pytest.mark.parametrize(
+    ("changes", "same"),
+    [
+        ({"time_ms": 1}, True),
+        ({"dtvlsn": 1}, True),
+        ({"master_term": None}, True),
+        ({"master_term": PRE_TERM}, True),
+        ({"master_term": 8}, False),
+        ({"txn_id": -99}, False),
+        ({"master_node_id": 2}, False),
+        ({"type": "Abort"}, False),
+    ],
+)
+def test_commits_are_compared_as_the_engine_does(changes: dict[str, Any], same: bool) -> None:
+    assert is_same(point(5), point(5, **changes)) is same
+    assert is_same(point(5, **changes), point(5)) is same
+
+
+def test_matchpoints_are_compared_by_time_and_master() -> None:
+    one = point(5, type="Matchpoint", txn_id=None, master_term=None)
+    assert is_same(one, one)
+    assert not is_same(one, replace(one, time_ms=1))
+    assert not is_same(one, replace(one, master_node_id=2))
+
+
+def test_the_newest_equal_sync_point_counts() -> None:
+    one = node_report(point(1), point(2), point(3), point(4))
+    other = node_report(point(1), point(2), point(3, txn_id=-9), point(5))
+    assert find_matchpoint(one, other).vlsn == 2
+    assert find_matchpoint(other, one).vlsn == 2
+
+
+def test_a_report_that_does_not_reach_back_is_not_a_network_restore() -> None:
+    late = node_report(point(1), point(2), state_id="late")
+    short = node_report(point(8), point(9), state_id="short", sync_is_whole=False)
+    comparison = compare_nodes([ComparedNode("late", late), ComparedNode("short", short)])
+    assert [pair.outcome for pair in comparison.pairs] == [Outcome.UNKNOWN] * 2
+    whole = node_report(point(8), point(9), state_id="short", first_vlsn=8)
+    comparison = compare_nodes([ComparedNode("late", late), ComparedNode("whole", whole)])
+    assert comparison.pairs[0].outcome is Outcome.RESTORES
+
+
+def test_a_node_is_read_back_as_far_as_needed() -> None:
+    whole = node_report(*(point(vlsn) for vlsn in range(1, 10)), state_id="whole")
+    asked: list[int] = []
+
+    def back_to(vlsn: int) -> NodeReport:
+        asked.append(vlsn)
+        return whole
+
+    short = replace(
+        whole, sync_points=whole.sync_points[-2:], sync_first_vlsn=8, sync_is_whole=False
+    )
+    late = node_report(point(1), point(2), state_id="late")
+    comparison = compare_nodes([ComparedNode("late", late), ComparedNode("short", short, back_to)])
+    assert asked == [1]
+    assert comparison.pairs[0].outcome is Outcome.FOLLOWS
+    assert comparison.pairs[0].matchpoint.vlsn == 2
+
+
+def test_many_commits_are_prohibited_and_missing_vlsns_need_a_restore() -> None:
+    long = node_report(*(point(vlsn) for vlsn in range(1, 30)), state_id="long")
+    late = node_report(point(1), point(2), state_id="late")
+    cleaned = replace(long, first_vlsn=20, state_id="cleaned")
+    nodes = [ComparedNode(each.state_id, each) for each in (long, late, cleaned)]
+    outcomes = {(p.node, p.other): p.outcome for p in compare_nodes(nodes).pairs}
+    assert outcomes[0, 1] is Outcome.PROHIBITED
+    assert outcomes[1, 0] is Outcome.FOLLOWS
+    assert outcomes[1, 2] is Outcome.RESTORES
+    assert outcomes[0, 2] is Outcome.AGREES
+
+
+def test_the_node_with_the_newest_durable_vlsn_leads_unless_it_is_damaged() -> None:
+    alone = node_report(*(point(vlsn, dtvlsn=2) for vlsn in range(1, 9)), state_id="alone")
+    agreed = node_report(*(point(vlsn) for vlsn in range(1, 6)), state_id="agreed")
+    nodes = [ComparedNode(each.state_id, each) for each in (alone, agreed)]
+    assert compare_nodes(nodes).leader == 1
+    hurt = ComparedNode("hurt", replace(agreed, problems=["damaged-entry"]))
+    assert compare_nodes([nodes[0], hurt]).leader == 0
+    assert not compare_nodes([nodes[0], hurt]).is_in_order
+
+
+def test_reports_give_the_same_answer_as_the_nodes(tmp_path: Path) -> None:
+    files = []
+    for name in ("node1", "node2", "node3"):
+        files.append(tmp_path / f"{name}.json")
+        words = ("vlsn", "show", GROUP / name, "--format", "json", "--output", files[-1])
+        assert je_tools(*words).code == EXIT_OK
+    nodes = [GROUP / name for name in ("node1", "node2", "node3")]
+    options = [word for file in files for word in ("--from-json", file)]
+    one = je_tools("vlsn", "compare", *nodes, "--format", "json")
+    other = je_tools("vlsn", "compare", *options, "--format", "json")
+    mixed = je_tools("vlsn", "compare", nodes[0], *options[2:], "--format", "json")
+    assert (one.code, other.code, mixed.code) == (EXIT_OK, EXIT_OK, EXIT_OK)
+    texts = [each.out.decode() for each in (one, other, mixed)]
+    for node, file in zip(nodes, files, strict=True):
+        texts = [text.replace(json.dumps(str(file))[1:-1], str(node)) for text in texts]
+    assert texts[0] == texts[1] == texts[2]
+    assert "only if the group has lost its majority" in one.err
+
+
+def test_a_node_that_only_follows_is_exit_0() -> None:
+    done = je_tools("vlsn", "compare", GROUP / "node1", GROUP / "node2", "--format", "jsonl")
+    assert done.code == EXIT_OK
+
+
+def test_a_node_that_rolls_back_is_exit_3(tmp_path: Path) -> None:
+    """A copy of a node that was closed before the lone master wrote on leads by its marks."""
+    before = tmp_path / "before.json"
+    made = je_tools("vlsn", "show", GROUP / "node1", "--format", "json", "--output", before)
+    assert made.code == EXIT_OK
+    told = json.loads(before.read_text())
+    for each in told["sync_points"]:
+        each["dtvlsn"] = 1
+    before.write_text(json.dumps(told))
+    done = je_tools("vlsn", "compare", GROUP / "node3", "--from-json", before)
+    assert done.code == EXIT_DAMAGE
+    assert "rolls back 1 transaction without a Commit" in done.err
+
+
+def test_nodes_that_cannot_be_compared_are_refused(tmp_path: Path) -> None:
+    node = GROUP / "node1"
+    copy = copy_of(node, tmp_path / "copy")
+    report = tmp_path / "report.json"
+    assert je_tools("vlsn", "show", node, "--format", "json", "-o", report).code == EXIT_OK
+    wrong = tmp_path / "wrong.json"
+    wrong.write_text("{}")
+    cases = [
+        ((node,), EXIT_USAGE, "two nodes or more"),
+        ((), EXIT_USAGE, "two nodes or more"),
+        ((node, node), EXIT_USAGE, "the same node"),
+        ((node, copy), EXIT_USAGE, "the same node, or a copy"),
+        ((node, "--from-json", report), EXIT_USAGE, "the same node, or a copy"),
+        ((node, AFTER / "node1"), EXIT_INPUT, "two groups"),
+        ((node, PLAIN), EXIT_INPUT, "not replicated"),
+        ((node, "--from-json", wrong), EXIT_INPUT, "not a report"),
+        ((node, "--from-json", tmp_path / "none"), EXIT_INPUT, "No such file"),
+    ]
+    for words, code, text in cases:
+        done = je_tools("vlsn", "compare", *words)
+        assert (done.code, text in done.err) == (code, True), (words, done.err)
+
+
+def test_a_damaged_group_database_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The record of the group is garbage: nothing shows that the nodes belong together."""
+    monkeypatch.setattr("je_tools.checkpoint.vlsn_records.VLSN_MAP_DB", "_jeRepGroupDB")
+    from tests.je_tools.vlsn.indexes import write_records
+
+    home = copy_of(GROUP / "node1", tmp_path / "node")
+    write_records(home, {string_key("$$GROUP_KEY$$"): b"?"})
+    monkeypatch.undo()
+    done = je_tools("vlsn", "compare", home, GROUP / "node2")
+    assert done.code == EXIT_INPUT
+    assert "group database is missing or cannot be read" in done.err
+    shown = je_tools("vlsn", "show", home, "--format", "json")
+    assert shown.code == EXIT_OK
+    assert "group-unreadable" in {row["code"] for row in json.loads(shown.out)["findings"]}
