@@ -52,6 +52,7 @@ GROUPS: dict[str, dict[str, str]] = {
     },
     "Replication": {
         "vlsn": "Show and check the VLSN index of a node, and compare the nodes of a group.",
+        "group": "Show the replication group as a node knows it, and reset it to one node.",
     },
     "Change a log": {
         "checkpoint": "Write the checkpoint that a crashed log lacks, so that it opens at once.",

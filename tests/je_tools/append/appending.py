@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import uuid
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
@@ -11,6 +12,7 @@ from je_tools.append.apply import apply_append
 from je_tools.append.operation import AppendLog, AppendOperation, AppendResult, PlannedChange
 from je_tools.checkpoint.old_versions import iterate_old_versions
 from je_tools.log.scan import Scanner
+from je_tools.operations.group_reset import GroupReset, NodeIdentity
 from je_tools.recovery.snapshot import Snapshot
 from je_tools.writing.disk import Disk
 from tests.corpus import FIXTURES
@@ -60,8 +62,13 @@ class Appending(NamedTuple):
         return home
 
 
+_ID = uuid.UUID(int=1)
+
 OPERATIONS = {
     "deletion": Appending("v17-crash-txn/env", lambda: Deletion("people", 40)),
+    "reset": Appending(
+        "v17-rep-uncommitted-before/node2", lambda: GroupReset(NodeIdentity("node2"), _ID)
+    ),
 }
 
 
