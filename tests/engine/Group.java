@@ -41,6 +41,9 @@ import java.util.concurrent.TimeUnit;
  *   <li>{@code ready}: waits until all nodes are open; a line NAME TAB STATE for each;
  *   <li>{@code put DATABASE FIRST COUNT}: the master writes records, acknowledged by all nodes, and
  *       each node waits until it has them;
+ *   <li>{@code leave DATABASE FIRST COUNT}: the master writes half of the records in a transaction,
+ *       commits a record of another one, writes the other half and deletes one of the first; the
+ *       transaction stays open, and the log of the master is durable;
  *   <li>{@code records NAME FILE}: what Records prints of a node;
  *   <li>{@code members NAME}: a line NAME TAB TYPE TAB HOST:PORT for each node of the group;
  *   <li>{@code close NAME}.
@@ -97,6 +100,9 @@ public final class Group {
             case "put":
                 put(words[1], Integer.parseInt(words[2]), Integer.parseInt(words[3]));
                 break;
+            case "leave":
+                leave(words[1], Integer.parseInt(words[2]), Integer.parseInt(words[3]));
+                break;
             case "records":
                 try (PrintWriter file = new PrintWriter(words[2], StandardCharsets.UTF_8)) {
                     Records.print(nodes.get(words[1]), false, file);
@@ -138,14 +144,37 @@ public final class Group {
         }
     }
 
-    private void put(String name, int first, int count) {
-        ReplicatedEnvironment master =
-                nodes.values().stream().filter(e -> e.getState().isMaster()).findFirst().get();
+    private ReplicatedEnvironment master() {
+        return nodes.values().stream().filter(e -> e.getState().isMaster()).findFirst().get();
+    }
+
+    private static Database database(ReplicatedEnvironment master, String name) {
         DatabaseConfig config = new DatabaseConfig();
         config.setTransactional(true);
         config.setAllowCreate(true);
+        return master.openDatabase(null, name, config);
+    }
+
+    private void leave(String name, int first, int count) {
+        ReplicatedEnvironment master = master();
+        Database db = database(master, name);
+        Transaction left = master.beginTransaction(null, null);
+        for (int i = first; i < first + count; i++) {
+            db.put(left, entry("key " + i), entry("never committed " + i));
+            if (i == first + count / 2) {
+                Transaction other = master.beginTransaction(null, null);
+                db.put(other, entry("other " + first), entry("committed"));
+                other.commit();
+            }
+        }
+        db.delete(left, entry("key " + first));
+        master.flushLog(true);
+    }
+
+    private void put(String name, int first, int count) {
+        ReplicatedEnvironment master = master();
         CommitToken token = null;
-        try (Database db = master.openDatabase(null, name, config)) {
+        try (Database db = database(master, name)) {
             for (int i = first; i < first + count; ) {
                 Transaction txn = master.beginTransaction(null, null);
                 int stop = Math.min(first + count, i + RECORDS_PER_TRANSACTION);

@@ -35,6 +35,10 @@ class Group:
         """Let the master write records, which all nodes then have."""
         self._ask("put", database, first, count)
 
+    def leave(self, database: str, first: int, count: int) -> None:
+        """Let the master leave a transaction open, in the middle of which another one commits."""
+        self._ask("leave", database, first, count)
+
     def records(self, name: str) -> Contents:
         """Return the records of a node."""
         answer = self._folder / f"{name}.records"

@@ -13,6 +13,7 @@ from je_tools.append.operation import AppendLog, AppendOperation, AppendResult, 
 from je_tools.checkpoint.old_versions import iterate_old_versions
 from je_tools.log.scan import Scanner
 from je_tools.operations.group_reset import GroupReset, NodeIdentity
+from je_tools.operations.stream_rollback import StreamRollback
 from je_tools.recovery.snapshot import Snapshot
 from je_tools.writing.disk import Disk
 from tests.corpus import FIXTURES
@@ -69,6 +70,7 @@ OPERATIONS = {
     "reset": Appending(
         "v17-rep-uncommitted-before/node2", lambda: GroupReset(NodeIdentity("node2"), _ID)
     ),
+    "rollback": Appending("v17-rep-uncommitted-before/node1", lambda: StreamRollback(1224)),
 }
 
 

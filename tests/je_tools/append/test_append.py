@@ -32,6 +32,8 @@ from tests.je_tools.writing.operations import digests, put_back, without_journal
 
 each_operation = pytest.mark.parametrize("name", OPERATIONS)
 CRASHED = OPERATIONS["deletion"]
+STATES, FAILURES = 150, 10
+"""Numbers of states after power cuts and of failing calls, for each operation."""
 
 
 def member(home: Path) -> Snapshot:
@@ -243,7 +245,8 @@ def test_records_are_all_changed_or_none(name: str, tmp_path: Path) -> None:
     apply(home, operation, disk)
     new = contents_of(member(home))
     met = set()
-    for _, state in cuts.states(disk.calls, tmp_path, random.Random(name), 8):
+    count = STATES // len(disk.calls)
+    for _, state in cuts.states(disk.calls, tmp_path, random.Random(name), count):
         log = {path.name: path.read_bytes() for path in state.glob("*.jdb")}
         key = tuple(sorted(log.items()))
         if key not in met:
@@ -258,11 +261,11 @@ def test_records_are_all_changed_or_none(name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("error", [errno.ENOSPC, errno.EIO, None])
 @each_operation
 def test_a_disk_that_fails(name: str, error: int | None, tmp_path: Path) -> None:
-    """It fails at each second call; the log then opens, and is put back."""
+    """It fails at some calls; the log then opens, and is put back."""
     case = OPERATIONS[name]
     disk = Recorder()
     apply(case.copy(tmp_path / "all"), case.make(), disk)
-    for at in range(0, len(disk.calls), 2):
+    for at in range(0, len(disk.calls), max(len(disk.calls) // FAILURES, 1)):
         home = case.copy(tmp_path / f"{at}")
         before = digests(home)
         with pytest.raises((RefusedError, KilledError)):
