@@ -2,41 +2,27 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, TypedDict
+from typing import TYPE_CHECKING, BinaryIO, TypedDict
 
 import click
 
-from je_tools.commands._findings import add_findings
-from je_tools.commands._options import A_PATH, say, terminal_width
+from je_tools.commands._options import A_PATH, say
 from je_tools.core.escaping import quoted
 from je_tools.errors import InputError, RefusedError, UsageError
 
 if TYPE_CHECKING:
-    from je_tools.checkpoint.apply import OnPlan
-    from je_tools.checkpoint.options import CheckpointOptions, CheckpointResult
-    from je_tools.findings import Finding
     from je_tools.log.environment import Environment
-    from je_tools.log.scan import Scanner
     from je_tools.recovery.snapshot import Snapshot
     from je_tools.writing.lock import Holder
 
 
-class VerifyOptions(TypedDict):
-    """Options that decide on a verification before writing."""
+class OutputOptions(TypedDict):
+    """Options of every command that writes to a log."""
 
     apply: bool
-    accept_loss: bool
-    is_to_verify: bool
-
-
-class WritingOptions(VerifyOptions):
-    """Options for writing."""
-
     path: Path
     output: Path | None
     file_max: int | None
@@ -55,21 +41,6 @@ force_option = click.option(
     "--force",
     is_flag=True,
     help="Also cut off transactions that a replication group has committed.",
-)
-
-accept_loss_option = click.option(
-    "--accept-loss",
-    is_flag=True,
-    help="Write even if files in use are missing and the records in them are lost, or if --verify "
-    "finds damage.",
-)
-
-verify_option = click.option(
-    "--verify",
-    "is_to_verify",
-    is_flag=True,
-    help="Verify the checksums of all files, also of those that recovery does not read. With "
-    "--apply, refuse to write if there is damage.",
 )
 
 output_or_copy_option = click.option(
@@ -91,7 +62,7 @@ file_max_option = click.option(
 )
 
 
-def results_path(options: WritingOptions) -> Path | None:
+def results_path(options: OutputOptions) -> Path | None:
     """Return the file that `--output` names for results; None for standard output.
 
     Raises:
@@ -112,61 +83,17 @@ def results_path(options: WritingOptions) -> Path | None:
     return output
 
 
-def verified(snapshot: Snapshot, options: VerifyOptions) -> list[Finding]:
-    """Do what `--verify` asks for, before anything is written, and return the findings.
-
-    Raises:
-        RefusedError: with `--apply`, if there is damage and no `--accept-loss`.
-    """
-    if not options["is_to_verify"]:
-        return []
-    from je_tools.verify.whole_log import check_undamaged, verify_whole_log
-
-    found = verify_whole_log(snapshot)
-    if options["apply"] and not options["accept_loss"]:
-        check_undamaged(snapshot, found)
-    return found
-
-
-def run_checkpoint(
-    environment: Environment,
-    options: WritingOptions,
-    orders: CheckpointOptions,
-    scanner: Scanner,
-    tell: OnPlan | None = None,
-) -> tuple[Snapshot, CheckpointResult]:
-    """Write a checkpoint, in place or to a copy.
-
-    Args:
-        environment: the log.
-        options: options of the command line.
-        orders: options of the checkpoint.
-        scanner: reads the log.
-        tell: called with the snapshot that will be written, before anything is written.
-    """
-    from je_tools.checkpoint.apply import apply_checkpoint, apply_to_copy
-    from je_tools.checkpoint.checks import check_readable
-
-    check_readable(environment)
-    now_ms = time.time_ns() // 1_000_000
-    if options["output"] is not None:
-        with _noting_that_none_is_made(options["output"]):
-            return apply_to_copy(environment, options["output"], scanner, orders, now_ms, tell)
-    meet = partial(_say_reader, is_cut=orders.to_lsn is not None)
-    return apply_checkpoint(options["path"], scanner, orders, now_ms, tell, on_reader=meet)
-
-
 def tell_of_work(
     environment: Environment,
-    outcome: CheckpointResult,
-    options: WritingOptions,
+    has_changed: bool,
+    options: OutputOptions,
     write: Callable[[BinaryIO], None],
 ) -> None:
     """Write the results of the work to standard output, and report the work even if that fails.
 
     Args:
         environment: the log.
-        outcome: the work that was done.
+        has_changed: True if the log was changed.
         options: options of the command line.
         write: writes the results to standard output.
 
@@ -176,7 +103,7 @@ def tell_of_work(
     from je_tools.output.files.outputs import open_output
     from je_tools.output.files.standard_output import ClosedPipeError, drop_standard_output
 
-    done = _done_text(environment, outcome, options)
+    done = _done_text(environment, has_changed, options)
     try:
         with open_output(None) as out:
             write(out)
@@ -185,21 +112,21 @@ def tell_of_work(
     except RefusedError as error:
         error.add_note(f"{done}, and only the report of it failed")
         raise
-    if outcome.changes or options["output"] is not None:
+    if has_changed or options["output"] is not None:
         say(f"je-tools: {done}")
 
 
-def _done_text(environment: Environment, outcome: CheckpointResult, options: WritingOptions) -> str:
+def _done_text(environment: Environment, has_changed: bool, options: OutputOptions) -> str:
     if options["output"] is not None:
         return f"the copy {options['output']} is written, and {environment.name} is unchanged"
-    if not outcome.changes:
+    if not has_changed:
         return "the log needs no change, and nothing was written"
     home = quoted(str(options["path"]))
     return f"the log is written; `je-tools undo {home} --apply` reverts it"
 
 
 def say_what_would_be_done(
-    snapshot: Snapshot, verb: str, options: WritingOptions, words: str = ""
+    snapshot: Snapshot, verb: str, options: OutputOptions, words: str = ""
 ) -> None:
     """Report after a dry run the command that does the work, and what prevents it.
 
@@ -209,7 +136,7 @@ def say_what_would_be_done(
         options: options of the command line.
         words: further words of the command line that are needed.
     """
-    from je_tools.checkpoint.decision import is_written_in_place
+    from je_tools.checkpoint.judged_versions import is_written_in_place
 
     command = f"je-tools {verb} {quoted(str(options['path']))}{words} --apply"
     if not is_written_in_place(snapshot):
@@ -235,7 +162,8 @@ def unless_open(home: Path) -> str:
     return f", after you stop {who}, which has the environment open for writing" if who else ""
 
 
-def _say_reader(reader: Holder, *, is_cut: bool) -> None:
+def say_reader(reader: Holder, *, is_cut: bool) -> None:
+    """Report an engine that has the environment open for reading."""
     told = f"je-tools: {reader.text} has the environment open for reading; "
     if is_cut:
         say(f"{told}it fails if it reads the part that is cut off: restart it afterwards")
@@ -244,7 +172,7 @@ def _say_reader(reader: Holder, *, is_cut: bool) -> None:
 
 
 @contextmanager
-def _noting_that_none_is_made(target: Path) -> Iterator[None]:
+def noting_that_none_is_made(target: Path) -> Iterator[None]:
     """Note on Ctrl-C and SIGTERM that the copy does not exist."""
     try:
         yield
@@ -252,44 +180,3 @@ def _noting_that_none_is_made(target: Path) -> Iterator[None]:
         if not target.exists():
             error.add_note(f"{target} was not created, and the environment is unchanged")
         raise
-
-
-def write_outcome(
-    snapshot: Snapshot,
-    outcome: CheckpointResult,
-    findings: Sequence[Finding],
-    options: WritingOptions,
-    out: BinaryIO,
-    *,
-    path: Path | None = None,
-    document: Mapping[str, Any] | None = None,
-) -> None:
-    """Write what was written to the log, or would be.
-
-    Args:
-        snapshot: the log as it is written.
-        outcome: the work.
-        findings: findings on the log before the work.
-        options: options of the command line.
-        out: the output.
-        path: its name; None for standard output.
-        document: for JSON, an object that gets the work as its `checkpoint`; None for the work
-            alone.
-    """
-    from je_tools.output.views.checkpoint_tables import checkpoint_report, checkpoint_sections
-    from je_tools.output.views.findings import with_findings
-    from je_tools.output.views.section_formats import write_document
-    from je_tools.output.views.sections import write_table
-
-    form = options["format_"]
-    if form == "table":
-        write_table(checkpoint_sections(snapshot, outcome), out, terminal_width(path))
-        return
-    work = checkpoint_report(snapshot, outcome, applied=options["apply"])
-    if form == "json":
-        whole = work.document()
-        whole = whole if document is None else {**document, work.name: whole}
-        write_document(with_findings(whole, findings), out)
-    else:
-        work.write_lines(out)
-        add_findings(findings, out, form, options["findings_path"])

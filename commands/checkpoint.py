@@ -9,6 +9,14 @@ from typing import TYPE_CHECKING, Unpack
 import click
 from msgspec.structs import asdict
 
+from je_tools.commands._checkpointing import (
+    WritingOptions,
+    accept_loss_option,
+    run_checkpoint,
+    verified,
+    verify_option,
+    write_outcome,
+)
 from je_tools.commands._findings import check_outputs, findings_option, report_findings
 from je_tools.commands._options import (
     CONTEXT,
@@ -20,18 +28,12 @@ from je_tools.commands._options import (
 )
 from je_tools.commands._snapshot import home_argument, open_home
 from je_tools.commands._writing import (
-    WritingOptions,
-    accept_loss_option,
     apply_option,
     file_max_option,
     output_or_copy_option,
     results_path,
-    run_checkpoint,
     say_what_would_be_done,
     tell_of_work,
-    verified,
-    verify_option,
-    write_outcome,
 )
 from je_tools.output.formats import REPORT
 
@@ -101,7 +103,7 @@ def command(**options: Unpack[WritingOptions]) -> int:
                 findings += _found(snapshot, options)
     if options["apply"]:
         write = partial(write_outcome, snapshot, outcome, findings, options)
-        tell_of_work(environment, outcome, options, write)
+        tell_of_work(environment, outcome.changes, options, write)
     else:
         with open_output(output, environment) as out:
             write_outcome(snapshot, outcome, findings, options, out, path=output)

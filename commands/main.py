@@ -51,7 +51,8 @@ GROUPS: dict[str, dict[str, str]] = {
         "space": "Show how full each log file is, why it still exists, and the disk limits.",
     },
     "Replication": {
-        "vlsn": "Show and check the VLSN index of a node, and compare the nodes of a group.",
+        "vlsn": "Show and check the VLSN index of a node, compare nodes, and roll a node back.",
+        "group": "Show the replication group as a node knows it, and reset it to one node.",
     },
     "Change a log": {
         "checkpoint": "Write the checkpoint that a crashed log lacks, so that it opens at once.",

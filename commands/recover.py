@@ -9,6 +9,13 @@ from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar, Unpack, cast
 import click
 from msgspec.structs import asdict, replace
 
+from je_tools.commands._checkpointing import (
+    accept_loss_option,
+    run_checkpoint,
+    verified,
+    verify_option,
+    write_outcome,
+)
 from je_tools.commands._findings import check_outputs
 from je_tools.commands._options import (
     CONTEXT,
@@ -30,17 +37,12 @@ from je_tools.commands._snapshot import (
     snapshot_options,
 )
 from je_tools.commands._writing import (
-    accept_loss_option,
     file_max_option,
     force_option,
     output_or_copy_option,
     results_path,
-    run_checkpoint,
     say_what_would_be_done,
     tell_of_work,
-    verified,
-    verify_option,
-    write_outcome,
 )
 from je_tools.core.escaping import quoted
 from je_tools.errors import JeToolsError, UsageError
@@ -167,7 +169,7 @@ def _apply(options: Options) -> int:
             plan.give_to(out)
             write_outcome(snapshot, outcome, findings, options, out, document=document)
 
-        tell_of_work(environment, outcome, options, write)
+        tell_of_work(environment, outcome.changes, options, write)
     return report(findings, snapshot, options)
 
 

@@ -11,6 +11,7 @@ VERBS = {
     "show": "Show the VLSN index, the end of the stream and the masters, or the stream itself.",
     "check": "Check the VLSN index against the log, and the stream against itself.",
     "compare": "Compare nodes: their matchpoints, and what each would roll back.",
+    "rollback": "Roll the stream back to a VLSN, as a node does when it joins its group.",
 }
 """Verbs and their lines. The module of a verb is loaded when it is run."""
 

@@ -576,6 +576,14 @@ _TABLE: tuple[tuple[str, Severity, str, str], ...] = (
         "Create the environment again.",
     ),
     (
+        "group-record",
+        Severity.ERROR,
+        "A record of the group database (_jeRepGroupDB) is unreadable, contradicts another one, or "
+        "is missing. The engine reads these records to find the other nodes of the group.",
+        "Compare it with the records of another node (`je-tools group show`). Restore the node "
+        "from a backup, or from another node (network restore).",
+    ),
+    (
         "unknown-order",
         Severity.NOTE,
         "A database has a comparator that only the application's classes know. je-tools shows its "

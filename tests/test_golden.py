@@ -17,6 +17,7 @@ import pytest
 from je_tools.commands.dump import db_dump_command
 from je_tools.commands.main import COMMANDS, group
 from je_tools.commands.recover import db_recover_command
+from je_tools.commands.group import VERBS as GROUP_VERBS
 from je_tools.commands.vlsn import VERBS
 from tests.builders.logs import CREATED_MS, LogFile, entry, write_log
 from tests.builders.trees import simple, slot
@@ -49,6 +50,7 @@ COMMAND_LINES = {
     **{f"help-{name}": f"je-tools {name} --help" for name in COMMANDS},
     "help-audit-run": "je-tools audit run --help",
     **{f"help-vlsn-{verb}": f"je-tools vlsn {verb} --help" for verb in VERBS},
+    **{f"help-group-{verb}": f"je-tools group {verb} --help" for verb in GROUP_VERBS},
     "doctor": f"je-tools doctor {CRASH}",
     "doctor-tree": f"je-tools doctor {OTHER} --tree",
     "doctor-damaged": "je-tools doctor damaged",
@@ -136,6 +138,14 @@ COMMAND_LINES = {
     "vlsn-compare": f"je-tools vlsn compare {LONE}/node1 {LONE}/node2 {LONE}/node3",
     "vlsn-compare-jsonl": f"je-tools vlsn compare {LONE}/node3 {LONE}/node1 --format jsonl",
     "vlsn-compare-wrong": f"je-tools vlsn compare {REPLICATED} {LONE}/node1",
+    "vlsn-rollback": f"je-tools vlsn rollback {LONE}/node1 --to 1224",
+    "vlsn-rollback-csv": f"je-tools vlsn rollback {LONE}/node1 --to 1224 --format csv",
+    "vlsn-rollback-wrong": f"je-tools vlsn rollback {LONE}/node1 --to 1222",
+    "group-show": f"je-tools group show {LONE}/node1",
+    "group-show-jsonl": f"je-tools group show {REPLICATED} --format jsonl",
+    "group-show-wrong": f"je-tools group show {CRASH}",
+    "group-reset-csv": f"je-tools group reset {LONE}/node3 --node-name node3 --format csv",
+    "group-reset-wrong": f"je-tools group reset {LONE}/node1 --node-name node1",
     "lock": f"je-tools lock {CRASH}",
     "lock-jsonl": f"je-tools lock {CRASH} --format jsonl",
     "undo": "je-tools undo changed",

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from je_tools.checkpoint.decision import check_version, has_work, is_at_rest, without_second_cut
+from je_tools.checkpoint.decision import has_work, is_at_rest, without_second_cut
+from je_tools.checkpoint.judged_versions import check_version
 from je_tools.checkpoint.options import NOTHING, CheckpointOptions, CheckpointResult
 from je_tools.checkpoint.steps import cut_and_write
 from je_tools.checkpoint.verification import check_written

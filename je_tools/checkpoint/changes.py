@@ -26,8 +26,8 @@ from je_tools.recovery.record_values import ABORT_FIELDS
 
 if TYPE_CHECKING:
     from je_tools.btree.tree import Tree
-    from je_tools.checkpoint.record_changes import WrittenEntry
     from je_tools.formats.arrays import Ints, Mask
+    from je_tools.formats.je.write.transactions import WrittenEntry
     from je_tools.recovery.snapshot import Snapshot
 
 

@@ -16,18 +16,19 @@ from msgspec.structs import replace
 
 from je_tools.checkpoint.changes import SlotChanges
 from je_tools.checkpoint.internal_databases import CHANGED_DATABASES, MAX_ENTRIES
-from je_tools.checkpoint.record_changes import NO_LN
 from je_tools.checkpoint.trees import TreeWriter
 from je_tools.formats.je.flags import DatabaseFlag
 from je_tools.formats.je.header import NULL_LSN
 from je_tools.formats.je.internal.records import database_key
 from je_tools.formats.je.write.node_writer import DELTAS_MIN
+from je_tools.formats.je.write.transactions import NO_LN
 from je_tools.recovery.database import ID_DB, NAME_DB
 from je_tools.recovery.utilization import record_places
 
 if TYPE_CHECKING:
     from je_tools.checkpoint.log import CheckpointLog
-    from je_tools.checkpoint.record_changes import RecordChanges, WrittenEntry
+    from je_tools.checkpoint.record_changes import RecordChanges
+    from je_tools.formats.je.write.transactions import WrittenEntry
     from je_tools.recovery.database import Database
     from je_tools.recovery.snapshot import Snapshot
 

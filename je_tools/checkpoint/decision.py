@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from je_tools.checkpoint.checks import check_openable, check_writable
+from je_tools.checkpoint.judged_versions import VERSION_MIN
 from je_tools.checkpoint.log_end import is_to_cut
 from je_tools.checkpoint.pending_work import is_needed
 from je_tools.checkpoint.truncation import check_reached, check_state, group_refusal, was_cut_there
@@ -18,20 +19,6 @@ if TYPE_CHECKING:
     from je_tools.log.environment import Environment
     from je_tools.log.scan import Scanner
     from je_tools.recovery.snapshot import Snapshot
-
-JUDGED_VERSIONS = (8, 15, 17, 26)
-"""Log versions of which an engine that writes them has checked what is written.
-
-The project's tests ask the engines of 8 and 17. Those of 15 (7.5.11) and 26 (25.3.17) were asked
-once: docs/commands/checkpoint.md has the results.
-"""
-
-_VERSION_MIN = 8
-
-
-def is_written_in_place(snapshot: Snapshot) -> bool:
-    """Return True if logs of this version are written in place, and not only as copies."""
-    return snapshot.end.files[-1].version in JUDGED_VERSIONS
 
 
 def is_at_rest(snapshot: Snapshot) -> bool:
@@ -65,9 +52,9 @@ def has_work(snapshot: Snapshot, options: CheckpointOptions) -> bool:
     if not is_to_cut(snapshot) and not is_needed(snapshot):
         return False
     name, version = snapshot.environment.name, snapshot.end.files[-1].version
-    if version < _VERSION_MIN:
+    if version < VERSION_MIN:
         raise InputError(
-            f"{name}: je-tools does not write a log of version {version}, only of {_VERSION_MIN} "
+            f"{name}: je-tools does not write a log of version {version}, only of {VERSION_MIN} "
             "or later. "
             f"`je-tools export --all {quoted(name)}` gets its records out."
         )
@@ -79,15 +66,3 @@ def has_work(snapshot: Snapshot, options: CheckpointOptions) -> bool:
             raise RefusedError(refusal)
     check_writable(snapshot, cuts=options.cuts, accept_loss=options.accept_loss)
     return True
-
-
-def check_version(snapshot: Snapshot) -> None:
-    """Refuse to write a log in place whose version has not been tested with the engine."""
-    if not is_written_in_place(snapshot):
-        *others, last = map(str, JUDGED_VERSIONS)
-        versions = f"{', '.join(others)} and {last}"
-        raise RefusedError(
-            f"{snapshot.environment.name}: je-tools does not write a log of version "
-            f"{snapshot.end.files[-1].version} in place, only of versions {versions}. Write "
-            "to a copy with --output DIR, and check it with the engine."
-        )

@@ -11,12 +11,12 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from je_tools.checkpoint.record_changes import NO_LN, RecordChanges
 from je_tools.checkpoint.stale_records import complete_files, gone_expirations
 from je_tools.formats.je.internal.cleaner import Expirations
 from je_tools.formats.je.internal.names import (
     EXPIRATION_DB,
 )
+from je_tools.formats.je.write.transactions import NO_LN
 from je_tools.recovery.internal_databases import internal_database
 from je_tools.recovery.utilization import (
     expirations,
@@ -24,6 +24,7 @@ from je_tools.recovery.utilization import (
 
 if TYPE_CHECKING:
     from je_tools.checkpoint.log import CheckpointLog
+    from je_tools.checkpoint.record_changes import RecordChanges
     from je_tools.checkpoint.utilization_tracker import TrackedUtilization
     from je_tools.recovery.snapshot import Snapshot
 

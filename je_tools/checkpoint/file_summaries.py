@@ -15,7 +15,6 @@ import numpy as np
 from msgspec.structs import asdict
 
 from je_tools.checkpoint.obsolete_entries import ObsoleteEntries, joined_obsolete, obsolete_by_file
-from je_tools.checkpoint.record_changes import NO_LN, Fields, RecordChanges
 from je_tools.checkpoint.stale_records import complete_files, files_in_use, gone_summaries
 from je_tools.formats.je.header import NULL_LSN
 from je_tools.formats.je.internal.cleaner import FileSummaryKey
@@ -23,6 +22,7 @@ from je_tools.formats.je.internal.names import (
     UTILIZATION_DB,
 )
 from je_tools.formats.je.log.fetch import fetch
+from je_tools.formats.je.write.transactions import NO_LN
 from je_tools.recovery.internal_databases import internal_database
 from je_tools.recovery.utilization import (
     FileSummary,
@@ -33,6 +33,7 @@ from je_tools.recovery.utilization import (
 
 if TYPE_CHECKING:
     from je_tools.checkpoint.log import CheckpointLog
+    from je_tools.checkpoint.record_changes import Fields, RecordChanges
     from je_tools.checkpoint.utilization_tracker import TrackedUtilization
     from je_tools.recovery.snapshot import Snapshot
 

@@ -14,13 +14,13 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from je_tools.checkpoint.expiring_bytes import share_of_slots
-from je_tools.checkpoint.record_changes import WrittenEntry
 from je_tools.formats.je.btree.nodes import BIN_NO, DELTA_NO, IN_NO, Nodes
 from je_tools.formats.je.expirations import NEVER
 from je_tools.formats.je.flags import LEVEL_MASK, HeaderFlag
 from je_tools.formats.je.header import MIN_HEADER_SIZE
 from je_tools.formats.je.types import BY_NAME, type_name
 from je_tools.formats.je.write.node_writer import FullVersions, encode_deltas, encode_nodes
+from je_tools.formats.je.write.transactions import WrittenEntry
 from je_tools.recovery.utilization import FileSummary
 
 if TYPE_CHECKING:
@@ -99,9 +99,18 @@ class CheckpointLog(Struct):
             of_file = replace(nodes, slots=replace(nodes.slots, expires_ms=own))
             self.expiring[file_no] += share_of_slots(of_file, sizes)
 
-    def entry(self, name: str, fields: Mapping[str, Any]) -> WrittenEntry:
-        """Append one entry, by its type name and fields."""
-        lsn = self.appender.append(name, fields)
+    def entry(
+        self, name: str, fields: Mapping[str, Any], *, flags: int = 0, vlsn: int | None = None
+    ) -> WrittenEntry:
+        """Append one entry, by its type name and fields.
+
+        Args:
+            name: name of the entry type.
+            fields: fields of the entry.
+            flags: flags of its header.
+            vlsn: its VLSN, if the flags announce one.
+        """
+        lsn = self.appender.append(name, fields, flags=flags, vlsn=vlsn)
         written = WrittenEntry(lsn, self.appender.tail.next_offset - (lsn & 0xFFFFFFFF))
         self._count(BY_NAME[name].no, np.array([lsn]), np.array([written.size]))
         return written

@@ -40,6 +40,16 @@ class Sequences(Struct):
         else:
             self.replicated[kind] = min(self.replicated[kind], number)
 
+    def next_local(self, kind: str) -> int:
+        """Allocate the next local id."""
+        self.local[kind] += 1
+        return self.local[kind]
+
+    def next_replicated(self, kind: str) -> int:
+        """Allocate the next id of the group."""
+        self.replicated[kind] -= 1
+        return self.replicated[kind]
+
     def saw_all(self, kind: str, numbers: Ints) -> None:
         """Record ids that were given."""
         if len(numbers):

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from je_tools.checkpoint.contents import CheckpointSettings
-from je_tools.core.properties import BIN_DELTA, FILE_MAX, NUMBERS, Settings, read_settings
+from je_tools.core.properties import BIN_DELTA, FILE_MAX, NUMBERS, read_settings
 from je_tools.errors import RefusedError
 
 if TYPE_CHECKING:
@@ -18,20 +18,21 @@ if TYPE_CHECKING:
 def choose_settings(snapshot: Snapshot, options: CheckpointOptions) -> CheckpointSettings:
     """Return the settings from the options or from je.properties."""
     stated = read_settings(Path(snapshot.environment.name))
-    file_max = _file_max(snapshot, options, stated)
+    file_max = choose_file_max(snapshot, options.file_max)
     return CheckpointSettings(file_max, time.time_ns() // 1_000_000, stated.number(BIN_DELTA))
 
 
-def _file_max(snapshot: Snapshot, options: CheckpointOptions, stated: Settings) -> int:
-    """Return the maximum size of a file, from the options or je.properties.
+def choose_file_max(snapshot: Snapshot, wanted: int | None) -> int:
+    """Return the maximum size of a file: the wanted one, or that of je.properties.
 
     Without either it is the size of the largest file, but at least the engine's default.
 
     Raises:
         RefusedError: je.properties has a value that the engine rejects.
     """
-    if options.file_max is not None:
-        return options.file_max
+    if wanted is not None:
+        return wanted
+    stated = read_settings(Path(snapshot.environment.name))
     refusal = stated.refusal(FILE_MAX)
     if refusal is not None:
         raise RefusedError(

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from je_tools.checkpoint.decision import has_work, is_written_in_place
+from je_tools.checkpoint.decision import has_work
+from je_tools.checkpoint.judged_versions import is_written_in_place
 from je_tools.checkpoint.options import CheckpointOptions
 from je_tools.doctor.facts import Mending
 from je_tools.errors import InputError, RefusedError

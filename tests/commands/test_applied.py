@@ -160,7 +160,7 @@ def test_a_log_that_needs_nothing_is_left_alone_whatever_its_version(tmp_path: P
 def test_what_is_only_written_to_a_copy_is_said_to_be(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("je_tools.checkpoint.decision.JUDGED_VERSIONS", (8, 15, 17))
+    monkeypatch.setattr("je_tools.checkpoint.judged_versions.JUDGED_VERSIONS", (8, 15, 17))
     home = copy_of(FIXTURES / "v26-crash-txn-ckpt" / "env", tmp_path)
     told = je_tools("checkpoint", home)
     assert told.code == 0

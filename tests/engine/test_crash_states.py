@@ -12,8 +12,8 @@ import pytest
 
 from je_tools.checkpoint.apply import apply_checkpoint
 from je_tools.checkpoint.options import CheckpointOptions
-from je_tools.checkpoint.record_changes import NO_LN
 from je_tools.formats.je.flags import DatabaseFlag
+from je_tools.formats.je.write.transactions import NO_LN
 from je_tools.formats.je.write.writer import Appender, Tail
 from je_tools.log.scan import Scanner
 from je_tools.recovery.database import NAME_DB

@@ -1,0 +1,202 @@
+"""Options and runs of the commands that append to a log: planned, in place, or on a copy."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
+
+from msgspec.structs import asdict
+
+from je_tools.commands._findings import (
+    add_findings,
+    check_outputs,
+    findings_option,
+    report_findings,
+)
+from je_tools.commands._options import (
+    chosen_file_mode,
+    chosen_masking,
+    chosen_pace,
+    data_option,
+    exit_zero_option,
+    format_option,
+    needs_output,
+    staged_bar,
+    terminal_width,
+    threads_option,
+)
+from je_tools.commands._snapshot import home_argument, open_home
+from je_tools.commands._writing import (
+    OutputOptions,
+    apply_option,
+    file_max_option,
+    noting_that_none_is_made,
+    output_or_copy_option,
+    results_path,
+    say_reader,
+    say_what_would_be_done,
+    tell_of_work,
+)
+from je_tools.errors import UsageError
+from je_tools.output.formats import ROWS
+
+if TYPE_CHECKING:
+    from je_tools.append.operation import AppendOperation, AppendResult
+    from je_tools.findings import Finding
+    from je_tools.log.environment import Environment
+    from je_tools.log.scan import Scanner
+    from je_tools.recovery.snapshot import Snapshot
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class AppendOptions(OutputOptions):
+    """Options of a command that appends."""
+
+    data_mode: str
+
+
+def append_options(function: F) -> F:
+    """Add the environment, and the options of a command that appends."""
+    for option in (
+        exit_zero_option,
+        findings_option,
+        format_option(*ROWS),
+        data_option,
+        threads_option,
+        file_max_option,
+        output_or_copy_option,
+        apply_option,
+        home_argument,
+    ):
+        function = option(function)
+    return function
+
+
+def run_operation(options: AppendOptions, verb: str, words: str, operation: AppendOperation) -> int:
+    """Plan an operation or do it, write its changes, and return the exit code.
+
+    Args:
+        options: options of the command line.
+        verb: the command, as `group reset`.
+        words: the other words of the command line that it needs, each after a space.
+        operation: the operation.
+
+    Raises:
+        UsageError: the format and `--apply` exclude each other.
+        RefusedError, InputError, StoppedError: as `apply_append`.
+    """
+    output = results_path(options)
+    if not options["apply"]:
+        needs_output(options["format_"], output)
+    elif options["format_"] == "parquet":
+        raise UsageError("--format parquet and --apply exclude each other: choose another format")
+    environment = open_home(options["path"], keep_going=False)
+    check_outputs({"output": output, "findings": options["findings_path"]}, environment)
+    if options["apply"]:
+        findings = _apply(environment, options, operation)
+    else:
+        findings = _plan(environment, options, operation, verb, words)
+    return report_findings(
+        findings,
+        environment,
+        side_file=options["findings_path"],
+        exit_zero=options["exit_zero"],
+    )
+
+
+@contextmanager
+def open_scanner(environment: Environment, options: AppendOptions) -> Iterator[Scanner]:
+    """Return a scanner with the options of the command line, which shows its progress."""
+    from je_tools.log.scan import Scanner
+
+    with staged_bar(environment.size, "reading") as stages:
+        pace = chosen_pace(options["max_rate"])
+        yield Scanner(threads=options["threads"], wide=True, pace=pace, **asdict(stages))
+
+
+def _plan(
+    environment: Environment,
+    options: AppendOptions,
+    operation: AppendOperation,
+    verb: str,
+    words: str,
+) -> list[Finding]:
+    """Write the changes that an operation would make, and return the findings on the log."""
+    from je_tools.append.apply import plan_append
+    from je_tools.output.files.outputs import open_output
+    from je_tools.recovery.opening import held_snapshot
+
+    output = results_path(options)
+    now_ms = time.time_ns() // 1_000_000
+    with (
+        open_scanner(environment, options) as scanner,
+        held_snapshot(environment, scanner, now_ms=now_ms, as_member=True) as snapshot,
+    ):
+        result = plan_append(snapshot, operation, file_max=options["file_max"])
+        findings = _found(snapshot, options)
+    with open_output(output, environment, chosen_file_mode()) as out:
+        _write(result, findings, options, out)
+    if not result.is_empty:
+        say_what_would_be_done(snapshot, verb, options, words)
+    return findings
+
+
+def _apply(
+    environment: Environment, options: AppendOptions, operation: AppendOperation
+) -> list[Finding]:
+    """Do an operation in place or on a copy, and write its changes."""
+    from je_tools.append.apply import append_to_copy, apply_append
+    from je_tools.checkpoint.checks import check_readable
+
+    check_readable(environment)
+    now_ms, file_max = time.time_ns() // 1_000_000, options["file_max"]
+    target = options["output"]
+    with open_scanner(environment, options) as scanner:
+        if target is not None:
+            with noting_that_none_is_made(target):
+                snapshot, result = append_to_copy(
+                    environment, target, scanner, operation, now_ms, file_max=file_max
+                )
+        else:
+            snapshot, result = apply_append(
+                options["path"],
+                scanner,
+                operation,
+                now_ms,
+                file_max=file_max,
+                on_reader=partial(say_reader, is_cut=False),
+            )
+    findings = _found(snapshot, options)
+    write = partial(_write, result, findings, options)
+    tell_of_work(environment, not result.is_empty, options, write)
+    return findings
+
+
+def _found(snapshot: Snapshot, options: AppendOptions) -> list[Finding]:
+    """Return the findings on the part of the log that was read."""
+    from je_tools.recovery.findings import missing_findings, snapshot_findings
+
+    masking = chosen_masking(options["data_mode"])
+    return [*snapshot_findings(snapshot, masking), *missing_findings(snapshot)]
+
+
+def _write(
+    result: AppendResult, findings: list[Finding], options: AppendOptions, out: BinaryIO
+) -> None:
+    from je_tools.output.views.append_tables import append_sections
+    from je_tools.output.views.section_formats import write_sections
+
+    form = options["format_"]
+    sections = append_sections(
+        result,
+        chosen_masking(options["data_mode"]),
+        applied=options["apply"],
+        as_facts=form == "table",
+    )
+    width = terminal_width(None if options["apply"] else options["output"])
+    write_sections(form, sections, out, width)
+    add_findings(findings, out, form, options["findings_path"])

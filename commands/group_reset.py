@@ -1,0 +1,93 @@
+"""`je-tools group reset`: a new group with one node."""
+
+from __future__ import annotations
+
+from typing import Unpack
+
+import click
+
+from je_tools.commands._appending import AppendOptions, append_options, run_operation
+from je_tools.commands._options import CONTEXT
+from je_tools.core.escaping import quoted
+from je_tools.errors import UsageError
+
+
+class Options(AppendOptions):
+    """Options of the command line."""
+
+    node_name: str
+    node_host_port: str | None
+    group_name: str | None
+
+
+_PORT_MAX = 65535
+
+
+@click.command("reset", context_settings=CONTEXT)
+@append_options
+@click.option("--node-name", required=True, metavar="NAME", help="Name of the node that remains.")
+@click.option(
+    "--node-host-port",
+    metavar="HOST:PORT",
+    help="Address of the node. The default is the address that the group has of it.",
+)
+@click.option(
+    "--group-name", metavar="NAME", help="Name of the new group. The default is the old name."
+)
+def command(**options: Unpack[Options]) -> int:
+    """Replace the replication group by a new one that has only this node, as DbResetRepGroup does.
+
+    Use this if the other nodes are lost for good, or to start a copy of a node elsewhere. All
+    records stay. The node becomes the master when it starts, and VLSNs and node ids go on where
+    they were. The group gets a new id, so the old nodes cannot join it any more: give them empty
+    directories, and they copy the log from this node (network restore).
+
+    Without --apply, the command shows the plan and changes nothing. With it, the command holds the
+    engine's lock while it writes, and `je-tools undo` reverts the reset.
+
+    \b
+    Examples:
+      je-tools group reset meta/bdb --node-name node1
+      je-tools group reset meta/bdb --node-name node1 --apply
+      je-tools group reset meta/bdb --node-name node1 --node-host-port mars:5001 --apply
+      je-tools group reset meta/bdb --node-name node1 --apply --output /backup/bdb
+    """
+    from je_tools.operations.group_reset import GroupReset, NodeIdentity
+
+    names = {"--node-name": options["node_name"], "--group-name": options["group_name"]}
+    for option, name in names.items():
+        _check_name(option, name)
+    host, port = _address(options["node_host_port"])
+    identity = NodeIdentity(options["node_name"], host, port, options["group_name"])
+    given = {**names, "--node-host-port": options["node_host_port"]}
+    words = "".join(f" {option} {quoted(text)}" for option, text in given.items() if text)
+    return run_operation(options, "group reset", words, GroupReset(identity))
+
+
+def _check_name(option: str, name: str | None) -> None:
+    """Check that the engine takes a name of a group or a node.
+
+    Raises:
+        UsageError: it does not.
+    """
+    if name is None:
+        return
+    if not name or any(not (each.isalnum() or each in "-_.") for each in name):
+        raise UsageError(
+            f"{option} {name}: expected letters, digits, hyphens, underscores and periods: the "
+            "engine takes no other names"
+        )
+
+
+def _address(text: str | None) -> tuple[str | None, int | None]:
+    """Return host and port of an address; None for none.
+
+    Raises:
+        UsageError: it is not HOST:PORT.
+    """
+    if text is None:
+        return None, None
+    host, _, port = text.partition(":")
+    if not host or not port.isascii() or not port.isdecimal() or not 0 < int(port) <= _PORT_MAX:
+        raise UsageError(f"--node-host-port {text}: expected HOST:PORT, as mars:5001")
+    return host, int(port)

@@ -1,0 +1,4 @@
+"""Operations that commands do at the end of a log; `je_tools.append` plans, writes and checks them.
+
+Each module has one `AppendOperation`: the reset of a group, and the rollback of the stream.
+"""

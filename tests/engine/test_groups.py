@@ -1,0 +1,218 @@
+"""Real groups accept what we append: a reset group, and a stream that was rolled back."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from je_tools.checkpoint.vlsn_records import read_index
+from je_tools.formats.je.flags import HeaderFlag
+from je_tools.operations.stream_rollback import StreamRollback
+from tests.builders.power_cuts import KilledError, Recorder
+from tests.corpus import FIXTURES
+from tests.engine.acceptance import Judge, node_of
+from tests.engine.groups import Group, free_addresses, is_one_group, running_group
+from tests.engine.jars import engine_jar
+from tests.engine.java import find_java
+from tests.engine.recovered import Engine
+from tests.je_tools.append.appending import apply as append
+from tests.je_tools.append.test_transactions import logged
+from tests.je_tools.checkpoint.nodes import COMMIT, entries_of, member, stream_of
+from tests.je_tools.dumped import je_tools
+from tests.truth.contents import Contents, Refusal
+
+ADDED = "added"
+"""Database to which the master writes."""
+
+
+@pytest.fixture(scope="module")
+def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Group]:
+    with running_group(find_java(), engine_jar(), tmp_path_factory.mktemp("classes")) as group:
+        yield group
+
+
+def copied(name: str, target: Path) -> Path:
+    """Return a writable copy of a node."""
+    home = Path(shutil.copytree(FIXTURES / name, target))
+    home.chmod(0o755)
+    for path in home.iterdir():
+        path.chmod(0o644)
+    return home
+
+
+def records_of(engine: Engine, home: Path, folder: Path) -> Contents:
+    """Return the records that the engine finds in a copy of an environment."""
+    folder.mkdir()
+    found = engine.ask(copied_to(home, folder / "asked"), read_only=True)
+    assert not isinstance(found, Refusal)
+    return found
+
+
+def copied_to(home: Path, target: Path) -> Path:
+    return Path(shutil.copytree(home, target, ignore=shutil.ignore_patterns("je.lck", ".je*")))
+
+
+def apply(*words: object) -> str:
+    done = je_tools(*map(str, words), "--apply")
+    assert done.code == 0, done.err
+    return done.err
+
+
+def assert_gapless(home: Path, last_before: int) -> None:
+    """Check that the stream has every VLSN once, and goes on after that of before."""
+    vlsns = sorted(stream_of(home))
+    assert vlsns == list(range(vlsns[0], vlsns[-1] + 1))
+    assert vlsns[-1] > last_before
+    assert_unique(home)
+
+
+def assert_unique(home: Path) -> None:
+    """Check that no two visible entries have the same VLSN."""
+    headers = [each.entry.header for each in logged(home)]
+    shown = [each.vlsn for each in headers if each.flags & 0x30 == HeaderFlag.REPLICATED]
+    assert len(shown) == len(set(shown)) == len(stream_of(home))
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "v17-rep-uncommitted-before/node1",
+        "starrocks-rep-uncommitted/node1",
+        pytest.param("v17-rep-uncommitted-before/node2", marks=[pytest.mark.exhaustive]),
+    ],
+)
+def test_a_reset_node_leads_a_group_of_its_own(
+    name: str, nodes: Group, engines: dict[str, Engine], tmp_path: Path
+) -> None:
+    """It begins where its stream ended, and a new node gets its whole log."""
+    home = copied(name, tmp_path / "reset")
+    if "before/node1" in name:
+        # Its last transactions have no end, and are not in the VLSN index yet.
+        assert je_tools("group", "reset", home, "--node-name", "node1", "--apply").code == 6
+        apply("checkpoint", home)
+    (engine,) = (each for key, each in engines.items() if "18.3" in key)
+    expected = records_of(engine, home, tmp_path / "expected")
+    last = max(stream_of(home))
+    here, there = free_addresses(2)
+    words = ("--node-name", "alone", "--node-host-port", here, "--group-name", "rest")
+    apply("group", "reset", home, *words)
+    nodes.open("alone", home, here, here, "rest")
+    assert nodes.states() == {"alone": "MASTER"}
+    assert nodes.members("alone") == [["alone", "ELECTABLE", here]]
+    assert nodes.records("alone") == expected
+    nodes.put(ADDED, 0, 20)
+    new = tmp_path / "new"
+    new.mkdir()
+    nodes.open("new", new, there, here, "rest")
+    assert nodes.states() == {"alone": "MASTER", "new": "REPLICA"}
+    nodes.put(ADDED, 20, 20)
+    both = nodes.records("alone")
+    assert len(both.pop(ADDED)) == 40
+    assert both == expected
+    assert nodes.records("new") == nodes.records("alone")
+    nodes.close("new")
+    nodes.close("alone")
+    assert_gapless(home, last)
+
+
+GROUP_OF_THREE = "v17-rep-uncommitted-before"
+ROLLED_BACK, LAST_COMMIT, CUT_TO = "node1", 1224, 1219
+
+
+def addresses(home: Path) -> dict[str, str]:
+    """Return the address of each node, as the log of one has it."""
+    out = je_tools("group", "show", home, "--format", "jsonl").out
+    rows = [json.loads(line) for line in out.splitlines()]
+    return {
+        row["name"]: f"{row['host']}:{row['port']}" for row in rows if row["section"] == "nodes"
+    }
+
+
+def records_of_group(nodes: Group, homes: dict[str, Path], where: dict[str, str]) -> Contents:
+    """Let all nodes work as one group, and return the records that each of them has then."""
+    for name, home in homes.items():
+        nodes.open(name, home, where[name], ",".join(where.values()))
+    assert is_one_group(nodes.states())
+    nodes.put(ADDED, 0, 30)
+    first, *others = [nodes.records(name) for name in homes]
+    for name in homes:
+        nodes.close(name)
+    assert all(each == first for each in others)
+    return first
+
+
+def test_a_node_that_was_rolled_back_joins_its_group(nodes: Group, tmp_path: Path) -> None:
+    """It neither rolls back again nor loses anything, and has the records of the others."""
+    homes = {
+        name: copied(f"{GROUP_OF_THREE}/{name}", tmp_path / name)
+        for name in ("node1", "node2", "node3")
+    }
+    apply("vlsn", "rollback", homes[ROLLED_BACK], "--to", LAST_COMMIT)
+    # A cut takes Commits away, which the node gets again.
+    apply("vlsn", "rollback", homes["node3"], "--to", CUT_TO, "--force")
+    assert max(stream_of(homes["node3"])) == CUT_TO
+    rollbacks = [each for each in entries_of(homes[ROLLED_BACK]) if each.type_no in (28, 29)]
+    assert len(rollbacks) == 2
+    where = addresses(homes[ROLLED_BACK])
+    records = records_of_group(nodes, homes, where)
+    assert len(records[ADDED]) == 30
+    for home in homes.values():
+        assert_gapless(home, LAST_COMMIT)
+    found = [each for each in entries_of(homes[ROLLED_BACK]) if each.type_no in (28, 29)]
+    assert found == rollbacks
+
+
+def test_a_rollback_into_a_transaction(nodes: Group, tmp_path: Path) -> None:
+    """The transaction began before the sync point, so a part of it stays until its end comes."""
+    homes = {name: tmp_path / name for name in ("a", "b", "c")}
+    where = dict(zip(homes, free_addresses(3), strict=True))
+    (tmp_path / "classes").mkdir()
+    with running_group(find_java(), engine_jar(), tmp_path / "classes") as first:
+        for name, home in homes.items():
+            home.mkdir()
+            first.open(name, home, where[name], where["a"])
+            first.states()
+        first.put(ADDED, 0, 30)
+        first.leave(ADDED, 20, 20)
+        (master,) = (name for name, state in first.states().items() if state == "MASTER")
+    # The nodes are killed here.
+    stream = stream_of(homes[master])
+    last_commit = max(vlsn for vlsn, shown in stream.items() if shown.type_no == COMMIT)
+    assert max(stream) - last_commit >= 10
+    apply("vlsn", "rollback", homes[master], "--to", last_commit)
+    assert max(stream_of(homes[master])) == last_commit
+    records = records_of_group(nodes, homes, where)
+    expected = {b"key %d" % i: b"data of record %d" % i for i in range(30)}
+    assert dict(records[ADDED]) == {**expected, b"other 20": b"committed"}
+    for home in homes.values():
+        assert_gapless(home, last_commit)
+
+
+def test_an_interrupted_rollback(judge: Judge, tmp_path: Path) -> None:
+    """At each call to the disk, the node goes on: with the rollback, or without it."""
+    source = FIXTURES / GROUP_OF_THREE / ROLLED_BACK
+    operation = StreamRollback(LAST_COMMIT)
+    disk = Recorder()
+    append(copied(f"{GROUP_OF_THREE}/{ROLLED_BACK}", tmp_path / "whole"), operation, disk)
+    lasts = Counter[int]()
+    met = set()
+    for at in range(len(disk.calls) + 1):
+        home = copied(f"{GROUP_OF_THREE}/{ROLLED_BACK}", tmp_path / f"{at}")
+        with suppress(KilledError):
+            append(home, operation, Recorder(at))
+        log = (home / "00000000.jdb").read_bytes()
+        if log in met:
+            continue
+        met.add(log)
+        told = judge.told(judge.plain, home, "recover", 0, node_of(source, ROLLED_BACK))
+        assert not told.problems
+        lasts[read_index(member(home)).range.last] += 1
+        assert_unique(home)
+    assert set(lasts) == {LAST_COMMIT, max(stream_of(source))}
+    assert len(met) > 5
