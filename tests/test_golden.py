@@ -15,9 +15,9 @@ import click
 import pytest
 
 from je_tools.commands.dump import db_dump_command
+from je_tools.commands.group import VERBS as GROUP_VERBS
 from je_tools.commands.main import COMMANDS, group
 from je_tools.commands.recover import db_recover_command
-from je_tools.commands.group import VERBS as GROUP_VERBS
 from je_tools.commands.vlsn import VERBS
 from tests.builders.logs import CREATED_MS, LogFile, entry, write_log
 from tests.builders.trees import simple, slot

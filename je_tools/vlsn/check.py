@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
-from je_tools.verify.judge import Judge, Look, Seen
+from je_tools.verify.judge import InspectedRows, Judge, RowInspector
 from je_tools.verify.totals import Totals
 from je_tools.verify.watched import watched_entries
 from je_tools.vlsn.group_names import read_group_names
@@ -52,10 +52,10 @@ class StreamCheck(Struct, frozen=True):
 class _Work(Struct, frozen=True):
     """Work for a scan: what `verify` sees of rows, and their entries of the stream."""
 
-    look: Look
+    inspector: RowInspector
 
-    def __call__(self, rows: Rows) -> tuple[Seen, LoggedRows]:
-        return self.look(rows), collect_logged(rows)
+    def __call__(self, rows: Rows) -> tuple[InspectedRows, LoggedRows]:
+        return self.inspector(rows), collect_logged(rows)
 
 
 def check_stream(snapshot: Snapshot) -> StreamCheck:
@@ -72,10 +72,10 @@ def check_stream(snapshot: Snapshot) -> StreamCheck:
     scanner = replace(
         snapshot.scanner.staged("vlsn check", snapshot.environment.size),
         wide=True,
-        asked=judge.look.asked,
+        asked=judge.inspector.asked,
         watched=watched_entries,
     )
-    for part in scanner.scan(snapshot.environment, _Work(judge.look)):
+    for part in scanner.scan(snapshot.environment, _Work(judge.inspector)):
         findings += judge.merge(part, [seen for seen, _ in part.results])
         logged += [rows for _, rows in part.results]
     findings += judge.finish()
