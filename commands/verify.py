@@ -187,16 +187,20 @@ def _report(
 ) -> None:
     """Write totals and manifest after everything has been read."""
     from je_tools.output.files.outputs import open_output
+    from je_tools.output.files.unfinished import public_mode
 
+    # Neither file holds records, and other users' programs may have to read them.
+    mode = chosen_file_mode()
+    mode = public_mode() if mode is None else mode
     if options["stats"] is None:
         say(f"je-tools: {totals.verdict()}")
     else:
         import json
 
-        with open_output(options["stats"], environment, chosen_file_mode()) as out:
+        with open_output(options["stats"], environment, mode) as out:
             out.write(json.dumps(totals.row(), indent=2).encode() + b"\n")
     if options["manifest"] is not None:
         from je_tools.log.manifest import write_manifest
 
-        with open_output(options["manifest"], environment, chosen_file_mode()) as out:
+        with open_output(options["manifest"], environment, mode) as out:
             write_manifest(out, environment, sys.argv, started, threads=scanner.thread_count())

@@ -20,6 +20,13 @@ FILE_MODE, FOLDER_MODE = 0o600, 0o700
 """Permissions of outputs: they hold records. The umask can take away more."""
 
 
+def public_mode() -> int:
+    """Return the permissions of a file that holds no records: those that the umask leaves."""
+    umask = os.umask(0)
+    os.umask(umask)
+    return 0o666 & ~umask
+
+
 def private_file(path: str, flags: int) -> int:
     """Open a file as `open` asks its opener, with FILE_MODE if it is new."""
     return os.open(path, flags, FILE_MODE)

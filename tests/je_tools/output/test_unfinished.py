@@ -80,6 +80,20 @@ def test_only_the_owner_may_read_a_file(
 
 
 @pytest.mark.parametrize(
+    ("mask", "options", "expected"),
+    [(0o022, (), 0o644), (0o027, (), 0o640), (0o022, ("--file-mode", "600"), 0o600)],
+)
+def test_totals_and_manifest_have_the_mode_of_the_umask(
+    mask: int, options: tuple[str, ...], expected: int, tmp_path: Path
+) -> None:
+    """They hold no records, and a collector of metrics may be another user."""
+    files = ("--stats", tmp_path / "stats", "--manifest", tmp_path / "manifest")
+    with umask(mask):
+        assert je_tools("verify", FIXTURES / "v17-basic" / "env", *files, *options).code == 0
+    assert [mode_of(path) for path in tmp_path.iterdir()] == [expected] * 2
+
+
+@pytest.mark.parametrize(
     ("mask", "options", "file", "folder"),
     [
         (0o022, (), 0o600, 0o700),
