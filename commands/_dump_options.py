@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TypedDict
 import click
 
 from je_tools.commands._completion import complete_databases, complete_types
+from je_tools.commands._findings import findings_option
 from je_tools.commands._options import (
     data_option,
     encoders_option,
@@ -55,6 +56,7 @@ class Options(TypedDict):
     output: Path | None
     parts: bool
     data_mode: str
+    findings_path: Path | None
     ignore_checksum: bool
     threads: int
     max_rate: int | None
@@ -119,6 +121,7 @@ OPTIONS: dict[str, list[Decorator]] = {
             help="For Parquet: write a directory of files in parallel.",
         ),
         data_option,
+        findings_option,
     ],
     READING: [
         click.option(
@@ -146,6 +149,8 @@ def check_combination(options: Options) -> None:
         raise UsageError(
             "--follow cannot write Parquet, because it has no end: choose another --format"
         )
+    if options["follow"] and options["findings_path"]:
+        raise UsageError("--follow reports errors on standard error as they come: omit --findings")
     if options["parts"] and options["format_"] != "parquet":
         raise UsageError("--parts needs --format parquet")
     if options["format_"] == "parquet" and options["output"] is None:

@@ -13,6 +13,7 @@ import click
 from msgspec.structs import replace
 
 from je_tools.commands._dump_options import OPTIONS, Options, check_combination, chosen_filters
+from je_tools.commands._findings import check_outputs, save_findings
 from je_tools.commands._options import (
     CONTEXT,
     chosen_file_mode,
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from je_tools.log.scan_options import Progress
     from je_tools.log.selection import Selection
     from je_tools.output.encoders.entry_sinks import EntrySink
+    from je_tools.verify.totals import Totals
 
 PIPED_WIDTH = 200
 """Characters in a line of a table if no terminal gives a width."""
@@ -75,6 +77,8 @@ def execute(options: Options) -> int:
     from je_tools.log.opening import open_environment
 
     environment = open_environment(options["paths"], keep_going=True)
+    side_file = options["findings_path"]
+    check_outputs({"output": options["output"], "findings": side_file}, environment)
     _expect_workers(environment.size, options)
     from je_tools.dump.tail import Reading
     from je_tools.log.scan import Scanner
@@ -92,9 +96,12 @@ def execute(options: Options) -> int:
             _write(dump, sink, reading, prepared.names, options)
     except KeyboardInterrupt:
         if options["follow"]:
-            _exit_code(reading, exit_zero=True)
+            _report(reading, reading.totals())
         raise
-    return _exit_code(reading, options["exit_zero"])
+    totals = reading.totals()
+    save_findings(totals.listed or (), side_file, environment)
+    _report(reading, totals)
+    return EXIT_DAMAGE if totals.errors and not options["exit_zero"] else EXIT_OK
 
 
 def _prepare(
@@ -109,7 +116,7 @@ def _prepare(
         environment,
         selection,
         scanner,
-        Totals(environment.name),
+        Totals(environment.name, listed=None if options["findings_path"] is None else []),
         databases=options["databases"],
         is_partial=options["backward"] or options["limit"] is not None,
         follow=options["follow"],
@@ -269,13 +276,11 @@ def _all(
         say("je-tools: no entry matches")
 
 
-def _exit_code(reading: Reading, exit_zero: bool) -> int:
-    """Report what is damaged or was not listed, and return the exit code."""
-    totals = reading.totals()
+def _report(reading: Reading, totals: Totals) -> None:
+    """Report errors that have not been reported yet."""
     # The first findings of a followed log have been reported already.
     untold = totals.errors - reading.told
     _tell(totals.first[reading.told :], untold, is_end=bool(totals.errors))
-    return EXIT_DAMAGE if totals.errors and not exit_zero else EXIT_OK
 
 
 def _tell(errors: list[Finding], count: int | None = None, *, is_end: bool = False) -> None:

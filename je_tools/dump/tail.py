@@ -107,7 +107,7 @@ class Reading(Struct):
     def _of_states(self) -> Totals:
         """Errors so far, including those of files that the cleaner has deleted since."""
         if self._counted is None:
-            self._counted = Totals(self.environment.name)
+            self._counted = Totals(self.environment.name, listed=[])
         return self._counted
 
     def _count(self, *, is_over: bool) -> list[Finding]:

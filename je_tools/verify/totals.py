@@ -46,6 +46,7 @@ class Totals(Struct):
         damage: errors by code.
         first: the first FIRST errors.
         has_trees: True if the B-trees were checked too.
+        listed: filled with all findings that are reported one by one; None to keep none of them.
     """
 
     env: str
@@ -58,6 +59,7 @@ class Totals(Struct):
     damage: Damage = field(default_factory=Damage)
     first: list[Finding] = field(default_factory=list)
     has_trees: bool = False
+    listed: list[Finding] | None = None
 
     @property
     def errors(self) -> int:
@@ -68,6 +70,8 @@ class Totals(Struct):
         """Count a finding."""
         self.findings[found.severity] += 1
         self.codes[found.code] += 1
+        if self.listed is not None:
+            self.listed.append(found)
         if found.severity is Severity.ERROR:
             self.damage.codes[found.code] += 1
             if len(self.first) < FIRST:

@@ -87,6 +87,36 @@ def test_records_are_not_mixed_with_findings(name: str, home: Path, tmp_path: Pa
     assert (found["code"], found["file_no"]) == ("unreadable-file", 3)
 
 
+@pytest.mark.parametrize(
+    "more", [(), ("--db", "people"), ("--backward",), ("--since", "2020-01-01")]
+)
+def test_a_dump_has_findings_on_what_it_read(
+    more: tuple[str, ...], home: Path, tmp_path: Path
+) -> None:
+    """Names and times of entries take a pass of their own; a dump backward has no judge."""
+    path = home / "00000001.jdb"
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+    verified = rows_of(je_tools("verify", home, "--format", "jsonl").out)
+    errors = [row for row in verified if row["severity"] == "error"]
+    assert {row["code"] for row in errors} == {"damaged-entry", "unreadable-file"}
+    done = je_tools("dump", home, "--format", "jsonl", *more, "--findings", tmp_path / "found")
+    assert done.code == 3
+    assert all("section" not in row for row in rows_of(done.out))
+    found = rows_of((tmp_path / "found").read_bytes())
+    if more == ("--backward",):
+        assert {row["code"] for row in found} == {"damaged-entry", "unreadable-file"}
+    else:
+        assert found == verified
+
+
+def test_a_followed_dump_has_no_side_file(home: Path, tmp_path: Path) -> None:
+    done = je_tools("dump", home, "--follow", "--findings", tmp_path / "found")
+    assert done.code == 2
+    assert "omit --findings" in done.err
+
+
 @pytest.mark.parametrize("form", ["table", "csv"])
 def test_every_format_has_the_side_file(form: str, home: Path, tmp_path: Path) -> None:
     done = je_tools("count", home, "--format", form, "--findings", tmp_path / "found")
