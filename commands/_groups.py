@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 from collections.abc import Mapping
 from typing import Any
 
@@ -64,3 +65,26 @@ class VerbGroup(SuggestingGroup):
         """List the verbs without importing them."""
         with formatter.section("Commands"):
             formatter.write_dl(list(self.verbs.items()))
+
+
+class DefaultGroup(VerbGroup):
+    """A group that runs its verb `show` if the first argument is not the name of a verb.
+
+    A path that has the name of a verb is given as `./NAME`.
+    """
+
+    DEFAULT = "show"
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Insert the default verb before arguments that begin with something else.
+
+        A misspelled verb is left to `resolve_command`, unless there is such a path.
+        """
+        verbs = self.list_commands(ctx)
+        if args and args[0] not in (*verbs, *ctx.help_option_names):
+            from difflib import get_close_matches
+
+            is_path = args[0].startswith("-") or os.path.lexists(args[0])
+            if is_path or not get_close_matches(args[0], verbs):
+                args = [self.DEFAULT, *args]
+        return super().parse_args(ctx, args)

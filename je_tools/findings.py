@@ -584,6 +584,41 @@ _TABLE: tuple[tuple[str, Severity, str, str], ...] = (
         "from a backup, or from another node (network restore).",
     ),
     (
+        "journal-hole",
+        Severity.ERROR,
+        "Journal ids of a StarRocks or Doris front end are missing: inside a journal, between two "
+        "journals, or between the newest image and the first journal. Front ends remove journals "
+        "only as whole databases. A front end that has to replay these ids stops at the first.",
+        "Run `je-tools journal` on the other nodes: one that has the ids should become the leader. "
+        "If none has them, an image with a higher id (image.N) lets a front end begin after the "
+        "hole.",
+    ),
+    (
+        "journal-record",
+        Severity.ERROR,
+        "A record of a front end's journal does not decode: its key is not a journal id, its value "
+        "has no op code, or its payload has another size than its op code requires.",
+        "Compare it with the same id on another node: `je-tools journal ENV --show ID`.",
+    ),
+    (
+        "journal-order",
+        Severity.ERROR,
+        "A front end's journal holds ids below the number in its name, or ids that belong to the "
+        "next journal. It is a warning if a record only has a lower VLSN than the record of the id "
+        "before: it was written later, and replaced another one.",
+        "Compare the journals with those of another node: `je-tools journal`.",
+    ),
+    (
+        "front-end-mismatch",
+        Severity.ERROR,
+        "The files `image/ROLE` and `image/VERSION` of a front end do not fit the group database "
+        "of its log: the node is no electable member although it is a follower, or the reverse, or "
+        "a file cannot be read. It is a warning if only the group has another name than front ends "
+        "give it.",
+        "The `image` or the `bdb` directory may come from another node or another time. Compare "
+        "with the other nodes before the front end starts.",
+    ),
+    (
         "unknown-order",
         Severity.NOTE,
         "A database has a comparator that only the application's classes know. je-tools shows its "

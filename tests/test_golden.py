@@ -36,6 +36,7 @@ ROLLED_BACK = "fixtures/starrocks-rep-uncommitted/node1"
 LONE = "fixtures/v17-rep-uncommitted-before"
 OLD = "fixtures/v8-dbops/env"
 OTHER = "fixtures/v17-erase-after/env"
+FRONT_END = "fixtures/starrocks-fe-hole/node1"
 TABLES = "--by-file --by-db --vlsn --checkpoints --txns"
 
 PROGRAMS: dict[str, click.Command] = {
@@ -51,6 +52,7 @@ COMMAND_LINES = {
     "help-audit-run": "je-tools audit run --help",
     **{f"help-vlsn-{verb}": f"je-tools vlsn {verb} --help" for verb in VERBS},
     **{f"help-group-{verb}": f"je-tools group {verb} --help" for verb in GROUP_VERBS},
+    "help-journal-show": "je-tools journal show --help",
     "doctor": f"je-tools doctor {CRASH}",
     "doctor-tree": f"je-tools doctor {OTHER} --tree",
     "doctor-damaged": "je-tools doctor damaged",
@@ -146,6 +148,10 @@ COMMAND_LINES = {
     "group-show-wrong": f"je-tools group show {CRASH}",
     "group-reset-csv": f"je-tools group reset {LONE}/node3 --node-name node3 --format csv",
     "group-reset-wrong": f"je-tools group reset {LONE}/node1 --node-name node1",
+    "journal": f"je-tools journal {FRONT_END}",
+    "journal-jsonl": f"je-tools journal {FRONT_END} --format jsonl --exit-zero",
+    "journal-show": f"je-tools journal {FRONT_END} --show 527 --show 522",
+    "journal-none": f"je-tools journal {CRASH}",
     "lock": f"je-tools lock {CRASH}",
     "lock-jsonl": f"je-tools lock {CRASH} --format jsonl",
     "undo": "je-tools undo changed",
@@ -167,6 +173,7 @@ NARROW = {
     "narrow-files": "je-tools files damaged",
     "narrow-recover": f"je-tools recover {CRASH}",
     "narrow-undo": "je-tools undo changed",
+    "narrow-journal": f"je-tools journal {FRONT_END}",
 }
 """Command lines on a terminal of 40 columns."""
 

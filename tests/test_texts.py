@@ -34,6 +34,8 @@ TEXTS = {
     "je_tools/explain/recognition.py _excerpt": "a message that the caller gave",
     "je_tools/explain/recognition.py _read_entry": "a message that the caller gave",
     "je_tools/explain/recognition.py recognise": "a message that the caller gave",
+    "je_tools/journal/payload.py DecodedValue.text": "called if nothing is masked",
+    "je_tools/journal/payload.py _is_text": "returns no text",
     "je_tools/log/field_texts.py bytes_text": "fields that explain shows; it masks them before",
     "je_tools/log/names.py _records": "names of databases",
     "je_tools/output/encoders/arrow_texts.py data_texts": "called if nothing is masked",

@@ -6,7 +6,16 @@ otherwise, or with the source of the application.
 
 from __future__ import annotations
 
-from je_tools.explain.message_case import ENTRY, FILES, RECOVER, VERIFY, VLSNS, Case, NextStep
+from je_tools.explain.message_case import (
+    ENTRY,
+    FILES,
+    JOURNAL,
+    RECOVER,
+    VERIFY,
+    VLSNS,
+    Case,
+    NextStep,
+)
 
 _REASONS = "EnvironmentFailureReason, JE 7.5.11 and 25.3.21"
 _GENERAL = ("unexpected-state", "uncaught-exception")
@@ -347,8 +356,7 @@ _JOURNALS = (
         misread="It does not say that the log is damaged. Emptying the metadata directory loses "
         "what is only here: look at the other nodes first.",
         steps=(
-            NextStep("databases ENV", "lists the databases of the journal by their first ids"),
-            NextStep("count ENV", "counts the journal entries of each database"),
+            JOURNAL,
             VERIFY,
         ),
         sources=(
@@ -368,7 +376,7 @@ _JOURNALS = (
         misread="It does not say that the log is damaged: the engine verified the checksum of what "
         "it read from disk.",
         steps=(
-            NextStep("databases ENV", "lists the databases of the journal by their first ids"),
+            JOURNAL,
             VERIFY,
             ENTRY,
         ),
@@ -387,6 +395,7 @@ _JOURNALS = (
         "exits.",
         misread="It does not say that names or databases are lost.",
         steps=(
+            JOURNAL,
             NextStep("databases ENV", "lists the databases as recovery would find them"),
             RECOVER,
         ),

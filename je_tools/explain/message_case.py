@@ -55,6 +55,9 @@ VERIFY = NextStep(
 FILES = NextStep(
     "files ENV", "lists the log files, their versions, and which JE releases open them"
 )
+JOURNAL = NextStep(
+    "journal ENV", "lists the journals, their ids and holes, and compares the node with its group"
+)
 RECOVER = NextStep(
     "recover ENV", "shows what the engine would do when it opens the log, and writes nothing"
 )

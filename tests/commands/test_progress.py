@@ -284,7 +284,9 @@ WITH_LOG = {
     "diff": (str(HOME),),
     "salvage": ("--output", "OUT"),
     "dump": ("--output", "OUT"),
+    "journal": ("--exit-zero",),
 }
+OTHER_LOGS = {"journal": FIXTURES / "starrocks-fe-hole" / "node1"}
 QUICK = {"lock", "undo", "audit", "vlsn"}
 """Commands that read no log; `undo --apply` has a bar, and the audit those of its tasks. The verbs
 of `vlsn` need a replicated log."""
@@ -295,7 +297,8 @@ def test_every_command_has_a_bar(
     verb: str, monkeypatch: pytest.MonkeyPatch, clocks: list[Clock], tmp_path: Path
 ) -> None:
     more = [str(tmp_path / "out") if word == "OUT" else word for word in WITH_LOG.get(verb, ())]
-    words = ["0x3/0x0", "--env", str(HOME)] if verb == "explain" else [str(HOME), *more]
+    home = str(OTHER_LOGS.get(verb, HOME))
+    words = ["0x3/0x0", "--env", home] if verb == "explain" else [home, *more]
     real = _options.is_terminal
     monkeypatch.setattr(_options, "is_terminal", lambda each: each is sys.stderr or real(each))
     assert je_tools(verb, *words).code == 0

@@ -37,6 +37,10 @@ ELSEWHERE = {
     "old-form-left-out",
     "unknown-order",
     "utilization",
+    "journal-hole",
+    "journal-record",
+    "journal-order",
+    "front-end-mismatch",
     *(code for code in CODES if "tree-" in code),
     *(code for code in CODES if code.startswith("vlsn-index-")),
     "vlsn-rollback",
@@ -46,8 +50,8 @@ ELSEWHERE = {
 """Codes without a planted log. They have tests below; in test_listed (damage that is only counted);
 in tests/je_tools/audit/test_judging.py (logs that an audit could not read); in test_trees and
 tests/je_tools/recovery (snapshots); in tests/je_tools/btree/check (B-trees); in
-tests/je_tools/vlsn (VLSN indexes and rollbacks); and in test_unreadable_files (files that cannot be
-opened)."""
+tests/je_tools/vlsn (VLSN indexes and rollbacks); in tests/je_tools/journal (front ends); and in
+test_unreadable_files (files that cannot be opened)."""
 
 HOLD_LOCK = """
 import fcntl, sys

@@ -102,6 +102,10 @@ def test_the_commands_of_a_case_exist(case: Case, tmp_path: Path) -> None:
         # click keeps the help option of the first context in the command itself.
         parent = click.Context(group, **CONTEXT)
         command = group.get_command(parent, words[0])
+        if isinstance(command, click.Group):
+            verbs = command.list_commands(parent)
+            words = words[1:] if words[1] in verbs else ["show", *words[1:]]
+            command = command.get_command(parent, words[0])
         assert command is not None
         context = command.make_context(words[0], words[1:], parent=parent)
         assert not context.args
