@@ -53,7 +53,7 @@ GROUPS: dict[str, dict[str, str]] = {
     "Replication": {
         "vlsn": "Show and check the VLSN index of a node, compare nodes, and roll a node back.",
         "group": "Show the replication group as a node knows it, and reset it to one node.",
-        "journal": "Show the journals of StarRocks and Doris front ends: ids, holes, op codes.",
+        "journal": "Show the journals of StarRocks and Doris front ends: ids, holes, truncation.",
     },
     "Change a log": {
         "checkpoint": "Write the checkpoint that a crashed log lacks, so that it opens at once.",

@@ -16,6 +16,7 @@ import pytest
 
 from je_tools.commands.dump import db_dump_command
 from je_tools.commands.group import VERBS as GROUP_VERBS
+from je_tools.commands.journal import VERBS as JOURNAL_VERBS
 from je_tools.commands.main import COMMANDS, group
 from je_tools.commands.recover import db_recover_command
 from je_tools.commands.vlsn import VERBS
@@ -52,7 +53,7 @@ COMMAND_LINES = {
     "help-audit-run": "je-tools audit run --help",
     **{f"help-vlsn-{verb}": f"je-tools vlsn {verb} --help" for verb in VERBS},
     **{f"help-group-{verb}": f"je-tools group {verb} --help" for verb in GROUP_VERBS},
-    "help-journal-show": "je-tools journal show --help",
+    **{f"help-journal-{verb}": f"je-tools journal {verb} --help" for verb in JOURNAL_VERBS},
     "doctor": f"je-tools doctor {CRASH}",
     "doctor-tree": f"je-tools doctor {OTHER} --tree",
     "doctor-damaged": "je-tools doctor damaged",
@@ -151,6 +152,9 @@ COMMAND_LINES = {
     "journal": f"je-tools journal {FRONT_END}",
     "journal-jsonl": f"je-tools journal {FRONT_END} --format jsonl --exit-zero",
     "journal-show": f"je-tools journal {FRONT_END} --show 527 --show 522",
+    "journal-truncate": f"je-tools journal truncate {FRONT_END} --above 790",
+    "journal-truncate-csv": f"je-tools journal truncate {FRONT_END} --above 790 --format csv",
+    "journal-truncate-wrong": f"je-tools journal truncate {FRONT_END} --above 813",
     "journal-none": f"je-tools journal {CRASH}",
     "lock": f"je-tools lock {CRASH}",
     "lock-jsonl": f"je-tools lock {CRASH} --format jsonl",

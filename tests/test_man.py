@@ -10,6 +10,7 @@ import subprocess
 import click
 import pytest
 
+from je_tools.commands.journal import VERBS as JOURNAL_VERBS
 from je_tools.commands.main import COMMANDS, group
 from je_tools.commands.vlsn import VERBS
 from tests.corpus import ROOT
@@ -21,7 +22,7 @@ def test_each_command_has_a_page() -> None:
     expected = {f"je-tools-{name}.1" for name in COMMANDS}
     expected |= {"je-tools.1", "je-tools-audit-run.1", "db-dump.1", "db-recover.1"}
     expected |= {f"je-tools-vlsn-{verb}.1" for verb in VERBS}
-    expected |= {"je-tools-journal-show.1"}
+    expected |= {f"je-tools-journal-{verb}.1" for verb in JOURNAL_VERBS}
     assert PAGES.keys() == expected
     for name in COMMANDS:
         assert f"je\\-tools\\-{name}(1)" in PAGES["je-tools.1"]

@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from je_tools.formats.je.internal.names import REP_GROUP_DB
-from je_tools.formats.je.internal.records import read_record
-from je_tools.formats.je.internal.replication import NODE_TYPES, RepGroup, RepNode
+from je_tools.formats.je.internal.replication import NODE_TYPES, RepNode
+from je_tools.group.members import read_group
 from je_tools.journal.series import GROUP_NAME
+from je_tools.recovery.internal_databases import internal_database
 
 if TYPE_CHECKING:
     from je_tools.journal.front_end import FrontEnd
@@ -59,24 +60,13 @@ class Difference(Struct, frozen=True):
     is_harmless: bool = False
 
 
-def read_group(snapshot: Snapshot) -> GroupFacts:
-    """Read the group database of a snapshot; records that do not decode are left out."""
-    database = next(
-        (each for each in snapshot.databases.values() if each.name == REP_GROUP_DB), None
-    )
-    name: str | None = None
-    nodes: dict[str, RepNode] = {}
-    for records in () if database is None else snapshot.records(database):
-        for row in range(len(records)):
-            data = records.data[row]
-            if data is None:
-                continue
-            record = read_record(REP_GROUP_DB, records.key[row] or b"", data)
-            if isinstance(record, RepGroup):
-                name = record.name
-            elif isinstance(record, RepNode) and record.name is not None:
-                nodes[record.name] = record
-    return GroupFacts(name, nodes, database is not None)
+def group_facts(snapshot: Snapshot) -> GroupFacts:
+    """Return what the group database of a snapshot says; unreadable records are left out."""
+    if internal_database(snapshot, REP_GROUP_DB) is None:
+        return GroupFacts(None, {}, exists=False)
+    records = read_group(snapshot)
+    nodes = {node.name: node for node in records.nodes if node.name is not None}
+    return GroupFacts(records.group.name if records.group else None, nodes, exists=True)
 
 
 def node_type_of(node: RepNode) -> str:

@@ -148,24 +148,6 @@ def read_journals(snapshot: Snapshot) -> Journals:
     return Journals(journals, epochs, epoch_count)
 
 
-def last_journal_ids(snapshot: Snapshot) -> dict[str, int]:
-    """Return the last journal id of each series that has one; no value is read.
-
-    Raises:
-        StoppedError: a file became shorter, or its device failed.
-    """
-    found: dict[str, int] = {}
-    for journal in reversed(journals_among(snapshot.databases.values())):
-        if journal.series in found:
-            continue
-        batches = snapshot.records(journal.database, with_data=False, show_expired=True)
-        for records in batches:
-            ids, good = ids_of(records.key)
-            if good.any():
-                found[journal.series] = int(ids[good][-1])
-    return found
-
-
 def _read(snapshot: Snapshot, journal: JournalDatabase) -> JournalSummary:
     reader = _JournalReader(JournalSummary(journal))
     for records in snapshot.records(journal.database, show_expired=True):

@@ -12,7 +12,12 @@ from msgspec import Struct
 
 from je_tools.errors import DamageError, InputError
 from je_tools.journal.continuity import Continuity, Hole, check_continuity
-from je_tools.journal.group_facts import Difference, GroupFacts, compare_with_group, read_group
+from je_tools.journal.group_facts import (
+    Difference,
+    GroupFacts,
+    compare_with_group,
+    group_facts,
+)
 from je_tools.journal.log_search import LoggedIds, search_log
 from je_tools.journal.op_codes import Product, product_of
 from je_tools.journal.reading import Journals, JournalSummary, read_journals
@@ -128,7 +133,7 @@ def check_is_front_end(snapshot: Snapshot) -> GroupFacts:
         InputError: it has not.
         DamageError: it has not, and damage may hide them.
     """
-    group = read_group(snapshot)
+    group = group_facts(snapshot)
     databases = list(snapshot.databases.values())
     if journals_among(databases) or epochs_among(databases) or group.name == GROUP_NAME:
         return group

@@ -1,4 +1,5 @@
 """Operations that commands do at the end of a log; `je_tools.append` plans, writes and checks them.
 
-Each module has one `AppendOperation`: the reset of a group, and the rollback of the stream.
+Each module has one `AppendOperation`: the reset of a group, the rollback of the stream,
+and the truncation of journals.
 """

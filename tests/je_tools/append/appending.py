@@ -11,8 +11,10 @@ from typing import NamedTuple
 from je_tools.append.apply import apply_append
 from je_tools.append.operation import AppendLog, AppendOperation, AppendResult, PlannedChange
 from je_tools.checkpoint.old_versions import iterate_old_versions
+from je_tools.journal.front_end import FrontEnd
 from je_tools.log.scan import Scanner
 from je_tools.operations.group_reset import GroupReset, NodeIdentity
+from je_tools.operations.journal_truncate import JournalTruncate
 from je_tools.operations.stream_rollback import StreamRollback
 from je_tools.recovery.snapshot import Snapshot
 from je_tools.writing.disk import Disk
@@ -50,10 +52,14 @@ class Appending(NamedTuple):
     Attributes:
         log: directory below fixtures/.
         make: makes the operation.
+        is_long: True if a power cut can leave some entries of a transaction of the group without
+            its end. A member keeps them until the master aborts the transaction; tests/engine
+            has the engine do that.
     """
 
     log: str
     make: Callable[[], AppendOperation]
+    is_long: bool = False
 
     def copy(self, target: Path) -> Path:
         """Copy the log, and return its directory."""
@@ -71,6 +77,9 @@ OPERATIONS = {
         "v17-rep-uncommitted-before/node2", lambda: GroupReset(NodeIdentity("node2"), _ID)
     ),
     "rollback": Appending("v17-rep-uncommitted-before/node1", lambda: StreamRollback(1224)),
+    "truncation": Appending(
+        "starrocks-fe-hole/node1", lambda: JournalTruncate(FrontEnd(Path()), 790), is_long=True
+    ),
 }
 
 

@@ -9,7 +9,6 @@ import pytest
 from je_tools.journal.continuity import HolePlace
 from je_tools.journal.front_end import FrontEnd
 from je_tools.journal.op_codes import Product
-from je_tools.journal.reading import last_journal_ids
 from je_tools.journal.report import JournalReport, report_journals
 from je_tools.journal.series import EPOCH_DB
 from tests.corpus import Environment, environments
@@ -72,11 +71,3 @@ def test_the_log_still_has_the_removed_record() -> None:
     assert written.fields["key"] == deleted.fields["key"]
     assert int.from_bytes(bytes(written.fields["key"])) ^ 1 << 63 == 813
     assert (written.type_name, deleted.type_name) == ("INS_LN_TX", "DEL_LN_TX")
-
-
-def test_the_last_ids_are_found_without_values() -> None:
-    for each in FRONT_ENDS:
-        truth = truth_of(each.home.parent / "journals.tsv")
-        last = max(one.last for name, one in truth.items() if name.isdigit())
-        starmgr = max(one.last for name, one in truth.items() if name.startswith("starmgr_"))
-        assert last_journal_ids(snapshot_of(each.home)) == {"": last, "starmgr_": starmgr}
