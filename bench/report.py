@@ -87,7 +87,8 @@ def text(
             "## Logs",
             "",
             "Made with `com.sleepycat:je:18.3.12`: `records-2m` and `crashed-1m` by "
-            "`bench/make/MakeRecords.java`, in files of 100 MB; the others by "
+            "`bench/make/MakeRecords.java`, in files of 100 MB; `replicated-…` by "
+            "`bench/make/MakeReplicated.java`; the others by "
             "`bench/make/MakeLog.java`, in files of 10 MB (`1g-onefile`: one file of 1 GiB).",
             "",
             "| log | bytes | entries |",

@@ -35,6 +35,18 @@ def distinct(values: npt.NDArray[Any]) -> list[int]:
     return found
 
 
+def first_rows(values: npt.NDArray[Any]) -> Ints:
+    """Return the first row of each distinct value, in the order of the values.
+
+    Unlike `np.unique`, this does not load numpy's masked arrays.
+    """
+    order: Ints = np.argsort(values, kind="stable")
+    ascending = values[order]
+    is_new = np.ones(len(order), np.bool_)
+    is_new[1:] = ascending[1:] != ascending[:-1]
+    return order[is_new]
+
+
 def run_of(rows: Ints) -> slice | Ints:
     """Return rows as a slice if they are consecutive: a slice selects without copying.
 

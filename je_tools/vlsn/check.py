@@ -92,7 +92,7 @@ def _findings(snapshot: Snapshot, index: IndexState, stream: LoggedStream) -> li
         *group_findings(snapshot, read_group_names(snapshot)),
         *record_findings(snapshot, index.stored),
         *misfit_finding(snapshot, index.refusal),
-        *end_findings(snapshot, index.usable, stream.end()),
+        *end_findings(snapshot, index.usable, stream.end(index.usable.range.last)),
         *mapping_findings(snapshot, index.usable, stream),
         *rollback_findings(snapshot, stream),
     ]

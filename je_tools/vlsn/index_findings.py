@@ -184,18 +184,16 @@ def end_findings(snapshot: Snapshot, index: VlsnIndex, end: StreamEnd) -> Iterat
             f"{covered.last + 1}" if covered.last != NO_VLSN else "1"
         )
         yield made(snapshot, "vlsn-index-short", NULL_LSN, expected, found)
-        return
     if covered.last > last:
         expected = f"last={last}, the last VLSN of the log"
         found = f"last={covered.last} after recovery"
         yield made(snapshot, "vlsn-index-range", NULL_LSN, expected, found)
-        return
     newest = {
         "sync": (covered.last_sync, end.last_sync),
         "txnEnd": (covered.last_txn_end, end.last_txn_end),
     }
     for name, (stored, logged) in newest.items():
-        if logged is not None and stored != logged:
+        if logged is not None and stored != logged and covered.last != NO_VLSN:
             expected = f"{name}={logged}, as in the log"
             found = f"{name}={stored} after recovery"
             yield made(snapshot, "vlsn-index-range", NULL_LSN, expected, found)

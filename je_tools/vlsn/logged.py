@@ -61,7 +61,8 @@ class StreamEnd(Struct, frozen=True):
 
     Attributes:
         last_vlsn: last VLSN.
-        last_sync, last_txn_end: VLSNs of the last sync point, and of the last Commit or Abort.
+        last_sync, last_txn_end: VLSNs of the last sync point, and of the last Commit or Abort, up
+            to the end of an index.
     """
 
     last_vlsn: int | None
@@ -105,18 +106,19 @@ class LoggedStream(Struct, frozen=True):
             [each for each in self.rollbacks if each.start_lsn < next_lsn],
         )
 
-    def end(self) -> StreamEnd:
-        """Return its last VLSNs."""
+    def end(self, index_last: int) -> StreamEnd:
+        """Return its last VLSNs, those of sync points up to the last VLSN of an index."""
         visible = self.state == EntryState.VISIBLE
+        covered = visible & (self.vlsn <= index_last)
 
         def last(of: npt.NDArray[np.bool_]) -> int | None:
-            rows = np.flatnonzero(of)
-            return int(self.vlsn[rows[-1]]) if len(rows) else None
+            at = len(of) - 1 - int(of[::-1].argmax()) if len(of) else 0
+            return int(self.vlsn[at]) if len(of) and of[at] else None
 
         return StreamEnd(
             last(visible),
-            last(visible & IS_SYNC_POINT[self.type]),
-            last(visible & IS_TXN_END[self.type]),
+            last(covered & IS_SYNC_POINT[self.type]),
+            last(covered & IS_TXN_END[self.type]),
         )
 
     def in_vlsn_order(self, *, with_rolled_back: bool) -> Ints:
@@ -166,8 +168,10 @@ def joined_logged(parts: Sequence[LoggedRows]) -> LoggedStream:
     size = np.concatenate([np.empty(0, np.int32), *(part.size for part in parts)])
     hidden = np.concatenate([np.empty(0, np.bool_), *(part.is_invisible for part in parts)])
     rollbacks = joined_rollbacks([each for part in parts for each in part.rollbacks])
-    left = is_left(lsn, vlsn, [(each.start_lsn, each.matchpoint_vlsn) for each in rollbacks])
-    state = np.where(left, EntryState.VISIBLE, EntryState.ROLLED_BACK).astype(np.uint8)
+    state = np.full(len(lsn), EntryState.VISIBLE, np.uint8)
+    if rollbacks:
+        bounds = [(each.start_lsn, each.matchpoint_vlsn) for each in rollbacks]
+        state[~is_left(lsn, vlsn, bounds)] = EntryState.ROLLED_BACK
     state[hidden] = EntryState.INVISIBLE
     _mark_repeated(vlsn, state)
     return LoggedStream(lsn, vlsn, types, size, state, rollbacks)
@@ -175,6 +179,8 @@ def joined_logged(parts: Sequence[LoggedRows]) -> LoggedStream:
 
 def _mark_repeated(vlsns: Ints, state: npt.NDArray[np.uint8]) -> None:
     """Mark visible entries with the VLSN of a later one."""
+    if bool((vlsns[1:] > vlsns[:-1]).all()):
+        return
     visible = np.flatnonzero(state == EntryState.VISIBLE)
     own = vlsns[visible]
     if not len(own) or bool((own[1:] > own[:-1]).all()):

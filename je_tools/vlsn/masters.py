@@ -14,16 +14,21 @@ from typing import TYPE_CHECKING
 import numpy as np
 from msgspec import Struct
 
+from je_tools.formats.arrays import first_rows
+from je_tools.formats.je.internal.replication import VlsnBucket
+from je_tools.vlsn.stored import is_plausible
 from je_tools.vlsn.stretch import read_stretch
 from je_tools.vlsn.sync_points import ABSENT, SyncPoints, next_sync_points
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from je_tools.formats.arrays import Ints, Mask
     from je_tools.recovery.snapshot import Snapshot
-    from je_tools.vlsn.stored import Mappings
+    from je_tools.vlsn.index import Bucket
 
-SAMPLES = 1024
-"""Largest number of places at which a log is sampled for its masters."""
+SAMPLES = 256
+"""Number of places at which a log is sampled for its masters; more if it has more buckets."""
 
 REFINED_MAX = 64
 """Largest number of changes of the master whose places are searched between two samples."""
@@ -91,7 +96,18 @@ def _changes(sync: SyncPoints) -> Mask:
     return other
 
 
-def sampled_terms(snapshot: Snapshot, mappings: Mappings, tail: SyncPoints) -> list[MasterTerm]:
+def places_to_sample(buckets: Sequence[Bucket]) -> Ints:
+    """Return LSNs of mappings, about SAMPLES of them and at least one for each bucket."""
+    lsns: list[int] = []
+    for bucket in buckets:
+        if isinstance(bucket, VlsnBucket) and is_plausible(bucket):
+            count = len(bucket.offsets)
+            step = max(count * len(buckets) // SAMPLES, 1)
+            lsns += [bucket.file_no << 32 | each for each in bucket.offsets[::step] if each]
+    return np.array(lsns, np.int64)
+
+
+def sampled_terms(snapshot: Snapshot, lsns: Ints, tail: SyncPoints) -> list[MasterTerm]:
     """Return the masters that samples of a log show.
 
     A master between two samples of one other master is not seen. Between samples of different
@@ -99,18 +115,15 @@ def sampled_terms(snapshot: Snapshot, mappings: Mappings, tail: SyncPoints) -> l
 
     Args:
         snapshot: the log.
-        mappings: places to sample.
+        lsns: int64; LSNs of entries, from which to go to the next sync point.
         tail: sync points at the end of the log, all of them from the first one on.
 
     Raises:
         StoppedError: a file shrank, vanished or was replaced meanwhile.
         InputError: a file cannot be read.
     """
-    lsns = mappings.lsn
     if len(tail):
         lsns = lsns[lsns < tail.lsn[0]]
-    if len(lsns) > SAMPLES:
-        lsns = lsns[np.linspace(0, len(lsns) - 1, SAMPLES).astype(np.int64)]
     sampled = next_sync_points(snapshot.image, lsns)
     sync = _in_order(SyncPoints.joined([sampled, tail]))
     borders = np.flatnonzero(_changes(sync))[:REFINED_MAX]
@@ -128,5 +141,4 @@ def _between(snapshot: Snapshot, sync: SyncPoints, at: int) -> SyncPoints:
 
 def _in_order(sync: SyncPoints) -> SyncPoints:
     """Return sync points in VLSN order, each once."""
-    _, rows = np.unique(sync.vlsn, return_index=True)
-    return sync.select(rows)
+    return sync.select(first_rows(sync.vlsn))

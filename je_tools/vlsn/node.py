@@ -21,7 +21,7 @@ from je_tools.vlsn.index_findings import (
     record_findings,
 )
 from je_tools.vlsn.journal_end import last_journal_id
-from je_tools.vlsn.masters import MasterTerm, sampled_terms
+from je_tools.vlsn.masters import MasterTerm, places_to_sample, sampled_terms
 from je_tools.vlsn.recovered import merged_index, stream_since_checkpoint
 from je_tools.vlsn.stored import Mappings, StoredIndex, mappings_of, read_stored
 from je_tools.vlsn.tail import Tail, TailReader
@@ -145,10 +145,10 @@ def read_node(snapshot: Snapshot, sync_count: int) -> tuple[NodeState, TailReade
         *group_findings(snapshot, group),
         *record_findings(snapshot, index.stored),
         *misfit_finding(snapshot, index.refusal),
-        *end_findings(snapshot, index.usable, tail.end()),
+        *end_findings(snapshot, index.usable, tail.end(index.usable.range.last)),
         *reader.findings,
     ]
-    masters = sampled_terms(snapshot, index.mappings, tail.sync)
+    masters = sampled_terms(snapshot, places_to_sample(index.usable.buckets), tail.sync)
     size = sum(file.size for file in snapshot.end.files)
     state = NodeState(
         env=snapshot.environment.name,

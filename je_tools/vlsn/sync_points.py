@@ -13,9 +13,10 @@ import numpy.typing as npt
 from msgspec import Struct
 from msgspec.structs import astuple
 
+from je_tools.formats.arrays import first_rows
 from je_tools.formats.je.flags import HeaderFlag
 from je_tools.formats.je.log.fetch import fetch, fetch_entry
-from je_tools.formats.je.types import mask_of
+from je_tools.formats.je.types import Family, mask_of
 from je_tools.log.references import read_references
 from je_tools.vlsn.index import SYNC_POINTS, TXN_ENDS
 
@@ -98,7 +99,7 @@ def next_sync_points(image: Image, lsns: Ints) -> SyncPoints:
         lsns: int64; LSNs of entries, in any order.
     """
     found = []
-    at = np.unique(lsns)
+    at = _ascending(lsns)
     for _ in range(_STEPS_MAX):
         if not len(at):
             break
@@ -106,10 +107,14 @@ def next_sync_points(image: Image, lsns: Ints) -> SyncPoints:
         hit = entries.good & IS_SYNC_POINT[entries.type] & _is_visible(entries.flags, entries.vlsn)
         found.append(at[hit])
         goes_on = entries.good & ~hit
-        at = np.unique(entries.lsn[goes_on] + entries.size[goes_on])
+        at = _ascending(entries.lsn[goes_on] + entries.size[goes_on])
     if not found:
         return SyncPoints.none()
-    return _read_singly(image, np.unique(np.concatenate(found)))
+    return _read(image, _ascending(np.concatenate(found)))
+
+
+def _ascending(lsns: Ints) -> Ints:
+    return lsns[first_rows(lsns)]
 
 
 def _is_visible(flags: npt.NDArray[np.uint8], vlsns: Ints) -> Mask:
@@ -118,13 +123,22 @@ def _is_visible(flags: npt.NDArray[np.uint8], vlsns: Ints) -> Mask:
     return visible
 
 
-def _read_singly(image: Image, lsns: Ints) -> SyncPoints:
-    """Read some hundred sync points; damaged ones are left out."""
-    rows = []
-    for lsn in lsns.tolist():
-        entry = fetch_entry(image, lsn)
-        if entry is not None and entry.header.vlsn is not None:
-            fields = [entry.fields.get(name, ABSENT) for name in _FIELDS]
-            rows.append((lsn, entry.header.vlsn, entry.header.type_no, *fields))
-    columns = np.array(rows, np.int64).reshape(-1, 3 + len(_FIELDS)).T
-    return SyncPoints(columns[0], columns[1], columns[2].astype(np.uint8), *columns[3:])
+def _read(image: Image, lsns: Ints) -> SyncPoints:
+    """Read sync points anywhere in a log; damaged ones are left out."""
+    entries = fetch(image, lsns)
+    ends = np.flatnonzero(entries.good & IS_TXN_END[entries.type])
+    columns = {name: np.full(len(lsns), ABSENT, np.int64) for name in _FIELDS}
+    is_read = np.zeros(len(lsns), np.bool_)
+    for rows, decoded in entries.decode(Family.TXN_END, ends, wanted=frozenset(_FIELDS)):
+        is_read[rows] = ~decoded.bad
+        for name in _FIELDS:
+            if decoded.fields.has(name):
+                columns[name][rows] = decoded.fields.number(name)
+    for row in np.flatnonzero(entries.good & ~IS_TXN_END[entries.type]).tolist():
+        entry = fetch_entry(image, int(lsns[row]))
+        if entry is not None:
+            is_read[row] = True
+            for name in _FIELDS:
+                columns[name][row] = entry.fields.get(name, ABSENT)
+    found = SyncPoints(lsns, entries.vlsn, entries.type, *(columns[name] for name in _FIELDS))
+    return found.select(is_read)

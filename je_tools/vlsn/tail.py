@@ -84,10 +84,13 @@ class TxnWrites(Struct, frozen=True):
     @classmethod
     def of(cls, places: Ints, txn_ids: Ints) -> TxnWrites:
         """Count LNs."""
-        ids, id_index = np.unique(txn_ids, return_inverse=True)
-        width = max(len(ids), 1)
-        pairs, counts = np.unique(places * width + id_index, return_counts=True)
-        return cls(pairs // width, ids[pairs % width], counts.astype(np.int64))
+        order = np.lexsort((txn_ids, places))
+        places, txn_ids = places[order], txn_ids[order]
+        is_new = np.ones(len(order), np.bool_)
+        is_new[1:] = (places[1:] != places[:-1]) | (txn_ids[1:] != txn_ids[:-1])
+        starts = np.flatnonzero(is_new)
+        counts = np.diff(starts, append=len(order))
+        return cls(places[starts], txn_ids[starts], counts)
 
 
 class Tail(Struct, frozen=True):
@@ -109,10 +112,11 @@ class Tail(Struct, frozen=True):
     rollbacks: list[Rollback]
     is_whole: bool
 
-    def end(self) -> StreamEnd:
-        """Return the last VLSNs."""
-        ends = self.sync.vlsn[IS_TXN_END[self.sync.type]]
-        newest = (int(each[-1]) if len(each) else None for each in (self.sync.vlsn, ends))
+    def end(self, index_last: int) -> StreamEnd:
+        """Return the last VLSNs, those of sync points up to the last VLSN of an index."""
+        sync = self.sync.select(self.sync.vlsn <= index_last)
+        ends = sync.vlsn[IS_TXN_END[sync.type]]
+        newest = (int(each[-1]) if len(each) else None for each in (sync.vlsn, ends))
         return StreamEnd(self.last_vlsn, *newest)
 
     def last(self, count: int) -> Tail:

@@ -119,7 +119,7 @@ def _bucket_row(each: IndexRecord) -> _BucketRow:
             last_lsn=record.last_possible_lsn,
         )
     assert isinstance(record, VlsnBucket)
-    count = sum(offset != 0 for offset in record.offsets)
+    count = len(record.offsets) - record.offsets.count(0)
     first = record.offsets[0] if record.offsets else None
     is_apart = record.last_lsn >> 32 != record.file_no
     return _BucketRow(

@@ -7,15 +7,22 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from msgspec.structs import replace
+
 from je_tools.checkpoint.last_ids import find_last_ids
 from je_tools.checkpoint.log import CheckpointLog
-from je_tools.checkpoint.vlsn_records import _LocalTransaction
+from je_tools.checkpoint.old_versions import old_versions
 from je_tools.formats.je.flags import HeaderFlag
+from je_tools.formats.je.internal.names import VLSN_MAP_DB
+from je_tools.formats.je.internal.replication import VlsnBucket
+from je_tools.formats.je.write.transactions import TransactionWriter
 from je_tools.formats.je.write.writer import Appender, Tail
 from je_tools.log.opening import open_environment
 from je_tools.log.scan import Scanner
+from je_tools.recovery.internal_databases import internal_database
 from je_tools.recovery.opening import take_snapshot
 from je_tools.recovery.snapshot import Snapshot
+from je_tools.vlsn.index import VlsnIndex
 from tests.je_tools.checkpoint.nodes import FILE_MAX, appending
 
 NOW_MS = 1_800_000_000_000
@@ -35,13 +42,31 @@ def copy_of(home: Path, target: Path) -> Path:
     return target
 
 
-def write_records(home: Path, records: Mapping[bytes, bytes | None]) -> None:
-    """Append a transaction that writes records of the index; None removes one."""
+def write_records(
+    home: Path, records: Mapping[bytes, bytes | None], database_name: str = VLSN_MAP_DB
+) -> None:
+    """Append a local transaction that writes records of an internal database; None removes one."""
     snapshot = snapshot_of_node(home)
     appender = _appender(snapshot, home)
     log = CheckpointLog(appender, snapshot.image.data, find_last_ids(snapshot))
-    _LocalTransaction(snapshot, log, NOW_MS).write(records)
+    database = internal_database(snapshot, database_name)
+    assert database is not None
+    replaced = old_versions(snapshot, database)
+    transaction = TransactionWriter(log, log.sequences.next_local("txn"), NOW_MS)
+    for key, data in records.items():
+        transaction.write(database.db_id, key, data, replaced.get(key))
+    transaction.commit()
     appender.flush()
+
+
+def cut_index(index: VlsnIndex, vlsn: int, lsn: int) -> dict[bytes, bytes | None]:
+    """Return records of an index that ends with a Commit in its last bucket."""
+    last = index.buckets[-1]
+    assert isinstance(last, VlsnBucket)
+    offsets = last.offsets[: (vlsn - last.first) // last.stride + 1]
+    cut = replace(last, last=vlsn, last_lsn=lsn, offsets=offsets)
+    ends = dict.fromkeys(("last", "last_sync", "last_txn_end"), vlsn)
+    return dict([cut.encode(), replace(index.range, **ends).encode()])
 
 
 def append_entry(

@@ -15,6 +15,7 @@ from je_tools.formats.je.internal.replication import VlsnBucket
 from je_tools.formats.je.tuples import long_key
 from je_tools.vlsn.check import check_stream
 from je_tools.vlsn.index import VlsnIndex
+from je_tools.vlsn.logged import EntryState
 from je_tools.vlsn.recovered import read_index
 from tests.corpus import FIXTURES, Environment
 from tests.je_tools.checkpoint.nodes import (
@@ -30,6 +31,7 @@ from tests.je_tools.vlsn.indexes import (
     NOW_MS,
     append_entry,
     copy_of,
+    cut_index,
     snapshot_of_node,
     write_records,
 )
@@ -186,10 +188,11 @@ def test_an_index_that_a_checkpoint_cut_short_is_reported(tmp_path: Path) -> Non
     write(home)
     assert je_tools("vlsn", "check", home).code == EXIT_OK
     index = read_index(snapshot_of_node(home))
-    write_records(home, short(index))
-    found = check_stream(snapshot_of_node(home)).findings
-    (finding,) = (each for each in found if each.code == "vlsn-index-short")
-    last = bucket_of(index, -1).first
+    commits = [(v, e.lsn) for v, e in stream_of(home).items() if e.type_no == COMMIT]
+    last, lsn = commits[-2]
+    write_records(home, cut_index(index, last, lsn))
+    (finding,) = check_stream(snapshot_of_node(home)).findings
+    assert finding.code == "vlsn-index-short"
     assert f"last={last} after recovery" in (finding.found or "")
     assert f"would get VLSN {last + 1}" in (finding.found or "")
 
@@ -213,6 +216,21 @@ def rollback_to(home: Path, vlsn: int, matchpoint_vlsn: int | None = None) -> No
         "active_txns": [],
     }
     append_entry(home, "RollbackStart", fields)
+
+
+def test_a_mapping_to_an_entry_that_was_rolled_back_is_reported(tmp_path: Path) -> None:
+    """The entry has the VLSN of the mapping, but is invisible."""
+    home = copy_of(ROLLED_BACK, tmp_path / "node")
+    stream = check_stream(snapshot_of_node(home)).stream
+    vlsn = int(stream.vlsn[stream.state == EntryState.INVISIBLE][0])
+    hidden = int(stream.lsn[(stream.vlsn == vlsn) & (stream.state == EntryState.INVISIBLE)][0])
+    index = read_index(snapshot_of_node(home))
+    place = next(i for i, each in enumerate(index.buckets) if each.first == vlsn)
+    offsets = (hidden & 0xFFFFFFFF, *bucket_of(index, place).offsets[1:])
+    write_records(home, changed(index, place, offsets=offsets))
+    (finding,) = check_stream(snapshot_of_node(home)).findings
+    assert finding.code == "vlsn-index-mapping"
+    assert finding.found == f"UPD_LN_TX of VLSN {vlsn}, invisible"
 
 
 def test_a_rollback_over_commits_is_reported(tmp_path: Path) -> None:

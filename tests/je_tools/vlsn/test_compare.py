@@ -14,6 +14,8 @@ import pytest
 from msgspec.structs import replace
 
 from je_tools.errors import EXIT_DAMAGE, EXIT_INPUT, EXIT_OK, EXIT_USAGE
+from je_tools.formats.je.internal.names import REP_GROUP_DB
+from je_tools.formats.je.internal.replication import GROUP_KEY
 from je_tools.formats.je.tuples import string_key
 from je_tools.vlsn.compare import ComparedNode, Outcome, compare_nodes
 from je_tools.vlsn.matchpoint import PRE_TERM, find_matchpoint, is_same
@@ -23,7 +25,7 @@ from je_tools.vlsn.tail import TailReader
 from tests.corpus import FIXTURES, environments
 from tests.je_tools.checkpoint.nodes import stream_of
 from tests.je_tools.dumped import je_tools
-from tests.je_tools.vlsn.indexes import copy_of, snapshot_of_node
+from tests.je_tools.vlsn.indexes import copy_of, snapshot_of_node, write_records
 
 GROUP = FIXTURES / "v17-rep-uncommitted-before"
 AFTER = FIXTURES / "v15-rep-uncommitted"
@@ -265,16 +267,10 @@ def test_nodes_that_cannot_be_compared_are_refused(tmp_path: Path) -> None:
         assert (done.code, text in done.err) == (code, True), (words, done.err)
 
 
-def test_a_damaged_group_database_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_damaged_group_database_is_refused(tmp_path: Path) -> None:
     """The record of the group is garbage: nothing shows that the nodes belong together."""
-    monkeypatch.setattr("je_tools.checkpoint.vlsn_records.VLSN_MAP_DB", "_jeRepGroupDB")
-    from tests.je_tools.vlsn.indexes import write_records
-
     home = copy_of(GROUP / "node1", tmp_path / "node")
-    write_records(home, {string_key("$$GROUP_KEY$$"): b"?"})
-    monkeypatch.undo()
+    write_records(home, {string_key(GROUP_KEY): b"?"}, REP_GROUP_DB)
     done = je_tools("vlsn", "compare", home, GROUP / "node2")
     assert done.code == EXIT_INPUT
     assert "group database is missing or cannot be read" in done.err

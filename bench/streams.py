@@ -1,0 +1,105 @@
+"""Measure the claims about `vlsn`, and write bench/STREAMS.md.
+
+    python -m bench.streams [--quick] [--logs DIR] [--runs N] [--je-tools PATH]
+
+As in `bench.run`: whole processes with a warm page cache, the two sides in turns, the median of the
+runs. The second node of a comparison is a copy of the first that lacks the end of its log; the
+engine's side of it prints both nodes.
+"""
+
+from __future__ import annotations
+
+import shlex
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+
+from bench import logs, report
+from bench.measure import Command, peak_anonymous_bytes, time_in_turns, warm
+from bench.report import Row
+from bench.run import Bench, count_entries, options
+from tests.engine.jars import JE_18, engine_jar
+from tests.engine.java import find_java
+
+VERIFIER = "com.sleepycat.je.rep.utilint.DbStreamVerify"
+CUT_BYTES = 100_000
+STREAM_MEMORY = 1e9
+MADE_BY = "MakeReplicated.java"
+GB_1 = logs.LogKind("replicated-1g", 1024, maker=MADE_BY)
+GB_4 = logs.LogKind("replicated-4g", 4096, maker=MADE_BY)
+MB_64 = logs.LogKind("replicated-64m", 64, maker=MADE_BY)
+
+
+def measure(bench: Bench, log: str) -> None:
+    """Measure all claims on a log."""
+    home = bench.folder / log
+    late = _copy_without_end(home, bench.output / f"late-{log}")
+    printed = bench.engine(home, "DbPrintLog", "-vd")
+    _compare(bench, "vlsn show", log, 10, _ours(bench, "show", home), printed)
+    report_made = _ours(bench, "show", home, "--format", "json")
+    _compare(bench, "vlsn show --format json", log, 10, report_made, printed)
+    words = (shlex.join(each.argv) for each in (printed, bench.engine(late, "DbPrintLog", "-vd")))
+    both = Command(["sh", "-c", " && ".join(words)])
+    compared = _ours(bench, "compare", home, str(late), "--exit-zero")
+    _compare(bench, "vlsn compare", log, 10, compared, both)
+    java = [str(bench.java), "-cp", str(bench.jar), VERIFIER]
+    verified = Command([*java, "-h", str(home), "-verifyStream"])
+    checked = _ours(bench, "check", home)
+    _compare(bench, "vlsn check", log, 3, checked, verified)
+    listed = _ours(bench, "show", home, "--stream", "--format", "csv")
+    for what, command in (("vlsn check", checked), ("vlsn show --stream", listed)):
+        code, peak = peak_anonymous_bytes(command)
+        text = f"failed, exit {code}" if code else f"{peak / 1e6:.0f} MB"
+        is_met = code == 0 and 0 < peak < STREAM_MEMORY
+        bench.add(Row(f"{what}, peak memory", log, text, "", "", "< 1 GB", is_met))
+
+
+def _ours(bench: Bench, verb: str, home: Path, *options: str) -> Command:
+    return Command([bench.je_tools, "vlsn", verb, str(home), *options])
+
+
+def _compare(
+    bench: Bench, what: str, log: str, at_least: float, ours: Command, engine: Command
+) -> None:
+    time_in_turns([ours], 1)
+    mine, theirs = time_in_turns([ours, engine], bench.runs)
+    ratio = theirs.median / mine.median
+    told = (report.seconds(mine), report.seconds(theirs), f"{ratio:.2f} ×")
+    bench.add(Row(what, log, *told, f"≥ {at_least:g} ×", ratio >= at_least))
+
+
+def _copy_without_end(home: Path, target: Path) -> Path:
+    """Return a copy whose last file lacks its end; the other files are links."""
+    target.mkdir()
+    *earlier, last = sorted(home.glob("*.jdb"))
+    for path in earlier:
+        (target / path.name).symlink_to(path.resolve())
+    (target / last.name).write_bytes(last.read_bytes()[: -min(CUT_BYTES, last.stat().st_size // 2)])
+    return target
+
+
+def main() -> int:
+    chosen = options()
+    je_tools = shutil.which(chosen.je_tools)
+    if je_tools is None:
+        print(f"no je-tools at {chosen.je_tools}: give --je-tools PATH", file=sys.stderr)
+        return 2
+    runs = 1 if chosen.quick else chosen.runs
+    kinds = [MB_64] if chosen.quick else [GB_1, GB_4]
+    with tempfile.TemporaryDirectory(dir=chosen.output) as output:
+        bench = Bench(je_tools, find_java(), engine_jar(JE_18), chosen.logs, Path(output), runs)
+        print(Row.head(), flush=True)
+        for kind in kinds:
+            home = logs.ensure(kind, bench.folder, bench.java, bench.jar)
+            bench.bytes_of[kind.name] = warm(home)
+            measure(bench, kind.name)
+    if not chosen.quick:
+        entries = {name: count_entries(bench, name) for name in bench.bytes_of}
+        text = report.text(bench.rows, bench.bytes_of, entries, bench.runs, bench.java)
+        report.write(Path(__file__).with_name("STREAMS.md"), text)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
