@@ -114,9 +114,9 @@ def is_masked(verb: str) -> bool:
     return any(each.name == "data_mode" for each in command_of(verb).params)
 
 
-OTHERS = {"audit", "explain", "vlsn"}
+OTHERS = {"audit", "explain", "group", "vlsn"}
 """Commands with tests of their own: an audit needs Spark, `explain` shows single entries, and
-`vlsn` needs a replicated log."""
+`group` and `vlsn` need a replicated log."""
 
 MASKED = [verb for verb in COMMANDS if verb not in OTHERS and is_masked(verb)]
 UNMASKED = [verb for verb in COMMANDS if verb not in OTHERS and not is_masked(verb)]
