@@ -74,7 +74,7 @@ def _is_to_cut(environment: Environment, options: Options) -> bool:
         UsageError: the log does not have the VLSN, or it is not a sync point.
         InputError: the environment is not a node of a replication group.
     """
-    from je_tools.operations.stream_rollback import check_replicated, find_range
+    from je_tools.operations.rollback_range import check_replicated, find_range
     from je_tools.recovery.opening import held_snapshot
     from je_tools.vlsn.recovered import index_to_be, stream_since_checkpoint
 

@@ -10,9 +10,9 @@ import subprocess
 import click
 import pytest
 
-from je_tools.commands.journal import VERBS as JOURNAL_VERBS
+from je_tools.commands import group as group_command
+from je_tools.commands import journal, vlsn
 from je_tools.commands.main import COMMANDS, group
-from je_tools.commands.vlsn import VERBS
 from tests.corpus import ROOT
 
 PAGES: dict[str, str] = runpy.run_path(str(ROOT / "docs" / "man.py"))["pages"]()
@@ -21,8 +21,9 @@ PAGES: dict[str, str] = runpy.run_path(str(ROOT / "docs" / "man.py"))["pages"]()
 def test_each_command_has_a_page() -> None:
     expected = {f"je-tools-{name}.1" for name in COMMANDS}
     expected |= {"je-tools.1", "je-tools-audit-run.1", "db-dump.1", "db-recover.1"}
-    expected |= {f"je-tools-vlsn-{verb}.1" for verb in VERBS}
-    expected |= {f"je-tools-journal-{verb}.1" for verb in JOURNAL_VERBS}
+    expected |= {f"je-tools-vlsn-{verb}.1" for verb in vlsn.VERBS}
+    expected |= {f"je-tools-group-{verb}.1" for verb in group_command.VERBS}
+    expected |= {f"je-tools-journal-{verb}.1" for verb in journal.VERBS}
     assert PAGES.keys() == expected
     for name in COMMANDS:
         assert f"je\\-tools\\-{name}(1)" in PAGES["je-tools.1"]

@@ -47,7 +47,7 @@ class PlannedChange(Struct, frozen=True):
         lsn: LSN of the entry that is appended, or whose bits are flipped.
         why: reason.
         vlsn: VLSN of the entry; None if it has none.
-        db_id, db_name: database of the record; None if the change is not to a record.
+        db_id, db: database of the record; None if the change is not to a record.
         key: key of the record.
         old, new: descriptions of the state before and after; None for none.
     """
@@ -57,7 +57,7 @@ class PlannedChange(Struct, frozen=True):
     why: str
     vlsn: int | None = None
     db_id: int | None = None
-    db_name: str | None = None
+    db: str | None = None
     key: bytes | None = None
     old: str | None = None
     new: str | None = None

@@ -1,6 +1,6 @@
 """Old versions: the records of a database as a transaction that changes them has to name them.
 
-Source: je-log.md "Transactions"; LNLogEntry, LN.log, JE 18.3.12.
+Source: je-log.md "Records"; LNLogEntry, LN.log, JE 18.3.12.
 """
 
 from __future__ import annotations

@@ -222,7 +222,7 @@ class _Change(Struct, frozen=True):
                 why,
                 vlsn=vlsn,
                 db_id=self.database.db_id,
-                db_name=self.database.name,
+                db=self.database.name,
                 key=self.key,
                 old=old,
                 new=new,

@@ -19,12 +19,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from je_tools.commands import checkpoint, main, recover, undo
+from je_tools.commands import checkpoint, group_reset, main, recover, undo, vlsn_rollback
 from je_tools.writing.disk import SECTOR, Disk
 from tests.builders.power_cuts import Recorder
 
 CALLS = [name for name in vars(Recorder) if name in vars(Disk) and not name.startswith("_")]
-LOADED = (checkpoint, recover, undo)
+LOADED = (checkpoint, group_reset, recover, undo, vlsn_rollback)
 """Modules that the commands would otherwise load in each process."""
 
 

@@ -19,6 +19,7 @@ from tests.damage.planted_findings import PLANTED, Told, log
 from tests.damage.running import Outcome, je_tools
 
 ELSEWHERE = {
+    "group-record",
     "unreadable",
     "unreadable-file",
     "old-delta-in-v8",

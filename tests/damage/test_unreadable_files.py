@@ -143,7 +143,7 @@ def test_a_marker_counts_whoever_may_read_it(home: Path, monkeypatch: pytest.Mon
     assert environment.unreadable == ()
 
 
-@pytest.mark.parametrize("verb", sorted(set(COMMANDS) - {"audit", "vlsn"}))
+@pytest.mark.parametrize("verb", sorted(set(COMMANDS) - {"audit", "group", "vlsn"}))
 def test_a_directory_that_may_not_be_listed(
     verb: str, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,3 +1,4 @@
+import com.sleepycat.je.CheckpointConfig;
 import com.sleepycat.je.CommitToken;
 import com.sleepycat.je.Database;
 import com.sleepycat.je.DatabaseConfig;
@@ -42,8 +43,8 @@ import java.util.concurrent.TimeUnit;
  *   <li>{@code put DATABASE FIRST COUNT}: the master writes records, acknowledged by all nodes, and
  *       each node waits until it has them;
  *   <li>{@code leave DATABASE FIRST COUNT}: the master writes half of the records in a transaction,
- *       commits a record of another one, writes the other half and deletes one of the first; the
- *       transaction stays open, and the log of the master is durable;
+ *       commits a record of another one, writes the other half, deletes one of the first, and after
+ *       a checkpoint writes one more; the transaction stays open, and the master's log is durable;
  *   <li>{@code records NAME FILE}: what Records prints of a node;
  *   <li>{@code members NAME}: a line NAME TAB TYPE TAB HOST:PORT for each node of the group;
  *   <li>{@code close NAME}.
@@ -168,6 +169,9 @@ public final class Group {
             }
         }
         db.delete(left, entry("key " + first));
+        // Slots of the open transaction are in logged nodes then, and its VLSNs in the index.
+        master.checkpoint(new CheckpointConfig().setForce(true));
+        db.put(left, entry("key " + (first + count)), entry("after the checkpoint"));
         master.flushLog(true);
     }
 

@@ -18,7 +18,7 @@ from tests.builders.power_cuts import KilledError, Recorder
 from tests.corpus import FIXTURES
 from tests.engine.acceptance import Judge, node_of
 from tests.engine.groups import Group, free_addresses, is_one_group, running_group
-from tests.engine.jars import engine_jar
+from tests.engine.jars import JE_5, JE_18, STARROCKS, engine_jar
 from tests.engine.java import find_java
 from tests.engine.recovered import Engine
 from tests.je_tools.append.appending import apply as append
@@ -168,12 +168,19 @@ def test_a_node_that_was_rolled_back_joins_its_group(nodes: Group, tmp_path: Pat
     assert found == rollbacks
 
 
-def test_a_rollback_into_a_transaction(nodes: Group, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "coordinate",
+    [JE_18, *(pytest.param(each, marks=[pytest.mark.exhaustive]) for each in (JE_5, STARROCKS))],
+)
+def test_a_rollback_into_a_transaction(coordinate: str, tmp_path: Path) -> None:
     """The transaction began before the sync point, so a part of it stays until its end comes."""
     homes = {name: tmp_path / name for name in ("a", "b", "c")}
     where = dict(zip(homes, free_addresses(3), strict=True))
-    (tmp_path / "classes").mkdir()
-    with running_group(find_java(), engine_jar(), tmp_path / "classes") as first:
+    classes, again = tmp_path / "classes", tmp_path / "again"
+    classes.mkdir()
+    again.mkdir()
+    jar = engine_jar(coordinate)
+    with running_group(find_java(), jar, classes) as first:
         for name, home in homes.items():
             home.mkdir()
             first.open(name, home, where[name], where["a"])
@@ -187,7 +194,8 @@ def test_a_rollback_into_a_transaction(nodes: Group, tmp_path: Path) -> None:
     assert max(stream) - last_commit >= 10
     apply("vlsn", "rollback", homes[master], "--to", last_commit)
     assert max(stream_of(homes[master])) == last_commit
-    records = records_of_group(nodes, homes, where)
+    with running_group(find_java(), jar, again) as second:
+        records = records_of_group(second, homes, where)
     expected = {b"key %d" % i: b"data of record %d" % i for i in range(30)}
     assert dict(records[ADDED]) == {**expected, b"other 20": b"committed"}
     for home in homes.values():
@@ -216,3 +224,27 @@ def test_an_interrupted_rollback(judge: Judge, tmp_path: Path) -> None:
         assert_unique(home)
     assert set(lasts) == {LAST_COMMIT, max(stream_of(source))}
     assert len(met) > 5
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("coordinate", [JE_5, STARROCKS])
+def test_other_engines_accept_a_reset_node(coordinate: str, tmp_path: Path) -> None:
+    classes, home = tmp_path / "classes", tmp_path / "node"
+    classes.mkdir()
+    home.mkdir()
+    here, there = free_addresses(2)
+    with running_group(find_java(), engine_jar(coordinate), classes) as group:
+        group.open("first", home, here, here)
+        group.states()
+        group.put(ADDED, 0, 30)
+        group.close("first")
+        last = max(stream_of(home))
+        words = ("--node-name", "alone", "--node-host-port", there)
+        apply("group", "reset", home, *words)
+        group.open("alone", home, there, there)
+        assert group.states() == {"alone": "MASTER"}
+        assert group.members("alone") == [["alone", "ELECTABLE", there]]
+        group.put(ADDED, 30, 30)
+        assert len(group.records("alone")[ADDED]) == 60
+        group.close("alone")
+    assert_gapless(home, last)

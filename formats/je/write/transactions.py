@@ -4,7 +4,7 @@ An LN names the one before it in its transaction, and the version of its record 
 returns. A local transaction belongs to one environment. Entries of a group transaction are part of
 the replication stream: each has the next VLSN.
 
-Source: je-log.md "Transactions"; LNLogEntry, TxnEnd, Txn.commit, MasterTxn, JE 5.0.73 to 25.3.17.
+Source: je-log.md "Records"; LNLogEntry, TxnEnd, Txn.commit, MasterTxn, JE 5.0.73 to 25.3.17.
 """
 
 from __future__ import annotations

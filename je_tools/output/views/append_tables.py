@@ -70,7 +70,7 @@ def _changes(masking: Masking) -> tuple[Column, ...]:
         Column("lsn", "at", Kind.LSN),
         Column("vlsn", "VLSN", Kind.ID, rank=1),
         Column("db_id", "id", Kind.ID, rank=4),
-        Column("db_name", "database", Kind.TEXT, rank=3),
+        Column("db", "database", Kind.TEXT, rank=3),
         Column("key", "key", Kind.KEY, rank=5, cell=key_of),
         Column("old", "old", Kind.TEXT, wraps=True),
         Column("new", "new", Kind.TEXT, wraps=True),
