@@ -159,7 +159,7 @@ def _delete(
             f"their ids are above {above_id}",
             vlsn=first_vlsn,
             db_id=database.db_id,
-            db_name=database.name,
+            db=database.name,
             old=above.text,
         )
     )
@@ -190,7 +190,7 @@ def _remove(
             "all its ids are above the id",
             vlsn=log.next_vlsn - 1,
             db_id=database.db_id,
-            db_name=name,
+            db=name,
             old=above.text,
         )
     )

@@ -39,7 +39,7 @@ def test_the_hole_is_named_in_every_format(tmp_path: Path) -> None:
     assert "error: journal-hole; expected id 813 in journal 796; found no record" in table.err
     rows = je_tools("journal", HOLED, "--format", "jsonl").rows
     (hole,) = (row for row in rows if row["section"] == "holes")
-    assert (hole["database"], hole["first_id"], hole["last_id"]) == ("796", 813, 813)
+    assert (hole["db"], hole["first_id"], hole["last_id"]) == ("796", 813, 813)
     (finding,) = (row for row in rows if row["section"] == "findings")
     assert (finding["code"], finding["severity"]) == ("journal-hole", "error")
     document = json.loads(je_tools("journal", HOLED, "--format", "json").out)
@@ -97,7 +97,7 @@ def test_a_record_is_shown(tmp_path: Path) -> None:
     assert "2025-10-09 08:53:20.000" in text
     assert "00ff" in text
     rows = je_tools("journal", home, "--show", 1, "--show", 3, "--format", "jsonl").rows
-    assert [(row["database"], row["journal_id"], row["form"]) for row in rows] == [
+    assert [(row["db"], row["journal_id"], row["form"]) for row in rows] == [
         ("1", 1, "json"),
         ("starmgr_1", 1, "json"),
         ("1", 3, "bytes"),
@@ -160,10 +160,10 @@ def test_a_damaged_value_in_the_last_file_ends_the_log(tmp_path: Path) -> None:
     done = je_tools("journal", home, "--format", "json")
     assert done.code == 3
     document = json.loads(done.out)
-    listed = {each["database"]: each for each in document["journals"]}
+    listed = {each["db"]: each for each in document["journals"]}
     # The batch of the damaged record begins with id 832, and 813 was deleted later.
     assert (listed["796"]["last_id"], listed["796"]["records"]) == (831, 36)
-    (cut,) = (each for each in document["cut_off"] if each["database"] == "796")
+    (cut,) = (each for each in document["cut_off"] if each["db"] == "796")
     assert (cut["first_id"], cut["last_id"], cut["records"]) == (832, 892, 60)
     assert "lost-tail" in {each["code"] for each in document["findings"]}
 

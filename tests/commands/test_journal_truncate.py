@@ -37,7 +37,7 @@ def ends_of(home: Path) -> dict[str, tuple[int, int, int]]:
     """Return first id, last id and number of records of each journal."""
     document = json.loads(je_tools("journal", home, "--format", "json", "--exit-zero").out)
     return {
-        each["database"]: (each["first_id"], each["last_id"], each["records"])
+        each["db"]: (each["first_id"], each["last_id"], each["records"])
         for each in document["journals"]
     }
 
@@ -49,7 +49,7 @@ def test_a_plan_writes_nothing(tmp_path: Path) -> None:
     assert (done.code, digests(home)) == (0, before)
     assert f"je-tools journal truncate {home} --above 700 --apply` writes it" in done.err
     rows = list(csv.DictReader(done.out.decode().splitlines()))
-    changes = [(row["change"], row["db_name"], row["old"]) for row in rows[1:]]
+    changes = [(row["change"], row["db"], row["old"]) for row in rows[1:]]
     assert changes == [
         (
             "delete records",

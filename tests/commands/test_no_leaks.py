@@ -115,8 +115,8 @@ def is_masked(verb: str) -> bool:
 
 
 OTHERS = {"audit", "explain", "group", "journal", "vlsn"}
-"""Commands with tests of their own: an audit needs Spark, `explain` shows single entries, `group` and
-`vlsn` need a replicated log, and `journal` that of a front end (test_journal.py)."""
+"""Commands with tests of their own: an audit needs Spark, `explain` shows single entries,
+`group` and `vlsn` need a replicated log, and `journal` that of a front end (test_journal.py)."""
 
 MASKED = [verb for verb in COMMANDS if verb not in OTHERS and is_masked(verb)]
 UNMASKED = [verb for verb in COMMANDS if verb not in OTHERS and not is_masked(verb)]

@@ -13,13 +13,14 @@ from pathlib import Path
 
 import pytest
 
-from je_tools.commands import _options
+from je_tools.commands import _options, group, journal, vlsn
 from je_tools.commands import dump as command
 from je_tools.commands.main import COMMANDS
 from tests.corpus import FIXTURES
 from tests.je_tools.dumped import je_tools
 
 HOME = FIXTURES / "v8-cleaned" / "env"
+REPLICATED = FIXTURES / "v17-rep-uncommitted-before"
 SIZE = sum(path.stat().st_size for path in HOME.glob("*.jdb"))
 Bars = list[tuple[str, int, list[int]]]
 
@@ -284,23 +285,34 @@ WITH_LOG = {
     "diff": (str(HOME),),
     "salvage": ("--output", "OUT"),
     "dump": ("--output", "OUT"),
-    "journal": ("--exit-zero",),
+    "journal show": ("--exit-zero",),
+    "journal truncate": ("--above", "850", "--exit-zero"),
+    "vlsn compare": (str(REPLICATED / "node2"), "--exit-zero"),
+    "vlsn rollback": ("--to", "1224"),
+    "group reset": ("--group-name", "alone", "--node-name", "node1", "--node-host-port", "a:5011"),
 }
-OTHER_LOGS = {"journal": FIXTURES / "starrocks-fe-hole" / "node1"}
-QUICK = {"lock", "undo", "audit", "vlsn"}
-"""Commands that read no log; `undo --apply` has a bar, and the audit those of its tasks. The verbs
-of `vlsn` need a replicated log."""
+OTHER_LOGS = {
+    "journal": FIXTURES / "starrocks-fe-hole" / "node1",
+    "vlsn": REPLICATED / "node1",
+    "group": FIXTURES / "v26-rep-committed" / "node1",
+}
+GROUPS = {"journal": journal, "vlsn": vlsn, "group": group}
+QUICK = {"lock", "undo", "audit"}
+"""Commands that read no log; `undo --apply` has a bar, and the audit those of its tasks."""
+
+VERBS = sorted(set(COMMANDS) - QUICK - {*GROUPS})
+VERBS += [f"{name} {verb}" for name, module in GROUPS.items() for verb in module.VERBS]
 
 
-@pytest.mark.parametrize("verb", sorted(set(COMMANDS) - QUICK))
+@pytest.mark.parametrize("verb", VERBS)
 def test_every_command_has_a_bar(
     verb: str, monkeypatch: pytest.MonkeyPatch, clocks: list[Clock], tmp_path: Path
 ) -> None:
     more = [str(tmp_path / "out") if word == "OUT" else word for word in WITH_LOG.get(verb, ())]
-    home = str(OTHER_LOGS.get(verb, HOME))
+    home = str(OTHER_LOGS.get(verb.split()[0], HOME))
     words = ["0x3/0x0", "--env", home] if verb == "explain" else [home, *more]
     real = _options.is_terminal
     monkeypatch.setattr(_options, "is_terminal", lambda each: each is sys.stderr or real(each))
-    assert je_tools(verb, *words).code == 0
+    assert je_tools(*verb.split(), *words).code == 0
     assert clocks
     assert all(clock.is_cancelled for clock in clocks)

@@ -28,7 +28,7 @@ EPOCHS_SHOWN = 10
 """Largest number of epochs in a table for people."""
 
 JOURNAL_COLUMNS = (
-    Column("database", "journal", Kind.TEXT, cell=lambda each: each.name),
+    Column("db", "journal", Kind.TEXT, cell=lambda each: each.name),
     Column("first_id", "first id", Kind.ID),
     Column("last_id", "last id", Kind.ID),
     Column("records", "records", cell=lambda each: each.record_count),
@@ -40,7 +40,7 @@ JOURNAL_COLUMNS = (
 )
 
 HOLE_COLUMNS = (
-    Column("database", "journal", Kind.TEXT, cell=lambda each: each.hole.journal.name),
+    Column("db", "journal", Kind.TEXT, cell=lambda each: each.hole.journal.name),
     Column("first_id", "first id", Kind.ID, cell=lambda each: each.hole.first_id),
     Column("last_id", "last id", Kind.ID, cell=lambda each: each.hole.last_id),
     Column("missing_count", "missing", cell=lambda each: each.hole.missing_count),
@@ -51,7 +51,7 @@ HOLE_COLUMNS = (
 )
 
 CUT_OFF_COLUMNS = (
-    Column("database", "journal", Kind.TEXT, cell=lambda each: each.journal.name),
+    Column("db", "journal", Kind.TEXT, cell=lambda each: each.journal.name),
     Column("first_id", "first id", Kind.ID),
     Column("last_id", "last id", Kind.ID),
     Column("records", "records", cell=lambda each: each.id_count),
@@ -66,14 +66,14 @@ EPOCH_COLUMNS = (
 )
 
 OP_COLUMNS = (
-    Column("database", "journal", Kind.TEXT),
+    Column("db", "journal", Kind.TEXT),
     Column("op_code", "op code", Kind.ID),
     Column("op_name", "operation", Kind.TEXT),
     Column("records", "records"),
 )
 
 RECORD_COLUMNS = (
-    Column("database", "journal", Kind.TEXT),
+    Column("db", "journal", Kind.TEXT),
     Column("journal_id", "id", Kind.ID),
     Column("op_code", "op code", Kind.ID),
     Column("op_name", "operation", Kind.TEXT),
