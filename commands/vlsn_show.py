@@ -18,7 +18,6 @@ from je_tools.commands._options import (
 )
 from je_tools.commands._snapshot import (
     end_of,
-    findings_of,
     open_home,
     open_results,
     report,
@@ -121,13 +120,16 @@ def _check(options: Options) -> None:
 
 
 def _show_node(snapshot: Snapshot, options: Options) -> int:
+    from je_tools.recovery.findings import snapshot_findings
     from je_tools.vlsn.node import read_node
 
     is_report = options["format_"] in ("json", "jsonl")
     state, _ = read_node(snapshot, options["sync_points"] if is_report else 1)
     with open_results(options["output"], snapshot) as out:
-        found = findings_of(snapshot, snapshot_options_of(options), out, *state.findings)
+        known = snapshot_findings(snapshot)
+        found = [*known, *(each for each in state.findings if each not in known)]
         _write_node(state, found, out, options)
+        add_findings(found, out, options["format_"], options["findings_path"])
     return report(found, snapshot, snapshot_options_of(options))
 
 

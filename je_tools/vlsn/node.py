@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from je_tools.errors import InputError
 from je_tools.formats.je.header import lsn_text
+from je_tools.recovery.findings import log_findings
 from je_tools.recovery.internal_databases import is_replicated
 from je_tools.vlsn.group_names import GroupNames, read_group_names
 from je_tools.vlsn.index import MisfitError, VlsnIndex
@@ -142,6 +143,7 @@ def read_node(snapshot: Snapshot, sync_count: int) -> tuple[NodeState, TailReade
     reader = TailReader(snapshot)
     tail = reader.at_least(sync_count)
     findings = [
+        *log_findings(snapshot),
         *group_findings(snapshot, group),
         *record_findings(snapshot, index.stored),
         *misfit_finding(snapshot, index.refusal),

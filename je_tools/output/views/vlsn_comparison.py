@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
 WARNING = (
     "choose a leader by hand only if the group has lost its majority for good; otherwise start the "
-    "nodes, and they elect one"
+    "nodes, and they elect one. Only the ends of the logs were read: `je-tools vlsn check` checks "
+    "a whole node"
 )
 
 SHOWN = 40

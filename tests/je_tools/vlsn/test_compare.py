@@ -244,6 +244,18 @@ def test_a_node_that_rolls_back_is_exit_3(tmp_path: Path) -> None:
     assert "rolls back 1 transaction without a Commit" in done.err
 
 
+def test_a_node_that_the_engine_does_not_open_does_not_lead(tmp_path: Path) -> None:
+    """The lone master has the newest VLSNs, but a network restore of it did not finish."""
+    home = copy_of(GROUP / "node1", tmp_path / "node")
+    (home / "7fffffff.jdb").write_bytes((home / "00000000.jdb").read_bytes()[:100])
+    done = je_tools("vlsn", "compare", home, GROUP / "node3", "--format", "json")
+    told = json.loads(done.out)
+    assert done.code == EXIT_DAMAGE
+    assert told["leader"] == str(GROUP / "node3")
+    assert told["nodes"][0]["problems"] == ["recovery-refused"]
+    assert "`je-tools vlsn check` checks a whole node" in done.err
+
+
 def test_nodes_that_cannot_be_compared_are_refused(tmp_path: Path) -> None:
     node = GROUP / "node1"
     copy = copy_of(node, tmp_path / "copy")

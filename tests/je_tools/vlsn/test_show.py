@@ -246,6 +246,16 @@ def test_a_damaged_index_is_shown_as_far_as_it_can_be_read(tmp_path: Path) -> No
     assert [row["kind"] for row in report["buckets"]] == ["bucket", "unreadable", "bucket"]
     assert "vlsn-index-lost" in {row["code"] for row in report["findings"]}
     assert b"bucket" in je_tools("vlsn", "show", home).out
+    lines = je_tools("vlsn", "show", home, "--format", "jsonl").out.splitlines()
+    sections = [json.loads(line)["section"] for line in lines]
+    assert sections[0] == "node"
+    assert sections[-1] == "findings"
+    assert sections == sorted(sections, key=sections.index)
+    side = tmp_path / "findings.jsonl"
+    assert je_tools("vlsn", "show", home, "--findings", side).code == EXIT_DAMAGE
+    assert {json.loads(line)["code"] for line in side.read_text().splitlines()} == {
+        row["code"] for row in report["findings"]
+    }
 
 
 @pytest.mark.parametrize(
