@@ -37,8 +37,9 @@ import java.util.concurrent.TimeUnit;
  * done}, or {@code failed TAB REASON}.
  *
  * <ul>
- *   <li>{@code open NAME HOME GROUP HOST:PORT HELPER}: begins to open a node; if it lacks the log
- *       that it needs, it copies that of another one (network restore);
+ *   <li>{@code open NAME HOME GROUP HOST:PORT HELPER [leads]}: begins to open a node; one that leads
+ *       becomes the master without asking others; if it lacks the log that it needs, it copies that
+ *       of another one (network restore);
  *   <li>{@code ready}: waits until all nodes are open; a line NAME TAB STATE for each;
  *   <li>{@code put DATABASE FIRST COUNT}: the master writes records, acknowledged by all nodes, and
  *       each node waits until it has them;
@@ -137,6 +138,9 @@ public final class Group {
         replicated.setConsistencyPolicy(NoConsistencyRequiredPolicy.NO_CONSISTENCY);
         replicated.setConfigParam("je.rep.envSetupTimeout", PATIENCE_S + " s");
         replicated.setConfigParam("je.rep.replicaAckTimeout", "60 s");
+        // Nodes that start at once may elect two masters, of which one then rolls back.
+        replicated.setConfigParam(
+                "je.rep.electableGroupSizeOverride", words.length > 6 ? "1" : "0");
         try {
             return new ReplicatedEnvironment(home, replicated, config);
         } catch (InsufficientLogException lacking) {

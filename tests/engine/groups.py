@@ -23,9 +23,18 @@ class Group:
         self._process = process
         self._folder = folder
 
-    def open(self, name: str, home: Path, address: str, helper: str, group: str = GROUP) -> None:
-        """Begin to open a node."""
-        self._ask("open", name, home, group, address, helper)
+    def open(
+        self,
+        name: str,
+        home: Path,
+        address: str,
+        helper: str,
+        *,
+        group: str = GROUP,
+        leads: bool = False,
+    ) -> None:
+        """Begin to open a node; one that leads becomes the master without an election."""
+        self._ask("open", name, home, group, address, helper, *["leads"] * leads)
 
     def states(self) -> dict[str, str]:
         """Wait until all nodes are open, and return their states."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections import Counter
 from collections.abc import Iterator
@@ -26,6 +25,7 @@ from tests.je_tools.append.test_transactions import logged
 from tests.je_tools.checkpoint.nodes import COMMIT, entries_of, member, stream_of
 from tests.je_tools.dumped import je_tools
 from tests.truth.contents import Contents, Refusal
+from tests.truth.headers import Header
 
 ADDED = "added"
 """Database to which the master writes."""
@@ -102,14 +102,14 @@ def test_a_reset_node_leads_a_group_of_its_own(
     here, there = free_addresses(2)
     words = ("--node-name", "alone", "--node-host-port", here, "--group-name", "rest")
     apply("group", "reset", home, *words)
-    nodes.open("alone", home, here, here, "rest")
+    nodes.open("alone", home, here, here, group="rest")
     assert nodes.states() == {"alone": "MASTER"}
     assert nodes.members("alone") == [["alone", "ELECTABLE", here]]
     assert nodes.records("alone") == expected
     nodes.put(ADDED, 0, 20)
     new = tmp_path / "new"
     new.mkdir()
-    nodes.open("new", new, there, here, "rest")
+    nodes.open("new", new, there, here, group="rest")
     assert nodes.states() == {"alone": "MASTER", "new": "REPLICA"}
     nodes.put(ADDED, 20, 20)
     both = nodes.records("alone")
@@ -122,22 +122,17 @@ def test_a_reset_node_leads_a_group_of_its_own(
 
 
 GROUP_OF_THREE = "v17-rep-uncommitted-before"
-ROLLED_BACK, LAST_COMMIT, CUT_TO = "node1", 1224, 1219
+ROLLED_BACK, LAST_COMMIT = "node1", 1224
 
 
-def addresses(home: Path) -> dict[str, str]:
-    """Return the address of each node, as the log of one has it."""
-    out = je_tools("group", "show", home, "--format", "jsonl").out
-    rows = [json.loads(line) for line in out.splitlines()]
-    return {
-        row["name"]: f"{row['host']}:{row['port']}" for row in rows if row["section"] == "nodes"
-    }
-
-
-def records_of_group(nodes: Group, homes: dict[str, Path], where: dict[str, str]) -> Contents:
+def records_of_group(
+    nodes: Group, homes: dict[str, Path], where: dict[str, str], master: str
+) -> Contents:
     """Let all nodes work as one group, and return the records that each of them has then."""
-    for name, home in homes.items():
-        nodes.open(name, home, where[name], ",".join(where.values()))
+    nodes.open(master, homes[master], where[master], where[master], leads=True)
+    assert nodes.states() == {master: "MASTER"}
+    for name in homes.keys() - {master}:
+        nodes.open(name, homes[name], where[name], where[master])
     assert is_one_group(nodes.states())
     nodes.put(ADDED, 0, 30)
     first, *others = [nodes.records(name) for name in homes]
@@ -147,33 +142,17 @@ def records_of_group(nodes: Group, homes: dict[str, Path], where: dict[str, str]
     return first
 
 
-def test_a_node_that_was_rolled_back_joins_its_group(nodes: Group, tmp_path: Path) -> None:
-    """It neither rolls back again nor loses anything, and has the records of the others."""
-    homes = {
-        name: copied(f"{GROUP_OF_THREE}/{name}", tmp_path / name)
-        for name in ("node1", "node2", "node3")
-    }
-    apply("vlsn", "rollback", homes[ROLLED_BACK], "--to", LAST_COMMIT)
-    # A cut takes Commits away, which the node gets again.
-    apply("vlsn", "rollback", homes["node3"], "--to", CUT_TO, "--force")
-    assert max(stream_of(homes["node3"])) == CUT_TO
-    rollbacks = [each for each in entries_of(homes[ROLLED_BACK]) if each.type_no in (28, 29)]
-    assert len(rollbacks) == 2
-    where = addresses(homes[ROLLED_BACK])
-    records = records_of_group(nodes, homes, where)
-    assert len(records[ADDED]) == 30
-    for home in homes.values():
-        assert_gapless(home, LAST_COMMIT)
-    found = [each for each in entries_of(homes[ROLLED_BACK]) if each.type_no in (28, 29)]
-    assert found == rollbacks
-
-
 @pytest.mark.parametrize(
     "coordinate",
     [JE_18, *(pytest.param(each, marks=[pytest.mark.exhaustive]) for each in (JE_5, STARROCKS))],
 )
-def test_a_rollback_into_a_transaction(coordinate: str, tmp_path: Path) -> None:
-    """The transaction began before the sync point, so a part of it stays until its end comes."""
+@pytest.mark.parametrize("leads", [True, False])
+def test_a_rollback_into_a_transaction(leads: bool, coordinate: str, tmp_path: Path) -> None:
+    """The transaction began before the sync point: a part of it stays until its end comes.
+
+    The node that was rolled back leads the others, or joins one of them. The log of the third was
+    cut, and gets the Commits again.
+    """
     homes = {name: tmp_path / name for name in ("a", "b", "c")}
     where = dict(zip(homes, free_addresses(3), strict=True))
     classes, again = tmp_path / "classes", tmp_path / "again"
@@ -189,17 +168,29 @@ def test_a_rollback_into_a_transaction(coordinate: str, tmp_path: Path) -> None:
         first.leave(ADDED, 20, 20)
         (master,) = (name for name, state in first.states().items() if state == "MASTER")
     # The nodes are killed here.
+    other, cut = (name for name in homes if name != master)
     stream = stream_of(homes[master])
-    last_commit = max(vlsn for vlsn, shown in stream.items() if shown.type_no == COMMIT)
-    assert max(stream) - last_commit >= 10
-    apply("vlsn", "rollback", homes[master], "--to", last_commit)
-    assert max(stream_of(homes[master])) == last_commit
+    commits = sorted(vlsn for vlsn, shown in stream.items() if shown.type_no == COMMIT)
+    assert max(stream) - commits[-1] >= 10
+    apply("vlsn", "rollback", homes[master], "--to", commits[-1])
+    assert max(stream_of(homes[master])) == commits[-1]
+    apply("vlsn", "rollback", homes[cut], "--to", commits[-4], "--force")
+    assert max(stream_of(homes[cut])) == commits[-4]
+    rollbacks = rollbacks_of(homes[master])
+    assert len(rollbacks) == 2
     with running_group(find_java(), jar, again) as second:
-        records = records_of_group(second, homes, where)
+        records = records_of_group(second, homes, where, master if leads else other)
     expected = {b"key %d" % i: b"data of record %d" % i for i in range(30)}
     assert dict(records[ADDED]) == {**expected, b"other 20": b"committed"}
     for home in homes.values():
-        assert_gapless(home, last_commit)
+        assert_gapless(home, commits[-1])
+    # The engine found nothing more to roll back.
+    assert rollbacks_of(homes[master]) == rollbacks
+
+
+def rollbacks_of(home: Path) -> list[Header]:
+    """Return the RollbackStarts and RollbackEnds of a log."""
+    return [each for each in entries_of(home) if each.type_no in (28, 29)]
 
 
 def test_an_interrupted_rollback(judge: Judge, tmp_path: Path) -> None:
