@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from je_tools.errors import InputError
 from je_tools.formats.je.header import lsn_text
+from je_tools.journal.last_id import last_journal_id
 from je_tools.recovery.findings import log_findings
 from je_tools.recovery.internal_databases import is_replicated
 from je_tools.vlsn.group_names import GroupNames, read_group_names
@@ -21,7 +22,6 @@ from je_tools.vlsn.index_findings import (
     misfit_finding,
     record_findings,
 )
-from je_tools.vlsn.journal_end import last_journal_id
 from je_tools.vlsn.masters import MasterTerm, places_to_sample, sampled_terms
 from je_tools.vlsn.recovered import merged_index, stream_since_checkpoint
 from je_tools.vlsn.stored import Mappings, StoredIndex, mappings_of, read_stored

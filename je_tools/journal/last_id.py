@@ -1,8 +1,6 @@
-"""Last journal id of a StarRocks or Doris front end, to compare its nodes.
+"""Last journal id of a front end, to compare its nodes: no more is read than the last records.
 
-A journal is a database named by its first id in decimal, and its keys are ids.
-
-Source: BDBJEJournal, StarRocks 3.3 and Doris 2.1; LongBinding, JE 18.3.12.
+Source: je-log.md "Journals of front ends"; BDBJEJournal, StarRocks 3.3 and Apache Doris 2.1.
 """
 
 from __future__ import annotations
@@ -10,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from je_tools.formats.je.tuples import TupleError, TupleReader, decode_whole
+from je_tools.journal.series import journals_among
 
 if TYPE_CHECKING:
     from je_tools.recovery.database import Database
@@ -21,17 +20,11 @@ def last_journal_id(snapshot: Snapshot) -> int | None:
 
     Only keys are read, those of the last nodes of the newest journal that has any.
     """
-    journals = {
-        int(each.name): each
-        for each in snapshot.databases.values()
-        if each.name is not None
-        and each.name.isascii()
-        and each.name.isdigit()
+    for journal in reversed(journals_among(snapshot.databases.values())):
         # Without an order of its keys, the last node need not have the last one.
-        and not each.comparators
-    }
-    for _, database in sorted(journals.items(), reverse=True):
-        last = _last_key(snapshot, database)
+        if journal.series or journal.database.comparators:
+            continue
+        last = _last_key(snapshot, journal.database)
         if last is not None:
             try:
                 return decode_whole(last, TupleReader.i64)
