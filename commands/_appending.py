@@ -24,6 +24,7 @@ from je_tools.commands._options import (
     exit_zero_option,
     format_option,
     needs_output,
+    say,
     staged_bar,
     terminal_width,
     threads_option,
@@ -76,7 +77,14 @@ def append_options(function: F) -> F:
     return function
 
 
-def run_operation(options: AppendOptions, verb: str, words: str, operation: AppendOperation) -> int:
+def run_operation(
+    options: AppendOptions,
+    verb: str,
+    words: str,
+    operation: AppendOperation,
+    *,
+    next_step: str = "",
+) -> int:
     """Plan an operation or do it, write its changes, and return the exit code.
 
     Args:
@@ -84,6 +92,7 @@ def run_operation(options: AppendOptions, verb: str, words: str, operation: Appe
         verb: the command, as `group reset`.
         words: the other words of the command line that it needs, each after a space.
         operation: the operation.
+        next_step: what to do once it is written; empty for nothing.
 
     Raises:
         UsageError: the format and `--apply` exclude each other.
@@ -97,7 +106,7 @@ def run_operation(options: AppendOptions, verb: str, words: str, operation: Appe
     environment = open_home(options["path"], keep_going=False)
     check_outputs({"output": output, "findings": options["findings_path"]}, environment)
     if options["apply"]:
-        findings = _apply(environment, options, operation)
+        findings = _apply(environment, options, operation, next_step)
     else:
         findings = _plan(environment, options, operation, verb, words)
     return report_findings(
@@ -146,7 +155,7 @@ def _plan(
 
 
 def _apply(
-    environment: Environment, options: AppendOptions, operation: AppendOperation
+    environment: Environment, options: AppendOptions, operation: AppendOperation, next_step: str
 ) -> list[Finding]:
     """Do an operation in place or on a copy, and write its changes."""
     from je_tools.append.apply import append_to_copy, apply_append
@@ -173,6 +182,8 @@ def _apply(
     findings = _found(snapshot, options)
     write = partial(_write, result, findings, options)
     tell_of_work(environment, not result.is_empty, options, write)
+    if next_step and not result.is_empty:
+        say(f"je-tools: {next_step}")
     return findings
 
 

@@ -22,6 +22,11 @@ class Options(AppendOptions):
 
 _PORT_MAX = 65535
 
+_NEXT_STEP = (
+    "start this node first. Give the other nodes empty directories before they start: each copies "
+    "the log of this node"
+)
+
 
 @click.command("reset", context_settings=CONTEXT)
 @append_options
@@ -61,7 +66,8 @@ def command(**options: Unpack[Options]) -> int:
     identity = NodeIdentity(options["node_name"], host, port, options["group_name"])
     given = {**names, "--node-host-port": options["node_host_port"]}
     words = "".join(f" {option} {quoted(text)}" for option, text in given.items() if text)
-    return run_operation(options, "group reset", words, GroupReset(identity))
+    operation = GroupReset(identity)
+    return run_operation(options, "group reset", words, operation, next_step=_NEXT_STEP)
 
 
 def _check_name(option: str, name: str | None) -> None:

@@ -10,6 +10,11 @@ from je_tools.commands._appending import AppendOptions, append_options, run_oper
 from je_tools.commands._options import CONTEXT
 from je_tools.core.escaping import quoted
 
+_NEXT_STEP = (
+    "start this node first. If the others elect a leader without it, they go on without the "
+    "truncation, and it is taken back"
+)
+
 
 class Options(AppendOptions):
     """Options of the command line."""
@@ -63,4 +68,4 @@ def command(**options: Unpack[Options]) -> int:
     words = f" --above {options['above']}"
     words += f" --series {quoted(options['series'])}" if options["series"] else ""
     operation = JournalTruncate(front_end, options["above"], options["series"])
-    return run_operation(options, "journal truncate", words, operation)
+    return run_operation(options, "journal truncate", words, operation, next_step=_NEXT_STEP)

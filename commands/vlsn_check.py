@@ -99,10 +99,14 @@ def _write(checked: StreamCheck, out: BinaryIO, options: Options) -> None:
 
 def _report(checked: StreamCheck) -> None:
     stream = checked.stream
-    vlsns = f", VLSN {int(stream.vlsn.min())} to {int(stream.vlsn.max())}" if len(stream) else ""
+    order = stream.in_vlsn_order(with_rolled_back=False)
+    ends = stream.vlsn[order[[0, -1]]].tolist() if len(order) else []
+    vlsns = f", VLSN {ends[0]} to {ends[1]}" if ends else ""
+    back = len(stream) - len(order)
+    rolled_back = f", without {back:,} that rollbacks took back" if back else ""
     say(
         f"je-tools: compared {counted(checked.mapping_count, 'mapping')} of the VLSN index with "
-        f"{len(stream):,} entries of the stream{vlsns}; "
+        f"{len(order):,} entries of the stream{vlsns}{rolled_back}; "
         f"{counted(len(stream.rollbacks), 'rollback')}"
     )
     say(f"je-tools: {checked.totals.verdict()}")

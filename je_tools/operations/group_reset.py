@@ -256,8 +256,9 @@ def _check(snapshot: Snapshot, records: GroupRecords) -> None:
         )
     if is_outdated(snapshot):
         raise RefusedError(
-            f"{name}: the VLSN index does not have all VLSNs that were logged, so it cannot begin "
-            f"anew. `je-tools checkpoint {quoted(name)} --apply` brings it up to date."
+            f"{name}: VLSNs were logged since the last checkpoint, and recovery would merge them "
+            f"into the new VLSN index. First write a checkpoint: `je-tools checkpoint "
+            f"{quoted(name)} --apply`, with `--output DIR` on a copy."
         )
 
 

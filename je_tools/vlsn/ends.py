@@ -4,18 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from msgspec.structs import replace
-
 from je_tools.formats.je.internal.names import VLSN_MAP_DB
-from je_tools.log.scan import Scanner
+from je_tools.vlsn.tail import TailReader
 
 if TYPE_CHECKING:
-    from je_tools.formats.je.log.entry_rows import Rows
     from je_tools.recovery.snapshot import Snapshot
 
 
 def last_vlsn(snapshot: Snapshot) -> int | None:
-    """Return the last VLSN in the log of a snapshot; None if the log is not replicated.
+    """Return the last VLSN that no rollback took back; None if the log is not replicated.
 
     Two nodes of a group with equal records may still be at different places of the stream: what one
     has more may be undone, or belong to transactions without an end.
@@ -26,18 +23,7 @@ def last_vlsn(snapshot: Snapshot) -> int | None:
     """
     if not any(database.name == VLSN_MAP_DB for database in snapshot.databases.values()):
         return None
-    last_lsn = snapshot.end.last_lsn
-
-    def newest(rows: Rows) -> int:
-        counts = rows.has_vlsn & rows.good & (rows.lsn <= last_lsn)
-        return int(rows.vlsn[counts].max(initial=-1))
-
-    log = replace(snapshot.environment, files=snapshot.end.files)
-    for part in Scanner(threads=1, wide=True).scan_backward(log, newest):
-        found = max(part.results, default=-1)
-        if found >= 0:
-            return found
-    return None
+    return TailReader(snapshot).at_least(1).last_vlsn
 
 
 def ends_apart(a: Snapshot, b: Snapshot) -> tuple[int, int] | None:

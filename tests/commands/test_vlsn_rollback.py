@@ -13,7 +13,7 @@ from je_tools.append.operation import AppendLog, AppendOperation
 from je_tools.operations.stream_rollback import StreamRollback
 from je_tools.recovery.snapshot import Snapshot
 from je_tools.writing.lock import EnvironmentLock
-from tests.corpus import Environment, corpus, environments
+from tests.corpus import FIXTURES, Environment, corpus, environments
 from tests.je_tools.append.appending import Appending, apply
 from tests.je_tools.append.test_transactions import logged
 from tests.je_tools.checkpoint.nodes import entries_of, member
@@ -67,7 +67,19 @@ def test_the_entries_are_those_of_the_plan(tmp_path: Path) -> None:
     assert end.entry.fields["rollback_start_lsn"] == start.lsn
     assert end.entry.fields["matchpoint_lsn"] == point["matchpoint_lsn"]
     assert [each.lsn for each in entries_of(home) if each.invisible] == lasts
-    assert je_tools("vlsn", "check", home).code == 0
+    checked = je_tools("vlsn", "check", home)
+    assert checked.code == 0
+    more = f"VLSN 1 to {LAST_COMMIT}, without {len(lasts)} that rollbacks took back"
+    assert more in " ".join(checked.err.split())
+
+
+def test_a_node_that_was_rolled_back_is_where_the_others_are(tmp_path: Path) -> None:
+    home, other = OPEN.copy(tmp_path / "env"), FIXTURES / CLOSED
+    apart = je_tools("diff", home, other)
+    assert apart.code == 3
+    assert f"VLSN {LAST}, " in apart.err
+    assert je_tools("vlsn", "rollback", home, "--to", str(LAST_COMMIT), "--apply").code == 0
+    assert je_tools("diff", home, other).code == 0
 
 
 def test_a_plan_changes_nothing_and_undo_reverts_a_rollback(tmp_path: Path) -> None:
