@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from je_tools.findings import Finding
     from je_tools.log.environment import Environment
     from je_tools.log.scan import Scanner
+    from je_tools.output.views.sections import Section
     from je_tools.recovery.snapshot import Snapshot
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -76,7 +77,13 @@ def append_options(function: F) -> F:
     return function
 
 
-def run_operation(options: AppendOptions, verb: str, words: str, operation: AppendOperation) -> int:
+def run_operation(
+    options: AppendOptions,
+    verb: str,
+    words: str,
+    operation: AppendOperation,
+    more: Callable[[], Sequence[Section]] = tuple,
+) -> int:
     """Plan an operation or do it, write its changes, and return the exit code.
 
     Args:
@@ -84,6 +91,7 @@ def run_operation(options: AppendOptions, verb: str, words: str, operation: Appe
         verb: the command, as `group reset`.
         words: the other words of the command line that it needs, each after a space.
         operation: the operation.
+        more: returns tables that follow the changes.
 
     Raises:
         UsageError: the format and `--apply` exclude each other.
@@ -97,9 +105,9 @@ def run_operation(options: AppendOptions, verb: str, words: str, operation: Appe
     environment = open_home(options["path"], keep_going=False)
     check_outputs({"output": output, "findings": options["findings_path"]}, environment)
     if options["apply"]:
-        findings = _apply(environment, options, operation)
+        findings = _apply(environment, options, operation, more)
     else:
-        findings = _plan(environment, options, operation, verb, words)
+        findings = _plan(environment, options, operation, (verb, words), more)
     return report_findings(
         findings,
         environment,
@@ -122,8 +130,8 @@ def _plan(
     environment: Environment,
     options: AppendOptions,
     operation: AppendOperation,
-    verb: str,
-    words: str,
+    command: tuple[str, str],
+    more: Callable[[], Sequence[Section]],
 ) -> list[Finding]:
     """Write the changes that an operation would make, and return the findings on the log."""
     from je_tools.append.apply import plan_append
@@ -137,16 +145,20 @@ def _plan(
         held_snapshot(environment, scanner, now_ms=now_ms, as_member=True) as snapshot,
     ):
         result = plan_append(snapshot, operation, file_max=options["file_max"])
-        findings = _found(snapshot, options)
+        findings = [*_found(snapshot, options), *operation.findings]
     with open_output(output, environment, chosen_file_mode()) as out:
-        _write(result, findings, options, out)
+        _write(result, findings, options, more, out)
     if not result.is_empty:
+        verb, words = command
         say_what_would_be_done(snapshot, verb, options, words)
     return findings
 
 
 def _apply(
-    environment: Environment, options: AppendOptions, operation: AppendOperation
+    environment: Environment,
+    options: AppendOptions,
+    operation: AppendOperation,
+    more: Callable[[], Sequence[Section]],
 ) -> list[Finding]:
     """Do an operation in place or on a copy, and write its changes."""
     from je_tools.append.apply import append_to_copy, apply_append
@@ -170,8 +182,8 @@ def _apply(
                 file_max=file_max,
                 on_reader=partial(say_reader, is_cut=False),
             )
-    findings = _found(snapshot, options)
-    write = partial(_write, result, findings, options)
+    findings = [each for each in _found(snapshot, options) if not operation.mends(each)]
+    write = partial(_write, result, findings, options, more)
     tell_of_work(environment, not result.is_empty, options, write)
     return findings
 
@@ -185,7 +197,11 @@ def _found(snapshot: Snapshot, options: AppendOptions) -> list[Finding]:
 
 
 def _write(
-    result: AppendResult, findings: list[Finding], options: AppendOptions, out: BinaryIO
+    result: AppendResult,
+    findings: list[Finding],
+    options: AppendOptions,
+    more: Callable[[], Sequence[Section]],
+    out: BinaryIO,
 ) -> None:
     from je_tools.output.views.append_tables import append_sections
     from je_tools.output.views.section_formats import write_sections
@@ -198,5 +214,5 @@ def _write(
         as_facts=form == "table",
     )
     width = terminal_width(None if options["apply"] else options["output"])
-    write_sections(form, sections, out, width)
+    write_sections(form, [*sections, *more()], out, width)
     add_findings(findings, out, form, options["findings_path"])
