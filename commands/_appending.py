@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from je_tools.findings import Finding
     from je_tools.log.environment import Environment
     from je_tools.log.scan import Scanner
+    from je_tools.output.views.sections import Section
     from je_tools.recovery.snapshot import Snapshot
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -82,7 +83,7 @@ def run_operation(
     verb: str,
     words: str,
     operation: AppendOperation,
-    *,
+    more: Callable[[], Sequence[Section]] = tuple,
     next_step: str = "",
 ) -> int:
     """Plan an operation or do it, write its changes, and return the exit code.
@@ -92,6 +93,7 @@ def run_operation(
         verb: the command, as `group reset`.
         words: the other words of the command line that it needs, each after a space.
         operation: the operation.
+        more: returns tables that follow the changes.
         next_step: what to do once it is written; empty for nothing.
 
     Raises:
@@ -106,9 +108,9 @@ def run_operation(
     environment = open_home(options["path"], keep_going=False)
     check_outputs({"output": output, "findings": options["findings_path"]}, environment)
     if options["apply"]:
-        findings = _apply(environment, options, operation, next_step)
+        findings = _apply(environment, options, operation, more, next_step)
     else:
-        findings = _plan(environment, options, operation, verb, words)
+        findings = _plan(environment, options, operation, (verb, words), more)
     return report_findings(
         findings,
         environment,
@@ -131,8 +133,8 @@ def _plan(
     environment: Environment,
     options: AppendOptions,
     operation: AppendOperation,
-    verb: str,
-    words: str,
+    command: tuple[str, str],
+    more: Callable[[], Sequence[Section]],
 ) -> list[Finding]:
     """Write the changes that an operation would make, and return the findings on the log."""
     from je_tools.append.apply import plan_append
@@ -146,16 +148,21 @@ def _plan(
         held_snapshot(environment, scanner, now_ms=now_ms, as_member=True) as snapshot,
     ):
         result = plan_append(snapshot, operation, file_max=options["file_max"])
-        findings = _found(snapshot, options)
+        findings = [*_found(snapshot, options), *operation.findings]
     with open_output(output, environment, chosen_file_mode()) as out:
-        _write(result, findings, options, out)
+        _write(result, findings, options, more, out)
     if not result.is_empty:
+        verb, words = command
         say_what_would_be_done(snapshot, verb, options, words)
     return findings
 
 
 def _apply(
-    environment: Environment, options: AppendOptions, operation: AppendOperation, next_step: str
+    environment: Environment,
+    options: AppendOptions,
+    operation: AppendOperation,
+    more: Callable[[], Sequence[Section]],
+    next_step: str,
 ) -> list[Finding]:
     """Do an operation in place or on a copy, and write its changes."""
     from je_tools.append.apply import append_to_copy, apply_append
@@ -179,8 +186,8 @@ def _apply(
                 file_max=file_max,
                 on_reader=partial(say_reader, is_cut=False),
             )
-    findings = _found(snapshot, options)
-    write = partial(_write, result, findings, options)
+    findings = [each for each in _found(snapshot, options) if not operation.mends(each)]
+    write = partial(_write, result, findings, options, more)
     tell_of_work(environment, not result.is_empty, options, write)
     if next_step and not result.is_empty:
         say(f"je-tools: {next_step}")
@@ -196,7 +203,11 @@ def _found(snapshot: Snapshot, options: AppendOptions) -> list[Finding]:
 
 
 def _write(
-    result: AppendResult, findings: list[Finding], options: AppendOptions, out: BinaryIO
+    result: AppendResult,
+    findings: list[Finding],
+    options: AppendOptions,
+    more: Callable[[], Sequence[Section]],
+    out: BinaryIO,
 ) -> None:
     from je_tools.output.views.append_tables import append_sections
     from je_tools.output.views.section_formats import write_sections
@@ -209,5 +220,5 @@ def _write(
         as_facts=form == "table",
     )
     width = terminal_width(None if options["apply"] else options["output"])
-    write_sections(form, sections, out, width)
+    write_sections(form, [*sections, *more()], out, width)
     add_findings(findings, out, form, options["findings_path"])

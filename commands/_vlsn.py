@@ -72,7 +72,7 @@ def open_node(options: NodeOptions, label: str) -> Iterator[Snapshot]:
         StoppedError: a file became shorter while it was read, which may show only at the end.
     """
     from je_tools.output.files.outputs import check_output
-    from je_tools.vlsn.node import check_replicated
+    from je_tools.vlsn.index_state import check_replicated
 
     with open_snapshot(snapshot_options_of(options), label) as snapshot:
         check_replicated(snapshot)

@@ -11,6 +11,7 @@ VERBS = {
     "show": "Show the VLSN index, the end of the stream and the masters, or the stream itself.",
     "check": "Check the VLSN index against the log, and the stream against itself.",
     "compare": "Compare nodes: their matchpoints, and what each would roll back.",
+    "rebuild": "Build the VLSN index anew from the log.",
     "rollback": "Roll the stream back to a VLSN, as a node does when it joins its group.",
 }
 """Verbs and their lines. The module of a verb is loaded when it is run."""
@@ -18,7 +19,7 @@ VERBS = {
 
 @click.group("vlsn", cls=VerbGroup, verbs=VERBS, context_settings=CONTEXT)
 def command() -> None:
-    """Show and check the replication stream of a node, and compare the nodes of a group.
+    """Show, check and mend the replication stream of a node, and compare the nodes of a group.
 
     Every entry that the nodes of a group share has a VLSN. The VLSN index of a node maps some of
     them to positions in its log.

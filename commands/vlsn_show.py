@@ -150,7 +150,7 @@ def _write_node(state: NodeState, found: list[Finding], out: BinaryIO, options: 
 
 def _look_up(snapshot: Snapshot, options: Options) -> int:
     from je_tools.output.views.vlsn_tables import lsn_section, vlsn_section
-    from je_tools.vlsn.node import read_index_state
+    from je_tools.vlsn.index_state import read_index_state
 
     index = read_index_state(snapshot)
     if index.refusal is not None:

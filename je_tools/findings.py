@@ -234,8 +234,9 @@ _TABLE: tuple[tuple[str, Severity, str, str], ...] = (
         "any record, or without that of the range, the engine begins a new index: a replica asks "
         "for the whole stream a second time. A bucket that cannot be read stops the node when it "
         "needs a VLSN of that bucket.",
-        "Restore the whole node from another one (network restore). Do not open the node with the "
-        "engine before.",
+        "Do not open the node with the engine before the index is whole. `je-tools vlsn rebuild` "
+        "builds it anew from the log; or restore the whole node from another one (network "
+        "restore).",
     ),
     (
         "vlsn-index-bucket",
@@ -243,15 +244,15 @@ _TABLE: tuple[tuple[str, Severity, str, str], ...] = (
         "A bucket of the VLSN index breaks a rule of the engine: buckets are in VLSN order, do not "
         "overlap, lie in one file each, and begin with a mapping. Gaps between buckets are "
         "allowed.",
-        "Restore the whole node from another one (network restore): a master dies when it feeds a "
-        "replica from such a bucket.",
+        "A master dies when it feeds a replica from such a bucket. `je-tools vlsn rebuild` builds "
+        "the index anew from the log.",
     ),
     (
         "vlsn-index-mapping",
         Severity.ERROR,
         "A mapping of the VLSN index leads to a place without the visible entry of its VLSN. The "
         "engine notices when it feeds a replica from there, and the master dies.",
-        "Restore the whole node from another one (network restore). If the entry itself is "
+        "`je-tools vlsn rebuild` builds the index anew from the log. If the entry itself is "
         "damaged, compare the file with a backup of the same node first.",
     ),
     (
@@ -260,7 +261,7 @@ _TABLE: tuple[tuple[str, Severity, str, str], ...] = (
         "The range of the VLSN index does not match its buckets or the log: its first or last "
         "VLSN, its last sync point or its last end of a transaction. The engine fails when it "
         "opens the node, when it feeds a replica, or loses elections.",
-        "Restore the whole node from another one (network restore).",
+        "`je-tools vlsn rebuild` builds the index anew from the log.",
     ),
     (
         "vlsn-index-short",
@@ -269,8 +270,8 @@ _TABLE: tuple[tuple[str, Severity, str, str], ...] = (
         "master goes on after the end of its index, so it uses VLSNs a second time, without any "
         "message. If two nodes of three are like that, the nodes of the group end up with "
         "different records under equal VLSNs.",
-        "Keep the node closed. Restore it from another node (network restore), and check all nodes "
-        "of the group with `je-tools vlsn check` before any of them is opened.",
+        "Keep the node closed. `je-tools vlsn rebuild` builds the index anew from the log. Check "
+        "all nodes of the group with `je-tools vlsn check` before any of them is opened.",
     ),
     (
         "vlsn-index-refused",
@@ -279,7 +280,7 @@ _TABLE: tuple[tuple[str, Severity, str, str], ...] = (
         "index. Here they do not fit together, so the engine does not open the node: it reports "
         "that recoveryTracker should overlap or follow the last VLSN on disk, or that a bucket "
         "overlaps the one before it.",
-        "Restore the whole node from another one (network restore).",
+        "`je-tools vlsn rebuild` builds the index anew from the log.",
     ),
     (
         "vlsn-rollback",

@@ -30,6 +30,7 @@ from je_tools.recovery.internal_databases import internal_database
 if TYPE_CHECKING:
     from je_tools.checkpoint.rollbacks import InvisibleMark
     from je_tools.checkpoint.utilization_tracker import TrackedUtilization
+    from je_tools.findings import Finding
     from je_tools.recovery.database import Database
     from je_tools.recovery.snapshot import Snapshot
     from je_tools.vlsn.index import VlsnIndex
@@ -201,6 +202,10 @@ class AppendLog:
             self._next_vlsn = vlsn + 1
         return written
 
+    def new_id(self, kind: str) -> int:
+        """Allocate an id of this environment for a new `node` or `db`."""
+        return self._log.sequences.next_local(kind)
+
     def local_transaction(self) -> TransactionWriter:
         """Begin a transaction of this environment alone."""
         return TransactionWriter(self, self._log.sequences.next_local("txn"), self.now_ms)
@@ -260,6 +265,15 @@ class AppendOperation(ABC):
     """
 
     name: str
+
+    @property
+    def findings(self) -> Sequence[Finding]:
+        """Findings on what the operation would mend, once it was planned."""
+        return ()
+
+    def mends(self, finding: Finding) -> bool:
+        """Return True if a finding on the log is no longer so after the operation."""
+        return False
 
     @abstractmethod
     def write(self, log: AppendLog) -> None:

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from je_tools.checkpoint.old_versions import old_versions
+from je_tools.core.escaping import quoted
 from je_tools.errors import RefusedError
 from je_tools.formats.je.internal.names import VLSN_MAP_DB
 from je_tools.formats.je.write.transactions import TransactionWriter
@@ -81,11 +82,11 @@ def _refusing(snapshot: Snapshot) -> Iterator[None]:
     try:
         yield
     except MisfitError as error:
+        name = snapshot.environment.name
         raise RefusedError(
-            f"{snapshot.environment.name}: the VLSN index does not match the log: {error}. A "
+            f"{name}: the VLSN index does not match the log: {error}. A "
             "checkpoint would make that permanent, and the node would reuse VLSNs that other "
-            "nodes have. Open the node with the engine and its group. If the engine refuses, "
-            "restore the whole node from another one (network restore)."
+            f"nodes have. `je-tools vlsn rebuild {quoted(name)}` shows how to build it anew."
         ) from error
 
 

@@ -10,6 +10,7 @@ from je_tools.explain.message_case import (
     ENTRY,
     FILES,
     JOURNAL,
+    REBUILD_INDEX,
     RECOVER,
     VERIFY,
     VLSNS,
@@ -140,7 +141,7 @@ _STREAM = (
         "engine in old releases; the log entries themselves are usually all there.",
         misread="It does not say that a transaction is lost. Check that the VLSN between the two "
         "numbers is in the log before the directory is removed and copied from another node.",
-        steps=(_AROUND, VLSNS, VERIFY),
+        steps=(_AROUND, REBUILD_INDEX, VERIFY),
         sources=(
             "VLSNIndex.merge, JE 7.5.11 and 25.3.21",
             "StarRocks/starrocks#4969, apache/doris#10436",

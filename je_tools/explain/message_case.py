@@ -72,6 +72,11 @@ VLSNS = NextStep(
     "summary ENV --vlsn",
     "shows the first and last VLSN of each file; run it on every node and compare",
 )
+REBUILD_INDEX = NextStep(
+    "vlsn rebuild ENV",
+    "compares the VLSN index with the log, shows what the engine would do with it, and builds it "
+    "anew with --apply",
+)
 ENTRY = NextStep(
     "explain LSN --env ENV", "shows the entry there byte by byte, or what is there instead"
 )

@@ -16,16 +16,9 @@ from msgspec.structs import replace
 from je_tools.verify.judge import InspectedRows, Judge, RowInspector
 from je_tools.verify.totals import Totals
 from je_tools.verify.watched import watched_entries
-from je_tools.vlsn.group_names import read_group_names
-from je_tools.vlsn.index_findings import (
-    end_findings,
-    group_findings,
-    misfit_finding,
-    record_findings,
-)
+from je_tools.vlsn.all_findings import findings_of
+from je_tools.vlsn.index_state import read_index_state
 from je_tools.vlsn.logged import LoggedRows, LoggedStream, collect_logged, joined_logged
-from je_tools.vlsn.node import IndexState, read_index_state
-from je_tools.vlsn.stream_findings import mapping_findings, rollback_findings
 
 if TYPE_CHECKING:
     from je_tools.findings import Finding
@@ -81,18 +74,7 @@ def check_stream(snapshot: Snapshot) -> StreamCheck:
     findings += judge.finish()
     stream = joined_logged(logged).up_to(snapshot.end.next_lsn)
     index = read_index_state(snapshot)
-    of_stream = _findings(snapshot, index, stream)
+    of_stream = findings_of(snapshot, index, stream)
     for each in of_stream:
         totals.count(each)
     return StreamCheck(totals, len(index.mappings), stream, [*findings, *of_stream])
-
-
-def _findings(snapshot: Snapshot, index: IndexState, stream: LoggedStream) -> list[Finding]:
-    return [
-        *group_findings(snapshot, read_group_names(snapshot)),
-        *record_findings(snapshot, index.stored),
-        *misfit_finding(snapshot, index.refusal),
-        *end_findings(snapshot, index.usable, stream.end(index.usable.range.last)),
-        *mapping_findings(snapshot, index.usable, stream),
-        *rollback_findings(snapshot, stream),
-    ]

@@ -9,53 +9,23 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from je_tools.errors import InputError
 from je_tools.formats.je.header import lsn_text
 from je_tools.journal.last_id import last_journal_id
 from je_tools.recovery.findings import log_findings
-from je_tools.recovery.internal_databases import is_replicated
 from je_tools.vlsn.group_names import GroupNames, read_group_names
-from je_tools.vlsn.index import MisfitError, VlsnIndex
 from je_tools.vlsn.index_findings import (
     end_findings,
     group_findings,
     misfit_finding,
     record_findings,
 )
+from je_tools.vlsn.index_state import IndexState, check_replicated, read_index_state
 from je_tools.vlsn.masters import MasterTerm, places_to_sample, sampled_terms
-from je_tools.vlsn.recovered import merged_index, stream_since_checkpoint
-from je_tools.vlsn.stored import Mappings, StoredIndex, mappings_of, read_stored
 from je_tools.vlsn.tail import Tail, TailReader
 
 if TYPE_CHECKING:
     from je_tools.findings import Finding
     from je_tools.recovery.snapshot import Snapshot
-
-
-class IndexState(Struct, frozen=True):
-    """The VLSN index of a node.
-
-    Attributes:
-        stored: as the database has it.
-        recovered: as recovery leaves it; None if the engine would not continue with it.
-        refusal: the reason; None if it would.
-        tracked_vlsn: first VLSN since the last checkpoint began; None without one.
-    """
-
-    stored: StoredIndex
-    recovered: VlsnIndex | None
-    refusal: str | None
-    tracked_vlsn: int | None
-
-    @property
-    def usable(self) -> VlsnIndex:
-        """The index as recovery leaves it; if it does not, the readable part as stored."""
-        return self.recovered if self.recovered is not None else self.stored.readable
-
-    @property
-    def mappings(self) -> Mappings:
-        """Mappings of `usable`, in VLSN order."""
-        return mappings_of(self.usable.buckets).in_order()
 
 
 class NodeState(Struct, frozen=True):
@@ -91,36 +61,6 @@ class NodeState(Struct, frozen=True):
         """Last VLSN before the last checkpoint began."""
         tracked = self.index.tracked_vlsn
         return self.tail.last_vlsn if tracked is None else tracked - 1
-
-
-def check_replicated(snapshot: Snapshot) -> None:
-    """Check that a log is that of a replicated node.
-
-    Raises:
-        InputError: it is not.
-    """
-    if not is_replicated(snapshot):
-        raise InputError(
-            f"{snapshot.environment.name}: the environment is not replicated, so it has no VLSN "
-            "index: name the environment of a node of a group"
-        )
-
-
-def read_index_state(snapshot: Snapshot) -> IndexState:
-    """Read the VLSN index, and compute what recovery would make of it.
-
-    Raises:
-        StoppedError: a file shrank, vanished or was replaced meanwhile.
-        InputError: a file cannot be read.
-    """
-    stored = read_stored(snapshot)
-    stream = stream_since_checkpoint(snapshot)
-    tracked_vlsn = int(stream.vlsn[0]) if len(stream) else None
-    try:
-        recovered = merged_index(snapshot, stored.readable, stream)
-    except MisfitError as error:
-        return IndexState(stored, None, str(error), tracked_vlsn)
-    return IndexState(stored, recovered, None, tracked_vlsn)
 
 
 def read_node(snapshot: Snapshot, sync_count: int) -> tuple[NodeState, TailReader]:

@@ -101,20 +101,24 @@ def index_to_be(snapshot: Snapshot, stream: ReplicationStream) -> VlsnIndex:
     return merged_index(snapshot, read_index(snapshot), stream)
 
 
-def merged_index(snapshot: Snapshot, index: VlsnIndex, stream: ReplicationStream) -> VlsnIndex:
+def merged_index(
+    snapshot: Snapshot, index: VlsnIndex, stream: ReplicationStream, *, is_new: bool = False
+) -> VlsnIndex:
     """Return what recovery makes of an index; see `index_to_be`.
 
     Args:
         snapshot: the log.
         index: the index that recovery would read.
         stream: replication stream since the last checkpoint began.
+        is_new: True if the index would be in the log, even if its database is not there yet.
 
     Raises:
         MisfitError: the engine would not continue, or would use VLSNs twice.
     """
     rollbacks = rollbacks_since_checkpoint(snapshot)
     matchpoint = rollbacks[-1][1] if rollbacks else None
-    if internal_database(snapshot, VLSN_MAP_DB) is None and (len(stream) or rollbacks):
+    is_lacking = internal_database(snapshot, VLSN_MAP_DB) is None and not is_new
+    if is_lacking and (len(stream) or rollbacks):
         raise MisfitError("its database does not exist yet")
     rules = BucketRules.of(Path(snapshot.environment.name))
     converted = bool(environment_flags(snapshot) & DbTreeFlag.CONVERTED)

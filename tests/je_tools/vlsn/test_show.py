@@ -15,9 +15,9 @@ import pytest
 
 from je_tools.errors import EXIT_DAMAGE, EXIT_INPUT, EXIT_OK, EXIT_USAGE
 from je_tools.formats.je.tuples import long_key
+from je_tools.vlsn.index_state import read_index_state
 from je_tools.vlsn.lookup import find_lsn, find_vlsn
 from je_tools.vlsn.masters import SAMPLES, master_terms, places_to_sample, sampled_terms
-from je_tools.vlsn.node import read_index_state
 from je_tools.vlsn.sync_points import SyncPoints
 from je_tools.vlsn.tail import TailReader
 from tests.corpus import FIXTURES, Environment

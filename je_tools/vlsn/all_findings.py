@@ -1,0 +1,32 @@
+"""All findings on a VLSN index and on the stream of a whole log."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from je_tools.vlsn.group_names import read_group_names
+from je_tools.vlsn.index_findings import (
+    end_findings,
+    group_findings,
+    misfit_finding,
+    record_findings,
+)
+from je_tools.vlsn.stream_findings import mapping_findings, rollback_findings
+
+if TYPE_CHECKING:
+    from je_tools.findings import Finding
+    from je_tools.recovery.snapshot import Snapshot
+    from je_tools.vlsn.index_state import IndexState
+    from je_tools.vlsn.logged import LoggedStream
+
+
+def findings_of(snapshot: Snapshot, index: IndexState, stream: LoggedStream) -> list[Finding]:
+    """Return the findings on an index and on the stream of the whole log."""
+    return [
+        *group_findings(snapshot, read_group_names(snapshot)),
+        *record_findings(snapshot, index.stored),
+        *misfit_finding(snapshot, index.refusal),
+        *end_findings(snapshot, index.usable, stream.end(index.usable.range.last)),
+        *mapping_findings(snapshot, index.usable, stream),
+        *rollback_findings(snapshot, stream),
+    ]

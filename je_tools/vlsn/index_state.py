@@ -1,0 +1,72 @@
+"""The VLSN index of a node as stored, and as recovery leaves it, or why it would not."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from je_tools.errors import InputError
+from je_tools.recovery.internal_databases import is_replicated
+from je_tools.vlsn.index import MisfitError, VlsnIndex
+from je_tools.vlsn.recovered import merged_index, stream_since_checkpoint
+from je_tools.vlsn.stored import Mappings, StoredIndex, mappings_of, read_stored
+
+if TYPE_CHECKING:
+    from je_tools.recovery.snapshot import Snapshot
+
+
+class IndexState(Struct, frozen=True):
+    """The VLSN index of a node.
+
+    Attributes:
+        stored: as the database has it.
+        recovered: as recovery leaves it; None if the engine would not continue with it.
+        refusal: the reason; None if it would.
+        tracked_vlsn: first VLSN since the last checkpoint began; None without one.
+    """
+
+    stored: StoredIndex
+    recovered: VlsnIndex | None
+    refusal: str | None
+    tracked_vlsn: int | None
+
+    @property
+    def usable(self) -> VlsnIndex:
+        """The index as recovery leaves it; if it does not, the readable part as stored."""
+        return self.recovered if self.recovered is not None else self.stored.readable
+
+    @property
+    def mappings(self) -> Mappings:
+        """Mappings of `usable`, in VLSN order."""
+        return mappings_of(self.usable.buckets).in_order()
+
+
+def check_replicated(snapshot: Snapshot) -> None:
+    """Check that a log is that of a replicated node.
+
+    Raises:
+        InputError: it is not.
+    """
+    if not is_replicated(snapshot):
+        raise InputError(
+            f"{snapshot.environment.name}: the environment is not replicated, so it has no VLSN "
+            "index: name the environment of a node of a group"
+        )
+
+
+def read_index_state(snapshot: Snapshot) -> IndexState:
+    """Read the VLSN index, and compute what recovery would make of it.
+
+    Raises:
+        StoppedError: a file shrank, vanished or was replaced meanwhile.
+        InputError: a file cannot be read.
+    """
+    stored = read_stored(snapshot)
+    stream = stream_since_checkpoint(snapshot)
+    tracked_vlsn = int(stream.vlsn[0]) if len(stream) else None
+    try:
+        recovered = merged_index(snapshot, stored.readable, stream)
+    except MisfitError as error:
+        return IndexState(stored, None, str(error), tracked_vlsn)
+    return IndexState(stored, recovered, None, tracked_vlsn)

@@ -1,0 +1,80 @@
+"""Plan to rebuild a VLSN index: the stored one compared with the log, and the one in its place."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from je_tools.core.escaping import quoted
+from je_tools.errors import RefusedError
+from je_tools.vlsn.all_findings import findings_of
+from je_tools.vlsn.forecast import Forecast, forecasts
+from je_tools.vlsn.index import MisfitError, VlsnIndex
+from je_tools.vlsn.index_state import IndexState, check_replicated, read_index_state
+from je_tools.vlsn.rebuilt import StoredBuckets, first_vlsn, judge_buckets, rebuilt
+from je_tools.vlsn.recovered import merged_index, stream_since_checkpoint
+from je_tools.vlsn.whole_stream import indexable, read_whole_stream
+
+if TYPE_CHECKING:
+    from je_tools.findings import Finding
+    from je_tools.recovery.snapshot import Snapshot
+
+
+class RebuildPlan(Struct, frozen=True):
+    """A stored index, and the one that replaces it.
+
+    Attributes:
+        state: the stored index.
+        judged: its buckets, compared with the log.
+        findings: findings on the index and the stream.
+        new: the new index; None if the stored one is in order.
+        recovered: what recovery makes of it.
+        forecasts: what the engine would do with the stored index.
+    """
+
+    state: IndexState
+    judged: StoredBuckets
+    findings: list[Finding]
+    new: VlsnIndex | None
+    recovered: VlsnIndex | None
+    forecasts: list[Forecast]
+
+
+def plan_rebuild(snapshot: Snapshot) -> RebuildPlan:
+    """Read the whole log, compare the index with it, and build a new index if it is damaged.
+
+    Raises:
+        InputError: the log is not that of a replicated node, or a file cannot be read.
+        RefusedError: the stream has gaps or repeats, or the engine would not go on with any index.
+        StoppedError: a file shrank, vanished or was replaced meanwhile.
+    """
+    check_replicated(snapshot)
+    whole = read_whole_stream(snapshot)
+    state = read_index_state(snapshot)
+    stream = indexable(snapshot, whole)
+    findings = findings_of(snapshot, state, whole.logged)
+    judged = judge_buckets(state.stored, stream)
+    is_wrong = any(each.code.startswith("vlsn-index-") for each in findings)
+    if not is_wrong and judged.wide_gap is None:
+        return RebuildPlan(state, judged, findings, None, None, [])
+    name = snapshot.environment.name
+    if not len(stream):
+        raise RefusedError(
+            f"{name}: the log has no entry of the replication stream, so there is nothing to build "
+            "an index from: restore the whole node from another one (network restore)"
+        )
+    first = first_vlsn(state.stored, judged, stream)
+    stream = stream.select(stream.vlsn >= first)
+    new = rebuilt(snapshot, stream, judged.right)
+    try:
+        recovered = merged_index(snapshot, new, stream_since_checkpoint(snapshot), is_new=True)
+    except MisfitError as error:
+        raise RefusedError(
+            f"{name}: the engine would not go on with an index of this log: {error}. "
+            f"`je-tools vlsn check {quoted(name)}` shows what is wrong with the log."
+        ) from error
+    if recovered.range.last != int(stream.vlsn[-1]):
+        raise AssertionError(f"{name}: a rebuilt index ends at {recovered.range.last}")
+    foretold = forecasts(state, judged, stream, snapshot.end.files[-1].version)
+    return RebuildPlan(state, judged, findings, new, recovered, foretold)
