@@ -18,6 +18,7 @@ _OF_INDEXES = (
     "vlsn-unmarked",
     "group-unreadable",
 )
+_OF_JOURNALS = ("journal-hole", "journal-record", "journal-order", "front-end-mismatch")
 _OF_ENTRIES = (
     "damaged-entry",
     "damaged-gap",
@@ -39,6 +40,10 @@ def next_command(code: str, env: str, lsn: int | None) -> str:
         return f"je-tools summary {home} --vlsn"
     if code in _OF_INDEXES:
         return f"je-tools vlsn check {home}"
+    if code in _OF_JOURNALS:
+        return f"je-tools journal {home}"
+    if code == "group-record":
+        return f"je-tools group show {home}"
     if code in _OF_ENTRIES and lsn is not None:
         return f"je-tools explain {lsn_text(lsn)} --env {home}"
     if code == "unreadable-file":

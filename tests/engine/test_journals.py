@@ -58,11 +58,11 @@ def test_a_node_goes_on_after_its_journal_was_truncated(
     last = max(stream_of(home))
     here, there = free_addresses(2)
     apply("group", "reset", home, "--node-name", NODE, "--node-host-port", here)
-    nodes.open(NODE, home, here, here, GROUP_NAME)
+    nodes.open(NODE, home, here, here, group=GROUP_NAME)
     assert nodes.states() == {NODE: "MASTER"}
     other = tmp_path / "other"
     other.mkdir()
-    nodes.open("other", other, there, here, GROUP_NAME)
+    nodes.open("other", other, there, here, group=GROUP_NAME)
     assert is_one_group(nodes.states())
     before = nodes.records(NODE)
     nodes.put("added", 0, 20)
@@ -71,8 +71,8 @@ def test_a_node_goes_on_after_its_journal_was_truncated(
     words = ("--above", above, *(("--series", series) if series else ()))
     apply("journal", "truncate", home, *words)
     expected = truncated(before, journal, above, removed)
-    nodes.open(NODE, home, here, here, GROUP_NAME)
-    nodes.open("other", other, there, here, GROUP_NAME)
+    nodes.open(NODE, home, here, here, group=GROUP_NAME)
+    nodes.open("other", other, there, here, group=GROUP_NAME)
     assert is_one_group(nodes.states())
     nodes.put(journal, 0, 20)
     for name in (NODE, "other"):
@@ -101,7 +101,7 @@ def test_the_engine_takes_back_what_has_no_commit(nodes: Group, tmp_path: Path) 
     (removal,) = (row for row in rows if row["change"] == "remove database")
     apply("journal", "truncate", home, "--above", 700)
     os.truncate(home / "00000000.jdb", int(removal["lsn"].split("/")[1], 16))
-    nodes.open(NODE, home, here, here, GROUP_NAME)
+    nodes.open(NODE, home, here, here, group=GROUP_NAME)
     assert nodes.states() == {NODE: "MASTER"}
     assert nodes.records(NODE) == before
     nodes.put("added", 0, 20)

@@ -153,7 +153,9 @@ def test_details_are_built_when_they_are_opened(
         "[...document.querySelectorAll('.command code')].map(code => code.textContent)"
     )
     assert len(commands) == total
-    known = re.compile(r"je-tools (explain 0x|verify |files |summary |missing )")
+    known = re.compile(
+        r"je-tools (explain 0x|verify |files |summary |missing |vlsn check |journal |group show )"
+    )
     assert all(known.match(one) for one in commands)
     assert all(row.env in command for command in commands)
     assert row.env in browser.evaluate(HASH)
