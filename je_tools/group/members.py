@@ -48,6 +48,7 @@ class GroupRecords(Struct, frozen=True):
         nodes: records of the nodes, in the order of their ids.
         keys: keys of all records, in key order.
         problems: what is wrong with the records.
+        contradictions: those of the problems that readable records have.
     """
 
     database: Database
@@ -55,6 +56,7 @@ class GroupRecords(Struct, frozen=True):
     nodes: tuple[RepNode, ...]
     keys: tuple[bytes, ...]
     problems: tuple[GroupProblem, ...]
+    contradictions: tuple[GroupProblem, ...]
 
     def node(self, name: str) -> RepNode | None:
         """Return the record of a node, or None."""
@@ -95,9 +97,9 @@ def read_group(snapshot: Snapshot) -> GroupRecords:
                 )
     if group is None:
         problems.append(GroupProblem(f"a record with the key {GROUP_KEY}", "none that is readable"))
-    problems += _contradictions(group, nodes)
+    wrong = tuple(_contradictions(group, nodes))
     ordered = tuple(sorted((node for node, _ in nodes), key=lambda node: node.node_id))
-    return GroupRecords(database, group, ordered, tuple(keys), tuple(problems))
+    return GroupRecords(database, group, ordered, tuple(keys), (*problems, *wrong), wrong)
 
 
 def _why(record: object) -> str:
@@ -137,6 +139,11 @@ _PORT_MAX = 65535
 
 def group_findings(snapshot: Snapshot, records: GroupRecords) -> list[Finding]:
     """Return a finding for each record that is wrong or missing."""
+    return problem_findings(snapshot, records.problems)
+
+
+def problem_findings(snapshot: Snapshot, problems: Sequence[GroupProblem]) -> list[Finding]:
+    """Return a finding for each problem."""
     code = CODES["group-record"]
     return [
         Finding(
@@ -149,5 +156,5 @@ def group_findings(snapshot: Snapshot, records: GroupRecords) -> list[Finding]:
             found=problem.found,
             hint=code.hint,
         )
-        for problem in records.problems
+        for problem in problems
     ]

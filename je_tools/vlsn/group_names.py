@@ -10,10 +10,8 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from je_tools.formats.je.internal.names import REP_GROUP_DB
-from je_tools.formats.je.internal.records import Unreadable
-from je_tools.formats.je.internal.replication import RepGroup, RepNode
+from je_tools.group.members import GroupProblem, read_group
 from je_tools.recovery.internal_databases import internal_database
-from je_tools.recovery.utilization import internal_records
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -28,12 +26,14 @@ class GroupNames(Struct, frozen=True):
         name, group_id: None if the record of the group is missing or cannot be read.
         nodes: names of the members by id, former ones included.
         problem: reason why the group is not known, or not completely; None if it is.
+        contradictions: what the engine would reject in records that are readable.
     """
 
     name: str | None
     group_id: str | None
     nodes: Mapping[int, str]
     problem: str | None
+    contradictions: tuple[GroupProblem, ...] = ()
 
 
 def read_group_names(snapshot: Snapshot) -> GroupNames:
@@ -41,17 +41,18 @@ def read_group_names(snapshot: Snapshot) -> GroupNames:
     database = internal_database(snapshot, REP_GROUP_DB)
     if database is None:
         return GroupNames(None, None, {}, "the log has no group database")
-    name = group_id = problem = None
-    nodes = {}
-    for record in internal_records(snapshot, REP_GROUP_DB):
-        if isinstance(record, RepGroup):
-            name, group_id = record.name, str(record.group_id)
-        elif isinstance(record, RepNode):
-            nodes[record.node_id] = record.name or ""
-        elif isinstance(record, Unreadable):
-            problem = f"a record of the group database cannot be read: {record.reason}"
+    records = read_group(snapshot)
+    group, problem = records.group, None
+    unreadable = len(records.problems) - len(records.contradictions)
     if any(fault.db_id == database.db_id for fault in snapshot.faults.damage):
         problem = "a record of the group database is damaged or missing"
-    if group_id is None and problem is None:
-        problem = "the group database has no record of the group"
-    return GroupNames(name, group_id, nodes, problem)
+    elif unreadable:
+        first = records.problems[0]
+        problem = f"the group database needs {first.expected}; found {first.found}"
+    return GroupNames(
+        name=None if group is None else group.name,
+        group_id=None if group is None else str(group.group_id),
+        nodes={node.node_id: node.name or "" for node in records.nodes},
+        problem=problem,
+        contradictions=records.contradictions,
+    )

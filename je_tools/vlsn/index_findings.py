@@ -15,6 +15,7 @@ import numpy as np
 from je_tools.formats.je.header import NULL_LSN, lsn_text
 from je_tools.formats.je.internal.records import Unreadable
 from je_tools.formats.je.internal.replication import RANGE_KEY, GhostBucket, VlsnBucket, VlsnRange
+from je_tools.group.members import problem_findings
 from je_tools.log.file_findings import finding
 from je_tools.vlsn.index import NO_VLSN, VlsnIndex
 from je_tools.vlsn.stored import IndexRecord, StoredIndex, is_plausible
@@ -37,7 +38,8 @@ def made(snapshot: Snapshot, code: str, lsn: int, expected: str, found: str) -> 
 
 
 def group_findings(snapshot: Snapshot, group: GroupNames) -> Iterator[Finding]:
-    """Yield a finding if the group of a node is not known."""
+    """Yield a finding if the group of a node is not known, and one for each contradiction."""
+    yield from problem_findings(snapshot, group.contradictions)
     if group.problem is not None:
         yield made(
             snapshot, "group-unreadable", NULL_LSN, "the group and its members", group.problem
