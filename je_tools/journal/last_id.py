@@ -24,7 +24,9 @@ def last_journal_id(snapshot: Snapshot) -> int | None:
         # Without an order of its keys, the last node need not have the last one.
         if journal.series or journal.database.comparators:
             continue
-        last = _last_key(snapshot, journal.database)
+        last, is_whole = _last_key(snapshot, journal.database)
+        if not is_whole:
+            return None
         if last is not None:
             try:
                 return decode_whole(last, TupleReader.i64)
@@ -33,8 +35,11 @@ def last_journal_id(snapshot: Snapshot) -> int | None:
     return None
 
 
-def _last_key(snapshot: Snapshot, database: Database) -> bytes | None:
-    """Return the last key of a database; None without records."""
+def _last_key(snapshot: Snapshot, database: Database) -> tuple[bytes | None, bool]:
+    """Return the last key of a database, None without records; and False if it has damage.
+
+    Faults are added to `snapshot.faults`.
+    """
     reading = snapshot.reading(database, False, True)
     last: bytes | None = None
     for children in reversed(list(reading.children())):
@@ -44,4 +49,5 @@ def _last_key(snapshot: Snapshot, database: Database) -> bytes | None:
             last = records.key[len(records) - 1]
             break
     snapshot.faults.extend(reading.tree.faults)
-    return last
+    is_whole = all(fault.db_id != database.db_id for fault in snapshot.faults.damage)
+    return last, is_whole

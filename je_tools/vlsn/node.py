@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from je_tools.formats.je.header import lsn_text
 from je_tools.journal.last_id import last_journal_id
-from je_tools.recovery.findings import log_findings
+from je_tools.recovery.findings import snapshot_findings
 from je_tools.vlsn.group_names import GroupNames, read_group_names
 from je_tools.vlsn.index_findings import (
     end_findings,
@@ -82,15 +82,17 @@ def read_node(snapshot: Snapshot, sync_count: int) -> tuple[NodeState, TailReade
     index = read_index_state(snapshot)
     reader = TailReader(snapshot)
     tail = reader.at_least(sync_count)
+    # Reading adds faults, which are findings too.
+    journal_id = last_journal_id(snapshot)
+    masters = sampled_terms(snapshot, places_to_sample(index.usable.buckets), tail.sync)
     findings = [
-        *log_findings(snapshot),
+        *snapshot_findings(snapshot),
         *group_findings(snapshot, group),
         *record_findings(snapshot, index.stored),
         *misfit_finding(snapshot, index.refusal),
         *end_findings(snapshot, index.usable, tail.end(index.usable.range.last)),
         *reader.findings,
     ]
-    masters = sampled_terms(snapshot, places_to_sample(index.usable.buckets), tail.sync)
     size = sum(file.size for file in snapshot.end.files)
     state = NodeState(
         env=snapshot.environment.name,
@@ -99,7 +101,7 @@ def read_node(snapshot: Snapshot, sync_count: int) -> tuple[NodeState, TailReade
         group=group,
         index=index,
         tail=tail.last(sync_count),
-        journal_id=last_journal_id(snapshot),
+        journal_id=journal_id,
         masters=masters,
         read_size=reader.read_size,
         size=size,
