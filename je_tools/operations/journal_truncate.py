@@ -19,12 +19,14 @@ from msgspec.structs import replace
 
 from je_tools.append.authors import last_author
 from je_tools.append.operation import AppendLog, AppendOperation, PlannedChange
+from je_tools.btree.key_ranges import KeyRange
 from je_tools.checkpoint.comparison import compare_records
 from je_tools.checkpoint.old_versions import iterate_old_versions, old_versions
-from je_tools.core.escaping import printable, quoted
+from je_tools.core.escaping import counted, printable, quoted
 from je_tools.errors import RefusedError, UsageError
 from je_tools.formats.je.flags import NameOperation
 from je_tools.formats.je.header import NULL_LSN
+from je_tools.formats.je.tuples import long_key
 from je_tools.journal.above import RecordsAbove, has_id, is_same_up_to, range_above, torn_journal
 from je_tools.journal.report import check_is_front_end
 from je_tools.journal.series import JournalDatabase, journals_among
@@ -58,9 +60,9 @@ class JournalTruncate(AppendOperation):
         Raises:
             InputError: the environment is not that of a front end.
             UsageError: no journal of the series has the id.
-            RefusedError: the image is newer than the id; a journal has damage, or is changed by an
-                open transaction; the log names no master; or the engine would not continue with
-                the VLSN index.
+            RefusedError: the image is newer than the id; a journal has damage, or keys
+                below its name; an open transaction changes one; the log names no master; or
+                the engine would not continue with the VLSN index.
         """
         snapshot = log.snapshot
         check_is_front_end(snapshot)
@@ -68,6 +70,7 @@ class JournalTruncate(AppendOperation):
         self._check_image(snapshot)
         _check_open(snapshot, [target, *later])
         deleted = RecordsAbove.read(snapshot, target, self.above_id)
+        _check_below(snapshot, later)
         removed = [RecordsAbove.read(snapshot, each, each.named_id - 1) for each in later]
         torn = torn_journal(snapshot, [target, *later])
         if torn is not None:
@@ -194,6 +197,26 @@ def _remove(
             old=above.text,
         )
     )
+
+
+def _check_below(snapshot: Snapshot, later: list[JournalDatabase]) -> None:
+    """Check that the journals to remove have no records below the ids in their names.
+
+    Raises:
+        RefusedError: one has.
+    """
+    for each in later:
+        inside = KeyRange(high=long_key(each.named_id))
+        below = snapshot.records(each.database, with_data=False, show_expired=True, inside=inside)
+        count = sum(len(records) for records in below)
+        if count:
+            name = snapshot.environment.name
+            raise RefusedError(
+                f"{name}: journal {printable(each.name)} has {counted(count, 'record')} below id "
+                f"{each.named_id}, where its ids begin, and would be removed with them. "
+                f"`je-tools journal {quoted(name)}` reports it. Restore the node from a backup, or "
+                "from another node (network restore)"
+            )
 
 
 def _check_open(snapshot: Snapshot, journals: list[JournalDatabase]) -> None:

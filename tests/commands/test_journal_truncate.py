@@ -8,13 +8,19 @@ import shutil
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
+from je_tools.append.authors import last_author
+from je_tools.append.operation import AppendLog, AppendOperation
+from je_tools.formats.je.tuples import long_key
 from je_tools.journal.above import RecordsAbove, torn_journal
 from je_tools.journal.series import journals_among
+from je_tools.recovery.snapshot import Snapshot
 from je_tools.writing.lock import EnvironmentLock
 from tests.corpus import FIXTURES
 from tests.damage.running import Outcome, je_tools
-from tests.je_tools.journal.front_ends import front_end_log, values_of
+from tests.je_tools.append.appending import apply
+from tests.je_tools.journal.front_ends import front_end_log, json_value, values_of
 from tests.je_tools.snapshots import contents_of, snapshot_of
 from tests.je_tools.writing.operations import digests
 
@@ -180,6 +186,39 @@ def test_an_image_that_is_newer_than_the_id(tmp_path: Path) -> None:
     assert "the newest image has the changes up to id 701" in done.err
     assert digests(home) == before
     assert truncate(meta, 701, "--apply").code == 0
+
+
+class _Adding(AppendOperation):
+    """Add a record to a journal."""
+
+    name = "adding"
+
+    def __init__(self, journal: str, key: bytes) -> None:
+        self.journal = journal
+        self.key = key
+
+    def write(self, log: AppendLog) -> None:
+        database = log.database(self.journal)
+        author = last_author(log.snapshot)
+        assert author is not None
+        transaction = log.group_transaction(replace(author, dtvlsn=None))
+        transaction.write(database.db_id, self.key, json_value(100, {}), None)
+        transaction.commit()
+
+    def difference(self, before: Snapshot, after: Snapshot) -> str:
+        return ""
+
+
+@pytest.mark.parametrize("key", [long_key(650), long_key(750), long_key(650) + b"x"])
+def test_a_later_journal_with_lower_ids(key: bytes, tmp_path: Path) -> None:
+    """Id 650 should stay, and 750 is not among those that the plan counts."""
+    home = copied(tmp_path / "bdb")
+    apply(home, _Adding("796", key))
+    before = digests(home)
+    done = truncate(home, 700, "--apply")
+    assert done.code == 6
+    assert "journal 796 has 1 record below id 796, where its ids begin" in done.err
+    assert digests(home) == before
 
 
 def test_a_log_that_recovery_would_cut(tmp_path: Path) -> None:
