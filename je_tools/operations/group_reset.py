@@ -41,6 +41,8 @@ if TYPE_CHECKING:
     from je_tools.recovery.database import Database
     from je_tools.recovery.snapshot import Snapshot
 
+_NODE_ID_MAX = (1 << 31) - 1
+"""Largest id of a node. Source: NameIdPair.getId, an int, JE 18.3.12."""
 _ELECTABLE = NODE_TYPES.index("electable")
 _CHANGE_VERSION = 1
 """Change version of a group to which one node was added, and of this node."""
@@ -96,7 +98,12 @@ class GroupReset(AppendOperation):
     def _new_records(
         self, records: GroupRecords, last_vlsn: int, now_ms: int
     ) -> tuple[RepGroup, RepNode]:
-        """Return the record of the new group, and that of its node."""
+        """Return the record of the new group, and that of its node.
+
+        Raises:
+            UsageError: the address of the node is neither given nor known.
+            RefusedError: no node id is left.
+        """
         old, wanted = records.group, self.identity
         assert old is not None
         known = records.node(wanted.node_name)
@@ -109,6 +116,11 @@ class GroupReset(AppendOperation):
                 f"not known: add --node-host-port, or name one of: {names}"
             )
         node_id = old.node_id_sequence + 1
+        if node_id > _NODE_ID_MAX:
+            raise RefusedError(
+                f"the last node id of the group is {old.node_id_sequence}, the largest there is, "
+                "so a new node cannot get one"
+            )
         releases = [node.je_version for node in (known, *records.nodes) if node is not None]
         group = RepGroup(
             wanted.group_name or old.name,

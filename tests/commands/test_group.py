@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
+from msgspec.structs import replace
 
 from je_tools.append.operation import AppendLog, AppendOperation
 from je_tools.checkpoint.old_versions import old_versions
@@ -17,6 +18,7 @@ from je_tools.formats.je.internal.names import REP_GROUP_DB
 from je_tools.formats.je.internal.replication import GROUP_KEY
 from je_tools.formats.je.tuples import string_key
 from je_tools.formats.je.write.transactions import GroupAuthor
+from je_tools.group.members import read_group
 from je_tools.recovery.snapshot import Snapshot
 from je_tools.writing.lock import EnvironmentLock
 from tests.corpus import FIXTURES, Environment, environments, marked_beyond_fixtures
@@ -136,6 +138,34 @@ class _Spoiling(AppendOperation):
 
     def difference(self, before: Snapshot, after: Snapshot) -> str:
         return ""
+
+
+class _Numbering(AppendOperation):
+    """Give the group the largest last node id."""
+
+    name = "numbering"
+
+    def write(self, log: AppendLog) -> None:
+        group = read_group(log.snapshot).group
+        assert group is not None
+        key, data = replace(group, node_id_sequence=(1 << 31) - 1).encode()
+        database = log.database(REP_GROUP_DB)
+        transaction = log.group_transaction(GroupAuthor(1, 0))
+        transaction.write(database.db_id, key, data, old_versions(log.snapshot, database).get(key))
+        transaction.commit()
+
+    def difference(self, before: Snapshot, after: Snapshot) -> str:
+        return ""
+
+
+def test_a_group_without_free_node_ids_is_not_reset(tmp_path: Path) -> None:
+    home = spoilt(tmp_path / "env", _Numbering())
+    before = digests(home)
+    for words in ((), ("--apply",)):
+        done = je_tools("group", "reset", home, "--node-name", "node1", *words)
+        assert done.code == 6
+        assert "the last node id of the group is 2147483647, the largest there is" in done.err
+    assert digests(home) == before
 
 
 def spoilt(folder: Path, operation: AppendOperation) -> Path:
