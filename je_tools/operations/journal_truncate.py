@@ -60,8 +60,8 @@ class JournalTruncate(AppendOperation):
         Raises:
             InputError: the environment is not that of a front end.
             UsageError: no journal of the series has the id.
-            RefusedError: the image is newer than the id; a journal has damage, or keys
-                below its name; an open transaction changes one; the log names no master; or
+            RefusedError: the image is newer than the id; a journal has damage, or duplicates, or
+                keys below its name; an open transaction changes one; the log names no master; or
                 the engine would not continue with the VLSN index.
         """
         snapshot = log.snapshot
@@ -102,6 +102,7 @@ class JournalTruncate(AppendOperation):
 
         Raises:
             UsageError: there is none.
+            RefusedError: a journal of the series has duplicates.
         """
         journals = journals_among(snapshot.databases.values())
         own = [each for each in journals if each.series == self.series]
@@ -110,6 +111,12 @@ class JournalTruncate(AppendOperation):
             raise UsageError(
                 f"--series {self.series!r}: the log has no such journals, only series {series}"
             )
+        for each in own:
+            if each.database.has_duplicates:
+                raise RefusedError(
+                    f"{snapshot.environment.name}: database {printable(each.name)} has duplicates, "
+                    "so it is not a journal that a front end wrote"
+                )
         until = [each for each in own if each.named_id <= self.above_id]
         if until and has_id(snapshot, until[-1], self.above_id):
             return until[-1], own[len(until) :]

@@ -17,6 +17,7 @@ from je_tools.journal.above import RecordsAbove, torn_journal
 from je_tools.journal.series import journals_among
 from je_tools.recovery.snapshot import Snapshot
 from je_tools.writing.lock import EnvironmentLock
+from tests.builders.trees import DUPLICATES, TreeLog, slot
 from tests.corpus import FIXTURES
 from tests.damage.running import Outcome, je_tools
 from tests.je_tools.append.appending import apply
@@ -248,3 +249,14 @@ def test_records_with_lost_values_can_be_deleted_but_lost_nodes_hide_some(tmp_pa
     snapshot = snapshot_of(made.log.write(tmp_path / "node"))
     RecordsAbove.read(snapshot, journal, 4)
     assert torn_journal(snapshot, [journal]) == journal
+
+
+def test_a_database_with_duplicates_is_no_journal(tmp_path: Path) -> None:
+    log = TreeLog()
+    key = long_key(3)
+    log.database(b"1", log.tree([slot(key, log.ln(key, b"x"))]), db_flags=DUPLICATES)
+    log.next_file()
+    log.checkpoint()
+    done = truncate(log.write(tmp_path / "env"), 3)
+    assert done.code == 6
+    assert "database 1 has duplicates" in done.err
