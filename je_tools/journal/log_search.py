@@ -116,7 +116,8 @@ def search_log(
         ranges.setdefault(db_id, []).append((hole.first_id, hole.last_id))
     for journal in journals if is_cut else ():
         last_id = journal.end_id
-        ranges.setdefault(journal.journal.database.db_id, []).append((last_id + 1, _ID_MAX))
+        if last_id < _ID_MAX:
+            ranges.setdefault(journal.journal.database.db_id, []).append((last_id + 1, _ID_MAX))
     if not ranges:
         return None
     wanted = {db_id: _disjoint(some) for db_id, some in ranges.items()}

@@ -198,7 +198,9 @@ class _JournalReader:
         if not len(above):
             return
         before = np.concatenate(([self._last_id], above[:-1]))
-        rows = np.flatnonzero(above - before > 1)
+        # The difference of two ids may need 64 bits.
+        steps = above.view(np.uint64) - before.view(np.uint64)
+        rows = np.flatnonzero((above > before) & (steps > 1))
         self._last_id = int(above[-1])
         first, last = before[rows] + 1, above[rows] - 1
         summary.gap_count += len(rows)

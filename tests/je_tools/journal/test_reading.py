@@ -286,6 +286,24 @@ def test_records_after_a_damaged_end_are_listed(tmp_path: Path) -> None:
     assert "lost-tail" in codes_of(snapshot)
 
 
+def test_the_largest_id_overflows_nothing(tmp_path: Path) -> None:
+    last_id = (1 << 63) - 1
+    made = front_end_log({"0": values_of([last_id])})
+    log = made.log
+    for number in (1, 2):
+        lsn = log.ln(long_key(number), json_value(number, {}), txn=number)
+        log.end(number)
+    log.file.data[(lsn & 0xFFFFFFFF) + 25] ^= 1
+    report = reported(log, tmp_path / "env")
+    assert holes_of(report) == [
+        ("0", 0, 0, HolePlace.HEAD),
+        ("0", 2, last_id - 1, HolePlace.INSIDE),
+    ]
+    assert report.continuity.missing_count == last_id - 1
+    report = reported(front_end_log({"0": values_of([last_id])}).log, tmp_path / "alone")
+    assert holes_of(report) == [("0", 0, last_id - 1, HolePlace.HEAD)]
+
+
 def test_wrong_order(tmp_path: Path) -> None:
     made = front_end_log(
         {"10": values_of([8, 9, 10, 11, 12]), "12": values_of([12, 13])},
