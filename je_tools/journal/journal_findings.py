@@ -104,9 +104,13 @@ def _of_records(journal: JournalSummary, env: str) -> Iterator[Finding]:
         else:
             expected = f"a journal record{known} in journal {name}"
             yield _make("journal-record", env, expected=expected, found=each.what, **place)
-    rest = journal.undecodable_count + journal.disordered_count - len(journal.odd)
+    rest = journal.undecodable_count - journal.odd_count(is_disorder=False)
     if rest > 0:
         yield _make("journal-record", env, found=f"{counted(rest, 'more record')} of {name}")
+    rest = journal.disordered_count - journal.odd_count(is_disorder=True)
+    if rest > 0:
+        found = f"{counted(rest, 'more record')} of {name} with a lower VLSN than the one before"
+        yield _make("journal-order", env, severity=Severity.WARNING, found=found)
     if journal.below_count:
         yield _make(
             "journal-order",

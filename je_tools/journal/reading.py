@@ -27,7 +27,7 @@ GAPS_MAX = 1000
 """Largest number of gaps of one journal that are kept one by one; the others are counted."""
 
 PLACES_MAX = 100
-"""Largest number of records that do not decode, or are out of order, that are kept."""
+"""Largest number of records that do not decode that are kept, and of those out of order."""
 
 EPOCHS_MAX = 1000
 """Largest number of epochs that are kept, the newest ones."""
@@ -89,6 +89,10 @@ class JournalSummary(Struct):
     def name(self) -> str:
         """Name of the database."""
         return self.journal.name
+
+    def odd_count(self, is_disorder: bool) -> int:
+        """Return the number of records in `odd` of which only the place is odd, or the others."""
+        return sum(each.is_disorder == is_disorder for each in self.odd)
 
     @property
     def end_id(self) -> int:
@@ -211,7 +215,7 @@ class _JournalReader:
     def _note_undecodable(self, records: Records, ids: Ints, is_id: Mask, wrong: Mask) -> None:
         rows = np.flatnonzero(~is_id | wrong)
         self.summary.undecodable_count += len(rows)
-        for row in self._rows_to_note(rows):
+        for row in self._rows_to_note(rows, is_disorder=False):
             size = int(records.data.sizes[row])
             what = f"a value of {size:,} bytes that is not an op code and its payload"
             if not is_id[row]:
@@ -229,14 +233,15 @@ class _JournalReader:
         self._last_vlsn = int(vlsns[-1])
         rows = np.flatnonzero(vlsns < before)
         self.summary.disordered_count += len(rows)
-        for row in self._rows_to_note(rows):
+        for row in self._rows_to_note(rows, is_disorder=True):
             what = f"VLSN {int(vlsns[row])}, after a record with VLSN {int(before[row])}"
             at = known[row]
             odd = OddRecord(int(ids[at]), int(records.lsn[at]), what, is_disorder=True)
             self.summary.odd.append(odd)
 
-    def _rows_to_note(self, rows: Ints) -> Iterator[int]:
-        yield from rows[: max(PLACES_MAX - len(self.summary.odd), 0)].tolist()
+    def _rows_to_note(self, rows: Ints, is_disorder: bool) -> Iterator[int]:
+        kept_count = self.summary.odd_count(is_disorder)
+        yield from rows[: max(PLACES_MAX - kept_count, 0)].tolist()
 
 
 def _epochs(snapshot: Snapshot, records: Records) -> Iterator[Epoch]:

@@ -304,6 +304,21 @@ def test_the_largest_id_overflows_nothing(tmp_path: Path) -> None:
     assert holes_of(report) == [("0", 0, last_id - 1, HolePlace.HEAD)]
 
 
+def test_records_beyond_those_that_are_listed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reading, "PLACES_MAX", 2)
+    vlsns = {f"_{each}": 100 - each for each in range(1, 9)}
+    made = front_end_log({"1": values_of(range(1, 9))}, **vlsns)
+    found = found_of(reported(made.log, tmp_path / "disorder"))
+    assert [each[:2] for each in found] == [("journal-order", "warning")] * 3
+    assert found[-1][3] == "5 more records of 1 with a lower VLSN than the one before"
+    values = values_of(range(1, 9)) | dict.fromkeys((6, 7, 8), b"x")
+    found = found_of(reported(front_end_log({"1": values}, **vlsns).log, tmp_path / "both"))
+    assert [each[0] for each in found].count("journal-record") == 3
+    assert ("journal-record", "error", None, "1 more record of 1") in found
+
+
 def test_wrong_order(tmp_path: Path) -> None:
     made = front_end_log(
         {"10": values_of([8, 9, 10, 11, 12]), "12": values_of([12, 13])},
