@@ -589,7 +589,8 @@ _TABLE: tuple[tuple[str, Severity, str, str], ...] = (
         Severity.ERROR,
         "Journal ids of a StarRocks or Doris front end are missing: inside a journal, between two "
         "journals, or between the newest image and the first journal. Front ends remove journals "
-        "only as whole databases. A front end that has to replay these ids stops at the first.",
+        "only as whole databases. A front end that has to replay these ids stops at the first. It "
+        "is a warning if the newest image already has the ids, so none is replayed.",
         "Run `je-tools journal` on the other nodes: one that has the ids should become the leader. "
         "If none has them, an image with a higher id (image.N) lets a front end begin after the "
         "hole.",
@@ -615,7 +616,7 @@ _TABLE: tuple[tuple[str, Severity, str, str], ...] = (
         "The files `image/ROLE` and `image/VERSION` of a front end do not fit the group database "
         "of its log: the node is no electable member although it is a follower, or the reverse, or "
         "a file cannot be read. It is a warning if only the group has another name than front ends "
-        "give it.",
+        "give it, or if the newest image is newer than the journals.",
         "The `image` or the `bdb` directory may come from another node or another time. Compare "
         "with the other nodes before the front end starts.",
     ),

@@ -22,7 +22,7 @@ def journal_findings(report: JournalReport, env: str) -> list[Finding]:
         report: the report.
         env: the environment as named in findings.
     """
-    found = list(_of_holes(report, env))
+    found = [*_of_holes(report, env), *_of_images(report, env)]
     for each in report.journals.journals:
         found += _of_records(each, env)
     for overlap in report.continuity.overlaps:
@@ -61,9 +61,14 @@ def _of_holes(report: JournalReport, env: str) -> Iterator[Finding]:
         where = f"in journal {name}"
         if hole.place is HolePlace.IMAGE:
             where = f"between the newest image and the first journal, {name}"
+        image_id = report.front_end.image_ids.get(hole.journal.journal.series)
+        is_replayed = image_id is None or hole.last_id > image_id
+        if not is_replayed:
+            where += f", which the newest image, {image_id}, makes needless"
         yield _make(
             "journal-hole",
             env,
+            severity=None if is_replayed else Severity.WARNING,
             expected=f"{_ids(hole.first_id, hole.last_id)} {where}",
             found=_logged(each),
         )
@@ -71,6 +76,25 @@ def _of_holes(report: JournalReport, env: str) -> Iterator[Finding]:
     if rest > 0:
         found = f"{counted(rest, 'more hole')}; {report.continuity.missing_count:,} ids in all"
         yield _make("journal-hole", env, found=found)
+
+
+def _of_images(report: JournalReport, env: str) -> Iterator[Finding]:
+    """Yield a finding for each series of which the image has more than the journals."""
+    ends: dict[str, int] = {}
+    for each in report.journals.journals:
+        series = each.journal.series
+        ends[series] = max(ends.get(series, each.end_id), each.end_id)
+    for series, end_id in ends.items():
+        image_id = report.front_end.image_ids.get(series)
+        if image_id is not None and image_id > end_id:
+            of_series = f" of series {printable(series)}" if series else ""
+            yield _make(
+                "front-end-mismatch",
+                env,
+                severity=Severity.WARNING,
+                expected=f"journals{of_series} up to id {image_id}, that of the newest image",
+                found=f"ids up to {end_id}; a front end loads the image all the same",
+            )
 
 
 def _ids(first_id: int, last_id: int) -> str:

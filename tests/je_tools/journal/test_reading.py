@@ -319,6 +319,32 @@ def test_records_beyond_those_that_are_listed(
     assert ("journal-record", "error", None, "1 more record of 1") in found
 
 
+@pytest.mark.parametrize(
+    ("image_id", "severity", "ending"),
+    [(15, "error", ""), (16, "warning", ", which the newest image, 16, makes needless")],
+)
+def test_a_hole_before_the_image_is_a_warning(
+    image_id: int, severity: str, ending: str, tmp_path: Path
+) -> None:
+    made = front_end_log({"10": values_of([10, 11, 12, 13, 14, 17])})
+    ((code, found, expected, _),) = found_of(reported(made.log, tmp_path / "env", image=image_id))
+    assert (code, found) == ("journal-hole", severity)
+    assert expected == f"ids 15 to 16 in journal 10{ending}"
+
+
+def test_an_image_newer_than_the_journals_is_reported(tmp_path: Path) -> None:
+    made = front_end_log({"10": values_of(range(10, 20)), "20": {}})
+    assert found_of(reported(made.log, tmp_path / "same", image=19)) == []
+    assert found_of(reported(made.log, tmp_path / "newer", image=20)) == [
+        (
+            "front-end-mismatch",
+            "warning",
+            "journals up to id 20, that of the newest image",
+            "ids up to 19; a front end loads the image all the same",
+        )
+    ]
+
+
 def test_wrong_order(tmp_path: Path) -> None:
     made = front_end_log(
         {"10": values_of([8, 9, 10, 11, 12]), "12": values_of([12, 13])},
