@@ -35,6 +35,12 @@ MATCHPOINT_NO = BY_NAME["Matchpoint"].no
 TXN_ENDS = (COMMIT_NO, ABORT_NO)
 SYNC_POINTS = (*TXN_ENDS, MATCHPOINT_NO)
 _AT_FIRST = 64
+_PADDING_MAX = 1000
+"""Largest number of places that a bucket gets without a mapping in a row.
+
+The engine has no limit, but the VLSNs of its stream have no gaps. A damaged VLSN must not decide
+how much memory a bucket needs.
+"""
 _OFFSET = (1 << 32) - 1
 
 Bucket = VlsnBucket | GhostBucket
@@ -139,6 +145,8 @@ def _bucket_stop(stream: ReplicationStream, first: int, rules: BucketRules) -> i
         places = (stream.vlsn[before] - stream.vlsn[first]) // rules.stride + 1
         refused = stream.lsn[done:stop] - stream.lsn[before] > rules.distance
         refused |= on_stride & (places >= rules.mappings)
+        own = steps // rules.stride
+        refused |= on_stride & (own - places > _PADDING_MAX)
         at = int(refused.argmax())
         if refused[at]:
             return done + at

@@ -197,6 +197,18 @@ def test_an_index_that_a_checkpoint_cut_short_is_reported(tmp_path: Path) -> Non
     assert f"would get VLSN {last + 1}" in (finding.found or "")
 
 
+def test_a_jump_of_vlsns_needs_no_memory(tmp_path: Path) -> None:
+    """The VLSNs of two entries after the checkpoint are far apart, but on the stride."""
+    home = copy_of(NODE, tmp_path / "node")
+    last = read_index(snapshot_of_node(home)).range.last
+    for vlsn in (last + 1, last + 1 + 10**13):
+        append_entry(home, "Matchpoint", {"time_ms": NOW_MS, "master_node_id": 1}, vlsn=vlsn)
+    for verb in ("check", "show"):
+        done = je_tools("vlsn", verb, home, "--format", "jsonl")
+        assert done.code == EXIT_OK, done.err
+        assert verb == "show" or b"vlsn-gap" in done.out
+
+
 def test_a_rollback_without_its_marks_is_reported(tmp_path: Path) -> None:
     lsn = entries_of(ROLLED_BACK)[-1].lsn
     home = copy_up_to(ROLLED_BACK, lsn, tmp_path / "node", unmarked=True)
