@@ -17,6 +17,7 @@ from je_tools.errors import EXIT_DAMAGE, EXIT_INPUT, EXIT_OK, EXIT_USAGE
 from je_tools.formats.je.internal.names import REP_GROUP_DB
 from je_tools.formats.je.internal.replication import GROUP_KEY
 from je_tools.formats.je.tuples import string_key
+from je_tools.output.views.vlsn_comparison import verdict
 from je_tools.vlsn.compare import ComparedNode, Outcome, compare_nodes
 from je_tools.vlsn.matchpoint import PRE_TERM, find_matchpoint, is_same
 from je_tools.vlsn.node import read_node
@@ -194,6 +195,19 @@ def test_many_commits_are_prohibited_and_missing_vlsns_need_a_restore() -> None:
     assert outcomes[1, 0] is Outcome.FOLLOWS
     assert outcomes[1, 2] is Outcome.RESTORES
     assert outcomes[0, 2] is Outcome.AGREES
+
+
+def test_an_abort_after_the_matchpoint_makes_the_engine_cut_the_log() -> None:
+    """No end of a transaction is rolled back, also that of one which was aborted."""
+    leader = node_report(*(point(vlsn) for vlsn in range(1, 6)), state_id="leader")
+    points = (point(1), point(2), point(3, type="Abort", master_term=6))
+    lone = node_report(*points, state_id="lone")
+    comparison = compare_nodes([ComparedNode(each.state_id, each) for each in (leader, lone)])
+    (pair,) = comparison.to_leader()
+    assert (pair.matchpoint.vlsn, pair.outcome) == (2, Outcome.CUTS_LOG)
+    assert pair.lost is not None
+    assert (pair.lost.commit_count, pair.lost.abort_count) == (0, 1)
+    assert verdict(comparison).endswith("lone cuts its log, which loses no Commit, only 1 Abort")
 
 
 def test_the_node_with_the_newest_durable_vlsn_leads_unless_it_is_damaged() -> None:
