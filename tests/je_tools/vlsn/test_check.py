@@ -318,6 +318,28 @@ def test_a_rollback_into_another_one_is_reported(tmp_path: Path) -> None:
     assert f"one inside, at {lsn_text(hidden.lsn)}" in texts
 
 
+def test_a_rollback_in_between_does_not_hide_another_one(tmp_path: Path) -> None:
+    """The third rollback goes into the first one; the second one is in order."""
+    home = copy_of(ROLLED_BACK, tmp_path / "node")
+    (period,) = check_stream(snapshot_of_node(home)).stream.rollbacks
+    hidden = next(each for each in entries_of(home) if each.lsn > period.matchpoint_lsn)
+    last = max(shown.lsn for shown in stream_of(home).values())
+    assert last > period.start_lsn
+    for lsn in (last, hidden.lsn):
+        vlsn = next(each.vlsn for each in entries_of(home) if each.lsn == lsn)
+        fields = {
+            "matchpoint_vlsn": vlsn,
+            "matchpoint_lsn": lsn,
+            "time_ms": NOW_MS,
+            "active_txn_count": 0,
+            "active_txns": [],
+        }
+        append_entry(home, "RollbackStart", fields)
+    found = check_stream(snapshot_of_node(home)).findings
+    texts = {each.found for each in found if each.code == "vlsn-rollback"}
+    assert f"one inside, at {lsn_text(hidden.lsn)}" in texts
+
+
 def test_a_log_without_replication_is_refused() -> None:
     done = je_tools("vlsn", "check", PLAIN)
     assert done.code == EXIT_INPUT
