@@ -21,6 +21,7 @@ from msgspec.structs import replace
 from je_tools.append.operation import AppendLog, AppendOperation, PlannedChange
 from je_tools.checkpoint.comparison import compare_records
 from je_tools.checkpoint.rollbacks import InvisibleMark
+from je_tools.checkpoint.vlsn_records import index_to_be
 from je_tools.core.escaping import quoted
 from je_tools.errors import RefusedError
 from je_tools.formats.je.flags import DbTreeFlag
@@ -33,7 +34,6 @@ from je_tools.recovery.internal_databases import environment_flags
 from je_tools.recovery.opening import held_snapshot
 from je_tools.vlsn.index import BucketRules, Matchpoint, MisfitError, VlsnIndex, merged, tracked
 from je_tools.vlsn.recovered import (
-    index_to_be,
     read_index,
     rollbacks_since_checkpoint,
     stream_since_checkpoint,
