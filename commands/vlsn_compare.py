@@ -135,7 +135,10 @@ def _back_to(state: NodeState, reader: TailReader, vlsn: int) -> NodeReport:
 
     from je_tools.vlsn.node_report import report_of
 
-    return report_of(replace(state, tail=reader.back_to(vlsn)))
+    tail = reader.back_to(vlsn)
+    # The reader puts findings of earlier files before those that the state has.
+    later = [each for each in reader.findings if each not in state.findings]
+    return report_of(replace(state, tail=tail, findings=[*later, *state.findings]))
 
 
 def _read_report(path: Path) -> ComparedNode:

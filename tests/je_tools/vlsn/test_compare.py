@@ -13,7 +13,9 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from je_tools.commands.vlsn_compare import _back_to
 from je_tools.errors import EXIT_DAMAGE, EXIT_INPUT, EXIT_OK, EXIT_USAGE
+from je_tools.findings import Finding, Severity
 from je_tools.formats.je.internal.names import REP_GROUP_DB
 from je_tools.formats.je.internal.replication import GROUP_KEY
 from je_tools.formats.je.tuples import string_key
@@ -22,7 +24,7 @@ from je_tools.vlsn.compare import ComparedNode, Outcome, compare_nodes
 from je_tools.vlsn.matchpoint import PRE_TERM, find_matchpoint, is_same
 from je_tools.vlsn.node import read_node
 from je_tools.vlsn.node_report import NodeReport, SyncPoint, report_of
-from je_tools.vlsn.tail import TailReader
+from je_tools.vlsn.tail import Tail, TailReader
 from tests.corpus import FIXTURES, environments
 from tests.je_tools.checkpoint.nodes import stream_of
 from tests.je_tools.dumped import je_tools
@@ -183,6 +185,20 @@ def test_a_node_is_read_back_as_far_as_needed() -> None:
     assert asked == [1]
     assert comparison.pairs[0].outcome is Outcome.FOLLOWS
     assert comparison.pairs[0].matchpoint.vlsn == 2
+
+
+def test_damage_of_files_that_are_read_later_is_reported() -> None:
+    """The node is whole as far as it was read at first."""
+    state, reader = read_node(snapshot_of_node(GROUP / "node1"), 1)
+    assert not report_of(state).problems
+    damaged = Finding("bad-checksum", Severity.ERROR, "env")
+
+    class Reader(TailReader):
+        def back_to(self, vlsn: int) -> Tail:
+            self.findings.insert(0, damaged)
+            return super().back_to(vlsn)
+
+    assert _back_to(state, Reader(reader.snapshot), 1).problems == ["bad-checksum"]
 
 
 def test_many_commits_are_prohibited_and_missing_vlsns_need_a_restore() -> None:
