@@ -23,7 +23,13 @@ from je_tools.commands._snapshot import (
     report,
     write_section,
 )
-from je_tools.commands._vlsn import NodeOptions, node_options, open_node, snapshot_options_of
+from je_tools.commands._vlsn import (
+    SYNC_POINTS,
+    NodeOptions,
+    node_options,
+    open_node,
+    snapshot_options_of,
+)
 from je_tools.errors import EXIT_INPUT, UsageError
 from je_tools.output.formats import REPORT_WITH_ROWS
 
@@ -33,9 +39,6 @@ if TYPE_CHECKING:
     from je_tools.findings import Finding
     from je_tools.recovery.snapshot import Snapshot
     from je_tools.vlsn.node import NodeState
-
-SYNC_POINTS = 1000
-"""Default number of sync points in a report."""
 
 
 class Options(NodeOptions):
