@@ -21,7 +21,6 @@ from msgspec.structs import replace
 from je_tools.append.operation import AppendLog, AppendOperation, PlannedChange
 from je_tools.checkpoint.comparison import compare_records
 from je_tools.checkpoint.rollbacks import InvisibleMark
-from je_tools.checkpoint.vlsn_records import index_to_be
 from je_tools.core.escaping import quoted
 from je_tools.errors import RefusedError
 from je_tools.formats.je.flags import DbTreeFlag
@@ -35,6 +34,7 @@ from je_tools.recovery.opening import held_snapshot
 from je_tools.vlsn.index import BucketRules, Matchpoint, MisfitError, VlsnIndex, merged, tracked
 from je_tools.vlsn.recovered import (
     read_index,
+    recovered_index,
     rollbacks_since_checkpoint,
     stream_since_checkpoint,
 )
@@ -110,7 +110,10 @@ class StreamRollback(AppendOperation):
 
     def difference(self, before: Snapshot, after: Snapshot) -> str:
         """Compare the index and the records with those at the sync point."""
-        index = index_to_be(after, stream_since_checkpoint(after))
+        try:
+            index = recovered_index(after, stream_since_checkpoint(after))
+        except MisfitError as error:
+            return f"the engine would not continue with the VLSN index: {error}"
         if index.range.last != self.to_vlsn:
             return f"the VLSN index ends at {index.range.last}"
         assert self.found is not None
