@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+SYNC_POINTS = 1000
+"""Default number of sync points in a report, and those that `compare` reads of a node at first."""
+
 
 class NodeOptions(EndOptions):
     """Options of the command line for one node."""

@@ -23,6 +23,7 @@ from je_tools.commands._options import (
     threads_option,
 )
 from je_tools.commands._snapshot import open_home
+from je_tools.commands._vlsn import SYNC_POINTS
 from je_tools.errors import EXIT_DAMAGE, EXIT_OK, InputError, UsageError
 from je_tools.output.formats import REPORT
 
@@ -33,9 +34,6 @@ if TYPE_CHECKING:
     from je_tools.vlsn.node import NodeState
     from je_tools.vlsn.node_report import NodeReport
     from je_tools.vlsn.tail import TailReader
-
-SYNC_POINTS = 1000
-"""Sync points that are read of each node at first."""
 
 
 class Options(TypedDict):
@@ -135,7 +133,10 @@ def _back_to(state: NodeState, reader: TailReader, vlsn: int) -> NodeReport:
 
     from je_tools.vlsn.node_report import report_of
 
-    return report_of(replace(state, tail=reader.back_to(vlsn)))
+    tail = reader.back_to(vlsn)
+    # The reader puts findings of earlier files before those that the state has.
+    later = [each for each in reader.findings if each not in state.findings]
+    return report_of(replace(state, tail=tail, findings=[*later, *state.findings]))
 
 
 def _read_report(path: Path) -> ComparedNode:

@@ -73,10 +73,12 @@ def _is_to_cut(environment: Environment, options: Options) -> bool:
     Raises:
         UsageError: the log does not have the VLSN, or it is not a sync point.
         InputError: the environment is not a node of a replication group.
+        RefusedError: the engine would not continue with the VLSN index.
     """
+    from je_tools.checkpoint.vlsn_records import index_to_be
     from je_tools.operations.rollback_range import check_replicated, find_range
     from je_tools.recovery.opening import held_snapshot
-    from je_tools.vlsn.recovered import index_to_be, stream_since_checkpoint
+    from je_tools.vlsn.recovered import stream_since_checkpoint
 
     now_ms = time.time_ns() // 1_000_000
     with (

@@ -23,8 +23,14 @@ from je_tools.commands._snapshot import (
     report,
     write_section,
 )
-from je_tools.commands._vlsn import NodeOptions, node_options, open_node, snapshot_options_of
-from je_tools.errors import EXIT_INPUT, EXIT_OK, UsageError
+from je_tools.commands._vlsn import (
+    SYNC_POINTS,
+    NodeOptions,
+    node_options,
+    open_node,
+    snapshot_options_of,
+)
+from je_tools.errors import EXIT_INPUT, UsageError
 from je_tools.output.formats import REPORT_WITH_ROWS
 
 if TYPE_CHECKING:
@@ -33,9 +39,6 @@ if TYPE_CHECKING:
     from je_tools.findings import Finding
     from je_tools.recovery.snapshot import Snapshot
     from je_tools.vlsn.node import NodeState
-
-SYNC_POINTS = 1000
-"""Default number of sync points in a report."""
 
 
 class Options(NodeOptions):
@@ -150,6 +153,8 @@ def _write_node(state: NodeState, found: list[Finding], out: BinaryIO, options: 
 
 def _look_up(snapshot: Snapshot, options: Options) -> int:
     from je_tools.output.views.vlsn_tables import lsn_section, vlsn_section
+    from je_tools.recovery.findings import snapshot_findings
+    from je_tools.vlsn.index_findings import misfit_finding, record_findings
     from je_tools.vlsn.index_state import read_index_state
 
     index = read_index_state(snapshot)
@@ -173,9 +178,16 @@ def _look_up(snapshot: Snapshot, options: Options) -> int:
             say(f"je-tools: no whole entry begins at {options['lsn']}; `je-tools dump` lists them")
             return EXIT_INPUT
         section, is_found = lsn_section(entry), True
+    findings = [
+        *snapshot_findings(snapshot),
+        *record_findings(snapshot, index.stored),
+        *misfit_finding(snapshot, index.refusal),
+    ]
     with open_results(options["output"], snapshot) as out:
         write_section(section, out, options["format_"], options["output"])
-    return EXIT_OK if is_found else EXIT_INPUT
+        add_findings(findings, out, options["format_"], options["findings_path"])
+    code = report(findings, snapshot, snapshot_options_of(options))
+    return code if is_found else EXIT_INPUT
 
 
 def _unmapped(vlsn: int, covered: object) -> str:

@@ -60,7 +60,7 @@ def index_to_be(snapshot: Snapshot, stream: ReplicationStream) -> VlsnIndex:
         RefusedError: the engine would not continue, or would use VLSNs twice.
     """
     with _refusing(snapshot):
-        return recovered.index_to_be(snapshot, stream)
+        return recovered.recovered_index(snapshot, stream)
 
 
 def check_index(snapshot: Snapshot, stream: ReplicationStream) -> None:

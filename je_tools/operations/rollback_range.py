@@ -14,8 +14,9 @@ from msgspec import Struct
 
 from je_tools.core.escaping import quoted
 from je_tools.errors import InputError, RefusedError, UsageError
-from je_tools.formats.je.types import ABORT_NO, BY_NAME, COMMIT_NO, type_name
+from je_tools.formats.je.types import type_name
 from je_tools.recovery.internal_databases import is_replicated
+from je_tools.vlsn.index import SYNC_POINTS, TXN_ENDS
 from je_tools.vlsn.logged import EntryState, LoggedStream, collect_logged, joined_logged
 from je_tools.vlsn.stored import mappings_of
 from je_tools.vlsn.stretch import read_stretch
@@ -24,9 +25,6 @@ if TYPE_CHECKING:
     from je_tools.formats.arrays import Ints
     from je_tools.recovery.snapshot import Snapshot
     from je_tools.vlsn.index import VlsnIndex
-
-_TXN_ENDS = (COMMIT_NO, ABORT_NO)
-_SYNC_POINTS = (*_TXN_ENDS, BY_NAME["Matchpoint"].no)
 
 _READ_BEFORE = 1000
 """Number of VLSNs before the wanted one that are read too, to name a sync point."""
@@ -63,7 +61,7 @@ class RollbackRange(Struct, frozen=True):
     @property
     def end_vlsns(self) -> list[int]:
         """VLSNs of the Commits and Aborts after the sync point, ascending."""
-        ends: list[int] = self.after.vlsn[np.isin(self.after.type, _TXN_ENDS)].tolist()
+        ends: list[int] = self.after.vlsn[np.isin(self.after.type, TXN_ENDS)].tolist()
         return ends
 
 
@@ -95,7 +93,7 @@ def find_range(snapshot: Snapshot, index: VlsnIndex, to_vlsn: int) -> RollbackRa
             f"{quoted(name)}` compares the index with the log."
         )
     row = int(own[-1])
-    if int(visible.type[row]) not in _SYNC_POINTS:
+    if int(visible.type[row]) not in SYNC_POINTS:
         raise UsageError(
             f"--to {to_vlsn}: the entry is {type_name(int(visible.type[row]))}, and nodes only "
             f"agree at a Commit, an Abort or a Matchpoint: choose {_nearest(visible, to_vlsn)}"
@@ -119,7 +117,7 @@ def _rows(logged: LoggedStream, rows: Ints) -> LoggedStream:
 
 def _nearest(visible: LoggedStream, vlsn: int) -> str:
     """Return the nearest sync points around a VLSN, as text."""
-    points = visible.vlsn[np.isin(visible.type, _SYNC_POINTS)]
+    points = visible.vlsn[np.isin(visible.type, SYNC_POINTS)]
     below, above = points[points < vlsn], points[points > vlsn]
     near = [*map(str, below[-1:].tolist()), *map(str, above[:1].tolist())]
     return " or ".join(near) or "another VLSN"

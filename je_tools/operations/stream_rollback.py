@@ -33,8 +33,8 @@ from je_tools.recovery.internal_databases import environment_flags
 from je_tools.recovery.opening import held_snapshot
 from je_tools.vlsn.index import BucketRules, Matchpoint, MisfitError, VlsnIndex, merged, tracked
 from je_tools.vlsn.recovered import (
-    index_to_be,
     read_index,
+    recovered_index,
     rollbacks_since_checkpoint,
     stream_since_checkpoint,
 )
@@ -110,7 +110,10 @@ class StreamRollback(AppendOperation):
 
     def difference(self, before: Snapshot, after: Snapshot) -> str:
         """Compare the index and the records with those at the sync point."""
-        index = index_to_be(after, stream_since_checkpoint(after))
+        try:
+            index = recovered_index(after, stream_since_checkpoint(after))
+        except MisfitError as error:
+            return f"the engine would not continue with the VLSN index: {error}"
         if index.range.last != self.to_vlsn:
             return f"the VLSN index ends at {index.range.last}"
         assert self.found is not None

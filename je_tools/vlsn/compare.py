@@ -37,7 +37,7 @@ class Outcome(StrEnum):
     ROLLS_BACK = "rolls-back"
     """It rolls back entries of transactions without a Commit."""
     CUTS_LOG = "cuts-log"
-    """It passes Commits, at most the limit, and cuts its log (RollbackException)."""
+    """It passes Commits, at most the limit, or Aborts, and cuts its log (RollbackException)."""
     PROHIBITED = "prohibited"
     """It would pass more Commits than the limit (RollbackProhibitedException)."""
     RESTORES = "network-restore"
@@ -199,7 +199,7 @@ def _outcome(report: NodeReport, feeder: NodeReport, vlsn: int, lost: LostEnd) -
             return Outcome.RESTORES
     if not lost.vlsn_count:
         return Outcome.AGREES if feeder.last_vlsn == vlsn else Outcome.FOLLOWS
-    if not lost.commit_count:
+    if not lost.commit_count and not lost.abort_count:
         return Outcome.ROLLS_BACK
     if lost.commit_count > ROLLBACK_LIMIT:
         return Outcome.PROHIBITED

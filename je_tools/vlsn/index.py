@@ -35,7 +35,14 @@ MATCHPOINT_NO = BY_NAME["Matchpoint"].no
 TXN_ENDS = (COMMIT_NO, ABORT_NO)
 SYNC_POINTS = (*TXN_ENDS, MATCHPOINT_NO)
 _AT_FIRST = 64
+_PADDING_MAX = 1000
+"""Largest number of places that a bucket gets without a mapping in a row.
+
+The engine has no limit, but the VLSNs of its stream have no gaps. A damaged VLSN must not decide
+how much memory a bucket needs.
+"""
 _OFFSET = (1 << 32) - 1
+_FILE_NO_MAX, _STRIDE_MAX, _VLSN_MAX = (1 << 31) - 1, 1 << 24, 1 << 62
 
 Bucket = VlsnBucket | GhostBucket
 
@@ -85,6 +92,28 @@ class VlsnIndex(Struct, frozen=True):
 
 class MisfitError(Exception):
     """A state with which an engine would not continue; the message describes it."""
+
+
+def is_plausible(bucket: VlsnBucket) -> bool:
+    """Return True if the numbers of a bucket can be those of a log, right or wrong."""
+    return (
+        0 <= bucket.file_no <= _FILE_NO_MAX
+        and 0 < bucket.stride <= _STRIDE_MAX
+        and 0 < bucket.first <= bucket.last <= _VLSN_MAX
+        and 0 <= bucket.last_lsn >> 32 <= _FILE_NO_MAX
+    )
+
+
+def _check_bucket(bucket: VlsnBucket) -> None:
+    """Check a bucket before its offsets are used.
+
+    Raises:
+        MisfitError: its numbers cannot be those of a log, or it has no offsets.
+    """
+    if not is_plausible(bucket):
+        raise MisfitError(f"the numbers of its bucket of VLSN {bucket.first} are impossible")
+    if not bucket.offsets:
+        raise MisfitError(f"its bucket of VLSN {bucket.first} has no offsets")
 
 
 def tracked(
@@ -139,6 +168,8 @@ def _bucket_stop(stream: ReplicationStream, first: int, rules: BucketRules) -> i
         places = (stream.vlsn[before] - stream.vlsn[first]) // rules.stride + 1
         refused = stream.lsn[done:stop] - stream.lsn[before] > rules.distance
         refused |= on_stride & (places >= rules.mappings)
+        own = steps // rules.stride
+        refused |= on_stride & (own - places > _PADDING_MAX)
         at = int(refused.argmax())
         if refused[at]:
             return done + at
@@ -251,6 +282,7 @@ def _in_front(index: VlsnIndex, vlsn: int) -> list[Bucket]:
 
 
 def _cut(bucket: VlsnBucket, vlsn: int) -> VlsnBucket:
+    _check_bucket(bucket)
     places = -(-(vlsn - bucket.first) // bucket.stride)
     offsets = list(bucket.offsets[:places])
     while len(offsets) > 1 and not offsets[-1]:
@@ -285,6 +317,7 @@ def without_head(index: VlsnIndex, last_gone: int, next_file_no: int) -> VlsnInd
     left = [each for each in index.buckets if each.first > last_gone]
     is_lacking = len(left) < len(index.buckets) and left and left[0].first != first
     if is_lacking and isinstance(left[0], VlsnBucket):
+        _check_bucket(left[0])
         place = lsn_of(next_file_no, FILE_HEADER_SIZE)
         known = lsn_of(left[0].file_no, left[0].offsets[0])
         return VlsnIndex(new_range, [GhostBucket(_VERSION, first, place, known), *left])

@@ -17,14 +17,14 @@ from je_tools.formats.je.internal.records import Unreadable
 from je_tools.formats.je.internal.replication import RANGE_KEY, GhostBucket, VlsnBucket, VlsnRange
 from je_tools.group.members import problem_findings
 from je_tools.log.file_findings import finding
-from je_tools.vlsn.index import NO_VLSN, VlsnIndex
-from je_tools.vlsn.stored import IndexRecord, StoredIndex, is_plausible
+from je_tools.vlsn.index import NO_VLSN, VlsnIndex, is_plausible
 
 if TYPE_CHECKING:
     from je_tools.findings import Finding
     from je_tools.recovery.snapshot import Snapshot
     from je_tools.vlsn.group_names import GroupNames
     from je_tools.vlsn.logged import StreamEnd
+    from je_tools.vlsn.stored import IndexRecord, StoredIndex
 
 _OFFSET = (1 << 32) - 1
 

@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from je_tools.formats.arrays import first_rows
 from je_tools.formats.je.internal.replication import VlsnBucket
-from je_tools.vlsn.stored import is_plausible
+from je_tools.vlsn.index import is_plausible
 from je_tools.vlsn.stretch import read_stretch
 from je_tools.vlsn.sync_points import ABSENT, SyncPoints, next_sync_points
 

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 PRE_TERM = 1_622_678_400_000 - 1
 """Term of entries that an engine without terms wrote; it equals any other."""
 
-_TXN_ENDS = (type_name(COMMIT_NO), type_name(ABORT_NO))
+_ABORT = type_name(ABORT_NO)
+_TXN_ENDS = (type_name(COMMIT_NO), _ABORT)
 
 
 class MatchpointSearch(Struct, frozen=True):
@@ -60,8 +61,9 @@ class LostEnd(Struct, frozen=True):
     Attributes:
         vlsn_count: number of VLSNs.
         record_count: number of records that were written.
-        commit_count: number of Commits; with none, the engine rolls back, otherwise it has to cut
-            the log.
+        commit_count: number of Commits. With neither a Commit nor an Abort, the engine rolls back;
+            otherwise it has to cut the log.
+        abort_count: number of Aborts.
         first_ms, last_ms: times of the first and the last sync point among them; None without one.
         txns: transactions, in the order of their ends, those without an end last.
     """
@@ -69,6 +71,7 @@ class LostEnd(Struct, frozen=True):
     vlsn_count: int
     record_count: int
     commit_count: int
+    abort_count: int
     first_ms: int | None
     last_ms: int | None
     txns: tuple[RolledBackTxn, ...]
@@ -135,6 +138,7 @@ def end_after(report: NodeReport, vlsn: int) -> LostEnd:
         max((report.last_vlsn or vlsn) - vlsn, 0),
         sum(each.record_count for each in txns),
         sum(each.is_commit for each in after),
+        sum(each.type == _ABORT for each in after),
         _first(after),
         after[-1].time_ms if after else None,
         tuple(txns),

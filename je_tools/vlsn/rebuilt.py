@@ -27,8 +27,9 @@ from je_tools.vlsn.index import (
     BucketRules,
     VlsnIndex,
     cut_buckets,
+    is_plausible,
 )
-from je_tools.vlsn.stored import is_plausible, mappings_of
+from je_tools.vlsn.stored import mappings_of
 
 if TYPE_CHECKING:
     from je_tools.recovery.snapshot import Snapshot

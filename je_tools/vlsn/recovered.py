@@ -88,7 +88,7 @@ def is_outdated(snapshot: Snapshot) -> bool:
     return gone is not None and read_index(snapshot).range.first <= gone[0]
 
 
-def index_to_be(snapshot: Snapshot, stream: ReplicationStream) -> VlsnIndex:
+def recovered_index(snapshot: Snapshot, stream: ReplicationStream) -> VlsnIndex:
     """Return the index as the engine would have it after recovery.
 
     Args:
@@ -104,7 +104,7 @@ def index_to_be(snapshot: Snapshot, stream: ReplicationStream) -> VlsnIndex:
 def merged_index(
     snapshot: Snapshot, index: VlsnIndex, stream: ReplicationStream, *, is_new: bool = False
 ) -> VlsnIndex:
-    """Return what recovery makes of an index; see `index_to_be`.
+    """Return what recovery makes of an index; see `recovered_index`.
 
     Args:
         snapshot: the log.

@@ -15,7 +15,7 @@ from je_tools.formats.je.internal.records import Unreadable, read_record
 from je_tools.formats.je.internal.replication import GhostBucket, VlsnBucket, VlsnRange
 from je_tools.formats.je.tuples import TupleError, TupleReader, decode_whole
 from je_tools.recovery.internal_databases import internal_database
-from je_tools.vlsn.index import EMPTY_RANGE, Bucket, VlsnIndex
+from je_tools.vlsn.index import EMPTY_RANGE, Bucket, VlsnIndex, is_plausible
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from je_tools.formats.arrays import Ints
     from je_tools.recovery.snapshot import Snapshot
 
-_FILE_NO_MAX, _STRIDE_MAX, _VLSN_MAX = (1 << 31) - 1, 1 << 24, 1 << 62
 _UNREADABLE = Unreadable("its entry is damaged or missing")
 
 
@@ -129,16 +128,6 @@ def _number(key: bytes) -> int | None:
         return decode_whole(key, TupleReader.i64)
     except TupleError:
         return None
-
-
-def is_plausible(bucket: VlsnBucket) -> bool:
-    """Return True if the numbers of a bucket can be those of a log, right or wrong."""
-    return (
-        0 <= bucket.file_no <= _FILE_NO_MAX
-        and 0 < bucket.stride <= _STRIDE_MAX
-        and 0 < bucket.first <= bucket.last <= _VLSN_MAX
-        and 0 <= bucket.last_lsn >> 32 <= _FILE_NO_MAX
-    )
 
 
 def mappings_of(buckets: Sequence[Bucket]) -> Mappings:

@@ -5,8 +5,7 @@ Source: VLSNIndex.verify, RollbackTracker.checkCommit and RollbackPeriod, JE 18.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from itertools import pairwise
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -93,14 +92,15 @@ def rollback_findings(snapshot: Snapshot, stream: LoggedStream) -> Iterator[Find
     """Yield the findings on the rollbacks of a stream."""
     for each in stream.rollbacks:
         yield from _matchpoint_finding(snapshot, each, stream)
-        inside = (stream.lsn > each.matchpoint_lsn) & (stream.lsn < each.start_lsn)
-        commits = np.flatnonzero(inside & (stream.type == COMMIT_NO))
+        first = int(np.searchsorted(stream.lsn, each.matchpoint_lsn, "right"))
+        stop = int(np.searchsorted(stream.lsn, each.start_lsn))
+        commits = first + np.flatnonzero(stream.type[first:stop] == COMMIT_NO)
         if len(commits):
             row = int(commits[0])
             expected = f"no Commit in the rollback to VLSN {each.matchpoint_vlsn}"
             found = f"{len(commits):,}, first that of VLSN {int(stream.vlsn[row])}"
             yield made(snapshot, "vlsn-rollback", int(stream.lsn[row]), expected, found)
-        left = np.flatnonzero(inside & (stream.state == EntryState.ROLLED_BACK))
+        left = first + np.flatnonzero(stream.state[first:stop] == EntryState.ROLLED_BACK)
         if len(left) and each.end_lsn != NULL_LSN:
             row, last = int(left[0]), int(left[-1])
             expected = (
@@ -112,11 +112,26 @@ def rollback_findings(snapshot: Snapshot, stream: LoggedStream) -> Iterator[Find
                 f"{int(stream.vlsn[last])}"
             )
             yield made(snapshot, "vlsn-unmarked", int(stream.lsn[row]), expected, found)
-    for before, after in pairwise(stream.rollbacks):
-        if before.matchpoint_lsn < after.matchpoint_lsn < before.start_lsn:
-            expected = f"a matchpoint outside of the rollback at {lsn_text(before.start_lsn)}"
-            found = f"one inside, at {lsn_text(after.matchpoint_lsn)}"
-            yield made(snapshot, "vlsn-rollback", after.start_lsn, expected, found)
+    for before, after in _wrongly_nested(stream.rollbacks):
+        expected = f"a matchpoint outside of the rollback at {lsn_text(before.start_lsn)}"
+        found = f"one inside, at {lsn_text(after.matchpoint_lsn)}"
+        yield made(snapshot, "vlsn-rollback", after.start_lsn, expected, found)
+
+
+def _wrongly_nested(rollbacks: Sequence[Rollback]) -> Iterator[tuple[Rollback, Rollback]]:
+    """Yield each rollback whose matchpoint lies inside an earlier one, after the earlier one.
+
+    Args:
+        rollbacks: in log order.
+    """
+    earlier: list[Rollback] = []
+    for each in rollbacks:
+        # A later matchpoint cannot lie in these without lying in this rollback too.
+        while earlier and earlier[-1].matchpoint_lsn >= each.matchpoint_lsn:
+            earlier.pop()
+        if earlier and each.matchpoint_lsn < earlier[-1].start_lsn:
+            yield earlier[-1], each
+        earlier.append(each)
 
 
 def _matchpoint_finding(

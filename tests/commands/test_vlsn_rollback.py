@@ -12,12 +12,15 @@ from je_tools.append.apply import plan_append
 from je_tools.append.operation import AppendLog, AppendOperation
 from je_tools.operations.stream_rollback import StreamRollback
 from je_tools.recovery.snapshot import Snapshot
+from je_tools.vlsn.recovered import read_index
 from je_tools.writing.lock import EnvironmentLock
 from tests.corpus import FIXTURES, Environment, corpus, environments
 from tests.je_tools.append.appending import Appending, apply
 from tests.je_tools.append.test_transactions import logged
 from tests.je_tools.checkpoint.nodes import entries_of, member
 from tests.je_tools.dumped import je_tools
+from tests.je_tools.vlsn.indexes import snapshot_of_node, write_records
+from tests.je_tools.vlsn.test_check import short
 from tests.je_tools.writing.operations import digests
 
 NODE, CLOSED = "v17-rep-uncommitted-before/node1", "v17-rep-uncommitted-before/node3"
@@ -151,6 +154,18 @@ def test_commits_are_only_cut_by_force(tmp_path: Path) -> None:
     assert max(each.vlsn or 0 for each in entries_of(home)) == 1219
     assert je_tools("vlsn", "check", home).code == 0
     assert je_tools("undo", home, "--apply").code == 0
+    assert digests(home) == before
+
+
+def test_an_index_that_does_not_fit_is_refused_with_force_too(tmp_path: Path) -> None:
+    """The index ends before the first VLSN that the checkpoint left to recovery."""
+    home = OPEN.copy(tmp_path / "env")
+    write_records(home, short(read_index(snapshot_of_node(home))))
+    before = digests(home)
+    for more in ((), ("--force",), ("--force", "--apply")):
+        done = je_tools("vlsn", "rollback", home, "--to", "1219", *more)
+        assert done.code == 6, done.err
+        assert "the log goes on with" in done.err
     assert digests(home) == before
 
 

@@ -171,6 +171,10 @@ def _part(comparison: GroupComparison, pair: NodePair) -> str:
     assert lost is not None
     if lost.commit_count:
         return f"{name} loses {counted(lost.commit_count, 'Commit')} when it cuts its log"
+    if lost.abort_count:
+        return (
+            f"{name} cuts its log, which loses no Commit, only {counted(lost.abort_count, 'Abort')}"
+        )
     return f"{name} rolls back {counted(len(lost.txns), 'transaction')} without a Commit"
 
 

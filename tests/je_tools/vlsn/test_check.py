@@ -11,12 +11,12 @@ from msgspec.structs import replace
 
 from je_tools.errors import EXIT_DAMAGE, EXIT_INPUT, EXIT_OK
 from je_tools.formats.je.header import lsn_text
-from je_tools.formats.je.internal.replication import VlsnBucket
+from je_tools.formats.je.internal.replication import VlsnBucket, VlsnRange
 from je_tools.formats.je.tuples import long_key
 from je_tools.vlsn.check import check_stream
-from je_tools.vlsn.index import VlsnIndex
+from je_tools.vlsn.index import MisfitError, VlsnIndex, without_head
 from je_tools.vlsn.logged import EntryState
-from je_tools.vlsn.recovered import read_index
+from je_tools.vlsn.recovered import read_index, stream_since_checkpoint
 from tests.corpus import FIXTURES, Environment
 from tests.je_tools.checkpoint.nodes import (
     COMMIT,
@@ -181,6 +181,43 @@ def test_vlsns_that_do_not_follow_the_index_are_foretold(tmp_path: Path) -> None
     assert "ends at VLSN 1, and the log goes on with 628" in row["found"]
 
 
+@pytest.mark.parametrize(
+    ("changes", "reason"), [({"stride": 0}, "impossible"), ({"offsets": ()}, "no offsets")]
+)
+def test_a_bucket_that_cannot_be_cut_is_foretold(
+    changes: dict[str, object], reason: str, tmp_path: Path
+) -> None:
+    """The VLSNs after the last checkpoint overlap the last bucket, which has to be cut."""
+    home = copy_of(CRASHED, tmp_path / "node")
+    snapshot = snapshot_of_node(home)
+    first = stream_since_checkpoint(snapshot).vlsn[0]
+    index = read_index(snapshot)
+    place = next(
+        i for i, each in enumerate(index.buckets) if each.first < first <= index.range.last + 1
+    )
+    records = changed(index, place, **changes, last=int(first) + 20)
+    ends = dict.fromkeys(("last", "last_sync", "last_txn_end"), int(first) + 20)
+    write_records(home, without(index, *range(place + 1, len(index.buckets))) | records)
+    write_records(home, ranged(index, **ends))
+    done = je_tools("vlsn", "check", home, "--format", "jsonl")
+    assert done.code == EXIT_DAMAGE
+    rows = [json.loads(line) for line in done.out.splitlines()]
+    (row,) = (each for each in rows if each["code"] == "vlsn-index-refused")
+    assert reason in row["found"]
+
+
+@pytest.mark.parametrize("offsets", [(), (0,)])
+def test_a_head_before_a_damaged_bucket(offsets: tuple[int, ...]) -> None:
+    """The bucket after files that are gone does not say where its first VLSN is."""
+    bucket = VlsnBucket(1, 2, 10, 8, 18, 2 << 32 | 90, offsets)
+    index = VlsnIndex(VlsnRange(1, 1, 18, 18, 18), [VlsnBucket(1, 0, 10, 1, 3, 60, (38,)), bucket])
+    if offsets:
+        assert len(without_head(index, 5, 1).buckets) == 2
+        return
+    with pytest.raises(MisfitError, match="no offsets"):
+        without_head(index, 5, 1)
+
+
 def test_an_index_that_a_checkpoint_cut_short_is_reported(tmp_path: Path) -> None:
     """Nothing is tracked after the checkpoint, so the engine would use the VLSNs again."""
     cut = entries_of(CRASHED)[-1].lsn
@@ -195,6 +232,18 @@ def test_an_index_that_a_checkpoint_cut_short_is_reported(tmp_path: Path) -> Non
     assert finding.code == "vlsn-index-short"
     assert f"last={last} after recovery" in (finding.found or "")
     assert f"would get VLSN {last + 1}" in (finding.found or "")
+
+
+def test_a_jump_of_vlsns_needs_no_memory(tmp_path: Path) -> None:
+    """The VLSNs of two entries after the checkpoint are far apart, but on the stride."""
+    home = copy_of(NODE, tmp_path / "node")
+    last = read_index(snapshot_of_node(home)).range.last
+    for vlsn in (last + 1, last + 1 + 10**13):
+        append_entry(home, "Matchpoint", {"time_ms": NOW_MS, "master_node_id": 1}, vlsn=vlsn)
+    for verb in ("check", "show"):
+        done = je_tools("vlsn", verb, home, "--format", "jsonl")
+        assert done.code == EXIT_OK, done.err
+        assert verb == "show" or b"vlsn-gap" in done.out
 
 
 def test_a_rollback_without_its_marks_is_reported(tmp_path: Path) -> None:
@@ -264,6 +313,28 @@ def test_a_rollback_into_another_one_is_reported(tmp_path: Path) -> None:
         "active_txns": [],
     }
     append_entry(home, "RollbackStart", fields)
+    found = check_stream(snapshot_of_node(home)).findings
+    texts = {each.found for each in found if each.code == "vlsn-rollback"}
+    assert f"one inside, at {lsn_text(hidden.lsn)}" in texts
+
+
+def test_a_rollback_in_between_does_not_hide_another_one(tmp_path: Path) -> None:
+    """The third rollback goes into the first one; the second one is in order."""
+    home = copy_of(ROLLED_BACK, tmp_path / "node")
+    (period,) = check_stream(snapshot_of_node(home)).stream.rollbacks
+    hidden = next(each for each in entries_of(home) if each.lsn > period.matchpoint_lsn)
+    last = max(shown.lsn for shown in stream_of(home).values())
+    assert last > period.start_lsn
+    for lsn in (last, hidden.lsn):
+        vlsn = next(each.vlsn for each in entries_of(home) if each.lsn == lsn)
+        fields = {
+            "matchpoint_vlsn": vlsn,
+            "matchpoint_lsn": lsn,
+            "time_ms": NOW_MS,
+            "active_txn_count": 0,
+            "active_txns": [],
+        }
+        append_entry(home, "RollbackStart", fields)
     found = check_stream(snapshot_of_node(home)).findings
     texts = {each.found for each in found if each.code == "vlsn-rollback"}
     assert f"one inside, at {lsn_text(hidden.lsn)}" in texts

@@ -13,15 +13,18 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from je_tools.commands.vlsn_compare import _back_to
 from je_tools.errors import EXIT_DAMAGE, EXIT_INPUT, EXIT_OK, EXIT_USAGE
+from je_tools.findings import Finding, Severity
 from je_tools.formats.je.internal.names import REP_GROUP_DB
 from je_tools.formats.je.internal.replication import GROUP_KEY
 from je_tools.formats.je.tuples import string_key
+from je_tools.output.views.vlsn_comparison import verdict
 from je_tools.vlsn.compare import ComparedNode, Outcome, compare_nodes
 from je_tools.vlsn.matchpoint import PRE_TERM, find_matchpoint, is_same
 from je_tools.vlsn.node import read_node
 from je_tools.vlsn.node_report import NodeReport, SyncPoint, report_of
-from je_tools.vlsn.tail import TailReader
+from je_tools.vlsn.tail import Tail, TailReader
 from tests.corpus import FIXTURES, environments
 from tests.je_tools.checkpoint.nodes import stream_of
 from tests.je_tools.dumped import je_tools
@@ -184,6 +187,20 @@ def test_a_node_is_read_back_as_far_as_needed() -> None:
     assert comparison.pairs[0].matchpoint.vlsn == 2
 
 
+def test_damage_of_files_that_are_read_later_is_reported() -> None:
+    """The node is whole as far as it was read at first."""
+    state, reader = read_node(snapshot_of_node(GROUP / "node1"), 1)
+    assert not report_of(state).problems
+    damaged = Finding("bad-checksum", Severity.ERROR, "env")
+
+    class Reader(TailReader):
+        def back_to(self, vlsn: int) -> Tail:
+            self.findings.insert(0, damaged)
+            return super().back_to(vlsn)
+
+    assert _back_to(state, Reader(reader.snapshot), 1).problems == ["bad-checksum"]
+
+
 def test_many_commits_are_prohibited_and_missing_vlsns_need_a_restore() -> None:
     long = node_report(*(point(vlsn) for vlsn in range(1, 30)), state_id="long")
     late = node_report(point(1), point(2), state_id="late")
@@ -194,6 +211,19 @@ def test_many_commits_are_prohibited_and_missing_vlsns_need_a_restore() -> None:
     assert outcomes[1, 0] is Outcome.FOLLOWS
     assert outcomes[1, 2] is Outcome.RESTORES
     assert outcomes[0, 2] is Outcome.AGREES
+
+
+def test_an_abort_after_the_matchpoint_makes_the_engine_cut_the_log() -> None:
+    """No end of a transaction is rolled back, also that of one which was aborted."""
+    leader = node_report(*(point(vlsn) for vlsn in range(1, 6)), state_id="leader")
+    points = (point(1), point(2), point(3, type="Abort", master_term=6))
+    lone = node_report(*points, state_id="lone")
+    comparison = compare_nodes([ComparedNode(each.state_id, each) for each in (leader, lone)])
+    (pair,) = comparison.to_leader()
+    assert (pair.matchpoint.vlsn, pair.outcome) == (2, Outcome.CUTS_LOG)
+    assert pair.lost is not None
+    assert (pair.lost.commit_count, pair.lost.abort_count) == (0, 1)
+    assert verdict(comparison).endswith("lone cuts its log, which loses no Commit, only 1 Abort")
 
 
 def test_the_node_with_the_newest_durable_vlsn_leads_unless_it_is_damaged() -> None:

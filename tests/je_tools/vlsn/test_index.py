@@ -151,6 +151,15 @@ def test_a_bucket_longer_than_what_is_looked_at_at_once() -> None:
     check(VlsnIndex(range_of(entries), buckets), entries)
 
 
+def test_a_jump_of_vlsns_begins_a_bucket() -> None:
+    """The size of a bucket is bounded, whatever VLSN an entry has."""
+    jumped = 7 + 10**13
+    entries = [(38, 7, PUT), (58, 8, PUT), (78, jumped, COMMIT), (98, jumped + 1, COMMIT)]
+    buckets = cut_buckets(ReplicationStream.of(entries), DEFAULTS)
+    assert [(each.first, each.last) for each in buckets] == [(7, 8), (jumped, jumped + 1)]
+    check(VlsnIndex(range_of(entries), buckets), entries)
+
+
 @pytest.mark.parametrize("seed", range(60))
 def test_rollbacks_take_back_as_a_tracker_does(seed: int) -> None:
     rng = random.Random(seed)
