@@ -86,7 +86,8 @@ def _refusing(snapshot: Snapshot) -> Iterator[None]:
         raise RefusedError(
             f"{name}: the VLSN index does not match the log: {error}. A "
             "checkpoint would make that permanent, and the node would reuse VLSNs that other "
-            f"nodes have. `je-tools vlsn rebuild {quoted(name)}` shows how to build it anew."
+            f"nodes have. `je-tools vlsn rebuild {quoted(name)}` shows how to build it anew. "
+            "Or restore the whole node from another one (network restore)."
         ) from error
 
 
