@@ -28,7 +28,7 @@ _RESTORES_SINCE = 19
 
 
 class Outcome(StrEnum):
-    """What a node would do to follow another one."""
+    """Outcome for a node that follows another one."""
 
     AGREES = "agrees"
     """It is at the same VLSN."""
@@ -65,7 +65,7 @@ class ComparedNode(Struct, frozen=True):
 
 
 class NodePair(Struct, frozen=True):
-    """What one node would do to follow another one.
+    """Outcome for one node that follows another one.
 
     Attributes:
         node, other: indexes of the nodes; `node` would follow `other`.

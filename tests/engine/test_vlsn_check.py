@@ -1,4 +1,4 @@
-"""What `vlsn check` says of a damaged index is what the engine does with it.
+"""The engine treats a damaged index as `vlsn check` predicts.
 
 The engine opens the node as a member of its group while the others are away, or leads it alone.
 """
