@@ -32,7 +32,7 @@ _PROPERTIES_MAX = 1 << 16
 
 
 class FrontEnd(Struct, frozen=True):
-    """What the directories of a front end say of it; an attribute is None if they do not say it.
+    """Facts in the directories of a front end; None for those that are not there.
 
     Attributes:
         home: directory of the environment.

@@ -29,7 +29,7 @@ _ELECTABLE = "electable"
 
 
 class GroupFacts(Struct, frozen=True):
-    """What the group database says.
+    """Facts in the group database.
 
     Attributes:
         name: name of the group; None without a group or a readable record of it.

@@ -198,7 +198,7 @@ class GroupReset(AppendOperation):
         own = {REP_GROUP_DB, VLSN_MAP_DB}
         if not before.kept_txns:
             return _different(before, after, own)
-        # What was open counts as undone from now on.
+        # Open transactions count as undone from now on.
         scanner, now_ms = before.scanner, before.now_ms
         with held_snapshot(before.environment, scanner, now_ms=now_ms) as undone:
             return _different(undone, after, own)

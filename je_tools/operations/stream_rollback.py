@@ -237,5 +237,5 @@ def _different_from(
         before.environment, before.scanner, now_ms=before.now_ms, to_lsn=lsn, as_member=True
     ) as at:
         different = compare_records(at, after, others).different
-        # What the cleaner has removed or moved since cannot be compared.
+        # Entries that the cleaner has removed or moved since cannot be compared.
         return () if at.faults.damage or at.refusals else different
