@@ -87,7 +87,7 @@ def apply_checkpoint(
         if on_reader is not None:
             for reader in lock.readers:
                 on_reader(reader)
-        return _apply_locked(lock, home, scanner, options, now_ms, on_plan, disk=disk)
+        return apply_under_lock(lock, home, scanner, options, now_ms, on_plan, disk=disk)
 
 
 def apply_to_copy(
@@ -139,15 +139,15 @@ def apply_to_copy(
                 return snapshot, _write_and_check(snapshot, options, session, folder)
 
 
-def _apply_locked(
+def apply_under_lock(
     lock: EnvironmentLock,
     home: Path,
     scanner: Scanner,
     options: CheckpointOptions,
     now_ms: int,
-    on_plan: OnPlan | None,
+    on_plan: OnPlan | None = None,
     *,
-    disk: Disk | None,
+    disk: Disk | None = None,
 ) -> tuple[Snapshot, CheckpointResult]:
     """Write a checkpoint in place while the lock is held; see `apply_checkpoint`."""
     check_whole(home)

@@ -25,11 +25,14 @@ class CheckpointSettings(Struct, frozen=True):
         file_max: maximum size of a log file, in bytes.
         now_ms: time of the checkpoint, in milliseconds since 1970.
         delta_percent: largest percentage of a BIN's slots that a BIN-delta may hold.
+        before_erasure, first_vlsn: as in `CheckpointOptions`.
     """
 
     file_max: int
     now_ms: int
     delta_percent: int = NUMBERS[BIN_DELTA].default
+    before_erasure: bool = False
+    first_vlsn: int | None = None
 
 
 class CheckpointContents(Struct):

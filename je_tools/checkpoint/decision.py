@@ -49,7 +49,7 @@ def has_work(snapshot: Snapshot, options: CheckpointOptions) -> bool:
     check_openable(snapshot)
     if options.to_lsn is not None:
         check_reached(snapshot, options.to_lsn)
-    if not is_to_cut(snapshot) and not is_needed(snapshot):
+    if not (options.before_erasure or is_to_cut(snapshot) or is_needed(snapshot)):
         return False
     name, version = snapshot.environment.name, snapshot.end.files[-1].version
     if version < VERSION_MIN:

@@ -20,6 +20,9 @@ class CheckpointOptions(Struct, frozen=True):
         to_lsn: LSN of the last entry to keep; None for the end of the log.
         force: True to cut off even what a replication group has committed.
         accept_loss: True to write although files are missing that are in use.
+        before_erasure: True to write even if the log is at rest, and to mark the checkpoint so that
+            a node whose log would be cut back past it does a network restore instead.
+        first_vlsn: first VLSN that the VLSN index keeps; None for all.
     """
 
     cuts: bool = False
@@ -27,6 +30,8 @@ class CheckpointOptions(Struct, frozen=True):
     to_lsn: int | None = None
     force: bool = False
     accept_loss: bool = False
+    before_erasure: bool = False
+    first_vlsn: int | None = None
 
 
 class CheckpointResult(Struct, frozen=True):

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from je_tools.checkpoint.contents import INVOKER
+from je_tools.formats.je.flags import CkptEndFlag
 from je_tools.formats.je.types import CKPT_START_NO
 
 if TYPE_CHECKING:
-    from je_tools.checkpoint.contents import CheckpointContents
+    from je_tools.checkpoint.contents import CheckpointContents, CheckpointSettings
     from je_tools.checkpoint.log import CheckpointLog
     from je_tools.recovery.snapshot import Snapshot
 
-_ROOT_PRESENT = 1
 _CLEANER_NOTHING: dict[str, Any] = {
     "cleaner_last_file_no": -1,
     "cleaner_initial_adjustment_count": 0,
@@ -46,7 +46,7 @@ def first_active(snapshot: Snapshot, start_lsn: int) -> int:
 def write_end(
     snapshot: Snapshot,
     log: CheckpointLog,
-    now_ms: int,
+    settings: CheckpointSettings,
     descriptors: Mapping[str, Any],
     contents: CheckpointContents,
 ) -> None:
@@ -55,7 +55,7 @@ def write_end(
     Args:
         snapshot: the log as recovery leaves it.
         log: log to append to.
-        now_ms: time of the checkpoint.
+        settings: settings of the checkpoint.
         descriptors: the descriptors in the DbTree, by its fields.
         contents: the checkpoint so far.
     """
@@ -65,7 +65,12 @@ def write_end(
     last_ids = {name: sequences[name] for name in root.fields if name.startswith("last_")}
     contents.root_lsn = log.entry("DbTree", {**root.fields, **descriptors, **last_ids}).lsn
     fields = {**_CLEANER_NOTHING, **snapshot.checkpoint.fields, **sequences}
-    fields |= {"invoker": INVOKER, "time_ms": now_ms, "flags": _ROOT_PRESENT}
+    flags = CkptEndFlag.ROOT_PRESENT
+    if settings.before_erasure:
+        # A node whose log would be cut back past this checkpoint needs the older tree, which is
+        # erased. This flag makes the engine do a network restore instead.
+        flags |= CkptEndFlag.CLEANED_FILES_GO
+    fields |= {"invoker": INVOKER, "time_ms": settings.now_ms, "flags": int(flags)}
     fields |= {"ckpt_start_lsn": contents.start_lsn, "root_lsn": contents.root_lsn}
     fields |= {"first_active_lsn": contents.first_active_lsn, "ckpt_id": _ckpt_id(snapshot)}
     contents.end_lsn = log.entry("CkptEnd", fields).lsn

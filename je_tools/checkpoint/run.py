@@ -87,7 +87,9 @@ class _Checkpointer:
             log.appender.flip()
         self.databases.write_temporary_names()
         done.start_lsn = write_start(snapshot, log, now_ms)
-        done.records[VLSN_MAP_DB] = write_index(snapshot, self.tracked.stream, log, now_ms)
+        done.records[VLSN_MAP_DB] = write_index(
+            snapshot, self.tracked.stream, log, now_ms, self.settings.first_vlsn
+        )
         done.first_active_lsn = first_active(snapshot, done.start_lsn)
         self.databases.write_recovered(done.removed)
         removed = sum_removed(snapshot, done.removed)
@@ -132,7 +134,7 @@ class _Checkpointer:
         )
         self.databases.write_changed(done.records)
         descriptors = self.databases.write_roots()
-        write_end(snapshot, self.log, self.settings.now_ms, descriptors, done)
+        write_end(snapshot, self.log, self.settings, descriptors, done)
 
 
 def nowhere(_file_no: int, _offset: int, _data: bytes) -> None:

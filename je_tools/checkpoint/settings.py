@@ -19,7 +19,13 @@ def choose_settings(snapshot: Snapshot, options: CheckpointOptions) -> Checkpoin
     """Return the settings from the options or from je.properties."""
     stated = read_settings(Path(snapshot.environment.name))
     file_max = choose_file_max(snapshot, options.file_max)
-    return CheckpointSettings(file_max, time.time_ns() // 1_000_000, stated.number(BIN_DELTA))
+    return CheckpointSettings(
+        file_max,
+        time.time_ns() // 1_000_000,
+        stated.number(BIN_DELTA),
+        options.before_erasure,
+        options.first_vlsn,
+    )
 
 
 def choose_file_max(snapshot: Snapshot, wanted: int | None) -> int:

@@ -63,7 +63,7 @@ def cut_and_write(
 
     deferred = DeferredWrites(session, cut, end.cut_size)
     checkpoint = None
-    if is_needed(snapshot):
+    if options.before_erasure or is_needed(snapshot):
         settings = choose_settings(snapshot, options)
         if session is not None:
             _check_room(snapshot, settings, session)

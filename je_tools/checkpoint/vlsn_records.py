@@ -20,7 +20,7 @@ from je_tools.formats.je.internal.names import VLSN_MAP_DB
 from je_tools.formats.je.write.transactions import TransactionWriter
 from je_tools.recovery.internal_databases import internal_database, is_replicated
 from je_tools.vlsn import recovered
-from je_tools.vlsn.index import MisfitError, VlsnIndex
+from je_tools.vlsn.index import MisfitError, VlsnIndex, from_bucket
 
 if TYPE_CHECKING:
     from je_tools.checkpoint.log import CheckpointLog
@@ -92,7 +92,11 @@ def _refusing(snapshot: Snapshot) -> Iterator[None]:
 
 
 def write_index(
-    snapshot: Snapshot, stream: ReplicationStream, log: CheckpointLog, now_ms: int
+    snapshot: Snapshot,
+    stream: ReplicationStream,
+    log: CheckpointLog,
+    now_ms: int,
+    first_vlsn: int | None = None,
 ) -> RecordChanges:
     """Bring the index up to date and return the changed records.
 
@@ -101,6 +105,7 @@ def write_index(
         stream: replication stream since the last checkpoint began.
         log: log to append to.
         now_ms: current time.
+        first_vlsn: first VLSN to keep, with which a bucket begins; None for all.
 
     Raises:
         RefusedError: the engine would not continue with the index, or would use VLSNs twice.
@@ -108,7 +113,10 @@ def write_index(
     if not is_replicated(snapshot):
         return {}
     old = read_index(snapshot).encode()
-    new = index_to_be(snapshot, stream).encode()
+    index = index_to_be(snapshot, stream)
+    if first_vlsn is not None:
+        index = from_bucket(index, first_vlsn)
+    new = index.encode()
     changes: dict[bytes, bytes | None] = dict.fromkeys(sorted(old.keys() - new.keys()))
     changes |= {key: data for key, data in new.items() if old.get(key) != data}
     if not changes:

@@ -57,7 +57,7 @@ def map_live_entries(
     uppers: list[T] = []
 
     def look(leaves: Leaves) -> None:
-        uppers.append(work(tree, _live(_NONE, _NONE, leaves)))
+        uppers.append(work(tree, live_part(_NONE, _NONE, leaves)))
 
     def measure(children: Children) -> tuple[T, list[Fault]]:
         leaves = tree.read(children)
@@ -67,12 +67,12 @@ def map_live_entries(
         if tree.two_part:
             outside[:] = False
         lsns, sizes = slots.lsn[outside], slots.logged_size[outside]
-        lsns = np.concatenate((lsns, _lns_of(reading, changes)))
+        lsns = np.concatenate((lsns, lns_of_changes(reading, changes)))
         sizes = np.concatenate((sizes, np.zeros(len(lsns) - len(sizes), np.int64)))
         unknown = np.flatnonzero(sizes <= 0)
         if len(unknown):
             sizes[unknown] = entry_sizes(tree, lsns[unknown])
-        return work(tree, _live(lsns, sizes, leaves)), faults
+        return work(tree, live_part(lsns, sizes, leaves)), faults
 
     for part, faults in snapshot.in_order(
         tree.leaf_children(seen=look, at_once=BINS_AT_ONCE), measure
@@ -83,7 +83,7 @@ def map_live_entries(
         snapshot.faults.extend(faults)
     yield from uppers
     if reading.has_left:
-        left = _lns_of(reading, reading.left_changes())
+        left = lns_of_changes(reading, reading.left_changes())
         yield work(tree, LiveEntries(left, entry_sizes(tree, left), _NONE, _NONE, _NONE))
     snapshot.faults.extend(tree.faults)
 
@@ -91,8 +91,14 @@ def map_live_entries(
 _NONE = np.empty(0, np.int64)
 
 
-def _live(lsns: Ints, sizes: Ints, leaves: Leaves) -> LiveEntries:
-    """Return records, full nodes, full versions of deltas, and deltas as one part."""
+def live_part(lsns: Ints, sizes: Ints, leaves: Leaves) -> LiveEntries:
+    """Return records, full nodes, full versions of deltas, and deltas as one part.
+
+    Args:
+        lsns: int64; LSNs of the records.
+        sizes: int64; bytes of each record.
+        leaves: the nodes.
+    """
     nodes = leaves.logged[0]
     used = leaves.nodes.good & nodes.good
     deltas = used & nodes.is_delta
@@ -102,12 +108,19 @@ def _live(lsns: Ints, sizes: Ints, leaves: Leaves) -> LiveEntries:
     )
 
 
-def _lns_of(reading: RecordReader, changes: Ints) -> Ints:
-    """Return the LSNs of the entries that hold the records of changes, outside of slots."""
+def lns_of_changes(reading: RecordReader, changes: Ints, *, with_duplicates: bool = False) -> Ints:
+    """Return the LSNs of the entries that hold the records of changes, outside of slots.
+
+    Args:
+        reading: the reader of the database.
+        changes: rows of the overlay.
+        with_duplicates: include the LNs of a database with duplicates. Its slots hold whole
+            records, so the engine counts these LNs as obsolete.
+    """
     overlay = reading.overlay
     outcomes = overlay.outcome[changes]
     lsns = overlay.lsn[changes]
-    if reading.tree.two_part or not len(lsns):
+    if (reading.tree.two_part and not with_duplicates) or not len(lsns):
         return np.empty(0, np.int64)
     entries = fetch(reading.tree.image, lsns, check=False)
     holding = np.where(outcomes == KeyOutcome.LN, lsns, NULL_LSN)

@@ -10,6 +10,7 @@ import numpy as np
 from msgspec import Struct, field
 
 from je_tools.formats.je.header import entry_checksum
+from je_tools.formats.je.log.erased import unfinished_rows
 from je_tools.formats.je.log.reader import FILE_SIZE_MAX
 from je_tools.formats.je.log.walk import NEVER_ERASED, erased_no
 from je_tools.formats.je.types import (
@@ -205,15 +206,7 @@ def _unknown_spot(rows: Rows, row: int) -> Spot:
 
 def _erased_spots(rows: Rows, unlisted: Unlisted) -> list[Erased]:
     """Return runs of erased entries with non-zero bytes: the first LISTED; count the others."""
-    index = np.flatnonzero((rows.type == erased_no(rows.version)) & (rows.item_size > 0))
-    if not len(index):
-        return []
-    starts = rows.offset[index].astype(np.int64) - rows.base + rows.header_size[index]
-    stops = starts + rows.item_size[index]
-    borders = np.stack((starts, stops), axis=1).ravel()
-    # `reduceat` refuses a segment that begins at the end of the data.
-    borders = borders[:-1] if borders[-1] == len(rows.data) else borders
-    index = index[np.maximum.reduceat(rows.data, borders)[::2] != 0]
+    index = unfinished_rows(rows)
     if not len(index):
         return []
     begins = rows.offset[index].astype(np.int64)

@@ -322,3 +322,17 @@ def without_head(index: VlsnIndex, last_gone: int, next_file_no: int) -> VlsnInd
         known = lsn_of(left[0].file_no, left[0].offsets[0])
         return VlsnIndex(new_range, [GhostBucket(_VERSION, first, place, known), *left])
     return VlsnIndex(new_range, left)
+
+
+def from_bucket(index: VlsnIndex, first: int) -> VlsnIndex:
+    """Return an index without the VLSNs before the bucket that begins with VLSN `first`.
+
+    Raises:
+        MisfitError: no bucket begins there, or nothing would be left on which nodes could agree.
+    """
+    if index.range.first == first:
+        return index
+    for bucket in index.buckets:
+        if bucket.first == first and isinstance(bucket, VlsnBucket):
+            return without_head(index, first - 1, bucket.file_no)
+    raise MisfitError(f"no bucket begins with VLSN {first}")

@@ -1,0 +1,188 @@
+"""Judgement of entries: for each entry of a log, the reason to erase it or to leave it.
+
+Source: je-log.md "Data eraser"; DataEraser.eraseEntry, JE 25.3.17. The engine looks up every entry
+in its tree; here the entries that trees need are known as a set, which gives the same answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+from msgspec import Struct, field
+
+from je_tools.erase.reasons import FIRST_ERASE, NUMBER_OF, REASONS, EraseReason, KeepReason
+from je_tools.formats.je.entry.columns import MAX_ROWS, decode
+from je_tools.formats.je.expirations import NEVER, expiration_ms
+from je_tools.formats.je.flags import LnFlag
+from je_tools.formats.je.log.erased import unfinished_rows
+from je_tools.formats.je.log.walk import erased_no
+from je_tools.formats.je.types import BY_NAME, ENTRY_TYPES, Family, mask_of
+
+if TYPE_CHECKING:
+    from je_tools.erase.needed import NeededEntries
+    from je_tools.formats.arrays import Ints, Mask
+    from je_tools.formats.je.entry.columns import Columns
+    from je_tools.formats.je.log.entry_rows import Rows
+
+IN_KIND_BELOW = 17
+"""First log version whose engines know erased entries; older files are overwritten in kind."""
+
+_IS_LN = mask_of(
+    each.no for each in ENTRY_TYPES.values() if each.user_ln and each.family is Family.LN
+)
+_IS_DELETION = mask_of(
+    each.no for each in ENTRY_TYPES.values() if each.user_ln and each.name.startswith("DEL_")
+)
+_NODE_REASONS = np.zeros(256, np.uint8)
+for _name, _reason in (
+    ("IN", EraseReason.OLD_IN),
+    ("BIN", EraseReason.OLD_BIN),
+    ("NewBINDelta", EraseReason.OLD_DELTA),
+    ("BINDelta", EraseReason.OLD_DELTA),
+):
+    _NODE_REASONS[BY_NAME[_name].no] = NUMBER_OF[_reason]
+
+_FAMILIES = (
+    (Family.LN, _IS_LN),
+    (Family.NODE, mask_of(BY_NAME[name].no for name in ("IN", "BIN", "NewBINDelta"))),
+    (Family.OLD_DELTA, mask_of([BY_NAME["BINDelta"].no])),
+)
+_IS_CANDIDATE = _IS_LN | _FAMILIES[1][1] | _FAMILIES[2][1]
+_FIELDS = {
+    Family.LN: frozenset({"db_id", "flags", "expiration"}),
+    Family.NODE: frozenset({"db_id"}),
+    Family.OLD_DELTA: frozenset({"db_id"}),
+}
+
+Reasons = npt.NDArray[np.uint8]
+"""Column of reasons: uint8 indexes into `REASONS`."""
+
+
+class ErasureRules(Struct, frozen=True):
+    """Rules that decide which entries of a log may be overwritten.
+
+    Attributes:
+        cutoff_lsn: entries from this LSN on stay: recovery may read them.
+        needed: entries that trees need.
+        db_ids: int64, ascending; ids of the databases that exist.
+        unordered_ids: int64, ascending; ids of databases whose changes since the last checkpoint
+            cannot be put in order.
+        last_file_no: number of the last file.
+        now_ms: time at which records expire.
+        vlsn_min: first VLSN that stays; None if the log has no VLSN index.
+        kept_files: files that stay as they are, by number, with the reason.
+    """
+
+    cutoff_lsn: int
+    needed: NeededEntries
+    db_ids: Ints
+    unordered_ids: Ints
+    last_file_no: int
+    now_ms: int
+    vlsn_min: int | None = None
+    kept_files: Mapping[int, KeepReason] = field(default_factory=dict)
+
+
+class ReasonTotals(Struct):
+    """Entries and bytes by reason.
+
+    Attributes:
+        counts, sizes: int64 (len(REASONS),); sizes include headers.
+    """
+
+    counts: Ints = field(default_factory=lambda: np.zeros(len(REASONS), np.int64))
+    sizes: Ints = field(default_factory=lambda: np.zeros(len(REASONS), np.int64))
+
+    @classmethod
+    def of(cls, rows: Rows, reasons: Reasons) -> ReasonTotals:
+        """Count entries."""
+        counts = np.bincount(reasons, minlength=len(REASONS))
+        sizes = np.bincount(reasons, weights=rows.size, minlength=len(REASONS))
+        return cls(counts, sizes.astype(np.int64))
+
+    def merge(self, other: ReasonTotals) -> None:
+        """Add the counts of other entries."""
+        self.counts = self.counts + other.counts
+        self.sizes = self.sizes + other.sizes
+
+    @property
+    def erase_count(self) -> int:
+        """Number of entries to overwrite."""
+        return int(self.counts[FIRST_ERASE:].sum())
+
+    @property
+    def erase_size(self) -> int:
+        """Bytes of the entries to overwrite, headers included."""
+        return int(self.sizes[FIRST_ERASE:].sum())
+
+
+def judge(rows: Rows, rules: ErasureRules) -> Reasons:
+    """Return the reason to erase or to leave each entry.
+
+    Args:
+        rows: entries of one file, all with right checksums.
+        rules: the rules.
+    """
+    reasons = np.full(len(rows), NUMBER_OF[KeepReason.ENTRY_TYPE], np.uint8)
+    erased = rows.type == erased_no(rows.version)
+    reasons[erased] = NUMBER_OF[KeepReason.ERASED]
+    reasons[unfinished_rows(rows)] = NUMBER_OF[EraseReason.UNFINISHED]
+    whole = rules.kept_files.get(rows.file_no)
+    if whole is None and rows.version < IN_KIND_BELOW and rows.file_no == rules.last_file_no:
+        whole = KeepReason.LAST_FILE
+    candidates = np.flatnonzero(_IS_CANDIDATE[rows.type])
+    if whole is not None:
+        reasons[candidates] = NUMBER_OF[whole]
+        reasons[unfinished_rows(rows)] = NUMBER_OF[whole]
+        return reasons
+    reasons[candidates] = _judged(rows.select(candidates), rules)
+    return reasons
+
+
+def _judged(rows: Rows, rules: ErasureRules) -> Reasons:
+    """Return the reasons of LNs and nodes."""
+    reasons = _NODE_REASONS[rows.type]
+    db_id = np.zeros(len(rows), np.int64)
+    for family, is_family in _FAMILIES:
+        wanted = np.flatnonzero(is_family[rows.type])
+        for start in range(0, len(wanted), MAX_ROWS):
+            at = wanted[start : start + MAX_ROWS]
+            some = rows.select(at)
+            head = decode(some, family, wanted=_FIELDS[family]).fields
+            db_id[at] = head.known("db_id")
+            if family is Family.LN:
+                reasons[at] = _ln_reasons(some, head, rules)
+    reasons[~_is_in(db_id, rules.db_ids)] = NUMBER_OF[EraseReason.REMOVED_DATABASE]
+    reasons[_is_in(db_id, rules.unordered_ids)] = NUMBER_OF[KeepReason.COMPARATOR]
+    if rules.vlsn_min is not None:
+        reasons[rows.has_vlsn & (rows.vlsn >= rules.vlsn_min)] = NUMBER_OF[KeepReason.VLSN]
+    needed = rules.needed.contains(rows.file_no, rows.offset)
+    reasons[needed] = NUMBER_OF[KeepReason.LIVE]
+    reasons[rows.lsn >= rules.cutoff_lsn] = NUMBER_OF[KeepReason.RECOVERY]
+    return reasons
+
+
+def _ln_reasons(rows: Rows, head: Columns, rules: ErasureRules) -> Reasons:
+    """Return the reasons to erase LNs that nothing needs."""
+    reasons = np.full(len(rows), NUMBER_OF[EraseReason.OBSOLETE], np.uint8)
+    if head.has("expiration"):
+        expires_ms = expiration_ms(head.known("expiration"))
+        reasons[(expires_ms != NEVER) & (expires_ms < rules.now_ms)] = NUMBER_OF[
+            EraseReason.EXPIRED
+        ]
+    embedded = head.known("flags") & LnFlag.EMBEDDED != 0
+    reasons[embedded] = NUMBER_OF[EraseReason.EMBEDDED]
+    reasons[_IS_DELETION[rows.type]] = NUMBER_OF[EraseReason.DELETED]
+    return reasons
+
+
+def _is_in(values: Ints, among: Ints) -> Mask:
+    """Return a mask of the values that are in an ascending array."""
+    if not len(among):
+        return np.zeros(len(values), np.bool_)
+    at = np.minimum(np.searchsorted(among, values), len(among) - 1)
+    found: Mask = among[at] == values
+    return found

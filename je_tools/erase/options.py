@@ -1,0 +1,31 @@
+"""Options of an erasure."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+MIN_VLSNS = 1000
+"""Smallest number of VLSNs that the index keeps. Source: RepParams.MIN_VLSN_INDEX_SIZE,
+JE 25.3.17, `je.rep.minVLSNIndexSize`."""
+
+
+class ErasureOptions(Struct, frozen=True):
+    """Options of an erasure.
+
+    Attributes:
+        checkpoint_first: True to write a checkpoint first, so that everything before it can be
+            erased.
+        force: True to let the VLSN index become smaller than MIN_VLSNS.
+        vlsn_below: keep entries from this VLSN on; None for no limit.
+        period_ms: erase in cycles of this length, and only files that are at least as old; None
+            to erase all files at once.
+        keep_reserved: True to leave reserved files, which are deleted otherwise.
+        protected: numbers of files that stay as they are.
+    """
+
+    checkpoint_first: bool = False
+    force: bool = False
+    vlsn_below: int | None = None
+    period_ms: int | None = None
+    keep_reserved: bool = False
+    protected: frozenset[int] = frozenset()

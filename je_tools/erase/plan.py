@@ -1,0 +1,222 @@
+"""Plan of an erasure: what would be overwritten in each file, what stays, and why.
+
+Source: je-log.md "Data eraser"; DataEraser.startCycle and eraseFile, JE 25.3.17.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from msgspec import Struct
+
+from je_tools.erase.judging import IN_KIND_BELOW, ErasureRules, ReasonTotals, judge
+from je_tools.erase.needed import needed_entries
+from je_tools.erase.preconditions import obstacles
+from je_tools.erase.reasons import NUMBER_OF, KeepReason
+from je_tools.erase.vlsn_head import choose_head
+from je_tools.formats.je.flags import CkptEndFlag
+from je_tools.formats.je.log.walk import erased_no
+from je_tools.recovery.internal_databases import is_replicated
+from je_tools.recovery.utilization import reserved_files
+from je_tools.vlsn.index_state import read_index_state
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+    from je_tools.erase.options import ErasureOptions
+    from je_tools.erase.preconditions import ErasureObstacle
+    from je_tools.erase.vlsn_head import VlsnHead
+    from je_tools.formats.arrays import Ints
+    from je_tools.formats.je.log.entry_rows import Rows
+    from je_tools.log.log_files import LogFile
+    from je_tools.recovery.snapshot import Snapshot
+
+BATCH_MAX = 5120
+"""Largest number of entries that are marked before they are overwritten. Source:
+DataEraser.MAX_ERASE_OFFSETS, JE 25.3.17."""
+
+
+class FileErasure(Struct, frozen=True):
+    """Erasure of one file.
+
+    Attributes:
+        file: the file.
+        totals: its entries by reason.
+        kept: reason why the file stays as it is; None if entries of it are overwritten.
+        is_deleted: True if the whole file is deleted, since the cleaner has reserved it.
+    """
+
+    file: LogFile
+    totals: ReasonTotals
+    kept: KeepReason | None
+    is_deleted: bool
+
+    @property
+    def is_in_kind(self) -> bool:
+        """True if entries keep their type: engines of this log version know no erased entries."""
+        return self.file.version < IN_KIND_BELOW
+
+    @property
+    def fsync_count(self) -> int:
+        """Number of times that the file is made durable, as the engine would do it."""
+        count = self.totals.erase_count
+        return 1 + 2 * -(-count // BATCH_MAX) if count and not self.is_deleted else 0
+
+
+class ErasurePlan(Struct, frozen=True):
+    """Plan of an erasure.
+
+    Attributes:
+        files: the files in log order.
+        rules: the rules that decide about each entry.
+        obstacles: reasons not to erase anything; usually none.
+        head: VLSNs that are given up; None if the log has no VLSN index.
+        needs_checkpoint: True if a checkpoint is written before anything is erased.
+    """
+
+    files: tuple[FileErasure, ...]
+    rules: ErasureRules
+    obstacles: tuple[ErasureObstacle, ...]
+    head: VlsnHead | None
+    needs_checkpoint: bool
+
+    @property
+    def totals(self) -> ReasonTotals:
+        """Entries of all files that are not deleted, by reason."""
+        total = ReasonTotals()
+        for each in self.files:
+            if not each.is_deleted:
+                total.merge(each.totals)
+        return total
+
+    @property
+    def deleted(self) -> list[LogFile]:
+        """Reserved files to delete."""
+        return [each.file for each in self.files if each.is_deleted]
+
+    @property
+    def fsync_count(self) -> int:
+        """Number of times that files are made durable while entries are overwritten."""
+        return sum(each.fsync_count for each in self.files)
+
+
+def plan_erasure(
+    snapshot: Snapshot,
+    options: ErasureOptions,
+    selected: Mapping[int, KeepReason] | None = None,
+) -> ErasurePlan:
+    """Return what an erasure would do; nothing is written.
+
+    If the log does not end with a checkpoint, or VLSNs are to be given up, the plan is that of the
+    log after the checkpoint that `checkpoint_first` would write, except for what that replaces.
+
+    Args:
+        snapshot: the log as recovery leaves it; all its trees are read.
+        options: options.
+        selected: files that stay as they are in this cycle, by number, with the reason.
+
+    Raises:
+        StoppedError: a file shrank, vanished or was replaced meanwhile.
+        InputError: a file cannot be read.
+    """
+    needed = needed_entries(snapshot)
+    head = _head(snapshot, options)
+    rules = ErasureRules(
+        cutoff_lsn=_cutoff(snapshot, options),
+        needed=needed,
+        db_ids=np.array(sorted(snapshot.databases), np.int64),
+        unordered_ids=_unordered(snapshot),
+        last_file_no=snapshot.end.files[-1].file_no,
+        now_ms=snapshot.now_ms,
+        vlsn_min=None if head is None else max(head.after.range.first, 0),
+        kept_files={**_kept_files(snapshot, options), **(selected or {})},
+    )
+    totals, damaged_count = count_reasons(snapshot, rules)
+    reserved = set() if options.keep_reserved else reserved_files(snapshot).keys()
+    files = tuple(_file(file, totals[file.file_no], rules, reserved) for file in snapshot.end.files)
+    found = obstacles(snapshot, damaged_count)
+    if options.checkpoint_first:
+        found = [each for each in found if not each.is_mended_by_checkpoint]
+    return ErasurePlan(files, rules, tuple(found), head, _needs_checkpoint(snapshot, head))
+
+
+def count_reasons(snapshot: Snapshot, rules: ErasureRules) -> tuple[dict[int, ReasonTotals], int]:
+    """Return the entries of each file by reason, and the number of damaged places in all files.
+
+    An erased entry that a tree needs is damage.
+    """
+    totals = {file.file_no: ReasonTotals() for file in snapshot.environment.files}
+    damaged_count = 0
+
+    def count(rows: Rows) -> tuple[int, ReasonTotals, int]:
+        good = rows.good
+        bad_count = len(rows) - int(np.count_nonzero(good))
+        rows = rows.select(good) if bad_count else rows
+        erased = rows.offset[rows.type == erased_no(rows.version)]
+        bad_count += int(np.count_nonzero(rules.needed.contains(rows.file_no, erased)))
+        return rows.file_no, ReasonTotals.of(rows, judge(rows, rules)), bad_count
+
+    for part in snapshot.scanner.scan(snapshot.environment, count):
+        for file_no, counted, bad_count in part.results:
+            totals[file_no].merge(counted)
+            damaged_count += bad_count
+        damaged_count += len(part.gaps) + len(part.chain_breaks)
+    return totals, damaged_count
+
+
+def _cutoff(snapshot: Snapshot, options: ErasureOptions) -> int:
+    """Return the LSN from which on recovery may read entries."""
+    checkpoint = snapshot.checkpoint
+    if options.checkpoint_first:
+        return snapshot.end.next_lsn
+    return max(min(checkpoint.first_active_lsn, checkpoint.start_lsn), 0)
+
+
+def _head(snapshot: Snapshot, options: ErasureOptions) -> VlsnHead | None:
+    if not is_replicated(snapshot):
+        return None
+    return choose_head(read_index_state(snapshot).usable, _cutoff(snapshot, options), options)
+
+
+def _needs_checkpoint(snapshot: Snapshot, head: VlsnHead | None) -> bool:
+    """Return True if the log needs a checkpoint of our own before it is erased."""
+    if snapshot.checkpoint.end_lsn != snapshot.end.last_lsn:
+        return True
+    if head is None:
+        return False
+    is_marked = bool(int(snapshot.checkpoint.fields.get("flags", 0)) & CkptEndFlag.CLEANED_FILES_GO)
+    return head.last_gone is not None or not is_marked
+
+
+def _unordered(snapshot: Snapshot) -> Ints:
+    """Return the ids of databases with comparators of their application that have changes."""
+    return np.array(
+        sorted(
+            db_id
+            for db_id, database in snapshot.databases.items()
+            if database.comparators and snapshot.is_changed(db_id)
+        ),
+        np.int64,
+    )
+
+
+def _kept_files(snapshot: Snapshot, options: ErasureOptions) -> dict[int, KeepReason]:
+    """Return the files that stay as they are, with the reason."""
+    kept = dict.fromkeys(options.protected, KeepReason.PROTECTED)
+    for file in snapshot.environment.files:
+        if file.path.is_symlink():
+            kept[file.file_no] = KeepReason.SYMBOLIC_LINK
+        elif file.path.stat().st_nlink > 1:
+            kept[file.file_no] = KeepReason.HARD_LINK
+    return kept
+
+
+def _file(
+    file: LogFile, totals: ReasonTotals, rules: ErasureRules, reserved: Collection[int]
+) -> FileErasure:
+    kept = rules.kept_files.get(file.file_no)
+    needed = [KeepReason.LIVE, KeepReason.VLSN, KeepReason.RECOVERY]
+    is_free = not any(totals.counts[NUMBER_OF[each]] for each in needed)
+    is_deleted = file.file_no in reserved and is_free and kept is None
+    return FileErasure(file, totals, kept, is_deleted)

@@ -1,0 +1,134 @@
+"""Conditions under which entries of a log may be overwritten.
+
+Source: je-log.md "Data eraser"; the conditions were tried on logs of JE 5.0.73 to 25.3.17.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+import numpy as np
+from msgspec import Struct
+
+from je_tools.checkpoint.checks import check_openable
+from je_tools.checkpoint.log_end import is_to_cut
+from je_tools.core.escaping import quoted
+from je_tools.errors import RefusedError
+from je_tools.formats.je.header import lsn_text
+from je_tools.recovery.interval_tables import INVISIBLE
+from je_tools.recovery.utilization import missing_in_use
+
+if TYPE_CHECKING:
+    from je_tools.recovery.snapshot import Snapshot
+
+VERSION_MIN = 8
+"""First log version in which entries are overwritten; no engine has judged older ones."""
+
+
+class Obstacle(StrEnum):
+    """Kinds of reasons not to erase anything in a log."""
+
+    NO_CHECKPOINT = "no-checkpoint-at-end"
+    OPEN_TRANSACTION = "open-transaction"
+    DAMAGE = "damage"
+    MISSING_FILE = "missing-file"
+    OLD_VERSION = "old-version"
+    REFUSED = "engine-refuses"
+
+
+class ErasureObstacle(Struct, frozen=True):
+    """A reason not to erase anything in a log.
+
+    Attributes:
+        kind: kind of the reason.
+        text: what is wrong, and what to do, as a sentence.
+        is_mended_by_checkpoint: True if a checkpoint removes it.
+    """
+
+    kind: Obstacle
+    text: str
+    is_mended_by_checkpoint: bool = False
+
+
+def obstacles(snapshot: Snapshot, damaged_count: int) -> list[ErasureObstacle]:
+    """Return the reasons not to erase anything in a log.
+
+    Args:
+        snapshot: the log, all trees of which have been read.
+        damaged_count: number of entries with wrong checksums, and of gaps between entries.
+    """
+    return [*_of_openness(snapshot), *_of_end(snapshot), *_of_damage(snapshot, damaged_count)]
+
+
+def _of_openness(snapshot: Snapshot) -> Iterator[ErasureObstacle]:
+    version = snapshot.end.files[-1].version
+    if version < VERSION_MIN:
+        yield ErasureObstacle(
+            Obstacle.OLD_VERSION,
+            f"the log has version {version}, and je-tools erases only from {VERSION_MIN} on",
+        )
+    try:
+        check_openable(snapshot)
+    except RefusedError as error:
+        yield ErasureObstacle(Obstacle.REFUSED, str(error))
+
+
+def _of_end(snapshot: Snapshot) -> Iterator[ErasureObstacle]:
+    """Yield what makes recovery read more than the last checkpoint."""
+    name = quoted(snapshot.environment.name)
+    if is_to_cut(snapshot):
+        yield ErasureObstacle(
+            Obstacle.DAMAGE,
+            "other bytes follow the last entry of the log; `je-tools recover "
+            f"{name}` shows what an engine would cut off",
+        )
+    if snapshot.checkpoint.end_lsn != snapshot.end.last_lsn:
+        yield ErasureObstacle(
+            Obstacle.NO_CHECKPOINT,
+            "the log does not end with a checkpoint, so recovery still needs older entries; "
+            "--checkpoint-first writes one",
+            is_mended_by_checkpoint=True,
+        )
+    open_ids = unfinished_transactions(snapshot)
+    if open_ids:
+        yield ErasureObstacle(
+            Obstacle.OPEN_TRANSACTION,
+            f"{len(open_ids):,} transactions have neither a Commit nor an Abort, the first "
+            f"{open_ids[0]}: recovery needs the versions before them. --checkpoint-first undoes "
+            "those of this node; others end when the node joins its group",
+            is_mended_by_checkpoint=not any(each < 0 for each in open_ids),
+        )
+
+
+def _of_damage(snapshot: Snapshot, damaged_count: int) -> Iterator[ErasureObstacle]:
+    """Yield what makes the set of needed entries incomplete or the log suspect."""
+    name = quoted(snapshot.environment.name)
+    if damaged_count:
+        yield ErasureObstacle(
+            Obstacle.DAMAGE,
+            f"{damaged_count:,} places of the log are damaged; `je-tools verify {name}` lists them",
+        )
+    damage = snapshot.faults.damage
+    if damage:
+        yield ErasureObstacle(
+            Obstacle.DAMAGE,
+            f"trees are damaged, first at {lsn_text(damage[0].lsn)} ({damage[0].kind}), so it is "
+            f"not known what they need; `je-tools verify --tree {name}` lists the damage",
+        )
+    missing = missing_in_use(snapshot)
+    if missing:
+        yield ErasureObstacle(
+            Obstacle.MISSING_FILE,
+            f"{missing[0]:08x}.jdb is in use but missing; `je-tools missing {name}` lists what is "
+            "lost with it",
+        )
+
+
+def unfinished_transactions(snapshot: Snapshot) -> list[int]:
+    """Return the ids of transactions in the recovery interval without an end, ascending."""
+    lns, ends = snapshot.interval.lns, snapshot.interval.ends
+    visible = (lns.txn_id != 0) & (lns.flags & INVISIBLE == 0)
+    found = np.setdiff1d(lns.txn_id[visible], ends.txn_id)
+    return sorted({*found.tolist(), *snapshot.interval.in_doubt})
