@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from je_tools.core.escaping import quoted
 from je_tools.errors import RefusedError
+from je_tools.writing.interrupted import check_whole
 from je_tools.writing.journal_folders import journal_numbers
 from je_tools.writing.undo import clear_remains, list_undos
 
@@ -20,17 +21,18 @@ if TYPE_CHECKING:
 
 
 def check_no_journals(home: Path) -> None:
-    """Check that an environment has no undo journals.
+    """Check that an environment has no undo journals, finished or not.
 
     Raises:
         RefusedError: it has one.
     """
+    check_whole(home)
     numbers = journal_numbers(home)
     if numbers:
         raise RefusedError(
             f"{home}: undo journal {numbers[-1]} holds bytes of the log, and its undo would take "
             "the log back to nodes that are erased. "
-            f"`je-tools undo {quoted(str(home))} --drop --apply` removes the journals; nothing "
+            f"`je-tools undo {quoted(str(home))} --drop all --apply` removes the journals; nothing "
             "can be undone then"
         )
 

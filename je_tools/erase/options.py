@@ -9,6 +9,11 @@ MIN_VLSNS = 1000
 JE 25.3.17, `je.rep.minVLSNIndexSize`."""
 
 
+BATCH_MAX = 5120
+"""Largest number of entries that are marked before they are overwritten. Source:
+DataEraser.MAX_ERASE_OFFSETS, JE 25.3.17."""
+
+
 class ErasureOptions(Struct, frozen=True):
     """Options of an erasure.
 

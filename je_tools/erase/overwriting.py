@@ -20,12 +20,13 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
-from je_tools.erase.plan import BATCH_MAX
+from je_tools.erase.options import BATCH_MAX
 from je_tools.errors import RefusedError
 from je_tools.formats.je.types import ERASED_NO
 
 if TYPE_CHECKING:
     from je_tools.formats.arrays import Ints
+    from je_tools.formats.je.log.entry_rows import Rows
     from je_tools.writing.disk import Disk
 
 _TYPE_OFFSET = 4
@@ -64,6 +65,16 @@ class Erasures(Struct, frozen=True):
     def item_offset(self) -> Ints:
         """Offsets of the bytes after the headers, int64."""
         return self.offset + self.header_size
+
+    @classmethod
+    def of(cls, rows: Rows) -> Erasures:
+        """Return the entries of some rows."""
+        return cls(
+            rows.offset.astype(np.int64),
+            rows.header_size.astype(np.int64),
+            rows.item_size.astype(np.int64),
+            rows.type.copy(),
+        )
 
     @classmethod
     def joined(cls, parts: Sequence[Erasures]) -> Erasures:

@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from je_tools.erase.judging import IN_KIND_BELOW, ErasureRules, ReasonTotals, judge
 from je_tools.erase.needed import needed_entries
+from je_tools.erase.options import BATCH_MAX
 from je_tools.erase.preconditions import obstacles
 from je_tools.erase.reasons import NUMBER_OF, KeepReason
 from je_tools.erase.vlsn_head import choose_head
@@ -31,10 +32,6 @@ if TYPE_CHECKING:
     from je_tools.formats.je.log.entry_rows import Rows
     from je_tools.log.log_files import LogFile
     from je_tools.recovery.snapshot import Snapshot
-
-BATCH_MAX = 5120
-"""Largest number of entries that are marked before they are overwritten. Source:
-DataEraser.MAX_ERASE_OFFSETS, JE 25.3.17."""
 
 
 class FileErasure(Struct, frozen=True):

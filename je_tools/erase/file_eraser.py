@@ -1,0 +1,105 @@
+"""Erasure of single files: reserved ones are deleted, the entries of others are overwritten."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from je_tools.erase.judging import judge
+from je_tools.erase.overwriting import Erasures, Overwriter
+from je_tools.erase.reasons import FIRST_ERASE
+from je_tools.log.file_scan import FilePiece
+
+if TYPE_CHECKING:
+    from je_tools.erase.judging import ErasureRules
+    from je_tools.erase.plan import FileErasure
+    from je_tools.erase.results import ErasureHooks, ErasureResult
+    from je_tools.formats.je.log.entry_rows import Rows
+    from je_tools.log.log_files import LogFile
+    from je_tools.log.scan import Scanner
+    from je_tools.writing.disk import Disk
+
+
+class FileEraser:
+    """Erasure of the files of a log, one after the other."""
+
+    def __init__(
+        self, result: ErasureResult, scanner: Scanner, hooks: ErasureHooks, disk: Disk
+    ) -> None:
+        """Prepare the erasure.
+
+        Args:
+            result: result to which files and counts are added; its plan says what to erase.
+            scanner: scanner for reading the log.
+            hooks: functions that are called meanwhile.
+            disk: disk that is written to.
+        """
+        self._result = result
+        self._scanner = scanner
+        self._hooks = hooks
+        self._disk = disk
+
+    def erase(self, files: list[FileErasure]) -> None:
+        """Erase files in their order, until all are done or the erasure has to stop.
+
+        Raises:
+            RefusedError: a file is not what it was when the log was read.
+            OSError: the system refuses a step.
+            StoppedError, InputError: a file cannot be read any more.
+        """
+        result = self._result
+        result.pending = [each.file for each in files]
+        for each in files:
+            if self._hooks.should_stop():
+                return
+            if self._hooks.is_protected(each.file):
+                result.protected.append(each.file)
+            elif each.is_deleted:
+                self._delete(each.file)
+            elif not self._overwrite(each.file):
+                if not self._hooks.is_protected(each.file):
+                    return
+                result.protected.append(each.file)
+            result.pending.remove(each.file)
+
+    def _delete(self, file: LogFile) -> None:
+        self._disk.unlink(file.path)
+        self._disk.sync_folder(file.path.parent)
+        self._result.deleted.append(file)
+        self._hooks.on_work(file, 1)
+
+    def _overwrite(self, file: LogFile) -> bool:
+        """Overwrite the entries of a file; return False if that was stopped in the middle."""
+        result, hooks = self._result, self._hooks
+        erasures = find_erasures(file, self._scanner, result.plan.rules)
+        done = 0
+        with Overwriter(file.path, self._disk, result.counts, hooks.on_fsync) as overwriter:
+            for batch in erasures.batches():
+                if hooks.should_stop() or hooks.is_protected(file):
+                    return False
+                overwriter.erase(batch)
+                hooks.on_batch(file, batch)
+                end = int(batch.offset[-1])
+                hooks.on_work(file, (end - done) / file.size)
+                done = end
+        hooks.on_work(file, (file.size - done) / file.size)
+        result.erased.append(file)
+        return True
+
+
+def find_erasures(file: LogFile, scanner: Scanner, rules: ErasureRules) -> Erasures:
+    """Return the entries of a file to overwrite.
+
+    Raises:
+        StoppedError: the file shrank, vanished or was replaced.
+        InputError: it cannot be read.
+    """
+
+    def collect(rows: Rows) -> Erasures:
+        rows = rows.select(rows.good)
+        rows = rows.select(judge(rows, rules) >= FIRST_ERASE)
+        return Erasures.of(rows)
+
+    parts: list[Erasures] = []
+    for part in scanner.scan_piece(FilePiece(file), collect):
+        parts.extend(part.results)
+    return Erasures.joined(parts)

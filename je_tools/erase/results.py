@@ -1,0 +1,69 @@
+"""Results of an erasure, and the functions that are called while it runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
+
+from je_tools.erase.overwriting import Erasures, OverwriteCounts
+
+if TYPE_CHECKING:
+    from je_tools.checkpoint.options import CheckpointResult
+    from je_tools.erase.plan import ErasurePlan
+    from je_tools.log.log_files import LogFile
+    from je_tools.writing.lock import Holder
+
+
+class ErasureHooks(Struct, frozen=True):
+    """Functions that are called during an erasure.
+
+    Attributes:
+        should_stop: returns True to stop after the present batch.
+        is_protected: returns True for a file that must stay as it is from now on.
+        on_reader: called for each reader that has the environment open.
+        on_plan: called with the plan before anything is erased.
+        on_batch: called with a file and those of its entries that were overwritten.
+        on_fsync: called after each fsync, with the file and the time in milliseconds.
+        on_work: called with a file, and the share of it that was processed since the last call; it
+            waits if the work is throttled.
+    """
+
+    should_stop: Callable[[], bool] = lambda: False
+    is_protected: Callable[[LogFile], bool] = lambda _file: False
+    on_reader: Callable[[Holder], None] = lambda _reader: None
+    on_plan: Callable[[ErasurePlan], None] = lambda _plan: None
+    on_batch: Callable[[LogFile, Erasures], None] = lambda _file, _batch: None
+    on_fsync: Callable[[Path, int], None] = lambda _path, _now_ms: None
+    on_work: Callable[[LogFile, float], None] = lambda _file, _share: None
+
+
+class ErasureResult(Struct):
+    """Result of an erasure.
+
+    Attributes:
+        plan: the plan that was carried out.
+        checkpoint: the checkpoint that was written first; None if none was needed.
+        counts: what was done to files.
+        erased: files that were processed.
+        deleted: reserved files that were deleted.
+        pending: files that are left, because the erasure was stopped.
+        protected: files that became protected meanwhile.
+        left: the plan of the log afterwards, as a check; None if the erasure was stopped.
+    """
+
+    plan: ErasurePlan
+    checkpoint: CheckpointResult | None = None
+    counts: OverwriteCounts = field(default_factory=OverwriteCounts)
+    erased: list[LogFile] = field(default_factory=list)
+    deleted: list[LogFile] = field(default_factory=list)
+    pending: list[LogFile] = field(default_factory=list)
+    protected: list[LogFile] = field(default_factory=list)
+    left: ErasurePlan | None = None
+
+    @property
+    def is_complete(self) -> bool:
+        """True if all files were processed."""
+        return not self.pending and not self.protected
