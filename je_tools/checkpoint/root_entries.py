@@ -13,6 +13,7 @@ import numpy as np
 from je_tools.checkpoint.contents import INVOKER
 from je_tools.formats.je.flags import CkptEndFlag
 from je_tools.formats.je.types import CKPT_START_NO
+from je_tools.recovery.internal_databases import is_replicated
 
 if TYPE_CHECKING:
     from je_tools.checkpoint.contents import CheckpointContents, CheckpointSettings
@@ -66,7 +67,7 @@ def write_end(
     contents.root_lsn = log.entry("DbTree", {**root.fields, **descriptors, **last_ids}).lsn
     fields = {**_CLEANER_NOTHING, **snapshot.checkpoint.fields, **sequences}
     flags = CkptEndFlag.ROOT_PRESENT
-    if settings.before_erasure:
+    if settings.before_erasure and is_replicated(snapshot):
         # A node whose log would be cut back past this checkpoint needs the older tree, which is
         # erased. This flag makes the engine do a network restore instead.
         flags |= CkptEndFlag.CLEANED_FILES_GO

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from je_tools.erase.judging import judge
 from je_tools.erase.overwriting import Erasures, Overwriter
 from je_tools.erase.reasons import FIRST_ERASE
+from je_tools.erase.throttle import DELETE_SHARE
 from je_tools.log.file_scan import FilePiece
 
 if TYPE_CHECKING:
@@ -65,23 +66,19 @@ class FileEraser:
         self._disk.unlink(file.path)
         self._disk.sync_folder(file.path.parent)
         self._result.deleted.append(file)
-        self._hooks.on_work(file, 1)
+        self._hooks.on_work(DELETE_SHARE * file.size)
 
     def _overwrite(self, file: LogFile) -> bool:
         """Overwrite the entries of a file; return False if that was stopped in the middle."""
         result, hooks = self._result, self._hooks
         erasures = find_erasures(file, self._scanner, result.plan.rules)
-        done = 0
-        with Overwriter(file.path, self._disk, result.counts, hooks.on_fsync) as overwriter:
+        hooks.on_work(file.size)
+        with Overwriter(file, self._disk, result.counts, hooks) as overwriter:
             for batch in erasures.batches():
                 if hooks.should_stop() or hooks.is_protected(file):
                     return False
                 overwriter.erase(batch)
                 hooks.on_batch(file, batch)
-                end = int(batch.offset[-1])
-                hooks.on_work(file, (end - done) / file.size)
-                done = end
-        hooks.on_work(file, (file.size - done) / file.size)
         result.erased.append(file)
         return True
 

@@ -14,19 +14,21 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
 from je_tools.erase.options import BATCH_MAX
+from je_tools.erase.throttle import LAST_SHARE, MARK_SHARE, TOUCH_SHARE, ZERO_SHARE
 from je_tools.errors import RefusedError
 from je_tools.formats.je.types import ERASED_NO
 
 if TYPE_CHECKING:
     from je_tools.formats.arrays import Ints
     from je_tools.formats.je.log.entry_rows import Rows
+    from je_tools.log.log_files import LogFile
     from je_tools.writing.disk import Disk
 
 _TYPE_OFFSET = 4
@@ -115,6 +117,18 @@ class OverwriteCounts(Struct):
     read_size: int = 0
 
 
+class OverwriteHooks(Protocol):
+    """Functions that are called while a file is overwritten; see `ErasureHooks`."""
+
+    @property
+    def on_fsync(self) -> Callable[[Path, int], None]:
+        """Called after each fsync, with the file and the time in milliseconds."""
+
+    @property
+    def on_work(self) -> Callable[[float], None]:
+        """Called with the bytes of work done since the last call; it may wait."""
+
+
 class Overwriter:
     """Overwriting of the entries of one file.
 
@@ -127,25 +141,27 @@ class Overwriter:
 
     def __init__(
         self,
-        path: Path,
+        file: LogFile,
         disk: Disk,
         counts: OverwriteCounts,
-        on_fsync: Callable[[Path, int], None] = lambda _path, _now_ms: None,
+        hooks: OverwriteHooks,
     ) -> None:
         """Open the file; nothing is written yet.
 
         Args:
-            path: the file; the lock of its environment is held.
+            file: the file; the lock of its environment is held.
             disk: disk to write to.
             counts: counts to add to.
-            on_fsync: called after each fsync with the file and the time in milliseconds.
+            hooks: functions that are called meanwhile.
         """
-        self.path = path
+        self.path = file.path
         self.counts = counts
+        self._size = file.size
         self._disk = disk
-        self._on_fsync = on_fsync
+        self._hooks = hooks
         self._is_touched = False
-        self._number = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        self._done = 0
+        self._number = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
 
     def __enter__(self) -> Overwriter:
         return self
@@ -164,12 +180,15 @@ class Overwriter:
         """
         if not self._is_touched:
             self._touch()
+        end = int(batch.offset[-1])
+        work, self._done = end - self._done, end
         self._check(batch, batch.type)
         marked = np.flatnonzero(batch.type != ERASED_NO)
         self._fill(batch.offset[marked] + _TYPE_OFFSET, np.ones(len(marked), np.int64), ERASED_NO)
-        self._sync()
+        self._sync(MARK_SHARE * work)
         self._fill(batch.item_offset, batch.item_size, 0)
-        self._sync()
+        self._hooks.on_work(ZERO_SHARE * work)
+        self._sync(LAST_SHARE * work)
         self._check(batch, np.full(len(batch), ERASED_NO, np.uint8), is_erased=True)
         self.counts.entry_count += len(batch)
         self.counts.entry_size += int((batch.header_size + batch.item_size).sum())
@@ -180,13 +199,14 @@ class Overwriter:
         The time is durable before anything else changes.
         """
         self._write(0, self._read(0, 1))
-        self._sync()
+        self._sync(TOUCH_SHARE * self._size)
         self._is_touched = True
 
-    def _sync(self) -> None:
+    def _sync(self, work: float) -> None:
         self._disk.sync(self.path)
         self.counts.fsync_count += 1
-        self._on_fsync(self.path, time.time_ns() // 1_000_000)
+        self._hooks.on_fsync(self.path, time.time_ns() // 1_000_000)
+        self._hooks.on_work(work)
 
     def _fill(self, starts: Ints, sizes: Ints, value: int) -> None:
         """Set the bytes of some ranges to a value."""

@@ -27,8 +27,8 @@ class ErasureHooks(Struct, frozen=True):
         on_plan: called with the plan before anything is erased.
         on_batch: called with a file and those of its entries that were overwritten.
         on_fsync: called after each fsync, with the file and the time in milliseconds.
-        on_work: called with a file, and the share of it that was processed since the last call; it
-            waits if the work is throttled.
+        on_work: called with the bytes of work done since the last call, as `throttle` counts them;
+            it may wait.
     """
 
     should_stop: Callable[[], bool] = lambda: False
@@ -37,7 +37,7 @@ class ErasureHooks(Struct, frozen=True):
     on_plan: Callable[[ErasurePlan], None] = lambda _plan: None
     on_batch: Callable[[LogFile, Erasures], None] = lambda _file, _batch: None
     on_fsync: Callable[[Path, int], None] = lambda _path, _now_ms: None
-    on_work: Callable[[LogFile, float], None] = lambda _file, _share: None
+    on_work: Callable[[float], None] = lambda _size: None
 
 
 class ErasureResult(Struct):

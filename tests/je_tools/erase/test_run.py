@@ -1,0 +1,228 @@
+"""An erasure overwrites what nothing needs, and nothing else."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from je_tools.checkpoint.apply import apply_checkpoint
+from je_tools.checkpoint.options import CheckpointOptions
+from je_tools.erase.completion import complete_erasure
+from je_tools.erase.options import BATCH_MAX, ErasureOptions
+from je_tools.erase.plan import plan_erasure
+from je_tools.erase.preconditions import ErasureObstacle
+from je_tools.erase.results import ErasureHooks
+from je_tools.errors import RefusedError
+from je_tools.log.scan import Scanner
+from je_tools.vlsn.recovered import read_index
+from tests.builders.power_cuts import Recorder
+from tests.corpus import Environment, environments, marked_if_another
+from tests.je_tools.erase.erasing import changed_entries, copy_of, erase, log_bytes
+from tests.je_tools.snapshots import NOW_MS, codes_of, contents_of, snapshot_of
+from tests.truth.headers import ERASED, walk_bytes, walk_log
+
+JUST_ERASE = ErasureOptions()
+
+
+def erasable() -> list[Any]:
+    """Return the environments whose engines know erased entries."""
+    return [
+        pytest.param(each, id=each.name, marks=marked_if_another(each))
+        for each in environments()
+        if each.name.startswith(("v17", "v26", "starrocks"))
+    ]
+
+
+def obstacles_of(home: Path) -> tuple[ErasureObstacle, ...]:
+    """Return the reasons not to erase anything."""
+    return plan_erasure(snapshot_of(home), JUST_ERASE).obstacles
+
+
+@pytest.mark.parametrize("environment", erasable())
+def test_only_types_and_bytes_of_entries_change(environment: Environment, tmp_path: Path) -> None:
+    home = tmp_path / "env"
+    home.mkdir()
+    for path in environment.home.glob("*.jdb"):
+        shutil.copyfile(path, home / path.name)
+    before = contents_of(snapshot_of(home))
+    if obstacles_of(home):
+        with pytest.raises(RefusedError, match="nothing can be erased"):
+            erase(home, JUST_ERASE)
+        assert log_bytes(home) == log_bytes(environment.home)
+        return
+    erase(home, JUST_ERASE)
+    state = log_bytes(home)
+    if log_bytes(environment.home).keys() == state.keys():
+        old = {
+            name: data + state[name][len(data) :]
+            for name, data in log_bytes(environment.home).items()
+        }
+        changed_entries(old, state)
+    assert contents_of(snapshot_of(home)) == before
+    again = erase(home, JUST_ERASE)
+    assert again.checkpoint is None
+    assert again.counts.entry_count == 0
+    assert log_bytes(home) == state
+
+
+def test_the_number_of_fsyncs_is_that_of_the_engine(tmp_path: Path) -> None:
+    home = copy_of("v17-erase-after", tmp_path / "env")
+    disk = Recorder()
+    result = erase(home, disk=disk)
+    assert result.plan.fsync_count == result.counts.fsync_count
+    per_file = [each.totals.erase_count for each in result.plan.files]
+    assert result.counts.fsync_count == sum(1 + 2 * -(-n // BATCH_MAX) for n in per_file if n)
+    # The log is made durable before the first byte of an entry changes.
+    names = [call.name for call in disk.calls]
+    assert set(names[: names.index("write")]) == {"create", "sync", "sync_folder"}
+
+
+def test_no_byte_is_zeroed_before_its_type_is_durable(tmp_path: Path) -> None:
+    home = copy_of("v26-dbops", tmp_path / "env")
+    old = log_bytes(home)
+    disk = Recorder()
+    erase(home, disk=disk)
+    erased = changed_entries(old, log_bytes(home))
+    first = old["00000000.jdb"]
+    now, durable = bytearray(first), first
+    zeroed = 0
+    for call in disk.calls:
+        if call.name == "sync":
+            durable = bytes(now)
+        elif call.name == "write":
+            offset, data = call.value
+            now[offset : offset + len(data)] = data
+            for entry in erased:
+                start = entry.lsn & 0xFFFFFFFF
+                item = slice(start + entry.header_size, start + entry.size)
+                if now[item] != first[item]:
+                    assert durable[start + 4] == ERASED
+                    zeroed += 1
+    assert zeroed >= len(erased) > 100
+
+
+def test_what_the_engine_erased_is_erased(tmp_path: Path) -> None:
+    """All of it; the engine of version 17 erases much less."""
+    homes = {each.name: each.home for each in environments()}
+    for before in [name for name in homes if name.endswith("-erase-before")]:
+        home = copy_of(before, tmp_path / before)
+        old = log_bytes(home)
+        erase(home)
+        ours = {entry.lsn for entry in changed_entries(old, log_bytes(home))}
+        after = homes[before.replace("before", "after")]
+        theirs = {entry.lsn for entry in walk_log(after) if entry.type_no == ERASED}
+        assert len(theirs) > 3000
+        assert theirs <= ours
+
+
+def test_a_stopped_erasure_goes_on(tmp_path: Path) -> None:
+    home = copy_of("v17-erase-after", tmp_path / "env")
+    whole = copy_of("v17-erase-after", tmp_path / "whole")
+    erase(whole)
+    batches: list[int] = []
+    hooks = ErasureHooks(
+        should_stop=lambda: len(batches) >= 2,
+        on_batch=lambda _file, batch: batches.append(len(batch)),
+    )
+    first = erase(home, hooks=hooks)
+    assert not first.is_complete
+    assert first.left is None
+    assert codes_of(snapshot_of(home)) == []
+    rest = erase(home)
+    assert rest.is_complete
+    assert first.counts.entry_count + rest.counts.entry_count == sum(
+        each.totals.erase_count for each in first.plan.files
+    )
+    assert log_bytes(home) == log_bytes(whole)
+
+
+def test_a_protected_file_stays(tmp_path: Path) -> None:
+    home = copy_of("v17-erase-after", tmp_path / "env")
+    old = log_bytes(home)
+    result = erase(home, hooks=ErasureHooks(is_protected=lambda file: file.file_no == 1))
+    assert [file.file_no for file in result.protected] == [1]
+    assert log_bytes(home)["00000001.jdb"] == old["00000001.jdb"]
+    assert log_bytes(home)["00000000.jdb"] != old["00000000.jdb"]
+
+
+def test_a_hard_linked_file_stays(tmp_path: Path) -> None:
+    home = copy_of("v17-erase-after", tmp_path / "env")
+    (tmp_path / "backup").hardlink_to(home / "00000000.jdb")
+    old = log_bytes(home)
+    erase(home)
+    assert log_bytes(home)["00000000.jdb"] == old["00000000.jdb"]
+    assert log_bytes(home)["00000001.jdb"] != old["00000001.jdb"]
+
+
+def test_an_interrupted_erasure_is_completed(tmp_path: Path) -> None:
+    home = copy_of("v17-erase-after", tmp_path / "env")
+    whole = copy_of("v17-erase-after", tmp_path / "whole")
+    erase(whole)
+    marked = {name: bytearray(data) for name, data in log_bytes(home).items()}
+    entries = changed_entries(log_bytes(home), log_bytes(whole))
+    for entry in entries:
+        marked[f"{entry.lsn >> 32:08x}.jdb"][(entry.lsn & 0xFFFFFFFF) + 4] = 43
+    for name, data in marked.items():
+        (home / name).write_bytes(data)
+    found = complete_erasure(home, Scanner(threads=1))
+    assert found.entry_count == sum(entry.item_size > 0 for entry in entries)
+    assert log_bytes(home) == log_bytes(whole)
+    assert complete_erasure(home, Scanner(threads=1)).entry_count == 0
+
+
+def test_a_log_without_a_checkpoint_at_its_end_is_refused(tmp_path: Path) -> None:
+    home = copy_of("v17-crash-txn", tmp_path / "env")
+    old = log_bytes(home)
+    with pytest.raises(RefusedError, match=r"does not end with a checkpoint.*--checkpoint-first"):
+        erase(home, JUST_ERASE)
+    assert log_bytes(home) == old
+    before = contents_of(snapshot_of(home))
+    result = erase(home)
+    assert result.checkpoint is not None
+    assert result.counts.entry_count > 400
+    assert contents_of(snapshot_of(home)) == before
+    assert not (home / ".je-tools-undo").exists()
+
+
+def test_a_damaged_log_is_refused(tmp_path: Path) -> None:
+    home = copy_of("v17-erase-after", tmp_path / "env")
+    path = home / "00000000.jdb"
+    data = bytearray(path.read_bytes())
+    data[200] ^= 1
+    path.write_bytes(data)
+    old = log_bytes(home)
+    with pytest.raises(RefusedError, match="damaged"):
+        erase(home)
+    assert log_bytes(home) == old
+
+
+def test_a_log_with_an_undo_journal_is_refused(tmp_path: Path) -> None:
+    home = copy_of("v17-crash-txn", tmp_path / "env")
+    apply_checkpoint(home, Scanner(threads=1), CheckpointOptions(), NOW_MS)
+    old = log_bytes(home)
+    with pytest.raises(RefusedError, match=r"undo journal 1 holds bytes.*--drop all"):
+        erase(home)
+    assert log_bytes(home) == old
+
+
+def test_the_head_of_the_vlsn_index_is_given_up(tmp_path: Path) -> None:
+    home = copy_of("v17-rep-uncommitted-before/node2", tmp_path / "env")
+    range_ = read_index(snapshot_of(home)).range
+    assert erase(home).plan.head.gone_count == 0  # type: ignore[union-attr]
+    assert read_index(snapshot_of(home)).range.first == range_.first
+    result = erase(home, ErasureOptions(force=True))
+    head = result.plan.head
+    assert head is not None
+    first = read_index(snapshot_of(home)).range.first
+    assert range_.first < first < range_.last_sync
+    stream = [
+        entry.vlsn
+        for name, data in log_bytes(home).items()
+        for entry in walk_bytes(data, int(name[:8], 16))
+        if entry.type_no == ERASED and entry.vlsn is not None
+    ]
+    assert stream
+    assert max(stream) < first
