@@ -1,0 +1,101 @@
+"""A power cut or a failing disk leaves a log with the same records, and the erasure can go on."""
+
+from __future__ import annotations
+
+import errno
+import random
+import shutil
+from pathlib import Path
+
+import pytest
+
+from je_tools.erase.completion import complete_erasure
+from je_tools.errors import RefusedError
+from je_tools.log.scan import Scanner
+from tests.builders.power_cuts import Call, KilledError, PowerCuts, Recorder
+from tests.je_tools.erase.erasing import copy_of, erase, log_bytes
+from tests.je_tools.snapshots import codes_of, contents_of, snapshot_of
+from tests.truth.headers import ERASED, walk_bytes
+
+NAMES = ["v26-dbops", "v17-crash-txn", "v17-rep-uncommitted-before/node2"]
+COUNT, MANY = 2, 60
+"""Number of states per call of an erasure, besides those with all and with none of its writes."""
+
+
+def recorded(home: Path) -> list[Call]:
+    """Erase a log, and return the calls to the disk."""
+    disk = Recorder()
+    erase(home, disk=disk)
+    return disk.calls
+
+
+def assert_whole(home: Path, records: object) -> None:
+    """Check that a log has no damage, and its records."""
+    snapshot = snapshot_of(home)
+    assert contents_of(snapshot) == records
+    assert codes_of(snapshot) == []
+    for path in home.glob("*.jdb"):
+        data = path.read_bytes()
+        entries = list(walk_bytes(data, int(path.stem, 16)))
+        assert all(each.checksum_ok is not False for each in entries)
+
+
+def check_states(name: str, folder: Path, count: int) -> int:
+    """Check the states that a power cut can leave; return their number."""
+    home = copy_of(name, folder / "env")
+    records = contents_of(snapshot_of(home))
+    cuts = PowerCuts(home)
+    calls = recorded(home)
+    erased_at = next(
+        i
+        for i, call in enumerate(calls)
+        if call.name == "write" and call.value[0] == 0 and len(call.value[1]) == 1
+    )
+    new = log_bytes(home)
+    counts = [count if at >= erased_at else 0 for at in range(len(calls) + 1)]
+    seen = 0
+    for at, state in cuts.states(calls, folder, random.Random(name), counts):
+        if at >= erased_at:
+            seen += 1
+            assert_whole(state, records)
+            complete_erasure(state, Scanner(threads=1))
+            assert not any(
+                any(data[(entry.lsn & 0xFFFFFFFF) + entry.header_size :][: entry.item_size])
+                for file, data in log_bytes(state).items()
+                for entry in walk_bytes(data, int(file[:8], 16))
+                if entry.type_no == ERASED
+            )
+            erase(state)
+            assert log_bytes(state) == new
+        shutil.rmtree(state)
+    return seen
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_power_cut(name: str, tmp_path: Path) -> None:
+    assert check_states(name, tmp_path, COUNT) > 10
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("name", [*NAMES, "v17-erase-after"])
+def test_many_power_cuts(name: str, tmp_path: Path) -> None:
+    assert check_states(name, tmp_path, MANY) > 300
+
+
+@pytest.mark.parametrize("error", [errno.ENOSPC, errno.EIO, None])
+def test_a_disk_that_fails(error: int | None, tmp_path: Path) -> None:
+    """It fails at each call; what is left has all records, and the erasure goes on."""
+    whole = copy_of("v26-dbops", tmp_path / "all")
+    records = contents_of(snapshot_of(whole))
+    calls = recorded(whole)
+    for at in range(len(calls)):
+        home = copy_of("v26-dbops", tmp_path / f"{at}")
+        with pytest.raises((RefusedError, KilledError)) as caught:
+            erase(home, disk=Recorder(at, error))
+        if error is not None and calls[at].name != "create":
+            assert "nothing was erased" in str(caught.value) or "to go on" in str(caught.value)
+        assert_whole(home, records)
+        complete_erasure(home, Scanner(threads=1))
+        erase(home)
+        assert log_bytes(home) == log_bytes(whole)
+        shutil.rmtree(home)
