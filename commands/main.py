@@ -57,6 +57,7 @@ GROUPS: dict[str, dict[str, str]] = {
     },
     "Change a log": {
         "checkpoint": "Write the checkpoint that a crashed log lacks, so that it opens at once.",
+        "erase": "Overwrite old versions, deleted records and removed databases.",
         "undo": "List the changes that commands made to a log, and revert the newest.",
     },
     "Fleet": {

@@ -74,13 +74,20 @@ def append_name(log: AppendLog, name: str, db_id: int) -> WrittenEntry:
     return log.entry("NameLN", {**NO_LN, **fields, "name_db_id": db_id, "deleted": 0})
 
 
-def new_record(db_id: int, name: str, version: int) -> Mapping[str, Any]:
-    """Return the descriptor of a new internal database that belongs to one node of a group."""
+def new_record(db_id: int, name: str, version: int, *, is_member: bool = True) -> Mapping[str, Any]:
+    """Return the descriptor of a new internal database that is not replicated.
+
+    Args:
+        db_id: id of the database.
+        name: its name.
+        version: log version.
+        is_member: True if the log is that of a node of a group.
+    """
     return {
         "id": db_id,
         "name": name,
         "tree_exists": 0,
-        "db_flags": DatabaseFlag.NOT_REPLICATED.value,
+        "db_flags": DatabaseFlag.NOT_REPLICATED.value if is_member else 0,
         "btree_comparator": b"",
         "dup_comparator": b"",
         "max_entries": MAX_ENTRIES,

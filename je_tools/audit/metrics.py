@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from je_tools.core.escaping import clean_text, printable
+from je_tools.core.escaping import clean_text, metric_label, printable
 from je_tools.pages.shown import distinct
 
 if TYPE_CHECKING:
@@ -112,14 +112,9 @@ def _family(name: str, text: str, samples: Iterable[tuple[Labels, str]]) -> Iter
     """Yield a metric with its samples, or nothing if there are none."""
     head = f"# HELP {PREFIX}{name} {text}\n# TYPE {PREFIX}{name} gauge\n"
     for labels, value in samples:
-        inside = ",".join(f'{key}="{_escaped(label)}"' for key, label in labels.items())
+        inside = ",".join(f'{key}="{metric_label(label)}"' for key, label in labels.items())
         yield f"{head}{PREFIX}{name}{'{' + inside + '}' if inside else ''} {value}\n"
         head = ""
-
-
-def _escaped(label: str) -> str:
-    plain = printable(clean_text(label))
-    return plain.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
 
 
 def _seconds(time_ms: int) -> str:

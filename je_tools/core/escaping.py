@@ -43,6 +43,12 @@ def safe_cell(text: str) -> str:
     return "'" + cell if cell.lstrip().startswith(_FORMULA) else cell
 
 
+def metric_label(text: str) -> str:
+    """Return text as the value of a label in Prometheus' format, without its quotes."""
+    plain = printable(clean_text(text))
+    return plain.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+
+
 def is_lsn(name: str) -> bool:
     """Return whether a field of this name holds log sequence numbers."""
     return name == "lsn" or name.endswith("_lsn")

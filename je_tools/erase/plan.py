@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from msgspec import Struct
 
+from je_tools.erase.cycle import choose_cycle
 from je_tools.erase.judging import IN_KIND_BELOW, ErasureRules, ReasonTotals, judge
 from je_tools.erase.needed import needed_entries
 from je_tools.erase.options import BATCH_MAX
@@ -23,8 +24,9 @@ from je_tools.recovery.utilization import reserved_files
 from je_tools.vlsn.index_state import read_index_state
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection
 
+    from je_tools.erase.cycle import EraserCycle
     from je_tools.erase.options import ErasureOptions
     from je_tools.erase.preconditions import ErasureObstacle
     from je_tools.erase.vlsn_head import VlsnHead
@@ -70,6 +72,7 @@ class ErasurePlan(Struct, frozen=True):
         obstacles: reasons not to erase anything; usually none.
         head: VLSNs that are given up; None if the log has no VLSN index.
         needs_checkpoint: True if a checkpoint is written before anything is erased.
+        cycle: cycle of the eraser; None if all files are erased at once.
     """
 
     files: tuple[FileErasure, ...]
@@ -77,6 +80,7 @@ class ErasurePlan(Struct, frozen=True):
     obstacles: tuple[ErasureObstacle, ...]
     head: VlsnHead | None
     needs_checkpoint: bool
+    cycle: EraserCycle | None
 
     @property
     def totals(self) -> ReasonTotals:
@@ -101,7 +105,6 @@ class ErasurePlan(Struct, frozen=True):
 def plan_erasure(
     snapshot: Snapshot,
     options: ErasureOptions,
-    selected: Mapping[int, KeepReason] | None = None,
 ) -> ErasurePlan:
     """Return what an erasure would do; nothing is written.
 
@@ -111,13 +114,13 @@ def plan_erasure(
     Args:
         snapshot: the log as recovery leaves it; all its trees are read.
         options: options.
-        selected: files that stay as they are in this cycle, by number, with the reason.
 
     Raises:
         StoppedError: a file shrank, vanished or was replaced meanwhile.
         InputError: a file cannot be read.
     """
     needed = needed_entries(snapshot)
+    cycle = None if options.period_ms is None else choose_cycle(snapshot, options.period_ms)
     head = _head(snapshot, options)
     rules = ErasureRules(
         cutoff_lsn=_cutoff(snapshot, options),
@@ -127,7 +130,7 @@ def plan_erasure(
         last_file_no=snapshot.end.files[-1].file_no,
         now_ms=snapshot.now_ms,
         vlsn_min=None if head is None else max(head.after.range.first, 0),
-        kept_files={**_kept_files(snapshot, options), **(selected or {})},
+        kept_files=_kept_files(snapshot, options, cycle),
     )
     totals, damaged_count = count_reasons(snapshot, rules)
     reserved = set() if options.keep_reserved else reserved_files(snapshot).keys()
@@ -135,7 +138,8 @@ def plan_erasure(
     found = obstacles(snapshot, damaged_count)
     if options.checkpoint_first:
         found = [each for each in found if not each.is_mended_by_checkpoint]
-    return ErasurePlan(files, rules, tuple(found), head, _needs_checkpoint(snapshot, head))
+    needs_checkpoint = _needs_checkpoint(snapshot, head)
+    return ErasurePlan(files, rules, tuple(found), head, needs_checkpoint, cycle)
 
 
 def count_reasons(snapshot: Snapshot, rules: ErasureRules) -> tuple[dict[int, ReasonTotals], int]:
@@ -198,9 +202,12 @@ def _unordered(snapshot: Snapshot) -> Ints:
     )
 
 
-def _kept_files(snapshot: Snapshot, options: ErasureOptions) -> dict[int, KeepReason]:
+def _kept_files(
+    snapshot: Snapshot, options: ErasureOptions, cycle: EraserCycle | None
+) -> dict[int, KeepReason]:
     """Return the files that stay as they are, with the reason."""
-    kept = dict.fromkeys(options.protected, KeepReason.PROTECTED)
+    kept = {} if cycle is None else cycle.kept_files(snapshot)
+    kept |= dict.fromkeys(options.protected, KeepReason.PROTECTED)
     for file in snapshot.environment.files:
         if file.path.is_symlink():
             kept[file.file_no] = KeepReason.SYMBOLIC_LINK

@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from je_tools.checkpoint.checks import check_openable
 from je_tools.checkpoint.log_end import is_to_cut
-from je_tools.core.escaping import quoted
+from je_tools.core.escaping import counted, quoted
 from je_tools.errors import RefusedError
 from je_tools.formats.je.header import lsn_text
 from je_tools.recovery.interval_tables import INVISIBLE
@@ -95,9 +95,9 @@ def _of_end(snapshot: Snapshot) -> Iterator[ErasureObstacle]:
     if open_ids:
         yield ErasureObstacle(
             Obstacle.OPEN_TRANSACTION,
-            f"{len(open_ids):,} transactions have neither a Commit nor an Abort, the first "
-            f"{open_ids[0]}: recovery needs the versions before them. --checkpoint-first undoes "
-            "those of this node; others end when the node joins its group",
+            f"{counted(len(open_ids), 'transaction')} without a Commit or an Abort, the first "
+            f"{open_ids[0]}: recovery needs the versions before it. --checkpoint-first undoes "
+            "those of this node; those of a group end when the node joins it",
             is_mended_by_checkpoint=not any(each < 0 for each in open_ids),
         )
 
@@ -108,7 +108,8 @@ def _of_damage(snapshot: Snapshot, damaged_count: int) -> Iterator[ErasureObstac
     if damaged_count:
         yield ErasureObstacle(
             Obstacle.DAMAGE,
-            f"{damaged_count:,} places of the log are damaged; `je-tools verify {name}` lists them",
+            f"the log has {counted(damaged_count, 'damaged place')}; `je-tools verify {name}` "
+            "lists them",
         )
     damage = snapshot.faults.damage
     if damage:

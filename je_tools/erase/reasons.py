@@ -49,6 +49,7 @@ class KeepReason(StrEnum):
     SYMBOLIC_LINK = "symbolic-link", "the file is a symbolic link"
     PROTECTED = "protected", "the file is protected by `erase abort`"
     YOUNG = "too-young", "the file is younger than the period"
+    DONE = "done", "the file is done in this cycle"
     LAST_FILE = "last-file", "a write that is cut short would end the log there"
     ERASED = "erased", "it is erased already"
 

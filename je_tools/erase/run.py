@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from je_tools.checkpoint.options import CheckpointResult
     from je_tools.erase.options import ErasureOptions
     from je_tools.erase.plan import ErasurePlan
+    from je_tools.log.environment import Environment
     from je_tools.log.scan import Scanner
 
 
@@ -95,11 +96,7 @@ class _Run:
 
         To revert the checkpoint after the erasure would bring back a tree whose nodes are erased.
         """
-        environment = open_environment([self.home])
-        with held_snapshot(
-            environment, self.scanner, now_ms=self.now_ms, as_member=True
-        ) as snapshot:
-            plan = plan_erasure(snapshot, self.options)
+        plan = self._planned(open_environment([self.home]))
         self._check(plan)
         if not plan.needs_checkpoint:
             return None
@@ -119,13 +116,16 @@ class _Run:
         """
         environment = open_environment([self.home])
         stamps = stamp_files(environment)
-        with held_snapshot(
-            environment, self.scanner, now_ms=self.now_ms, as_member=True
-        ) as snapshot:
-            plan = plan_erasure(snapshot, self.options)
+        plan = self._planned(environment)
         self._check(plan)
         make_durable(environment, stamps, self.disk)
         return ErasureResult(plan)
+
+    def _planned(self, environment: Environment) -> ErasurePlan:
+        with held_snapshot(
+            environment, self.scanner, now_ms=self.now_ms, as_member=True
+        ) as snapshot:
+            return plan_erasure(snapshot, self.options)
 
     def _check(self, plan: ErasurePlan) -> None:
         if plan.obstacles:
@@ -138,14 +138,14 @@ class _Run:
         """Delete reserved files, erase the others in log order, and check the log again.
 
         Raises:
-            RefusedError: a step failed, or the log is not as it should be.
+            RefusedError: a step failed.
         """
         files = [each for each in result.plan.files if each.is_deleted or each.fsync_count]
         eraser = FileEraser(result, self.scanner, self.hooks, self.disk)
         with refusing(lambda: self._state_text(result)):
             eraser.erase(files)
         if not result.pending:
-            result.left = self.plan().plan
+            result.left = self._planned(open_environment([self.home]))
 
     def _state_text(self, result: ErasureResult) -> str:
         return (

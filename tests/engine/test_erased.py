@@ -40,7 +40,7 @@ def recover_and_erase(erased: list[int]) -> Write:
         try:
             result = run_erasure(home, scanner, options, now_ms)
         except RefusedError as error:
-            if "neither a Commit nor an Abort" not in str(error):
+            if "without a Commit or an Abort" not in str(error):
                 raise
             # A transaction of the group ends when the node joins it.
             return

@@ -1,0 +1,154 @@
+"""Options of the commands that erase, and the signals that end them at a safe point."""
+
+from __future__ import annotations
+
+import re
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
+
+import click
+
+from je_tools.commands._findings import findings_option
+from je_tools.commands._options import (
+    exit_zero_option,
+    format_option,
+    output_option,
+    threads_option,
+)
+from je_tools.commands._snapshot import home_argument
+from je_tools.errors import UsageError
+from je_tools.output.formats import ROWS
+
+if TYPE_CHECKING:
+    from je_tools.erase.options import ErasureOptions
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_UNITS_MS = {"s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
+
+
+class EraseOptions(TypedDict):
+    """Options of a plan or a run."""
+
+    path: Path
+    checkpoint_first: bool
+    force: bool
+    vlsn_below: int | None
+    period_ms: int | None
+    keep_reserved: bool
+    threads: int
+    max_rate: int | None
+    format_: str
+    output: Path | None
+    findings_path: Path | None
+    exit_zero: bool
+
+
+def _period(_: click.Context, __: click.Parameter, text: str | None) -> int | None:
+    """Convert a period as `30d` to milliseconds.
+
+    Raises:
+        UsageError: it is no period.
+    """
+    if text is None:
+        return None
+    match = re.fullmatch(r"([0-9]{1,9})([smhdw])", text)
+    if match is None or not int(match[1]):
+        raise UsageError(f"--period {text}: expected a number and s, m, h, d or w, as 30d")
+    return int(match[1]) * _UNITS_MS[match[2]]
+
+
+def erase_options(function: F) -> F:
+    """Add the environment, and the options of a plan or a run."""
+    for option in (
+        exit_zero_option,
+        findings_option,
+        output_option,
+        format_option(*ROWS),
+        threads_option,
+        click.option(
+            "--keep-reserved",
+            is_flag=True,
+            help="Leave the files that the cleaner has reserved, instead of deleting them.",
+        ),
+        click.option(
+            "--period",
+            "period_ms",
+            metavar="TIME",
+            callback=_period,
+            help="Erase in cycles of this length, as 30d, and only files that are at least as old. "
+            "Every file is erased once in a cycle.",
+        ),
+        click.option(
+            "--vlsn-below",
+            type=click.IntRange(min=1),
+            metavar="VLSN",
+            help="On a node of a group, keep the entries from this VLSN on: the last VLSN of the "
+            "slowest member, plus one.",
+        ),
+        click.option(
+            "--force",
+            is_flag=True,
+            help="On a node of a group, let the VLSN index become smaller than 1,000 VLSNs.",
+        ),
+        click.option(
+            "--checkpoint-first",
+            is_flag=True,
+            help="Write a checkpoint first, so that everything before it can be erased.",
+        ),
+        home_argument,
+    ):
+        function = option(function)
+    return function
+
+
+def chosen_erasure(options: EraseOptions) -> ErasureOptions:
+    """Return the options of the erasure, with the files that `erase abort` protects."""
+    from je_tools.erase.control import protected_names
+    from je_tools.erase.options import ErasureOptions
+
+    names = protected_names(options["path"])
+    return ErasureOptions(
+        checkpoint_first=options["checkpoint_first"],
+        force=options["force"],
+        vlsn_below=options["vlsn_below"],
+        period_ms=options["period_ms"],
+        keep_reserved=options["keep_reserved"],
+        protected=frozenset(int(name[:8], 16) for name in names),
+    )
+
+
+class StopRequest:
+    """A request to stop at the next safe point.
+
+    Attributes:
+        exit_code: exit code that the signal demands; None without one.
+    """
+
+    def __init__(self) -> None:
+        self.exit_code: int | None = None
+
+    def note(self, number: int, _frame: object) -> None:
+        """Note a signal."""
+        self.exit_code = 128 + number
+
+    @property
+    def is_made(self) -> bool:
+        """True once a signal has arrived."""
+        return self.exit_code is not None
+
+
+@contextmanager
+def stopping_on_signals() -> Iterator[StopRequest]:
+    """Let SIGTERM and Ctrl-C request a stop instead of ending the process."""
+    request = StopRequest()
+    numbers = (signal.SIGINT, signal.SIGTERM)
+    before = {number: signal.signal(number, request.note) for number in numbers}
+    try:
+        yield request
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,0 +1,120 @@
+"""Plans and results of erasures on the command line."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, BinaryIO
+
+from msgspec.structs import asdict
+
+from je_tools.commands._findings import add_findings, check_outputs, report_findings
+from je_tools.commands._options import (
+    chosen_file_mode,
+    chosen_pace,
+    needs_output,
+    say,
+    staged_bar,
+    terminal_width,
+)
+from je_tools.commands._snapshot import open_home
+from je_tools.core.escaping import quoted
+
+if TYPE_CHECKING:
+    from je_tools.commands._erasing import EraseOptions
+    from je_tools.commands._options import Stages
+    from je_tools.erase.options import ErasureOptions
+    from je_tools.erase.plan import ErasurePlan
+    from je_tools.findings import Finding
+    from je_tools.log.environment import Environment
+    from je_tools.log.scan import Scanner
+    from je_tools.output.views.sections import Section
+    from je_tools.recovery.snapshot import Snapshot
+
+
+@contextmanager
+def open_erase_scanner(
+    environment: Environment, options: EraseOptions
+) -> Iterator[tuple[Scanner, Stages]]:
+    """Return a scanner with the options of the command line, and its progress bars."""
+    from je_tools.log.scan import Scanner
+
+    with staged_bar(environment.size, "reading") as stages:
+        pace = chosen_pace(options["max_rate"])
+        yield Scanner(threads=options["threads"], wide=True, pace=pace, **asdict(stages)), stages
+
+
+def show_plan(options: EraseOptions, orders: ErasureOptions, verb: str) -> int:
+    """Write the plan of an erasure, and return the exit code.
+
+    Args:
+        options: options of the command line.
+        orders: options of the erasure.
+        verb: the command that carries it out.
+
+    Raises:
+        UsageError: an output is needed, or lies in the environment.
+        InputError, StoppedError: as `plan_erasure`.
+    """
+    from je_tools.erase.plan import plan_erasure
+    from je_tools.output.files.outputs import open_output
+    from je_tools.output.views.erase_tables import plan_sections
+    from je_tools.recovery.opening import held_snapshot
+
+    output = options["output"]
+    needs_output(options["format_"], output)
+    environment = open_home(options["path"], keep_going=False)
+    check_outputs({"output": output, "findings": options["findings_path"]}, environment)
+    now_ms = time.time_ns() // 1_000_000
+    with (
+        open_erase_scanner(environment, options) as (scanner, _),
+        held_snapshot(environment, scanner, now_ms=now_ms, as_member=True) as snapshot,
+    ):
+        plan = plan_erasure(snapshot, orders)
+        findings = findings_of_log(snapshot)
+    form = options["format_"]
+    with open_output(output, environment, chosen_file_mode()) as out:
+        write(plan_sections(plan, applied=False, as_facts=form == "table"), findings, options, out)
+    _say_what_would_be_done(plan, options, orders, verb)
+    return report_findings(
+        findings,
+        environment,
+        side_file=options["findings_path"],
+        exit_zero=options["exit_zero"],
+    )
+
+
+def findings_of_log(snapshot: Snapshot) -> list[Finding]:
+    """Return the findings on the part of the log that recovery reads, and on the trees."""
+    from je_tools.recovery.findings import missing_findings, snapshot_findings
+
+    return [*snapshot_findings(snapshot), *missing_findings(snapshot)]
+
+
+def write(
+    sections: Sequence[Section], findings: list[Finding], options: EraseOptions, out: BinaryIO
+) -> None:
+    """Write tables, and the findings where the options want them."""
+    from je_tools.output.views.section_formats import write_sections
+
+    form = options["format_"]
+    write_sections(form, sections, out, terminal_width(options["output"]))
+    add_findings(findings, out, form, options["findings_path"])
+
+
+def _say_what_would_be_done(
+    plan: ErasurePlan, options: EraseOptions, orders: ErasureOptions, verb: str
+) -> None:
+    if plan.obstacles:
+        say("je-tools: nothing can be erased now; the last table says why")
+        return
+    if not plan.totals.erase_count and not plan.deleted:
+        say("je-tools: there is nothing to erase")
+        return
+    words = " --checkpoint-first" if orders.checkpoint_first else ""
+    words += " --force" if orders.force else ""
+    words += f" --vlsn-below {orders.vlsn_below}" if orders.vlsn_below is not None else ""
+    words += " --keep-reserved" if orders.keep_reserved else ""
+    command = f"je-tools {verb} {quoted(str(options['path']))}{words} --apply"
+    say(f"je-tools: nothing was written; `{command}` erases it. That cannot be undone")

@@ -1,0 +1,32 @@
+"""`je-tools erase`: bytes that nothing needs any more, overwritten."""
+
+from __future__ import annotations
+
+import click
+
+from je_tools.commands._groups import VerbGroup
+from je_tools.commands._options import CONTEXT
+
+VERBS = {
+    "plan": "Show what would be erased in each file, what stays, and why.",
+    "run": "Erase what nothing needs, at once or in cycles.",
+    "status": "Show the cycle of the eraser, and what an interrupted erasure has left.",
+    "resume": "Finish what an interrupted erasure has left.",
+    "abort": "Let a running erasure leave files as they are, because a backup begins.",
+}
+"""Verbs and their lines. The module of a verb is loaded when it is run."""
+
+
+@click.group("erase", cls=VerbGroup, verbs=VERBS, context_settings=CONTEXT)
+def command() -> None:
+    """Overwrite old versions, deleted records and removed databases in a log.
+
+    A deleted record stays in the log until its file is cleaned. These commands overwrite it, by the
+    same protocol as the engine's eraser, and do not need the engine.
+
+    \b
+    Examples:
+      je-tools erase plan env
+      je-tools erase run env --apply
+      je-tools erase run env --period 30d --until 06:00 --apply
+    """

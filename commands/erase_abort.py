@@ -1,0 +1,84 @@
+"""`je-tools erase abort`: files that a running erasure must leave as they are."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TypedDict, Unpack
+
+import click
+
+from je_tools.commands._options import CONTEXT, say
+from je_tools.commands._snapshot import home_argument, open_home
+from je_tools.errors import UsageError
+
+TIMEOUT_S = 30.0
+"""Longest time to wait. Source: EnvironmentParams.ERASE_ABORT_TIMEOUT, JE 25.3.17."""
+
+
+class Options(TypedDict):
+    """Options of the command line."""
+
+    path: Path
+    files: tuple[str, ...]
+    release: bool
+    timeout: float
+
+
+@click.command("abort", context_settings=CONTEXT)
+@home_argument
+@click.argument("files", nargs=-1, metavar="[FILE]...")
+@click.option(
+    "--release", is_flag=True, help="Let erasures change the files again; all by default."
+)
+@click.option(
+    "--timeout",
+    type=click.FloatRange(min=0),
+    default=TIMEOUT_S,
+    show_default=True,
+    metavar="SECONDS",
+    help="Longest time to wait until a running erasure has left the files.",
+)
+def command(**options: Unpack[Options]) -> int:
+    """Let a running erasure leave files as they are, because a backup begins.
+
+    A file that is erased while it is copied is whole in neither state. The command notes the files
+    in the folder .je-tools-erase of the environment, and waits until a running erasure has left
+    them; then it is safe to copy them. The files stay protected, also from later erasures, until
+    the command is run with --release. Files with hard links need no protection: erasures leave them
+    as they are. The exit code is 6 if the time is over.
+
+    \b
+    Examples:
+      je-tools erase abort env 0000001a.jdb 0000001b.jdb
+      je-tools erase abort env --release
+    """
+    from je_tools.erase import control
+    from je_tools.writing.disk import Disk
+    from je_tools.writing.lock import LockMode, find_holders
+
+    home = options["path"]
+    environment = open_home(home, keep_going=False)
+    names = {Path(each).name for each in options["files"]}
+    disk = Disk()
+    if options["release"]:
+        released = names or control.protected_names(home)
+        control.release_files(home, released, disk)
+        say(f"je-tools: {_listed(released)}: erasures may change them again")
+        return 0
+    if not names:
+        raise UsageError("no file is named: name the log files that are to be copied")
+    unknown = names - {file.path.name for file in environment.files}
+    if unknown:
+        raise UsageError(f"{min(unknown)}: the environment has no log file of this name")
+    control.protect_files(home, names, disk)
+
+    def is_running() -> bool:
+        return any(each.mode is LockMode.READ_WRITE for each in find_holders(home))
+
+    control.wait_until_left(home, names, is_running, options["timeout"])
+    say(f"je-tools: {_listed(names)}: no erasure changes them until `erase abort --release`")
+    return 0
+
+
+def _listed(names: set[str] | frozenset[str]) -> str:
+    return ", ".join(sorted(names)) or "no file"

@@ -1,0 +1,61 @@
+"""Report of a run: the byte ranges that changed, and the fsyncs, as JSON lines without data."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO
+
+import numpy as np
+
+from je_tools.output.files.outputs import open_output
+
+if TYPE_CHECKING:
+    from je_tools.erase.overwriting import Erasures
+    from je_tools.log.environment import Environment
+    from je_tools.log.log_files import LogFile
+
+TYPE_AT = 4
+"""Offset in an entry of the byte that becomes the type Erased."""
+
+
+class RunReport:
+    """The report of a run.
+
+    A line `ranges` has a file and the ranges of one batch, each as offset and size: first the bytes
+    that hold types, then those that became zeros. A line `fsync` has a file and a time.
+    """
+
+    def __init__(self, out: BinaryIO | None) -> None:
+        self._out = out
+
+    @classmethod
+    @contextmanager
+    def opened(cls, path: Path | None, environment: Environment) -> Iterator[RunReport]:
+        """Open a report that gets its name when it is complete; None for no report.
+
+        Raises:
+            RefusedError: it exists, lies inside the environment, or cannot be written.
+        """
+        if path is None:
+            yield cls(None)
+            return
+        with open_output(path, environment) as out:
+            yield cls(out)
+
+    def note_batch(self, file: LogFile, batch: Erasures) -> None:
+        """Note the entries of a batch."""
+        types = np.stack((batch.offset + TYPE_AT, np.ones(len(batch), np.int64)), axis=1)
+        items = np.stack((batch.item_offset, batch.item_size), axis=1)
+        for what, ranges in (("type", types), ("zeros", items[batch.item_size > 0])):
+            self._write(record="ranges", file=file.path.name, what=what, ranges=ranges.tolist())
+
+    def note_fsync(self, path: Path, time_ms: int) -> None:
+        """Note an fsync."""
+        self._write(record="fsync", file=path.name, time_ms=time_ms)
+
+    def _write(self, **fields: object) -> None:
+        if self._out is not None:
+            self._out.write(json.dumps(fields, separators=(",", ":")).encode() + b"\n")

@@ -1,0 +1,76 @@
+"""Update of the eraser's record: its cycle, and the files that are done.
+
+The engine's eraser reads the same record when it starts, so that engine and tool take turns.
+
+Source: je-log.md "Data eraser"; DataEraser.storeState, JE 18.3.12 and 25.3.17.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from je_tools.append.new_trees import append_empty_tree, append_name, new_record
+from je_tools.append.operation import AppendLog, AppendOperation, PlannedChange
+from je_tools.checkpoint.comparison import compare_records
+from je_tools.checkpoint.old_versions import old_versions
+from je_tools.formats.je.header import NULL_LSN
+from je_tools.formats.je.internal.names import METADATA_DB
+from je_tools.recovery.database import Database
+from je_tools.recovery.internal_databases import internal_database, is_replicated
+from je_tools.recovery.utilization import internal_records
+
+if TYPE_CHECKING:
+    from je_tools.formats.je.internal.cleaner import EraserState
+    from je_tools.recovery.snapshot import Snapshot
+
+
+class EraserProgress(AppendOperation):
+    """The update of the eraser's record.
+
+    Attributes:
+        state: the new record.
+    """
+
+    name = "erase progress"
+
+    def __init__(self, state: EraserState) -> None:
+        self.state = state
+
+    def write(self, log: AppendLog) -> None:
+        """Append the record in a transaction, and the database first if the log has none."""
+        database = internal_database(log.snapshot, METADATA_DB)
+        old = {} if database is None else old_versions(log.snapshot, database)
+        if database is None:
+            database = _new_database(log)
+        key, data = self.state.encode()
+        transaction = log.local_transaction()
+        written = transaction.write(database.db_id, key, data, old.get(key))
+        log.note(
+            PlannedChange(
+                "update" if key in old else "insert",
+                written.lsn,
+                "the files that are done in this cycle",
+                db_id=database.db_id,
+                db=METADATA_DB,
+                key=key,
+            )
+        )
+        transaction.commit()
+
+    def difference(self, before: Snapshot, after: Snapshot) -> str:
+        """Compare the record with the new one, and all other records with those of before."""
+        if list(internal_records(after, METADATA_DB)) != [self.state]:
+            return "the eraser's record is not the new one"
+        different = compare_records(before, after, {METADATA_DB}).different
+        return f"the records of {', '.join(different)} have changed" if different else ""
+
+
+def _new_database(log: AppendLog) -> Database:
+    db_id = log.new_id("db")
+    record = dict(
+        new_record(db_id, METADATA_DB, log.version, is_member=is_replicated(log.snapshot))
+    )
+    database = Database(db_id, METADATA_DB, record, NULL_LSN, NULL_LSN, log.version)
+    append_empty_tree(log, database)
+    append_name(log, METADATA_DB, db_id)
+    return database
