@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,9 @@ from je_tools.errors import InputError, RefusedError
 from je_tools.log.scan import Scanner
 from tests.engine.acceptance import Judge, WriteRefusedError
 from tests.engine.acceptances import Write, read_by, run_acceptances, run_corpus
-from tests.engine.jars import JE_18
+from tests.engine.groups import Group, free_addresses, is_one_group, running_group
+from tests.engine.jars import JE_18, engine_jar
+from tests.engine.java import find_java
 
 pytestmark = pytest.mark.engine
 
@@ -76,3 +79,89 @@ def test_the_corpus(judge: Judge) -> None:
     report = run_corpus(judge, recover_and_erase(erased), chosen)
     print(report, erased)
     assert not report.refused, report
+
+
+ADDED, OLD = "added", "old"
+THREE = ("a", "b", "c")
+
+
+def write_group(folder: Path, where: dict[str, str]) -> dict[str, Path]:
+    """Return the nodes of a group that have written records twice, and are closed."""
+    homes = {name: folder / name for name in THREE}
+    classes = folder / "first"
+    classes.mkdir()
+    with running_group(find_java(), engine_jar(), classes) as nodes:
+        for name, home in homes.items():
+            home.mkdir()
+            # The index is cut at the borders of its buckets.
+            (home / "je.properties").write_text("je.rep.vlsn.mappings=5\n")
+            nodes.open(name, home, where[name], where["a"])
+            nodes.states()
+        for _ in range(3):
+            nodes.put(OLD, 0, 400)
+        for name in THREE:
+            nodes.close(name)
+    return homes
+
+
+def erased(home: Path, least: int) -> None:
+    """Erase all that may be erased on a node, at least some entries."""
+    options = ErasureOptions(checkpoint_first=True, force=True)
+    result = run_erasure(home, Scanner(threads=1), options, time.time_ns() // 1_000_000)
+    assert result.counts.entry_count >= least
+    assert result.checkpoint is not None
+
+
+def test_groups_of_erased_nodes(tmp_path: Path) -> None:
+    """Erased nodes agree and go on, and a new one gets the records by a network restore.
+
+    A node that has then led alone rejoins the others, which have gone on without it. Its commits
+    are rolled back by a network restore. Without the flag of the checkpoint, its log would be cut
+    back to nodes that are erased, and the engine would refuse it.
+    """
+    where = dict(zip([*THREE, "new"], free_addresses(4), strict=True))
+    homes = write_group(tmp_path, where)
+    for home in homes.values():
+        erased(home, 500)
+    homes["new"] = tmp_path / "new"
+    homes["new"].mkdir()
+    second = tmp_path / "second"
+    second.mkdir()
+    with running_group(find_java(), engine_jar(), second) as nodes:
+        start_group(nodes, homes, where, THREE)
+        nodes.put(ADDED, 0, 30)
+        nodes.open("new", homes["new"], where["new"], where["a"])
+        assert is_one_group(nodes.states())
+        nodes.put(ADDED, 30, 30)
+        assert_alike(nodes, homes, 60)
+        for name in ("b", "c", "new"):
+            nodes.close(name)
+        nodes.put(ADDED, 60, 20)
+        nodes.close("a")
+        erased(homes["a"], 20)
+        start_group(nodes, homes, where, ("b", "c"))
+        nodes.put(ADDED, 100, 20)
+        nodes.open("a", homes["a"], where["a"], where["b"])
+        assert is_one_group(nodes.states())
+        nodes.put(ADDED, 120, 20)
+        assert_alike(nodes, {name: homes[name] for name in THREE}, 100)
+
+
+def start_group(
+    nodes: Group, homes: dict[str, Path], where: dict[str, str], names: tuple[str, ...]
+) -> None:
+    """Open nodes, the first of which leads."""
+    leader = names[0]
+    nodes.open(leader, homes[leader], where[leader], where[leader], leads=True)
+    nodes.states()
+    for name in names[1:]:
+        nodes.open(name, homes[name], where[name], where[leader])
+    assert is_one_group(nodes.states())
+
+
+def assert_alike(nodes: Group, names: Iterable[str], added: int) -> None:
+    """Check that nodes have the same records."""
+    first, *others = [nodes.records(name) for name in names]
+    assert all(each == first for each in others)
+    assert len(first[OLD]) == 400
+    assert len(first[ADDED]) == added
