@@ -386,6 +386,12 @@ def starts_with(spans: Spans, needle: bytes, *, whole: bool) -> _Mask:
 def contains(spans: Spans, needle: bytes) -> _Mask:
     """Return a mask of the byte strings that contain `needle`."""
 
+def fill_spans(data: _Bytes, starts: _Ints, sizes: _Ints, value: int) -> None:
+    """Set the bytes of all byte strings to a value; null ones have none."""
+
+def are_zero(spans: Spans) -> _Mask:
+    """Return a mask of the byte strings whose bytes are all zero, or that are null."""
+
 def rows_bound(table: CellTable) -> int | None:
     """Return an upper bound of the size of all rows as text; None if no number holds it."""
 

@@ -113,6 +113,24 @@ def contains(data: Bytes, starts: Ints, sizes: Ints, needle: bytes) -> Mask:
     return _native.contains(Spans(data, starts, sizes), needle)
 
 
+def fill_spans(data: Bytes, starts: Ints, sizes: Ints, value: int) -> None:
+    """Set the bytes of all byte strings to a value; null ones have none.
+
+    Raises:
+        ValueError: a byte string lies outside the data.
+    """
+    _native.fill_spans(data, starts, sizes, value)
+
+
+def are_zero(spans: Spans) -> Mask:
+    """Return a mask of the byte strings whose bytes are all zero, or that are null.
+
+    Raises:
+        ValueError: a byte string lies outside the data.
+    """
+    return _native.are_zero(spans)
+
+
 def joined_spans(parts: Sequence[Spans]) -> Spans:
     """Concatenate columns of byte strings; copy their bytes unless they share one buffer."""
     if not parts:

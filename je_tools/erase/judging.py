@@ -127,23 +127,37 @@ def judge(rows: Rows, rules: ErasureRules) -> Reasons:
         rules: the rules.
     """
     reasons = np.full(len(rows), NUMBER_OF[KeepReason.ENTRY_TYPE], np.uint8)
-    erased = rows.type == erased_no(rows.version)
-    reasons[erased] = NUMBER_OF[KeepReason.ERASED]
-    reasons[unfinished_rows(rows)] = NUMBER_OF[EraseReason.UNFINISHED]
+    reasons[rows.type == erased_no(rows.version)] = NUMBER_OF[KeepReason.ERASED]
+    unfinished = unfinished_rows(rows)
+    reasons[unfinished] = NUMBER_OF[EraseReason.UNFINISHED]
+    candidates = np.flatnonzero(_IS_CANDIDATE[rows.type])
     whole = rules.kept_files.get(rows.file_no)
     if whole is None and rows.version < IN_KIND_BELOW and rows.file_no == rules.last_file_no:
         whole = KeepReason.LAST_FILE
-    candidates = np.flatnonzero(_IS_CANDIDATE[rows.type])
     if whole is not None:
-        reasons[candidates] = NUMBER_OF[whole]
-        reasons[unfinished_rows(rows)] = NUMBER_OF[whole]
+        reasons[candidates] = reasons[unfinished] = NUMBER_OF[whole]
         return reasons
-    reasons[candidates] = _judged(rows.select(candidates), rules)
+    kept = _kept(rows.select(candidates), rules)
+    reasons[candidates] = kept
+    left = candidates[kept == NUMBER_OF[KeepReason.ENTRY_TYPE]]
+    if len(left):
+        reasons[left] = _unneeded(rows.select(left), rules)
     return reasons
 
 
-def _judged(rows: Rows, rules: ErasureRules) -> Reasons:
-    """Return the reasons of LNs and nodes."""
+def _kept(rows: Rows, rules: ErasureRules) -> Reasons:
+    """Return the reasons to keep LNs and nodes; that of ENTRY_TYPE stands for none."""
+    reasons = np.full(len(rows), NUMBER_OF[KeepReason.ENTRY_TYPE], np.uint8)
+    if rules.vlsn_min is not None:
+        reasons[rows.has_vlsn & (rows.vlsn >= rules.vlsn_min)] = NUMBER_OF[KeepReason.VLSN]
+    needed = rules.needed.contains(rows.file_no, rows.offset)
+    reasons[needed] = NUMBER_OF[KeepReason.LIVE]
+    reasons[rows.lsn >= rules.cutoff_lsn] = NUMBER_OF[KeepReason.RECOVERY]
+    return reasons
+
+
+def _unneeded(rows: Rows, rules: ErasureRules) -> Reasons:
+    """Return the reasons of LNs and nodes that neither trees nor recovery nor other nodes need."""
     reasons = _NODE_REASONS[rows.type]
     db_id = np.zeros(len(rows), np.int64)
     for family, is_family in _FAMILIES:
@@ -157,11 +171,6 @@ def _judged(rows: Rows, rules: ErasureRules) -> Reasons:
                 reasons[at] = _ln_reasons(some, head, rules)
     reasons[~_is_in(db_id, rules.db_ids)] = NUMBER_OF[EraseReason.REMOVED_DATABASE]
     reasons[_is_in(db_id, rules.unordered_ids)] = NUMBER_OF[KeepReason.COMPARATOR]
-    if rules.vlsn_min is not None:
-        reasons[rows.has_vlsn & (rows.vlsn >= rules.vlsn_min)] = NUMBER_OF[KeepReason.VLSN]
-    needed = rules.needed.contains(rows.file_no, rows.offset)
-    reasons[needed] = NUMBER_OF[KeepReason.LIVE]
-    reasons[rows.lsn >= rules.cutoff_lsn] = NUMBER_OF[KeepReason.RECOVERY]
     return reasons
 
 

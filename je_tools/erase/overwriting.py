@@ -24,9 +24,11 @@ from je_tools.erase.options import BATCH_MAX
 from je_tools.erase.throttle import LAST_SHARE, MARK_SHARE, TOUCH_SHARE, ZERO_SHARE
 from je_tools.errors import RefusedError
 from je_tools.formats.je.types import ERASED_NO
+from je_tools.formats.spans import Spans, are_zero, fill_spans
 
 if TYPE_CHECKING:
     from je_tools.formats.arrays import Ints
+    from je_tools.formats.files.source import Bytes
     from je_tools.formats.je.log.entry_rows import Rows
     from je_tools.log.log_files import LogFile
     from je_tools.writing.disk import Disk
@@ -213,7 +215,7 @@ class Overwriter:
         for rows in _near(starts, sizes):
             first = int(starts[rows][0])
             data = self._read(first, int((starts[rows] + sizes[rows]).max()) - first)
-            data[_inside(starts[rows] - first, sizes[rows], len(data))] = value
+            fill_spans(data, starts[rows] - first, sizes[rows], value)
             self._write(first, data)
 
     def _check(
@@ -233,15 +235,10 @@ class Overwriter:
             item_size = data[at[:, None] + _SIZE_BYTES].copy().view("<u4")[:, 0]
             wrong = (data[at + _TYPE_OFFSET] != types[rows]) | (item_size != batch.item_size[rows])
             if is_erased:
-                ends = at + batch.header_size[rows]
-                inside = _inside(ends, batch.item_size[rows], len(data))
-                if data[inside].any():
-                    raise self._changed(
-                        first, "bytes that were overwritten with zeros are not zero"
-                    )
+                wrong |= ~are_zero(Spans(data, at + batch.header_size[rows], batch.item_size[rows]))
             if wrong.any():
                 place = int(starts[np.flatnonzero(wrong)[0]])
-                raise self._changed(place, "the entry is not the one that was read there")
+                raise self._changed(place, "the entry is not what it should be")
 
     def _changed(self, offset: int, what: str) -> RefusedError:
         return RefusedError(
@@ -250,19 +247,19 @@ class Overwriter:
             "whether the log is whole"
         )
 
-    def _read(self, offset: int, size: int) -> npt.NDArray[np.uint8]:
-        parts, at = [], offset
-        while at < offset + size:
-            part = os.pread(self._number, offset + size - at, at)
+    def _read(self, offset: int, size: int) -> Bytes:
+        data = np.empty(size, np.uint8)
+        done = 0
+        while done < size:
+            part = os.preadv(self._number, [data.data[done:]], offset + done)
             if not part:
-                raise self._changed(at, "the file has become shorter")
-            parts.append(part)
-            at += len(part)
+                raise self._changed(offset + done, "the file has become shorter")
+            done += part
         self.counts.read_count += 1
         self.counts.read_size += size
-        return np.frombuffer(b"".join(parts), np.uint8).copy()
+        return data
 
-    def _write(self, offset: int, data: npt.NDArray[np.uint8]) -> None:
+    def _write(self, offset: int, data: Bytes) -> None:
         self._disk.write(self.path, offset, data.data)
         self.counts.write_count += 1
         self.counts.write_size += len(data)
@@ -281,12 +278,3 @@ def _near(starts: Ints, sizes: Ints) -> Iterator[slice]:
     borders = np.flatnonzero((gaps >= _GAP_MAX) | (blocks[1:] != blocks[:-1])) + 1
     for first, stop in pairwise([0, *borders.tolist(), len(starts)]):
         yield slice(first, stop)
-
-
-def _inside(starts: Ints, sizes: Ints, size: int) -> npt.NDArray[np.bool_]:
-    """Return a mask of `size` bytes that is True inside the ranges, which do not overlap."""
-    steps = np.zeros(size + 1, np.int8)
-    steps[starts[sizes > 0]] += 1
-    np.subtract.at(steps, (starts + sizes)[sizes > 0], 1)
-    mask: npt.NDArray[np.bool_] = np.cumsum(steps[:-1], dtype=np.int8).astype(np.bool_)
-    return mask

@@ -66,9 +66,11 @@ def run_erasure(
             hooks.on_reader(reader)
         check_no_journals(home)
         run = _Run(home, scanner, options, now_ms, hooks, disk)
-        checkpoint = run.write_checkpoint(lock)
         result = run.plan()
-        result.checkpoint = checkpoint
+        if result.plan.needs_checkpoint:
+            checkpoint = run.write_checkpoint(lock, result.plan)
+            result = run.plan()
+            result.checkpoint = checkpoint
         hooks.on_plan(result.plan)
         run.execute(result)
         return result
@@ -91,15 +93,11 @@ class _Run:
         self.hooks = hooks
         self.disk = disk
 
-    def write_checkpoint(self, lock: EnvironmentLock) -> CheckpointResult | None:
+    def write_checkpoint(self, lock: EnvironmentLock, plan: ErasurePlan) -> CheckpointResult:
         """Write the checkpoint that the erasure needs, and drop its undo journal.
 
         To revert the checkpoint after the erasure would bring back a tree whose nodes are erased.
         """
-        plan = self._planned(open_environment([self.home]))
-        self._check(plan)
-        if not plan.needs_checkpoint:
-            return None
         first_vlsn = None if plan.head is None else plan.head.after.range.first
         options = CheckpointOptions(before_erasure=True, first_vlsn=first_vlsn)
         _, result = apply_under_lock(

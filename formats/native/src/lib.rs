@@ -82,7 +82,10 @@ mod _native {
     #[pymodule_export]
     use super::rows::{rows_bound, write_rows};
     #[pymodule_export]
-    use super::spans::{contains, gather, gather_hex, gather_printable, lsn_texts, starts_with};
+    use super::spans::{
+        are_zero, contains, fill_spans, gather, gather_hex, gather_printable, lsn_texts,
+        starts_with,
+    };
     #[pymodule_export]
     use super::thrift::{fill_thrift, open_thrift};
 

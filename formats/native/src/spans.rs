@@ -1,7 +1,7 @@
 //! Bindings for `formats/spans.py`.
 
 use je_tools_core::spans::{self, Form, Strings};
-use numpy::PyArray1;
+use numpy::{PyArray1, PyReadwriteArray1};
 use pyo3::prelude::*;
 
 use crate::arrays::{Column, PySpans, array, outside};
@@ -83,5 +83,24 @@ pub fn contains<'py>(
 ) -> PyResult<Bound<'py, PyArray1<bool>>> {
     let spans = spans.borrow()?;
     let found = detached(py, || spans::contains(&spans, needle))?.map_err(outside)?;
+    Ok(array(py, found))
+}
+
+#[pyfunction]
+pub fn fill_spans(
+    py: Python<'_>,
+    mut data: PyReadwriteArray1<'_, u8>,
+    starts: Column<'_, i64>,
+    sizes: Column<'_, i64>,
+    value: u8,
+) -> PyResult<()> {
+    let (data, starts, sizes) = (data.as_slice_mut()?, starts.as_slice()?, sizes.as_slice()?);
+    detached(py, || spans::fill(data, starts, sizes, value))?.map_err(outside)
+}
+
+#[pyfunction]
+pub fn are_zero<'py>(py: Python<'py>, spans: PySpans<'py>) -> PyResult<Bound<'py, PyArray1<bool>>> {
+    let spans = spans.borrow()?;
+    let found = detached(py, || spans::are_zero(&spans))?.map_err(outside)?;
     Ok(array(py, found))
 }

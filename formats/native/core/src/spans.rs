@@ -58,6 +58,30 @@ impl<'a> Spans<'a> {
     }
 }
 
+/// Sets the bytes of all byte strings to `value`; null ones have none.
+pub fn fill(data: &mut [u8], starts: &[i64], sizes: &[i64], value: u8) -> Result<(), Outside> {
+    if starts.len() != sizes.len() {
+        return Err(Outside);
+    }
+    for (&start, &size) in starts.iter().zip(sizes) {
+        let Ok(size) = usize::try_from(size) else {
+            continue;
+        };
+        let start = usize::try_from(start).map_err(|_| Outside)?;
+        let bytes = data.get_mut(start..).and_then(|rest| rest.get_mut(..size));
+        bytes.ok_or(Outside)?.fill(value);
+    }
+    Ok(())
+}
+
+/// Returns for each byte string whether all its bytes are zero; true for null.
+pub fn are_zero(spans: &Spans<'_>) -> Result<Vec<bool>, Outside> {
+    spans
+        .iter()
+        .map(|each| Ok(each?.is_none_or(|bytes| bytes.iter().all(|&byte| byte == 0))))
+        .collect()
+}
+
 /// Format in which [`gather`] writes a byte string.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
@@ -259,6 +283,20 @@ mod tests {
                 needle.is_empty() || value.windows(needle.len()).any(|some| some == needle)
             };
             prop_assert_eq!(contains(&spans, needle), told(&holds));
+        }
+
+        #[test]
+        fn any_spans_are_filled_or_refused(
+            mut data in bytes(40),
+            (starts, sizes) in places(0..8),
+        ) {
+            let before = data.clone();
+            let filled = fill(&mut data, &starts, &sizes, 0);
+            let spans = Spans::new(&data, &starts, &sizes).unwrap();
+            let zero = are_zero(&spans);
+            prop_assert_eq!(filled.is_ok(), zero.is_ok());
+            prop_assert!(zero.is_err() || zero.unwrap().into_iter().all(|each| each));
+            prop_assert!(data.iter().zip(&before).all(|(new, old)| new == old || *new == 0));
         }
 
         #[test]
