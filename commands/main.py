@@ -232,6 +232,12 @@ def db_recover() -> None:
     sys.exit(run(recover_tool(sys.argv[1:])))
 
 
+def db_erase() -> None:
+    """Entry point of `db-erase`: the command `erase`."""
+    _begin()
+    sys.exit(run(_load("erase", "command")))
+
+
 def dump_tool(arguments: list[str]) -> click.Command:
     """Return the command that `db-dump` is with these arguments."""
     from je_tools.commands import _engine_options as engine

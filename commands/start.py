@@ -35,6 +35,11 @@ def db_recover() -> None:
     _run("db_recover")
 
 
+def db_erase() -> None:
+    """Entry point of `db-erase`: the command `erase`."""
+    _run("db_erase")
+
+
 def _run(name: str) -> None:
     """Load the commands, and call one of their entry points.
 

@@ -15,6 +15,7 @@ import click
 import pytest
 
 from je_tools.commands.dump import db_dump_command
+from je_tools.commands.erase import VERBS as ERASE_VERBS
 from je_tools.commands.group import VERBS as GROUP_VERBS
 from je_tools.commands.journal import VERBS as JOURNAL_VERBS
 from je_tools.commands.main import COMMANDS, group
@@ -53,7 +54,20 @@ COMMAND_LINES = {
     "help-audit-run": "je-tools audit run --help",
     **{f"help-vlsn-{verb}": f"je-tools vlsn {verb} --help" for verb in VERBS},
     **{f"help-group-{verb}": f"je-tools group {verb} --help" for verb in GROUP_VERBS},
+    **{f"help-erase-{verb}": f"je-tools erase {verb} --help" for verb in ERASE_VERBS},
     **{f"help-journal-{verb}": f"je-tools journal {verb} --help" for verb in JOURNAL_VERBS},
+    "erase-plan": f"je-tools erase plan {OTHER}",
+    "erase-plan-jsonl": f"je-tools erase plan {OTHER} --format jsonl",
+    "erase-plan-node": f"je-tools erase plan {REPLICATED} --force --checkpoint-first",
+    "erase-plan-crash": f"je-tools erase plan {CRASH}",
+    "erase-plan-wrong": f"je-tools erase plan {OTHER} --period 30",
+    "erase-run": f"je-tools erase run {CRASH} --checkpoint-first --format csv",
+    "erase-run-late": f"je-tools erase run {OTHER} --until 2001-01-01 --apply",
+    "erase-status": f"je-tools erase status {OTHER}",
+    "erase-status-json": f"je-tools erase status {OTHER} --format json",
+    "erase-status-prometheus": f"je-tools erase status {OTHER} --format prometheus",
+    "erase-resume": f"je-tools erase resume {OTHER}",
+    "erase-abort-wrong": f"je-tools erase abort {OTHER} 00000009.jdb",
     "doctor": f"je-tools doctor {CRASH}",
     "doctor-tree": f"je-tools doctor {OTHER} --tree",
     "doctor-damaged": "je-tools doctor damaged",
