@@ -39,6 +39,7 @@ class EraseOptions(TypedDict):
     vlsn_below: int | None
     period_ms: int | None
     keep_reserved: bool
+    rewritten: tuple[str, ...]
     threads: int
     max_rate: int | None
     format_: str
@@ -69,6 +70,14 @@ def erase_options(function: F) -> F:
         output_option,
         format_option(*ROWS),
         threads_option,
+        click.option(
+            "--rewrite",
+            "rewritten",
+            metavar="DB",
+            multiple=True,
+            help="Write all nodes of this database anew in the checkpoint, so that no keys of "
+            "deleted records are left in them. Can be repeated.",
+        ),
         click.option(
             "--keep-reserved",
             is_flag=True,
@@ -118,6 +127,7 @@ def chosen_erasure(options: EraseOptions) -> ErasureOptions:
         period_ms=options["period_ms"],
         keep_reserved=options["keep_reserved"],
         protected=frozenset(int(name[:8], 16) for name in names),
+        rewritten=frozenset(options["rewritten"]),
     )
 
 

@@ -116,5 +116,6 @@ def _say_what_would_be_done(
     words += " --force" if orders.force else ""
     words += f" --vlsn-below {orders.vlsn_below}" if orders.vlsn_below is not None else ""
     words += " --keep-reserved" if orders.keep_reserved else ""
+    words += "".join(f" --rewrite {quoted(name)}" for name in sorted(orders.rewritten))
     command = f"je-tools {verb} {quoted(str(options['path']))}{words} --apply"
     say(f"je-tools: nothing was written; `{command}` erases it. That cannot be undone")

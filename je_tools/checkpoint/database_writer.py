@@ -26,6 +26,7 @@ from je_tools.recovery.database import ID_DB, NAME_DB
 from je_tools.recovery.utilization import record_places
 
 if TYPE_CHECKING:
+    from je_tools.checkpoint.contents import CheckpointSettings
     from je_tools.checkpoint.log import CheckpointLog
     from je_tools.checkpoint.record_changes import RecordChanges
     from je_tools.formats.je.write.transactions import WrittenEntry
@@ -48,7 +49,7 @@ class DatabaseWriter(Struct, frozen=True):
     Attributes:
         snapshot: the log as recovery leaves it.
         log: log to append to.
-        delta_percent: largest percentage of a BIN's slots that a BIN-delta may hold.
+        settings: settings of the checkpoint.
         made: internal databases that the log lacks, by id.
         map_lns: databases whose descriptor was written, by id, with the root LSN in it.
         changed_maps, changed_names: changes of the databases of descriptors and of names.
@@ -56,7 +57,7 @@ class DatabaseWriter(Struct, frozen=True):
 
     snapshot: Snapshot
     log: CheckpointLog
-    delta_percent: int
+    settings: CheckpointSettings
     made: Mapping[int, Database]
     map_lns: dict[int, int] = field(default_factory=dict)
     changed_maps: RecordChanges = field(default_factory=dict)
@@ -148,14 +149,17 @@ class DatabaseWriter(Struct, frozen=True):
         snapshot = self.snapshot
         tree = snapshot.tree(database)
         changes = SlotChanges.of(snapshot, tree)
+        is_rewritten = database.db_id in self.settings.rewritten
+        has_deltas = self.log.version >= DELTAS_MIN
         writer = TreeWriter(
             tree,
             changes.with_written(records),
             self.log,
             prefixing=bool(database.flags & (DatabaseFlag.PREFIXING | DatabaseFlag.DUPLICATES)),
             max_entries=int(database.record["max_entries"]) or MAX_ENTRIES,
-            delta_percent=self.delta_percent if self.log.version >= DELTAS_MIN else 0,
+            delta_percent=self.settings.delta_percent if has_deltas else 0,
             since_lsn=max(snapshot.checkpoint.start_lsn, 0),
+            is_rewritten=is_rewritten,
         )
         return writer.write()
 

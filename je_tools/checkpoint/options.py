@@ -23,6 +23,8 @@ class CheckpointOptions(Struct, frozen=True):
         before_erasure: True to write even if the log is at rest, and to mark the checkpoint so that
             a node whose log would be cut back past it does a network restore instead.
         first_vlsn: first VLSN that the VLSN index keeps; None for all.
+        rewritten: ids of databases whose trees are written anew: all nodes in full, and without
+            keys of deleted records.
     """
 
     cuts: bool = False
@@ -32,6 +34,7 @@ class CheckpointOptions(Struct, frozen=True):
     accept_loss: bool = False
     before_erasure: bool = False
     first_vlsn: int | None = None
+    rewritten: frozenset[int] = frozenset()
 
 
 class CheckpointResult(Struct, frozen=True):

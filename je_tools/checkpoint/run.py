@@ -65,7 +65,7 @@ class _Checkpointer:
         self.emit = emit
         self.log = self._log_at(tail, self._emit_and_advance)
         made = {each.db_id: each for each in new}
-        self.databases = DatabaseWriter(snapshot, self.log, settings.delta_percent, made)
+        self.databases = DatabaseWriter(snapshot, self.log, settings, made)
         self.done = CheckpointContents(made=made, removed=nameless_databases(snapshot))
         self.counted: Mapping[bytes, Fields | None] = {}
 

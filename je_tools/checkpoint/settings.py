@@ -25,6 +25,7 @@ def choose_settings(snapshot: Snapshot, options: CheckpointOptions) -> Checkpoin
         stated.number(BIN_DELTA),
         options.before_erasure,
         options.first_vlsn,
+        options.rewritten,
     )
 
 

@@ -81,6 +81,8 @@ class TreeWriter(Struct, frozen=True):
         delta_percent: largest percentage of a BIN's slots that may differ from its last full
             version for a delta to be written; 0 for no deltas.
         since_lsn: LSN from which nodes were logged after the last checkpoint began.
+        is_rewritten: True to write all nodes in full, without slots of deleted records, and with
+            keys in upper nodes that their children have.
     """
 
     tree: Tree
@@ -90,6 +92,7 @@ class TreeWriter(Struct, frozen=True):
     max_entries: int
     delta_percent: int
     since_lsn: int
+    is_rewritten: bool = False
 
     def write(self) -> int:
         """Write the changes and return the LSN of the root.
@@ -104,7 +107,7 @@ class TreeWriter(Struct, frozen=True):
         if self.tree.root_lsn == NULL_LSN:
             return self._begin()
         keys = self._keys()
-        if not len(keys) and self.tree.root_lsn < self.since_lsn:
+        if not (self.is_rewritten or len(keys) or self.tree.root_lsn >= self.since_lsn):
             return self.tree.root_lsn
         uppers = self._way_down(keys)
         if not len(uppers[-1].below):
@@ -130,7 +133,7 @@ class TreeWriter(Struct, frozen=True):
             below = self.tree.children_of(leaves)
             # Nodes that were written together with those above can have slots outside their range.
             wanted = self.tree.that_hold(below, keys) | (below.lsn >= self.since_lsn)
-            chosen = np.flatnonzero(wanted)
+            chosen = np.flatnonzero(wanted | self.is_rewritten)
             uppers.append(_Upper(leaves, slot, chosen))
             if below.level <= 1 or not len(chosen):
                 return uppers
@@ -174,8 +177,9 @@ class TreeWriter(Struct, frozen=True):
         bin_changes = self._bin_changes(changed, np.repeat(np.arange(n), last - first))
         inside = tree.are_in_range(leaves)
         is_mixed = np.bincount(nodes.slot_node[~inside], minlength=n) > 0
-        touched = (last > first) | is_mixed
-        deltas = find_deltas(tree, leaves, bin_changes, touched & ~is_mixed, self.delta_percent)
+        touched = (last > first) | is_mixed | self.is_rewritten
+        may_be = touched & ~is_mixed & (not self.is_rewritten)
+        deltas = find_deltas(tree, leaves, bin_changes, may_be, self.delta_percent)
         whole = touched.copy()
         if deltas is not None:
             whole[deltas.row] = False
@@ -255,7 +259,8 @@ class TreeWriter(Struct, frozen=True):
         begins = nodes_to_write.nodes.slots.key.select(nodes_to_write.nodes.first[:-1])
         keys = joined_spans([above.slots.key.select(rows[of]), begins])
         at = np.arange(len(of))
-        again = np.flatnonzero(has_new_key(nodes_to_write, np.isin(rows, above.first[:-1])))
+        has_new = has_new_key(nodes_to_write, np.isin(rows, above.first[:-1]))
+        again = np.flatnonzero(has_new | self.is_rewritten)
         at[again] = len(of) + again
         order = np.argsort(rows[of], kind="stable")
         return SlotReplacements(

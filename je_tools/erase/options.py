@@ -26,6 +26,8 @@ class ErasureOptions(Struct, frozen=True):
             to erase all files at once.
         keep_reserved: True to leave reserved files, which are deleted otherwise.
         protected: numbers of files that stay as they are.
+        rewritten: names of databases whose trees the checkpoint writes anew, so that no keys of
+            deleted records are left in them.
     """
 
     checkpoint_first: bool = False
@@ -34,3 +36,4 @@ class ErasureOptions(Struct, frozen=True):
     period_ms: int | None = None
     keep_reserved: bool = False
     protected: frozenset[int] = frozenset()
+    rewritten: frozenset[str] = frozenset()

@@ -16,6 +16,7 @@ from je_tools.erase.needed import needed_entries
 from je_tools.erase.options import BATCH_MAX
 from je_tools.erase.preconditions import obstacles
 from je_tools.erase.reasons import NUMBER_OF, KeepReason
+from je_tools.erase.rewriting import rewritable
 from je_tools.erase.vlsn_head import choose_head
 from je_tools.formats.je.flags import CkptEndFlag
 from je_tools.formats.je.log.walk import erased_no
@@ -73,6 +74,7 @@ class ErasurePlan(Struct, frozen=True):
         head: VLSNs that are given up; None if the log has no VLSN index.
         needs_checkpoint: True if a checkpoint is written before anything is erased.
         cycle: cycle of the eraser; None if all files are erased at once.
+        rewritten: ids of databases whose trees the checkpoint writes anew.
     """
 
     files: tuple[FileErasure, ...]
@@ -81,6 +83,7 @@ class ErasurePlan(Struct, frozen=True):
     head: VlsnHead | None
     needs_checkpoint: bool
     cycle: EraserCycle | None
+    rewritten: frozenset[int]
 
     @property
     def totals(self) -> ReasonTotals:
@@ -118,6 +121,8 @@ def plan_erasure(
     Raises:
         StoppedError: a file shrank, vanished or was replaced meanwhile.
         InputError: a file cannot be read.
+        UsageError: there is no database of a name in `options.rewritten`.
+        RefusedError: the tree of one cannot be written anew.
     """
     needed = needed_entries(snapshot)
     cycle = None if options.period_ms is None else choose_cycle(snapshot, options.period_ms)
@@ -138,8 +143,9 @@ def plan_erasure(
     found = obstacles(snapshot, damaged_count)
     if options.checkpoint_first:
         found = [each for each in found if not each.is_mended_by_checkpoint]
-    needs_checkpoint = _needs_checkpoint(snapshot, head)
-    return ErasurePlan(files, rules, tuple(found), head, needs_checkpoint, cycle)
+    rewritten = rewritable(snapshot, options.rewritten)
+    needs_checkpoint = _needs_checkpoint(snapshot, head) or bool(rewritten)
+    return ErasurePlan(files, rules, tuple(found), head, needs_checkpoint, cycle, rewritten)
 
 
 def count_reasons(snapshot: Snapshot, rules: ErasureRules) -> tuple[dict[int, ReasonTotals], int]:

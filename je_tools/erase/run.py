@@ -99,7 +99,9 @@ class _Run:
         To revert the checkpoint after the erasure would bring back a tree whose nodes are erased.
         """
         first_vlsn = None if plan.head is None else plan.head.after.range.first
-        options = CheckpointOptions(before_erasure=True, first_vlsn=first_vlsn)
+        options = CheckpointOptions(
+            before_erasure=True, first_vlsn=first_vlsn, rewritten=plan.rewritten
+        )
         _, result = apply_under_lock(
             lock, self.home, self.scanner, options, self.now_ms, disk=self.disk
         )

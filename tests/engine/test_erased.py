@@ -19,12 +19,24 @@ from tests.engine.acceptances import Write, read_by, run_acceptances, run_corpus
 from tests.engine.groups import Group, free_addresses, is_one_group, running_group
 from tests.engine.jars import JE_18, engine_jar
 from tests.engine.java import find_java
+from tests.je_tools.snapshots import snapshot_of
 
 pytestmark = pytest.mark.engine
 
 
+def names_of(home: Path) -> frozenset[str]:
+    """Return the databases whose trees can be written anew."""
+    return frozenset(
+        each.name
+        for each in snapshot_of(home).databases.values()
+        if each.name is not None and not each.is_internal and not each.comparators
+    )
+
+
 def recover_and_erase(erased: list[int]) -> Write:
     """Return a writer that recovers a log, and then erases what it can.
+
+    In every other log it writes the trees anew first.
 
     Args:
         erased: the number of entries overwritten in each log is added to it.
@@ -39,7 +51,8 @@ def recover_and_erase(erased: list[int]) -> Write:
         for journal in sorted(home.glob(".je-tools-undo/*/*")):
             journal.unlink()
             journal.parent.rmdir()
-        options = ErasureOptions(checkpoint_first=True, force=True)
+        names = names_of(home) if len(erased) % 2 else frozenset()
+        options = ErasureOptions(checkpoint_first=True, force=True, rewritten=names)
         try:
             result = run_erasure(home, scanner, options, now_ms)
         except RefusedError as error:

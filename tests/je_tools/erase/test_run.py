@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +17,14 @@ from je_tools.erase.plan import plan_erasure
 from je_tools.erase.preconditions import ErasureObstacle
 from je_tools.erase.results import ErasureHooks
 from je_tools.errors import RefusedError
+from je_tools.formats.je.entry.entries import decode_entry
 from je_tools.log.scan import Scanner
 from je_tools.vlsn.recovered import read_index
 from tests.builders.power_cuts import Recorder
 from tests.corpus import Environment, environments, marked_if_another
 from tests.je_tools.erase.erasing import changed_entries, copy_of, erase, log_bytes
 from tests.je_tools.snapshots import NOW_MS, codes_of, contents_of, snapshot_of
-from tests.truth.headers import ERASED, walk_bytes, walk_log
+from tests.truth.headers import ERASED, NAMES, walk_bytes, walk_log
 
 JUST_ERASE = ErasureOptions()
 
@@ -226,3 +228,33 @@ def test_the_head_of_the_vlsn_index_is_given_up(tmp_path: Path) -> None:
     ]
     assert stream
     assert max(stream) < first
+
+
+@pytest.mark.parametrize("name", ["v17-basic", "v17-dups", "v26-basic"])
+def test_no_key_of_a_deleted_record_is_left(name: str, tmp_path: Path) -> None:
+    """If trees are written anew: neither in upper nodes, nor in BINs, nor in the log."""
+    home = copy_of(name, tmp_path / "env")
+    snapshot = snapshot_of(home)
+    before = contents_of(snapshot)
+    live = {key for records in before.values() for key, _ in records}
+    named = {each.name for each in snapshot.databases.values() if not each.is_internal}
+    keys = {bytes(key) for key in deleted_keys(home) if len(key) >= 6} - live
+    assert len(keys) > 10
+    old = b"".join(log_bytes(home).values())
+    assert sum(key in old for key in keys) > 10
+    options = ErasureOptions(checkpoint_first=True, rewritten=frozenset(filter(None, named)))
+    erase(home, options)
+    new = b"".join(log_bytes(home).values())
+    assert [key for key in keys if key in new] == []
+    assert contents_of(snapshot_of(home)) == before
+    assert codes_of(snapshot_of(home)) == []
+
+
+def deleted_keys(home: Path) -> Iterator[bytes]:
+    """Yield the keys of all deletions in a log."""
+    for name, data in log_bytes(home).items():
+        for header in walk_bytes(data, int(name[:8], 16)):
+            if NAMES[header.type_no].startswith("DEL_LN"):
+                start = header.lsn & 0xFFFFFFFF
+                entry = decode_entry(data[start : start + header.size], header.version)
+                yield entry.fields["key"]
