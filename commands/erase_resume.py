@@ -9,9 +9,12 @@ import click
 from msgspec.structs import asdict
 
 from je_tools.commands._erasing import stopping_on_signals
+from je_tools.commands._findings import check_outputs
 from je_tools.commands._options import (
     CONTEXT,
     format_option,
+    needs_output,
+    output_option,
     say,
     staged_bar,
     terminal_width,
@@ -34,13 +37,15 @@ class Options(TypedDict):
     threads: int
     max_rate: int | None
     format_: str
+    output: Path | None
 
 
 @click.command("resume", context_settings=CONTEXT)
 @home_argument
 @apply_option
 @threads_option
-@format_option(*ROWS[:3])
+@format_option(*ROWS)
+@output_option
 def command(**options: Unpack[Options]) -> int:
     """Finish what an interrupted erasure has left, also one of the engine's eraser.
 
@@ -63,8 +68,10 @@ def command(**options: Unpack[Options]) -> int:
     from je_tools.output.views.erase_tables import completion_section
     from je_tools.output.views.section_formats import write_sections
 
-    home = options["path"]
+    home, output = options["path"], options["output"]
+    needs_output(options["format_"], output)
     environment = open_home(home, keep_going=False)
+    check_outputs({"output": output}, environment)
     exit_code = None
     with staged_bar(environment.size, "reading") as stages:
         pace = chosen_pace(options["max_rate"])
@@ -79,9 +86,9 @@ def command(**options: Unpack[Options]) -> int:
             exit_code = request.exit_code
         else:
             found = find_unfinished(environment, scanner)
-    with open_output(None) as out:
+    with open_output(output, environment) as out:
         sections = [completion_section(found, applied=options["apply"])]
-        write_sections(options["format_"], sections, out, terminal_width(None))
+        write_sections(options["format_"], sections, out, terminal_width(output))
     _say(found, home, applied=options["apply"])
     return exit_code or 0
 

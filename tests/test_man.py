@@ -10,8 +10,8 @@ import subprocess
 import click
 import pytest
 
+from je_tools.commands import erase, journal, vlsn
 from je_tools.commands import group as group_command
-from je_tools.commands import journal, vlsn
 from je_tools.commands.main import COMMANDS, group
 from tests.corpus import ROOT
 
@@ -23,6 +23,7 @@ def test_each_command_has_a_page() -> None:
     expected |= {"je-tools.1", "je-tools-audit-run.1", "db-dump.1", "db-recover.1"}
     expected |= {f"je-tools-vlsn-{verb}.1" for verb in vlsn.VERBS}
     expected |= {f"je-tools-group-{verb}.1" for verb in group_command.VERBS}
+    expected |= {f"je-tools-erase-{verb}.1" for verb in erase.VERBS}
     expected |= {f"je-tools-journal-{verb}.1" for verb in journal.VERBS}
     assert PAGES.keys() == expected
     for name in COMMANDS:

@@ -10,8 +10,9 @@ import pytest
 from je_tools.commands.main import COMMANDS, group
 from je_tools.output.formats import RECORDS, REPORT, REPORT_WITH_ROWS, ROWS
 
-OTHERS = {"explain": ("table", "jsonl"), "audit run": ("table", "json", "prometheus")}
-"""Formats of texts, and of a fleet for a monitor."""
+_MONITORED = ("table", "json", "prometheus")
+OTHERS = {"explain": ("table", "jsonl"), "audit run": _MONITORED, "erase status": _MONITORED}
+"""Formats of texts, and of what a monitor reads."""
 
 
 def formats_of(name: str, command: click.Command) -> Iterator[tuple[str, tuple[str, ...]]]:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from je_tools.commands import _options, group, journal, vlsn
+from je_tools.commands import _options, erase, group, journal, vlsn
 from je_tools.commands import dump as command
 from je_tools.commands.main import COMMANDS
 from tests.corpus import FIXTURES
@@ -296,12 +296,13 @@ OTHER_LOGS = {
     "vlsn": REPLICATED / "node1",
     "group": FIXTURES / "v26-rep-committed" / "node1",
 }
-GROUPS = {"journal": journal, "vlsn": vlsn, "group": group}
-QUICK = {"lock", "undo", "audit"}
+GROUPS = {"journal": journal, "vlsn": vlsn, "group": group, "erase": erase}
+QUICK = {"lock", "undo", "audit", "erase abort"}
 """Commands that read no log; `undo --apply` has a bar, and the audit those of its tasks."""
 
 VERBS = sorted(set(COMMANDS) - QUICK - {*GROUPS})
 VERBS += [f"{name} {verb}" for name, module in GROUPS.items() for verb in module.VERBS]
+VERBS = sorted(set(VERBS) - QUICK)
 
 
 @pytest.mark.parametrize("verb", VERBS)
