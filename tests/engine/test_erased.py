@@ -10,16 +10,24 @@ import pytest
 
 from je_tools.checkpoint.apply import apply_checkpoint
 from je_tools.checkpoint.options import CheckpointOptions
+from je_tools.erase.live_records import erase_records
 from je_tools.erase.options import ErasureOptions
 from je_tools.erase.run import run_erasure
 from je_tools.errors import InputError, RefusedError
 from je_tools.log.scan import Scanner
 from tests.engine.acceptance import Judge, WriteRefusedError
-from tests.engine.acceptances import Write, read_by, run_acceptances, run_corpus
+from tests.engine.acceptances import (
+    Write,
+    read_by,
+    run_acceptances,
+    run_corpus,
+    write_and_judge,
+)
 from tests.engine.groups import Group, free_addresses, is_one_group, running_group
 from tests.engine.jars import JE_18, engine_jar
 from tests.engine.java import find_java
-from tests.je_tools.snapshots import snapshot_of
+from tests.je_tools.erase.erasing import copy_of
+from tests.je_tools.snapshots import records_of, snapshot_of
 
 pytestmark = pytest.mark.engine
 
@@ -179,3 +187,20 @@ def assert_alike(nodes: Group, names: Iterable[str], added: int) -> None:
     assert all(each == first for each in others)
     assert len(first[OLD]) == 400
     assert len(first[ADDED]) == added
+
+
+@pytest.mark.parametrize("name", ["v17-basic", "v17-dups"])
+def test_deleted_and_erased_records(name: str, judge: Judge, tmp_path: Path) -> None:
+    home = copy_of(name, tmp_path / "env")
+    snapshot = snapshot_of(home)
+    doomed = {}
+    for db_id, database in snapshot.databases.items():
+        if not database.is_internal:
+            chosen = records_of(snapshot, database)[2::5]
+            has_two_parts = database.has_duplicates
+            doomed[db_id] = [(key, data if has_two_parts else None) for key, data in chosen]
+    now_ms = time.time_ns() // 1_000_000
+    options = ErasureOptions(rewritten=names_of(home))
+    erase_records(home, Scanner(threads=1), doomed, options, now_ms)
+    verdict = write_and_judge(judge, lambda _: None, home, tmp_path / "judged", now_ms)
+    assert not verdict.problems, verdict
