@@ -6,7 +6,7 @@ BIN = .venv/bin
 PYTEST = $(BIN)/python -m pytest
 TREES = formats je_tools commands tests fixtures bench docs
 
-.PHONY: demo test test-all fuzz lint format dist bundle man site bench bench-records bench-streams installed venv
+.PHONY: demo test test-all fuzz lint format dist bundle man site bench bench-records bench-streams bench-erasures installed venv
 .PHONY: dev clean
 
 demo: venv
@@ -75,6 +75,9 @@ bench: installed
 
 bench-records: installed
 	$(BIN)/python -m bench.records --je-tools build/installed/bin/je-tools $(BENCH)
+
+bench-erasures: installed
+	$(BIN)/python -m bench.erasures --je-tools build/installed/bin/je-tools $(BENCH)
 
 bench-streams: installed
 	$(BIN)/python -m bench.streams --je-tools build/installed/bin/je-tools $(BENCH)

@@ -1,0 +1,109 @@
+"""Measure the claims about `erase`, and write bench/ERASURES.md.
+
+    python -m bench.erasures [--quick] [--logs DIR] [--runs N] [--je-tools PATH]
+
+As in `bench.run`: whole processes with a warm page cache, in turns, the median of the runs. There
+is no engine's side: its eraser is a thread of a running environment, which waits most of the time.
+Each run of `erase run` gets a copy of the log that is on the disk already.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+
+from bench import logs, report
+from bench.measure import Command, Times, peak_anonymous_bytes, time_in_turns, warm
+from bench.report import Row
+from bench.run import Bench, count_entries, options
+from tests.engine.jars import JE_18, engine_jar
+from tests.engine.java import find_java
+
+RATE_MIN = 300e6
+"""Bytes per second and core that `erase run` examines at least."""
+
+BATCH_MAX = 5120
+ERASE_MEMORY = 1e9
+
+
+def measure(bench: Bench, log: str) -> None:
+    """Measure all claims on a log."""
+    home = bench.folder / log
+    planned = Command([bench.je_tools, "erase", "plan", str(home)])
+    recounted = Command([bench.je_tools, "space", "--recount", str(home)])
+    time_in_turns([planned], 1)
+    mine, theirs = time_in_turns([planned, recounted], bench.runs)
+    ratio = mine.median / theirs.median
+    told = (report.seconds(mine), report.seconds(theirs), f"{ratio:.2f} ×")
+    bench.add(Row("erase plan, beside space --recount", log, *told, "≤ 2 ×", ratio <= 2))
+    _measure_run(bench, log)
+    code, peak = peak_anonymous_bytes(planned)
+    text = f"failed, exit {code}" if code else f"{peak / 1e6:.0f} MB"
+    is_met = code == 0 and 0 < peak < ERASE_MEMORY
+    bench.add(Row("erase plan, peak memory", log, text, "", "", "< 1 GB", is_met))
+
+
+def _measure_run(bench: Bench, log: str) -> None:
+    """Measure a run that erases, and one on the log that it leaves."""
+    home, copy = bench.folder / log, bench.output / f"erased-{log}"
+    first, second = Times(), Times()
+    for _ in range(bench.runs):
+        shutil.rmtree(copy, ignore_errors=True)
+        shutil.copytree(home, copy, ignore=shutil.ignore_patterns("je.lck"))
+        os.sync()
+        for times in (first, second):
+            out = bench.output / "erased.jsonl"
+            out.unlink(missing_ok=True)
+            words = ["erase", "run", str(copy), "--apply", "--threads", "1", "--format", "jsonl"]
+            (found,) = time_in_turns([Command([bench.je_tools, *words, "-o", str(out)])], 1)
+            times.seconds += found.seconds
+            times.failure = times.failure or found.failure
+            if times is first:
+                _check_fsyncs(bench, log, out)
+    size = bench.bytes_of[log]
+    for what, times in (("erase run", first), ("erase run, nothing to erase", second)):
+        rate = size / times.median
+        told = (report.seconds(times), "", f"{rate / 1e6:.0f} MB/s")
+        bench.add(Row(what, log, *told, "≥ 300 MB/s", rate >= RATE_MIN))
+
+
+def _check_fsyncs(bench: Bench, log: str, out: Path) -> None:
+    """Compare the number of fsyncs with the engine's formula, once."""
+    if any(row.what == "erase run, fsyncs" for row in bench.rows):
+        return
+    rows = [json.loads(line) for line in out.read_text().splitlines()]
+    counts = [row["erase_count"] for row in rows if row["section"] == "files"]
+    (done,) = (row["fsync_count"] for row in rows if row["section"] == "done")
+    formula = sum(1 + 2 * -(-count // BATCH_MAX) for count in counts if count)
+    told = (f"{done:,}", f"{formula:,}", "")
+    bench.add(Row("erase run, fsyncs", log, *told, "as the engine", done == formula))
+
+
+def main() -> int:
+    chosen = options()
+    je_tools = shutil.which(chosen.je_tools)
+    if je_tools is None:
+        print(f"no je-tools at {chosen.je_tools}: give --je-tools PATH", file=sys.stderr)
+        return 2
+    runs = 1 if chosen.quick else chosen.runs
+    kinds = [logs.MB_64] if chosen.quick else [logs.GB_1]
+    with tempfile.TemporaryDirectory(dir=chosen.output) as output:
+        bench = Bench(je_tools, find_java(), engine_jar(JE_18), chosen.logs, Path(output), runs)
+        print(Row.head(), flush=True)
+        for kind in kinds:
+            home = logs.ensure(kind, bench.folder, bench.java, bench.jar)
+            bench.bytes_of[kind.name] = warm(home)
+            measure(bench, kind.name)
+    if not chosen.quick:
+        entries = {name: count_entries(bench, name) for name in bench.bytes_of}
+        text = report.text(bench.rows, bench.bytes_of, entries, bench.runs, bench.java)
+        report.write(Path(__file__).with_name("ERASURES.md"), text)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
