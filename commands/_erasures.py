@@ -74,8 +74,11 @@ def show_plan(options: EraseOptions, orders: ErasureOptions, verb: str) -> int:
         plan = plan_erasure(snapshot, orders)
         findings = findings_of_log(snapshot)
     form = options["format_"]
+    seconds = plan.throttled_seconds(options["max_rate"], now_ms)
+    sections = plan_sections(plan, applied=False, as_facts=form == "table", seconds=seconds)
     with open_output(output, environment, chosen_file_mode()) as out:
-        write(plan_sections(plan, applied=False, as_facts=form == "table"), findings, options, out)
+        write(sections, findings, options, out)
+    say_given_up(plan)
     _say_what_would_be_done(plan, options, orders, verb)
     return report_findings(
         findings,
@@ -83,6 +86,17 @@ def show_plan(options: EraseOptions, orders: ErasureOptions, verb: str) -> int:
         side_file=options["findings_path"],
         exit_zero=options["exit_zero"],
     )
+
+
+def say_given_up(plan: ErasurePlan) -> None:
+    """Warn that other nodes cannot get the erased part of the replication stream from this one."""
+    head = plan.head
+    if head is not None and head.last_gone is not None:
+        first = head.after.range.first
+        say(
+            f"je-tools: a node that still needs a VLSN below {first} from this one does a network "
+            "restore; `je-tools vlsn compare` shows how far each node is"
+        )
 
 
 def findings_of_log(snapshot: Snapshot) -> list[Finding]:

@@ -18,7 +18,7 @@ from je_tools.commands._erasing import (
     erase_options,
     stopping_on_signals,
 )
-from je_tools.commands._erasures import open_erase_scanner, show_plan, write
+from je_tools.commands._erasures import open_erase_scanner, say_given_up, show_plan, write
 from je_tools.commands._findings import check_outputs
 from je_tools.commands._options import A_PATH, CONTEXT, chosen_file_mode, say
 from je_tools.commands._snapshot import open_home
@@ -116,7 +116,7 @@ def _run(options: Options) -> int:
         result = run_erasure(home, scanner, chosen_erasure(options), now_ms, hooks, disk=disk)
         control.end()
         state = note_progress(home, scanner, result, now_ms, disk=disk)
-    _write_result(result, options, environment)
+    _write_result(result, state, options, environment)
     return _say_result(result, state, request, options)
 
 
@@ -139,7 +139,7 @@ def _hooks(
         return request.is_made or late
 
     def begin(plan: ErasurePlan) -> None:
-        size = sum(each.file.size for each in plan.files if each.is_deleted or each.fsync_count)
+        size = plan.work_size
         if stages.stage is not None:
             stages.stage("erasing", FILE_WORK * size)
         if options["max_rate"] is not None:
@@ -188,14 +188,18 @@ def _until(text: str | None) -> int | None:
     return until_ms
 
 
-def _write_result(result: ErasureResult, options: Options, environment: Environment) -> None:
+def _write_result(
+    result: ErasureResult, state: EraserState | None, options: Options, environment: Environment
+) -> None:
+    from je_tools.erase.statistics import statistics_of
     from je_tools.output.files.outputs import open_output
-    from je_tools.output.views.erase_tables import plan_sections, result_section
+    from je_tools.output.views.erase_tables import plan_sections, result_sections
 
-    form = options["format_"]
-    sections = plan_sections(result.plan, applied=True, as_facts=form == "table")
+    as_facts = options["format_"] == "table"
+    planned = plan_sections(result.plan, applied=True, as_facts=as_facts)
+    done = result_sections(result, statistics_of(result, state), as_facts=as_facts)
     with open_output(options["output"], environment, chosen_file_mode()) as out:
-        write([*sections, result_section(result)], [], options, out)
+        write([*planned, *done], [], options, out)
 
 
 def _say_result(
@@ -204,6 +208,7 @@ def _say_result(
     """Report how far the erasure came, and return the exit code."""
     counts = result.counts
     done = f"{counts.entry_count:,} entries with {counts.entry_size:,} bytes are erased"
+    say_given_up(result.plan)
     if result.protected:
         names = ", ".join(file.path.name for file in result.protected)
         say(f"je-tools: {names}: left as they are, as `je-tools erase abort` asked")

@@ -201,8 +201,8 @@ _TABLE: tuple[tuple[str, Severity, str, str], ...] = (
         Severity.WARNING,
         "Entries of type Erased have bytes that are not zero: the eraser stopped between its two "
         "steps, and the erased data is still readable. A damaged type byte looks the same.",
-        "The engine's eraser finishes the work in a later cycle. Until then, treat the file and "
-        "its copies as if they hold the data.",
+        "`je-tools erase resume` overwrites the bytes; the engine's eraser does so in a later "
+        "cycle. Until then, treat the file and its copies as if they hold the data.",
     ),
     (
         "vlsn-duplicate",

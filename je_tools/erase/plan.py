@@ -25,7 +25,7 @@ from je_tools.recovery.utilization import reserved_files
 from je_tools.vlsn.index_state import read_index_state
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Mapping
 
     from je_tools.erase.cycle import EraserCycle
     from je_tools.erase.options import ErasureOptions
@@ -100,6 +100,24 @@ class ErasurePlan(Struct, frozen=True):
         return [each.file for each in self.files if each.is_deleted]
 
     @property
+    def work_size(self) -> int:
+        """Bytes of the files in which entries are overwritten, and of those that are deleted."""
+        return sum(each.file.size for each in self.files if each.is_deleted or each.fsync_count)
+
+    def throttled_seconds(self, rate: int | None, now_ms: int) -> float | None:
+        """Return the time that a throttle gives the erasure; None if there is no throttle.
+
+        Args:
+            rate: bytes of files per second; None to spread the work over the cycle, if there is one.
+            now_ms: current time.
+        """
+        if rate is not None:
+            return self.work_size / rate
+        if self.cycle is not None:
+            return max(self.cycle.state.end_ms - now_ms, 0) / 1000
+        return None
+
+    @property
     def fsync_count(self) -> int:
         """Number of times that files are made durable while entries are overwritten."""
         return sum(each.fsync_count for each in self.files)
@@ -126,7 +144,8 @@ def plan_erasure(
     """
     needed = needed_entries(snapshot)
     cycle = None if options.period_ms is None else choose_cycle(snapshot, options.period_ms)
-    head = _head(snapshot, options)
+    kept_files = _kept_files(snapshot, options, cycle)
+    head = _head(snapshot, options, kept_files)
     rules = ErasureRules(
         cutoff_lsn=_cutoff(snapshot, options),
         needed=needed,
@@ -135,7 +154,7 @@ def plan_erasure(
         last_file_no=snapshot.end.files[-1].file_no,
         now_ms=snapshot.now_ms,
         vlsn_min=None if head is None else max(head.after.range.first, 0),
-        kept_files=_kept_files(snapshot, options, cycle),
+        kept_files=kept_files,
     )
     totals, damaged_count = count_reasons(snapshot, rules)
     reserved = set() if options.keep_reserved else reserved_files(snapshot).keys()
@@ -144,7 +163,8 @@ def plan_erasure(
     if options.checkpoint_first:
         found = [each for each in found if not each.is_mended_by_checkpoint]
     rewritten = rewritable(snapshot, options.rewritten)
-    needs_checkpoint = _needs_checkpoint(snapshot, head) or bool(rewritten)
+    has_work = any(each.is_deleted or each.fsync_count for each in files)
+    needs_checkpoint = bool(rewritten) or (has_work and _needs_checkpoint(snapshot, head))
     return ErasurePlan(files, rules, tuple(found), head, needs_checkpoint, cycle, rewritten)
 
 
@@ -180,10 +200,14 @@ def _cutoff(snapshot: Snapshot, options: ErasureOptions) -> int:
     return max(min(checkpoint.first_active_lsn, checkpoint.start_lsn), 0)
 
 
-def _head(snapshot: Snapshot, options: ErasureOptions) -> VlsnHead | None:
+def _head(
+    snapshot: Snapshot, options: ErasureOptions, kept_files: Mapping[int, KeepReason]
+) -> VlsnHead | None:
     if not is_replicated(snapshot):
         return None
-    return choose_head(read_index_state(snapshot).usable, _cutoff(snapshot, options), options)
+    index = read_index_state(snapshot).usable
+    chosen = {file.file_no for file in snapshot.end.files} - kept_files.keys()
+    return choose_head(index, _cutoff(snapshot, options), max(chosen, default=-1), options)
 
 
 def _needs_checkpoint(snapshot: Snapshot, head: VlsnHead | None) -> bool:

@@ -44,12 +44,15 @@ class VlsnHead(Struct, frozen=True):
         return self.after.range.first - self.before.range.first
 
 
-def choose_head(index: VlsnIndex, cutoff_lsn: int, options: ErasureOptions) -> VlsnHead:
+def choose_head(
+    index: VlsnIndex, cutoff_lsn: int, last_file_no: int, options: ErasureOptions
+) -> VlsnHead:
     """Choose the VLSNs to give up: as many as may be, in whole buckets.
 
     Args:
         index: the index as recovery leaves it.
         cutoff_lsn: buckets that reach this LSN stay.
+        last_file_no: number of the last file to erase; buckets in later files stay.
         options: options of the erasure.
     """
     range_ = index.range
@@ -69,6 +72,8 @@ def choose_head(index: VlsnIndex, cutoff_lsn: int, options: ErasureOptions) -> V
             continue
         if bucket.last > most:
             return _cut(index, gone, limits[most])
+        if bucket.file_no > last_file_no:
+            return _cut(index, gone, "no later file is to be erased")
         if bucket.last_lsn >= cutoff_lsn:
             return _cut(index, gone, "recovery may need the entries after it")
         gone = bucket.last

@@ -26,7 +26,6 @@ _OF_ENTRIES = (
     "torn-tail",
     "truncated-file",
     "prev-offset-mismatch",
-    "erased-not-zero",
     "bad-file-header",
 )
 
@@ -44,6 +43,8 @@ def next_command(code: str, env: str, lsn: int | None) -> str:
         return f"je-tools journal {home}"
     if code == "group-record":
         return f"je-tools group show {home}"
+    if code == "erased-not-zero":
+        return f"je-tools erase resume {home}"
     if code in _OF_ENTRIES and lsn is not None:
         return f"je-tools explain {lsn_text(lsn)} --env {home}"
     if code == "unreadable-file":

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from msgspec import Struct
+from msgspec import Struct, to_builtins
 
 from je_tools.erase.reasons import FIRST_ERASE, REASONS, EraseReason
 from je_tools.output.views.sections import Cell, Column, Kind, Section, section_of
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from je_tools.erase.judging import ReasonTotals
     from je_tools.erase.plan import ErasurePlan, FileErasure
     from je_tools.erase.results import ErasureResult
+    from je_tools.erase.statistics import EraserStatistics
     from je_tools.log.log_files import LogFile
 
 _FACT = (Column("what", "erasure", Kind.TEXT), Column("value", "", Kind.TEXT, wraps=True))
@@ -88,6 +90,7 @@ _PLAN = (
     Column("vlsn_limit", "limit", Kind.TEXT),
     Column("cycle_start_ms", "cycle from", Kind.TIME),
     Column("cycle_end_ms", "cycle to", Kind.TIME),
+    Column("throttled_ms", "time", Kind.DURATION),
 )
 _OBSTACLES = (
     Column("kind", "obstacle", Kind.TEXT, cell=lambda each: each.kind.value),
@@ -114,12 +117,15 @@ _DONE = (
 )
 
 
-def plan_sections(plan: ErasurePlan, *, applied: bool, as_facts: bool) -> list[Section]:
+def plan_sections(
+    plan: ErasurePlan, *, applied: bool, as_facts: bool, seconds: float | None = None
+) -> list[Section]:
     """Return the sums of a plan, its files, and their entries by reason.
 
     Args:
         plan: the plan.
         applied: True if it is carried out.
+        seconds: time that a throttle gives it; None without one.
         as_facts: True for people: the sums as a list of facts, and reasons of all files together.
     """
     files = section_of("files", "Files", _FILES, plan.files)
@@ -127,16 +133,34 @@ def plan_sections(plan: ErasurePlan, *, applied: bool, as_facts: bool) -> list[S
     if not as_facts:
         counts = [each for file in plan.files for each in _counts(file.file.file_no, file.totals)]
         reasons = section_of("reasons", "", _REASONS, counts)
-        return [Section("plan", "", _PLAN, [_plan_row(plan, applied)]), files, reasons, obstacles]
-    facts: list[list[Cell]] = [[name, value] for name, value in _facts(plan)]
+        return [
+            Section("plan", "", _PLAN, [_plan_row(plan, applied, seconds)]),
+            files,
+            reasons,
+            obstacles,
+        ]
+    facts: list[list[Cell]] = [[name, value] for name, value in _facts(plan, seconds)]
     reasons = section_of("", "Entries", _REASONS[1:], _counts(None, plan.totals))
     sections = [Section("", "", _FACT, facts), files, reasons]
     return [*sections, obstacles] if plan.obstacles else sections
 
 
-def result_section(result: ErasureResult) -> Section:
-    """Return what was done."""
-    return section_of("done", "Done", _DONE, [result])
+def result_sections(
+    result: ErasureResult, statistics: EraserStatistics, *, as_facts: bool
+) -> list[Section]:
+    """Return what was done, and for machines also the statistics under the engine's names.
+
+    Args:
+        result: the erasure.
+        statistics: its statistics.
+        as_facts: True for people.
+    """
+    done = section_of("done", "Done", _DONE, [result])
+    if as_facts:
+        return [done]
+    named: dict[str, int] = to_builtins(statistics)
+    columns = tuple(Column(name, name) for name in named)
+    return [done, Section("statistics", "", columns, [list(named.values())])]
 
 
 def completion_section(found: Completion, *, applied: bool) -> Section:
@@ -177,7 +201,7 @@ def _counts(file_no: int | None, totals: ReasonTotals) -> Iterator[ReasonCount]:
             yield ReasonCount(file_no, action, reason.value, reason.text, count, size)
 
 
-def _plan_row(plan: ErasurePlan, applied: bool) -> list[Cell]:
+def _plan_row(plan: ErasurePlan, applied: bool, seconds: float | None) -> list[Cell]:
     totals, head, cycle = plan.totals, plan.head, plan.cycle
     vlsns: list[Cell] = [None, None, None]
     if head is not None:
@@ -197,10 +221,11 @@ def _plan_row(plan: ErasurePlan, applied: bool) -> list[Cell]:
         plan.rules.cutoff_lsn,
         *vlsns,
         *times,
+        None if seconds is None else int(seconds * 1000),
     ]
 
 
-def _facts(plan: ErasurePlan) -> Iterable[tuple[str, str]]:
+def _facts(plan: ErasurePlan, seconds: float | None) -> Iterable[tuple[str, str]]:
     totals, head = plan.totals, plan.head
     yield "entries to erase", f"{totals.erase_count:,} with {totals.erase_size:,} bytes"
     yield "fsyncs", f"{plan.fsync_count:,}"
@@ -220,3 +245,5 @@ def _facts(plan: ErasurePlan) -> Iterable[tuple[str, str]]:
         done, left = len(plan.cycle.state.completed), len(plan.cycle.state.pending)
         word = "resumed" if plan.cycle.is_resumed else "new"
         yield "cycle", f"{word}: {done:,} files done, {left:,} left"
+    if seconds is not None:
+        yield "time", f"about {timedelta(seconds=round(seconds))}, as the work is throttled"
