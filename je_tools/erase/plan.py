@@ -108,7 +108,7 @@ class ErasurePlan(Struct, frozen=True):
         """Return the time that a throttle gives the erasure; None if there is no throttle.
 
         Args:
-            rate: bytes of files per second; None to spread the work over the cycle, if there is one.
+            rate: bytes of files per second; None to spread the work over a cycle.
             now_ms: current time.
         """
         if rate is not None:
