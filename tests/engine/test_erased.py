@@ -11,8 +11,10 @@ import pytest
 
 from je_tools.checkpoint.apply import apply_checkpoint
 from je_tools.checkpoint.options import CheckpointOptions
+from je_tools.erase.cycle import stored_state
 from je_tools.erase.live_records import erase_records
 from je_tools.erase.options import ErasureOptions
+from je_tools.erase.progress import note_progress
 from je_tools.erase.run import run_erasure
 from je_tools.errors import InputError, RefusedError
 from je_tools.log.scan import Scanner
@@ -203,5 +205,19 @@ def test_deleted_and_erased_records(name: str, judge: Judge, tmp_path: Path) -> 
     now_ms = time.time_ns() // 1_000_000
     options = ErasureOptions(rewritten=names_of(home))
     erase_records(home, Scanner(threads=1), doomed, options, now_ms)
+    verdict = write_and_judge(judge, lambda _: None, home, tmp_path / "judged", now_ms)
+    assert not verdict.problems, verdict
+
+
+@pytest.mark.parametrize("name", ["v17-basic", "v17-erase-after"])
+def test_a_recorded_cycle(name: str, judge: Judge, tmp_path: Path) -> None:
+    """The record has a database of its own, which the first log lacks."""
+    home = copy_of(name, tmp_path / "env")
+    scanner, now_ms = Scanner(threads=1), time.time_ns() // 1_000_000
+    options = ErasureOptions(checkpoint_first=True, period_ms=1000)
+    result = run_erasure(home, scanner, options, now_ms)
+    state = note_progress(home, scanner, result, now_ms)
+    assert state is not None
+    assert stored_state(snapshot_of(home)) == state
     verdict = write_and_judge(judge, lambda _: None, home, tmp_path / "judged", now_ms)
     assert not verdict.problems, verdict
