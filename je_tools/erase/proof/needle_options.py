@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from je_tools.erase.proof.needles import NEEDLE_SIZE_MAX, Needle, NeedleKind
 from je_tools.errors import InputError, UsageError
 from je_tools.log.selection import parse_key
@@ -81,11 +83,12 @@ def literal(value: bytes, origin: str, where: str) -> Needle:
 
 def _key_needle(text: str, origin: str, where: str) -> Needle:
     try:
-        value = parse_key(text, origin).needle
+        pattern = parse_key(text, origin)
     except UsageError:
         # The error of `parse_key` quotes the key.
         raise UsageError(
             f"{where}: not a key; expected text, hex:0a1b, hex:0a* for a prefix, long:5485, "
             "int:7 or str:name"
         ) from None
-    return literal(value, origin, where)
+    needle = literal(pattern.needle, origin, where)
+    return replace(needle, is_key=origin != "--match", is_prefix=not pattern.whole)

@@ -92,6 +92,8 @@ class Needle(Struct, frozen=True):
         value: bytes of a literal, or text of a pattern in UTF-8; empty for a hashed needle.
         size: bytes of a hit; None for a pattern.
         sha256: digest of a hashed needle; empty for others.
+        is_key: True for a key of a record.
+        is_prefix: True for the begin of keys.
     """
 
     kind: NeedleKind
@@ -99,6 +101,8 @@ class Needle(Struct, frozen=True):
     value: bytes
     size: int | None
     sha256: str = ""
+    is_key: bool = False
+    is_prefix: bool = False
 
     def __repr__(self) -> str:
         # Tracebacks show locals.

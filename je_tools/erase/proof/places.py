@@ -11,7 +11,7 @@ from je_tools.formats.je.btree.keys import NotTwoPartError, slot_parts, split_tw
 from je_tools.formats.je.entry.entries import Span, decode_spans
 from je_tools.formats.je.header import MAX_HEADER_SIZE, EntryError, Header, read_header
 from je_tools.formats.je.log.walk import NO_OFFSET
-from je_tools.formats.je.types import ENTRY_TYPES, ERASED_NO, Family, type_name
+from je_tools.formats.je.types import ENTRY_TYPES, ERASED_NO, Family
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -99,24 +99,41 @@ class EntryFields:
             return Where.NO_ENTRY
         if type_no == ERASED_NO:
             return Where.ERASED
-        if entry_offset != self._offset:
-            self._offset, self._spans = entry_offset, self._read(entry_offset)
+        self.load(entry_offset)
         first, last = start - entry_offset, stop - entry_offset
         for span in self._spans:
             if span.start <= first and last <= span.stop:
                 return self._of_span(span, type_no, first)
         return Where.RAW
 
+    def load(self, entry_offset: int) -> None:
+        """Read the entry at an offset, unless it is the last one."""
+        if entry_offset != self._offset:
+            self._offset, self._spans = entry_offset, self._read(entry_offset)
+
     def value_of(self, name: str) -> Any:
         """Return the value of a field of the last entry; None if it has none."""
         return next((span.value for span in self._spans if span.path == name), None)
 
-    def type_at(self, entry_offset: int) -> str | None:
-        """Return the type of the entry at an offset; None if it cannot be read any more."""
+    def slot_at(self, offset: int) -> Mapping[str, Any] | None:
+        """Return `key` and `state` of the slot of the last entry whose key is at an offset.
+
+        The key is as the slot has it: without the prefix of its node, and with embedded data.
+        """
+        at = offset - self._offset
+        for span in self._spans:
+            if span.start <= at < span.stop and span.path.startswith("slots["):
+                path = span.path.rpartition(".")[0]
+                state = self.value_of(f"{path}.state")
+                return {"key": self.value_of(f"{path}.key"), "state": state or 0}
+        return None
+
+    def type_no_at(self, entry_offset: int) -> int:
+        """Return the type of the entry at an offset; 0 if it cannot be read any more."""
         try:
-            return type_name(self._header(entry_offset).type_no)
+            return self._header(entry_offset).type_no
         except (SourceError, EntryError):
-            return None
+            return 0
 
     def close(self) -> None:
         """Close the file."""

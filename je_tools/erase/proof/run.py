@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from je_tools.core.masking import Masking
     from je_tools.core.pace import Pace
     from je_tools.erase.proof.needles import NeedleSearch
+    from je_tools.formats.arrays import Ints
 
 LISTED_MAX = 20_000
 """Largest number of hits that are located and listed; all are counted."""
@@ -91,6 +92,16 @@ class SearchedTree(Struct):
     files: list[FileSearch]
     duplicates: set[int]
     late: list[str]
+
+    def counts(self) -> Ints:
+        """Return the number of hits of each needle, int64, names of files included."""
+        counts = np.zeros(len(self.search), np.int64)
+        for each in self.files:
+            counts += each.raw.counts
+            counts += each.log.joined.counts if each.log is not None else 0
+        for hit in name_hits(self):
+            counts[hit.needle - 1] += 1
+        return counts
 
     def shown(self, name: str) -> str:
         """Return a name for reports; its hash if a needle is in it."""
@@ -221,9 +232,9 @@ def _hits_of_log(found: SearchedTree, each: FileSearch, log: LogSearch) -> Itera
         joined = log.joined
         places = (joined.entry_offset, joined.offset, joined.size, joined.needle)
         for entry, start, size, needle in zip(*(column.tolist() for column in places), strict=True):
-            lsn = file_no << 32 | entry
+            lsn, name_of_type = file_no << 32 | entry, type_name(fields.type_no_at(entry))
             where = Where.PREFIXED_KEY
-            yield Hit(name, start, size, lsn, fields.type_at(entry), where, needle + 1, entry)
+            yield Hit(name, start, size, lsn, name_of_type, where, needle + 1, entry)
     finally:
         fields.close()
 
@@ -239,13 +250,7 @@ def prove(home: Path, search: NeedleSearch, options: ProofOptions) -> tuple[Proo
     """
     started_ms = time.time_ns() // 1_000_000
     found = search_tree(home, search, options)
-    names = name_hits(found)
-    counts = np.zeros(len(search), np.int64)
-    for each in found.files:
-        counts += each.raw.counts
-        counts += each.log.joined.counts if each.log is not None else 0
-    for hit in names:
-        counts[hit.needle - 1] += 1
+    counts = found.counts()
     hits = list(located_hits(found))
     proof = Proof(
         env=found.shown(str(home)),

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 SHOWN_HITS = 40
 """Largest number of hits in the table for people; JSON has all that were located."""
 
-_NEEDLES = (
+NEEDLES = (
     Column("number", "no.", Kind.ID),
     Column("origin", "option", Kind.TEXT, 2),
     Column("kind", "kind", Kind.TEXT, 3),
@@ -57,7 +57,7 @@ _UNREAD = (
     Column("reason", "reason", Kind.TEXT, wraps=True),
     Column("may_hold", "may hold data", Kind.FLAG, 1),
 )
-_GAPS = (
+GAPS = (
     Column("name", "file", Kind.TEXT, cell=lambda row: row[0]),
     Column("reason", "reason", Kind.TEXT, cell=lambda row: row[1], wraps=True),
 )
@@ -78,7 +78,7 @@ def write_proof(proof: Proof, out: BinaryIO, width: int | None) -> None:
     """Write the answer for people, the verdict first."""
     lines = wrap(proof.verdict_text, max(width, MIN_WIDTH)) if width else [proof.verdict_text]
     out.write(("\n".join(lines) + "\n\n").encode(encoding_of(out), "backslashreplace"))
-    shown = [section_of("needles", "", _NEEDLES, proof.needles)]
+    shown = [section_of("needles", "", NEEDLES, proof.needles)]
     if proof.hits:
         shown.append(section_of("places", "Left, by place", _PLACES, places(proof.hits)))
         more = proof.hit_count - min(len(proof.hits), SHOWN_HITS)
@@ -86,7 +86,7 @@ def write_proof(proof: Proof, out: BinaryIO, width: int | None) -> None:
         shown.append(section_of("hits", title, _HITS, proof.hits[:SHOWN_HITS]))
     shown.append(section_of("files", "Files", _FILES, proof.files))
     if proof.gaps:
-        shown.append(section_of("gaps", "Where something may be left unseen", _GAPS, proof.gaps))
+        shown.append(section_of("gaps", "Where something may be left unseen", GAPS, proof.gaps))
     if proof.gone:
         shown.append(section_of("gone", "Gone since the manifest", _TEXT, proof.gone))
     if proof.run is not None:
@@ -110,7 +110,7 @@ def proof_report(proof: Proof) -> Report:
     """Return the answer for JSON."""
     run = proof.run
     sections = [
-        section_of("needles", "", _NEEDLES, proof.needles),
+        section_of("needles", "", NEEDLES, proof.needles),
         section_of("hits", "", _HITS, proof.hits),
         section_of("files", "", _FILES + _PROBLEMS, proof.files),
         section_of("unread", "", _UNREAD, proof.unread),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 from je_tools.erase.proof.places import Where
@@ -52,7 +51,9 @@ def planted_tree(home: Path) -> Path:
         (home / f"00000009.{suffix}").write_bytes(file.data)
     for folder in ("data001", "old/copies", ".je-tools-undo/000001"):
         (home / folder).mkdir(parents=True)
-    shutil.copyfile(home / "00000009.bad", home / "data001" / "00000005.jdb")
+    file = log.file.follower()
+    file.add(TRACE, _trace(secret("data001")))
+    (home / "data001" / file.name).write_bytes(file.data)
     (home / "je.info.0").write_bytes(b"2026 SEVERE " + secret("info"))
     (home / "je.properties").write_bytes(b"# " + secret("properties"))
     (home / "old/copies/notes").write_bytes(bytes(3_000_000) + secret("notes"))

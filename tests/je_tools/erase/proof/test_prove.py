@@ -63,7 +63,7 @@ def test_every_place_of_a_log_is_searched(where: Where, home: Path) -> None:
     ("of", "name", "where"),
     [
         *((suffix, f"00000009.{suffix}", Where.TRACE) for suffix in ASIDE),
-        ("bad", "data001/00000005.jdb", Where.TRACE),
+        ("data001", "data001/00000001.jdb", Where.TRACE),
         ("info", "je.info.0", Where.OTHER_FILE),
         ("properties", "je.properties", Where.OTHER_FILE),
         ("notes", "old/copies/notes", Where.OTHER_FILE),
