@@ -120,7 +120,9 @@ def search_log(search: NeedleSearch, log: LogFile, raw: RawHits) -> LogSearch:
         np.full(len(hits), NO_OFFSET, np.int64),
         np.zeros(len(hits), np.int64),
     )
-    scanner = Scanner(threads=1, wide=True, asked=None if len(hits) else wanted_entries)
+    scanner = Scanner(
+        check=False, threads=1, wide=True, asked=None if len(hits) else wanted_entries
+    )
     found: list[RangeNodes] = []
     try:
         for part in scanner.scan_piece(FilePiece(log), NodeInspector(search, hits)):

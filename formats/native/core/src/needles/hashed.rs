@@ -4,7 +4,7 @@
 use std::ops::Range;
 
 use super::Hit;
-use super::windows::{WIDTH_MAX, Windows, hash_of};
+use super::windows::{Sample, WIDTH_MAX, Windows, hash_of};
 
 /// Secret of a list of hashed needles: nobody can choose bytes that collide without it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,7 +53,9 @@ impl HashedNeedles {
         if !same || width == 0 || sizes.iter().any(|&size| size < width) {
             return None;
         }
-        let windows = Windows::new(firsts.iter().copied(), width, seed.0);
+        let sample = |(&hash, string)| Sample { hash, string, offset: 0 };
+        let samples = firsts.iter().zip(0..).map(sample).collect();
+        let windows = Windows::new(samples, width, 1, seed.0);
         Some(Self { seed, sizes, wholes, windows })
     }
 

@@ -7,7 +7,7 @@ use aho_corasick::packed;
 use memchr::memmem::Finder;
 
 use super::Hit;
-use super::windows::{WIDTH_MAX, Windows, hash_of};
+use super::windows::{Sample, WIDTH_MAX, Windows, hash_of};
 
 /// Largest number of literals that Teddy searches faster than the filter does.
 const TEDDY_MAX: usize = 32;
@@ -71,9 +71,20 @@ impl Literals {
                 return Engine::Some(Box::new(searcher));
             }
         }
-        let width = values.iter().map(Vec::len).min().unwrap_or(0).min(WIDTH_MAX);
-        let hashes = values.iter().map(|value| hash_of(value, width, FACTOR));
-        Engine::Many(Windows::new(hashes, width, FACTOR))
+        let least = values.iter().map(Vec::len).min().unwrap_or(0).min(WIDTH_MAX);
+        let stride = match least {
+            0..5 => 1,
+            5..WIDTH_MAX => 2,
+            _ => 4,
+        };
+        let width = (least + 1).saturating_sub(stride);
+        let samples = values.iter().enumerate().flat_map(|(string, value)| {
+            (0..stride).map(move |offset| {
+                let hash = hash_of(value.get(offset..).unwrap_or_default(), width, FACTOR);
+                Sample { hash, string, offset }
+            })
+        });
+        Engine::Many(Windows::new(samples.collect(), width, stride, FACTOR))
     }
 
     /// Returns the number of literals.

@@ -111,7 +111,11 @@ fn alphabet(size: Range<usize>) -> impl Strategy<Value = Vec<u8>> {
 proptest! {
     #[test]
     fn literals_are_found_as_by_comparing_each_place(
-        mut values in proptest::collection::vec(alphabet(1..6), 1..60),
+        mut values in prop_oneof![
+            proptest::collection::vec(alphabet(1..6), 1..60),
+            proptest::collection::vec(alphabet(5..9), 33..60),
+            proptest::collection::vec(alphabet(8..12), 33..60),
+        ],
         data in alphabet(0..200),
         start in 0_usize..60,
         size in 0_usize..200,
