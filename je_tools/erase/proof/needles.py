@@ -148,7 +148,7 @@ class NeedleSearch:
         ]
         self.needles: Sequence[Needle] = (*literals, *patterns, *unknown)
         if not self.needles:
-            raise UsageError("nothing to search for: give --key, --key-file, --match or --needles")
+            raise UsageError("nothing to search for: give --key, --key-file or --match")
         self._hashed = hashed
         self._first_hashed = len(literals) + len(patterns)
         _check_patterns(patterns)

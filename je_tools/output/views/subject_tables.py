@@ -57,22 +57,19 @@ def subject_text(report: SubjectReport) -> str:
 
 def notes(report: SubjectReport) -> list[str]:
     """Return what the search did beyond what was asked, and what it left out."""
-    values, texts = report.values, []
-    if values.searched_count:
-        found = counted(values.searched_count, "value")
-        texts.append(f"{found} of records with these keys were searched for too")
-    if values.short_count:
-        found = counted(values.short_count, "value")
-        texts.append(f"{found} shorter than 8 bytes were not: other records have them too")
-    if values.cut_count:
-        found = counted(values.cut_count, "value")
-        texts.append(f"of {found} only the first 4,096 bytes were searched for")
-    if values.left_count:
-        texts.append(f"{counted(values.left_count, 'value')} more were not searched for")
-    if report.other_count:
-        found = counted(report.other_count, "hit")
-        texts.append(f"{found} of keys in other databases are not listed")
-    return texts
+    values = report.values
+    told = [
+        (values.searched_count, "value", "also searched for: {} of records with these keys"),
+        (
+            values.short_count,
+            "value",
+            "not searched for, as many records have such: {} under 8 bytes",
+        ),
+        (values.cut_count, "value", "searched for by the first 4,096 bytes: {}"),
+        (values.left_count, "value", "not searched for, as there are too many: {} more"),
+        (report.other_count, "hit", "not listed: {} of keys in other databases"),
+    ]
+    return [text.format(counted(count, word)) for count, word, text in told if count]
 
 
 def write_subject(report: SubjectReport, out: BinaryIO, width: int | None) -> None:
