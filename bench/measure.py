@@ -99,6 +99,20 @@ def _prepared(command: Command) -> Iterator[tuple[IO[bytes], IO[bytes]]]:
         yield stdout, stderr
 
 
+def cpu_seconds(command: Command, runs: int, codes: Sequence[int]) -> float:
+    """Return the median of the CPU seconds of a process; NaN if it ends with another exit code."""
+    found = []
+    for _ in range(runs):
+        with _prepared(command) as (stdout, stderr):
+            process = subprocess.Popen(command.argv, stdout=stdout, stderr=stderr, env=_environ())
+            _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        if process.returncode not in codes:
+            return float("nan")
+        found.append(usage.ru_utime + usage.ru_stime)
+    return statistics.median(found)
+
+
 def peak_anonymous_bytes(command: Command) -> tuple[int, int]:
     """Return the exit code, and the peak anonymous memory of the process and its children.
 

@@ -5,7 +5,7 @@
 Every figure is of a whole process with a warm page cache, the median of the runs; the two sides
 run in turns within one run of this program. The engine makes logs that are missing. --quick uses
 small logs and one run, prints, and leaves RESULTS.md unchanged. --only measures one kind of dump,
-or `scans`, which are verify and summary, and replaces those rows in RESULTS.md.
+`scans`, which are verify and summary, or `prove`, and replaces those rows in RESULTS.md.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from pathlib import Path
 
 from bench import logs, report
 from bench.measure import Command, Times, peak_anonymous_bytes, time_in_turns, warm
+from bench.proofs import proof_rows
 from bench.report import Row
 from tests.engine.jars import JE_18, engine_jar
 from tests.engine.java import find_java
@@ -187,6 +188,12 @@ def measure_memory(
             )
 
 
+def measure_proof(bench: Bench, log: str) -> None:
+    """Measure `erase prove` in bytes per CPU second."""
+    for row in proof_rows(bench.je_tools, bench.folder / log, bench.bytes_of[log], bench.runs):
+        bench.add(row)
+
+
 def measure_help(bench: Bench) -> None:
     """Measure `--help`, which must not load modules that only a scan needs."""
     command = Command([bench.je_tools, "--help"])
@@ -209,7 +216,7 @@ def options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--quick", action="store_true", help="small logs, one run, prints only")
     parser.add_argument(
-        "--only", choices=("scans", *DUMPS), help="these rows alone, into RESULTS.md"
+        "--only", choices=("scans", "prove", *DUMPS), help="these rows alone, into RESULTS.md"
     )
     parser.add_argument("--logs", type=Path, default=logs.default_folder(), metavar="DIR")
     parser.add_argument("--runs", type=int, default=5)
@@ -245,6 +252,8 @@ def main() -> int:
             if chosen.only == "scans":
                 measure_scans(bench)
                 measure_memory(bench, MEASURED_FOR_MEMORY, SCANS)
+            elif chosen.only == "prove":
+                measure_proof(bench, "1g")
             else:
                 measure_one(bench, chosen.only)
             report.put(page, bench.rows)
@@ -285,6 +294,7 @@ def measure(bench: Bench, *, quick: bool) -> None:
         return
     measure_scans(bench)
     measure_dumps(bench, "1g")
+    measure_proof(bench, "1g")
     measure_memory(bench, MEASURED_FOR_MEMORY)
 
 

@@ -1,4 +1,4 @@
-"""`je-tools erase`: bytes that nothing needs any more, overwritten."""
+"""`je-tools erase`: bytes that nothing needs any more, overwritten, and proof of it."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ VERBS = {
     "status": "Show the cycle of the eraser, and what an interrupted erasure has left.",
     "resume": "Finish what an interrupted erasure has left.",
     "abort": "Let a running erasure leave files as they are, because a backup begins.",
+    "subject": "List every trace of a person, and what keeps each from being erased.",
+    "prove": "Search every byte below a directory for a person's data, and say what is left.",
 }
 """Verbs and their lines. The module of a verb is loaded when it is run."""
 
@@ -22,11 +24,14 @@ def command() -> None:
     """Overwrite old versions, deleted records and removed databases in a log.
 
     A deleted record stays in the log until its file is cleaned. These commands overwrite it, by the
-    same protocol as the engine's eraser, and do not need the engine.
+    same protocol as the engine's eraser, and do not need the engine. `subject` lists what
+    is there of a person, and `prove` searches all bytes for what should be gone.
 
     \b
     Examples:
       je-tools erase plan env
       je-tools erase run env --apply
       je-tools erase run env --period 30d --until 06:00 --apply
+      je-tools erase subject env --key-file people.txt
+      je-tools erase prove env --key-file people.txt
     """

@@ -24,6 +24,7 @@ from je_tools.formats.je.log.reader import ReadOptions
 from je_tools.formats.je.log.walk import HeaderColumns, HeaderRules
 from je_tools.formats.je.write.column_writer import EntryPart
 from je_tools.formats.je.write.writer import Tail
+from je_tools.formats.needles import HashedColumns
 from je_tools.formats.rows import CellTable
 from je_tools.formats.spans import Spans
 
@@ -151,6 +152,54 @@ class Maps:
         """Position of a page that could not be read; -1 if all could be."""
 
     def __buffer__(self, flags: int, /) -> memoryview: ...
+
+# Searches for bytes of a person: see `needles.py`.
+
+_Hits = tuple[_Ints, _Ints, _Ints, _Ints]
+"""The fields of `needles.Hits`."""
+
+class Needles:
+    """Needles of all kinds, prepared for searches in any thread.
+
+    Args:
+        literals: distinct byte strings that are not empty.
+        patterns: regular expressions over bytes.
+        hashed: hashed needles; None for none.
+
+    Raises:
+        ValueError: a regular expression is refused; the error says why, without quoting it. Or the
+            literals or the columns are not as they must be.
+    """
+
+    def __new__(
+        cls, literals: Sequence[bytes], patterns: Sequence[str], hashed: HashedColumns | None
+    ) -> Needles: ...
+    @property
+    def reach(self) -> int:
+        """Largest number of bytes of a hit."""
+
+    def search(self, data: _Bytes, first: int, stop: int, most: int) -> _Hits:
+        """Search for hits that begin in [first, stop); they may end anywhere in `data`.
+
+        Keep at most `most` of them. Hits of one regular expression do not overlap.
+        """
+
+    def search_joined(
+        self, first: _Ints, prefixes: Spans, rests: Spans, most: int
+    ) -> tuple[_Ints, _Hits]:
+        """Search keys that are a prefix and a rest, for hits that lie in both parts.
+
+        Args:
+            first: int64 (prefixes + 1,); first rest of each prefix, and the number of rests.
+            prefixes, rests: the parts; null for none.
+            most: largest number of hits to keep.
+
+        Returns:
+            The row in `rests` of each hit, and the hits; `start` counts from the begin of the key.
+        """
+
+def needle_hashes(values: Sequence[bytes], seed: int, width: int) -> tuple[_Ints, _Ints]:
+    """Return the two hashes of each needle; see `needles.hash_needles`."""
 
 # Keys: see `je/btree/keysort.py` and `je/btree/node_checks.py`.
 

@@ -21,6 +21,8 @@ from je_tools.commands.journal import VERBS as JOURNAL_VERBS
 from je_tools.commands.main import COMMANDS, group
 from je_tools.commands.recover import db_recover_command
 from je_tools.commands.vlsn import VERBS
+from je_tools.erase.proof import run
+from je_tools.erase.proof.scope import NOT_LOOKED_AT, Scope
 from tests.builders.logs import CREATED_MS, LogFile, entry, write_log
 from tests.builders.trees import simple, slot
 from tests.corpus import FIXTURES, ROOT
@@ -31,6 +33,9 @@ GOLDEN = ROOT / "tests" / "golden"
 WIDTH = 100
 FREE = os.statvfs_result((4096, 4096, 9_000_000, 5_000_000, 5_000_000, 1, 1, 1, 0, 255))
 """Free space of every disk."""
+
+SCOPE = Scope(NOT_LOOKED_AT, ("The file system is ext4.",))
+"""Surroundings of every directory."""
 
 CRASH = "fixtures/v17-crash-txn/env"
 REPLICATED = "fixtures/v26-rep-committed/node1"
@@ -68,6 +73,14 @@ COMMAND_LINES = {
     "erase-status-prometheus": f"je-tools erase status {OTHER} --format prometheus",
     "erase-resume": f"je-tools erase resume {OTHER}",
     "erase-abort-wrong": f"je-tools erase abort {OTHER} 00000009.jdb",
+    "erase-subject": f"je-tools erase subject {OTHER} --key user00000005 --db people",
+    "erase-subject-crash": f"je-tools erase subject {CRASH} --key user00000001",
+    "erase-subject-jsonl": f"je-tools erase subject {OTHER} --key user00000005 --format jsonl",
+    "erase-subject-wrong": f"je-tools erase subject {CRASH}",
+    "erase-prove": f"je-tools erase prove {OTHER} --key user00000005 --match re:user0000199[0-9]",
+    "erase-prove-nothing": f"je-tools erase prove {CRASH} --key long:5485 --match nobody",
+    "erase-prove-incomplete": "je-tools erase prove damaged --match hex:00ff00ff",
+    "erase-prove-wrong": f"je-tools erase prove {CRASH} --match re:user.*",
     "doctor": f"je-tools doctor {CRASH}",
     "doctor-tree": f"je-tools doctor {OTHER} --tree",
     "doctor-damaged": "je-tools doctor damaged",
@@ -211,6 +224,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     spoil(journal_of(tmp_path / "spoiled"), 100)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(os, "statvfs", lambda _: FREE)
+    monkeypatch.setattr(run, "find_scope", lambda *_: SCOPE)
     monkeypatch.setenv("TERM", "dumb")
     for name in ("NO_COLOR", "FORCE_COLOR", "CLICOLOR_FORCE", "LINES"):
         monkeypatch.delenv(name, raising=False)

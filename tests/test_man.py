@@ -25,6 +25,7 @@ def test_each_command_has_a_page() -> None:
     expected |= {f"je-tools-group-{verb}.1" for verb in group_command.VERBS}
     expected |= {f"je-tools-erase-{verb}.1" for verb in erase.VERBS}
     expected |= {f"je-tools-journal-{verb}.1" for verb in journal.VERBS}
+    expected |= {f"je-tools-erase-{verb}.1" for verb in erase.VERBS}
     assert PAGES.keys() == expected
     for name in COMMANDS:
         assert f"je\\-tools\\-{name}(1)" in PAGES["je-tools.1"]

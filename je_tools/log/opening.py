@@ -170,7 +170,7 @@ class _OpenedFiles(Struct):
         refused: InputError | None = None
         for path in paths:
             try:
-                self.opened.append(self.complete.get(path) or _open_file(path))
+                self.opened.append(self.complete.get(path) or open_log_file(path))
             except InputError as error:
                 refused = refused or error
                 file_no = log_file_no(path)
@@ -196,7 +196,7 @@ def _size(path: Path) -> int:
         return 0
 
 
-def _open_file(path: Path) -> LogFile:
+def open_log_file(path: Path) -> LogFile:
     """Open a file and read its header.
 
     Raises:

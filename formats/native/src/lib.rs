@@ -11,6 +11,7 @@ mod detached;
 mod file;
 mod je;
 mod maps;
+mod needles;
 mod packed;
 mod rows;
 mod spans;
@@ -36,6 +37,7 @@ fn declared(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
         je::columns::DECLARED,
         je::identity::DECLARED,
         je::slots::DECLARED,
+        needles::DECLARED,
         rows::DECLARED,
         thrift::DECLARED,
         // Entries at LSNs, nodes and keys, and writers.
@@ -88,6 +90,10 @@ mod _native {
     };
     #[pymodule_export]
     use super::thrift::{fill_thrift, open_thrift};
+
+    // Searches for bytes of a person.
+    #[pymodule_export]
+    use super::needles::{Needles, needle_hashes};
 
     // Entries at LSNs, nodes and keys, and writers.
     #[pymodule_export]

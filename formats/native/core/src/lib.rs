@@ -12,6 +12,7 @@ pub mod adler;
 pub mod arrays;
 pub mod bytes;
 pub mod je;
+pub mod needles;
 pub mod packed;
 pub mod rows;
 pub mod spans;

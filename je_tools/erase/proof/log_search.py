@@ -1,0 +1,179 @@
+"""Search of one log file entry by entry: its nodes, and the entries in which raw hits begin."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+from msgspec import Struct, field
+
+from je_tools.core.escaping import counted
+from je_tools.erase.proof.node_search import JOINED_MAX, NodeInspector, RangeNodes, wanted_entries
+from je_tools.errors import JeToolsError
+from je_tools.formats.files.source import Source, SourceError
+from je_tools.formats.je.log.walk import NO_OFFSET
+from je_tools.log.file_headers import read_file_header
+from je_tools.log.file_scan import FilePiece, FileState
+from je_tools.log.file_versions import with_versions
+from je_tools.log.opening import open_log_file
+from je_tools.log.scan import Scanner
+from je_tools.log.sources import reopened
+
+if TYPE_CHECKING:
+    from je_tools.erase.proof.needles import NeedleSearch
+    from je_tools.erase.proof.raw_search import RawHits
+    from je_tools.erase.proof.tree import FoundFile
+    from je_tools.formats.arrays import Ints
+    from je_tools.log.log_files import LogFile
+
+_PIECE = 1 << 20
+
+
+class JoinedHits(Struct):
+    """Hits in keys that a prefix cuts in two.
+
+    Attributes:
+        entry_offset, offset, size, needle: int64; as in `RangeNodes`.
+        counts: int64 (needles,); number of all hits.
+    """
+
+    entry_offset: Ints
+    offset: Ints
+    size: Ints
+    needle: Ints
+    counts: Ints
+
+    @property
+    def not_kept(self) -> int:
+        """Number of hits whose places were not kept."""
+        return int(self.counts.sum()) - len(self.offset)
+
+
+class LogSearch(Struct):
+    """A log file that was searched entry by entry.
+
+    Attributes:
+        log: the file.
+        joined: hits in keys that a prefix cuts in two.
+        hit_entry, hit_type: int64; offset and type of the entry in which each raw hit begins;
+            NO_OFFSET for none.
+        duplicates: databases that have duplicates according to this file.
+        marked_count: type-43 entries that still have bytes: an erasure was interrupted.
+        problems: reasons why keys may hide in it.
+    """
+
+    log: LogFile
+    joined: JoinedHits
+    hit_entry: Ints
+    hit_type: Ints
+    duplicates: set[int] = field(default_factory=set)
+    marked_count: int = 0
+    problems: list[str] = field(default_factory=list)
+
+
+def open_logs(files: Sequence[FoundFile]) -> tuple[dict[str, LogFile], dict[str, str]]:
+    """Open the log files among some files, by their names or their headers.
+
+    Returns:
+        The log files, and the reasons why others cannot be read, by name.
+    """
+    opened: dict[str, LogFile] = {}
+    refused: dict[str, str] = {}
+    for file in files:
+        if not file.size:
+            continue
+        try:
+            if not file.is_log and not _has_header(file):
+                continue
+            log = open_log_file(file.path)
+        except JeToolsError:
+            refused[file.name] = "it cannot be read as a log file"
+            continue
+        if log.header.is_unsupported:
+            refused[file.name] = f"its log version {log.header.version} is not known"
+        else:
+            opened[file.name] = log
+    versions = with_versions(list(opened.values()))
+    return dict(zip(opened, versions, strict=True)), refused
+
+
+def _has_header(file: FoundFile) -> bool:
+    """Return True if a file of any name begins like a log file."""
+    with reopened(file.path) as source:
+        return read_file_header(source).good
+
+
+def search_log(search: NeedleSearch, log: LogFile, raw: RawHits) -> LogSearch:
+    """Search one log file entry by entry; what cannot be read is a problem of it.
+
+    Args:
+        search: the needles.
+        log: the file.
+        raw: hits in its bytes.
+    """
+    hits = raw.start
+    none = np.empty(0, np.int64)
+    result = LogSearch(
+        log,
+        JoinedHits(none, none, none, none, np.zeros(len(search), np.int64)),
+        np.full(len(hits), NO_OFFSET, np.int64),
+        np.zeros(len(hits), np.int64),
+    )
+    scanner = Scanner(
+        check=False, threads=1, wide=True, asked=None if len(hits) else wanted_entries
+    )
+    found: list[RangeNodes] = []
+    try:
+        for part in scanner.scan_piece(FilePiece(log), NodeInspector(search, hits)):
+            found += part.results
+            if part.end is not None:
+                result.problems += _unread(log, part.end)
+    except JeToolsError as error:
+        result.problems.append(str(error).removeprefix(f"{log.path}: ") or "it cannot be read")
+    _add_all(result, found)
+    return result
+
+
+def _add_all(result: LogSearch, found: Sequence[RangeNodes]) -> None:
+    undecoded = opaque = 0
+    for part in found:
+        last = part.first_hit + len(part.hit_entry)
+        result.hit_entry[part.first_hit : last] = part.hit_entry
+        result.hit_type[part.first_hit : last] = part.hit_type
+        result.duplicates |= part.duplicates
+        result.marked_count += part.marked_count
+        undecoded += part.undecoded_count
+        opaque += part.opaque_count
+        result.joined.counts = result.joined.counts + part.counts
+    parts = [part for part in found if len(part.offset)]
+    if parts:
+        for name in ("entry_offset", "offset", "size", "needle"):
+            column = np.concatenate([getattr(part, name) for part in parts])
+            setattr(result.joined, name, column[:JOINED_MAX])
+    if undecoded:
+        result.problems.append(f"{counted(undecoded, 'B-tree node')} cannot be decoded")
+    if opaque:
+        result.problems.append(f"{opaque:,} of type 43 (erased) have bytes that cannot be decoded")
+
+
+def _unread(log: LogFile, end: FileState) -> list[str]:
+    """Return what no entry accounts for, unless it is zeros."""
+    ranges = [(gap.start, gap.stop) for gap in end.gaps]
+    ranges.append((end.tail, end.size))
+    try:
+        with Source(log.path) as source:
+            size = sum(_bytes_in(source, start, min(stop, end.size)) for start, stop in ranges)
+    except SourceError as error:
+        return [f"it cannot be read: {error.reason}"]
+    if not size:
+        return []
+    return [f"{size:,} bytes are no readable entries"]
+
+
+def _bytes_in(source: Source, start: int, stop: int) -> int:
+    """Return the size of a range; 0 if it is all zeros."""
+    for at in range(start, stop, _PIECE):
+        if source.read(at, min(at + _PIECE, stop)).any():
+            return stop - start
+    return 0

@@ -1,0 +1,94 @@
+"""Needles as users name them: keys, texts and regular expressions, in options or in a file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from je_tools.erase.proof.needles import NEEDLE_SIZE_MAX, Needle, NeedleKind
+from je_tools.errors import InputError, UsageError
+from je_tools.log.selection import parse_key
+
+_REGEX = "re:"
+
+
+def key_needles(texts: Iterable[str]) -> Iterator[Needle]:
+    """Yield the needles of `--key`: text, hex:…, hex:…* for a prefix, long:…, int:…, str:….
+
+    Raises:
+        UsageError: one has none of these forms; the text does not quote it.
+    """
+    for number, text in enumerate(texts, 1):
+        yield _key_needle(text, "--key", f"--key, number {number}")
+
+
+def file_needles(path: Path) -> Iterator[Needle]:
+    """Yield the needles of a file with one key on each line, in the forms of `--key`.
+
+    Lines end with a line feed, perhaps after a carriage return. Empty lines do not count.
+
+    Raises:
+        InputError: the file cannot be read.
+        UsageError: a line has none of these forms; the text does not quote it.
+    """
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise InputError(f"{path}: {error.strerror}") from error
+    for number, line in enumerate(data.split(b"\n"), 1):
+        text = line.removesuffix(b"\r").decode("utf-8", "surrogateescape")
+        if text:
+            yield _key_needle(text, "--key-file", f"--key-file, line {number}")
+
+
+def match_needles(texts: Iterable[str]) -> Iterator[Needle]:
+    """Yield the needles of `--match`: text, hex:…, or re:… for a regular expression.
+
+    Raises:
+        UsageError: one is not hexadecimal or not UTF-8; the text does not quote it.
+    """
+    for number, text in enumerate(texts, 1):
+        where = f"--match, number {number}"
+        if text.startswith(_REGEX):
+            try:
+                pattern = text.removeprefix(_REGEX).encode()
+            except UnicodeEncodeError:
+                raise UsageError(
+                    f"{where}: a regular expression must be UTF-8; write other bytes as \\xff"
+                ) from None
+            yield Needle(NeedleKind.PATTERN, "--match", pattern, None)
+        elif text.startswith("hex:"):
+            yield _key_needle(text.removesuffix("*"), "--match", where)
+        else:
+            yield literal(text.encode("utf-8", "surrogateescape"), "--match", where)
+
+
+def literal(value: bytes, origin: str, where: str) -> Needle:
+    """Return a needle of bytes.
+
+    Args:
+        value: the bytes.
+        origin: option that named it.
+        where: the option and its number, for errors.
+
+    Raises:
+        UsageError: there are no bytes, or too many.
+    """
+    if not 0 < len(value) <= NEEDLE_SIZE_MAX:
+        raise UsageError(f"{where}: {len(value):,} bytes; expected 1 to {NEEDLE_SIZE_MAX:,} bytes")
+    return Needle(NeedleKind.LITERAL, origin, value, len(value))
+
+
+def _key_needle(text: str, origin: str, where: str) -> Needle:
+    try:
+        pattern = parse_key(text, origin)
+    except UsageError:
+        # The error of `parse_key` quotes the key.
+        raise UsageError(
+            f"{where}: not a key; expected text, hex:0a1b, hex:0a* for a prefix, long:5485, "
+            "int:7 or str:name"
+        ) from None
+    needle = literal(pattern.needle, origin, where)
+    return replace(needle, is_key=origin != "--match", is_prefix=not pattern.whole)

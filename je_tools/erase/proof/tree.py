@@ -1,0 +1,200 @@
+"""The files below a directory: every regular file, and everything that is not one, by name.
+
+Links to files are followed, and links to data directories, as the engine follows them. A link to
+another directory is not: it may lead anywhere.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from enum import StrEnum
+from pathlib import Path
+
+from msgspec import Struct, field
+
+from je_tools.errors import InputError, UsageError
+from je_tools.log.file_names import is_data_directory_name, is_jdb_name, log_file_no
+from je_tools.writing.frames import FOLDER, REMOVED
+
+
+class FileKind(StrEnum):
+    """What a file is by its name and place."""
+
+    LOG = "log"
+    """A log file, in the home or a data directory."""
+    PUT_ASIDE = "put aside"
+    """A log file with the suffix `.bad`, `.del` or `.bup`, or in another directory."""
+    JOURNAL = "undo journal"
+    OTHER = "other"
+
+
+class FoundFile(Struct, frozen=True):
+    """A regular file.
+
+    Attributes:
+        path: its path.
+        name: its path below the directory, as the file system has it.
+        kind: its kind.
+        size, mtime_ns, ctime_ns: as they were when it was listed.
+        link_count: number of its hard links.
+        block_size: bytes that the file system has given it.
+        device, inode: its identity.
+    """
+
+    path: Path
+    name: str
+    kind: FileKind
+    size: int
+    mtime_ns: int
+    ctime_ns: int
+    link_count: int
+    block_size: int
+    device: int
+    inode: int
+
+    @property
+    def is_log(self) -> bool:
+        """True if it has the name of a log file, in use or put aside."""
+        return self.kind in (FileKind.LOG, FileKind.PUT_ASIDE)
+
+
+class NotRead(Struct, frozen=True):
+    """Something below the directory that is not read.
+
+    Attributes:
+        name: its path below the directory.
+        reason: what it is, or why it cannot be read.
+        may_hold: True if it may hold data.
+    """
+
+    name: str
+    reason: str
+    may_hold: bool
+
+
+class FileTree(Struct):
+    """What is below a directory.
+
+    Attributes:
+        home: the directory.
+        files: regular files, in the order of their names; of several links to one file the first.
+        not_read: everything else that is not a directory.
+        names: all names below the directory, and the targets of links.
+    """
+
+    home: Path
+    files: list[FoundFile] = field(default_factory=list)
+    not_read: list[NotRead] = field(default_factory=list)
+    names: list[str] = field(default_factory=list)
+
+
+def list_tree(home: Path) -> FileTree:
+    """List everything below a directory.
+
+    A directory that cannot be listed is in `not_read`.
+
+    Raises:
+        UsageError: it is a file.
+        InputError: it does not exist or cannot be listed.
+    """
+    try:
+        if not stat.S_ISDIR(home.stat().st_mode):
+            raise UsageError(
+                f"{home}: expected an environment directory, found a file: name the directory "
+                "that holds it"
+            )
+        next(home.iterdir(), None)
+    except OSError as error:
+        raise InputError(f"{home}: {error.strerror}") from error
+    lister = _Lister(FileTree(home))
+    lister.add_folder(home, "")
+    tree = lister.tree
+    tree.files.sort(key=lambda each: each.name)
+    tree.not_read.sort(key=lambda each: each.name)
+    return tree
+
+
+class _Lister:
+    """Lister of one directory; it visits each directory and each file once."""
+
+    def __init__(self, tree: FileTree) -> None:
+        self.tree = tree
+        self._seen: set[tuple[int, int]] = set()
+
+    def add_folder(self, top: Path, top_name: str) -> None:
+        """Add a directory and those below it."""
+        waiting = [(top, top_name)]
+        while waiting:
+            folder, name = waiting.pop()
+            try:
+                status = folder.stat()
+                if self._is_known(status):
+                    continue
+                with os.scandir(folder) as entries:
+                    found = sorted(entries, key=lambda each: each.name)
+            except OSError as error:
+                self._refuse(name, f"a directory that cannot be listed: {error.strerror}")
+                continue
+            for entry in found:
+                below = f"{name}/{entry.name}" if name else entry.name
+                self.tree.names.append(below)
+                if self._add(folder / entry.name, below):
+                    waiting.append((folder / entry.name, below))
+
+    def _add(self, path: Path, name: str) -> bool:
+        """Add a file, or what is none; return True for a directory to list."""
+        try:
+            status = path.lstat()
+            is_link = stat.S_ISLNK(status.st_mode)
+            if is_link:
+                self.tree.names.append(str(path.readlink()))
+                status = path.stat()
+        except FileNotFoundError:
+            self._refuse(name, "a link to nothing, or it has just vanished", may_hold=False)
+            return False
+        except OSError as error:
+            self._refuse(name, f"{error.strerror}")
+            return False
+        if stat.S_ISDIR(status.st_mode):
+            if not is_link or is_data_directory_name(path.name):
+                return True
+            self._refuse(name, "a link to a directory, which is not followed")
+        elif not stat.S_ISREG(status.st_mode):
+            self._refuse(name, "a pipe, a socket or a device", may_hold=False)
+        elif not self._is_known(status):
+            self.tree.files.append(_found(path, name, status))
+        return False
+
+    def _is_known(self, status: os.stat_result) -> bool:
+        identity = (status.st_dev, status.st_ino)
+        if identity in self._seen:
+            return True
+        self._seen.add(identity)
+        return False
+
+    def _refuse(self, name: str, reason: str, *, may_hold: bool = True) -> None:
+        self.tree.not_read.append(NotRead(name, reason, may_hold))
+
+
+def _found(path: Path, name: str, status: os.stat_result) -> FoundFile:
+    return FoundFile(
+        path=path,
+        name=name,
+        kind=_kind_of(name),
+        size=status.st_size,
+        mtime_ns=status.st_mtime_ns,
+        ctime_ns=status.st_ctime_ns,
+        link_count=status.st_nlink,
+        block_size=status.st_blocks * 512,
+        device=status.st_dev,
+        inode=status.st_ino,
+    )
+
+
+def _kind_of(name: str) -> FileKind:
+    *folders, last = name.split("/")
+    if log_file_no(Path(last.removesuffix(REMOVED))) is not None:
+        is_home = not folders or (len(folders) == 1 and is_data_directory_name(folders[0]))
+        return FileKind.LOG if is_home and is_jdb_name(last) else FileKind.PUT_ASIDE
+    return FileKind.JOURNAL if FOLDER in folders else FileKind.OTHER

@@ -1,0 +1,1 @@
+"""The traces of a person in an environment: where they are, and what keeps each from erasure."""

@@ -1,0 +1,323 @@
+"""`erase prove`: what is planted anywhere is found, and nothing is called gone unseen."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import re
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from je_tools.erase.proof.places import Where
+from tests.builders.logs import ERASED, LogFile, write_log
+from tests.builders.trees import TreeLog, simple, slot
+from tests.commands.test_no_leaks import pattern_of
+from tests.corpus import FIXTURES
+from tests.damage.running import je_tools, states
+from tests.je_tools.erase.proof.planted_tree import (
+    ASIDE,
+    IN_LOG,
+    PREFIX,
+    planted_tree,
+    prefixed,
+    secret,
+)
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return planted_tree(tmp_path_factory.mktemp("planted") / "env")
+
+
+def proved(home: Path, *needles: bytes, code: int = 3) -> dict[str, Any]:
+    """Return the report of a search for some bytes."""
+    words = [word for needle in needles for word in ("--match", f"hex:{needle.hex()}")]
+    done = je_tools("erase", "prove", home, *words, "--format", "json")
+    assert done.code == code, done.err
+    report: dict[str, Any] = json.loads(done.out)
+    return report
+
+
+def found(report: dict[str, Any]) -> set[tuple[str, str]]:
+    """Return the files and places of all hits."""
+    return {(hit["file"], hit["where"]) for hit in report["hits"]}
+
+
+@pytest.mark.parametrize("where", IN_LOG)
+def test_every_place_of_a_log_is_searched(where: Where, home: Path) -> None:
+    needle = PREFIX + b"fixed-4Wk" if where is Where.PREFIXED_KEY else secret(where)
+    report = proved(home, needle)
+    places = {(file, place) for file, place in found(report) if file == "00000000.jdb"}
+    if where is Where.DATABASE_NAME:
+        # The database of names has it as a key too.
+        places -= {("00000000.jdb", key) for key in ("slot key", "identifier key")}
+    assert places == {("00000000.jdb", where.value)}
+    assert all(hit["lsn"] for hit in report["hits"])
+
+
+@pytest.mark.parametrize(
+    ("of", "name", "where"),
+    [
+        *((suffix, f"00000009.{suffix}", Where.TRACE) for suffix in ASIDE),
+        ("data001", "data001/00000001.jdb", Where.TRACE),
+        ("info", "je.info.0", Where.OTHER_FILE),
+        ("properties", "je.properties", Where.OTHER_FILE),
+        ("notes", "old/copies/notes", Where.OTHER_FILE),
+        ("journal", ".je-tools-undo/000001/journal", Where.JOURNAL),
+    ],
+)
+def test_every_file_is_searched(of: str, name: str, where: Where, home: Path) -> None:
+    assert (name, where.value) in found(proved(home, secret(of)))
+
+
+@pytest.mark.parametrize("of", ["name", "target"])
+def test_names_of_files_are_searched_and_masked(of: str, home: Path) -> None:
+    report = proved(home, secret(of))
+    assert {hit["where"] for hit in report["hits"]} == {Where.FILE_NAME.value}
+    assert all(hit["file"].startswith("(masked ") for hit in report["hits"])
+
+
+def test_the_report_counts_all_and_names_what_was_not_read(home: Path) -> None:
+    report = proved(home, b"Qz7-", b"nothing-of-this")
+    assert [each["hit_count"] > 15 for each in report["needles"]] == [True, False]
+    assert report["hit_count"] == len(report["hits"])
+    assert [each["reason"] for each in report["unread"]] == [
+        "a link to nothing, or it has just vanished"
+    ]
+    problems = {each["name"]: each["problems"] for each in report["files"] if each["problems"]}
+    assert list(problems) == [".je-tools-undo/000001/journal", "00000000.jdb"]
+    assert "type 43" in problems["00000000.jdb"][0]
+    assert all("bytes" in str(text) or "pieces" in str(text) for text in problems.values())
+
+
+def test_a_log_without_the_needle_has_nothing_left(tmp_path: Path) -> None:
+    home = simple({b"a": b"1"}).write(tmp_path / "env")
+    report = proved(home, b"nothing-of-this", code=0)
+    assert report["verdict"] == "nothing left"
+    assert report["searched_size"] == (home / "00000000.jdb").stat().st_size
+    assert "NOTHING LEFT" in je_tools("erase", "prove", home, "--key", "other").out.decode()
+
+
+def test_a_key_cut_by_a_prefix_is_in_no_bytes_and_is_found(home: Path) -> None:
+    needle = PREFIX + b"fixed-4Wk"
+    assert not any(needle in path.read_bytes() for path in home.rglob("*") if path.is_file())
+    (hit,) = proved(home, needle)["hits"]
+    assert hit["type"] == "BIN"
+    data = (home / "00000000.jdb").read_bytes()
+    assert data[hit["offset"] :].startswith(b"fixed-4Wk")
+
+
+@pytest.mark.parametrize("checksum", [True, False])
+def test_nodes_that_are_marked_or_damaged_are_decoded(checksum: bool, tmp_path: Path) -> None:
+    log = TreeLog()
+    log.ln(b"a", b"1")
+    prefixed(log, b"user-", b"carol")
+    log.ln(b"b", b"1")
+    place = log.file.placed[2]
+    if checksum:
+        log.file.data[place.start] ^= 1
+    else:
+        log.file.data[place.start + 4] = ERASED
+    report = proved(log.write(tmp_path / "env"), b"user-carol")
+    assert found(report) == {("00000000.jdb", Where.PREFIXED_KEY.value)}
+    assert [hit["type"] for hit in report["hits"]] == ["BIN" if checksum else "Erased"]
+
+
+def test_keys_of_an_engine_are_found_whole() -> None:
+    report = proved(FIXTURES / "v17-dups" / "env", b"city27user00000967")
+    joined = [hit for hit in report["hits"] if hit["where"] == Where.PREFIXED_KEY.value]
+    assert (report["hit_count"], len(joined)) == (32, 5)
+    assert {hit["where"] for hit in report["hits"]} >= {"identifier key", "two-part key"}
+
+
+@pytest.mark.parametrize("damage", ["gap", "tail", "old node", "node"])
+def test_what_does_not_decode_is_no_all_clear(damage: str, tmp_path: Path) -> None:
+    log = TreeLog([LogFile(0, 3 if damage == "old node" else 17)])
+    for i in range(3):
+        if damage == "old node":
+            log.file.add(13, bytes([i + 1]))
+        else:
+            log.node([slot(b"k%d" % i, 100)])
+    place = log.file.placed[2]
+    if damage == "gap":
+        log.file.data[place.start : place.start + 60] = b"\xa7" * 60
+    elif damage == "tail":
+        log.file.data += b"torn entry"
+    elif damage == "node":
+        log.file.data[place.stop - 12 : place.stop] = b"\xff" * 12
+    report = proved(log.write(tmp_path / "env"), b"nothing-of-this")
+    assert (report["verdict"], report["hit_count"]) == ("incomplete", 0)
+    assert "nothing left" not in report["text"].lower()
+
+
+def test_zeros_after_the_last_entry_hide_nothing(tmp_path: Path) -> None:
+    log = simple({b"a": b"1"})
+    log.file.data += bytes(500)
+    assert proved(log.write(tmp_path / "env"), b"not-there", code=0)["hit_count"] == 0
+
+
+def test_what_cannot_be_read_is_no_all_clear(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = simple({b"a": b"1"}).write(tmp_path / "env")
+    (home / "other").write_bytes(bytes(10_000))
+    real = os.preadv
+
+    def preadv(fd: int, buffers: Any, at: int) -> int:
+        if os.fstat(fd).st_size == 10_000 and at + len(buffers[0]) > 4096:
+            raise OSError(errno.EIO, "I/O error")
+        return real(fd, buffers, at)
+
+    monkeypatch.setattr(os, "preadv", preadv)
+    report = proved(home, b"not-there")
+    assert report["verdict"] == "incomplete"
+    problems = {each["name"]: each["problems"] for each in report["files"]}
+    assert "bytes 4,096 to" in problems["other"][0]
+    assert problems["00000000.jdb"] == []
+
+
+def test_links_are_followed_to_files_and_data_directories(tmp_path: Path) -> None:
+    home = simple({b"a": b"1"}).write(tmp_path / "env")
+    for name in ("data", "elsewhere"):
+        write_log(tmp_path / name, [LogFile(1)])
+        (tmp_path / name / "secret").write_bytes(b"the-needle")
+    (home / "data001").symlink_to(tmp_path / "data")
+    (home / "elsewhere").symlink_to(tmp_path / "elsewhere")
+    (home / "one").symlink_to(tmp_path / "elsewhere" / "secret")
+    report = proved(home, b"the-needle")
+    assert {hit["file"] for hit in report["hits"]} == {"data001/secret", "one"}
+    assert [each["name"] for each in report["unread"]] == ["elsewhere"]
+    assert proved(home, b"not-there")["verdict"] == "incomplete"
+
+
+def test_needles_as_hashes_find_the_same(home: Path, tmp_path: Path) -> None:
+    keys = tmp_path / "keys"
+    values = [secret(where) for where in ("key", "data", "notes")] + [PREFIX + b"fixed-4Wk"]
+    keys.write_bytes(b"\r\n".join([*values, b"", b"hex:" + secret("info").hex().encode()]))
+    file = tmp_path / "needles"
+    done = je_tools("erase", "prove", home, "--key-file", keys, "--write-needles", file)
+    assert (done.code, done.out) == (0, b"")
+    assert not re.search(pattern_of(*values), file.read_bytes())
+    by_hash = je_tools("erase", "prove", home, "--needles", file, "--format", "json")
+    by_value = je_tools("erase", "prove", home, "--key-file", keys, "--format", "json")
+    places = [
+        sorted((hit["file"], hit["offset"], hit["where"]) for hit in json.loads(done.out)["hits"])
+        for done in (by_hash, by_value)
+    ]
+    assert places[0] == places[1] != []
+    assert {each["name"][:7] for each in json.loads(by_hash.out)["needles"]} == {"needle:"}
+
+
+@pytest.mark.parametrize("text", ["", "[]", '{"format": "other"}', "secret", "\ud800"])
+def test_other_files_are_no_needles(text: str, home: Path, tmp_path: Path) -> None:
+    file = tmp_path / "needles"
+    file.write_bytes(text.encode("utf-8", "surrogatepass"))
+    for option in ("--needles", "--before", "--run-report"):
+        done = je_tools("erase", "prove", home, option, file, "--key", "a")
+        assert done.code == 4, option
+        assert "secret" not in done.err
+
+
+def test_hits_of_a_regular_expression(home: Path) -> None:
+    done = je_tools(
+        "erase", "prove", home, "--match", r"re:(?i)QZ7-no[a-z]{3,9}-4w", "--format", "json"
+    )
+    assert {hit["file"] for hit in json.loads(done.out)["hits"]} == {"old/copies/notes"}
+    assert je_tools("erase", "prove", home, "--match", "re:carol.*").code == 2
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        (),
+        ("--key", "hex:0g-secret"),
+        ("--key", "long:secret"),
+        ("--match", "re:(secret"),
+        ("--match", ""),
+        ("--match", "re:secret*", "--write-needles", "x"),
+    ],
+)
+def test_wrong_use_is_explained_without_a_quotation(words: tuple[str, ...], home: Path) -> None:
+    done = je_tools("erase", "prove", home, *words)
+    assert done.code == 2
+    assert "secret" not in done.err
+
+
+def test_short_needles_are_warned_of(home: Path) -> None:
+    done = je_tools("erase", "prove", home, "--match", "abc", "--match", "abcd")
+    assert "1 needle shorter than 4 bytes" in done.err
+
+
+def test_no_output_has_a_needle_and_nothing_is_written(home: Path, tmp_path: Path) -> None:
+    places = ("key", "data", "name", "target", "info", "embedded data")
+    pattern = pattern_of(*map(secret, places), b"Qz7-", PREFIX)
+    keys = tmp_path / "keys"
+    keys.write_bytes(b"\n".join(map(secret, places)))
+    before = states(home)
+    for number, form in enumerate(("table", "json", "jsonl")):
+        for masking in ("hash", "salted-hash"):
+            folder = tmp_path / f"{number}-{masking}"
+            folder.mkdir()
+            files = [folder / name for name in ("page", "manifest", "out")]
+            done = je_tools(
+                *("erase", "prove", home, "--key-file", keys, "--match", "re:Qz7-pre[a-z]{2,9}"),
+                *("--html", files[0], "--manifest", files[1], "--output", files[2]),
+                *("--format", form, "--data", masking),
+            )
+            assert done.code == 3
+            for data in (done.out, done.err.encode(), *(file.read_bytes() for file in files)):
+                assert not pattern.search(data)
+            assert b"<script" in files[0].read_bytes()
+    assert states(home) == before
+
+
+def test_a_manifest_shows_what_changed(tmp_path: Path) -> None:
+    home = simple({b"a": b"1"}).write(tmp_path / "env")
+    for name in ("same", "changed", "grown", "cut", "gone"):
+        (home / name).write_bytes(b"0123456789")
+    manifest = tmp_path / "manifest"
+    done = je_tools("erase", "prove", home, "--key", "not-there", "--manifest", manifest)
+    assert done.code == 0
+    listed = {each["name"]: each for each in json.loads(manifest.read_bytes())["files"]}
+    assert listed["same"]["crc32c"] == "280c069e", "of the ten digits"
+    assert listed["same"]["sha256"].startswith("84d89877f0d4041efb6bf91a16f0248f2fd573e6")
+    (home / "changed").write_bytes(b"0123456780")
+    (home / "grown").write_bytes(b"0123456789a")
+    (home / "cut").write_bytes(b"0")
+    (home / "gone").unlink()
+    (home / "new").touch()
+    report = tmp_path / "report"
+    report.write_text(
+        '{"record":"run"}\n{"record":"ranges","file":"00000000.jdb","what":"type","ranges":[[8,20]]}\n'
+        '{"record":"fsync","file":"00000000.jdb","time_ms":1700000000000}\n'
+    )
+    done = je_tools(
+        *("erase", "prove", home, "--key", "not-there", "--before", manifest),
+        *("--run-report", report, "--format", "json"),
+    )
+    answer = json.loads(done.out)
+    assert {each["name"]: each["change"] for each in answer["files"]} == {
+        name: name for name in ("same", "changed", "grown", "cut", "new")
+    } | {"00000000.jdb": "same"}
+    assert answer["gone"] == ["gone"]
+    ranges = {"file": "00000000.jdb", "what": "type", "ranges": [[8, 20]]}
+    assert answer["changed_ranges"] == [ranges]
+    assert answer["fsyncs"] == [{"file": "00000000.jdb", "time_ms": 1700000000000}]
+
+
+def test_outputs_stay_outside_of_the_directory(home: Path) -> None:
+    for option in ("--html", "--manifest", "--output", "--write-needles"):
+        done = je_tools("erase", "prove", home, "--key", "a", option, home / "old" / "new")
+        assert done.code == 6, option
+
+
+def test_a_directory_that_does_not_exist_and_a_file(home: Path, tmp_path: Path) -> None:
+    assert je_tools("erase", "prove", tmp_path / "none", "--key", "a").code == 4
+    assert je_tools("erase", "prove", home / "je.info.0", "--key", "a").code == 2
+    shutil.copytree(home / "old", tmp_path / "plain")
+    done = je_tools("erase", "prove", tmp_path / "plain", "--match", "Qz7-notes")
+    assert done.code == 3
