@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Unpack
 
 import click
+from msgspec.structs import asdict
 
 from je_tools.commands._findings import check_outputs
 from je_tools.commands._needles import (
@@ -28,13 +31,18 @@ from je_tools.commands._options import (
     threads_option,
 )
 from je_tools.commands._snapshot import database_option, home_argument, open_home
-from je_tools.errors import EXIT_DAMAGE, EXIT_OK
+from je_tools.commands._writing import apply_option
+from je_tools.core.escaping import counted
+from je_tools.errors import EXIT_DAMAGE, EXIT_OK, UsageError
 from je_tools.output.formats import REPORT
 
 if TYPE_CHECKING:
+    from je_tools.commands._options import Stages
     from je_tools.erase.proof.needles import NeedleSearch
     from je_tools.erase.subject.facts import SubjectReport
     from je_tools.log.environment import Environment
+    from je_tools.log.scan import Scanner
+    from je_tools.recovery.snapshot import Snapshot
 
 
 class Options(NeedleOptions):
@@ -48,6 +56,8 @@ class Options(NeedleOptions):
     threads: int
     max_rate: int | None
     exit_zero: bool
+    delete_live: bool
+    apply: bool
 
 
 @click.command("subject")
@@ -59,6 +69,13 @@ class Options(NeedleOptions):
     is_flag=True,
     help="Judge traces as `erase run --checkpoint-first` would find them.",
 )
+@click.option(
+    "--delete-live",
+    is_flag=True,
+    help="With --apply, delete the live records of the person, write the trees that had them anew, "
+    "and erase. Only for environments that are not replicated.",
+)
+@apply_option
 @format_option(*REPORT)
 @output_option
 @threads_option
@@ -73,22 +90,38 @@ def command(**options: Unpack[Options]) -> int:
 
     Keys are those of records in all databases, or with --db in some. The values of all versions of
     these records, live and old, are searched for too. Needles and values appear in no output. The
-    exit code is 3 if there is a trace, or if not everything could be read. Nothing is written, and
-    no lock is taken.
+    exit code is 3 if there is a trace, or if not everything could be read. Without --apply, nothing
+    is written, and no lock is taken.
+
+    With --delete-live --apply, the command deletes the live records that the needles mean: those
+    with one of the keys, and those in which a match occurs. Then it writes the trees of all
+    databases with traces anew, so that no node keeps a key of them, erases as `je-tools erase run
+    --checkpoint-first` does, and searches again. It knows nothing of records of others that refer
+    to these, as in a secondary index: delete through the application where you can. On a node of a
+    group it refuses, because the other nodes would keep the records.
 
     \b
     Examples:
       je-tools erase subject env --key-file people.txt
       je-tools erase subject env --db users --key long:5485 --match carol@example.org
+      je-tools erase subject env --key-file people.txt --delete-live --apply
     """
     from je_tools.erase.proof.needles import NeedleSearch
     from je_tools.output.files.outputs import open_output
 
+    if options["apply"] and not options["delete_live"]:
+        raise UsageError(
+            "--apply: `erase subject` changes a log only with --delete-live; `je-tools erase run` "
+            "erases what is deleted already"
+        )
     search = NeedleSearch(named_needles(options))
     environment = open_home(options["path"])
     check_outputs({"output": options["output"]}, environment)
     warn_of_short(search)
     report = _find(options, search, environment)
+    if options["delete_live"] and _delete(options, search, report):
+        environment = open_home(options["path"])
+        report = _find(options, report.search, environment)
     with open_output(options["output"], environment, chosen_file_mode()) as out:
         _write(report, out, options)
     fine = options["exit_zero"] or not (report.hit_count or report.gaps)
@@ -99,28 +132,84 @@ def _find(options: Options, search: NeedleSearch, environment: Environment) -> S
     from je_tools.erase.options import ErasureOptions
     from je_tools.erase.proof.run import ProofOptions
     from je_tools.erase.subject.run import find_subject
-    from je_tools.log.scan import Scanner
-    from je_tools.log.selection import database_ids
     from je_tools.recovery.opening import held_snapshot
 
-    pace = chosen_pace(options["max_rate"])
-    with staged_bar(environment.size, "erase subject") as stages:
-        scanner = Scanner(
-            threads=options["threads"],
-            progress=stages.progress,
-            stage=stages.stage,
-            wide=True,
-            pace=pace,
-        )
+    now_ms = time.time_ns() // 1_000_000
+    with _open_scanner(options, environment) as (scanner, stages):
         proof_options = ProofOptions(
-            masking_of(options), scanner.thread_count(), pace, stages.stage, stages.progress
+            masking_of(options),
+            scanner.thread_count(),
+            scanner.pace,
+            stages.stage,
+            stages.progress,
         )
-        now_ms = time.time_ns() // 1_000_000
         with held_snapshot(environment, scanner, now_ms=now_ms, as_member=True) as snapshot:
-            names = {each.db_id: each.name or "" for each in snapshot.databases.values()}
-            db_ids = database_ids(options["names"], names) if options["names"] else None
             erasure = ErasureOptions(checkpoint_first=options["checkpoint_first"])
+            db_ids = _chosen(options, snapshot)
             return find_subject(snapshot, search, db_ids, proof_options, erasure)
+
+
+def _delete(options: Options, search: NeedleSearch, report: SubjectReport) -> bool:
+    """Delete the live records and erase, or say what that would do; return True if it is done.
+
+    Args:
+        options: options of the command line.
+        search: the needles that were named.
+        report: the traces.
+
+    Raises:
+        RefusedError, InputError, StoppedError: as `erase_records`.
+    """
+    from je_tools.erase.live_records import erase_records
+    from je_tools.erase.options import ErasureOptions
+    from je_tools.erase.subject.live_matches import find_live
+    from je_tools.operations.record_deletion import check_standalone
+    from je_tools.recovery.opening import held_snapshot
+
+    home, now_ms = options["path"], time.time_ns() // 1_000_000
+    environment = open_home(home, keep_going=False)
+    with _open_scanner(options, environment) as (scanner, _):
+        with held_snapshot(environment, scanner, now_ms=now_ms, as_member=True) as snapshot:
+            check_standalone(snapshot)
+            live = find_live(snapshot, search.needles, _chosen(options, snapshot))
+            traced = {snapshot.databases.get(each) for each in report.db_ids}
+        names = set(live.names.values())
+        names |= {each.name or "" for each in traced if each and not each.is_internal}
+        names.discard("")
+        if not (live.count or report.hit_count):
+            say("je-tools: nothing was written: there is no trace to erase")
+            return False
+        records, trees = counted(live.count, "live record"), counted(len(names), "database")
+        if not options["apply"]:
+            say(
+                f"je-tools: nothing was written; --apply deletes {records}, writes the trees of "
+                f"{trees} anew, and erases. That cannot be undone"
+            )
+            return False
+        orders = ErasureOptions(checkpoint_first=True, rewritten=frozenset(names))
+        result = erase_records(home, scanner, live.records, orders, now_ms)
+    say(
+        f"je-tools: {records} deleted, the trees of {trees} written anew, and "
+        f"{result.counts.entry_count:,} entries erased; this is what a new search finds:"
+    )
+    return True
+
+
+@contextmanager
+def _open_scanner(options: Options, environment: Environment) -> Iterator[tuple[Scanner, Stages]]:
+    from je_tools.log.scan import Scanner
+
+    with staged_bar(environment.size, "erase subject") as stages:
+        pace = chosen_pace(options["max_rate"])
+        yield Scanner(threads=options["threads"], wide=True, pace=pace, **asdict(stages)), stages
+
+
+def _chosen(options: Options, snapshot: Snapshot) -> Collection[int] | None:
+    """Return the databases that `--db` names; None for all."""
+    from je_tools.log.selection import database_ids
+
+    names = {each.db_id: each.name or "" for each in snapshot.databases.values()}
+    return database_ids(options["names"], names) if options["names"] else None
 
 
 def _write(report: SubjectReport, out: BinaryIO, options: Options) -> None:

@@ -46,12 +46,7 @@ class RecordDeletion(AppendOperation):
                 application, or a record does not exist any more.
         """
         snapshot = log.snapshot
-        if is_replicated(snapshot):
-            raise RefusedError(
-                f"{snapshot.environment.name}: the environment is replicated, so the other nodes "
-                "would keep the records. Delete them through the application, then run the "
-                "command again"
-            )
+        check_standalone(snapshot)
         transaction = log.local_transaction()
         for db_id, records in sorted(self.doomed.items()):
             database = snapshot.databases[db_id]
@@ -83,6 +78,19 @@ class RecordDeletion(AppendOperation):
                 return f"database {printable(database.name or '')} has {left} records left"
         different = compare_records(before, after, names).different
         return f"the records of {', '.join(different)} have changed" if different else ""
+
+
+def check_standalone(snapshot: Snapshot) -> None:
+    """Check that an environment is not replicated.
+
+    Raises:
+        RefusedError: it is.
+    """
+    if is_replicated(snapshot):
+        raise RefusedError(
+            f"{snapshot.environment.name}: the environment is replicated, so the other nodes would "
+            "keep the records. Delete them through the application, then run the command again"
+        )
 
 
 def _check_order(snapshot: Snapshot, database: Database) -> None:

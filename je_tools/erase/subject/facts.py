@@ -11,6 +11,7 @@ from msgspec import Struct
 if TYPE_CHECKING:
     from je_tools.erase.preconditions import ErasureObstacle
     from je_tools.erase.proof.facts import NeedleFacts
+    from je_tools.erase.proof.needles import NeedleSearch
     from je_tools.erase.proof.places import Where
 
 
@@ -41,6 +42,12 @@ class TraceState(StrEnum):
     JOURNAL = "undo journal"
     OTHER_FILE = "other file"
     FILE_NAME = "file name"
+
+
+IN_NODES = frozenset(
+    {TraceState.SLOT, TraceState.DELETED_SLOT, TraceState.ROUTING_KEY, TraceState.NODE_KEY}
+)
+"""States of traces in nodes of the present trees."""
 
 
 class Trace(Struct, frozen=True):
@@ -101,6 +108,8 @@ class SubjectReport(Struct):
         values: values that were searched for.
         obstacles: reasons not to erase anything in the log.
         gaps: names and reasons of everything in which a trace may be unseen.
+        search: the search, with the values of records; no output shows them.
+        db_ids: databases in whose present nodes traces are.
     """
 
     env: str
@@ -111,6 +120,8 @@ class SubjectReport(Struct):
     values: ValueFacts
     obstacles: Sequence[ErasureObstacle]
     gaps: Sequence[tuple[str, str]]
+    search: NeedleSearch
+    db_ids: frozenset[int]
 
     @property
     def erasable_count(self) -> int:

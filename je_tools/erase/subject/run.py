@@ -15,7 +15,7 @@ from je_tools.erase.proof.places import EntryFields, Where
 from je_tools.erase.proof.run import LISTED_MAX, name_hits, search_tree
 from je_tools.erase.proof.tree import FileKind
 from je_tools.erase.reasons import FIRST_ERASE, REASONS
-from je_tools.erase.subject.facts import SubjectReport, Trace, TraceState
+from je_tools.erase.subject.facts import IN_NODES, SubjectReport, Trace, TraceState
 from je_tools.erase.subject.states import OUTSIDE, reason_text, state_of
 from je_tools.erase.subject.values import value_needles
 from je_tools.formats.je.log.walk import NO_OFFSET
@@ -82,6 +82,8 @@ def find_subject(
         values=facts,
         obstacles=plan.obstacles,
         gaps=gaps,
+        search=found.search,
+        db_ids=frozenset(tracer.db_ids),
     )
 
 
@@ -103,6 +105,7 @@ class _Tracer:
 
     Attributes:
         other_count: hits of keys in databases that were not asked for.
+        db_ids: databases in whose present nodes traces are.
     """
 
     def __init__(
@@ -113,6 +116,7 @@ class _Tracer:
         db_ids: Collection[int] | None,
     ) -> None:
         self.other_count = 0
+        self.db_ids: set[int] = set()
         self._snapshot = snapshot
         self._found = found
         self._plan = plan
@@ -214,6 +218,8 @@ class _Tracer:
             self.other_count += 1
             return None
         state, can_erase, text = self._judged(file_no, entry, type_no, start, fields, where)
+        if db_id is not None and state in IN_NODES:
+            self.db_ids.add(db_id)
         lsn = file_no << 32 | entry
         db = None if db_id is None else self._name_of(db_id)
         return Trace(

@@ -1,0 +1,65 @@
+"""`je-tools erase subject --delete-live`: data are deleted, erased, and searched for again."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.damage.running import je_tools
+from tests.je_tools.erase.erasing import copy_of, log_bytes
+from tests.je_tools.snapshots import codes_of, contents_of, snapshot_of
+
+KEY, EMAIL = "user00000003", "user3@example.org"
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    """Return a log with a person's record, and an older version of it."""
+    return copy_of("v17-basic", tmp_path / "env")
+
+
+def test_without_apply_nothing_is_written(home: Path) -> None:
+    old, names = log_bytes(home), sorted(home.iterdir())
+    done = je_tools("erase", "subject", home, "--key", KEY, "--delete-live")
+    assert done.code == 3
+    assert "nothing was written; --apply deletes 1 live record" in done.err
+    assert (log_bytes(home), sorted(home.iterdir())) == (old, names)
+    assert je_tools("erase", "subject", home, "--key", KEY, "--apply").code == 2
+
+
+@pytest.mark.parametrize(
+    "words", [("--key", KEY), ("--match", EMAIL), ("--match", "re:user3@ex[a-z]{1,9}[.]org")]
+)
+def test_no_trace_is_left(words: tuple[str, str], home: Path) -> None:
+    before = contents_of(snapshot_of(home))
+    people = dict(before["people"])
+    note = json.loads(people[KEY.encode()])["note"].encode()
+    before["people"] = [record for record in before["people"] if record[0] != KEY.encode()]
+    done = je_tools("erase", "subject", home, *words, "--delete-live", "--apply")
+    assert done.code == 0, done.err
+    for needle in (KEY, EMAIL, note.decode()):
+        assert needle not in done.out.decode() + done.err
+    log = b"".join(log_bytes(home).values())
+    assert not [each for each in (KEY.encode(), EMAIL.encode(), note) if each in log]
+    assert contents_of(snapshot_of(home)) == before
+    assert codes_of(snapshot_of(home)) == []
+    assert je_tools("erase", "prove", home, "--key", KEY, "--match", EMAIL).code == 0
+
+
+def test_without_a_trace_nothing_is_written(home: Path) -> None:
+    old = log_bytes(home)
+    done = je_tools("erase", "subject", home, "--key", "nobody", "--delete-live", "--apply")
+    assert done.code == 0
+    assert "nothing was written: there is no trace to erase" in done.err
+    assert log_bytes(home) == old
+
+
+def test_a_node_of_a_group_is_refused(tmp_path: Path) -> None:
+    home = copy_of("starrocks-rep-uncommitted/node1", tmp_path / "env")
+    old = log_bytes(home)
+    done = je_tools("erase", "subject", home, "--match", "user3@", "--delete-live", "--apply")
+    assert done.code == 6
+    assert "Delete them through the application" in done.err
+    assert log_bytes(home) == old
