@@ -99,14 +99,15 @@ def _write(checked: StreamCheck, out: BinaryIO, options: Options) -> None:
 
 def _report(checked: StreamCheck) -> None:
     stream = checked.stream
-    order = stream.in_vlsn_order(with_rolled_back=False)
-    ends = stream.vlsn[order[[0, -1]]].tolist() if len(order) else []
-    vlsns = f", VLSN {ends[0]} to {ends[1]}" if ends else ""
-    back = len(stream) - len(order)
+    ends = (stream.first_vlsn, stream.end.last_vlsn)
+    vlsns = f", VLSN {ends[0]} to {ends[1]}" if None not in ends else ""
+    back = stream.entry_count - stream.visible_count
     rolled_back = f", without {back:,} that rollbacks took back" if back else ""
     say(
         f"je-tools: compared {counted(checked.mapping_count, 'mapping')} of the VLSN index with "
-        f"{len(order):,} entries of the stream{vlsns}{rolled_back}; "
+        f"{stream.visible_count:,} entries of the stream{vlsns}{rolled_back}; "
         f"{counted(len(stream.rollbacks), 'rollback')}"
     )
+    for each in checked.forecasts:
+        say(f"je-tools: as it is: {each.damage}. {each.outcome}")
     say(f"je-tools: {checked.totals.verdict()}")

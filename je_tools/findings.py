@@ -248,6 +248,14 @@ _TABLE: tuple[tuple[str, Severity, str, str], ...] = (
         "the index anew from the log.",
     ),
     (
+        "vlsn-index-gap",
+        Severity.WARNING,
+        "No bucket of the VLSN index covers some VLSNs between two buckets. When recovery cuts a "
+        "bucket, the engine leaves a gap of fewer VLSNs than the stride; this one is wider, so a "
+        "bucket is missing. The node works: a feeder reads more of the log to find these VLSNs.",
+        "`je-tools vlsn rebuild` adds the bucket.",
+    ),
+    (
         "vlsn-index-mapping",
         Severity.ERROR,
         "A mapping of the VLSN index leads to a place without the visible entry of its VLSN. The "

@@ -162,7 +162,7 @@ def _why(plan: RebuildPlan, key: bytes, version: OldVersion | None, data: bytes 
         return "the new index has no bucket there"
     if version is None:
         return "VLSNs without a bucket"
-    wrong = plan.judged.wrong_counts.get(key, 0)
+    wrong = 0 if plan.judged is None else plan.judged.wrong_counts.get(key, 0)
     return f"{wrong:,} mappings lead to other entries" if wrong else "not as the log has it"
 
 
