@@ -14,6 +14,7 @@ from je_tools.commands._snapshot import (
     SnapshotOptions,
     end_options,
     home_argument,
+    node_home,
     open_snapshot,
 )
 from je_tools.core.masking import DataMode
@@ -77,6 +78,7 @@ def open_node(options: NodeOptions, label: str) -> Iterator[Snapshot]:
     from je_tools.output.files.outputs import check_output
     from je_tools.vlsn.index_state import check_replicated
 
+    options["path"] = node_home(options["path"])
     with open_snapshot(snapshot_options_of(options), label) as snapshot:
         check_replicated(snapshot)
         if options["output"] is not None:

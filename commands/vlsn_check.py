@@ -20,7 +20,7 @@ from je_tools.commands._options import (
     terminal_width,
     threads_option,
 )
-from je_tools.commands._snapshot import home_argument, open_home
+from je_tools.commands._snapshot import home_argument, node_home, open_home
 from je_tools.core.escaping import counted
 from je_tools.output.formats import ROWS
 
@@ -70,7 +70,7 @@ def command(**options: Unpack[Options]) -> int:
     from je_tools.vlsn.index_state import check_replicated
 
     needs_output(options["format_"], options["output"])
-    environment = open_home(options["path"])
+    environment = open_home(node_home(options["path"]))
     if options["output"] is not None:
         check_output(options["output"], environment)
     with progress_bar(environment.size, "vlsn check") as progress:

@@ -180,6 +180,11 @@ class TailReader:
         """True if SYNC_POINTS_MAX are read, so that no earlier file is."""
         return sum(len(part.sync) for part in self._parts) >= SYNC_POINTS_MAX
 
+    @property
+    def rollbacks(self) -> list[Rollback]:
+        """Rollbacks in the files read so far, in log order."""
+        return joined_rollbacks(self._logged)
+
     def read_file(self) -> None:
         """Read one more file.
 
@@ -199,7 +204,7 @@ class TailReader:
             if part.end is not None:
                 self.findings[:0] = file_findings(environment, part.end)
         self._logged[:0] = [each for part in found for each in part.rollbacks]
-        self._parts.insert(0, _left_in(found, bounds_of(joined_rollbacks(self._logged))))
+        self._parts.insert(0, _left_in(found, bounds_of(self.rollbacks)))
         self.read_size += file.size
 
     def at_least(self, count: int) -> Tail:
@@ -253,7 +258,7 @@ class TailReader:
             writes,
             firsts[0] if firsts else None,
             lasts[-1] if lasts else None,
-            joined_rollbacks(self._logged),
+            self.rollbacks,
             self.is_whole,
         )
 
