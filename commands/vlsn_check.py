@@ -65,9 +65,9 @@ def command(**options: Unpack[Options]) -> int:
     from je_tools.log.scan import Scanner
     from je_tools.output.files.outputs import check_output, open_output
     from je_tools.recovery.choices import chosen_now
+    from je_tools.recovery.internal_databases import check_replicated
     from je_tools.recovery.opening import held_snapshot
     from je_tools.vlsn.check import check_stream
-    from je_tools.vlsn.index_state import check_replicated
 
     needs_output(options["format_"], options["output"])
     environment = open_home(node_home(options["path"]))

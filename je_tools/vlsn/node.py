@@ -13,6 +13,7 @@ from msgspec import Struct
 from je_tools.formats.je.header import lsn_text
 from je_tools.journal.last_id import last_journal_id
 from je_tools.recovery.findings import snapshot_findings
+from je_tools.recovery.internal_databases import check_replicated
 from je_tools.vlsn.group_names import GroupNames, read_group_names
 from je_tools.vlsn.index_findings import (
     end_findings,
@@ -20,7 +21,7 @@ from je_tools.vlsn.index_findings import (
     misfit_finding,
     record_findings,
 )
-from je_tools.vlsn.index_state import IndexState, check_replicated, read_index_state
+from je_tools.vlsn.index_state import IndexState, read_index_state
 from je_tools.vlsn.masters import MasterTerm, places_to_sample, sampled_terms
 from je_tools.vlsn.own_member import OwnMember, find_own_member
 from je_tools.vlsn.tail import Tail, TailReader

@@ -8,10 +8,11 @@ from msgspec import Struct
 
 from je_tools.core.escaping import quoted
 from je_tools.errors import RefusedError
+from je_tools.recovery.internal_databases import check_replicated
 from je_tools.vlsn.all_findings import findings_of
 from je_tools.vlsn.forecast import Forecast, forecasts
 from je_tools.vlsn.index import MisfitError, VlsnIndex
-from je_tools.vlsn.index_state import IndexState, check_replicated, read_index_state
+from je_tools.vlsn.index_state import IndexState, read_index_state
 from je_tools.vlsn.judged import StoredBuckets, judge_buckets, right_in_stream
 from je_tools.vlsn.rebuilt import first_vlsn, rebuilt
 from je_tools.vlsn.recovered import merged_index, stream_since_checkpoint
