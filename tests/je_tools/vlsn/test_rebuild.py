@@ -8,7 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from je_tools.append.apply import plan_append
 from je_tools.errors import EXIT_DAMAGE, EXIT_INPUT, EXIT_OK, EXIT_REFUSED
+from je_tools.operations.index_rebuild import IndexRebuild
+from je_tools.operations.stream_rollback import StreamRollback
 from je_tools.vlsn.index import NO_VLSN, BucketRules
 from je_tools.vlsn.index_state import read_index_state
 from je_tools.vlsn.judged import judge_buckets, right_in_stream
@@ -159,6 +162,22 @@ def test_a_stream_after_a_checkpoint_cut_short(tmp_path: Path) -> None:
     last = max(stream_of(home))
     assert je_tools("vlsn", "rebuild", home, "--apply").code == EXIT_OK
     assert read_index(snapshot_of_node(home)).range.last == last
+
+
+def test_an_index_that_is_not_as_planned_is_a_difference(tmp_path: Path) -> None:
+    """What is read after the write may be anything; it is reported, and raises nothing."""
+    before = member(CRASHED)
+    rollback, rebuild = StreamRollback(1224), IndexRebuild()
+    plan_append(before, rollback)
+    for name, text in {"unreadable bucket": "not readable", "short": "goes on with"}.items():
+        home = copy_of(CRASHED, tmp_path / name)
+        DAMAGES[name](home)
+        told = rollback.difference(before, member(home))
+        assert "would not continue with the VLSN index" in told
+        assert text in told
+    plan_append(member(home), rebuild)
+    assert "not readable" in rebuild.difference(before, member(tmp_path / "unreadable bucket"))
+    assert "not the new one" in rebuild.difference(before, member(home))
 
 
 def test_a_log_without_replication_is_refused() -> None:
