@@ -167,7 +167,7 @@ def _why(plan: RebuildPlan, key: bytes, version: OldVersion | None, data: bytes 
     if version is None:
         return "VLSNs without a bucket"
     wrong = 0 if plan.judged is None else plan.judged.wrong_counts.get(key, 0)
-    return f"{wrong:,} mappings lead to other entries" if wrong else "not as the log has it"
+    return f"wrong mappings: {wrong:,}" if wrong else "not as the log has it"
 
 
 def _stored_data(state: IndexState) -> Iterator[tuple[bytes, bytes]]:

@@ -95,7 +95,7 @@ class ComparedNode(Struct, frozen=True):
         sync = self.report.sync
         rows = np.flatnonzero(sync.vlsn == matchpoint_vlsn)
         if self.records is not None and len(rows):
-            yield from self.records.read(matchpoint_vlsn, int(sync.lsn[rows[0]]))
+            yield from self.records.read(int(sync.lsn[rows[0]]))
 
 
 class NodePair(Struct, frozen=True):

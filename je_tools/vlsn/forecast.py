@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from je_tools.core.escaping import counted
 from je_tools.formats.je.internal.replication import RANGE_KEY, VlsnBucket
 from je_tools.vlsn.index import NO_VLSN
 
@@ -164,7 +165,7 @@ def _of_records(stored: StoredIndex, judged: StoredBuckets) -> Iterator[tuple[st
     for each in stored.unreadable[:1]:
         name = "the range" if each.key == RANGE_KEY else f"the bucket of VLSN {each.key}"
         yield (
-            f"{name} cannot be read ({len(stored.unreadable)} records)",
+            f"{name} cannot be read ({counted(len(stored.unreadable), 'record')})",
             "The engine finds persistent corruption when it needs the record. It then writes "
             "RestoreRequired, and the node does not open again.",
         )
@@ -179,12 +180,12 @@ def _of_records(stored: StoredIndex, judged: StoredBuckets) -> Iterator[tuple[st
     wrong_count = sum(judged.wrong_counts.values())
     if wrong_count:
         yield (
-            f"{wrong_count:,} mappings lead to another entry, or to none",
+            f"{counted(wrong_count, 'mapping')} to another entry, or to none",
             "The node works until it feeds a replica that lags as far. Then the master dies.",
         )
     if judged.broken_count:
         yield (
-            f"{judged.broken_count:,} buckets break a rule of the engine",
+            f"{counted(judged.broken_count, 'bucket')} against a rule of the engine",
             "This was not observed on an engine. A master may die when it feeds a replica from "
             "such a bucket.",
         )

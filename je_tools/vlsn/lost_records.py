@@ -89,14 +89,14 @@ class LostRecordReader(Struct, frozen=True):
     snapshot: Snapshot
     tail: TailReader
 
-    def read(self, matchpoint_vlsn: int, matchpoint_lsn: int) -> Iterator[LostRecords]:
+    def read(self, matchpoint_lsn: int) -> Iterator[LostRecords]:
         """Yield the records after a matchpoint; only some are kept at a time.
 
         Raises:
             StoppedError: a file shrank, vanished or was replaced meanwhile.
             InputError: a file cannot be read.
         """
-        work = _Work(matchpoint_vlsn, tuple(bounds_of(self.tail.rollbacks)))
+        work = _Work(tuple(bounds_of(self.tail.rollbacks)))
         last = self.snapshot.end.last_lsn
         for parts in read_stretch(self.snapshot, matchpoint_lsn, last, work):
             yield from parts
@@ -109,12 +109,10 @@ class LostRecordReader(Struct, frozen=True):
 class _Work(Struct, frozen=True):
     """Work for a scan: decode the LNs after a matchpoint that no rollback took back."""
 
-    matchpoint_vlsn: int
     bounds: tuple[tuple[int, int], ...]
 
     def __call__(self, rows: Rows) -> list[LostRecords]:
         wanted = rows.replicated & ~rows.invisible & rows.good & IS_LN[rows.type]
-        wanted &= rows.vlsn > self.matchpoint_vlsn
         wanted &= is_left(rows.lsn, rows.vlsn, self.bounds)
         index = np.flatnonzero(wanted)
         pieces = (index[at : at + MAX_ROWS] for at in range(0, len(index), MAX_ROWS))

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from je_tools.core.escaping import counted
 from je_tools.formats.je.flags import HeaderFlag
 from je_tools.formats.je.header import NULL_LSN, lsn_text
 from je_tools.formats.je.log.fetch import Found, fetch
@@ -59,7 +60,7 @@ def mapping_findings(
         expected = f"VLSN {int(mappings.vlsn[row])}, as the bucket of VLSN {bucket.first} has it"
         yield made(snapshot, "vlsn-index-mapping", int(mappings.lsn[row]), expected, text)
     if len(wrong) > LISTED:
-        found_text = f"{len(wrong) - LISTED:,} more mappings that lead elsewhere"
+        found_text = counted(len(wrong) - LISTED, "more wrong mapping")
         yield made(
             snapshot, "vlsn-index-mapping", NULL_LSN, f"{len(mappings):,} mappings", found_text
         )

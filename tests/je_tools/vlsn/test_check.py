@@ -10,7 +10,8 @@ import pytest
 from msgspec.structs import replace
 
 from je_tools.errors import EXIT_DAMAGE, EXIT_INPUT, EXIT_OK
-from je_tools.formats.je.header import lsn_text
+from je_tools.formats.je.flags import HeaderFlag
+from je_tools.formats.je.header import FLAGS_AT, lsn_text
 from je_tools.formats.je.internal.replication import VlsnBucket, VlsnRange
 from je_tools.formats.je.tuples import long_key
 from je_tools.vlsn.check import check_stream
@@ -279,9 +280,26 @@ def test_a_mapping_to_an_entry_that_was_rolled_back_is_reported(tmp_path: Path) 
     place = next(i for i, each in enumerate(index.buckets) if each.first == vlsn)
     offsets = (hidden & 0xFFFFFFFF, *bucket_of(index, place).offsets[1:])
     write_records(home, changed(index, place, offsets=offsets))
-    (finding,) = check_stream(snapshot_of_node(home)).findings
+    checked = check_stream(snapshot_of_node(home))
+    (finding,) = checked.findings
     assert finding.code == "vlsn-index-mapping"
     assert finding.found == f"UPD_LN_TX of VLSN {vlsn}, invisible"
+    (forecast,) = checked.forecasts
+    assert forecast.damage == "1 mapping to another entry, or to none"
+
+
+def test_a_mapping_to_an_entry_that_is_marked_without_a_rollback(tmp_path: Path) -> None:
+    """No checksum covers the mark, and a feeder passes over such an entry."""
+    home = copy_of(NODE, tmp_path / "node")
+    bucket = bucket_of(read_index(snapshot_of_node(home)), 0)
+    path = home / "00000000.jdb"
+    data = bytearray(path.read_bytes())
+    data[bucket.offsets[3] + FLAGS_AT] |= HeaderFlag.INVISIBLE
+    path.write_bytes(data)
+    found = check_stream(snapshot_of_node(home)).findings
+    texts = [each.found for each in found if each.code == "vlsn-index-mapping"]
+    assert len(texts) == 1
+    assert f"of VLSN {bucket.first + 30}, invisible" in (texts[0] or "")
 
 
 def test_a_rollback_over_commits_is_reported(tmp_path: Path) -> None:

@@ -33,7 +33,7 @@ from je_tools.vlsn.node import read_node
 from je_tools.vlsn.node_report import NodeFacts, NodeReport, SyncPoint, columns_of, report_of
 from je_tools.vlsn.tail import Tail, TailReader
 from tests.corpus import FIXTURES, environments
-from tests.je_tools.checkpoint.nodes import stream_of
+from tests.je_tools.checkpoint.nodes import copy_up_to, entries_of, stream_of
 from tests.je_tools.dumped import je_tools
 from tests.je_tools.vlsn.indexes import copy_of, snapshot_of_node, write_records
 
@@ -152,6 +152,24 @@ def test_the_records_after_a_matchpoint_have_their_keys(group: str) -> None:
             **dict.fromkeys(txns.txn_id.tolist(), 0),
             **counts,
         }
+
+
+def test_records_that_were_rolled_back_already_are_not_lost_again(tmp_path: Path) -> None:
+    """The rollback has ended, and did not mark its entries."""
+    source = FIXTURES / "starrocks-rep-uncommitted" / "node1"
+    home = copy_up_to(source, entries_of(source)[-1].lsn, tmp_path / "node", unmarked=True)
+    stream = stream_of(home)
+    commits = [vlsn for vlsn, shown in stream.items() if shown.type_no == 17]
+    point = max(vlsn for vlsn in commits if vlsn < 1224)
+    snapshot = snapshot_of_node(home)
+    reader = TailReader(snapshot)
+    reader.back_to(1)
+    found = LostRecordReader(snapshot, reader).read(stream[point].lsn)
+    lsns = [lsn for each in found for lsn in each.lsn.tolist()]
+    kinds = (17, 18, 30)
+    assert lsns == sorted(
+        shown.lsn for vlsn, shown in stream.items() if vlsn > point and shown.type_no not in kinds
+    )
 
 
 def test_keys_have_the_same_rows_in_every_format(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from je_tools.formats.je.internal.replication import VlsnRange
 from je_tools.vlsn import stream_summary
 from je_tools.vlsn.index_state import read_index_state
 from je_tools.vlsn.logged import EntryState, LoggedStream
-from je_tools.vlsn.stored import mappings_of
+from je_tools.vlsn.stored import mappings_of, read_stored
 from je_tools.vlsn.stream_probe import StreamProbe
 from je_tools.vlsn.stream_summary import StreamSummary
 from je_tools.vlsn.sync_points import IS_SYNC_POINT, IS_TXN_END
@@ -96,6 +96,18 @@ def test_of_vlsns_that_were_used_twice(tmp_path: Path) -> None:
         append_entry(home, "Matchpoint", {"time_ms": NOW_MS, "master_node_id": 1}, vlsn=vlsn)
     logged = assert_same(home, with_ends=False)
     assert (logged.state == EntryState.REPEATED).sum() == 4
+
+
+def test_a_mapping_to_a_vlsn_that_was_used_again_is_wrong(tmp_path: Path) -> None:
+    home = copy_of(ROLLED_BACK, tmp_path / "node")
+    last = max(stream_of(home))
+    stored = mappings_of(read_stored(snapshot_of_node(home)).buckets).in_lsn_order()
+    append_entry(home, "Matchpoint", {"time_ms": NOW_MS, "master_node_id": 1}, vlsn=last)
+    snapshot = snapshot_of_node(home)
+    covered = read_index_state(snapshot).usable.range
+    probe = StreamProbe(stored.lsn, stored.vlsn, covered, snapshot.end.next_lsn)
+    summary = summarize_stream(snapshot, probe, TailReader(snapshot).newest_ends)
+    assert stored.vlsn[~summary.is_right].tolist() == [last]
 
 
 def test_a_hostile_number_of_runs_is_bounded(
