@@ -144,9 +144,8 @@ def group_refusal(snapshot: Snapshot) -> str | None:
     durable = ""
     if cut.durable_count:
         durable = (
-            f" Of {counted(cut.commit_count, 'Commit')} that would be lost, a majority has "
-            f"acknowledged {cut.durable_count:,} (dtvlsn {cut.dtvlsn}), so applications rely on "
-            f"{'it' if cut.durable_count == 1 else 'them'}."
+            f" {cut.durable_count:,} of the {cut.commit_count:,} Commits that would be lost were "
+            f"acknowledged by a majority (dtvlsn {cut.dtvlsn}), so applications rely on them."
         )
     elif cut.commit_count:
         durable = f" {counted(cut.commit_count, 'Commit')} of the group would be lost."
