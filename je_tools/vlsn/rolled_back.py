@@ -73,13 +73,14 @@ def read_inside(snapshot: Snapshot, rollbacks: Sequence[Rollback]) -> list[Rolle
     """
     found = [RolledBackEntries(Inside(), Inside()) for _ in rollbacks]
     bounds = bounds_of(rollbacks)
-    for first_lsn, last_lsn in _stretches(snapshot, rollbacks):
+    for first_lsn, last_lsn, own_places in _stretches(snapshot, rollbacks):
         for rows in read_stretch(snapshot, first_lsn, last_lsn, collect_logged):
             if not len(rows.lsn):
                 continue
             unmarked = ~rows.is_invisible & ~is_left(rows.lsn, rows.vlsn, bounds)
             commits = rows.type == COMMIT_NO
-            for each, inside in zip(rollbacks, found, strict=True):
+            for place in own_places:
+                each, inside = rollbacks[place], found[place]
                 if each.matchpoint_lsn < rows.lsn[-1] and rows.lsn[0] < each.start_lsn:
                     own = (rows.lsn > each.matchpoint_lsn) & (rows.lsn < each.start_lsn)
                     inside.commits.add(rows, own & commits)
@@ -87,19 +88,21 @@ def read_inside(snapshot: Snapshot, rollbacks: Sequence[Rollback]) -> list[Rolle
     return found
 
 
-def _stretches(snapshot: Snapshot, rollbacks: Sequence[Rollback]) -> Iterator[tuple[int, int]]:
-    """Yield the first and last LSNs of the disjoint stretches that rollbacks cover, in order."""
-    covered = sorted(
-        (_entry_at(snapshot, each.matchpoint_lsn), each.start_lsn) for each in rollbacks
-    )
-    done = -1
-    while covered:
-        first, last = covered.pop(0)
-        while covered and covered[0][0] <= last:
-            last = max(last, covered.pop(0)[1])
-        if last > max(first, done):
-            yield first, last
-        done = last
+def _stretches(
+    snapshot: Snapshot, rollbacks: Sequence[Rollback]
+) -> Iterator[tuple[int, int, list[int]]]:
+    """Yield the disjoint stretches that rollbacks cover, in order: LSNs, and which rollbacks."""
+    starts = [_entry_at(snapshot, each.matchpoint_lsn) for each in rollbacks]
+    first, last, places = -1, -1, list[int]()
+    for place in sorted(range(len(rollbacks)), key=lambda place: starts[place]):
+        if starts[place] > last:
+            if places:
+                yield first, last, places
+            first, last, places = starts[place], rollbacks[place].start_lsn, []
+        last = max(last, rollbacks[place].start_lsn)
+        places.append(place)
+    if places:
+        yield first, last, places
 
 
 def _entry_at(snapshot: Snapshot, lsn: int) -> int:

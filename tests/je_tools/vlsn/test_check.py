@@ -378,3 +378,22 @@ def test_the_order_of_vlsns_is_judged_as_verify_does(step: int, code: str, tmp_p
     ]
     assert len(ordered[0]) == 1
     assert ordered[0] == ordered[1]
+
+
+@pytest.mark.parametrize("lsn", [-1, 0, (1 << 63) - 1, -(1 << 63), 9 << 32, 0xFFFFFFFF])
+def test_a_rollback_from_nowhere_is_a_finding(lsn: int, tmp_path: Path) -> None:
+    """Its matchpoint is no entry; the log is read all the same."""
+    home = copy_of(NODE, tmp_path / "node")
+    last = max(stream_of(home))
+    fields = {
+        "matchpoint_vlsn": last,
+        "matchpoint_lsn": lsn,
+        "time_ms": NOW_MS,
+        "active_txn_count": 0,
+        "active_txns": [],
+    }
+    append_entry(home, "RollbackStart", fields)
+    done = je_tools("vlsn", "check", home, "--format", "jsonl")
+    assert done.code in (EXIT_OK, EXIT_DAMAGE), done.err
+    codes = {json.loads(line)["code"] for line in done.out.splitlines()}
+    assert codes & {"vlsn-rollback", "vlsn-index-refused", "vlsn-index-mapping"}
