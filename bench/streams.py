@@ -47,12 +47,23 @@ def measure(bench: Bench, log: str) -> None:
     verified = Command([*java, "-h", str(home), "-verifyStream"])
     checked = _ours(bench, "check", home)
     _compare(bench, "vlsn check", log, 3, checked, verified)
+    bench.add(_beside_summary(bench, log))
     listed = _ours(bench, "show", home, "--stream", "--format", "csv")
     for what, command in (("vlsn check", checked), ("vlsn show --stream", listed)):
         code, peak = peak_anonymous_bytes(command)
         text = f"failed, exit {code}" if code else f"{peak / 1e6:.0f} MB"
         is_met = code == 0 and 0 < peak < STREAM_MEMORY
         bench.add(Row(f"{what}, peak memory", log, text, "", "", "< 1 GB", is_met))
+
+
+def _beside_summary(bench: Bench, log: str) -> Row:
+    """Measure the dry run of `vlsn rebuild` beside `summary`."""
+    home = bench.folder / log
+    summary = Command([bench.je_tools, "summary", str(home)])
+    mine, theirs = time_in_turns([_ours(bench, "rebuild", home), summary], bench.runs)
+    ratio = theirs.median / mine.median
+    told = (report.seconds(mine), f"{report.seconds(theirs)} (summary)", f"{ratio:.2f} ×")
+    return Row("vlsn rebuild, dry run", log, *told, "≥ 0.9 ×", ratio >= 0.9)
 
 
 def _ours(bench: Bench, verb: str, home: Path, *options: str) -> Command:

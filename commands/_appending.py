@@ -29,7 +29,7 @@ from je_tools.commands._options import (
     terminal_width,
     threads_option,
 )
-from je_tools.commands._snapshot import home_argument, open_home
+from je_tools.commands._snapshot import home_argument, node_home, open_home
 from je_tools.commands._writing import (
     OutputOptions,
     apply_option,
@@ -100,6 +100,7 @@ def run_operation(
         UsageError: the format and `--apply` exclude each other.
         RefusedError, InputError, StoppedError: as `apply_append`.
     """
+    options["path"] = node_home(options["path"])
     output = results_path(options)
     if not options["apply"]:
         needs_output(options["format_"], output)

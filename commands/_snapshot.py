@@ -117,6 +117,17 @@ def snapshot_options(function: F) -> F:
     return function
 
 
+def node_home(path: Path) -> Path:
+    """Return the environment of a node: the path, or what a front end has below it, as `meta/bdb`.
+
+    Raises:
+        InputError: the path does not exist or cannot be read.
+    """
+    from je_tools.journal.front_end import find_front_end
+
+    return find_front_end(path).home
+
+
 @contextmanager
 def open_snapshot(options: SnapshotOptions, label: str) -> Iterator[Snapshot]:
     """Open the snapshot that the options select.

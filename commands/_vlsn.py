@@ -14,6 +14,7 @@ from je_tools.commands._snapshot import (
     SnapshotOptions,
     end_options,
     home_argument,
+    node_home,
     open_snapshot,
 )
 from je_tools.core.masking import DataMode
@@ -75,8 +76,9 @@ def open_node(options: NodeOptions, label: str) -> Iterator[Snapshot]:
         StoppedError: a file became shorter while it was read, which may show only at the end.
     """
     from je_tools.output.files.outputs import check_output
-    from je_tools.vlsn.index_state import check_replicated
+    from je_tools.recovery.internal_databases import check_replicated
 
+    options["path"] = node_home(options["path"])
     with open_snapshot(snapshot_options_of(options), label) as snapshot:
         check_replicated(snapshot)
         if options["output"] is not None:

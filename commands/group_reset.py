@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import time
 from typing import Unpack
 
 import click
 
-from je_tools.commands._appending import AppendOptions, append_options, run_operation
+from je_tools.commands._appending import AppendOptions, append_options, open_scanner, run_operation
 from je_tools.commands._options import CONTEXT
-from je_tools.core.escaping import quoted
+from je_tools.commands._snapshot import node_home, open_home
+from je_tools.core.escaping import printable, quoted
 from je_tools.errors import UsageError
 
 
 class Options(AppendOptions):
     """Options of the command line."""
 
-    node_name: str
+    node_name: str | None
     node_host_port: str | None
     group_name: str | None
 
@@ -30,7 +32,7 @@ _NEXT_STEP = (
 
 @click.command("reset", context_settings=CONTEXT)
 @append_options
-@click.option("--node-name", required=True, metavar="NAME", help="Name of the node that remains.")
+@click.option("--node-name", metavar="NAME", help="Name of the node that remains; required.")
 @click.option(
     "--node-host-port",
     metavar="HOST:PORT",
@@ -59,6 +61,8 @@ def command(**options: Unpack[Options]) -> int:
     """
     from je_tools.operations.group_reset import GroupReset, NodeIdentity
 
+    if options["node_name"] is None:
+        raise UsageError(f"--node-name is missing: add it{_known_nodes(options)}")
     names = {"--node-name": options["node_name"], "--group-name": options["group_name"]}
     for option, name in names.items():
         _check_name(option, name)
@@ -68,6 +72,27 @@ def command(**options: Unpack[Options]) -> int:
     words = "".join(f" {option} {quoted(text)}" for option, text in given.items() if text)
     operation = GroupReset(identity)
     return run_operation(options, "group reset", words, operation, next_step=_NEXT_STEP)
+
+
+def _known_nodes(options: Options) -> str:
+    """Return the names of the nodes in the group database as the end of a sentence.
+
+    Raises:
+        InputError: the environment is not a node of a replication group.
+        StoppedError: a file shrank, vanished or was replaced meanwhile.
+    """
+    from je_tools.group.members import read_group
+    from je_tools.recovery.opening import held_snapshot
+
+    environment = open_home(node_home(options["path"]), keep_going=False)
+    now_ms = time.time_ns() // 1_000_000
+    with (
+        open_scanner(environment, options) as scanner,
+        held_snapshot(environment, scanner, now_ms=now_ms, as_member=True) as snapshot,
+    ):
+        names = [printable(node.name or "") for node in read_group(snapshot).nodes]
+    known = ", ".join(names) or "none"
+    return f". The group has these nodes: {known}; another name needs --node-host-port too"
 
 
 def _check_name(option: str, name: str | None) -> None:

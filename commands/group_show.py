@@ -16,17 +16,18 @@ from je_tools.commands._options import (
 from je_tools.commands._snapshot import (
     SnapshotOptions,
     findings_of,
+    node_home,
     open_results,
     open_snapshot,
     report,
     snapshot_options,
 )
-from je_tools.output.formats import ROWS
+from je_tools.output.formats import REPORT_WITH_ROWS
 
 
 @click.command("show", context_settings=CONTEXT)
 @snapshot_options
-@format_option(*ROWS)
+@format_option(*REPORT_WITH_ROWS)
 @output_option
 def command(**options: Unpack[SnapshotOptions]) -> int:
     """Show the replication group and its nodes, as a node's log has them after recovery.
@@ -44,15 +45,19 @@ def command(**options: Unpack[SnapshotOptions]) -> int:
       je-tools group show meta/bdb --to-lsn 0x3/0x1a2f
     """
     from je_tools.group.members import group_findings, read_group
-    from je_tools.output.views.group_tables import group_sections
+    from je_tools.output.views.group_tables import group_report, group_sections
     from je_tools.output.views.section_formats import write_sections
 
     form = options["format_"]
     needs_output(form, options["output"])
+    options["path"] = node_home(options["path"])
     with open_snapshot(options, "group") as snapshot:
         records = read_group(snapshot)
         with open_results(options["output"], snapshot) as out:
-            sections = group_sections(records, as_facts=form == "table")
-            write_sections(form, sections, out, terminal_width(options["output"]))
+            if form != "json":
+                sections = group_sections(records, as_facts=form == "table")
+                write_sections(form, sections, out, terminal_width(options["output"]))
             found = findings_of(snapshot, options, out, *group_findings(snapshot, records))
+            if form == "json":
+                group_report(records, found).write(form, out)
     return report(found, snapshot, options)

@@ -24,6 +24,7 @@ from je_tools.commands._snapshot import (
     snapshot_options,
 )
 from je_tools.errors import EXIT_INPUT, EXIT_OK
+from je_tools.journal.series import ID_MAX
 from je_tools.output.formats import REPORT_WITH_ROWS
 
 if TYPE_CHECKING:
@@ -31,8 +32,6 @@ if TYPE_CHECKING:
     from je_tools.journal.lookup import JournalRecord
     from je_tools.journal.report import JournalReport
     from je_tools.recovery.snapshot import Snapshot
-
-ID_MAX = (1 << 63) - 1
 
 
 class Options(SnapshotOptions):

@@ -62,6 +62,7 @@ class Options(SnapshotOptions):
     accept_loss: bool
     is_to_verify: bool
     file_max: int | None
+    asked_as: str | None
 
 
 HELP = """Show what the engine's recovery would do with a log, and with --apply do it.
@@ -95,12 +96,19 @@ _apply_option = click.option(
     "--apply", is_flag=True, help="Do it. Without this option, the command only shows the plan."
 )
 
+_asked_as_option = click.option(
+    "--asked-as",
+    hidden=True,
+    help="The command that runs this one, vlsn rollback: messages name it instead.",
+)
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 
 def recover_options(function: F) -> F:
     """Add all options of the command."""
     for option in (
+        _asked_as_option,
         file_max_option,
         force_option,
         accept_loss_option,
@@ -200,7 +208,7 @@ def _say_what_stands_against(snapshot: Snapshot, options: Options) -> None:
     """Report what `--apply` would refuse, and for an earlier end the command to reach it."""
     from je_tools.checkpoint.decision import has_work
     from je_tools.checkpoint.options import CheckpointOptions
-    from je_tools.checkpoint.truncation import group_refusal
+    from je_tools.checkpoint.truncation import FORCE_ADVICE, group_refusal
 
     to_lsn = snapshot.to_lsn
     if to_lsn is not None:
@@ -209,10 +217,16 @@ def _say_what_stands_against(snapshot: Snapshot, options: Options) -> None:
         except JeToolsError as error:
             say(f"je-tools: --apply would refuse this: {error}")
             return
-    refusal = group_refusal(snapshot)
-    if refusal is not None:
-        say(f"je-tools: --apply would refuse this without --force: {refusal}")
+    refusal, asked_as = group_refusal(snapshot), options["asked_as"]
+    if refusal is not None and asked_as is None:
+        say(f"je-tools: --apply would refuse this without --force: {refusal} {FORCE_ADVICE}")
+    elif refusal is not None:
+        say(f"je-tools: {refusal}")
     if to_lsn is None:
+        return
+    if asked_as is not None:
+        more = f" --to {options['to_vlsn']} --force"
+        say_what_would_be_done(snapshot, asked_as, options, more)
         return
     named = {
         "--to-lsn": options["to_lsn"],

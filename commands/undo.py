@@ -15,7 +15,7 @@ from je_tools.commands._options import (
     staged_bar,
     terminal_width,
 )
-from je_tools.commands._snapshot import home_argument, open_home
+from je_tools.commands._snapshot import home_argument, node_home, open_home
 from je_tools.commands._writing import unless_open
 from je_tools.errors import EXIT_DAMAGE, EXIT_OK, RefusedError, UsageError
 from je_tools.output.formats import REPORT
@@ -73,6 +73,7 @@ def command(**options: Unpack[Options]) -> int:
     from je_tools.output.views.writing_tables import undo_document, undo_sections
     from je_tools.writing.undo import list_undos
 
+    options["path"] = node_home(options["path"])
     environment = open_home(options["path"])
     if options["output"] is not None:
         check_output(options["output"], environment)

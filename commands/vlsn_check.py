@@ -20,7 +20,7 @@ from je_tools.commands._options import (
     terminal_width,
     threads_option,
 )
-from je_tools.commands._snapshot import home_argument, open_home
+from je_tools.commands._snapshot import home_argument, node_home, open_home
 from je_tools.core.escaping import counted
 from je_tools.output.formats import ROWS
 
@@ -65,12 +65,12 @@ def command(**options: Unpack[Options]) -> int:
     from je_tools.log.scan import Scanner
     from je_tools.output.files.outputs import check_output, open_output
     from je_tools.recovery.choices import chosen_now
+    from je_tools.recovery.internal_databases import check_replicated
     from je_tools.recovery.opening import held_snapshot
     from je_tools.vlsn.check import check_stream
-    from je_tools.vlsn.index_state import check_replicated
 
     needs_output(options["format_"], options["output"])
-    environment = open_home(options["path"])
+    environment = open_home(node_home(options["path"]))
     if options["output"] is not None:
         check_output(options["output"], environment)
     with progress_bar(environment.size, "vlsn check") as progress:
@@ -99,14 +99,15 @@ def _write(checked: StreamCheck, out: BinaryIO, options: Options) -> None:
 
 def _report(checked: StreamCheck) -> None:
     stream = checked.stream
-    order = stream.in_vlsn_order(with_rolled_back=False)
-    ends = stream.vlsn[order[[0, -1]]].tolist() if len(order) else []
-    vlsns = f", VLSN {ends[0]} to {ends[1]}" if ends else ""
-    back = len(stream) - len(order)
+    ends = (stream.first_vlsn, stream.end.last_vlsn)
+    vlsns = f", VLSN {ends[0]} to {ends[1]}" if None not in ends else ""
+    back = stream.entry_count - stream.visible_count
     rolled_back = f", without {back:,} that rollbacks took back" if back else ""
     say(
         f"je-tools: compared {counted(checked.mapping_count, 'mapping')} of the VLSN index with "
-        f"{len(order):,} entries of the stream{vlsns}{rolled_back}; "
+        f"{stream.visible_count:,} entries of the stream{vlsns}{rolled_back}; "
         f"{counted(len(stream.rollbacks), 'rollback')}"
     )
+    for each in checked.forecasts:
+        say(f"je-tools: as it is: {each.damage}. {each.outcome}")
     say(f"je-tools: {checked.totals.verdict()}")

@@ -13,19 +13,22 @@ from je_tools.commands._options import (
     A_FILE,
     A_PATH,
     chosen_file_mode,
+    chosen_masking,
     chosen_pace,
+    data_option,
     exit_zero_option,
     format_option,
+    needs_output,
     output_option,
     say,
     staged_bar,
     terminal_width,
     threads_option,
 )
-from je_tools.commands._snapshot import open_home
+from je_tools.commands._snapshot import node_home, open_home
 from je_tools.commands._vlsn import SYNC_POINTS
 from je_tools.errors import EXIT_DAMAGE, EXIT_OK, InputError, UsageError
-from je_tools.output.formats import REPORT
+from je_tools.output.formats import REPORT_WITH_ROWS
 
 if TYPE_CHECKING:
     from je_tools.log.environment import Environment
@@ -41,7 +44,9 @@ class Options(TypedDict):
 
     paths: tuple[Path, ...]
     reports: tuple[Path, ...]
+    leader: str | None
     format_: str
+    data_mode: str
     output: Path | None
     threads: int
     max_rate: int | None
@@ -58,7 +63,13 @@ class Options(TypedDict):
     type=A_FILE,
     help="A report of `vlsn show --format json` from another host. Can be repeated.",
 )
-@format_option(*REPORT)
+@click.option(
+    "--leader",
+    metavar="NODE",
+    help="Show what the others would lose if this node led, named as in the arguments.",
+)
+@format_option(*REPORT_WITH_ROWS)
+@data_option
 @output_option
 @threads_option
 @exit_zero_option
@@ -68,7 +79,8 @@ def command(**options: Unpack[Options]) -> int:
     For each pair of nodes, the command finds the matchpoint: the newest Commit, Abort or Matchpoint
     at which their logs agree, as the nodes compare them when they meet. It shows what each node has
     after it, whether that includes Commits, and whether the node would roll back, cut its log, or
-    need a network restore. Only the ends of the logs are read. Nodes on several hosts are compared
+    need a network restore. The transactions and keys that it would lose follow; CSV and Parquet
+    have only these keys. Only the ends of the logs are read. Nodes on several hosts are compared
     by their reports. This is for a group that has lost its majority; otherwise its nodes elect a
     master. The exit code is 3 if a node would lose something or has errors.
 
@@ -78,12 +90,15 @@ def command(**options: Unpack[Options]) -> int:
       je-tools vlsn compare meta/bdb --from-json node2.json --from-json node3.json
     """
     from je_tools.output.files.outputs import check_output, open_output
+    from je_tools.output.views.vlsn_lost import write_comparison
     from je_tools.vlsn.compare import compare_nodes
 
+    needs_output(options["format_"], options["output"])
     if not options["paths"] and not options["reports"]:
         raise UsageError("compare needs two nodes or more: name environments, or use --from-json")
-    _check_paths(options["paths"])
-    environments = [open_home(path) for path in options["paths"]]
+    homes = [node_home(path) for path in options["paths"]]
+    _check_paths(options["paths"], homes)
+    environments = [open_home(home) for home in homes]
     if options["output"] is not None:
         for environment in environments:
             check_output(options["output"], environment)
@@ -91,22 +106,47 @@ def command(**options: Unpack[Options]) -> int:
         with staged_bar(0, "vlsn compare"):
             nodes = [_read(environment, stack, options) for environment in environments]
             nodes += [_read_report(path) for path in options["reports"]]
-            comparison = compare_nodes(nodes)
+            leader = _leader(options, [node.name for node in nodes])
+            comparison = compare_nodes(nodes, leader)
         first = environments[0] if environments else None
+        masking, width = chosen_masking(options["data_mode"]), terminal_width(options["output"])
         with open_output(options["output"], first, chosen_file_mode()) as out:
-            _write(comparison, out, options)
+            write_comparison(comparison, options["format_"], masking, out, width)
+            for node in comparison.nodes:
+                if node.records is not None:
+                    node.records.snapshot.check_files()
     return _exit_code(comparison, options)
 
 
-def _check_paths(paths: tuple[Path, ...]) -> None:
-    """Refuse a directory that is given twice, also by two names.
+def _leader(options: Options, names: list[str]) -> str | None:
+    """Return the name of the node that `--leader` names as the command line does.
+
+    Args:
+        options: options of the command line.
+        names: names of the nodes, in the order of the paths and the reports.
+    """
+    leader = options["leader"]
+    if leader is None:
+        return None
+    given = (*options["paths"], *options["reports"])
+    return next(
+        (name for path, name in zip(given, names, strict=True) if Path(leader) == path), leader
+    )
+
+
+def _check_paths(paths: tuple[Path, ...], homes: list[Path]) -> None:
+    """Refuse a node that is given twice, also by two names.
+
+    Args:
+        paths: paths of the command line.
+        homes: the environment of each.
 
     Raises:
         UsageError: one is.
     """
     seen: dict[Path, Path] = {}
-    for path in paths:
-        before = seen.setdefault(path.resolve(), path)
+    for path, home in zip(paths, homes, strict=True):
+        before = seen.setdefault(home.resolve(), path)
         if before is not path:
             raise UsageError(f"{before} and {path} are the same node: name each node once")
 
@@ -116,6 +156,7 @@ def _read(environment: Environment, stack: ExitStack, options: Options) -> Compa
     from je_tools.recovery.choices import chosen_now
     from je_tools.recovery.opening import held_snapshot
     from je_tools.vlsn.compare import ComparedNode
+    from je_tools.vlsn.lost_records import LostRecordReader
     from je_tools.vlsn.node import read_node
     from je_tools.vlsn.node_report import report_of
 
@@ -125,7 +166,12 @@ def _read(environment: Environment, stack: ExitStack, options: Options) -> Compa
         held_snapshot(environment, scanner, now_ms=chosen_now(None))
     )
     state, reader = read_node(snapshot, SYNC_POINTS)
-    return ComparedNode(environment.name, report_of(state), partial(_back_to, state, reader))
+    return ComparedNode(
+        environment.name,
+        report_of(state),
+        partial(_back_to, state, reader),
+        LostRecordReader(snapshot, reader),
+    )
 
 
 def _back_to(state: NodeState, reader: TailReader, vlsn: int) -> NodeReport:
@@ -150,25 +196,11 @@ def _read_report(path: Path) -> ComparedNode:
     return ComparedNode(str(path), read_report(str(path), data))
 
 
-def _write(comparison: GroupComparison, out: object, options: Options) -> None:
-    from typing import BinaryIO, cast
-
-    from je_tools.output.views.sections import write_table
-    from je_tools.output.views.vlsn_comparison import comparison_report, comparison_sections
-
-    stream = cast(BinaryIO, out)
-    if options["format_"] == "table":
-        sections = comparison_sections(comparison)
-        write_table(sections, stream, terminal_width(options["output"]))
-    else:
-        comparison_report(comparison).write(options["format_"], stream)
-
-
 def _exit_code(comparison: GroupComparison, options: Options) -> int:
     """Report the verdict, and return the exit code."""
-    from je_tools.output.views.vlsn_comparison import WARNING, unknown_texts, verdict
+    from je_tools.output.views.vlsn_comparison import WARNING, keyless_texts, unknown_texts, verdict
 
-    for text in dict.fromkeys(unknown_texts(comparison)):
+    for text in dict.fromkeys((*unknown_texts(comparison), *keyless_texts(comparison))):
         say(f"je-tools: {text}")
     say(f"je-tools: {verdict(comparison)}")
     say(f"je-tools: {WARNING}")

@@ -9,7 +9,7 @@ import click
 
 from je_tools.commands._appending import AppendOptions, append_options, open_scanner, run_operation
 from je_tools.commands._options import CONTEXT
-from je_tools.commands._snapshot import open_home
+from je_tools.commands._snapshot import node_home, open_home
 from je_tools.commands._writing import force_option
 from je_tools.errors import UsageError
 from je_tools.output.formats import REPORT
@@ -59,6 +59,7 @@ def command(**options: Unpack[Options]) -> int | list[str]:
     """
     from je_tools.operations.stream_rollback import StreamRollback
 
+    options["path"] = node_home(options["path"])
     if options["force"]:
         environment = open_home(options["path"], keep_going=False)
         if _is_to_cut(environment, options):
@@ -76,7 +77,8 @@ def _is_to_cut(environment: Environment, options: Options) -> bool:
         RefusedError: the engine would not continue with the VLSN index.
     """
     from je_tools.checkpoint.vlsn_records import index_to_be
-    from je_tools.operations.rollback_range import check_replicated, find_range
+    from je_tools.operations.rollback_range import find_range
+    from je_tools.recovery.internal_databases import check_replicated
     from je_tools.recovery.opening import held_snapshot
     from je_tools.vlsn.recovered import stream_since_checkpoint
 
@@ -109,6 +111,7 @@ def _recovery(options: Options) -> list[str]:
         "--output": options["output"],
         "--max-rate": options["max_rate"],
         "--findings": options["findings_path"],
+        "--asked-as": "vlsn rollback",
     }
     words = [f"{name}={value}" for name, value in named.items() if value is not None]
     words += ["--exit-zero"] * options["exit_zero"]

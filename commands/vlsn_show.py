@@ -18,6 +18,7 @@ from je_tools.commands._options import (
 )
 from je_tools.commands._snapshot import (
     end_of,
+    node_home,
     open_home,
     open_results,
     report,
@@ -137,13 +138,12 @@ def _show_node(snapshot: Snapshot, options: Options) -> int:
 
 
 def _write_node(state: NodeState, found: list[Finding], out: BinaryIO, options: Options) -> None:
-    from je_tools.output.views.findings import with_findings
-    from je_tools.output.views.section_formats import write_document, write_sections
+    from je_tools.output.views.section_formats import write_sections
     from je_tools.output.views.vlsn_tables import bucket_section, node_report, node_sections
 
     form = options["format_"]
     if form == "json":
-        write_document(with_findings(node_report(state).document(), found), out)
+        node_report(state, found).write(form, out)
     elif form == "jsonl":
         node_report(state).write_lines(out)
     else:
@@ -212,7 +212,7 @@ def _show_stream(options: Options) -> int:
     from je_tools.verify.judge import file_findings
     from je_tools.vlsn.logged import read_logged
 
-    environment = open_home(options["path"])
+    environment = open_home(node_home(options["path"]))
     if options["output"] is not None:
         check_output(options["output"], environment)
     findings: list[Finding] = []

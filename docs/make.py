@@ -30,7 +30,8 @@ from je_tools import findings
 from je_tools.audit.tables import TABLES
 from je_tools.commands.main import COMMANDS, group
 from je_tools.errors import EXIT_MEANINGS
-from je_tools.explain.group_messages import GROUP_MESSAGES, JOURNAL_MESSAGES
+from je_tools.explain.group_messages import GROUP_MESSAGES
+from je_tools.explain.journal_messages import JOURNAL_MESSAGES
 from je_tools.explain.log_messages import LOG_MESSAGES
 from je_tools.explain.topics import layout_versions
 from je_tools.formats.je.flags import HeaderFlag

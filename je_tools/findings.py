@@ -248,6 +248,14 @@ _TABLE: tuple[tuple[str, Severity, str, str], ...] = (
         "the index anew from the log.",
     ),
     (
+        "vlsn-index-gap",
+        Severity.WARNING,
+        "No bucket of the VLSN index covers some VLSNs between two buckets. When recovery cuts a "
+        "bucket, the engine leaves a gap of fewer VLSNs than the stride; this one is wider, so a "
+        "bucket is missing. The node works: a feeder reads more of the log to find these VLSNs.",
+        "`je-tools vlsn rebuild` adds the bucket.",
+    ),
+    (
         "vlsn-index-mapping",
         Severity.ERROR,
         "A mapping of the VLSN index leads to a place without the visible entry of its VLSN. The "
@@ -593,7 +601,9 @@ _TABLE: tuple[tuple[str, Severity, str, str], ...] = (
         "is a warning if the newest image already has the ids, so none is replayed.",
         "Run `je-tools journal` on the other nodes: one that has the ids should become the leader. "
         "If none has them, an image with a higher id (image.N) lets a front end begin after the "
-        "hole.",
+        "hole. Without such an image, `je-tools journal truncate --above ID`, with the last id "
+        "before the hole, goes back to there and loses all later changes; StarRocks can also be "
+        "told to skip ids (metadata_journal_skip_bad_journal_ids), and loses only these.",
     ),
     (
         "journal-record",

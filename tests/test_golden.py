@@ -167,6 +167,13 @@ COMMAND_LINES = {
     "vlsn-check": f"je-tools vlsn check {REPLICATED}",
     "vlsn-compare": f"je-tools vlsn compare {LONE}/node1 {LONE}/node2 {LONE}/node3",
     "vlsn-compare-jsonl": f"je-tools vlsn compare {LONE}/node3 {LONE}/node1 --format jsonl",
+    "vlsn-compare-leader": f"je-tools vlsn compare {LONE}/node1 {LONE}/node2 --leader {LONE}/node2",
+    "vlsn-compare-csv": (
+        f"je-tools vlsn compare {LONE}/node1 {LONE}/node2 --leader {LONE}/node2 --format csv"
+        " --data hash"
+    ),
+    "vlsn-compare-one": f"je-tools vlsn compare {LONE}/node1",
+    "vlsn-show-front-end": f"je-tools vlsn show {FRONT_END} --format json --sync-points 1",
     "vlsn-compare-wrong": f"je-tools vlsn compare {REPLICATED} {LONE}/node1",
     "vlsn-rebuild": f"je-tools vlsn rebuild {REPLICATED}",
     "vlsn-rebuild-csv": f"je-tools vlsn rebuild {REPLICATED} --format csv",
@@ -175,6 +182,7 @@ COMMAND_LINES = {
     "vlsn-rollback-csv": f"je-tools vlsn rollback {LONE}/node1 --to 1224 --format csv",
     "vlsn-rollback-wrong": f"je-tools vlsn rollback {LONE}/node1 --to 1222",
     "group-show": f"je-tools group show {LONE}/node1",
+    "group-show-json": f"je-tools group show {REPLICATED} --format json",
     "group-show-jsonl": f"je-tools group show {REPLICATED} --format jsonl",
     "group-show-wrong": f"je-tools group show {CRASH}",
     "group-reset-csv": f"je-tools group reset {LONE}/node3 --node-name node3 --format csv",

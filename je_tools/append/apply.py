@@ -6,7 +6,7 @@ engine opens.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,14 +20,16 @@ from je_tools.checkpoint.judged_versions import check_version
 from je_tools.checkpoint.log_end import begins_file
 from je_tools.checkpoint.settings import choose_file_max
 from je_tools.checkpoint.utilization_tracker import track_utilization
-from je_tools.log.opening import open_environment
+from je_tools.checkpoint.written_log import (
+    OnReader,
+    copied_to,
+    locked,
+    written_copy,
+    written_in_place,
+)
 from je_tools.output.files.outputs import check_output
 from je_tools.recovery.opening import held_snapshot
-from je_tools.writing.copying import copied
 from je_tools.writing.interrupted import check_whole
-from je_tools.writing.lock import EnvironmentLock, Holder
-from je_tools.writing.session import Session
-from je_tools.writing.stamps import stamp_files
 
 if TYPE_CHECKING:
     from je_tools.checkpoint.rollbacks import InvisibleMark
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
     from je_tools.log.scan import Scanner
     from je_tools.recovery.snapshot import Snapshot
     from je_tools.writing.disk import Disk
+    from je_tools.writing.session import Session
 
 
 def plan_append(
@@ -62,7 +65,7 @@ def apply_append(
     now_ms: int,
     *,
     file_max: int | None = None,
-    on_reader: Callable[[Holder], None] | None = None,
+    on_reader: OnReader | None = None,
     disk: Disk | None = None,
 ) -> tuple[Snapshot, AppendResult]:
     """Do an operation in place, with the engine's lock held and an undo journal.
@@ -85,20 +88,15 @@ def apply_append(
         InputError: there is no environment, or nothing in it leads to records.
         StoppedError: a file shrank meanwhile.
     """
-    with EnvironmentLock(home, disk) as lock:
-        if on_reader is not None:
-            for reader in lock.readers:
-                on_reader(reader)
-        check_whole(home)
-        environment = open_environment([home])
-        stamps = stamp_files(environment)
-        with (
-            Session(environment, operation.name, lock, stamps=stamps, disk=disk) as session,
-            held_snapshot(environment, scanner, now_ms=now_ms, as_member=True) as snapshot,
-        ):
-            run = _Run.of(snapshot, operation, file_max)
-            check_version(snapshot)
-            return snapshot, run.write(session, home)
+    name = operation.name
+    with (
+        locked(home, on_reader, disk) as (lock, environment),
+        written_in_place(lock, environment, scanner, now_ms, name, disk=disk) as place,
+    ):
+        session, snapshot = place
+        run = _Run.of(snapshot, operation, file_max)
+        check_version(snapshot)
+        return snapshot, run.write(session, home)
 
 
 def append_to_copy(
@@ -130,11 +128,11 @@ def append_to_copy(
     check_whole(Path(environment.name))
     with held_snapshot(environment, scanner, now_ms=now_ms, as_member=True) as snapshot:
         run = _Run.of(snapshot, operation, file_max)
-        copying = scanner.staged("copy", environment.size)
-        with copied(environment, target, copying.progress) as folder:
-            copy = open_environment([folder])
-            with Session(copy, operation.name, None, undo=False) as session:
-                return snapshot, run.write(session, folder)
+        with (
+            copied_to(environment, target, scanner) as folder,
+            written_copy(folder, operation.name) as session,
+        ):
+            return snapshot, run.write(session, folder)
 
 
 class _Run(Struct, frozen=True):

@@ -17,20 +17,25 @@ from je_tools.checkpoint.judged_versions import check_version
 from je_tools.checkpoint.options import NOTHING, CheckpointOptions, CheckpointResult
 from je_tools.checkpoint.steps import cut_and_write
 from je_tools.checkpoint.verification import check_written
+from je_tools.checkpoint.written_log import (
+    OnReader,
+    copied_to,
+    locked,
+    written_copy,
+    written_in_place,
+)
 from je_tools.log.opening import open_environment
 from je_tools.output.files.outputs import check_output
 from je_tools.recovery.opening import held_snapshot
 from je_tools.recovery.snapshot import Snapshot
-from je_tools.writing.copying import copied
 from je_tools.writing.interrupted import check_whole
-from je_tools.writing.lock import EnvironmentLock, Holder
-from je_tools.writing.session import Session
-from je_tools.writing.stamps import stamp_files
 
 if TYPE_CHECKING:
     from je_tools.log.environment import Environment
     from je_tools.log.scan import Scanner
     from je_tools.writing.disk import Disk
+    from je_tools.writing.lock import EnvironmentLock
+    from je_tools.writing.session import Session
 
 OnPlan = Callable[[Snapshot], None]
 
@@ -52,7 +57,7 @@ def apply_checkpoint(
     now_ms: int,
     on_plan: OnPlan | None = None,
     *,
-    on_reader: Callable[[Holder], None] | None = None,
+    on_reader: OnReader | None = None,
     disk: Disk | None = None,
 ) -> tuple[Snapshot, CheckpointResult]:
     """Write a checkpoint in place, with the engine's lock held and an undo journal.
@@ -83,11 +88,8 @@ def apply_checkpoint(
         resting = _at_rest(open_environment([home]), scanner, options, now_ms, on_plan)
         if resting is not None:
             return resting, NOTHING
-    with EnvironmentLock(home, disk) as lock:
-        if on_reader is not None:
-            for reader in lock.readers:
-                on_reader(reader)
-        return apply_under_lock(lock, home, scanner, options, now_ms, on_plan, disk=disk)
+    with locked(home, on_reader, disk) as (lock, environment):
+        return apply_under_lock(lock, environment, scanner, options, now_ms, on_plan, disk=disk)
 
 
 def apply_to_copy(
@@ -124,24 +126,17 @@ def apply_to_copy(
         is_to_do = has_work(snapshot, options)
         if on_plan is not None:
             on_plan(snapshot)
-        copying = scanner.staged("copy", environment.size)
-        with copied(environment, target, copying.progress) as folder:
+        with copied_to(environment, target, scanner) as folder:
             if not is_to_do:
                 return snapshot, NOTHING
-            copy = open_environment([folder])
-            with Session(
-                copy,
-                _operation_name(options),
-                None,
-                undo=False,
-                takes_away=options.to_lsn is not None,
-            ) as session:
+            name, takes_away = _operation_name(options), options.to_lsn is not None
+            with written_copy(folder, name, takes_away=takes_away) as session:
                 return snapshot, _write_and_check(snapshot, options, session, folder)
 
 
 def apply_under_lock(
     lock: EnvironmentLock,
-    home: Path,
+    environment: Environment,
     scanner: Scanner,
     options: CheckpointOptions,
     now_ms: int,
@@ -150,19 +145,11 @@ def apply_under_lock(
     disk: Disk | None = None,
 ) -> tuple[Snapshot, CheckpointResult]:
     """Write a checkpoint in place while the lock is held; see `apply_checkpoint`."""
-    check_whole(home)
-    environment = open_environment([home])
     options = without_second_cut(environment, scanner, options)
-    stamps = stamp_files(environment)
-    takes_away = options.to_lsn is not None
-    name = _operation_name(options)
-    with (
-        Session(
-            environment, name, lock, stamps=stamps, disk=disk, takes_away=takes_away
-        ) as session,
-        held_snapshot(
-            environment, scanner, now_ms=now_ms, to_lsn=options.to_lsn, as_member=True
-        ) as snapshot,
+    name, to_lsn = _operation_name(options), options.to_lsn
+    with written_in_place(lock, environment, scanner, now_ms, name, to_lsn=to_lsn, disk=disk) as (
+        session,
+        snapshot,
     ):
         is_to_do = has_work(snapshot, options)
         if is_to_do:
@@ -171,6 +158,7 @@ def apply_under_lock(
             on_plan(snapshot)
         if not is_to_do:
             return snapshot, NOTHING
+        home = Path(environment.name)
         return snapshot, _write_and_check(snapshot, options, session, home)
 
 

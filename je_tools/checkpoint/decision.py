@@ -10,7 +10,13 @@ from je_tools.checkpoint.checks import check_openable, check_writable
 from je_tools.checkpoint.judged_versions import VERSION_MIN
 from je_tools.checkpoint.log_end import is_to_cut
 from je_tools.checkpoint.pending_work import is_needed
-from je_tools.checkpoint.truncation import check_reached, check_state, group_refusal, was_cut_there
+from je_tools.checkpoint.truncation import (
+    FORCE_ADVICE,
+    check_reached,
+    check_state,
+    group_refusal,
+    was_cut_there,
+)
 from je_tools.core.escaping import quoted
 from je_tools.errors import InputError, RefusedError
 
@@ -63,6 +69,6 @@ def has_work(snapshot: Snapshot, options: CheckpointOptions) -> bool:
     if options.cuts and not options.force:
         refusal = group_refusal(snapshot)
         if refusal is not None:
-            raise RefusedError(refusal)
+            raise RefusedError(f"{refusal} {FORCE_ADVICE}")
     check_writable(snapshot, cuts=options.cuts, accept_loss=options.accept_loss)
     return True

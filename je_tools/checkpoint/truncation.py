@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from je_tools.checkpoint.contents import INVOKER
 from je_tools.checkpoint.log_end import files_after
-from je_tools.core.escaping import quoted
+from je_tools.core.escaping import counted, quoted
 from je_tools.errors import RefusedError
 from je_tools.formats.je.entry.columns import MAX_ROWS, decode
 from je_tools.formats.je.header import FILE_HEADER_SIZE, lsn_of, lsn_text
@@ -116,6 +116,9 @@ def check_state(snapshot: Snapshot) -> None:
         )
 
 
+FORCE_ADVICE = "If you want that, add --force."
+
+
 def group_refusal(snapshot: Snapshot) -> str | None:
     """Return the reason not to cut a member of a replication group unless forced.
 
@@ -145,12 +148,12 @@ def group_refusal(snapshot: Snapshot) -> str | None:
             f"acknowledged by a majority (dtvlsn {cut.dtvlsn}), so applications rely on them."
         )
     elif cut.commit_count:
-        durable = f" {cut.commit_count:,} Commits of the group would be lost."
+        durable = f" {counted(cut.commit_count, 'Commit')} of the group would be lost."
     return (
         f"{snapshot.environment.name}: the environment is a member of a replication "
         f"group.{durable} When the node starts again, a master that has the lost entries "
         "sends them. If this node becomes the master, the other nodes roll those entries "
-        "back, or refuse to start. If you want that, add --force."
+        "back, or refuse to start."
     )
 
 

@@ -103,7 +103,7 @@ class _Run:
             before_erasure=True, first_vlsn=first_vlsn, rewritten=plan.rewritten
         )
         _, result = apply_under_lock(
-            lock, self.home, self.scanner, options, self.now_ms, disk=self.disk
+            lock, open_environment([self.home]), self.scanner, options, self.now_ms, disk=self.disk
         )
         drop_journal(self.home, result.journal_no, self.disk)
         return result

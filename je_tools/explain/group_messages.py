@@ -1,19 +1,21 @@
-"""Messages about replication groups, and those of StarRocks and Doris around them.
+"""Messages about replication groups.
 
 Every text was compared with the engine's source, in JE 7.5.11 and 25.3.21 unless a case says
-otherwise, or with the source of the application.
+otherwise.
 """
 
 from __future__ import annotations
 
 from je_tools.explain.message_case import (
-    ENTRY,
+    CHECK_INDEX,
+    COMPARE_NODES,
     FILES,
-    JOURNAL,
     REBUILD_INDEX,
     RECOVER,
+    RESET_GROUP,
+    SHOW_GROUP,
+    SHOW_NODE,
     VERIFY,
-    VLSNS,
     Case,
     NextStep,
 )
@@ -38,7 +40,7 @@ _ROLLBACKS = (
         "either: if the rest of the group is older, this node may be the one to keep.",
         steps=(
             NextStep("recover ENV --to-lsn LSN", "shows which commits and keys the cut would lose"),
-            VLSNS,
+            COMPARE_NODES,
             NextStep("dump ENV --from-lsn LSN --type TXN", "lists the transactions that would go"),
         ),
         sources=(
@@ -71,7 +73,7 @@ _ROLLBACKS = (
                 "lists the transactions from there on",
             ),
             RECOVER,
-            VLSNS,
+            COMPARE_NODES,
         ),
         sources=(
             "RollbackException.makeMessage, JE 7.5.11 (decimal) and 25.3.21 (hexadecimal)",
@@ -101,7 +103,7 @@ _STREAM = (
         misread="The NullPointerException is not the cause, and it does not say that the log is "
         "damaged. A second start often restores the node; newer releases of StarRocks and Doris "
         "avoid it.",
-        steps=(VLSNS, FILES),
+        steps=(COMPARE_NODES, SHOW_GROUP),
         sources=(
             "InsufficientLogException.initRepImpl, JE 7.5.11",
             "StarRocks/starrocks#5642 (JE 7.3.8), StarRocks/starrocks#17659 (JE 7.5.17)",
@@ -121,7 +123,7 @@ _STREAM = (
         "member.",
         misread="It does not say that this log is damaged: it is old. Its records can still be "
         "read.",
-        steps=(VLSNS, FILES),
+        steps=(COMPARE_NODES, FILES),
         sources=(
             "InsufficientLogException, JE 7.5.11",
             _REASONS,
@@ -141,7 +143,7 @@ _STREAM = (
         "engine in old releases; the log entries themselves are usually all there.",
         misread="It does not say that a transaction is lost. Check that the VLSN between the two "
         "numbers is in the log before the directory is removed and copied from another node.",
-        steps=(_AROUND, REBUILD_INDEX, VERIFY),
+        steps=(CHECK_INDEX, REBUILD_INDEX, _AROUND),
         sources=(
             "VLSNIndex.merge, JE 7.5.11 and 25.3.21",
             "StarRocks/starrocks#4969, apache/doris#10436",
@@ -150,6 +152,50 @@ _STREAM = (
         sample="(JE 7.3.7) recoveryTracker should overlap or follow on disk last VLSN of 6,684,650 "
         "recoveryFirst= 6,684,652 UNEXPECTED_STATE_FATAL: Unexpected internal state, unable to "
         "continue. Environment is invalid and must be closed.",
+    ),
+    Case(
+        name="vlsn-bucket-missing",
+        title="The VLSN index lacks a bucket that its range promises",
+        phrases=("Couldn't find bucket for LTE VLSN", "Couldn't find bucket for GTE VLSN"),
+        replaces=_GENERAL,
+        meaning="The range of the VLSN index covers a VLSN, and no bucket at or below it (LTE), or "
+        "at or above it (GTE), does. With LTE the node does not open; with GTE a master dies when "
+        "the first replica joins. The log entries themselves are usually all there.",
+        misread="It does not say that entries of the log are lost.",
+        steps=(CHECK_INDEX, REBUILD_INDEX),
+        sources=("VLSNIndex.getLTEBucket and getGTEBucket, JE 18.3.12",),
+        sample="com.sleepycat.je.EnvironmentFailureException: (JE 18.3.12) Couldn't find bucket "
+        "for GTE VLSN 11,150 in database. EndBucket=null UNEXPECTED_STATE: Unexpected internal "
+        "state, may have side effects.",
+    ),
+    Case(
+        name="vlsn-bucket-overlap",
+        title="The VLSN index reaches further than the log",
+        phrases=("target bucket overlaps previous bucket",),
+        replaces=_GENERAL,
+        meaning="Recovery merges what was logged since the last checkpoint into the VLSN index, "
+        "and the index has VLSNs beyond these. The index is that of another state of the log: "
+        "files of two copies were mixed, or the log was cut without it.",
+        misread="It does not say that the entries of the log are damaged.",
+        steps=(CHECK_INDEX, REBUILD_INDEX, VERIFY),
+        sources=("VLSNTracker.merge, JE 18.3.12",),
+        sample="(JE 18.3.12) target bucket overlaps previous bucket. currentLastVLSN= 11,189 "
+        "UNEXPECTED_STATE_FATAL: Unexpected internal state, unable to continue.",
+    ),
+    Case(
+        name="commit-in-rollback",
+        title="A rollback goes back past a Commit",
+        phrases=("is within rollback period",),
+        replaces=(*_GENERAL, "integrity"),
+        meaning="The log has a RollbackStart, and a Commit lies between it and the matchpoint that "
+        "it names. The engine writes no such log, it cuts the log instead: something else "
+        "wrote the rollback, or bytes of it are wrong.",
+        misread="It does not say that the Commit is damaged.",
+        steps=(CHECK_INDEX, COMPARE_NODES, RECOVER),
+        sources=("RollbackTracker.checkCommit, JE 18.3.12",),
+        sample="(JE 18.3.12) Commit at 0x0/0x1f983 is within rollback period. LOG_INTEGRITY: Log "
+        "information is incorrect, problem is likely persistent. Environment is invalid and must "
+        "be closed.",
     ),
     Case(
         name="vlsn-passed",
@@ -162,7 +208,7 @@ _STREAM = (
         "entry is missing, or it comes after a later one.",
         misread="It does not say that the receiving node is at fault. It does not say that bytes "
         "are damaged either.",
-        steps=(_AROUND, VERIFY, VLSNS),
+        steps=(CHECK_INDEX, REBUILD_INDEX, _AROUND),
         sources=(
             "FeederReader, FeederSyncupReader, ReplicaSyncupReader, JE 7.5.11; FeederReader, "
             "JE 25.3.21",
@@ -186,7 +232,7 @@ _MEMBERS = (
         "directory was copied to a second node.",
         misread="It does not say that the log is damaged. The master fails, but the node to "
         "correct is the one that was added.",
-        steps=(VLSNS,),
+        steps=(SHOW_GROUP,),
         sources=(
             "NameIdPair.equals, JE 7.5.11 and 25.3.21",
             "StarRocks/starrocks#7498 (JE 7.3.7)",
@@ -205,7 +251,7 @@ _MEMBERS = (
         "(je.rep.maxClockDelta, 2 seconds by default; Doris and StarRocks set 5), so the node does "
         "not join.",
         misread="It does not say anything about the log.",
-        steps=(VLSNS,),
+        steps=(SHOW_GROUP,),
         sources=(
             "ReplicaFeederHandshake.checkClockSkew, RepParams.MAX_CLOCK_DELTA, JE 7.5.11",
             "apache/doris#11071 (JE 18.3.12)",
@@ -223,7 +269,7 @@ _MEMBERS = (
         "contact and came back before the master noticed (long garbage collections cause this), or "
         "two processes use one name.",
         misread="It does not say anything about the log.",
-        steps=(VLSNS,),
+        steps=(SHOW_GROUP,),
         sources=(
             "FeederReplicaHandshake, ReplicaFeederHandshake.negotiateProtocol, JE 7.5.11",
             "StarRocks/starrocks#21228 (JE 7.3.7)",
@@ -246,7 +292,11 @@ _MEMBERS = (
         "address before, a name now).",
         misread="It does not say that the log is damaged. The directory may be the only copy of "
         "the older group: look at it before it is removed.",
-        steps=(VLSNS, NextStep("databases ENV", "lists the databases that the log holds")),
+        steps=(
+            SHOW_GROUP,
+            SHOW_NODE,
+            NextStep("databases ENV", "lists the databases that the log holds"),
+        ),
         sources=(
             "FeederReplicaHandshake, JE 7.5.11",
             "apache/doris#25141 (JE 18.3.12), StarRocks/starrocks#17267 (JE 7.3.7)",
@@ -262,7 +312,7 @@ _MEMBERS = (
         meaning="A node could not join its group, because a check between it and the master "
         "failed. The words before the reason say which.",
         misread="It does not say that the log is damaged.",
-        steps=(VLSNS, FILES),
+        steps=(SHOW_GROUP, FILES),
         sources=("FeederReplicaHandshake, ReplicaFeederHandshake, JE 7.5.11", _REASONS),
         sample="(JE 7.5.11) /bdb HANDSHAKE_ERROR: Error during the handshake between two nodes. "
         "Some validity or compatibility check failed, preventing further communication.",
@@ -279,7 +329,7 @@ _WRITES = (
         "for writes that were under way; a single node gets it while it waits for an election.",
         misread="It does not say that the log is damaged. The write was not committed.",
         steps=(
-            VLSNS,
+            SHOW_NODE,
             NextStep("summary ENV --txns", "lists transactions that have no end in the log"),
         ),
         sources=(
@@ -297,7 +347,7 @@ _WRITES = (
         meaning="Another node was elected. This one must close its environment and open it again "
         "as a replica.",
         misread="It does not say that the log is damaged.",
-        steps=(VLSNS,),
+        steps=(SHOW_NODE,),
         sources=(_REASONS,),
         sample="(JE 7.5.11) /bdb MASTER_TO_REPLICA_TRANSITION: This node was a master and must "
         "reinitialize internal state to become a replica.",
@@ -309,7 +359,7 @@ _WRITES = (
         meaning="The policy of the group asks for more replicas than are connected, so the master "
         "does not begin the transaction.",
         misread="It does not say that something was written: nothing was.",
-        steps=(VLSNS,),
+        steps=(SHOW_GROUP, COMPARE_NODES),
         sources=(
             "InsufficientReplicasException.makeMsg, JE 7.5.11",
             "apache/doris#27709",
@@ -325,7 +375,7 @@ _WRITES = (
         "confirmed it in time. If another node becomes master without it, it is taken back (see "
         "rollback).",
         misread="It does not say that the transaction failed: its Commit is in this log.",
-        steps=(_AROUND, VLSNS),
+        steps=(_AROUND, COMPARE_NODES),
         sources=("InsufficientAcksException, JE 7.5.11", "apache/doris#10403 (JE 18.3.12)"),
         sample="com.sleepycat.je.rep.InsufficientAcksException: (JE 18.3.12) Transaction: -430221  "
         "VLSN: 860,132, initiated at: 16:00:38.  Insufficient acks for policy:SIMPLE_MAJORITY. "
@@ -336,80 +386,14 @@ _WRITES = (
         title="No master is known",
         phrases=("UnknownMasterException",),
         meaning="The node found no master: no majority of the group is up, or it cannot be "
-        "reached.",
+        "reached. If the other nodes are gone for good, this one can go on as a new group.",
         misread="It does not say that the log is damaged.",
-        steps=(VLSNS,),
+        steps=(SHOW_GROUP, COMPARE_NODES, RESET_GROUP),
         sources=("UnknownMasterException, RepImpl.checkIfMaster, JE 7.5.11",),
         sample="com.sleepycat.je.rep.UnknownMasterException: (JE 7.5.11) Could not determine "
         "master from helpers at:[fe1:9010]",
     ),
 )
 
-_JOURNALS = (
-    Case(
-        name="journal-key-not-found",
-        title="StarRocks or Doris does not find a journal entry",
-        phrases=("Can not find the key:", "fail to get journal cursor", "Failed to find key"),
-        meaning="The front end has to replay the journal from one id on, and no database of the "
-        "journal begins at or before it, or the id is not in its database. The databases are named "
-        "by their first id. The image is older than the journal, the journal was emptied, or an "
-        "entry was never committed because the master changed.",
-        misread="It does not say that the log is damaged. Emptying the metadata directory loses "
-        "what is only here: look at the other nodes first.",
-        steps=(
-            JOURNAL,
-            VERIFY,
-        ),
-        sources=(
-            "BDBJournalCursor (constructor and next), apache/doris",
-            "BDBJournalCursor (constructor), StarRocks/starrocks",
-            "apache/doris#24994, apache/doris#22714, apache/doris#6428",
-        ),
-        sample="[BDBJournalCursor.<init>():84] Can not find the key:819177629, fail to get journal "
-        "cursor. will exit.",
-    ),
-    Case(
-        name="journal-entry-unreadable",
-        title="StarRocks or Doris cannot decode a journal entry",
-        phrases=("fail to read journal entity key",),
-        meaning="The engine returned the record, and the front end could not decode its value. "
-        "Usually another release wrote it.",
-        misread="It does not say that the log is damaged: the engine verified the checksum of what "
-        "it read from disk.",
-        steps=(
-            JOURNAL,
-            VERIFY,
-            ENTRY,
-        ),
-        sources=(
-            "BDBJournalCursor.next, apache/doris",
-            "BDBJournalCursor.deserializeData, StarRocks/starrocks",
-        ),
-        sample="[BDBJournalCursor.next():120] fail to read journal entity key=5485, will exit",
-    ),
-    Case(
-        name="journal-names",
-        title="StarRocks or Doris cannot list the databases of its journal",
-        phrases=("failed to get DB names", "failed to get db names"),
-        meaning="The front end asked the engine for the names of its databases, and the engine "
-        "failed. The exception that follows is the cause; the front end tries again, and then "
-        "exits.",
-        misread="It does not say that names or databases are lost.",
-        steps=(
-            JOURNAL,
-            NextStep("databases ENV", "lists the databases as recovery would find them"),
-            RECOVER,
-        ),
-        sources=(
-            "BDBJournalCursor.wrapDatabaseException, StarRocks/starrocks",
-            "StarRocks/starrocks#39871, StarRocks/starrocks#10137",
-        ),
-        sample="com.starrocks.journal.JournalException: failed to get DB names for 3 times!",
-    ),
-)
-
 GROUP_MESSAGES = (*_ROLLBACKS, *_STREAM, *_MEMBERS, *_WRITES)
 """Cases about replication groups; the specific ones before the general ones."""
-
-JOURNAL_MESSAGES = _JOURNALS
-"""Cases of StarRocks and Doris, whose cause is usually a case of the engine."""

@@ -68,9 +68,25 @@ SALVAGE = NextStep(
 MISSING = NextStep("missing ENV", "lists the databases and keys that the missing files held")
 SPACE = NextStep("space ENV", "shows why each file is still there, and what the disk limits say")
 LOCK = NextStep("lock ENV", "shows which process has the environment open")
-VLSNS = NextStep(
-    "summary ENV --vlsn",
-    "shows the first and last VLSN of each file; run it on every node and compare",
+COMPARE_NODES = NextStep(
+    "vlsn compare ENV other-node",
+    "compares the ends of the streams of nodes, by directories or by reports: who should lead, and "
+    "what each node would lose",
+)
+CHECK_INDEX = NextStep(
+    "vlsn check ENV",
+    "checks the VLSN index against the log, and finds VLSNs that are missing or were used twice; "
+    "run it on every node",
+)
+SHOW_NODE = NextStep(
+    "vlsn show ENV", "shows the last VLSN and Commit of the node, and which node was master when"
+)
+SHOW_GROUP = NextStep(
+    "group show ENV", "shows the group and its members, as the log of this node has them"
+)
+RESET_GROUP = NextStep(
+    "group reset ENV",
+    "makes this node a group of its own if the others are gone for good; --node-name names it",
 )
 REBUILD_INDEX = NextStep(
     "vlsn rebuild ENV",

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from je_tools.explain.group_messages import GROUP_MESSAGES, JOURNAL_MESSAGES
+from je_tools.explain.group_messages import GROUP_MESSAGES
+from je_tools.explain.journal_messages import JOURNAL_MESSAGES
 from je_tools.explain.log_messages import LOG_MESSAGES
 
 if TYPE_CHECKING:

@@ -17,6 +17,7 @@ from je_tools.formats.je.entry.columns import MAX_ROWS
 from je_tools.formats.je.types import ENTRY_TYPES, Family, mask_of
 from je_tools.formats.spans import Spans
 from je_tools.journal.columns import ids_of, ops_of
+from je_tools.journal.series import ID_MAX
 from je_tools.log import entry_table as entries
 from je_tools.recovery.end import EndReason
 
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from je_tools.recovery.snapshot import Snapshot
 
 _IS_RECORD = mask_of(each.no for each in ENTRY_TYPES.values() if each.family is Family.LN)
-_ID_MAX = _LSN_MAX = (1 << 63) - 1
+_LSN_MAX = (1 << 63) - 1
 _KEYS = frozenset({"db_id", "txn_id", "key"})
 
 
@@ -116,8 +117,8 @@ def search_log(
         ranges.setdefault(db_id, []).append((hole.first_id, hole.last_id))
     for journal in journals if is_cut else ():
         last_id = journal.end_id
-        if last_id < _ID_MAX:
-            ranges.setdefault(journal.journal.database.db_id, []).append((last_id + 1, _ID_MAX))
+        if last_id < ID_MAX:
+            ranges.setdefault(journal.journal.database.db_id, []).append((last_id + 1, ID_MAX))
     if not ranges:
         return None
     wanted = {db_id: _disjoint(some) for db_id, some in ranges.items()}

@@ -17,8 +17,6 @@ from je_tools.log.records import NO_VLSN
 if TYPE_CHECKING:
     from je_tools.recovery.snapshot import Snapshot
 
-ID_MAX = (1 << 63) - 1
-
 
 class JournalRecord(Struct, frozen=True):
     """A record of a journal.

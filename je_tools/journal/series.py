@@ -21,6 +21,9 @@ EPOCH_DB = "epochDB"
 GROUP_NAME = "PALO_JOURNAL_GROUP"
 """Name of the replication group. Source: BDBEnvironment, StarRocks and Apache Doris."""
 
+ID_MAX = (1 << 63) - 1
+"""Largest journal id: a key is a long."""
+
 _NAME = re.compile(r"(|.*_)(0|[1-9][0-9]{0,17})", re.DOTALL)
 
 

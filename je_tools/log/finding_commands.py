@@ -6,10 +6,13 @@ from je_tools.core.escaping import quoted
 from je_tools.formats.je.header import lsn_text
 
 _OF_VERSIONS = ("version-step", "unsupported-version", "old-delta-in-v8", "old-form-to-replay")
-_OF_VLSNS = ("vlsn-gap", "vlsn-duplicate", "vlsn-backward")
-_OF_INDEXES = (
+_OF_VLSNS = (
+    "vlsn-gap",
+    "vlsn-duplicate",
+    "vlsn-backward",
     "vlsn-index-lost",
     "vlsn-index-bucket",
+    "vlsn-index-gap",
     "vlsn-index-mapping",
     "vlsn-index-range",
     "vlsn-index-short",
@@ -36,8 +39,6 @@ def next_command(code: str, env: str, lsn: int | None) -> str:
     if code in _OF_VERSIONS:
         return f"je-tools files {home}"
     if code in _OF_VLSNS:
-        return f"je-tools summary {home} --vlsn"
-    if code in _OF_INDEXES:
         return f"je-tools vlsn check {home}"
     if code in _OF_JOURNALS:
         return f"je-tools journal {home}"

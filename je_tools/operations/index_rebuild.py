@@ -26,6 +26,7 @@ from je_tools.formats.je.tuples import long_key
 from je_tools.formats.je.write.transactions import OldVersion
 from je_tools.recovery.database import Database
 from je_tools.recovery.interval_tables import COMMITTED, DELETED, INVISIBLE
+from je_tools.vlsn.index import MisfitError
 from je_tools.vlsn.rebuild_plan import RebuildPlan, plan_rebuild
 from je_tools.vlsn.recovered import merged_index, read_index, stream_since_checkpoint
 
@@ -75,9 +76,12 @@ class IndexRebuild(AppendOperation):
     def difference(self, before: Snapshot, after: Snapshot) -> str:
         """Compare the index with the planned one, and all other records with those of before."""
         assert self.plan is not None
-        if self.plan.new is None or read_index(after).encode() != self.plan.new.encode():
-            return "the VLSN index is not the new one"
-        merged = merged_index(after, self.plan.new, stream_since_checkpoint(after))
+        try:
+            if self.plan.new is None or read_index(after).encode() != self.plan.new.encode():
+                return "the VLSN index is not the new one"
+            merged = merged_index(after, self.plan.new, stream_since_checkpoint(after))
+        except MisfitError as error:
+            return f"the engine would not continue with the VLSN index: {error}"
         if merged != self.plan.recovered:
             return f"recovery leaves the VLSN index up to {merged.range.last}"
         different = compare_records(before, after, {VLSN_MAP_DB}).different
@@ -162,8 +166,8 @@ def _why(plan: RebuildPlan, key: bytes, version: OldVersion | None, data: bytes 
         return "the new index has no bucket there"
     if version is None:
         return "VLSNs without a bucket"
-    wrong = plan.judged.wrong_counts.get(key, 0)
-    return f"{wrong:,} mappings lead to other entries" if wrong else "not as the log has it"
+    wrong = 0 if plan.judged is None else plan.judged.wrong_counts.get(key, 0)
+    return f"wrong mappings: {wrong:,}" if wrong else "not as the log has it"
 
 
 def _stored_data(state: IndexState) -> Iterator[tuple[bytes, bytes]]:

@@ -107,10 +107,7 @@ class JournalTruncate(AppendOperation):
         journals = journals_among(snapshot.databases.values())
         own = [each for each in journals if each.series == self.series]
         if not own:
-            series = ", ".join(sorted({each.series or "''" for each in journals})) or "none"
-            raise UsageError(
-                f"--series {self.series!r}: the log has no such journals, only series {series}"
-            )
+            raise UsageError(_no_series_text(self.series, {each.series for each in journals}))
         for each in own:
             if each.database.has_duplicates:
                 raise RefusedError(
@@ -241,3 +238,13 @@ def _check_open(snapshot: Snapshot, journals: list[JournalDatabase]) -> None:
             f"{name}: transaction {', '.join(map(str, open_txns))} has written to these journals, "
             f"and has no end. `je-tools vlsn rollback {quoted(name)}` takes it back"
         )
+
+
+def _no_series_text(wanted: str, known: set[str]) -> str:
+    """Return the text of the error about a series that the log does not have."""
+    prefixes = [f"--series {printable(each)}" for each in sorted(known) if each]
+    choices = (["omit --series for the one without a prefix"] if "" in known else []) + prefixes
+    what = f"--series {printable(wanted)}" if wanted else "the series without a prefix"
+    if not choices:
+        return f"{what}: the log has no journals: name the environment of a front end"
+    return f"{what}: the log has no such journals: {', or '.join(choices)}"

@@ -13,9 +13,8 @@ import numpy as np
 from msgspec import Struct
 
 from je_tools.core.escaping import quoted
-from je_tools.errors import InputError, RefusedError, UsageError
+from je_tools.errors import RefusedError, UsageError
 from je_tools.formats.je.types import type_name
-from je_tools.recovery.internal_databases import is_replicated
 from je_tools.vlsn.index import SYNC_POINTS, TXN_ENDS
 from je_tools.vlsn.logged import EntryState, LoggedStream, collect_logged, joined_logged
 from je_tools.vlsn.stored import mappings_of
@@ -28,18 +27,6 @@ if TYPE_CHECKING:
 
 _READ_BEFORE = 1000
 """Number of VLSNs before the wanted one that are read too, to name a sync point."""
-
-
-def check_replicated(snapshot: Snapshot) -> None:
-    """Check that an environment is a node of a replication group.
-
-    Raises:
-        InputError: it is not.
-    """
-    if not is_replicated(snapshot):
-        raise InputError(
-            f"{snapshot.environment.name}: the environment is not a node of a replication group"
-        )
 
 
 class RollbackRange(Struct, frozen=True):

@@ -21,15 +21,15 @@ from msgspec.structs import replace
 from je_tools.append.operation import AppendLog, AppendOperation, PlannedChange
 from je_tools.checkpoint.comparison import compare_records
 from je_tools.checkpoint.rollbacks import InvisibleMark
-from je_tools.core.escaping import quoted
+from je_tools.core.escaping import counted, quoted
 from je_tools.errors import RefusedError
 from je_tools.formats.je.flags import DbTreeFlag
 from je_tools.formats.je.header import FLAGS_AT, invisible_mask
 from je_tools.formats.je.internal.names import VLSN_MAP_DB
 from je_tools.formats.je.log.fetch import fetch
 from je_tools.formats.je.types import COMMIT_NO, type_name
-from je_tools.operations.rollback_range import RollbackRange, check_replicated, find_range
-from je_tools.recovery.internal_databases import environment_flags
+from je_tools.operations.rollback_range import RollbackRange, find_range
+from je_tools.recovery.internal_databases import check_replicated, environment_flags
 from je_tools.recovery.opening import held_snapshot
 from je_tools.vlsn.index import BucketRules, Matchpoint, MisfitError, VlsnIndex, merged, tracked
 from je_tools.vlsn.recovered import (
@@ -137,12 +137,19 @@ def _check_ends(snapshot: Snapshot, found: RollbackRange) -> None:
     commit_count = int(np.count_nonzero(found.after.type == COMMIT_NO))
     name = snapshot.environment.name
     raise RefusedError(
-        f"{name}: {commit_count:,} Commits and {len(ends) - commit_count:,} Aborts follow VLSN "
-        f"{found.vlsn}, the last with VLSN {ends[-1]}, and the engine rolls back no transaction "
-        "that has ended. Only a cut of the log goes back further, and it loses the Commits: "
+        f"{name}: {_ends_text(commit_count, len(ends) - commit_count)} after VLSN {found.vlsn}, "
+        f"the last with VLSN {ends[-1]}, and the engine rolls back no transaction that has ended. "
+        "Only a cut of the log goes back further, and it loses the Commits: "
         f"`je-tools vlsn rollback {quoted(name)} --to {found.vlsn} --force` shows it. If no other "
         "node has them, they are lost for good."
     )
+
+
+def _ends_text(commit_count: int, abort_count: int) -> str:
+    """Return the numbers of Commits and Aborts with the verb, as `1 Commit lies`."""
+    counts = {"Commit": commit_count, "Abort": abort_count}
+    texts = [counted(count, word) for word, count in counts.items() if count]
+    return f"{' and '.join(texts)} {'lies' if commit_count + abort_count == 1 else 'lie'}"
 
 
 def _lns_of(snapshot: Snapshot, lsns: Ints) -> tuple[Ints, Ints]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from je_tools.errors import InputError
 from je_tools.formats.je.flags import DbTreeFlag
 from je_tools.formats.je.internal.names import VLSN_MAP_DB
 
@@ -30,3 +31,16 @@ def environment_flags(snapshot: Snapshot) -> int:
     """Return the flags of the environment in the DbTree."""
     root = snapshot.entry(snapshot.checkpoint.root_lsn)
     return int(root.fields["flags"]) if root is not None else 0
+
+
+def check_replicated(snapshot: Snapshot) -> None:
+    """Check that a log is that of a replicated node.
+
+    Raises:
+        InputError: it is not.
+    """
+    if not is_replicated(snapshot):
+        raise InputError(
+            f"{snapshot.environment.name}: the environment is not replicated, so it has no VLSN "
+            "index: name the environment of a node of a group"
+        )

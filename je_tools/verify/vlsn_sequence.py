@@ -19,6 +19,8 @@ import numpy as np
 from msgspec import Struct, field
 
 from je_tools.formats.je.flags import HeaderFlag
+from je_tools.formats.je.header import invisible_mask
+from je_tools.formats.je.log.walk import Checksum
 from je_tools.formats.je.types import ROLLBACK_START_NO, mask_of
 from je_tools.log.file_findings import finding
 
@@ -62,15 +64,19 @@ def runs_of(rows: Rows) -> Runs | None:
     survey = rows.survey
     if not survey.counts[ROLLBACK_START_NO] and not survey.flags & HeaderFlag.REPLICATED:
         return None
-    rollbacks = np.flatnonzero((rows.type == ROLLBACK_START_NO) & rows.good)
-    visible = rows.replicated & ~rows.invisible & rows.good
-    index = np.flatnonzero(visible & (rows.vlsn > 0))
+    wanted = HeaderFlag.REPLICATED | invisible_mask(rows.version)
+    visible = ((rows.flags & wanted) == HeaderFlag.REPLICATED.value) & (rows.vlsn > 0)
+    visible &= rows.checksum != Checksum.BAD
+    index = np.flatnonzero(visible)
     vlsns = rows.vlsn[index]
     # A run ends before a VLSN that is not the next one, and at a rollback.
-    goes_on = vlsns[1:] == vlsns[:-1] + 1
-    rollbacks_before = np.searchsorted(rollbacks, index)
-    goes_on &= rollbacks_before[1:] == rollbacks_before[:-1]
-    begins = np.concatenate((np.ones(min(len(index), 1), np.bool_), ~goes_on))
+    begins = np.ones(len(index), np.bool_)
+    np.not_equal(vlsns[1:], vlsns[:-1] + 1, out=begins[1:])
+    rollbacks = np.empty(0, np.int64)
+    if survey.counts[ROLLBACK_START_NO]:
+        rollbacks = np.flatnonzero((rows.type == ROLLBACK_START_NO) & rows.good)
+        before = np.searchsorted(rollbacks, index)
+        begins[1:] |= before[1:] != before[:-1]
     starts = np.flatnonzero(begins)
     ends = np.concatenate((starts[1:], [len(index)]))[: len(starts)] - 1
     matchpoints = np.array([_matchpoint(rows, int(row)) for row in rollbacks], np.int64)

@@ -17,16 +17,30 @@ if TYPE_CHECKING:
     from je_tools.findings import Finding
     from je_tools.recovery.snapshot import Snapshot
     from je_tools.vlsn.index_state import IndexState
-    from je_tools.vlsn.logged import LoggedStream
+    from je_tools.vlsn.stored import Mappings
+    from je_tools.vlsn.stream_summary import StreamSummary
 
 
-def findings_of(snapshot: Snapshot, index: IndexState, stream: LoggedStream) -> list[Finding]:
-    """Return the findings on an index and on the stream of the whole log."""
+def findings_of(
+    snapshot: Snapshot, index: IndexState, mappings: Mappings, summary: StreamSummary
+) -> list[Finding]:
+    """Return the findings on an index and on the stream of the whole log.
+
+    Args:
+        snapshot: the log.
+        index: its index.
+        mappings: those of `index.usable`, in LSN order.
+        summary: the stream, with these mappings.
+
+    Raises:
+        StoppedError: a file shrank, vanished or was replaced meanwhile.
+        InputError: a file cannot be read.
+    """
     return [
         *group_findings(snapshot, read_group_names(snapshot)),
         *record_findings(snapshot, index.stored),
         *misfit_finding(snapshot, index.refusal),
-        *end_findings(snapshot, index.usable, stream.end(index.usable.range.last)),
-        *mapping_findings(snapshot, index.usable, stream),
-        *rollback_findings(snapshot, stream),
+        *end_findings(snapshot, index.usable, summary.end),
+        *mapping_findings(snapshot, index.usable, mappings, summary),
+        *rollback_findings(snapshot, summary.rollbacks),
     ]

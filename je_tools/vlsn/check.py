@@ -1,7 +1,7 @@
 """Check of a VLSN index against the log, and of the replication stream against itself.
 
-The log is read once. `verify` judges its bytes and the sequence of its VLSNs; the stream is kept as
-columns, 22 bytes an entry, and the index is compared with these.
+The log is read once. `verify` judges its bytes and the sequence of its VLSNs, and a probe looks up
+the mappings of the index among its entries. Only what lies inside rollbacks is read again.
 
 Source: VLSNIndex.verify, DbStreamVerify, RollbackTracker, JE 18.3.12 and 25.3.17.
 """
@@ -17,8 +17,13 @@ from je_tools.verify.judge import InspectedRows, Judge, RowInspector
 from je_tools.verify.totals import Totals
 from je_tools.verify.watched import watched_entries
 from je_tools.vlsn.all_findings import findings_of
-from je_tools.vlsn.index_state import read_index_state
-from je_tools.vlsn.logged import LoggedRows, LoggedStream, collect_logged, joined_logged
+from je_tools.vlsn.forecast import Forecast, forecasts
+from je_tools.vlsn.index_state import IndexState, read_index_state
+from je_tools.vlsn.judged import judge_buckets, right_in_log
+from je_tools.vlsn.stored import mappings_of
+from je_tools.vlsn.stream_probe import ProbedRows, StreamProbe
+from je_tools.vlsn.stream_summary import StreamSummary, SummaryBuilder
+from je_tools.vlsn.tail import TailReader
 
 if TYPE_CHECKING:
     from je_tools.findings import Finding
@@ -32,23 +37,27 @@ class StreamCheck(Struct, frozen=True):
     Attributes:
         totals: counts of the verification of the log, with those of all findings.
         mapping_count: number of mappings that were compared with the log.
-        stream: entries of the stream.
+        stream: the stream, summed up.
         findings: those of the log, then those of the index and the stream.
+        forecasts: what the engine would do with the index, if it is damaged.
     """
 
     totals: Totals
     mapping_count: int
-    stream: LoggedStream
+    stream: StreamSummary
     findings: list[Finding]
+    forecasts: list[Forecast]
 
 
 class _Work(Struct, frozen=True):
-    """Work for a scan: what `verify` sees of rows, and their entries of the stream."""
+    """Work for a scan: what `verify` sees of rows, and the stream among them."""
 
     inspector: RowInspector
+    probe: StreamProbe
 
-    def __call__(self, rows: Rows) -> tuple[InspectedRows, LoggedRows]:
-        return self.inspector(rows), collect_logged(rows)
+    def __call__(self, rows: Rows) -> tuple[InspectedRows, ProbedRows | None]:
+        seen = self.inspector(rows)
+        return seen, self.probe(rows, seen.runs)
 
 
 def check_stream(snapshot: Snapshot) -> StreamCheck:
@@ -60,21 +69,39 @@ def check_stream(snapshot: Snapshot) -> StreamCheck:
     """
     totals = Totals(snapshot.environment.name)
     judge = Judge(snapshot.environment, totals)
+    index = read_index_state(snapshot)
+    mappings = mappings_of(index.usable.buckets).in_lsn_order()
+    probe = StreamProbe(mappings.lsn, mappings.vlsn, index.usable.range, snapshot.end.next_lsn)
+    builder = SummaryBuilder(probe)
     findings: list[Finding] = []
-    logged: list[LoggedRows] = []
     scanner = replace(
         snapshot.scanner.staged("vlsn check", snapshot.environment.size),
         wide=True,
         asked=judge.inspector.asked,
         watched=watched_entries,
     )
-    for part in scanner.scan(snapshot.environment, _Work(judge.inspector)):
+    for part in scanner.scan(snapshot.environment, _Work(judge.inspector, probe)):
         findings += judge.merge(part, [seen for seen, _ in part.results])
-        logged += [rows for _, rows in part.results]
+        builder.add(probed for _, probed in part.results)
     findings += judge.finish()
-    stream = joined_logged(logged).up_to(snapshot.end.next_lsn)
-    index = read_index_state(snapshot)
-    of_stream = findings_of(snapshot, index, stream)
+    stream = builder.finish(TailReader(snapshot).newest_ends)
+    of_stream = findings_of(snapshot, index, mappings, stream)
     for each in of_stream:
         totals.count(each)
-    return StreamCheck(totals, len(index.mappings), stream, [*findings, *of_stream])
+    return StreamCheck(
+        totals,
+        len(mappings),
+        stream,
+        [*findings, *of_stream],
+        _forecasts(snapshot, index, stream, of_stream),
+    )
+
+
+def _forecasts(
+    snapshot: Snapshot, index: IndexState, stream: StreamSummary, found: list[Finding]
+) -> list[Forecast]:
+    """Return what the engine would do with an index that has findings."""
+    if not any(each.code.startswith("vlsn-index-") for each in found):
+        return []
+    judged = judge_buckets(index.stored, right_in_log(snapshot, index.stored, stream))
+    return forecasts(index, judged, stream, snapshot.end.files[-1].version)

@@ -6,17 +6,27 @@ the outcomes were observed on JE 7.5.11, 18.3.12 and 25.3.17.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from enum import StrEnum
 from itertools import permutations
 from typing import TYPE_CHECKING
 
+import numpy as np
 from msgspec import Struct
+from msgspec.structs import replace
 
 from je_tools.errors import InputError, UsageError
-from je_tools.vlsn.matchpoint import LostEnd, MatchpointSearch, end_after, find_matchpoint
+from je_tools.vlsn.matchpoint import (
+    LostEnd,
+    MatchpointSearch,
+    commits_from,
+    end_after,
+    find_matchpoint,
+)
+from je_tools.vlsn.own_member import ELECTABLE
 
 if TYPE_CHECKING:
+    from je_tools.vlsn.lost_records import LostRecordReader, LostRecords
     from je_tools.vlsn.node_report import NodeReport
 
 ROLLBACK_LIMIT = 10
@@ -46,6 +56,16 @@ class Outcome(StrEnum):
     """The reports do not reach back far enough."""
 
 
+class LeaderReason(StrEnum):
+    """Reason for which a node leads, in the order in which they count."""
+
+    DURABLE = "durable VLSN"
+    COMMIT = "last Commit"
+    LAST = "last VLSN"
+    NONE = "nothing"
+    """The next best node has the same, or there is none."""
+
+
 NEEDS_RESTORE = (Outcome.PROHIBITED, Outcome.RESTORES)
 LOSES = (Outcome.ROLLS_BACK, Outcome.CUTS_LOG, Outcome.PROHIBITED)
 
@@ -57,11 +77,25 @@ class ComparedNode(Struct, frozen=True):
         name: environment, or file of its report.
         report: the node, as far as it has been read.
         back_to: reads a report back to a VLSN; None if there is only the report.
+        records: reads the records that the node would roll back; None if there is only the report.
     """
 
     name: str
     report: NodeReport
     back_to: Callable[[int], NodeReport] | None = None
+    records: LostRecordReader | None = None
+
+    def lost_records(self, matchpoint_vlsn: int) -> Iterator[LostRecords]:
+        """Yield the records after a matchpoint; nothing if there is only the report.
+
+        Raises:
+            StoppedError: a file shrank, vanished or was replaced meanwhile.
+            InputError: a file cannot be read.
+        """
+        sync = self.report.sync
+        rows = np.flatnonzero(sync.vlsn == matchpoint_vlsn)
+        if self.records is not None and len(rows):
+            yield from self.records.read(int(sync.lsn[rows[0]]))
 
 
 class NodePair(Struct, frozen=True):
@@ -81,18 +115,41 @@ class NodePair(Struct, frozen=True):
     outcome: Outcome
 
 
+class LeaderChoice(Struct, frozen=True):
+    """The node that should lead, and the reason.
+
+    Attributes:
+        node: its index.
+        reason: what puts it before the next best node; None if the caller has chosen it.
+        uncommitted_count: number of VLSNs after its last Commit.
+    """
+
+    node: int
+    reason: LeaderReason | None
+    uncommitted_count: int
+
+
 class GroupComparison(Struct, frozen=True):
     """Comparison of the nodes of a group.
 
     Attributes:
         nodes: the nodes.
         pairs: every ordered pair of them.
-        leader: index of the node that should lead; None if none should.
+        choice: the node that should lead; None if none should.
     """
 
     nodes: tuple[ComparedNode, ...]
     pairs: tuple[NodePair, ...]
-    leader: int | None
+    choice: LeaderChoice | None
+
+    @property
+    def leader(self) -> int | None:
+        """Index of the node that should lead; None if none should."""
+        return None if self.choice is None else self.choice.node
+
+    def losing(self) -> list[NodePair]:
+        """Return the pairs of nodes that would lose entries to follow the leader."""
+        return [pair for pair in self.to_leader() if pair.lost is not None and pair.lost.vlsn_count]
 
     def to_leader(self) -> list[NodePair]:
         """Return what each other node would do to follow the leader."""
@@ -104,53 +161,61 @@ class GroupComparison(Struct, frozen=True):
         if self.leader is None:
             return False
         fine = (Outcome.AGREES, Outcome.FOLLOWS)
-        is_whole = not any(node.report.problems for node in self.nodes)
+        is_whole = not any(node.report.facts.problems for node in self.nodes)
         return is_whole and all(pair.outcome in fine for pair in self.to_leader())
 
 
-def compare_nodes(nodes: Sequence[ComparedNode]) -> GroupComparison:
+def compare_nodes(nodes: Sequence[ComparedNode], leader: str | None = None) -> GroupComparison:
     """Compare the nodes of a group.
 
     Args:
         nodes: two nodes or more.
+        leader: name of the node to follow; None for the one that an election would prefer.
 
     Raises:
-        UsageError: a node is given twice, or only one is given.
+        UsageError: a node is given twice, or only one is given, or the leader is none of them.
         InputError: they are not of one group, or the group of one is not known.
     """
     _check(nodes)
+    names = [node.name for node in nodes]
+    if leader is not None and leader not in names:
+        raise UsageError(f"--leader {leader}: it is none of the nodes: {', '.join(names)}")
     found = list(nodes)
     pairs = []
     for one, other in permutations(range(len(found)), 2):
         search = _search(found, one, other)
         pairs.append((one, other, search))
     compared = tuple(found)
+    reports = [node.report for node in compared]
     return GroupComparison(
         compared,
         tuple(_pair(compared, *each) for each in pairs),
-        _leader([node.report for node in compared]),
+        _choose(reports) if leader is None else _choice_of(reports, names.index(leader), None),
     )
 
 
 def _check(nodes: Sequence[ComparedNode]) -> None:
     if len(nodes) < 2:
-        raise UsageError("compare needs two nodes or more: name another environment or report")
+        raise UsageError(
+            f"compare needs two nodes or more, found one, {nodes[0].name}: name the environments "
+            "of other nodes, or with --from-json the files that `je-tools vlsn show ENV_DIR "
+            "--format json --output FILE` writes on their hosts"
+        )
     names: dict[str, str] = {}
     for node in nodes:
-        if node.report.state_id in names:
+        before = names.setdefault(node.report.facts.state_id, node.name)
+        if before is not node.name:
             raise UsageError(
-                f"{names[node.report.state_id]} and {node.name} are the same node, or a copy of "
-                "it: name each node once"
+                f"{before} and {node.name} are the same node, or a copy of it: name each node once"
             )
-        names[node.report.state_id] = node.name
     first = nodes[0]
     for node in nodes:
-        if node.report.group_id is None:
+        if node.report.facts.group_id is None:
             raise InputError(
                 f"{node.name}: its group database is missing or cannot be read, so it is not "
                 "known to which group it belongs; `je-tools verify --tree` reports what is damaged"
             )
-        if node.report.group_id != first.report.group_id:
+        if node.report.facts.group_id != first.report.facts.group_id:
             raise InputError(
                 f"{first.name} and {node.name} belong to two groups: {_group(first.report)} and "
                 f"{_group(node.report)}. Name nodes of one group"
@@ -158,7 +223,7 @@ def _check(nodes: Sequence[ComparedNode]) -> None:
 
 
 def _group(report: NodeReport) -> str:
-    return f"{report.group_name} ({report.group_id})"
+    return f"{report.facts.group_name} ({report.facts.group_id})"
 
 
 def _search(nodes: list[ComparedNode], one: int, other: int) -> MatchpointSearch:
@@ -174,11 +239,11 @@ def _search(nodes: list[ComparedNode], one: int, other: int) -> MatchpointSearch
 def _read_back(nodes: list[ComparedNode], place: int, vlsn: int) -> bool:
     """Read more of a node; return False if there is no more."""
     node = nodes[place]
-    if node.back_to is None or node.report.sync_is_whole:
+    if node.back_to is None or node.report.facts.sync_is_whole:
         return False
-    before = len(node.report.sync_points)
-    nodes[place] = ComparedNode(node.name, node.back_to(vlsn - 1), node.back_to)
-    return len(nodes[place].report.sync_points) > before
+    before = len(node.report.sync)
+    nodes[place] = replace(node, report=node.back_to(vlsn - 1))
+    return len(nodes[place].report.sync) > before
 
 
 def _pair(
@@ -186,40 +251,76 @@ def _pair(
 ) -> NodePair:
     report, feeder = nodes[one].report, nodes[other].report
     if search.vlsn is None:
-        outcome = Outcome.RESTORES if search.is_known else Outcome.UNKNOWN
-        return NodePair(one, other, search, None, outcome)
+        return NodePair(one, other, search, None, _outcome_without(report, search))
     lost = end_after(report, search.vlsn)
     return NodePair(one, other, search, lost, _outcome(report, feeder, search.vlsn, lost))
 
 
+def _outcome_without(report: NodeReport, search: MatchpointSearch) -> Outcome:
+    """Return the outcome for a node if no matchpoint was found."""
+    if search.is_known:
+        return Outcome.RESTORES
+    # From this VLSN on both logs were read, and no sync point is the same.
+    known = search.compared_from
+    if known is not None and commits_from(report, known) > ROLLBACK_LIMIT:
+        return Outcome.PROHIBITED
+    return Outcome.UNKNOWN
+
+
 def _outcome(report: NodeReport, feeder: NodeReport, vlsn: int, lost: LostEnd) -> Outcome:
-    if feeder.last_vlsn is not None and feeder.last_vlsn > vlsn:
-        first = feeder.first_vlsn
+    if feeder.facts.last_vlsn is not None and feeder.facts.last_vlsn > vlsn:
+        first = feeder.facts.first_vlsn
         if first is not None and first > vlsn + 1:
             return Outcome.RESTORES
     if not lost.vlsn_count:
-        return Outcome.AGREES if feeder.last_vlsn == vlsn else Outcome.FOLLOWS
+        return Outcome.AGREES if feeder.facts.last_vlsn == vlsn else Outcome.FOLLOWS
     if not lost.commit_count and not lost.abort_count:
         return Outcome.ROLLS_BACK
     if lost.commit_count > ROLLBACK_LIMIT:
         return Outcome.PROHIBITED
-    is_followed = report.checkpoint_vlsn is not None and report.checkpoint_vlsn > vlsn
-    if report.log_version >= _RESTORES_SINCE and is_followed:
+    is_followed = report.facts.checkpoint_vlsn is not None and report.facts.checkpoint_vlsn > vlsn
+    if report.facts.log_version >= _RESTORES_SINCE and is_followed:
         return Outcome.RESTORES
     return Outcome.CUTS_LOG
 
 
-def _leader(reports: Sequence[NodeReport]) -> int | None:
-    """Return the node that an election would prefer: by durable VLSN, then by its last VLSNs."""
+def _choose(reports: Sequence[NodeReport]) -> LeaderChoice | None:
+    """Choose the node that an election would prefer: by durable VLSN, then by its last VLSNs.
 
-    def rank(place: int) -> tuple[int, int, int]:
-        report = reports[place]
-        commit = report.last_commit
-        return (
-            report.durable_vlsn or 0,
-            commit.vlsn if commit is not None else 0,
-            report.last_vlsn or 0,
-        )
+    A node with errors is not chosen, nor one whose type cannot be elected.
+    """
+    fit = [
+        place
+        for place, report in enumerate(reports)
+        if not report.facts.problems and can_lead(report)
+    ]
+    ranked = sorted(fit, key=lambda place: _rank(reports[place]), reverse=True)
+    if not ranked:
+        return None
+    reason = LeaderReason.NONE
+    if len(ranked) > 1:
+        ranks = (_rank(reports[place]) for place in ranked[:2])
+        by_reason = zip(LeaderReason, *ranks, strict=False)
+        reason = next((each for each, mine, other in by_reason if mine != other), reason)
+    return _choice_of(reports, ranked[0], reason)
 
-    whole = [place for place, report in enumerate(reports) if not report.problems]
-    return max(whole, key=rank, default=None)
+
+def _choice_of(
+    reports: Sequence[NodeReport], node: int, reason: LeaderReason | None
+) -> LeaderChoice:
+    commit, last = reports[node].last_commit, reports[node].facts.last_vlsn or 0
+    return LeaderChoice(node, reason, last - (commit.vlsn if commit is not None else 0))
+
+
+def can_lead(report: NodeReport) -> bool:
+    """Return True unless the type of a node is known and is not electable."""
+    return report.facts.node_type in (None, ELECTABLE)
+
+
+def _rank(report: NodeReport) -> tuple[int, int, int]:
+    commit = report.last_commit
+    return (
+        report.durable_vlsn or 0,
+        commit.vlsn if commit is not None else 0,
+        report.facts.last_vlsn or 0,
+    )

@@ -11,17 +11,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-import numpy as np
 from msgspec import Struct
 
+from je_tools.core.escaping import counted
 from je_tools.formats.je.internal.replication import RANGE_KEY, VlsnBucket
-from je_tools.vlsn.index import NO_VLSN, SYNC_POINTS, TXN_ENDS
+from je_tools.vlsn.index import NO_VLSN
 
 if TYPE_CHECKING:
     from je_tools.vlsn.index_state import IndexState
-    from je_tools.vlsn.rebuilt import StoredBuckets
+    from je_tools.vlsn.judged import StoredBuckets
     from je_tools.vlsn.stored import StoredIndex
-    from je_tools.vlsn.stream import ReplicationStream
+    from je_tools.vlsn.stream_summary import StreamSummary
 
 SILENT_VERSION = 19
 """Log version since which the engine refuses some states that older ones accept in silence."""
@@ -40,14 +40,14 @@ class Forecast(Struct, frozen=True):
 
 
 def forecasts(
-    state: IndexState, judged: StoredBuckets, stream: ReplicationStream, log_version: int
+    state: IndexState, judged: StoredBuckets, summary: StreamSummary, log_version: int
 ) -> list[Forecast]:
     """Return what the engine would do with an index, the soonest first.
 
     Args:
         state: the index.
         judged: its buckets, compared with the stream.
-        stream: the stream of the log that an index can cover.
+        summary: the stream of the log, summed up for the index as recovery leaves it.
         log_version: log version of the last file.
     """
     is_lost = state.stored.range is None and not state.stored.unreadable
@@ -61,7 +61,7 @@ def forecasts(
         return [Forecast(why, outcome), *(Forecast(*each) for each in rest)]
     found = [
         *_of_a_lost_range(state, log_version),
-        *_of_ends(state, stream, log_version),
+        *_of_ends(state, summary, log_version),
         *_of_records(state.stored, judged),
     ]
     return [Forecast(damage, outcome) for damage, outcome in found]
@@ -102,13 +102,13 @@ def _of_a_lost_range(state: IndexState, log_version: int) -> Iterator[tuple[str,
 
 
 def _of_ends(
-    state: IndexState, stream: ReplicationStream, log_version: int
+    state: IndexState, summary: StreamSummary, log_version: int
 ) -> Iterator[tuple[str, str]]:
     """Yield what the end of the range, as recovery leaves it, leads to."""
     covered = state.usable.range
-    if state.stored.range is None or not len(stream):
+    last = summary.end.last_vlsn
+    if state.stored.range is None or last is None:
         return
-    last = int(stream.vlsn[-1])
     if covered.last > last:
         if covered.last_sync > last or covered.last_txn_end > last:
             outcome = (
@@ -129,28 +129,25 @@ def _of_ends(
             "records under equal VLSNs. If another node is whole, this one is not elected, and "
             "loses its end: it cuts its log or needs a network restore.",
         )
-    yield from _of_sync_points(state, stream, log_version)
+    yield from _of_sync_points(state, summary, log_version)
 
 
 def _of_sync_points(
-    state: IndexState, stream: ReplicationStream, log_version: int
+    state: IndexState, summary: StreamSummary, log_version: int
 ) -> Iterator[tuple[str, str]]:
     covered = state.usable.range
-    part = stream.vlsn <= covered.last
-    for name, vlsn, types in (
-        ("sync point", covered.last_sync, SYNC_POINTS),
-        ("end of a transaction", covered.last_txn_end, TXN_ENDS),
+    end = summary.end
+    for name, vlsn, newest, is_one in (
+        ("sync point", covered.last_sync, end.last_sync, summary.has_sync),
+        ("end of a transaction", covered.last_txn_end, end.last_txn_end, summary.has_txn_end),
     ):
-        rows = np.flatnonzero(part & np.isin(stream.type, types))
-        newest = int(stream.vlsn[rows[-1]]) if len(rows) else None
         if newest is None or vlsn == newest:
             continue
-        is_one = bool((stream.vlsn[rows] == vlsn).any())
         if vlsn == NO_VLSN:
             outcome = "The node works as a master."
             if log_version >= SILENT_VERSION:
                 outcome = "The node opens, and a replica that lags behind dies when it is fed."
-        elif is_one or vlsn < int(stream.vlsn[0]):
+        elif is_one or vlsn < (summary.first_vlsn or 0):
             outcome = (
                 "The node counts as older than it is: it is not elected, and cuts the end of its "
                 "log to follow another node."
@@ -168,7 +165,7 @@ def _of_records(stored: StoredIndex, judged: StoredBuckets) -> Iterator[tuple[st
     for each in stored.unreadable[:1]:
         name = "the range" if each.key == RANGE_KEY else f"the bucket of VLSN {each.key}"
         yield (
-            f"{name} cannot be read ({len(stored.unreadable)} records)",
+            f"{name} cannot be read ({counted(len(stored.unreadable), 'record')})",
             "The engine finds persistent corruption when it needs the record. It then writes "
             "RestoreRequired, and the node does not open again.",
         )
@@ -183,12 +180,12 @@ def _of_records(stored: StoredIndex, judged: StoredBuckets) -> Iterator[tuple[st
     wrong_count = sum(judged.wrong_counts.values())
     if wrong_count:
         yield (
-            f"{wrong_count:,} mappings lead to another entry, or to none",
+            f"{counted(wrong_count, 'mapping')} to another entry, or to none",
             "The node works until it feeds a replica that lags as far. Then the master dies.",
         )
     if judged.broken_count:
         yield (
-            f"{judged.broken_count:,} buckets break a rule of the engine",
+            f"{counted(judged.broken_count, 'bucket')} against a rule of the engine",
             "This was not observed on an engine. A master may die when it feeds a replica from "
             "such a bucket.",
         )

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from je_tools.formats.je.internal.names import REP_GROUP_DB
+from je_tools.formats.je.internal.replication import NODE_TYPES
 from je_tools.group.members import GroupProblem, read_group
 from je_tools.recovery.internal_databases import internal_database
 
@@ -25,6 +26,7 @@ class GroupNames(Struct, frozen=True):
     Attributes:
         name, group_id: None if the record of the group is missing or cannot be read.
         nodes: names of the members by id, former ones included.
+        types: their types, of `NODE_TYPES`, by name.
         problem: reason why the group is not known, or not completely; None if it is.
         contradictions: what the engine would reject in records that are readable.
     """
@@ -32,6 +34,7 @@ class GroupNames(Struct, frozen=True):
     name: str | None
     group_id: str | None
     nodes: Mapping[int, str]
+    types: Mapping[str, str]
     problem: str | None
     contradictions: tuple[GroupProblem, ...] = ()
 
@@ -40,7 +43,7 @@ def read_group_names(snapshot: Snapshot) -> GroupNames:
     """Read the group database; damaged entries are added to `snapshot.faults`."""
     database = internal_database(snapshot, REP_GROUP_DB)
     if database is None:
-        return GroupNames(None, None, {}, "the log has no group database")
+        return GroupNames(None, None, {}, {}, "the log has no group database")
     records = read_group(snapshot)
     group, problem = records.group, None
     unreadable = len(records.problems) - len(records.contradictions)
@@ -53,6 +56,11 @@ def read_group_names(snapshot: Snapshot) -> GroupNames:
         name=None if group is None else group.name,
         group_id=None if group is None else str(group.group_id),
         nodes={node.node_id: node.name or "" for node in records.nodes},
+        types={
+            node.name: NODE_TYPES[node.node_type]
+            for node in records.nodes
+            if node.name is not None and 0 <= node.node_type < len(NODE_TYPES)
+        },
         problem=problem,
         contradictions=records.contradictions,
     )

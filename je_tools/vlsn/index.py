@@ -155,8 +155,8 @@ def cut_buckets(stream: ReplicationStream, rules: BucketRules) -> list[VlsnBucke
 
 def _bucket_stop(stream: ReplicationStream, first: int, rules: BucketRules) -> int:
     """Return the row after the last entry of the bucket that begins at `first`."""
-    file_no = stream.lsn[first] >> 32
-    end = int(np.searchsorted(stream.lsn, (file_no + 1) << 32))
+    last_lsn = stream.lsn[first] | _OFFSET
+    end = int(np.searchsorted(stream.lsn, last_lsn, "right"))
     place, done, count = first, first + 1, _AT_FIRST
     while done < end:
         stop = min(done + count, end)
@@ -217,6 +217,8 @@ def merged(
     if not len(stream):
         if matchpoint is None:
             return index
+        if not 0 <= matchpoint.lsn >> 32 <= _FILE_NO_MAX:
+            raise MisfitError("a rollback goes back to a place that no log has")
         stream = ReplicationStream.of([(matchpoint.lsn, matchpoint.vlsn, MATCHPOINT_NO)])
     seen = _range_of(stream)
     new = cut_buckets(stream, rules)

@@ -144,6 +144,10 @@ def _order_findings(
             expected = f"a first LSN after {lsn_text(one.last_lsn)}"
             found = f"bucket of VLSN {other.first}: it begins at {lsn_text(begins)}"
             yield made(snapshot, "vlsn-index-bucket", lsn, expected, found)
+        if other.first - one.last > one.stride:
+            expected = f"a bucket of VLSN {one.last + 1}, or a gap that the engine leaves"
+            found = f"no bucket of VLSNs {one.last + 1} to {other.first - 1}"
+            yield made(snapshot, "vlsn-index-gap", lsn, expected, found)
 
 
 def _range_findings(

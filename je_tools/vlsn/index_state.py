@@ -6,8 +6,6 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from je_tools.errors import InputError
-from je_tools.recovery.internal_databases import is_replicated
 from je_tools.vlsn.index import MisfitError, VlsnIndex
 from je_tools.vlsn.recovered import merged_index, stream_since_checkpoint
 from je_tools.vlsn.stored import Mappings, StoredIndex, mappings_of, read_stored
@@ -40,19 +38,6 @@ class IndexState(Struct, frozen=True):
     def mappings(self) -> Mappings:
         """Mappings of `usable`, in VLSN order."""
         return mappings_of(self.usable.buckets).in_order()
-
-
-def check_replicated(snapshot: Snapshot) -> None:
-    """Check that a log is that of a replicated node.
-
-    Raises:
-        InputError: it is not.
-    """
-    if not is_replicated(snapshot):
-        raise InputError(
-            f"{snapshot.environment.name}: the environment is not replicated, so it has no VLSN "
-            "index: name the environment of a node of a group"
-        )
 
 
 def read_index_state(snapshot: Snapshot) -> IndexState:

@@ -22,11 +22,11 @@ from je_tools.vlsn.rollback_starts import (
     ROLLBACK_TYPES,
     LoggedRollback,
     Rollback,
+    bounds_of,
     is_left,
     joined_rollbacks,
     logged_rollbacks,
 )
-from je_tools.vlsn.sync_points import IS_SYNC_POINT, IS_TXN_END
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -106,21 +106,6 @@ class LoggedStream(Struct, frozen=True):
             [each for each in self.rollbacks if each.start_lsn < next_lsn],
         )
 
-    def end(self, index_last: int) -> StreamEnd:
-        """Return its last VLSNs, those of sync points up to the last VLSN of an index."""
-        visible = self.state == EntryState.VISIBLE
-        covered = visible & (self.vlsn <= index_last)
-
-        def last(of: npt.NDArray[np.bool_]) -> int | None:
-            at = len(of) - 1 - int(of[::-1].argmax()) if len(of) else 0
-            return int(self.vlsn[at]) if len(of) and of[at] else None
-
-        return StreamEnd(
-            last(visible),
-            last(covered & IS_SYNC_POINT[self.type]),
-            last(covered & IS_TXN_END[self.type]),
-        )
-
     def in_vlsn_order(self, *, with_rolled_back: bool) -> Ints:
         """Return the rows in the order of their VLSNs, of one VLSN in log order.
 
@@ -170,8 +155,7 @@ def joined_logged(parts: Sequence[LoggedRows]) -> LoggedStream:
     rollbacks = joined_rollbacks([each for part in parts for each in part.rollbacks])
     state = np.full(len(lsn), EntryState.VISIBLE, np.uint8)
     if rollbacks:
-        bounds = [(each.start_lsn, each.matchpoint_vlsn) for each in rollbacks]
-        state[~is_left(lsn, vlsn, bounds)] = EntryState.ROLLED_BACK
+        state[~is_left(lsn, vlsn, bounds_of(rollbacks))] = EntryState.ROLLED_BACK
     state[hidden] = EntryState.INVISIBLE
     _mark_repeated(vlsn, state)
     return LoggedStream(lsn, vlsn, types, size, state, rollbacks)

@@ -5,6 +5,7 @@ Only the files at the end of the log are read as a whole.
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -12,6 +13,7 @@ from msgspec import Struct
 from je_tools.formats.je.header import lsn_text
 from je_tools.journal.last_id import last_journal_id
 from je_tools.recovery.findings import snapshot_findings
+from je_tools.recovery.internal_databases import check_replicated
 from je_tools.vlsn.group_names import GroupNames, read_group_names
 from je_tools.vlsn.index_findings import (
     end_findings,
@@ -19,8 +21,9 @@ from je_tools.vlsn.index_findings import (
     misfit_finding,
     record_findings,
 )
-from je_tools.vlsn.index_state import IndexState, check_replicated, read_index_state
+from je_tools.vlsn.index_state import IndexState, read_index_state
 from je_tools.vlsn.masters import MasterTerm, places_to_sample, sampled_terms
+from je_tools.vlsn.own_member import OwnMember, find_own_member
 from je_tools.vlsn.tail import Tail, TailReader
 
 if TYPE_CHECKING:
@@ -36,6 +39,7 @@ class NodeState(Struct, frozen=True):
         state_id: text that differs between two nodes, and between two states of one node.
         log_version: log version of the last file.
         group: its group.
+        own: the member of the group that it is.
         index: its VLSN index.
         tail: end of its stream.
         journal_id: last journal id of a StarRocks or Doris front end; None without a journal.
@@ -48,6 +52,7 @@ class NodeState(Struct, frozen=True):
     state_id: str
     log_version: int
     group: GroupNames
+    own: OwnMember
     index: IndexState
     tail: Tail
     journal_id: int | None
@@ -99,6 +104,7 @@ def read_node(snapshot: Snapshot, sync_count: int) -> tuple[NodeState, TailReade
         state_id=_state_id(snapshot),
         log_version=snapshot.end.files[-1].version,
         group=group,
+        own=find_own_member(Path(snapshot.environment.name), group),
         index=index,
         tail=tail.last(sync_count),
         journal_id=journal_id,

@@ -8,13 +8,18 @@ from msgspec import Struct
 
 from je_tools.core.escaping import quoted
 from je_tools.errors import RefusedError
+from je_tools.recovery.internal_databases import check_replicated
 from je_tools.vlsn.all_findings import findings_of
 from je_tools.vlsn.forecast import Forecast, forecasts
 from je_tools.vlsn.index import MisfitError, VlsnIndex
-from je_tools.vlsn.index_state import IndexState, check_replicated, read_index_state
-from je_tools.vlsn.rebuilt import StoredBuckets, first_vlsn, judge_buckets, rebuilt
+from je_tools.vlsn.index_state import IndexState, read_index_state
+from je_tools.vlsn.judged import StoredBuckets, judge_buckets, right_in_stream
+from je_tools.vlsn.rebuilt import first_vlsn, rebuilt
 from je_tools.vlsn.recovered import merged_index, stream_since_checkpoint
-from je_tools.vlsn.whole_stream import indexable, read_whole_stream
+from je_tools.vlsn.stored import mappings_of
+from je_tools.vlsn.stream_probe import StreamProbe
+from je_tools.vlsn.tail import TailReader
+from je_tools.vlsn.whole_stream import indexable, read_whole_stream, summarize_stream
 
 if TYPE_CHECKING:
     from je_tools.findings import Finding
@@ -26,7 +31,7 @@ class RebuildPlan(Struct, frozen=True):
 
     Attributes:
         state: the stored index.
-        judged: its buckets, compared with the log.
+        judged: its buckets, compared with the log; None if the index is in order.
         findings: findings on the index and the stream.
         new: the new index; None if the stored one is in order.
         recovered: what recovery makes of it.
@@ -34,7 +39,7 @@ class RebuildPlan(Struct, frozen=True):
     """
 
     state: IndexState
-    judged: StoredBuckets
+    judged: StoredBuckets | None
     findings: list[Finding]
     new: VlsnIndex | None
     recovered: VlsnIndex | None
@@ -50,14 +55,19 @@ def plan_rebuild(snapshot: Snapshot) -> RebuildPlan:
         StoppedError: a file shrank, vanished or was replaced meanwhile.
     """
     check_replicated(snapshot)
-    whole = read_whole_stream(snapshot)
     state = read_index_state(snapshot)
-    stream = indexable(snapshot, whole)
-    findings = findings_of(snapshot, state, whole.logged)
-    judged = judge_buckets(state.stored, stream)
+    mappings = mappings_of(state.usable.buckets).in_lsn_order()
+    probe = StreamProbe(mappings.lsn, mappings.vlsn, state.usable.range, snapshot.end.next_lsn)
+    summary = summarize_stream(snapshot, probe, TailReader(snapshot).newest_ends)
+    findings = findings_of(snapshot, state, mappings, summary)
     is_wrong = any(each.code.startswith("vlsn-index-") for each in findings)
-    if not is_wrong and judged.wide_gap is None:
-        return RebuildPlan(state, judged, findings, None, None, [])
+    if not is_wrong and summary.spans.is_whole:
+        return RebuildPlan(state, None, findings, None, None, [])
+    # Only a damaged index or stream needs every entry, and memory for them.
+    stream = indexable(snapshot, read_whole_stream(snapshot))
+    if not is_wrong:
+        return RebuildPlan(state, None, findings, None, None, [])
+    judged = judge_buckets(state.stored, right_in_stream(state.stored, stream))
     name = snapshot.environment.name
     if not len(stream):
         raise RefusedError(
@@ -76,5 +86,5 @@ def plan_rebuild(snapshot: Snapshot) -> RebuildPlan:
         ) from error
     if recovered.range.last != int(stream.vlsn[-1]):
         raise AssertionError(f"{name}: a rebuilt index ends at {recovered.range.last}")
-    foretold = forecasts(state, judged, stream, snapshot.end.files[-1].version)
+    foretold = forecasts(state, judged, summary, snapshot.end.files[-1].version)
     return RebuildPlan(state, judged, findings, new, recovered, foretold)

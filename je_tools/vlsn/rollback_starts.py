@@ -57,6 +57,8 @@ _END_FIELDS = ("matchpoint_lsn", "rollback_start_lsn")
 
 def logged_rollbacks(rows: Rows) -> list[LoggedRollback]:
     """Return the good RollbackStarts and RollbackEnds of some rows that decode, in log order."""
+    if rows.surveyed is not None and not rows.surveyed.counts[ROLLBACK_TYPES].any():
+        return []
     found = []
     lsns = rows.lsn
     for row in np.flatnonzero(ROLLBACK_TYPES[rows.type] & rows.good).tolist():
@@ -93,10 +95,25 @@ def is_left(lsns: Ints, vlsns: Ints, rollbacks: Sequence[tuple[int, int]]) -> Ma
         lsns, vlsns: int64; entries in any order.
         rollbacks: LSN of each RollbackStart, ascending, and the VLSN of its matchpoint.
     """
+    left: Mask = vlsns <= highest_left(lsns, rollbacks)
+    return left
+
+
+def highest_left(lsns: Ints, rollbacks: Sequence[tuple[int, int]]) -> Ints:
+    """Return the highest VLSN that later rollbacks leave of an entry at each LSN, int64.
+
+    Args:
+        lsns: int64; LSNs in any order.
+        rollbacks: as for `is_left`.
+    """
     if not rollbacks:
-        return np.ones(len(lsns), np.bool_)
+        return np.full(len(lsns), np.iinfo(np.int64).max)
     starts, matchpoints = np.array(rollbacks, np.int64).T
     # Of the rollbacks after an entry, the lowest matchpoint counts.
     lowest = np.append(np.minimum.accumulate(matchpoints[::-1])[::-1], np.iinfo(np.int64).max)
-    left: Mask = vlsns <= lowest[np.searchsorted(starts, lsns)]
-    return left
+    return lowest[np.searchsorted(starts, lsns)]
+
+
+def bounds_of(rollbacks: Sequence[Rollback]) -> list[tuple[int, int]]:
+    """Return the LSN of each RollbackStart and the VLSN of its matchpoint, for `is_left`."""
+    return [(each.start_lsn, each.matchpoint_vlsn) for each in rollbacks]

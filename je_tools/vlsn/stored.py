@@ -57,7 +57,14 @@ class Mappings(Struct, frozen=True):
 
     def in_order(self) -> Mappings:
         """Return them in the order of their VLSNs, which is that of the buckets unless damaged."""
-        order = np.argsort(self.vlsn, kind="stable")
+        return self._by(self.vlsn)
+
+    def in_lsn_order(self) -> Mappings:
+        """Return them in the order of their LSNs."""
+        return self._by(self.lsn)
+
+    def _by(self, column: Ints) -> Mappings:
+        order = np.argsort(column, kind="stable")
         return Mappings(self.vlsn[order], self.lsn[order], self.bucket[order])
 
 

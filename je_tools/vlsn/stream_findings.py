@@ -10,20 +10,24 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from je_tools.core.escaping import counted
+from je_tools.formats.je.flags import HeaderFlag
 from je_tools.formats.je.header import NULL_LSN, lsn_text
 from je_tools.formats.je.log.fetch import Found, fetch
-from je_tools.formats.je.types import COMMIT_NO, type_name
+from je_tools.formats.je.types import type_name
 from je_tools.vlsn.index_findings import made
-from je_tools.vlsn.logged import EntryState, LoggedStream
-from je_tools.vlsn.stored import mappings_of
+from je_tools.vlsn.judged import hidden
+from je_tools.vlsn.logged import EntryState
+from je_tools.vlsn.rolled_back import read_inside
 
 if TYPE_CHECKING:
     from je_tools.findings import Finding
-    from je_tools.formats.arrays import Ints, Mask
+    from je_tools.formats.arrays import Ints
     from je_tools.recovery.snapshot import Snapshot
     from je_tools.vlsn.index import VlsnIndex
     from je_tools.vlsn.rollback_starts import Rollback
     from je_tools.vlsn.stored import Mappings
+    from je_tools.vlsn.stream_summary import StreamSummary
 
 LISTED = 100
 """Largest number of mappings that are reported one by one."""
@@ -37,82 +41,75 @@ _MISSING = {
 
 
 def mapping_findings(
-    snapshot: Snapshot, index: VlsnIndex, stream: LoggedStream
+    snapshot: Snapshot, index: VlsnIndex, mappings: Mappings, summary: StreamSummary
 ) -> Iterator[Finding]:
     """Yield a finding for each mapping that does not lead to the visible entry of its VLSN.
 
     Args:
         snapshot: the log.
         index: the index, as recovery leaves it.
-        stream: the whole stream of the log.
+        mappings: its mappings, in LSN order.
+        summary: the whole stream of the log.
     """
-    mappings = mappings_of(index.buckets)
-    if not len(mappings):
-        return
-    wrong = np.flatnonzero(~_is_right(mappings, stream))
+    wrong = np.flatnonzero(~summary.is_right)
     listed = wrong[:LISTED]
-    found = _found_at(snapshot, mappings.lsn[listed], stream)
+    listed = listed[np.argsort(mappings.vlsn[listed], kind="stable")]
+    found = _found_at(snapshot, mappings.lsn[listed], summary)
     for row, text in zip(listed.tolist(), found, strict=True):
         bucket = index.buckets[int(mappings.bucket[row])]
         expected = f"VLSN {int(mappings.vlsn[row])}, as the bucket of VLSN {bucket.first} has it"
         yield made(snapshot, "vlsn-index-mapping", int(mappings.lsn[row]), expected, text)
     if len(wrong) > LISTED:
-        found_text = f"{len(wrong) - LISTED:,} more mappings that lead elsewhere"
+        found_text = counted(len(wrong) - LISTED, "more wrong mapping")
         yield made(
             snapshot, "vlsn-index-mapping", NULL_LSN, f"{len(mappings):,} mappings", found_text
         )
 
 
-def _is_right(mappings: Mappings, stream: LoggedStream) -> Mask:
-    if not len(stream):
-        return np.zeros(len(mappings), np.bool_)
-    at = np.minimum(np.searchsorted(stream.lsn, mappings.lsn), len(stream) - 1)
-    right: Mask = (stream.lsn[at] == mappings.lsn) & (stream.vlsn[at] == mappings.vlsn)
-    right &= stream.state[at] == EntryState.VISIBLE
-    return right
-
-
-def _found_at(snapshot: Snapshot, lsns: Ints, stream: LoggedStream) -> Iterator[str]:
+def _found_at(snapshot: Snapshot, lsns: Ints, summary: StreamSummary) -> Iterator[str]:
     """Yield what is at each of some LSNs."""
     entries = fetch(snapshot.image, lsns)
-    for row, lsn in enumerate(lsns.tolist()):
+    states = summary.states(lsns, entries.vlsn, hidden(entries))
+    for row in range(len(lsns)):
         missing = _MISSING.get(Found(int(entries.found[row])))
         if missing is not None:
             yield missing
             continue
         name, vlsn = type_name(int(entries.type[row])), int(entries.vlsn[row])
         text = f"{name} without a VLSN" if vlsn <= 0 else f"{name} of VLSN {vlsn}"
-        at = int(np.searchsorted(stream.lsn, lsn))
-        is_known = at < len(stream) and int(stream.lsn[at]) == lsn
-        state = EntryState(int(stream.state[at])) if is_known else EntryState.VISIBLE
+        is_entry = vlsn > 0 and int(entries.flags[row]) & HeaderFlag.REPLICATED
+        state = EntryState(int(states[row])) if is_entry else EntryState.VISIBLE
         yield text if state is EntryState.VISIBLE else f"{text}, {state.label}"
 
 
-def rollback_findings(snapshot: Snapshot, stream: LoggedStream) -> Iterator[Finding]:
-    """Yield the findings on the rollbacks of a stream."""
-    for each in stream.rollbacks:
-        yield from _matchpoint_finding(snapshot, each, stream)
-        first = int(np.searchsorted(stream.lsn, each.matchpoint_lsn, "right"))
-        stop = int(np.searchsorted(stream.lsn, each.start_lsn))
-        commits = first + np.flatnonzero(stream.type[first:stop] == COMMIT_NO)
-        if len(commits):
-            row = int(commits[0])
+def rollback_findings(snapshot: Snapshot, rollbacks: Sequence[Rollback]) -> Iterator[Finding]:
+    """Yield the findings on the rollbacks of a stream.
+
+    The log from each matchpoint to its RollbackStart is read again.
+
+    Args:
+        snapshot: the log.
+        rollbacks: all of its rollbacks, in log order.
+
+    Raises:
+        StoppedError: a file shrank, vanished or was replaced meanwhile.
+        InputError: a file cannot be read.
+    """
+    for each, inside in zip(rollbacks, read_inside(snapshot, rollbacks), strict=True):
+        yield from _matchpoint_finding(snapshot, each)
+        if inside.commits.count:
             expected = f"no Commit in the rollback to VLSN {each.matchpoint_vlsn}"
-            found = f"{len(commits):,}, first that of VLSN {int(stream.vlsn[row])}"
-            yield made(snapshot, "vlsn-rollback", int(stream.lsn[row]), expected, found)
-        left = first + np.flatnonzero(stream.state[first:stop] == EntryState.ROLLED_BACK)
-        if len(left) and each.end_lsn != NULL_LSN:
-            row, last = int(left[0]), int(left[-1])
+            found = f"{inside.commits.count:,}, first that of VLSN {inside.commits.first_vlsn}"
+            yield made(snapshot, "vlsn-rollback", inside.commits.first_lsn, expected, found)
+        left = inside.unmarked
+        if left.count and each.end_lsn != NULL_LSN:
             expected = (
                 f"invisible entries between VLSN {each.matchpoint_vlsn} and the rollback at "
                 f"{lsn_text(each.start_lsn)}"
             )
-            found = (
-                f"{len(left):,} that are visible, VLSN {int(stream.vlsn[row])} to "
-                f"{int(stream.vlsn[last])}"
-            )
-            yield made(snapshot, "vlsn-unmarked", int(stream.lsn[row]), expected, found)
-    for before, after in _wrongly_nested(stream.rollbacks):
+            found = f"{left.count:,} that are visible, VLSN {left.first_vlsn} to {left.last_vlsn}"
+            yield made(snapshot, "vlsn-unmarked", left.first_lsn, expected, found)
+    for before, after in _wrongly_nested(rollbacks):
         expected = f"a matchpoint outside of the rollback at {lsn_text(before.start_lsn)}"
         found = f"one inside, at {lsn_text(after.matchpoint_lsn)}"
         yield made(snapshot, "vlsn-rollback", after.start_lsn, expected, found)
@@ -134,17 +131,17 @@ def _wrongly_nested(rollbacks: Sequence[Rollback]) -> Iterator[tuple[Rollback, R
         earlier.append(each)
 
 
-def _matchpoint_finding(
-    snapshot: Snapshot, rollback: Rollback, stream: LoggedStream
-) -> Iterator[Finding]:
+def _matchpoint_finding(snapshot: Snapshot, rollback: Rollback) -> Iterator[Finding]:
     """Yield a finding if the matchpoint of a rollback is not what its RollbackStart names."""
     lsn = rollback.matchpoint_lsn
     if not any(file.file_no == lsn >> 32 for file in snapshot.end.files):
         return
-    at = int(np.searchsorted(stream.lsn, lsn))
-    is_there = at < len(stream) and int(stream.lsn[at]) == lsn
-    if is_there and int(stream.vlsn[at]) == rollback.matchpoint_vlsn:
+    entries = fetch(snapshot.image, np.array([lsn], np.int64))
+    vlsn = int(entries.vlsn[0])
+    is_there = bool(entries.good[0]) and lsn < snapshot.end.next_lsn and vlsn > 0
+    is_there = is_there and bool(int(entries.flags[0]) & HeaderFlag.REPLICATED)
+    if is_there and vlsn == rollback.matchpoint_vlsn:
         return
-    found = f"VLSN {int(stream.vlsn[at])}" if is_there else "no entry of the stream"
+    found = f"VLSN {vlsn}" if is_there else "no entry of the stream"
     expected = f"VLSN {rollback.matchpoint_vlsn} at its matchpoint, {lsn_text(lsn)}"
     yield made(snapshot, "vlsn-rollback", rollback.start_lsn, expected, found)

@@ -31,7 +31,7 @@ IS_TXN_END: Mask = mask_of(TXN_ENDS)
 ABSENT = -1
 """A field that the log version of the entry does not have."""
 
-_FIELDS = ("txn_id", "master_node_id", "master_term", "time_ms", "dtvlsn")
+SYNC_FIELDS = ("txn_id", "master_node_id", "master_term", "time_ms", "dtvlsn")
 _STEPS_MAX = 1 << 12
 
 
@@ -64,7 +64,7 @@ class SyncPoints(Struct, frozen=True):
     def none(cls) -> SyncPoints:
         """Return no sync points."""
         nothing = np.empty(0, np.int64)
-        return cls(nothing, nothing, np.empty(0, np.uint8), *[nothing] * len(_FIELDS))
+        return cls(nothing, nothing, np.empty(0, np.uint8), *[nothing] * len(SYNC_FIELDS))
 
     @classmethod
     def of_rows(cls, rows: Rows) -> SyncPoints:
@@ -73,8 +73,8 @@ class SyncPoints(Struct, frozen=True):
         if not wanted.any():
             return cls.none()
         some = rows.select(np.flatnonzero(wanted))
-        read = read_references(some, IS_SYNC_POINT, _FIELDS)
-        columns = (np.where(read.present[n], read.numbers[n], ABSENT) for n in _FIELDS)
+        read = read_references(some, IS_SYNC_POINT, SYNC_FIELDS)
+        columns = (np.where(read.present[n], read.numbers[n], ABSENT) for n in SYNC_FIELDS)
         return cls(some.lsn, some.vlsn, some.type, *columns)
 
     @classmethod
@@ -127,18 +127,18 @@ def _read(image: Image, lsns: Ints) -> SyncPoints:
     """Read sync points anywhere in a log; damaged ones are left out."""
     entries = fetch(image, lsns)
     ends = np.flatnonzero(entries.good & IS_TXN_END[entries.type])
-    columns = {name: np.full(len(lsns), ABSENT, np.int64) for name in _FIELDS}
+    columns = {name: np.full(len(lsns), ABSENT, np.int64) for name in SYNC_FIELDS}
     is_read = np.zeros(len(lsns), np.bool_)
-    for rows, decoded in entries.decode(Family.TXN_END, ends, wanted=frozenset(_FIELDS)):
+    for rows, decoded in entries.decode(Family.TXN_END, ends, wanted=frozenset(SYNC_FIELDS)):
         is_read[rows] = ~decoded.bad
-        for name in _FIELDS:
+        for name in SYNC_FIELDS:
             if decoded.fields.has(name):
                 columns[name][rows] = decoded.fields.number(name)
     for row in np.flatnonzero(entries.good & ~IS_TXN_END[entries.type]).tolist():
         entry = fetch_entry(image, int(lsns[row]))
         if entry is not None:
             is_read[row] = True
-            for name in _FIELDS:
+            for name in SYNC_FIELDS:
                 columns[name][row] = entry.fields.get(name, ABSENT)
-    found = SyncPoints(lsns, entries.vlsn, entries.type, *(columns[name] for name in _FIELDS))
+    found = SyncPoints(lsns, entries.vlsn, entries.type, *(columns[name] for name in SYNC_FIELDS))
     return found.select(is_read)

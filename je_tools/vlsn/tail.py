@@ -5,6 +5,7 @@ Nodes of a group differ at the end of their streams, so most questions need no m
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -21,6 +22,7 @@ from je_tools.vlsn.rollback_starts import (
     ROLLBACK_TYPES,
     LoggedRollback,
     Rollback,
+    bounds_of,
     is_left,
     joined_rollbacks,
     logged_rollbacks,
@@ -32,6 +34,9 @@ if TYPE_CHECKING:
     from je_tools.formats.arrays import Ints, Mask
     from je_tools.formats.je.log.entry_rows import Rows
     from je_tools.recovery.snapshot import Snapshot
+
+SYNC_POINTS_MAX = 2_000_000
+"""Number of sync points from which on no earlier file is read: 114 MB of columns."""
 
 IS_LN: Mask = mask_of(each.no for each in ENTRY_TYPES.values() if Group.LN in each.groups)
 
@@ -82,15 +87,15 @@ class TxnWrites(Struct, frozen=True):
     count: Ints
 
     @classmethod
-    def of(cls, places: Ints, txn_ids: Ints) -> TxnWrites:
-        """Count LNs."""
+    def of(cls, places: Ints, txn_ids: Ints, counts: Ints) -> TxnWrites:
+        """Add up numbers of LNs, in any order."""
         order = np.lexsort((txn_ids, places))
         places, txn_ids = places[order], txn_ids[order]
         is_new = np.ones(len(order), np.bool_)
         is_new[1:] = (places[1:] != places[:-1]) | (txn_ids[1:] != txn_ids[:-1])
         starts = np.flatnonzero(is_new)
-        counts = np.diff(starts, append=len(order))
-        return cls(places[starts], txn_ids[starts], counts)
+        sums = np.add.reduceat(counts[order], starts) if len(starts) else counts[:0]
+        return cls(places[starts], txn_ids[starts], sums)
 
 
 class Tail(Struct, frozen=True):
@@ -131,8 +136,26 @@ class Tail(Struct, frozen=True):
         return replace(self, sync=sync, writes=writes, first_vlsn=int(sync.vlsn[0]), is_whole=False)
 
 
+class _FileTail(Struct, frozen=True):
+    """What rollbacks leave of the stream in one file.
+
+    Attributes:
+        sync: sync points.
+        writes: LNs between them; those after the last belong to the next file's first.
+        first_vlsn, last_vlsn: first and last VLSN; None without one.
+    """
+
+    sync: SyncPoints
+    writes: TxnWrites
+    first_vlsn: int | None
+    last_vlsn: int | None
+
+
 class TailReader:
     """Reader of the end of a stream; each step adds the file before those that were read.
+
+    Of each file it keeps the sync points, 57 bytes each, and the numbers of LNs between them. The
+    rollbacks after a file are known when it is read, so what they took back is dropped at once.
 
     Attributes:
         read_size: bytes read so far.
@@ -144,12 +167,23 @@ class TailReader:
         self.read_size = 0
         self.findings: list[Finding] = []
         self._left = list(snapshot.end.files)
-        self._parts: list[TailRows] = []
+        self._parts: list[_FileTail] = []
+        self._logged: list[LoggedRollback] = []
 
     @property
     def is_whole(self) -> bool:
         """True if no earlier file is left."""
         return not self._left
+
+    @property
+    def is_full(self) -> bool:
+        """True if SYNC_POINTS_MAX are read, so that no earlier file is."""
+        return sum(len(part.sync) for part in self._parts) >= SYNC_POINTS_MAX
+
+    @property
+    def rollbacks(self) -> list[Rollback]:
+        """Rollbacks in the files read so far, in log order."""
+        return joined_rollbacks(self._logged)
 
     def read_file(self) -> None:
         """Read one more file.
@@ -169,7 +203,8 @@ class TailReader:
             found += part.results
             if part.end is not None:
                 self.findings[:0] = file_findings(environment, part.end)
-        self._parts[:0] = found
+        self._logged[:0] = [each for part in found for each in part.rollbacks]
+        self._parts.insert(0, _left_in(found, bounds_of(self.rollbacks)))
         self.read_size += file.size
 
     def at_least(self, count: int) -> Tail:
@@ -179,35 +214,75 @@ class TailReader:
         return self.tail()
 
     def back_to(self, vlsn: int) -> Tail:
-        """Return a tail that begins at or before a VLSN, or at the start of the log."""
-        while self._left:
-            first = self._first_vlsn()
+        """Return a tail that begins at or before a VLSN, or at the start of the log.
+
+        It may begin later if SYNC_POINTS_MAX sync points are read.
+        """
+        while self._left and not self.is_full:
+            first = next((p.first_vlsn for p in self._parts if p.first_vlsn is not None), None)
             if first is not None and first <= vlsn:
                 break
             self.read_file()
         return self.tail()
 
-    def _first_vlsn(self) -> int | None:
-        return next((int(part.vlsn[0]) for part in self._parts if len(part.vlsn)), None)
+    def newest_ends(self, index_last: int) -> tuple[int | None, int | None]:
+        """Return the VLSNs of the last sync point and end of a transaction up to a VLSN.
+
+        Only one file at a time is kept.
+        """
+        sync: int | None = None
+        txn_end: int | None = None
+        while self._left and (sync is None or txn_end is None):
+            self.read_file()
+            end = self.tail().end(index_last)
+            sync = end.last_sync if sync is None else sync
+            txn_end = end.last_txn_end if txn_end is None else txn_end
+            self._parts.clear()
+        return sync, txn_end
 
     def tail(self) -> Tail:
         """Return what has been read so far."""
-        rollbacks = joined_rollbacks([each for part in self._parts for each in part.rollbacks])
-        bounds = [(each.start_lsn, each.matchpoint_vlsn) for each in rollbacks]
-        sync = SyncPoints.joined([part.sync for part in self._parts])
-        sync = sync.select(is_left(sync.lsn, sync.vlsn, bounds))
-        lsn, vlsn, txn_id = (self._column(name) for name in ("lsn", "vlsn", "txn_id"))
-        left = is_left(lsn, vlsn, bounds)
-        lns = left & (txn_id != 0)
+        parts = self._parts
+        bases = np.cumsum([0, *(len(part.sync) for part in parts)])[:-1].tolist()
+        nothing = np.empty(0, np.int64)
+        places = [part.writes.place + base for part, base in zip(parts, bases, strict=True)]
+        writes = TxnWrites.of(
+            np.concatenate([nothing, *places]),
+            np.concatenate([nothing, *(part.writes.txn_id for part in parts)]),
+            np.concatenate([nothing, *(part.writes.count for part in parts)]),
+        )
+        firsts = [part.first_vlsn for part in parts if part.first_vlsn is not None]
+        lasts = [part.last_vlsn for part in parts if part.last_vlsn is not None]
         return Tail(
-            sync,
-            TxnWrites.of(np.searchsorted(sync.vlsn, vlsn[lns]), txn_id[lns]),
-            int(vlsn[left][0]) if left.any() else None,
-            int(vlsn[left][-1]) if left.any() else None,
-            rollbacks,
+            SyncPoints.joined([part.sync for part in parts]),
+            writes,
+            firsts[0] if firsts else None,
+            lasts[-1] if lasts else None,
+            self.rollbacks,
             self.is_whole,
         )
 
-    def _column(self, name: str) -> Ints:
-        nothing = np.empty(0, np.int64)
-        return np.concatenate([nothing, *(getattr(part, name) for part in self._parts)])
+
+def _left_in(rows: Sequence[TailRows], bounds: list[tuple[int, int]]) -> _FileTail:
+    """Return what rollbacks leave of the rows of a file.
+
+    Args:
+        rows: the rows, in log order.
+        bounds: rollbacks in and after the file, as for `is_left`.
+    """
+    sync = SyncPoints.joined([each.sync for each in rows])
+    sync = sync.select(is_left(sync.lsn, sync.vlsn, bounds))
+    nothing = np.empty(0, np.int64)
+    lsn, vlsn, txn_id = (
+        np.concatenate([nothing, *(getattr(each, name) for each in rows)])
+        for name in ("lsn", "vlsn", "txn_id")
+    )
+    left = is_left(lsn, vlsn, bounds)
+    lns = left & (txn_id != 0)
+    places = np.searchsorted(sync.vlsn, vlsn[lns])
+    return _FileTail(
+        sync,
+        TxnWrites.of(places, txn_id[lns], np.ones(len(places), np.int64)),
+        int(vlsn[left][0]) if left.any() else None,
+        int(vlsn[left][-1]) if left.any() else None,
+    )

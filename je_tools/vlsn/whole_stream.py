@@ -28,10 +28,13 @@ from je_tools.vlsn.logged import (
 )
 from je_tools.vlsn.rollback_starts import ROLLBACK_TYPES
 from je_tools.vlsn.stream import ReplicationStream
+from je_tools.vlsn.stream_summary import NewestEnds, StreamSummary, SummaryBuilder
 
 if TYPE_CHECKING:
     from je_tools.formats.je.log.entry_rows import Rows
+    from je_tools.log.scan import Scanner
     from je_tools.recovery.snapshot import Snapshot
+    from je_tools.vlsn.stream_probe import StreamProbe
 
 RESET_INVOKER = "Reinit of RepGroup"
 """Invoker of the checkpoint with which DbResetRepGroup begins."""
@@ -52,6 +55,26 @@ class WholeStream(Struct, frozen=True):
     reset_lsn: int
 
 
+def summarize_stream(
+    snapshot: Snapshot, probe: StreamProbe, newest_ends: NewestEnds
+) -> StreamSummary:
+    """Read the whole log of a node, and return its stream summed up.
+
+    Args:
+        snapshot: the log.
+        probe: looks up the mappings of an index.
+        newest_ends: as `TailReader.newest_ends`.
+
+    Raises:
+        StoppedError: a file shrank, vanished or was replaced meanwhile.
+        InputError: a file cannot be read.
+    """
+    builder = SummaryBuilder(probe)
+    for part in _scanner(snapshot).scan(snapshot.environment, probe):
+        builder.add(part.results)
+    return builder.finish(newest_ends)
+
+
 def read_whole_stream(snapshot: Snapshot) -> WholeStream:
     """Read the whole log of a node: 22 bytes of memory for each entry of the stream.
 
@@ -61,12 +84,7 @@ def read_whole_stream(snapshot: Snapshot) -> WholeStream:
     """
     logged: list[LoggedRows] = []
     resets = [-1]
-    scanner = replace(
-        snapshot.scanner.staged("read the stream", snapshot.environment.size),
-        wide=True,
-        asked=lambda _: _WANTED,
-    )
-    for part in scanner.scan(snapshot.environment, _collect):
+    for part in _scanner(snapshot).scan(snapshot.environment, _collect):
         for rows, own in part.results:
             logged.append(rows)
             resets += own
@@ -75,15 +93,27 @@ def read_whole_stream(snapshot: Snapshot) -> WholeStream:
     return WholeStream(joined_logged(logged).up_to(next_lsn), last)
 
 
+def _scanner(snapshot: Snapshot) -> Scanner:
+    return replace(
+        snapshot.scanner.staged("read the stream", snapshot.environment.size),
+        wide=True,
+        asked=lambda _: _WANTED,
+    )
+
+
 def _collect(rows: Rows) -> tuple[LoggedRows, list[int]]:
     """Return the entries of the stream, and the LSNs of resets; work for a scan."""
+    return collect_logged(rows), _resets(rows)
+
+
+def _resets(rows: Rows) -> list[int]:
+    """Return the LSNs of the checkpoints with which DbResetRepGroup begins."""
     starts = np.flatnonzero((rows.type == CKPT_START_NO) & rows.good)
-    resets = [
+    return [
         int(rows.lsn[row])
         for row in starts.tolist()
         if rows.fields(row).get("invoker") == RESET_INVOKER
     ]
-    return collect_logged(rows), resets
 
 
 def indexable(snapshot: Snapshot, whole: WholeStream) -> ReplicationStream:

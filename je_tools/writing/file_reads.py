@@ -6,8 +6,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from crc32c import crc32c
-
+from je_tools.writing.checksums import crc32c
 from je_tools.writing.frames import BLOB_MAX
 from je_tools.writing.refusing import changed_since
 

@@ -28,8 +28,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from crc32c import crc32c
-
+from je_tools.writing.checksums import crc32c
 from je_tools.writing.frames import (
     FRAME_MAGIC,
     VERSION,

@@ -8,10 +8,10 @@ from pathlib import Path
 from stat import S_ISREG
 from typing import BinaryIO
 
-from crc32c import crc32c
 from msgspec import Struct
 
 from je_tools.core.escaping import counted
+from je_tools.writing.checksums import crc32c
 from je_tools.writing.disk import SECTOR
 from je_tools.writing.frames import (
     BLOB_MAX,

@@ -5,10 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from crc32c import crc32c
-
 from je_tools.errors import RefusedError
 from je_tools.formats.je.header import FILE_HEADER_SIZE
+from je_tools.writing.checksums import crc32c
 from je_tools.writing.file_reads import read_at
 from je_tools.writing.parts import part_sums
 from je_tools.writing.pieces import Flip, WrittenPiece

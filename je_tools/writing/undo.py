@@ -18,11 +18,11 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from crc32c import crc32c
 from msgspec.structs import replace
 
 from je_tools.core.escaping import counted
 from je_tools.errors import RefusedError
+from je_tools.writing.checksums import crc32c
 from je_tools.writing.file_checks import check_no_link, check_own_file, log_paths
 from je_tools.writing.file_reads import read_at
 from je_tools.writing.frames import FOLDER, Frame, JournalError

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
-from crc32c import crc32c
 
 from je_tools.errors import RefusedError
+from je_tools.writing.checksums import crc32c
 from je_tools.writing.disk import SECTOR
 from je_tools.writing.file_checks import log_paths
 from je_tools.writing.file_reads import read_at, sum_of

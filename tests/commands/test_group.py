@@ -208,7 +208,7 @@ def test_a_damaged_group_is_reported_and_not_reset(
         (("--node-name", "node1", "--node-host-port", "mars"), "expected HOST:PORT"),
         (("--node-name", "node1", "--node-host-port", "mars:0"), "expected HOST:PORT"),
         (("--node-name", "node1", "--format", "parquet", "--apply"), "exclude each other"),
-        ((), "Missing option '--node-name'"),
+        ((), "The group has these nodes: node1, node2, node3; another name needs"),
     ],
 )
 def test_wrong_words_are_refused(words: tuple[str, ...], text: str, tmp_path: Path) -> None:

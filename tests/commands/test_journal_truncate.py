@@ -139,7 +139,7 @@ def test_an_id_that_no_journal_has(above: int, tmp_path: Path) -> None:
         ((), "Missing option '--above'"),
         (("--above", "x"), "not a valid integer"),
         (("--above", "-1"), "not in the range"),
-        (("--above", "700", "--series", "other_"), "no such journals, only series '', starmgr_"),
+        (("--above", "700", "--series", "other_"), "prefix, or --series starmgr_"),
         (("--above", "700", "--apply", "--format", "parquet"), "exclude each other"),
     ],
 )

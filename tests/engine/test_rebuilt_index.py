@@ -24,7 +24,7 @@ NODES = FIXTURES / "starrocks-rep-uncommitted"
 LAGS_AT = 700
 """VLSN after which the third node lacks the stream, about."""
 ADDED = "added"
-QUICK = ("short", "no database")
+QUICK = ("no database",)
 
 
 @pytest.fixture

@@ -5,9 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from je_tools.formats.je.internal.replication import NODE_TYPES, RepNode
+from je_tools.output.views import sections as s
+from je_tools.output.views.findings import finding_row
+from je_tools.output.views.section_formats import Report
 from je_tools.output.views.sections import Column, Kind, Section, section_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from je_tools.findings import Finding
     from je_tools.formats.je.internal.replication import RepGroup
     from je_tools.group.members import GroupRecords
 
@@ -52,6 +58,18 @@ def group_sections(records: GroupRecords, *, as_facts: bool) -> list[Section]:
     if not as_facts:
         return [section_of("group", "", _GROUP, [records.group]), nodes]
     return [Section("", "", _FACT, _facts(records.group)), nodes]
+
+
+def group_report(records: GroupRecords, findings: Iterable[Finding]) -> Report:
+    """Return the group, its nodes and findings as one object.
+
+    Args:
+        records: records of the group database.
+        findings: findings on them and on the log.
+    """
+    *groups, nodes = group_sections(records, as_facts=False)
+    group = next((row for section in groups for row in s.row_values(section)), None)
+    return Report({"group": group}, "group", {}, [nodes], {"findings": map(finding_row, findings)})
 
 
 def _facts(group: RepGroup) -> list[list[str | None]]:

@@ -59,9 +59,12 @@ class Report(Struct, frozen=True):
 
     def document(self) -> dict[str, Any]:
         """Return the report as one object, with each table and list as a list in it."""
-        tables = {section.name: list(s.row_values(section)) for section in self.sections}
         lists = {name: list(rows) for name, rows in self.lists.items()}
-        return {**self.row, **self.parts, **tables, **lists}
+        return {**self._facts(), **lists}
+
+    def _facts(self) -> dict[str, Any]:
+        tables = {section.name: list(s.row_values(section)) for section in self.sections}
+        return {**self.row, **self.parts, **tables}
 
     def write_lines(self, out: BinaryIO) -> None:
         """Write the report as JSON lines, each with its `section`."""
@@ -78,13 +81,37 @@ class Report(Struct, frozen=True):
         """Write the report as `json` or `jsonl`."""
         if form == "jsonl":
             self.write_lines(out)
-        else:
-            write_document(self.document(), out)
+            return
+        _write_streamed(self._facts(), self.lists, out)
 
 
 def write_document(document: Mapping[str, Any], out: BinaryIO) -> None:
     """Write an object as JSON for machines and people."""
     out.write(json.dumps(document, indent=2).encode() + b"\n")
+
+
+def _write_streamed(
+    document: Mapping[str, Any], lists: Mapping[str, Iterable[Mapping[str, Any]]], out: BinaryIO
+) -> None:
+    """Write the same as `write_document` for an object with lists, without keeping their rows."""
+    pieces = (f"{json.dumps(name)}: {_indented(value)}" for name, value in document.items())
+    border = "{\n  "
+    for piece in pieces:
+        out.write((border + piece).encode())
+        border = ",\n  "
+    for name, rows in lists.items():
+        out.write(f"{border}{json.dumps(name)}: [".encode())
+        border, row_border = ",\n  ", "\n    "
+        for row in rows:
+            out.write((row_border + _indented(row, depth=2)).encode())
+            row_border = ",\n    "
+        out.write(b"]" if row_border == "\n    " else b"\n  ]")
+    out.write(b"{}\n" if border == "{\n  " else b"\n}\n")
+
+
+def _indented(value: Any, depth: int = 1) -> str:
+    """Return a value as JSON whose later lines are indented as deep as it lies."""
+    return json.dumps(value, indent=2).replace("\n", "\n" + "  " * depth)
 
 
 def _write_line(name: str, row: Mapping[str, Any], out: BinaryIO) -> None:

@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
 
 from je_tools.core.escaping import counted, printable
-from je_tools.output.views.section_formats import Report
 from je_tools.output.views.sections import Column, Kind, Section
-from je_tools.vlsn.compare import NEEDS_RESTORE, GroupComparison, NodePair, Outcome
+from je_tools.vlsn.compare import (
+    NEEDS_RESTORE,
+    ROLLBACK_LIMIT,
+    GroupComparison,
+    LeaderReason,
+    NodePair,
+    Outcome,
+    can_lead,
+)
+from je_tools.vlsn.tail import SYNC_POINTS_MAX
 
 if TYPE_CHECKING:
     from je_tools.output.views.sections import Cell
@@ -19,23 +29,22 @@ WARNING = (
     "a whole node"
 )
 
-SHOWN = 40
-"""Largest number of transactions in a table for people; JSON has all."""
-
 _LEADS = "leads"
+_FIRST_TO_GO = 9
 
 _NODE = (
     Column("node", "node", Kind.TEXT),
     Column("outcome", "with the leader", Kind.TEXT),
-    Column("first_vlsn", "first VLSN", Kind.ID, rank=5),
+    Column("node_type", "type", Kind.TEXT, rank=4),
+    Column("first_vlsn", "first VLSN", Kind.ID, rank=6),
     Column("last_vlsn", "last VLSN", Kind.ID),
     Column("commit_vlsn", "last Commit", Kind.ID),
-    Column("commit_ms", "time (UTC)", Kind.TIME, rank=2),
-    Column("master_node_id", "master", Kind.ID, rank=4),
-    Column("master_name", "name", Kind.TEXT, rank=3),
-    Column("master_term", "term", Kind.ID, rank=6),
+    Column("commit_ms", "time (UTC)", Kind.TIME, rank=3),
+    Column("master_node_id", "master", Kind.ID, rank=5),
+    Column("master_name", "master name", Kind.TEXT, rank=4),
+    Column("master_term", "term", Kind.ID, rank=7),
     Column("durable_vlsn", "durable VLSN", Kind.ID, rank=1),
-    Column("journal_id", "journal id", Kind.ID, rank=1),
+    Column("journal_id", "journal id", Kind.ID, rank=2),
     Column("problems", "errors", Kind.TEXTS, rank=2, wraps=True),
 )
 _PAIR = (
@@ -50,40 +59,43 @@ _PAIR = (
     Column("first_ms", "from (UTC)", Kind.TIME, rank=5),
     Column("last_ms", "to (UTC)", Kind.TIME, rank=4),
 )
-_TXN = (
-    Column("node", "node", Kind.TEXT),
-    Column("txn_id", "transaction", Kind.ID),
-    Column("end", "end", Kind.TEXT),
-    Column("record_count", "records"),
-    Column("end_vlsn", "VLSN", Kind.ID),
-    Column("time_ms", "time (UTC)", Kind.TIME),
-)
 
 
-def comparison_report(comparison: GroupComparison) -> Report:
-    """Return a comparison as a report."""
-    first = comparison.nodes[0].report
-    leader = comparison.leader
-    row = {
+def comparison_row(comparison: GroupComparison) -> dict[str, Any]:
+    """Return the facts of a comparison as one object."""
+    first = comparison.nodes[0].report.facts
+    choice = comparison.choice
+    return {
         "verdict": verdict(comparison),
-        "leader": None if leader is None else printable(comparison.nodes[leader].name),
+        "leader": None if choice is None else printable(comparison.nodes[choice.node].name),
+        "leads_by": None if choice is None or choice.reason is None else choice.reason.value,
+        "uncommitted_count": None if choice is None else choice.uncommitted_count,
         "group_name": None if first.group_name is None else printable(first.group_name),
         "group_id": first.group_id,
     }
-    return Report(row, "comparison", {}, [*_sections(comparison), txn_section(comparison)])
 
 
 def comparison_sections(comparison: GroupComparison) -> list[Section]:
-    """Return tables for people; of transactions the first SHOWN."""
-    txns = txn_section(comparison)
-    shown = Section(txns.name, txns.title, txns.columns, txns.rows[:SHOWN])
-    return [*_sections(comparison), *([shown] if shown.rows else [])]
-
-
-def _sections(comparison: GroupComparison) -> list[Section]:
+    """Return the tables of nodes and pairs."""
     nodes = [list(row) for row in _node_rows(comparison)]
     pairs = [_pair_row(comparison, pair) for pair in comparison.pairs]
-    return [Section("nodes", "Nodes", _NODE, nodes), Section("pairs", "Pairs", _PAIR, pairs)]
+    return [
+        Section("nodes", "Nodes", _node_columns(nodes), nodes),
+        Section("pairs", "Pairs", _PAIR, pairs),
+    ]
+
+
+def _node_columns(rows: list[list[Cell]]) -> tuple[Column, ...]:
+    """Return the columns of nodes: those that decide stay on a narrow terminal if they have cells.
+
+    Without a cell, they go first.
+    """
+    has_cells = [any(cells) for cells in zip(*rows, strict=True)]
+    deciding = ("node_type", "journal_id", "problems")
+    return tuple(
+        replace(column, rank=0 if has else _FIRST_TO_GO) if column.name in deciding else column
+        for column, has in zip(_NODE, has_cells, strict=True)
+    )
 
 
 def _node_rows(comparison: GroupComparison) -> Iterator[list[Cell]]:
@@ -91,21 +103,22 @@ def _node_rows(comparison: GroupComparison) -> Iterator[list[Cell]]:
     if comparison.leader is not None:
         outcomes[comparison.leader] = _LEADS
     for place, node in enumerate(comparison.nodes):
-        report, commit = node.report, node.report.last_commit
+        facts, commit = node.report.facts, node.report.last_commit
         master = None if commit is None else commit.master_node_id
         yield [
             node.name,
             outcomes.get(place),
-            report.first_vlsn,
-            report.last_vlsn,
+            facts.node_type,
+            facts.first_vlsn,
+            facts.last_vlsn,
             None if commit is None else commit.vlsn,
             None if commit is None else commit.time_ms,
             master,
-            None if master is None else report.node_names.get(master),
+            None if master is None else facts.node_names.get(master),
             None if commit is None else commit.master_term,
-            report.durable_vlsn,
-            report.journal_id,
-            report.problems,
+            node.report.durable_vlsn,
+            facts.journal_id,
+            facts.problems,
         ]
 
 
@@ -125,35 +138,56 @@ def _pair_row(comparison: GroupComparison, pair: NodePair) -> list[Cell]:
     ]
 
 
-def txn_section(comparison: GroupComparison) -> Section:
-    """Return a table of the transactions that nodes would roll back to follow the leader."""
-    rows: list[list[Cell]] = [
-        [
-            comparison.nodes[pair.node].name,
-            txn.txn_id,
-            txn.outcome,
-            txn.record_count,
-            txn.end_vlsn,
-            txn.time_ms,
-        ]
-        for pair in comparison.to_leader()
-        for txn in (pair.lost.txns if pair.lost is not None else ())
-    ]
-    return Section("transactions", "Transactions rolled back", _TXN, rows)
-
-
 def verdict(comparison: GroupComparison) -> str:
     """Return the result in one line."""
-    leader = comparison.leader
-    if leader is None:
-        return "no node can lead: all of them have errors"
+    choice = comparison.choice
+    if choice is None:
+        nodes = [node.report for node in comparison.nodes]
+        why = (
+            "all of them have errors"
+            if all(each.facts.problems for each in nodes)
+            else ("those that could be elected have errors")
+        )
+        return f"no node can lead: {why}{_barred(comparison)}"
     pairs = comparison.to_leader()
-    name = printable(comparison.nodes[leader].name)
-    last = comparison.nodes[leader].report.last_vlsn
-    if all(pair.outcome is Outcome.AGREES for pair in pairs):
+    leader = comparison.nodes[choice.node]
+    last = leader.report.facts.last_vlsn
+    is_chosen = choice.reason is None
+    agree = all(pair.outcome is Outcome.AGREES for pair in pairs)
+    if agree and not is_chosen and not _barred(comparison):
         return f"all nodes agree up to VLSN {last}, and any of them can lead"
     parts = [_part(comparison, pair) for pair in pairs]
-    return f"{name} should lead, with VLSNs up to {last}: {'; '.join(parts)}"
+    name = printable(leader.name)
+    return (
+        f"{f'if {name} led' if is_chosen else f'{name} should lead'}, with VLSNs up to "
+        f"{last}{_reason(comparison)}: "
+        f"{'; '.join(parts)}{_barred(comparison)}"
+    )
+
+
+def _reason(comparison: GroupComparison) -> str:
+    """Return why the leader leads, in a bracket."""
+    choice = comparison.choice
+    assert choice is not None
+    report = comparison.nodes[choice.node].report
+    commit, durable = report.last_commit, report.durable_vlsn
+    facts = [
+        "no Commit" if commit is None else f"last Commit {commit.vlsn}",
+        f"{choice.uncommitted_count:,} uncommitted after it",
+        "no durable VLSN" if durable is None else f"durable VLSN {durable}",
+    ]
+    if choice.reason not in (None, LeaderReason.NONE):
+        facts.append(f"ahead by its {choice.reason}")
+    return f" ({', '.join(facts)})"
+
+
+def _barred(comparison: GroupComparison) -> str:
+    """Return which nodes were left out of the choice because of their type."""
+    barred = [node for node in comparison.nodes if not can_lead(node.report)]
+    if not barred:
+        return ""
+    names = ", ".join(f"{printable(node.name)} ({node.report.facts.node_type})" for node in barred)
+    return f". Not electable, so left out of the choice: {names}"
 
 
 def _part(comparison: GroupComparison, pair: NodePair) -> str:
@@ -167,6 +201,8 @@ def _part(comparison: GroupComparison, pair: NodePair) -> str:
     if pair.outcome in NEEDS_RESTORE:
         commits = lost.commit_count if lost is not None else 0
         loses = f" and loses {counted(commits, 'Commit')}" if commits else ""
+        if lost is None and pair.outcome is Outcome.PROHIBITED:
+            loses = f" and loses more than {ROLLBACK_LIMIT} Commits"
         return f"{name} needs a network restore{loses}"
     assert lost is not None
     if lost.commit_count:
@@ -184,9 +220,25 @@ def unknown_texts(comparison: GroupComparison) -> Iterator[str]:
         if pair.outcome is Outcome.UNKNOWN and pair.node < pair.other:
             for place in (pair.node, pair.other):
                 node = comparison.nodes[place]
-                if not node.report.sync_is_whole:
+                facts = node.report.facts
+                if not facts.sync_is_whole:
                     yield (
-                        f"{printable(node.name)} reaches back to VLSN "
-                        f"{node.report.sync_first_vlsn}, and its matchpoint with another node lies "
-                        "before that: make it again with a larger --sync-points"
+                        f"{printable(node.name)} reaches back to VLSN {facts.sync_first_vlsn}, and "
+                        "its matchpoint with another node lies before that: "
+                        + (
+                            "make it again with a larger --sync-points"
+                            if node.back_to is None
+                            else f"the search ends after {SYNC_POINTS_MAX:,} sync points"
+                        )
                     )
+
+
+def keyless_texts(comparison: GroupComparison) -> Iterator[str]:
+    """Yield how to see the keys of nodes that lose entries and of which only a report is there."""
+    for pair in comparison.losing():
+        node, vlsn = comparison.nodes[pair.node], pair.matchpoint.vlsn
+        if node.records is None and vlsn is not None:
+            yield (
+                f"{printable(node.name)} has no keys: on the host of the node, `je-tools dump "
+                f"ENV_DIR --from-vlsn {vlsn + 1}` shows those that it would lose"
+            )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
@@ -10,12 +10,14 @@ from msgspec import Struct
 from je_tools.formats.je.header import NULL_LSN
 from je_tools.formats.je.internal.records import Unreadable
 from je_tools.formats.je.internal.replication import RANGE_KEY, GhostBucket, VlsnBucket, VlsnRange
+from je_tools.output.views.findings import finding_row
 from je_tools.output.views.section_formats import Report
 from je_tools.output.views.sections import Cell, Column, Kind, Section, section_of, time_text
 from je_tools.vlsn.index import NO_VLSN
 from je_tools.vlsn.node_report import report_of
 
 if TYPE_CHECKING:
+    from je_tools.findings import Finding
     from je_tools.vlsn.group_names import GroupNames
     from je_tools.vlsn.lookup import LsnLookup, VlsnLookup
     from je_tools.vlsn.masters import MasterTerm
@@ -47,7 +49,7 @@ _LANDMARK = (
 )
 _MASTER = (
     Column("master_node_id", "master", Kind.ID),
-    Column("master_name", "name", Kind.TEXT),
+    Column("master_name", "master name", Kind.TEXT),
     Column("master_term", "term", Kind.ID, rank=2),
     Column("first_vlsn", "first VLSN", Kind.ID),
     Column("last_vlsn", "last VLSN", Kind.ID),
@@ -190,10 +192,13 @@ def node_sections(state: NodeState) -> list[Section]:
 
 def _facts(state: NodeState, report: NodeReport) -> Iterator[tuple[str, str]]:
     group = state.group
+    own = state.own
+    if own.name is not None or own.node_type is not None:
+        yield "member", f"{own.name or 'unknown'} ({own.node_type or 'type unknown'})"
     yield "group", "unknown" if group.group_id is None else f"{group.name} ({group.group_id})"
     if state.index.refusal is not None:
         yield "the engine", f"would not continue with the index: {state.index.refusal}"
-    yield "last VLSN of the log", _text(report.last_vlsn)
+    yield "last VLSN of the log", _text(report.facts.last_vlsn)
     commit = report.last_commit
     if commit is not None:
         name = group.nodes.get(commit.master_node_id, "unknown")
@@ -218,17 +223,24 @@ def _text(vlsn: int | None) -> str:
     return "none" if vlsn is None else str(vlsn)
 
 
-def node_report(state: NodeState) -> Report:
-    """Return the state of a node as a report; `vlsn compare --from-json` reads it."""
-    row = report_of(state).document()
-    sync_points = row.pop("sync_points")
+def node_report(state: NodeState, findings: Iterable[Finding] | None = None) -> Report:
+    """Return the state of a node as a report; `vlsn compare --from-json` reads it.
+
+    Args:
+        state: the node.
+        findings: findings to add as a list; None for no list.
+    """
+    report = report_of(state)
+    lists: dict[str, Iterable[dict[str, Any]]] = {"sync_points": report.sync_points()}
+    if findings is not None:
+        lists["findings"] = map(finding_row, findings)
     stored, recovered = state.index.stored.range, state.index.recovered
     parts = {
         "range": _range_row(stored),
         "recovered_range": _range_row(None if recovered is None else recovered.range),
     }
     return Report(
-        row,
+        report.document(),
         "node",
         parts,
         [
@@ -236,7 +248,7 @@ def node_report(state: NodeState) -> Report:
             _master_section(state.masters, state.group),
             section_of("rollbacks", "Rollbacks", _ROLLBACK, state.tail.rollbacks),
         ],
-        {"sync_points": sync_points},
+        lists,
     )
 
 

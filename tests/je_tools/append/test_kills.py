@@ -18,9 +18,10 @@ from tests.je_tools.writing.operations import digests
 WORDS = {
     "reset": ("group", "reset", "--apply", "--node-name", "node2"),
     "rollback": ("vlsn", "rollback", "--apply", "--to", "1224"),
+    "truncation": ("journal", "truncate", "--apply", "--above", "790"),
 }
-KILLS = 6
-"""Approximate number of calls at which a command is killed."""
+KILLS = (3, pytest.param(12, marks=pytest.mark.exhaustive))
+"""Approximate numbers of calls at which a command is killed."""
 
 each_command = pytest.mark.parametrize("name", WORDS)
 
@@ -38,11 +39,12 @@ def calls_of(name: str, folder: Path) -> int:
     return len(disk.calls)
 
 
+@pytest.mark.parametrize("kills", KILLS)
 @each_command
-def test_kills(name: str, running: Signalled, tmp_path: Path) -> None:
+def test_kills(name: str, kills: int, running: Signalled, tmp_path: Path) -> None:
     """Recovery goes on with what SIGKILL leaves, and undo completes after it was killed too."""
     count = calls_of(name, tmp_path / "counted")
-    for at in range(1, count, max(count // KILLS, 1)):
+    for at in range(1, count, max(count // kills, 1)):
         home = OPERATIONS[name].copy(tmp_path / f"{at}")
         before = digests(home)
         code, said = running.run(at, signal.SIGKILL, tmp_path / "said", *WORDS[name], home)

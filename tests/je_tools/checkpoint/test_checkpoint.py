@@ -189,7 +189,7 @@ def test_a_cut_to_before_an_environment_became_a_member(tmp_path: Path) -> None:
     def refusal(to_lsn: int) -> str | None:
         return group_refusal(take_snapshot(environment, scanner, now_ms=0, to_lsn=to_lsn))
 
-    assert "add --force" in (refusal(last) or "")
+    assert "member of a replication group" in (refusal(last) or "")
     assert refusal(snapshot_of(home, 0).end.last_lsn) is None
 
 

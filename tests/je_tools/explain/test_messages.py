@@ -117,9 +117,11 @@ def test_commands_take_what_the_text_names() -> None:
     lines = [line for line, _ in commands_of(sighting, "my log")]
     assert lines[0] == "je-tools dump 'my log' --from-lsn 0xfb/0x426cce --type TXN --limit 20"
     sighting = recognise_text(named("vlsn-passed").sample).sightings[0]
-    assert next(commands_of(sighting, None))[0] == (
-        "je-tools dump ENV --from-vlsn 242587394 --limit 5"
-    )
+    assert [line for line, _ in commands_of(sighting, None)] == [
+        "je-tools vlsn check ENV",
+        "je-tools vlsn rebuild ENV",
+        "je-tools dump ENV --from-vlsn 242587394 --limit 5",
+    ]
 
 
 @EACH

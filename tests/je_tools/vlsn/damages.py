@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from je_tools.formats.je.internal.names import VLSN_MAP_DB
+from je_tools.formats.je.internal.names import REP_GROUP_DB, VLSN_MAP_DB
 from je_tools.formats.je.internal.records import database_key
 from je_tools.formats.je.write.transactions import NO_LN
+from je_tools.group.members import read_group
 from je_tools.recovery.database import ID_DB, NAME_DB
 from je_tools.recovery.internal_databases import internal_database
 from je_tools.vlsn.index import VlsnIndex
@@ -84,9 +85,29 @@ def spoil_record(home: Path) -> None:
     assert read_stored(snapshot_of_node(home)).unreadable
 
 
+def spoil_node(home: Path) -> None:
+    """Damage the bottom node of the index, in a file before those that recovery reads."""
+    _go_on_in_new_file(home)
+    settings = home / "je.properties"
+    settings.write_text("je.env.recoveryForceNewFile=true\n")
+    node = read_group(snapshot_of_node(home)).nodes[0]
+    write_records(home, dict([node.encode()]), REP_GROUP_DB)
+    assert je_tools("checkpoint", home, "--apply").code == 0
+    settings.unlink()
+    snapshot = snapshot_of_node(home)
+    database = internal_database(snapshot, VLSN_MAP_DB)
+    assert database is not None
+    (children,) = snapshot.reading(database, False, True).children()
+    lsn = int(children.lsn[0])
+    assert lsn >> 32 < snapshot.end.files[-1].file_no
+    _flip_byte(home, lsn)
+    assert read_stored(snapshot_of_node(home)).is_damaged
+
+
 DAMAGES: dict[str, Damage] = {
     **{name: _of_records(make) for name, (make, _) in CASES.items()},
     "unreadable entry": spoil_record,
+    "unreadable node": spoil_node,
     "no tree": lose_tree,
     "no database": lose_database,
 }

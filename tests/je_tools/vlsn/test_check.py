@@ -10,13 +10,15 @@ import pytest
 from msgspec.structs import replace
 
 from je_tools.errors import EXIT_DAMAGE, EXIT_INPUT, EXIT_OK
-from je_tools.formats.je.header import lsn_text
+from je_tools.formats.je.flags import HeaderFlag
+from je_tools.formats.je.header import FLAGS_AT, lsn_text
 from je_tools.formats.je.internal.replication import VlsnBucket, VlsnRange
 from je_tools.formats.je.tuples import long_key
 from je_tools.vlsn.check import check_stream
 from je_tools.vlsn.index import MisfitError, VlsnIndex, without_head
 from je_tools.vlsn.logged import EntryState
 from je_tools.vlsn.recovered import read_index, stream_since_checkpoint
+from je_tools.vlsn.whole_stream import read_whole_stream
 from tests.corpus import FIXTURES, Environment
 from tests.je_tools.checkpoint.nodes import (
     COMMIT,
@@ -100,7 +102,7 @@ CASES: dict[str, tuple[Callable[[VlsnIndex], Records], set[str]]] = {
         {"vlsn-index-lost"},
     ),
     "head missing": (lambda index: without(index, 0), {"vlsn-index-range"}),
-    "middle missing": (lambda index: without(index, 1), set()),
+    "middle missing": (lambda index: without(index, 1), {"vlsn-index-gap"}),
     "tail missing": (lambda index: without(index, -1), {"vlsn-index-range"}),
     "unreadable bucket": (lambda _: {long_key(1): b"\x01\x00\x00"}, {"vlsn-index-lost"}),
     "wrong key": (
@@ -163,7 +165,8 @@ def test_each_damage_of_an_index_is_reported(name: str, tmp_path: Path) -> None:
     done = je_tools("vlsn", "check", home, "--format", "jsonl")
     rows = [json.loads(line) for line in done.out.splitlines()]
     assert {row["code"] for row in rows} == codes
-    assert done.code == (EXIT_DAMAGE if codes else EXIT_OK)
+    assert done.code == (EXIT_OK if codes == {"vlsn-index-gap"} else EXIT_DAMAGE)
+    assert "je-tools: as it is: " in done.err
     assert all(row["expected"] and row["found"] and row["hint"] for row in rows)
 
 
@@ -270,16 +273,33 @@ def rollback_to(home: Path, vlsn: int, matchpoint_vlsn: int | None = None) -> No
 def test_a_mapping_to_an_entry_that_was_rolled_back_is_reported(tmp_path: Path) -> None:
     """The entry has the VLSN of the mapping, but is invisible."""
     home = copy_of(ROLLED_BACK, tmp_path / "node")
-    stream = check_stream(snapshot_of_node(home)).stream
+    stream = read_whole_stream(snapshot_of_node(home)).logged
     vlsn = int(stream.vlsn[stream.state == EntryState.INVISIBLE][0])
     hidden = int(stream.lsn[(stream.vlsn == vlsn) & (stream.state == EntryState.INVISIBLE)][0])
     index = read_index(snapshot_of_node(home))
     place = next(i for i, each in enumerate(index.buckets) if each.first == vlsn)
     offsets = (hidden & 0xFFFFFFFF, *bucket_of(index, place).offsets[1:])
     write_records(home, changed(index, place, offsets=offsets))
-    (finding,) = check_stream(snapshot_of_node(home)).findings
+    checked = check_stream(snapshot_of_node(home))
+    (finding,) = checked.findings
     assert finding.code == "vlsn-index-mapping"
     assert finding.found == f"UPD_LN_TX of VLSN {vlsn}, invisible"
+    (forecast,) = checked.forecasts
+    assert forecast.damage == "1 mapping to another entry, or to none"
+
+
+def test_a_mapping_to_an_entry_that_is_marked_without_a_rollback(tmp_path: Path) -> None:
+    """No checksum covers the mark, and a feeder passes over such an entry."""
+    home = copy_of(NODE, tmp_path / "node")
+    bucket = bucket_of(read_index(snapshot_of_node(home)), 0)
+    path = home / "00000000.jdb"
+    data = bytearray(path.read_bytes())
+    data[bucket.offsets[3] + FLAGS_AT] |= HeaderFlag.INVISIBLE
+    path.write_bytes(data)
+    found = check_stream(snapshot_of_node(home)).findings
+    texts = [each.found for each in found if each.code == "vlsn-index-mapping"]
+    assert len(texts) == 1
+    assert f"of VLSN {bucket.first + 30}, invisible" in (texts[0] or "")
 
 
 def test_a_rollback_over_commits_is_reported(tmp_path: Path) -> None:
@@ -358,3 +378,22 @@ def test_the_order_of_vlsns_is_judged_as_verify_does(step: int, code: str, tmp_p
     ]
     assert len(ordered[0]) == 1
     assert ordered[0] == ordered[1]
+
+
+@pytest.mark.parametrize("lsn", [-1, 0, (1 << 63) - 1, -(1 << 63), 9 << 32, 0xFFFFFFFF])
+def test_a_rollback_from_nowhere_is_a_finding(lsn: int, tmp_path: Path) -> None:
+    """Its matchpoint is no entry; the log is read all the same."""
+    home = copy_of(NODE, tmp_path / "node")
+    last = max(stream_of(home))
+    fields = {
+        "matchpoint_vlsn": last,
+        "matchpoint_lsn": lsn,
+        "time_ms": NOW_MS,
+        "active_txn_count": 0,
+        "active_txns": [],
+    }
+    append_entry(home, "RollbackStart", fields)
+    done = je_tools("vlsn", "check", home, "--format", "jsonl")
+    assert done.code in (EXIT_OK, EXIT_DAMAGE), done.err
+    codes = {json.loads(line)["code"] for line in done.out.splitlines()}
+    assert codes & {"vlsn-rollback", "vlsn-index-refused", "vlsn-index-mapping"}

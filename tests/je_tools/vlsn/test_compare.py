@@ -6,27 +6,34 @@ others are the same nodes after they met.
 
 from __future__ import annotations
 
+import csv
+import io
 import json
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 from msgspec.structs import replace
 
 from je_tools.commands.vlsn_compare import _back_to
 from je_tools.errors import EXIT_DAMAGE, EXIT_INPUT, EXIT_OK, EXIT_USAGE
 from je_tools.findings import Finding, Severity
+from je_tools.formats.je.header import lsn_text
 from je_tools.formats.je.internal.names import REP_GROUP_DB
 from je_tools.formats.je.internal.replication import GROUP_KEY
 from je_tools.formats.je.tuples import string_key
 from je_tools.output.views.vlsn_comparison import verdict
-from je_tools.vlsn.compare import ComparedNode, Outcome, compare_nodes
-from je_tools.vlsn.matchpoint import PRE_TERM, find_matchpoint, is_same
+from je_tools.vlsn import tail
+from je_tools.vlsn.compare import ComparedNode, LeaderReason, Outcome, compare_nodes
+from je_tools.vlsn.lost_records import LostRecordReader
+from je_tools.vlsn.matchpoint import PRE_TERM, are_same, find_matchpoint
 from je_tools.vlsn.node import read_node
-from je_tools.vlsn.node_report import NodeReport, SyncPoint, report_of
+from je_tools.vlsn.node_report import NodeFacts, NodeReport, SyncPoint, columns_of, report_of
 from je_tools.vlsn.tail import Tail, TailReader
 from tests.corpus import FIXTURES, environments
-from tests.je_tools.checkpoint.nodes import stream_of
+from tests.je_tools.checkpoint.nodes import copy_up_to, entries_of, stream_of
 from tests.je_tools.dumped import je_tools
 from tests.je_tools.vlsn.indexes import copy_of, snapshot_of_node, write_records
 
@@ -73,7 +80,7 @@ def test_the_matchpoint_is_the_one_that_the_engine_found(
         snapshot = snapshot_of_node(after)
         entry = snapshot.entry(done.start_lsn)
         assert entry is not None
-        assert {txn.txn_id for txn in pair.lost.txns} == set(entry.fields["active_txns"])
+        assert set(pair.lost.txns.txn_id.tolist()) == set(entry.fields["active_txns"])
         return
     # The engine cut the log at the matchpoint, or after it: what follows there is another's.
     assert pair.outcome is Outcome.CUTS_LOG
@@ -112,6 +119,97 @@ def test_a_node_loses_what_follows_the_matchpoint(group: str) -> None:
             assert pair.outcome in (Outcome.AGREES, Outcome.FOLLOWS)
 
 
+@pytest.mark.parametrize("group", groups())
+def test_the_records_after_a_matchpoint_have_their_keys(group: str) -> None:
+    homes_of = [home for name, home in homes().items() if name.startswith(f"{group}/node")]
+    nodes, snapshots = [], []
+    for home in homes_of:
+        snapshot = snapshot_of_node(home)
+        state, reader = read_node(snapshot, 1000)
+        records = LostRecordReader(snapshot, reader)
+        nodes.append(ComparedNode(str(home), report_of(state), None, records))
+        snapshots.append(snapshot)
+    for pair in compare_nodes(nodes).pairs:
+        assert pair.lost is not None
+        found = list(nodes[pair.node].lost_records(pair.matchpoint.vlsn or 0))
+        expected = [
+            shown.lsn
+            for vlsn, shown in sorted(stream_of(homes_of[pair.node]).items())
+            if vlsn > (pair.matchpoint.vlsn or 0) and shown.type_no not in (17, 18, 30)
+        ]
+        assert [lsn for each in found for lsn in each.lsn.tolist()] == expected
+        counts: Counter[int] = Counter()
+        for each in found:
+            for row, lsn in enumerate(each.lsn.tolist()):
+                entry = snapshots[pair.node].entry(lsn)
+                assert entry is not None
+                fields = entry.fields
+                own = (each.txn_id[row], each.db_id[row], each.key[row])
+                assert own == (fields["txn_id"], fields["db_id"], fields["key"])
+                counts[fields["txn_id"]] += 1
+        txns = pair.lost.txns
+        assert dict(zip(txns.txn_id.tolist(), txns.record_count.tolist(), strict=True)) == {
+            **dict.fromkeys(txns.txn_id.tolist(), 0),
+            **counts,
+        }
+
+
+def test_records_that_were_rolled_back_already_are_not_lost_again(tmp_path: Path) -> None:
+    """The rollback has ended, and did not mark its entries."""
+    source = FIXTURES / "starrocks-rep-uncommitted" / "node1"
+    home = copy_up_to(source, entries_of(source)[-1].lsn, tmp_path / "node", unmarked=True)
+    stream = stream_of(home)
+    commits = [vlsn for vlsn, shown in stream.items() if shown.type_no == 17]
+    point = max(vlsn for vlsn in commits if vlsn < 1224)
+    snapshot = snapshot_of_node(home)
+    reader = TailReader(snapshot)
+    reader.back_to(1)
+    found = LostRecordReader(snapshot, reader).read(stream[point].lsn)
+    lsns = [lsn for each in found for lsn in each.lsn.tolist()]
+    kinds = (17, 18, 30)
+    assert lsns == sorted(
+        shown.lsn for vlsn, shown in stream.items() if vlsn > point and shown.type_no not in kinds
+    )
+
+
+def test_keys_have_the_same_rows_in_every_format(tmp_path: Path) -> None:
+    nodes = [GROUP / name for name in ("node1", "node2", "node3")]
+    words = ("vlsn", "compare", *nodes, "--leader", nodes[1])
+    lines = je_tools(*words, "--format", "jsonl").out.splitlines()
+    rows = [row for row in map(json.loads, lines) if row.pop("section") == "keys"]
+    assert len(rows) == 25
+    assert {row["node"] for row in rows} == {str(nodes[0])}
+    assert bytes.fromhex(rows[0]["key"]) == b"user00000000"
+    text = je_tools(*words, "--format", "csv").out.decode()
+    read = list(csv.DictReader(io.StringIO(text)))
+    assert read == [{name: str(value) for name, value in row.items()} for row in rows]
+    made = tmp_path / "keys.parquet"
+    assert je_tools(*words, "--format", "parquet", "-o", made).code == EXIT_DAMAGE
+    table = pq.read_table(made).to_pylist()
+    for row in table:
+        row["lsn"] = lsn_text(row["lsn"])
+    assert table == rows
+    masked = je_tools(*words, "--format", "csv", "--data", "length").out.decode()
+    assert [row["key"] for row in csv.DictReader(io.StringIO(masked))] == ["length:12"] * 25
+    hidden = je_tools(*words, "--data", "hide").out.decode()
+    assert "first 20 of 25" in hidden
+    assert "hex:" not in hidden
+    whole = json.loads(je_tools(*words, "--format", "json").out)
+    (counts,) = whole["databases"]
+    assert (counts["db"], counts["record_count"]) == ("people", 25)
+    assert [row["record_count"] for row in whole["transactions"]] == [0, 25, 0]
+
+
+def test_keys_of_a_report_are_asked_for_on_its_host(tmp_path: Path) -> None:
+    file = tmp_path / "node1.json"
+    made = je_tools("vlsn", "show", GROUP / "node1", "--format", "json", "-o", file)
+    assert made.code == EXIT_OK
+    words = ("--from-json", file, "--leader", GROUP / "node2")
+    done = je_tools("vlsn", "compare", GROUP / "node2", *words)
+    assert "`je-tools dump ENV_DIR --from-vlsn 1224` shows those" in " ".join(done.err.split())
+    assert b"Keys rolled back" not in done.out
+
+
 def point(vlsn: int, **changes: Any) -> SyncPoint:
     made = SyncPoint(vlsn, "Commit", -vlsn, 1, 7, 1000 + vlsn, vlsn)
     return replace(made, **changes)
@@ -120,11 +218,20 @@ def point(vlsn: int, **changes: Any) -> SyncPoint:
 def node_report(*points: SyncPoint, **changes: Any) -> NodeReport:
     last = points[-1].vlsn if points else None
     first = points[0].vlsn if points else None
-    made = NodeReport(
+    facts = NodeFacts(
         "je-tools vlsn show", 1, "env", "state", "group", "id", {}, 17, 1, last, first, True, None,
-        None, [], {}, points,
+        None, [],
     )  # fmt: skip
-    return replace(made, **changes)
+    return NodeReport(replace(facts, **changes), *columns_of(points, {}))
+
+
+def changed(report: NodeReport, **changes: Any) -> NodeReport:
+    return replace(report, facts=replace(report.facts, **changes))
+
+
+def is_same(one: SyncPoint, other: SyncPoint) -> bool:
+    (same,) = are_same(columns_of([one], {})[0], columns_of([other], {})[0])
+    return bool(same)
 
 
 @pytest.mark.parametrize(
@@ -177,9 +284,7 @@ def test_a_node_is_read_back_as_far_as_needed() -> None:
         asked.append(vlsn)
         return whole
 
-    short = replace(
-        whole, sync_points=whole.sync_points[-2:], sync_first_vlsn=8, sync_is_whole=False
-    )
+    short = node_report(point(8), point(9), state_id="whole", sync_is_whole=False)
     late = node_report(point(1), point(2), state_id="late")
     comparison = compare_nodes([ComparedNode("late", late), ComparedNode("short", short, back_to)])
     assert asked == [1]
@@ -190,7 +295,7 @@ def test_a_node_is_read_back_as_far_as_needed() -> None:
 def test_damage_of_files_that_are_read_later_is_reported() -> None:
     """The node is whole as far as it was read at first."""
     state, reader = read_node(snapshot_of_node(GROUP / "node1"), 1)
-    assert not report_of(state).problems
+    assert not report_of(state).facts.problems
     damaged = Finding("bad-checksum", Severity.ERROR, "env")
 
     class Reader(TailReader):
@@ -198,14 +303,14 @@ def test_damage_of_files_that_are_read_later_is_reported() -> None:
             self.findings.insert(0, damaged)
             return super().back_to(vlsn)
 
-    assert _back_to(state, Reader(reader.snapshot), 1).problems == ["bad-checksum"]
+    assert _back_to(state, Reader(reader.snapshot), 1).facts.problems == ["bad-checksum"]
 
 
 def test_many_commits_are_prohibited_and_missing_vlsns_need_a_restore() -> None:
     long = node_report(*(point(vlsn) for vlsn in range(1, 30)), state_id="long")
     late = node_report(point(1), point(2), state_id="late")
-    cleaned = replace(long, first_vlsn=20, state_id="cleaned")
-    nodes = [ComparedNode(each.state_id, each) for each in (long, late, cleaned)]
+    cleaned = changed(long, first_vlsn=20, state_id="cleaned")
+    nodes = [ComparedNode(each.facts.state_id, each) for each in (long, late, cleaned)]
     outcomes = {(p.node, p.other): p.outcome for p in compare_nodes(nodes).pairs}
     assert outcomes[0, 1] is Outcome.PROHIBITED
     assert outcomes[1, 0] is Outcome.FOLLOWS
@@ -218,7 +323,7 @@ def test_an_abort_after_the_matchpoint_makes_the_engine_cut_the_log() -> None:
     leader = node_report(*(point(vlsn) for vlsn in range(1, 6)), state_id="leader")
     points = (point(1), point(2), point(3, type="Abort", master_term=6))
     lone = node_report(*points, state_id="lone")
-    comparison = compare_nodes([ComparedNode(each.state_id, each) for each in (leader, lone)])
+    comparison = compare_nodes([ComparedNode(each.facts.state_id, each) for each in (leader, lone)])
     (pair,) = comparison.to_leader()
     assert (pair.matchpoint.vlsn, pair.outcome) == (2, Outcome.CUTS_LOG)
     assert pair.lost is not None
@@ -229,11 +334,102 @@ def test_an_abort_after_the_matchpoint_makes_the_engine_cut_the_log() -> None:
 def test_the_node_with_the_newest_durable_vlsn_leads_unless_it_is_damaged() -> None:
     alone = node_report(*(point(vlsn, dtvlsn=2) for vlsn in range(1, 9)), state_id="alone")
     agreed = node_report(*(point(vlsn) for vlsn in range(1, 6)), state_id="agreed")
-    nodes = [ComparedNode(each.state_id, each) for each in (alone, agreed)]
+    nodes = [ComparedNode(each.facts.state_id, each) for each in (alone, agreed)]
     assert compare_nodes(nodes).leader == 1
-    hurt = ComparedNode("hurt", replace(agreed, problems=["damaged-entry"]))
+    hurt = ComparedNode("hurt", changed(agreed, problems=["damaged-entry"]))
     assert compare_nodes([nodes[0], hurt]).leader == 0
     assert not compare_nodes([nodes[0], hurt]).is_in_order
+
+
+def test_the_reason_why_a_node_leads() -> None:
+    first = node_report(point(1, dtvlsn=1), point(2, dtvlsn=1), state_id="a", last_vlsn=7)
+    cases = [
+        (node_report(point(1, dtvlsn=1), state_id="b"), LeaderReason.COMMIT),
+        (changed(first, state_id="c", last_vlsn=6), LeaderReason.LAST),
+        (node_report(point(1, dtvlsn=0), state_id="d"), LeaderReason.DURABLE),
+        (changed(first, state_id="e"), LeaderReason.NONE),
+    ]
+    for other, reason in cases:
+        nodes = [ComparedNode(each.facts.state_id, each) for each in (first, other)]
+        choice = compare_nodes(nodes).choice
+        assert choice is not None
+        assert (choice.node, choice.reason, choice.uncommitted_count) == (0, reason, 5)
+    text = verdict(compare_nodes([ComparedNode("a", first), ComparedNode("b", cases[0][0])]))
+    assert "(last Commit 2, 5 uncommitted after it, durable VLSN 1, ahead by its last C" in text
+
+
+@pytest.mark.parametrize("node_type", ["secondary", "monitor", "arbiter", "external"])
+def test_a_node_that_cannot_be_elected_does_not_lead(node_type: str) -> None:
+    observer = node_report(*map(point, range(1, 9)), state_id="observer", node_type=node_type)
+    follower = node_report(*map(point, range(1, 5)), state_id="follower")
+    nodes = [ComparedNode(each.facts.state_id, each) for each in (observer, follower)]
+    comparison = compare_nodes(nodes)
+    assert comparison.leader == 1
+    assert f"left out of the choice: observer ({node_type})" in verdict(comparison)
+    assert compare_nodes(nodes, "observer").leader == 0
+    hurt = [nodes[0], ComparedNode("hurt", changed(follower, problems=["damaged-entry"]))]
+    assert compare_nodes(hurt).leader is None
+    assert "those that could be elected have errors" in verdict(compare_nodes(hurt))
+
+
+def test_a_node_is_named_by_files_beside_its_log(tmp_path: Path) -> None:
+    """A log does not say to which member it belongs; ROLE and je.properties do."""
+    home = copy_of(GROUP / "node2", tmp_path / "meta" / "bdb")
+    (tmp_path / "meta" / "image").mkdir()
+    (tmp_path / "meta" / "image" / "ROLE").write_text("role=OBSERVER\nname=node9\n")
+    facts = report(home).facts
+    assert (facts.node_name, facts.node_type) == ("node9", "secondary")
+    done = je_tools("vlsn", "compare", tmp_path / "meta", GROUP / "node3")
+    assert f"{home} (secondary)" in " ".join(done.err.split())
+    (home / "je.properties").write_text("je.rep.nodeName=node2\n")
+    (tmp_path / "meta" / "image" / "ROLE").unlink()
+    facts = report(home).facts
+    assert (facts.node_name, facts.node_type) == ("node2", "electable")
+    (home / "je.properties").write_text("je.rep.nodeType=ARBITER\n")
+    assert report(home).facts.node_type == "arbiter"
+
+
+def test_reading_back_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """More Commits than a rollback may pass decide, even if the matchpoint lies deeper."""
+    with monkeypatch.context() as patch:
+        patch.setattr(tail, "SYNC_POINTS_MAX", 0)
+        assert not TailReader(snapshot_of_node(GROUP / "node1")).back_to(1).is_whole
+    assert TailReader(snapshot_of_node(GROUP / "node1")).back_to(1).is_whole
+    lone = node_report(*map(point, range(100, 120)), state_id="lone", sync_is_whole=False)
+    late = node_report(point(1), point(2), point(110, txn_id=-9), state_id="late")
+    comparison = compare_nodes([ComparedNode("lone", lone), ComparedNode("late", late)])
+    assert comparison.pairs[0].outcome is Outcome.PROHIBITED
+    assert comparison.pairs[1].outcome is Outcome.UNKNOWN
+    assert "loses more than 10 Commits" in verdict(
+        compare_nodes([ComparedNode("lone", lone), ComparedNode("late", late)], "late")
+    )
+
+
+def test_the_journal_ids_of_front_ends_are_compared(tmp_path: Path) -> None:
+    home, other = FIXTURES / "starrocks-fe-hole" / "node1", tmp_path / "other.json"
+    assert je_tools("vlsn", "show", home, "--format", "json", "-o", other).code == EXIT_OK
+    told = json.loads(other.read_text())
+    assert told["journal_id"] == 892
+    other.write_text(json.dumps(told | {"state_id": "other", "journal_id": 880}))
+    done = je_tools("vlsn", "compare", home, "--from-json", other, "--format", "json")
+    assert [row["journal_id"] for row in json.loads(done.out)["nodes"]] == [892, 880]
+    assert b" 880" in je_tools("vlsn", "compare", home, "--from-json", other).out
+
+
+@pytest.mark.parametrize(
+    "changes", [{"type": "Comit"}, {"vlsn": 1 << 70}, {"written": {"1": 1 << 70}}, {"vlsn": "1"}]
+)
+def test_a_report_with_impossible_sync_points_is_refused(
+    changes: dict[str, Any], tmp_path: Path
+) -> None:
+    file = tmp_path / "node.json"
+    assert je_tools("vlsn", "show", GROUP / "node1", "--format", "json", "-o", file).code == EXIT_OK
+    told = json.loads(file.read_text())
+    told["sync_points"][-1] |= changes
+    file.write_text(json.dumps(told))
+    done = je_tools("vlsn", "compare", GROUP / "node2", "--from-json", file)
+    assert done.code == EXIT_INPUT
+    assert "report" in done.err
 
 
 def test_reports_give_the_same_answer_as_the_nodes(tmp_path: Path) -> None:
@@ -294,7 +490,8 @@ def test_nodes_that_cannot_be_compared_are_refused(tmp_path: Path) -> None:
     wrong = tmp_path / "wrong.json"
     wrong.write_text("{}")
     cases = [
-        ((node,), EXIT_USAGE, "two nodes or more"),
+        ((node,), EXIT_USAGE, "--format json --output FILE` writes on their hosts"),
+        ((node, GROUP / "node2", "--leader", "node2"), EXIT_USAGE, "it is none of the nodes"),
         ((), EXIT_USAGE, "two nodes or more"),
         ((node, node), EXIT_USAGE, "the same node"),
         ((node, copy), EXIT_USAGE, "the same node, or a copy"),

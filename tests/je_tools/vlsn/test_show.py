@@ -14,10 +14,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from je_tools.errors import EXIT_DAMAGE, EXIT_INPUT, EXIT_OK, EXIT_USAGE
+from je_tools.formats.je.header import lsn_text
 from je_tools.formats.je.tuples import long_key
 from je_tools.vlsn.index_state import read_index_state
 from je_tools.vlsn.lookup import find_lsn, find_vlsn
 from je_tools.vlsn.masters import SAMPLES, master_terms, places_to_sample, sampled_terms
+from je_tools.vlsn.recovered import read_index
 from je_tools.vlsn.sync_points import SyncPoints
 from je_tools.vlsn.tail import TailReader
 from tests.corpus import FIXTURES, Environment
@@ -272,6 +274,29 @@ def test_a_damaged_index_is_shown_as_far_as_it_can_be_read(tmp_path: Path) -> No
 def test_wrong_use(words: tuple[object, ...], code: int, text: str) -> None:
     done = je_tools("vlsn", "show", *map(str, words))
     assert (done.code, text in done.err) == (code, True), done.err
+
+
+def test_an_lsn_at_damage_has_no_vlsn(tmp_path: Path) -> None:
+    """Entries after the damage still have theirs, and the VLSN before them is the last good one."""
+    home = copy_of(FIXTURES / "starrocks-rep-uncommitted" / "node1", tmp_path / "node")
+    (home / "je.properties").write_text("je.env.recoveryForceNewFile=true\n")
+    index = read_index(snapshot_of_node(home))
+    write_records(home, dict([index.range.encode()]))
+    assert je_tools("checkpoint", home, "--apply").code == EXIT_OK
+    stream = stream_of(home)
+    path = home / "00000000.jdb"
+    data = bytearray(path.read_bytes())
+    data[stream[777].lsn + 30] ^= 1
+    path.write_bytes(data)
+    done = je_tools("vlsn", "show", home, "--lsn", lsn_text(stream[777].lsn))
+    assert done.code == EXIT_INPUT
+    assert "no whole entry begins at" in done.err
+    done = je_tools("vlsn", "show", home, "--lsn", lsn_text(stream[778].lsn), "--format", "jsonl")
+    row = json.loads(done.out.splitlines()[0])
+    assert (row["vlsn"], row["state"], row["before_vlsn"]) == (778, "visible", 778)
+    done = je_tools("vlsn", "show", home, "--map", "777", "--format", "jsonl")
+    assert json.loads(done.out.splitlines()[0])["lsn"] is None
+    assert done.code in (EXIT_INPUT, EXIT_DAMAGE)
 
 
 def test_a_report_has_the_last_sync_points_and_says_how_far_it_reaches() -> None:

@@ -15,7 +15,7 @@ import pytest
 from je_tools.commands import _options
 from je_tools.commands.vlsn import VERBS
 from je_tools.commands.vlsn import command as verbs
-from je_tools.errors import EXIT_DAMAGE, EXIT_INPUT, EXIT_STOPPED
+from je_tools.errors import EXIT_DAMAGE, EXIT_INPUT, EXIT_OK, EXIT_STOPPED
 from je_tools.formats.files.image import Image
 from tests.corpus import FIXTURES
 from tests.je_tools.dumped import je_tools
@@ -141,3 +141,25 @@ def test_nothing_is_written_to_the_environment(name: str, tmp_path: Path) -> Non
     finally:
         home.chmod(0o755)
     assert {each.name: each.read_bytes() for each in home.iterdir()} == before
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("vlsn", "show"),
+        ("vlsn", "show", "--stream"),
+        ("vlsn", "check"),
+        ("vlsn", "rebuild"),
+        ("vlsn", "rollback", "--to", "1224"),
+        ("group", "show"),
+        ("undo",),
+    ],
+)
+def test_the_metadata_directory_of_a_front_end_will_do(
+    words: tuple[str, ...], tmp_path: Path
+) -> None:
+    copy_of(FIXTURES / "v17-rep-uncommitted-before" / "node1", tmp_path / "meta" / "bdb")
+    done = je_tools(*words, tmp_path / "meta")
+    assert done.code == EXIT_OK, done.err
+    same = je_tools(*words, tmp_path / "meta" / "bdb")
+    assert (done.out, done.err) == (same.out, same.err)
