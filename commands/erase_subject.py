@@ -158,10 +158,11 @@ def _delete(options: Options, search: NeedleSearch, report: SubjectReport) -> bo
         report: the traces.
 
     Raises:
-        RefusedError, InputError, StoppedError: as `erase_records`.
+        RefusedError, InputError, StoppedError: as `delete_records` and `run_erasure`.
     """
-    from je_tools.erase.live_records import erase_records
+    from je_tools.erase.live_records import delete_records
     from je_tools.erase.options import ErasureOptions
+    from je_tools.erase.run import run_erasure
     from je_tools.erase.subject.live_matches import find_live
     from je_tools.operations.record_deletion import check_standalone
     from je_tools.recovery.opening import held_snapshot
@@ -187,7 +188,8 @@ def _delete(options: Options, search: NeedleSearch, report: SubjectReport) -> bo
             )
             return False
         orders = ErasureOptions(checkpoint_first=True, rewritten=frozenset(names))
-        result = erase_records(home, scanner, live.records, orders, now_ms)
+        delete_records(home, scanner, live.records, now_ms)
+        result = run_erasure(home, scanner, orders, now_ms)
     say(
         f"je-tools: {records} deleted, the trees of {trees} written anew, and "
         f"{result.counts.entry_count:,} entries erased; this is what a new search finds:"

@@ -12,7 +12,7 @@ import pytest
 from je_tools.checkpoint.apply import apply_checkpoint
 from je_tools.checkpoint.options import CheckpointOptions
 from je_tools.erase.cycle import stored_state
-from je_tools.erase.live_records import erase_records
+from je_tools.erase.live_records import delete_records
 from je_tools.erase.options import ErasureOptions
 from je_tools.erase.progress import note_progress
 from je_tools.erase.run import run_erasure
@@ -203,8 +203,9 @@ def test_deleted_and_erased_records(name: str, judge: Judge, tmp_path: Path) -> 
             has_two_parts = database.has_duplicates
             doomed[db_id] = [(key, data if has_two_parts else None) for key, data in chosen]
     now_ms = time.time_ns() // 1_000_000
-    options = ErasureOptions(rewritten=names_of(home))
-    erase_records(home, Scanner(threads=1), doomed, options, now_ms)
+    options = ErasureOptions(checkpoint_first=True, rewritten=names_of(home))
+    delete_records(home, Scanner(threads=1), doomed, now_ms)
+    run_erasure(home, Scanner(threads=1), options, now_ms)
     verdict = write_and_judge(judge, lambda _: None, home, tmp_path / "judged", now_ms)
     assert not verdict.problems, verdict
 

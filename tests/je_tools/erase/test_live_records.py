@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from je_tools.erase.live_records import erase_records
+from je_tools.erase.live_records import delete_records
 from je_tools.erase.options import ErasureOptions
 from je_tools.errors import RefusedError
 from je_tools.log.scan import Scanner
-from tests.je_tools.erase.erasing import copy_of, log_bytes
+from tests.je_tools.erase.erasing import copy_of, erase, log_bytes
 from tests.je_tools.snapshots import codes_of, contents_of, snapshot_of
 
 
@@ -33,8 +33,8 @@ def test_no_byte_of_the_records_is_left(name: str, tmp_path: Path) -> None:
         before[db] = left
     needles = {needle for needle in needles if needle not in kept}
     assert len(needles) > 20
-    options = ErasureOptions(rewritten=frozenset(before))
-    result = erase_records(home, Scanner(threads=1), doomed, options, time.time_ns() // 1_000_000)
+    delete_records(home, Scanner(threads=1), doomed, time.time_ns() // 1_000_000)
+    result = erase(home, ErasureOptions(checkpoint_first=True, rewritten=frozenset(before)))
     assert result.left is not None
     new = b"".join(log_bytes(home).values())
     assert [needle for needle in needles if needle in new] == []
@@ -50,9 +50,7 @@ def test_a_node_of_a_group_is_refused(tmp_path: Path) -> None:
     db, records = next(iter(contents_of(snapshot).items()))
     ids = {each.name: db_id for db_id, each in snapshot.databases.items()}
     with pytest.raises(RefusedError, match="Delete them through the application"):
-        erase_records(
-            home, Scanner(threads=1), {ids[db]: [(records[0][0], None)]}, ErasureOptions(), 0
-        )
+        delete_records(home, Scanner(threads=1), {ids[db]: [(records[0][0], None)]}, 0)
     assert log_bytes(home) == old
 
 
@@ -61,7 +59,5 @@ def test_a_record_that_is_gone_is_refused(tmp_path: Path) -> None:
     old = log_bytes(home)
     db_id = next(i for i, each in snapshot_of(home).databases.items() if not each.is_internal)
     with pytest.raises(RefusedError, match="do not exist any more"):
-        erase_records(
-            home, Scanner(threads=1), {db_id: [(b"no such key", None)]}, ErasureOptions(), 0
-        )
+        delete_records(home, Scanner(threads=1), {db_id: [(b"no such key", None)]}, 0)
     assert log_bytes(home) == old
