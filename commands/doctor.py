@@ -74,7 +74,9 @@ def command(**options: Unpack[Options]) -> int:
     The page begins with the verdict, in one sentence. Then follow the releases that open the log,
     the losses, the condition of the environment (checksums, end, files, B-trees, lock, disk,
     settings, files put aside), all findings, and commands to run next, the safest first. What was
-    not examined is named: without --tree, the B-trees are not.
+    not examined is named: without --tree, the B-trees are not. For a node of a replication group,
+    the page has its group, its VLSNs, and whether the VLSN index fits the log; for a StarRocks or
+    Doris front end, also its journals.
 
     The command reads the log once, as `verify` does, and recovers it in memory, as `recover` does.
     It takes no lock and writes nothing to the environment. The exit code is 3 if there is damage or

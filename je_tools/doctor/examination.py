@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,7 +17,8 @@ from je_tools.doctor.log_scan import releases_of, scan_log
 from je_tools.doctor.mending import mending_of
 from je_tools.doctor.next_steps import steps_of, steps_without_log
 from je_tools.doctor.opinion import Evidence, opinion_of
-from je_tools.doctor.recovered import Asked, OpenedState, held_state, open_state
+from je_tools.doctor.recovered import Asked, Further, OpenedState, held_state, open_state
+from je_tools.doctor.replication import examine_replication
 from je_tools.doctor.surroundings import examine_surroundings
 from je_tools.errors import InputError
 from je_tools.findings import Finding, Severity
@@ -71,7 +73,11 @@ def diagnosed(
     log = scan_log(environment, scanner, prints)
     if asked.tree:
         log.totals.has_trees = True
-    with held_state(environment, scanner, opened, asked, prints) as (recovered, snapshot):
+    of_group = partial(examine_replication, periods=log.periods, with_values=asked.tree)
+    with held_state(environment, scanner, opened, asked, Further(prints, of_group)) as (
+        recovered,
+        snapshot,
+    ):
         mending = None
         if isinstance(recovered, Recovered) and snapshot is not None:
             mending = mending_of(snapshot, recovered.plan)
@@ -126,7 +132,7 @@ def merged(findings: Iterable[Finding]) -> list[Finding]:
     for each in findings:
         place: tuple[object, ...] = (each.file_no, each.offset)
         if each.file_no is None or each.tree is not None:
-            place = (*place, each.found, each.tree and each.tree.path)
+            place = (*place, each.expected, each.found, each.tree and each.tree.path)
         found.setdefault((each.code, place), each)
     return sorted(found.values(), key=lambda each: _SEVERITIES.index(each.severity))
 

@@ -12,7 +12,16 @@ from typing import TYPE_CHECKING
 
 from je_tools.core.escaping import counted, quoted
 from je_tools.doctor.facts import Outcome, Step, Surroundings
-from je_tools.doctor.opinion import OF_CONTENT, Evidence, is_tree_code
+from je_tools.doctor.opinion import (
+    OF_CONTENT,
+    OF_FRONT_END,
+    OF_GROUP,
+    OF_INDEX,
+    OF_JOURNALS,
+    Evidence,
+    is_tree_code,
+)
+from je_tools.doctor.replication_steps import comparing_steps, mending_steps, resetting_steps
 from je_tools.findings import Severity
 from je_tools.formats.je.header import FILE_HEADER_SIZE, lsn_text
 from je_tools.log.file_names import log_file_no
@@ -28,6 +37,7 @@ _COMMANDS_MAX = 3
 """Largest number of commands for single findings."""
 
 _BROKEN = (Outcome.UNSAFE, Outcome.REFUSES, Outcome.FAILS, Outcome.LOSES)
+_SHOWN = OF_CONTENT | OF_FRONT_END | OF_GROUP | OF_INDEX | OF_JOURNALS
 _TO_CUT = {Refusal.DAMAGED_INTERVAL, Refusal.BROKEN_CHAIN}
 _WITHOUT_FILE = {Refusal.MISSING_FILE, Refusal.NO_ROOT, Refusal.BAD_FILE_HEADER, Refusal.NO_FILES}
 
@@ -127,6 +137,8 @@ def _looks(home: Path, evidence: Evidence, opinion: Opinion) -> Iterator[Step]:
         yield Step(f"je-tools space {word}", "shows the settings of je.properties and their limits")
     yield from _of_lost_files(home, evidence)
     yield from _of_findings(word, evidence.findings)
+    yield from mending_steps(word, evidence)
+    yield from comparing_steps(word, evidence)
     if state is None:
         yield Step(f"je-tools verify {word}", "reports every damaged or missing place")
     elif state.end.reason is EndReason.DAMAGED:
@@ -177,7 +189,7 @@ def _of_findings(word: str, findings: Iterable[Finding]) -> Iterator[Step]:
     home = word
     commands: dict[str, str] = {}
     for found in findings:
-        is_shown = found.code in OF_CONTENT or found.code.startswith("vlsn-")
+        is_shown = found.code in _SHOWN or found.code.startswith("vlsn-")
         if found.severity is Severity.NOTE or is_tree_code(found.code) or not is_shown:
             continue
         command = next_command(found.code, "ENV", found.lsn).replace(" ENV", f" {home}", 1)
@@ -216,6 +228,7 @@ def _of_health(word: str, evidence: Evidence) -> Iterator[Step]:
         yield Step(f"je-tools doctor {word} --tree", "also checks the B-trees, which takes longer")
     if state is not None and not state.is_at_rest:
         yield Step(f"je-tools recover {word}", "shows what the engine does when it opens the log")
+    yield from resetting_steps(word, evidence)
 
 
 def _changes(home: Path, evidence: Evidence) -> Iterator[Step]:

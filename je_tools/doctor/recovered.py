@@ -21,6 +21,7 @@ from je_tools.space.usage import measure_space
 
 if TYPE_CHECKING:
     from je_tools.btree.check.findings import Trees
+    from je_tools.doctor.replication import Examined
     from je_tools.findings import Finding
     from je_tools.formats.je.log.fingerprints import Fingerprints
     from je_tools.log.environment import Environment
@@ -40,6 +41,18 @@ class Asked(Struct, frozen=True):
     now_ms: int
     tree: bool = False
     masking: Masking = SHOWN
+
+
+class Further(Struct, frozen=True):
+    """What the examination of a recovered log needs besides its state.
+
+    Attributes:
+        prints: fingerprints of the records that a scan found good; None if trees are not checked.
+        replication: examines the log as a node of a group (`replication.examine_replication`).
+    """
+
+    prints: Fingerprints | None
+    replication: Callable[[Snapshot], Examined]
 
 
 class OpenedState(Struct, frozen=True):
@@ -77,7 +90,7 @@ def held_state(
     scanner: Scanner,
     opened: Callable[[], OpenedState],
     asked: Asked,
-    prints: Fingerprints | None,
+    further: Further,
 ) -> Iterator[tuple[Recovered | NotRecovered, Snapshot | None]]:
     """Yield the state of the log after recovery, whose files must not change meanwhile.
 
@@ -86,7 +99,7 @@ def held_state(
         scanner: options of the scan.
         opened: returns the result of `open_state`, or raises its error.
         asked: options.
-        prints: fingerprints of the records that a scan found good, if the trees are checked.
+        further: what else the examination needs.
 
     Raises:
         StoppedError: a file shrank, vanished or was replaced, which may show only at the end.
@@ -97,7 +110,7 @@ def held_state(
         yield _not_recovered(environment, error), None
         return
     with unchanged(state.snapshot.check_files):
-        yield _recovered(state, scanner, asked, prints), state.snapshot
+        yield _recovered(state, scanner, asked, further), state.snapshot
 
 
 def _not_recovered(environment: Environment, error: InputError) -> NotRecovered:
@@ -110,12 +123,14 @@ def _recovered(
     state: OpenedState,
     scanner: Scanner,
     asked: Asked,
-    prints: Fingerprints | None,
+    further: Further,
 ) -> Recovered:
     snapshot = state.snapshot
     plan = plan_recovery(snapshot)
     is_at_rest = plan.is_clean and not plan.unfinished_removals and not snapshot.temporary
-    found = [*missing_findings(snapshot), *_of_trees(state, scanner, asked, prints)]
+    found = [*missing_findings(snapshot), *_of_trees(state, scanner, asked, further.prints)]
+    examined = further.replication(snapshot)
+    found += examined.findings
     space = measure_space(snapshot)
     # All that was read so far may have shown damage of trees.
     found += snapshot_findings(snapshot, asked.masking)
@@ -126,6 +141,7 @@ def _recovered(
         space,
         has_trees=state.trees is not None,
         is_at_rest=is_at_rest,
+        replication=examined.replication,
     )
 
 

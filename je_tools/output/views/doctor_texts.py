@@ -27,6 +27,7 @@ _ANSWERS = {
     Outcome.UNSAFE: "do not let it",
     Outcome.REFUSES: "no",
     Outcome.FAILS: "perhaps, and it then fails or misses records",
+    Outcome.STOPS: "yes, but the front end that uses it stops",
     Outcome.LOSES: "yes, and it cuts off whole entries",
     Outcome.LOCKED: "not while another process has it open",
     Outcome.OPENS: "yes",
@@ -60,7 +61,7 @@ def loss_facts(diagnosis: Diagnosis) -> Facts:
     if state is None:
         yield "not known", "recovery leaves nothing to compare with: salvage lists what survives"
         return
-    found = [*_cut(state), *_of_files(state)]
+    found = [*_cut(state), *_of_files(state), *_of_journals(state)]
     yield from found
     is_broken = diagnosis.outcome in (Outcome.UNSAFE, Outcome.REFUSES, Outcome.FAILS)
     if not found and is_broken:
@@ -90,6 +91,16 @@ def _cut(state: Recovered) -> Facts:
         yield "database", f"{_name(each)}: {_keys_text(each)}"
     if len(written) > _DATABASES:
         yield "database", f"{len(written) - _DATABASES:,} more; `je-tools recover` lists them"
+
+
+def _of_journals(state: Recovered) -> Facts:
+    """Yield the ids that lack in the journals of a front end."""
+    journals = state.replication.journals if state.replication is not None else None
+    if journals is None or not journals.continuity.hole_count:
+        return
+    continuity = journals.continuity
+    holes = counted(continuity.hole_count, "hole")
+    yield "journal ids", f"{continuity.missing_count:,} missing, in {holes}"
 
 
 def _name(lost: LostKeys) -> str:
