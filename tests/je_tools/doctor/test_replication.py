@@ -17,7 +17,14 @@ from tests.je_tools.journal.front_ends import front_end_log, values_of
 from tests.je_tools.journal.test_front_end import FE1, ROLE, make_front_end
 from tests.je_tools.vlsn.damages import DAMAGES
 from tests.je_tools.vlsn.indexes import append_entry, copy_of
-from tests.je_tools.vlsn.test_check import CRASHED, NODE, NOW_MS, ROLLED_BACK, rollback_to
+from tests.je_tools.vlsn.test_check import (
+    CRASHED,
+    NODE,
+    NOW_MS,
+    ROLLED_BACK,
+    map_to_a_rolled_back_entry,
+    rollback_to,
+)
 
 NAMES = ("code", "severity", "file_no", "offset", "expected", "found")
 
@@ -102,6 +109,13 @@ def test_rollbacks_are_judged_as_vlsn_check_does(
     codes = {row["code"] for row in section(rows, "findings")}
     assert codes & {"vlsn-rollback", "vlsn-unmarked"}
     assert not any(" vlsn rebuild " in command for command in commands(rows))
+
+
+def test_a_mapping_to_an_entry_that_was_rolled_back(tmp_path: Path) -> None:
+    home = copy_of(ROLLED_BACK, tmp_path / "node")
+    map_to_a_rolled_back_entry(home)
+    rows = agreed(home, "vlsn", "check")
+    assert "vlsn-index-mapping" in {row["code"] for row in section(rows, "findings")}
 
 
 def test_long_rollbacks_are_said_not_to_be_examined(monkeypatch: pytest.MonkeyPatch) -> None:

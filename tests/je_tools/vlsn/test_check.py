@@ -267,9 +267,8 @@ def rollback_to(home: Path, vlsn: int, matchpoint_vlsn: int | None = None) -> No
     append_entry(home, "RollbackStart", fields)
 
 
-def test_a_mapping_to_an_entry_that_was_rolled_back_is_reported(tmp_path: Path) -> None:
-    """The entry has the VLSN of the mapping, but is invisible."""
-    home = copy_of(ROLLED_BACK, tmp_path / "node")
+def map_to_a_rolled_back_entry(home: Path) -> int:
+    """Let the first mapping of a bucket lead to an invisible entry of its VLSN; return the VLSN."""
     stream = check_stream(snapshot_of_node(home)).stream
     vlsn = int(stream.vlsn[stream.state == EntryState.INVISIBLE][0])
     hidden = int(stream.lsn[(stream.vlsn == vlsn) & (stream.state == EntryState.INVISIBLE)][0])
@@ -277,6 +276,12 @@ def test_a_mapping_to_an_entry_that_was_rolled_back_is_reported(tmp_path: Path) 
     place = next(i for i, each in enumerate(index.buckets) if each.first == vlsn)
     offsets = (hidden & 0xFFFFFFFF, *bucket_of(index, place).offsets[1:])
     write_records(home, changed(index, place, offsets=offsets))
+    return vlsn
+
+
+def test_a_mapping_to_an_entry_that_was_rolled_back_is_reported(tmp_path: Path) -> None:
+    home = copy_of(ROLLED_BACK, tmp_path / "node")
+    vlsn = map_to_a_rolled_back_entry(home)
     (finding,) = check_stream(snapshot_of_node(home)).findings
     assert finding.code == "vlsn-index-mapping"
     assert finding.found == f"UPD_LN_TX of VLSN {vlsn}, invisible"
