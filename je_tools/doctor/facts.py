@@ -105,12 +105,14 @@ class LogFacts(Struct, frozen=True):
         rows: the files.
         findings: findings of `verify`, in its order.
         totals: counts of entries and of damage.
+        releases: releases of the engine that open these files.
         periods: rollbacks.
     """
 
     rows: tuple[FileRow, ...]
     findings: tuple[Finding, ...]
     totals: Totals
+    releases: Releases
     periods: tuple[Period, ...] = ()
 
 

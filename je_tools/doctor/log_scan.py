@@ -51,10 +51,11 @@ def scan_log(
     for each in of_writer(environment, size):
         listing.totals.count(each)
         found.append(each)
-    return LogFacts(tuple(listing.rows), tuple(found), listing.totals, tuple(periods))
+    rows = tuple(listing.rows)
+    return LogFacts(rows, tuple(found), listing.totals, _releases_of(rows), tuple(periods))
 
 
-def releases_of(rows: Sequence[FileRow]) -> Releases:
+def _releases_of(rows: Sequence[FileRow]) -> Releases:
     """Return the releases that open a log with these files."""
     versions = sorted({row.version for row in rows if row.version is not None})
     if not versions:

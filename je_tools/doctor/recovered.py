@@ -21,11 +21,14 @@ from je_tools.space.usage import measure_space
 
 if TYPE_CHECKING:
     from je_tools.btree.check.findings import Trees
+    from je_tools.doctor.facts import LogFacts, Mending
     from je_tools.doctor.replication import Examined
     from je_tools.findings import Finding
     from je_tools.formats.je.log.fingerprints import Fingerprints
     from je_tools.log.environment import Environment
     from je_tools.log.scan import Scanner
+    from je_tools.missing.losses import Report as Losses
+    from je_tools.recovery.plan import Plan
     from je_tools.recovery.snapshot import Snapshot
 
 
@@ -41,6 +44,23 @@ class Asked(Struct, frozen=True):
     now_ms: int
     tree: bool = False
     masking: Masking = SHOWN
+
+
+class Examiners(Struct, frozen=True):
+    """Functions that the examination calls and does not import, which keeps chains short.
+
+    Attributes:
+        scan: `log_scan.scan_log`.
+        replication: `replication.examine_replication`.
+        losses: searches the trees for places that do not exist, at a time in ms since 1970
+            (`loss_search.loss_search`); returns None if it could not.
+        mending: returns how `recover --apply` would mend the log (`mending.mending_of`).
+    """
+
+    scan: Callable[[Environment, Scanner, Fingerprints | None], LogFacts]
+    replication: Callable[..., Examined]
+    losses: Callable[[Snapshot, int], Losses | None]
+    mending: Callable[[Snapshot, Plan], Mending | None]
 
 
 class Further(Struct, frozen=True):
@@ -76,9 +96,7 @@ def open_state(environment: Environment, scanner: Scanner, asked: Asked) -> Open
     """
     if asked.tree:
         from je_tools.btree.check.findings import open_trees
-        from je_tools.core.memory import keep_freed_memory
 
-        keep_freed_memory()
         trees = open_trees(environment, scanner, asked.now_ms)
         return OpenedState(trees.snapshot, trees)
     return OpenedState(take_snapshot(environment, scanner, now_ms=asked.now_ms), None)

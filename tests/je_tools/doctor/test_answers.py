@@ -15,7 +15,9 @@ import pytest
 
 from je_tools.commands.main import COMMANDS
 from je_tools.doctor.examination import diagnosed
-from je_tools.doctor.recovered import Asked
+from je_tools.doctor.log_scan import scan_log
+from je_tools.doctor.recovered import Asked, Examiners
+from je_tools.doctor.replication import examine_replication
 from je_tools.log.opening import open_environment
 from je_tools.log.scan import Scanner
 from je_tools.output.views.doctor_tables import write_page
@@ -254,7 +256,8 @@ def test_only_a_terminal_gets_colours(
         (home / "00000001.jdb").unlink()
     scanner = Scanner(threads=1, wide=True)
     environment = open_environment([home])
-    with diagnosed(home, environment, scanner, Asked(0), lambda _: None) as (diagnosis, _):
+    examiners = Examiners(scan_log, examine_replication, lambda *_: None, lambda *_: None)
+    with diagnosed(home, environment, scanner, Asked(0), examiners) as (diagnosis, _):
         terminal, file = Terminal(), io.BytesIO()
         write_page(diagnosis, terminal, 80)
         write_page(diagnosis, file, None)
