@@ -131,7 +131,7 @@ def append_to_copy(
     with held_snapshot(environment, scanner, now_ms=now_ms, as_member=True) as snapshot:
         run = _Run.of(snapshot, operation, file_max)
         copying = scanner.staged("copy", environment.size)
-        with copied(environment, target, copying.progress) as folder:
+        with copied(environment, target, copying.progress, scanner.pace) as folder:
             copy = open_environment([folder])
             with Session(copy, operation.name, None, undo=False) as session:
                 return snapshot, run.write(session, folder)

@@ -125,7 +125,7 @@ def apply_to_copy(
         if on_plan is not None:
             on_plan(snapshot)
         copying = scanner.staged("copy", environment.size)
-        with copied(environment, target, copying.progress) as folder:
+        with copied(environment, target, copying.progress, scanner.pace) as folder:
             if not is_to_do:
                 return snapshot, NOTHING
             copy = open_environment([folder])
