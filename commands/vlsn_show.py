@@ -180,7 +180,7 @@ def _look_up(snapshot: Snapshot, options: Options) -> int:
         section, is_found = lsn_section(entry), True
     findings = [
         *snapshot_findings(snapshot),
-        *record_findings(snapshot, index.stored),
+        *record_findings(snapshot, index.stored, index.tracked_vlsn),
         *misfit_finding(snapshot, index.refusal),
     ]
     with open_results(options["output"], snapshot) as out:

@@ -24,7 +24,7 @@ def findings_of(snapshot: Snapshot, index: IndexState, stream: LoggedStream) -> 
     """Return the findings on an index and on the stream of the whole log."""
     return [
         *group_findings(snapshot, read_group_names(snapshot)),
-        *record_findings(snapshot, index.stored),
+        *record_findings(snapshot, index.stored, index.tracked_vlsn),
         *misfit_finding(snapshot, index.refusal),
         *end_findings(snapshot, index.usable, stream.end(index.usable.range.last)),
         *mapping_findings(snapshot, index.usable, stream),

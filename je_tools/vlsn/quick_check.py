@@ -113,7 +113,7 @@ def quick_check(snapshot: Snapshot, periods: Sequence[Period]) -> QuickCheck:
     mappings = index.mappings
     findings = [
         *group_findings(snapshot, group),
-        *record_findings(snapshot, index.stored),
+        *record_findings(snapshot, index.stored, index.tracked_vlsn),
         *misfit_finding(snapshot, index.refusal),
         *end_findings(snapshot, index.usable, tail.end(index.usable.range.last)),
         *mapping_findings(snapshot, index.usable, _mapped(snapshot, mappings.lsn, rollbacks)),

@@ -10,11 +10,13 @@ import pytest
 from msgspec.structs import replace
 
 from je_tools.errors import EXIT_DAMAGE, EXIT_INPUT, EXIT_OK
-from je_tools.formats.je.header import lsn_text
+from je_tools.formats.je.header import NULL_LSN, lsn_text
 from je_tools.formats.je.internal.replication import VlsnBucket, VlsnRange
 from je_tools.formats.je.tuples import long_key
+from je_tools.formats.je.types import BY_NAME
 from je_tools.vlsn.check import check_stream
 from je_tools.vlsn.index import MisfitError, VlsnIndex, without_head
+from je_tools.vlsn.index_state import read_index_state
 from je_tools.vlsn.logged import EntryState
 from je_tools.vlsn.recovered import read_index, stream_since_checkpoint
 from tests.corpus import FIXTURES, Environment
@@ -42,6 +44,7 @@ CRASHED = FIXTURES / "v17-rep-uncommitted-before" / "node1"
 PLAIN = FIXTURES / "v17-basic" / "env"
 
 Records = dict[bytes, bytes | None]
+CKPT_START = BY_NAME["CkptStart"].no
 
 
 @pytest.mark.parametrize("node", nodes())
@@ -232,6 +235,24 @@ def test_an_index_that_a_checkpoint_cut_short_is_reported(tmp_path: Path) -> Non
     assert finding.code == "vlsn-index-short"
     assert f"last={last} after recovery" in (finding.found or "")
     assert f"would get VLSN {last + 1}" in (finding.found or "")
+
+
+def test_an_index_without_records_before_the_first_checkpoint_is_new(tmp_path: Path) -> None:
+    """The only checkpoint is that of the first start, so recovery fills the index from VLSN 1."""
+    home = copy_before_its_first_checkpoint(tmp_path / "node")
+    snapshot = snapshot_of_node(home)
+    state = read_index_state(snapshot)
+    assert (state.stored.records, state.tracked_vlsn) == ((), 1)
+    assert snapshot.checkpoint.end_lsn != NULL_LSN
+    assert check_stream(snapshot_of_node(home)).findings == []
+    done = je_tools("vlsn", "check", home)
+    assert (done.code, done.out) == (EXIT_OK, b"")
+
+
+def copy_before_its_first_checkpoint(home: Path) -> Path:
+    """Copy a node up to the second checkpoint; the first one is that of the first start."""
+    starts = [each.lsn for each in entries_of(CRASHED) if each.type_no == CKPT_START]
+    return copy_up_to(CRASHED, starts[1], home)
 
 
 def test_a_jump_of_vlsns_needs_no_memory(tmp_path: Path) -> None:
