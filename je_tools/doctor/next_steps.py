@@ -135,10 +135,10 @@ def _looks(home: Path, evidence: Evidence, opinion: Opinion) -> Iterator[Step]:
     refusals = set(state.plan.refusals) if state is not None else set()
     if evidence.surroundings.refused_settings:
         yield Step(f"je-tools space {word}", "shows the settings of je.properties and their limits")
+    yield from _of_disk(word, evidence)
     yield from _of_lost_files(home, evidence)
     yield from _of_findings(word, evidence.findings)
     yield from mending_steps(word, evidence)
-    yield from comparing_steps(word, evidence)
     if state is None:
         yield Step(f"je-tools verify {word}", "reports every damaged or missing place")
     elif state.end.reason is EndReason.DAMAGED:
@@ -153,6 +153,9 @@ def _looks(home: Path, evidence: Evidence, opinion: Opinion) -> Iterator[Step]:
         yield Step(command, "writes all records that survive, and a report, to a new directory")
     if opinion.outcome not in _BROKEN:
         yield from _of_health(word, evidence)
+    yield from comparing_steps(word, evidence)
+    if opinion.outcome not in _BROKEN:
+        yield from resetting_steps(word, evidence)
 
 
 def _of_lost_files(home: Path, evidence: Evidence) -> Iterator[Step]:
@@ -215,20 +218,24 @@ def _earlier_end(word: str, evidence: Evidence) -> Iterator[Step]:
             return
 
 
+def _of_disk(word: str, evidence: Evidence) -> Iterator[Step]:
+    """Yield what shows why the engine may not write."""
+    state = evidence.state
+    disk = state.space.disk if state is not None else evidence.surroundings.disk
+    if disk is not None and disk.prohibits_writes:
+        yield Step(f"je-tools space {word}", "shows the disk limits, and files that may be deleted")
+        yield Step(f"df -h {word}", "shows the free space of the disk")
+
+
 def _of_health(word: str, evidence: Evidence) -> Iterator[Step]:
     """Yield further examinations of a log that the engine opens."""
     state = evidence.state
     if evidence.releases.not_opened_by:
         yield Step(f"je-tools files {word}", "shows which releases open each file")
-    disk = state.space.disk if state is not None else evidence.surroundings.disk
-    if disk is not None and disk.prohibits_writes:
-        yield Step(f"je-tools space {word}", "shows the disk limits, and files that may be deleted")
-        yield Step(f"df -h {word}", "shows the free space of the disk")
     if state is not None and not state.has_trees:
         yield Step(f"je-tools doctor {word} --tree", "also checks the B-trees, which takes longer")
     if state is not None and not state.is_at_rest:
         yield Step(f"je-tools recover {word}", "shows what the engine does when it opens the log")
-    yield from resetting_steps(word, evidence)
 
 
 def _changes(home: Path, evidence: Evidence) -> Iterator[Step]:

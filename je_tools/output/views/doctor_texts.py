@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 from je_tools.core.escaping import counted, printable
 from je_tools.doctor.facts import Outcome
+from je_tools.doctor.opinion import is_tree_code
+from je_tools.findings import Severity
 from je_tools.log.field_texts import null_or_lsn
 from je_tools.output.views.missing_tables import lost_text
 from je_tools.output.views.sections import time_text
@@ -64,7 +66,11 @@ def loss_facts(diagnosis: Diagnosis) -> Facts:
     found = [*_cut(state), *_of_files(state), *_of_journals(state)]
     yield from found
     is_broken = diagnosis.outcome in (Outcome.UNSAFE, Outcome.REFUSES, Outcome.FAILS)
-    if not found and is_broken:
+    if not found and is_broken and _are_trees_whole(diagnosis, state):
+        is_hurt = diagnosis.log is not None and diagnosis.log.totals.damaged_size
+        more = ", so the damage is in entries that no record needs" if is_hurt else ""
+        yield "no record", f"every node, slot and record of the B-trees was checked{more}"
+    elif not found and is_broken:
         yield "not known", "nothing was counted, but the log is not whole: more may be lost"
     elif not found:
         looked = "the end of the log, the files in use"
@@ -74,6 +80,15 @@ def loss_facts(diagnosis: Diagnosis) -> Facts:
     is_hurt = diagnosis.log is not None and diagnosis.log.totals.damaged_size
     if is_hurt and not state.has_trees and state.end.reason is not EndReason.DAMAGED:
         yield "not counted", "records in damaged entries; --tree finds them"
+
+
+def _are_trees_whole(diagnosis: Diagnosis, state: Recovered) -> bool:
+    """Return whether all B-trees were checked without an error, after a recovery that goes on."""
+    is_hurt = any(
+        each.severity is Severity.ERROR and is_tree_code(each.code) for each in diagnosis.findings
+    )
+    is_open = not state.plan.refusals and not state.plan.missing
+    return state.has_trees and is_open and not is_hurt
 
 
 def _cut(state: Recovered) -> Facts:
