@@ -62,11 +62,15 @@ def resetting_steps(word: str, evidence: Evidence) -> Iterator[Step]:
     if found is None or node is None or len(node.group.nodes) < 2:
         return
     known = found.journals.front_end.node_name if found.journals is not None else None
+    if known is not None:
+        why = (
+            "only if most nodes of the group are lost for good: shows the change that lets this "
+            "node start without them"
+        )
+        yield Step(f"je-tools group reset {word} --node-name {quoted(known)}", why)
+        return
     why = (
-        "only if most nodes of the group are lost for good: shows the change that lets this node "
-        "start without them"
+        "shows the members; only if most of them are lost for good, `group reset` with the name of "
+        "this node lets it start without them"
     )
-    if known is None:
-        why += "; NAME is its name in the group"
-    name = "NAME" if known is None else quoted(known)
-    yield Step(f"je-tools group reset {word} --node-name {name}", why)
+    yield Step(f"je-tools group show {word}", why)

@@ -174,6 +174,21 @@ def test_values_of_journals_are_read_with_the_trees(tmp_path: Path) -> None:
     assert "journal-record" in {row["code"] for row in section(rows, "findings")}
 
 
+def test_a_group_is_reset_by_the_name_of_the_node(tmp_path: Path) -> None:
+    """Only image/ROLE has the name; otherwise the members are shown."""
+    home = copy_of(FIXTURES / "starrocks-fe-hole" / "node1", tmp_path / "meta" / "bdb")
+    _, rows = doctor(home)
+    assert condition(rows, "front end")[0] == "unknown"
+    assert commands(rows)[-1] == f"je-tools group show {home}"
+    image = home.parent / "image"
+    image.mkdir()
+    (image / "ROLE").write_text(ROLE)
+    _, rows = doctor(home)
+    assert condition(rows, "front end") == ("ok", f"StarRocks; FOLLOWER {FE1}")
+    assert commands(rows)[-1] == f"je-tools group reset {home} --node-name {FE1}"
+    assert je_tools(*commands(rows)[-1].split()[1:]).code == 0
+
+
 def test_a_front_end_whose_role_does_not_match_the_group(tmp_path: Path) -> None:
     meta = make_front_end(tmp_path / "meta", role=ROLE, group={"fe2": "electable"})
     rows = agreed(meta / "bdb", "journal")
