@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, TypedDict, Unpack
 
@@ -32,8 +31,8 @@ from je_tools.output.formats import REPORT
 if TYPE_CHECKING:
     from je_tools.doctor.data_use import DataUse
     from je_tools.doctor.facts import Diagnosis
+    from je_tools.errors import RefusedError
     from je_tools.log.environment import Environment
-    from je_tools.missing.losses import Report
     from je_tools.recovery.snapshot import Snapshot
 
 
@@ -74,7 +73,9 @@ def command(**options: Unpack[Options]) -> int:
     The page begins with the verdict, in one sentence. Then follow the releases that open the log,
     the losses, the condition of the environment (checksums, end, files, B-trees, lock, disk,
     settings, files put aside), all findings, and commands to run next, the safest first. What was
-    not examined is named: without --tree, the B-trees are not.
+    not examined is named: without --tree, the B-trees are not. For a node of a replication group,
+    the page has its group, its VLSNs, and whether the VLSN index fits the log; for a StarRocks or
+    Doris front end, also its journals.
 
     The command reads the log once, as `verify` does, and recovers it in memory, as `recover` does.
     It takes no lock and writes nothing to the environment. The exit code is 3 if there is damage or
@@ -87,13 +88,21 @@ def command(**options: Unpack[Options]) -> int:
       je-tools doctor meta/bdb --html report.html
       je-tools doctor meta/bdb --format jsonl --output doctor.jsonl
     """
+    from je_tools.core.memory import keep_freed_memory
     from je_tools.doctor.examination import diagnosed
-    from je_tools.doctor.recovered import Asked
+    from je_tools.doctor.log_scan import scan_log
+    from je_tools.doctor.loss_search import loss_search
+    from je_tools.doctor.mending import mending_of
+    from je_tools.doctor.recovered import Asked, Examiners
+    from je_tools.doctor.replication import examine_replication
     from je_tools.log.scan import Scanner
+    from je_tools.missing.run import report_losses
     from je_tools.output.files.outputs import open_output
     from je_tools.recovery.choices import chosen_now
 
     home = options["path"]
+    if options["tree"]:
+        keep_freed_memory()
     now_ms = chosen_now(options["now"])
     asked = Asked(now_ms, options["tree"], chosen_masking(options["data_mode"]))
     opened = _open(home)
@@ -103,8 +112,9 @@ def command(**options: Unpack[Options]) -> int:
     with progress_bar(environment.size if environment else 0, "doctor") as progress:
         pace = chosen_pace(options["max_rate"])
         scanner = Scanner(threads=options["threads"], progress=progress, wide=True, pace=pace)
-        search = partial(_search, options=options, now_ms=now_ms)
-        with diagnosed(home, opened, scanner, asked, search) as (diagnosis, snapshot):
+        losses = loss_search(report_losses, options["tmp"], _say_refused)
+        examiners = Examiners(scan_log, examine_replication, losses, mending_of)
+        with diagnosed(home, opened, scanner, asked, examiners) as (diagnosis, snapshot):
             use = _data_use(diagnosis, snapshot) if options["html"] is not None else None
     if options["html"] is not None:
         from je_tools.output.views.doctor_page import doctor_page
@@ -136,19 +146,8 @@ def _open(home: Path) -> Environment | InputError:
         raise
 
 
-def _search(snapshot: Snapshot, options: Options, now_ms: int) -> Report | None:
-    """Search the trees for places that do not exist, as `missing` does; None if that fails."""
-    from je_tools.errors import RefusedError
-    from je_tools.missing.losses import LossOptions
-    from je_tools.missing.run import report_losses
-    from je_tools.output.files.outputs import scratch_directory
-
-    try:
-        temporary = scratch_directory(options["tmp"], snapshot.environment)
-        return report_losses(snapshot, LossOptions(now_ms, directory=temporary))
-    except RefusedError as error:
-        say(f"je-tools: the B-trees were not searched: {error}")
-        return None
+def _say_refused(error: RefusedError) -> None:
+    say(f"je-tools: the B-trees were not searched: {error}")
 
 
 def _data_use(diagnosis: Diagnosis, snapshot: Snapshot | None) -> DataUse | None:

@@ -85,7 +85,7 @@ def _topics() -> Iterator[tuple[str, str]]:
     type=click.Choice([mode.value for mode in DataMode]),
     default=DataMode.SHOW.value,
     show_default=True,
-    help="How keys and values are shown.",
+    help="How keys and values are shown, and excerpts of messages, which may quote them.",
 )
 @click.option("--all", "all_bytes", is_flag=True, help="Show every byte of long fields.")
 @format_option("table", "jsonl")
@@ -236,9 +236,12 @@ def _explain_message(asked: _Asked, source: str | Path) -> bool:
     found = _recognised(source)
     env = str(asked.paths[0]) if asked.paths else None
     if asked.as_lines:
-        asked.out.writelines(map(sink.json_line, messages.recognition_rows(found, env)))
+        asked.out.writelines(
+            map(sink.json_line, messages.recognition_rows(found, env, asked.masking))
+        )
     else:
-        messages.print_recognition(sink.make_console(asked.out), found, env)
+        console = sink.make_console(asked.out)
+        messages.print_recognition(console, found, env, asked.masking)
     lsns = [each.place.text for each in found.places if each.place.lsn is not None]
     is_damaged = bool(asked.paths) and _look_up(asked, lsns)
     return is_damaged or not found.sightings

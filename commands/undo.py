@@ -104,10 +104,17 @@ def _applied(options: Options) -> list[Undo]:
         RefusedError: it cannot be done; what was done before is reported.
     """
     from je_tools.writing.disk import Disk
+    from je_tools.writing.journal_folders import has_folder
     from je_tools.writing.lock import EnvironmentLock
+    from je_tools.writing.refusing import refusing
     from je_tools.writing.undo import clear_remains, list_undos
 
     home = options["path"]
+    with refusing():
+        if not has_folder(home):
+            # Taking the lock would leave a lock file for nothing.
+            _chosen([], options["drop"])
+            return []
     with EnvironmentLock(home, instead="stop that first") as lock, Disk() as disk:
         for reader in lock.readers:
             say(f"je-tools: {reader.text} has the environment open for reading")

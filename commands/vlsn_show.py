@@ -180,7 +180,7 @@ def _look_up(snapshot: Snapshot, options: Options) -> int:
         section, is_found = lsn_section(entry), True
     findings = [
         *snapshot_findings(snapshot),
-        *record_findings(snapshot, index.stored),
+        *record_findings(snapshot, index.stored, index.tracked_vlsn),
         *misfit_finding(snapshot, index.refusal),
     ]
     with open_results(options["output"], snapshot) as out:
@@ -209,7 +209,7 @@ def _show_stream(options: Options) -> int:
     from je_tools.log.scan import Scanner
     from je_tools.output.files.outputs import check_output, open_output
     from je_tools.output.views.vlsn_stream import write_stream
-    from je_tools.verify.judge import file_findings
+    from je_tools.verify.one_file import file_findings
     from je_tools.vlsn.logged import read_logged
 
     environment = open_home(node_home(options["path"]))

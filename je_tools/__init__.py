@@ -19,17 +19,25 @@ if TYPE_CHECKING:
     from je_tools.api.batches import ArrowBatches
     from je_tools.api.environment import EnvironmentReader
     from je_tools.api.verification import Verification
+    from je_tools.doctor.facts import Diagnosis
     from je_tools.findings import Finding, Severity
+    from je_tools.group.members import GroupRecords
+    from je_tools.journal.report import JournalReport
     from je_tools.records.databases import DatabaseRow
     from je_tools.recovery.plan import Plan
+    from je_tools.vlsn.node import NodeState
 
 __version__ = "0.1.0"
 
 __all__ = [
     "ArrowBatches",
     "DatabaseRow",
+    "Diagnosis",
     "EnvironmentReader",
     "Finding",
+    "GroupRecords",
+    "JournalReport",
+    "NodeState",
     "Plan",
     "Severity",
     "Verification",
@@ -41,8 +49,12 @@ __all__ = [
 _PLACES = {
     "ArrowBatches": "je_tools.api.batches",
     "DatabaseRow": "je_tools.records.databases",
+    "Diagnosis": "je_tools.doctor.facts",
     "EnvironmentReader": "je_tools.api.environment",
     "Finding": "je_tools.findings",
+    "GroupRecords": "je_tools.group.members",
+    "JournalReport": "je_tools.journal.report",
+    "NodeState": "je_tools.vlsn.node",
     "Plan": "je_tools.recovery.plan",
     "Severity": "je_tools.findings",
     "Verification": "je_tools.api.verification",

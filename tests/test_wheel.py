@@ -217,6 +217,11 @@ def test_the_bundle_needs_only_a_python(bundle: Path, tmp_path: Path) -> None:
     done = alone(tmp_path, bundle, "verify", home, HOME=str(tmp_path))
     assert (done.returncode, done.stdout) == (0, ""), done.stderr
     assert "no damage found (1 file" in done.stderr
+    page = tmp_path / "page.html"
+    done = alone(tmp_path, bundle, "doctor", home, "--html", page, HOME=str(tmp_path))
+    assert done.returncode == 0, done.stderr
+    assert "opens it" in done.stdout
+    assert page.stat().st_size > 0
     # The second run finds what the first has unpacked.
     out = tmp_path / "people.parquet"
     exported = ("export", home, "--db", "people", "--format", "parquet", "--output", out)

@@ -75,6 +75,19 @@ class FindingReporter(Totals, kw_only=True):
         self.report(found)
 
 
+def check_home(call: Call) -> None:
+    """Check that a whole environment was opened.
+
+    Raises:
+        UsageError: single files were.
+    """
+    if not call.environment.is_directory:
+        raise UsageError(
+            f"{call.environment.name}: single files; open the environment's home, the directory "
+            "they lie in"
+        )
+
+
 @contextmanager
 def recovered(call: Call, choice: Choice) -> Iterator[Snapshot]:
     """Open the log as recovery leaves it; its findings are reported at the end.
@@ -87,12 +100,7 @@ def recovered(call: Call, choice: Choice) -> Iterator[Snapshot]:
         InputError: nothing in the log leads to records.
         StoppedError: a file shrank, vanished or was replaced, which may show only at the end.
     """
-    environment = call.environment
-    if not environment.is_directory:
-        raise UsageError(
-            f"{environment.name}: single files; open the environment's home, the directory they "
-            "lie in"
-        )
+    check_home(call)
     # Not later: batches may be closed while Python shuts down, when nothing can be imported.
     from je_tools.recovery.findings import snapshot_findings
 
@@ -105,7 +113,7 @@ def recovered(call: Call, choice: Choice) -> Iterator[Snapshot]:
     scanner = Scanner(threads=call.threads, wide=True)
     with (
         named_arguments(),
-        chosen_snapshot(environment, scanner, choice.end, choice.now) as snapshot,
+        chosen_snapshot(call.environment, scanner, choice.end, choice.now) as snapshot,
     ):
         try:
             yield snapshot

@@ -6,18 +6,20 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from je_tools.api import arguments as a
-from je_tools.api.calls import Choice, end_argument, recovered
-from je_tools.api.opened import OpenedLog
+from je_tools.api.calls import Choice, end_argument
+from je_tools.api.recovered_log import RecoveredLog
 
 if TYPE_CHECKING:
     from je_tools.api.arguments import DatabaseId, Key, Lsn, Time
     from je_tools.api.batches import ArrowBatches
     from je_tools.api.verification import Verification
-    from je_tools.records.databases import DatabaseRow
-    from je_tools.recovery.plan import Plan
+    from je_tools.doctor.facts import Diagnosis
+    from je_tools.group.members import GroupRecords
+    from je_tools.journal.report import JournalReport
+    from je_tools.vlsn.node import NodeState
 
 
-class EnvironmentReader(OpenedLog):
+class EnvironmentReader(RecoveredLog):
     """A log that has been opened; `je_tools.open` returns it.
 
     It takes no lock, writes nothing, and holds no file open. Each call reads the log as it is at
@@ -87,129 +89,97 @@ class EnvironmentReader(OpenedLog):
         wanted = EntryRequest(filters, databases, limit, backward, check=not ignore_checksum)
         return self._reading(read_entries(self._call(), wanted))
 
-    def records(
-        self,
-        db: DatabaseId | Iterable[DatabaseId] | None = None,
-        *,
-        internal: bool = False,
-        key_range: str | None = None,
-        show_expired: bool = False,
-        to_lsn: Lsn | None = None,
-        to_vlsn: int | None = None,
-        to_time: Time | None = None,
-        now: Time | None = None,
-    ) -> ArrowBatches:
-        """Return the records of databases after recovery, with the columns of `export`'s Parquet.
-
-        They come by database, in the order of its keys. Records whose data cannot be had are left
-        out, and are findings.
+    def doctor(self, *, tree: bool = False, now: Time | None = None) -> Diagnosis:
+        """Return the diagnosis that `doctor` prints: a verdict, what was examined, next commands.
 
         Args:
-            db: databases by name or id; None for all of applications. One call for several
-                databases runs recovery once.
-            internal: without `db`, also the engine's own databases.
-            key_range: `FROM..TO`, both inclusive, keys as `dump` takes them; one may be left out.
-            show_expired: also records that have expired and are still there.
-            to_lsn, to_vlsn, to_time: earlier end of the log; at most one of them.
-            now: time before which expired records are left out; None for the current time.
+            tree: also check the B-trees, and read the values of journals.
+            now: time before which records are expired; None for the current time.
 
         Raises:
-            UsageError: also if there is no such database, end, or range, or if single files were
-                opened; all at the call.
-            InputError: also if nothing in the log leads to records.
+            UsageError: also if single files were opened.
         """
-        from je_tools.api.records import read_records
+        from je_tools.api.diagnosis import diagnose
+        from je_tools.doctor.log_scan import scan_log
+        from je_tools.doctor.loss_search import loss_search
+        from je_tools.doctor.mending import mending_of
+        from je_tools.doctor.recovered import Examiners
+        from je_tools.doctor.replication import examine_replication
+        from je_tools.missing.run import report_losses
 
-        choice = Choice(
-            end=end_argument(to_lsn, to_vlsn, to_time),
-            now=a.time_argument("now", now),
-            databases=tuple(map(a.database_text, a.several(db))),
-            internal=internal,
-            show_expired=show_expired,
-            key_range=key_range,
-        )
-        return self._reading(read_records(self._call(), choice))
+        losses = loss_search(report_losses, None, lambda _: None)
+        examiners = Examiners(scan_log, examine_replication, losses, mending_of)
+        moment = a.time_argument("now", now)
+        return diagnose(self._call(), examiners, tree=tree, now=moment)
 
-    def databases(
+    def vlsn(
         self,
         *,
-        internal: bool = False,
+        sync_points: int = 1,
         to_lsn: Lsn | None = None,
         to_vlsn: int | None = None,
         to_time: Time | None = None,
-        now: Time | None = None,
-    ) -> list[DatabaseRow]:
-        """Return the databases after recovery, with the size and shape of their trees.
+    ) -> NodeState:
+        """Return the state of a node of a replication group, as `vlsn show` prints it.
 
-        They come by name; then those without a name, then names without a descriptor.
+        It has the VLSN index as stored and after recovery, the end of the replication stream, and
+        the masters. Only the files at the end of the log are read as a whole.
 
         Args:
-            internal: also the engine's own databases.
-            to_lsn, to_vlsn, to_time, now: as for `records`.
+            sync_points: number of Commits, Aborts and Matchpoints at the end of the log to read.
+            to_lsn, to_vlsn, to_time: as for `records`.
 
         Raises:
             UsageError: also if there is no such end, or if single files were opened.
-            InputError: also if nothing in the log leads to records.
+            InputError: also if the log is not that of a replicated node.
         """
-        from je_tools.api.databases import database_rows
+        from je_tools.api.diagnosis import read_node_state
 
-        end, moment = end_argument(to_lsn, to_vlsn, to_time), a.time_argument("now", now)
-        return database_rows(self._call(), Choice(end=end, now=moment, internal=internal))
+        choice = Choice(end=end_argument(to_lsn, to_vlsn, to_time))
+        count = a.at_least("sync_points", sync_points, 1) or 1
+        return read_node_state(self._call(), choice, count)
 
-    def count(
-        self,
-        db: DatabaseId | Iterable[DatabaseId] | None = None,
-        *,
-        internal: bool = False,
-        show_expired: bool = False,
-        to_lsn: Lsn | None = None,
-        to_vlsn: int | None = None,
-        to_time: Time | None = None,
-        now: Time | None = None,
-    ) -> dict[str, int]:
-        """Return the number of records of each database, by name; `id:7` for one without a name.
-
-        Data is not read, so a record counts also if only its key can be had.
-
-        Args:
-            db, internal, show_expired, to_lsn, to_vlsn, to_time, now: as for `records`.
-
-        Raises:
-            UsageError: also if there is no such database or end, or if single files were opened.
-            InputError: also if nothing in the log leads to records.
-        """
-        from je_tools.api.databases import count_records
-
-        choice = Choice(
-            end=end_argument(to_lsn, to_vlsn, to_time),
-            now=a.time_argument("now", now),
-            databases=tuple(map(a.database_text, a.several(db))),
-            internal=internal,
-            show_expired=show_expired,
-        )
-        return count_records(self._call(), choice)
-
-    def recovery(
+    def group(
         self,
         *,
         to_lsn: Lsn | None = None,
         to_vlsn: int | None = None,
         to_time: Time | None = None,
-    ) -> Plan:
-        """Return what the engine's recovery would do with the log, as `recover` prints it.
+    ) -> GroupRecords:
+        """Return the replication group and its nodes after recovery, as `group show` prints them.
 
         Args:
             to_lsn, to_vlsn, to_time: as for `records`.
 
         Raises:
             UsageError: also if there is no such end, or if single files were opened.
-            InputError: also if the log has no root, so that there is nothing to recover.
+            InputError: also if the environment is not a node of a group.
         """
-        from je_tools.recovery.plan import plan_recovery
+        from je_tools.api.diagnosis import read_group_records
 
-        choice = Choice(end=end_argument(to_lsn, to_vlsn, to_time))
-        with recovered(self._call(), choice) as snapshot:
-            return plan_recovery(snapshot)
+        return read_group_records(self._call(), Choice(end=end_argument(to_lsn, to_vlsn, to_time)))
+
+    def journals(
+        self,
+        *,
+        to_lsn: Lsn | None = None,
+        to_vlsn: int | None = None,
+        to_time: Time | None = None,
+        now: Time | None = None,
+    ) -> JournalReport:
+        """Return the journals of a StarRocks or Doris front end, as `journal show` prints them.
+
+        Args:
+            to_lsn, to_vlsn, to_time, now: as for `records`.
+
+        Raises:
+            UsageError: also if there is no such end, or if single files were opened.
+            InputError: also if the environment is not that of a front end.
+        """
+        from je_tools.api.diagnosis import read_journal_report
+
+        end = end_argument(to_lsn, to_vlsn, to_time)
+        return read_journal_report(self._call(), Choice(end=end, now=a.time_argument("now", now)))
 
     def verify(
         self,

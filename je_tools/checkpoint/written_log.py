@@ -95,7 +95,7 @@ def copied_to(environment: Environment, target: Path, scanner: Scanner) -> Itera
         RefusedError: the copy cannot be made.
     """
     copying = scanner.staged("copy", environment.size)
-    with copied(environment, target, copying.progress) as folder:
+    with copied(environment, target, copying.progress, scanner.pace) as folder:
         yield folder
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,11 +13,9 @@ from msgspec.structs import replace
 from je_tools.core.ordered import in_background
 from je_tools.doctor.conditions import conditions_of, surrounding_conditions
 from je_tools.doctor.facts import Diagnosis, NotRecovered, Outcome, Recovered
-from je_tools.doctor.log_scan import releases_of, scan_log
-from je_tools.doctor.mending import mending_of
 from je_tools.doctor.next_steps import steps_of, steps_without_log
 from je_tools.doctor.opinion import Evidence, opinion_of
-from je_tools.doctor.recovered import Asked, OpenedState, held_state, open_state
+from je_tools.doctor.recovered import Asked, Examiners, Further, OpenedState, held_state, open_state
 from je_tools.doctor.surroundings import examine_surroundings
 from je_tools.errors import InputError
 from je_tools.findings import Finding, Severity
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
     from je_tools.doctor.facts import LogFacts, Mending
     from je_tools.log.environment import Environment
     from je_tools.log.scan import Scanner
-    from je_tools.missing.losses import Report as Losses
     from je_tools.recovery.snapshot import Snapshot
 
 _NEW = "the engine would begin a new, empty one"
@@ -39,7 +37,7 @@ def diagnosed(
     environment: Environment | InputError,
     scanner: Scanner,
     asked: Asked,
-    search: Callable[[Snapshot], Losses | None],
+    examiners: Examiners,
 ) -> Iterator[tuple[Diagnosis, Snapshot | None]]:
     """Yield the diagnosis of an environment, and its snapshot; None if recovery leaves nothing.
 
@@ -48,8 +46,7 @@ def diagnosed(
         environment: its log, opened to keep going, or the reason why there is none.
         scanner: options of the scan.
         asked: options of the diagnosis.
-        search: searches the trees for places that do not exist (`missing.run.report_losses`);
-            returns None if it could not.
+        examiners: functions of other modules.
 
     Raises:
         StoppedError: a file shrank, vanished or was replaced, which may show only at the end.
@@ -68,15 +65,19 @@ def diagnosed(
 
     is_large = scanner.threads_for(environment.size) > 1
     opened = in_background(open_all) if is_large else open_all
-    log = scan_log(environment, scanner, prints)
+    log = examiners.scan(environment, scanner, prints)
     if asked.tree:
         log.totals.has_trees = True
-    with held_state(environment, scanner, opened, asked, prints) as (recovered, snapshot):
+    of_node = partial(examiners.replication, periods=log.periods, with_values=asked.tree)
+    with held_state(environment, scanner, opened, asked, Further(prints, of_node)) as (
+        recovered,
+        snapshot,
+    ):
         mending = None
         if isinstance(recovered, Recovered) and snapshot is not None:
-            mending = mending_of(snapshot, recovered.plan)
+            mending = examiners.mending(snapshot, recovered.plan)
             if _is_suspect(environment, log, recovered):
-                recovered = replace(recovered, missing=search(snapshot))
+                recovered = replace(recovered, missing=examiners.losses(snapshot, asked.now_ms))
         yield _diagnosis(home, environment, log, recovered, mending), snapshot
 
 
@@ -99,15 +100,14 @@ def _diagnosis(
     surroundings = examine_surroundings(home, environment)
     more = recovered.findings if isinstance(recovered, Recovered) else ()
     findings = tuple(merged([*log.findings, *more]))
-    releases = releases_of(log.rows)
-    evidence = Evidence(environment, log, releases, recovered, surroundings, findings, mending)
+    evidence = Evidence(environment, log, log.releases, recovered, surroundings, findings, mending)
     opinion = opinion_of(evidence)
     return Diagnosis(
         env=str(home),
         outcome=opinion.outcome,
         verdict=opinion.verdict,
         reasons=opinion.reasons,
-        releases=releases,
+        releases=log.releases,
         log=log,
         recovered=recovered,
         surroundings=surroundings,
@@ -126,7 +126,7 @@ def merged(findings: Iterable[Finding]) -> list[Finding]:
     for each in findings:
         place: tuple[object, ...] = (each.file_no, each.offset)
         if each.file_no is None or each.tree is not None:
-            place = (*place, each.found, each.tree and each.tree.path)
+            place = (*place, each.expected, each.found, each.tree and each.tree.path)
         found.setdefault((each.code, place), each)
     return sorted(found.values(), key=lambda each: _SEVERITIES.index(each.severity))
 

@@ -11,12 +11,14 @@ from je_tools.findings import Finding, Severity
 
 if TYPE_CHECKING:
     from je_tools.files.listing import FileRow
+    from je_tools.journal.report import JournalReport
     from je_tools.missing.losses import Report
     from je_tools.recovery.end import LogEnd
     from je_tools.recovery.lost_content import LostContent
     from je_tools.recovery.plan import Plan
     from je_tools.space.usage import DiskUse, Space
     from je_tools.verify.totals import Totals
+    from je_tools.vlsn.quick_check import Period, QuickCheck
     from je_tools.writing.lock import Holder
 
 
@@ -31,6 +33,8 @@ class Outcome(StrEnum):
     """The engine would not open the log."""
     FAILS = "fails"
     """The engine may open the log, and fails or gives wrong answers when it uses it."""
+    STOPS = "stops"
+    """The engine opens the log, but the front end that uses it stops."""
     LOSES = "loses"
     """The engine opens the log, and cuts off whole entries."""
     LOCKED = "locked"
@@ -101,11 +105,15 @@ class LogFacts(Struct, frozen=True):
         rows: the files.
         findings: findings of `verify`, in its order.
         totals: counts of entries and of damage.
+        releases: releases of the engine that open these files.
+        periods: rollbacks.
     """
 
     rows: tuple[FileRow, ...]
     findings: tuple[Finding, ...]
     totals: Totals
+    releases: Releases
+    periods: tuple[Period, ...] = ()
 
 
 class Mending(Struct, frozen=True):
@@ -116,6 +124,22 @@ class Mending(Struct, frozen=True):
     """
 
     in_place: bool
+
+
+class Replication(Struct, frozen=True):
+    """A node of a replication group, and the journals of a front end.
+
+    Attributes:
+        node: the node; None if the log is not replicated, or could not be examined.
+        journals: the journals; None if the log is not that of a front end.
+        has_values: True if the values of journals were read.
+        problems: reasons why something could not be examined.
+    """
+
+    node: QuickCheck | None
+    journals: JournalReport | None
+    has_values: bool
+    problems: tuple[str, ...] = ()
 
 
 class Recovered(Struct, frozen=True):
@@ -129,6 +153,7 @@ class Recovered(Struct, frozen=True):
         space: disk space and use of each file.
         has_trees: True if all B-trees were checked.
         is_at_rest: True if the engine would open the log and write nothing.
+        replication: its group and journals; None if it has neither.
     """
 
     plan: Plan
@@ -137,6 +162,7 @@ class Recovered(Struct, frozen=True):
     space: Space
     has_trees: bool
     is_at_rest: bool
+    replication: Replication | None = None
 
     @property
     def end(self) -> LogEnd:

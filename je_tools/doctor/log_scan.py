@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from je_tools.formats.je.log.fingerprints import Fingerprints
     from je_tools.log.environment import Environment
     from je_tools.log.scan import Scanner
+    from je_tools.vlsn.quick_check import Period
 
 
 def scan_log(
@@ -37,10 +38,12 @@ def scan_log(
     """
     listing = Listing(environment, printing=prints.printing if prints is not None else None)
     found: list[Finding] = []
+    periods: list[Period] = []
     size = 0
     for part in replace(scanner, asked=listing.asked).scan(environment, listing.inspector):
         found += listing.merge(part, part.results)
         for seen in part.results:
+            periods += seen.judged.periods
             if prints is not None and seen.judged.prints is not None:
                 prints.add(part.file.file_no, seen.judged.prints)
         size = part.end.size if part.end else size
@@ -48,10 +51,11 @@ def scan_log(
     for each in of_writer(environment, size):
         listing.totals.count(each)
         found.append(each)
-    return LogFacts(tuple(listing.rows), tuple(found), listing.totals)
+    rows = tuple(listing.rows)
+    return LogFacts(rows, tuple(found), listing.totals, _releases_of(rows), tuple(periods))
 
 
-def releases_of(rows: Sequence[FileRow]) -> Releases:
+def _releases_of(rows: Sequence[FileRow]) -> Releases:
     """Return the releases that open a log with these files."""
     versions = sorted({row.version for row in rows if row.version is not None})
     if not versions:

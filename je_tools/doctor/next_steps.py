@@ -12,7 +12,16 @@ from typing import TYPE_CHECKING
 
 from je_tools.core.escaping import counted, quoted
 from je_tools.doctor.facts import Outcome, Step, Surroundings
-from je_tools.doctor.opinion import OF_CONTENT, Evidence, is_tree_code
+from je_tools.doctor.opinion import (
+    OF_CONTENT,
+    OF_FRONT_END,
+    OF_GROUP,
+    OF_INDEX,
+    OF_JOURNALS,
+    Evidence,
+    is_tree_code,
+)
+from je_tools.doctor.replication_steps import comparing_steps, mending_steps, resetting_steps
 from je_tools.findings import Severity
 from je_tools.formats.je.header import FILE_HEADER_SIZE, lsn_text
 from je_tools.log.file_names import log_file_no
@@ -28,6 +37,7 @@ _COMMANDS_MAX = 3
 """Largest number of commands for single findings."""
 
 _BROKEN = (Outcome.UNSAFE, Outcome.REFUSES, Outcome.FAILS, Outcome.LOSES)
+_SHOWN = OF_CONTENT | OF_FRONT_END | OF_GROUP | OF_INDEX | OF_JOURNALS
 _TO_CUT = {Refusal.DAMAGED_INTERVAL, Refusal.BROKEN_CHAIN}
 _WITHOUT_FILE = {Refusal.MISSING_FILE, Refusal.NO_ROOT, Refusal.BAD_FILE_HEADER, Refusal.NO_FILES}
 
@@ -125,8 +135,10 @@ def _looks(home: Path, evidence: Evidence, opinion: Opinion) -> Iterator[Step]:
     refusals = set(state.plan.refusals) if state is not None else set()
     if evidence.surroundings.refused_settings:
         yield Step(f"je-tools space {word}", "shows the settings of je.properties and their limits")
+    yield from _of_disk(word, evidence)
     yield from _of_lost_files(home, evidence)
     yield from _of_findings(word, evidence.findings)
+    yield from mending_steps(word, evidence)
     if state is None:
         yield Step(f"je-tools verify {word}", "reports every damaged or missing place")
     elif state.end.reason is EndReason.DAMAGED:
@@ -141,6 +153,9 @@ def _looks(home: Path, evidence: Evidence, opinion: Opinion) -> Iterator[Step]:
         yield Step(command, "writes all records that survive, and a report, to a new directory")
     if opinion.outcome not in _BROKEN:
         yield from _of_health(word, evidence)
+    yield from comparing_steps(word, evidence)
+    if opinion.outcome not in _BROKEN:
+        yield from resetting_steps(word, evidence)
 
 
 def _of_lost_files(home: Path, evidence: Evidence) -> Iterator[Step]:
@@ -177,7 +192,7 @@ def _of_findings(word: str, findings: Iterable[Finding]) -> Iterator[Step]:
     home = word
     commands: dict[str, str] = {}
     for found in findings:
-        is_shown = found.code in OF_CONTENT or found.code.startswith("vlsn-")
+        is_shown = found.code in _SHOWN or found.code.startswith("vlsn-")
         if found.severity is Severity.NOTE or is_tree_code(found.code) or not is_shown:
             continue
         command = next_command(found.code, "ENV", found.lsn).replace(" ENV", f" {home}", 1)
@@ -203,15 +218,20 @@ def _earlier_end(word: str, evidence: Evidence) -> Iterator[Step]:
             return
 
 
+def _of_disk(word: str, evidence: Evidence) -> Iterator[Step]:
+    """Yield what shows why the engine may not write."""
+    state = evidence.state
+    disk = state.space.disk if state is not None else evidence.surroundings.disk
+    if disk is not None and disk.prohibits_writes:
+        yield Step(f"je-tools space {word}", "shows the disk limits, and files that may be deleted")
+        yield Step(f"df -h {word}", "shows the free space of the disk")
+
+
 def _of_health(word: str, evidence: Evidence) -> Iterator[Step]:
     """Yield further examinations of a log that the engine opens."""
     state = evidence.state
     if evidence.releases.not_opened_by:
         yield Step(f"je-tools files {word}", "shows which releases open each file")
-    disk = state.space.disk if state is not None else evidence.surroundings.disk
-    if disk is not None and disk.prohibits_writes:
-        yield Step(f"je-tools space {word}", "shows the disk limits, and files that may be deleted")
-        yield Step(f"df -h {word}", "shows the free space of the disk")
     if state is not None and not state.has_trees:
         yield Step(f"je-tools doctor {word} --tree", "also checks the B-trees, which takes longer")
     if state is not None and not state.is_at_rest:

@@ -31,6 +31,7 @@ SAID_ELSEWHERE = frozenset(
         "old-form-left-out",
         "recovery-refused",
         "unreadable-file",
+        "vlsn-index-refused",
     }
 )
 """Codes of errors that the state after recovery, or the list of files, says as well."""
@@ -67,6 +68,39 @@ OF_ORIGIN = frozenset(
     }
 )
 """Codes of files that do not belong together."""
+
+OF_GROUP = frozenset({"group-record", "group-unreadable"})
+"""Codes of the records of a replication group."""
+
+OF_INDEX = frozenset(
+    {
+        "vlsn-index-bucket",
+        "vlsn-index-lost",
+        "vlsn-index-mapping",
+        "vlsn-index-range",
+        "vlsn-index-refused",
+        "vlsn-index-short",
+        "vlsn-rollback",
+        "vlsn-unmarked",
+    }
+)
+"""Codes of a VLSN index that does not match the log, and of rollbacks."""
+
+OF_FRONT_END = frozenset({"front-end-mismatch"})
+"""Codes of the files beside the log of a front end."""
+
+OF_JOURNALS = frozenset({"journal-hole", "journal-order", "journal-record"})
+"""Codes of the journals of a front end."""
+
+_REASONS = (
+    (OF_GROUP, "records of the group are wrong"),
+    (OF_INDEX, "the VLSN index or a rollback does not match the log"),
+    (OF_JOURNALS, "the front end stops if it has to replay its journals"),
+    (OF_FRONT_END, "the files of the front end do not match the group"),
+)
+"""Codes that have a reason of their own."""
+
+_OF_FRONT_END = {reason for codes, reason in _REASONS if codes in (OF_JOURNALS, OF_FRONT_END)}
 
 
 class Opinion(Struct, frozen=True):
@@ -119,22 +153,26 @@ def opinion_of(evidence: Evidence) -> Opinion:
     interrupted = evidence.surroundings.interrupted
     refused = list(dict.fromkeys(_refusals(evidence)))
     failing = list(dict.fromkeys(_failures(evidence)))
+    stopping = list(_of_errors(evidence, of_front_end=True))
     lost = _loss(evidence)
     losing = [lost] if lost else []
     stopped = [] if interrupted is None else [interrupted]
-    reasons = (*stopped, *refused, *failing, *losing)
+    reasons = (*stopped, *refused, *failing, *stopping, *losing)
     engine = _engine(evidence.releases)
     if interrupted is not None:
         text = f"Do not open it: {interrupted}"
         return Opinion(Outcome.UNSAFE, text + _now_open(evidence), reasons)
     if refused:
         text = f"{engine} would refuse to open it: {'; '.join(refused)}"
-        return Opinion(
-            Outcome.REFUSES, text + _and(failing + losing) + _now_open(evidence), reasons
-        )
+        more = _and(failing + stopping + losing)
+        return Opinion(Outcome.REFUSES, text + more + _now_open(evidence), reasons)
     if failing:
         text = f"{engine} may open it, and then fails or misses records: {'; '.join(failing)}"
-        return Opinion(Outcome.FAILS, text + _and(losing) + _now_open(evidence), reasons)
+        more = _and(stopping + losing)
+        return Opinion(Outcome.FAILS, text + more + _now_open(evidence), reasons)
+    if stopping:
+        text = f"{engine} opens it, but {'; '.join(stopping)}{_and(losing)}"
+        return Opinion(Outcome.STOPS, text + _now_open(evidence) + _unchecked(evidence), reasons)
     if lost:
         text = f"{engine} opens it, and {lost}{_but(evidence.releases)}" + _now_open(evidence)
         return Opinion(Outcome.LOSES, f"{text}{_unchecked(evidence)}", reasons)
@@ -220,6 +258,7 @@ def _refusals(evidence: Evidence) -> Iterator[str]:
             yield recovered.reason
     else:
         yield from (WHY[each] for each in recovered.plan.refusals)
+        yield from _of_index(recovered)
     errors = [found for found in evidence.findings if found.severity is Severity.ERROR]
     if evidence.surroundings.is_marked:
         yield WHY[Refusal.RESTORE_REQUIRED]
@@ -229,6 +268,13 @@ def _refusals(evidence: Evidence) -> Iterator[str]:
         number = found.file_no
         if found.code in OF_HEADER and number is not None and _is_needed(evidence, number):
             yield f"{number:08x}.jdb: {found.found}"
+
+
+def _of_index(recovered: Recovered) -> Iterator[str]:
+    """Yield the reason for which recovery does not go on with the VLSN index."""
+    node = recovered.replication.node if recovered.replication is not None else None
+    if node is not None and node.index.refusal is not None:
+        yield f"the VLSN index does not fit the log: {node.index.refusal}"
 
 
 def _is_needed(evidence: Evidence, file_no: int) -> bool:
@@ -248,7 +294,7 @@ def _failures(evidence: Evidence) -> Iterator[str]:
         yield f"trees lead to places that do not exist{_keys(losses)}"
     for file in evidence.environment.unreadable:
         yield f"{printable(file.path.name)} cannot be read ({file.reason})"
-    yield from _of_errors(evidence)
+    yield from _of_errors(evidence, of_front_end=False)
 
 
 def _missing(state: Recovered) -> str:
@@ -272,12 +318,17 @@ def _keys(losses: Sequence[Loss]) -> str:
     return f", with {number} of {counted(len(keys), 'database')}"
 
 
-def _of_errors(evidence: Evidence) -> Iterator[str]:
-    """Yield reasons for the errors that no other reason covers."""
+def _of_errors(evidence: Evidence, *, of_front_end: bool) -> Iterator[str]:
+    """Yield reasons for the errors that no other reason covers.
+
+    Args:
+        evidence: the facts.
+        of_front_end: choose the errors of a front end that the engine does not mind, or the others.
+    """
     kinds: dict[str, list[Finding]] = {}
     for found in evidence.findings:
         kind = _kind(evidence, found)
-        if kind is not None:
+        if kind is not None and (kind in _OF_FRONT_END) == of_front_end:
             kinds.setdefault(kind, []).append(found)
     for kind, some in kinds.items():
         numbers = sorted({found.file_no for found in some if found.file_no is not None})
@@ -294,6 +345,8 @@ def _of_errors(evidence: Evidence) -> Iterator[str]:
             yield f"B-trees are damaged ({places})"
         elif kind == "origin":
             yield f"files do not belong together ({_codes(some)})"
+        elif kind != "other":
+            yield f"{kind} ({_codes(some)})"
         else:
             yield f"{counted(len(some), 'other error')} ({_codes(some)})"
 
@@ -312,6 +365,9 @@ def _kind(evidence: Evidence, found: Finding) -> str | None:
         return "trees"
     if found.code in OF_ORIGIN:
         return "origin"
+    for codes, reason in _REASONS:
+        if found.code in codes:
+            return reason
     if found.code not in OF_CONTENT | OF_HEADER:
         return "other"
     if state is None:

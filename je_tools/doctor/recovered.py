@@ -21,10 +21,14 @@ from je_tools.space.usage import measure_space
 
 if TYPE_CHECKING:
     from je_tools.btree.check.findings import Trees
+    from je_tools.doctor.facts import LogFacts, Mending
+    from je_tools.doctor.replication import Examined
     from je_tools.findings import Finding
     from je_tools.formats.je.log.fingerprints import Fingerprints
     from je_tools.log.environment import Environment
     from je_tools.log.scan import Scanner
+    from je_tools.missing.losses import Report as Losses
+    from je_tools.recovery.plan import Plan
     from je_tools.recovery.snapshot import Snapshot
 
 
@@ -40,6 +44,35 @@ class Asked(Struct, frozen=True):
     now_ms: int
     tree: bool = False
     masking: Masking = SHOWN
+
+
+class Examiners(Struct, frozen=True):
+    """Functions that the examination calls and does not import, which keeps chains short.
+
+    Attributes:
+        scan: `log_scan.scan_log`.
+        replication: `replication.examine_replication`.
+        losses: searches the trees for places that do not exist, at a time in ms since 1970
+            (`loss_search.loss_search`); returns None if it could not.
+        mending: returns how `recover --apply` would mend the log (`mending.mending_of`).
+    """
+
+    scan: Callable[[Environment, Scanner, Fingerprints | None], LogFacts]
+    replication: Callable[..., Examined]
+    losses: Callable[[Snapshot, int], Losses | None]
+    mending: Callable[[Snapshot, Plan], Mending | None]
+
+
+class Further(Struct, frozen=True):
+    """What the examination of a recovered log needs besides its state.
+
+    Attributes:
+        prints: fingerprints of the records that a scan found good; None if trees are not checked.
+        replication: examines the log as a node of a group (`replication.examine_replication`).
+    """
+
+    prints: Fingerprints | None
+    replication: Callable[[Snapshot], Examined]
 
 
 class OpenedState(Struct, frozen=True):
@@ -63,9 +96,7 @@ def open_state(environment: Environment, scanner: Scanner, asked: Asked) -> Open
     """
     if asked.tree:
         from je_tools.btree.check.findings import open_trees
-        from je_tools.core.memory import keep_freed_memory
 
-        keep_freed_memory()
         trees = open_trees(environment, scanner, asked.now_ms)
         return OpenedState(trees.snapshot, trees)
     return OpenedState(take_snapshot(environment, scanner, now_ms=asked.now_ms), None)
@@ -77,7 +108,7 @@ def held_state(
     scanner: Scanner,
     opened: Callable[[], OpenedState],
     asked: Asked,
-    prints: Fingerprints | None,
+    further: Further,
 ) -> Iterator[tuple[Recovered | NotRecovered, Snapshot | None]]:
     """Yield the state of the log after recovery, whose files must not change meanwhile.
 
@@ -86,7 +117,7 @@ def held_state(
         scanner: options of the scan.
         opened: returns the result of `open_state`, or raises its error.
         asked: options.
-        prints: fingerprints of the records that a scan found good, if the trees are checked.
+        further: what else the examination needs.
 
     Raises:
         StoppedError: a file shrank, vanished or was replaced, which may show only at the end.
@@ -97,7 +128,7 @@ def held_state(
         yield _not_recovered(environment, error), None
         return
     with unchanged(state.snapshot.check_files):
-        yield _recovered(state, scanner, asked, prints), state.snapshot
+        yield _recovered(state, scanner, asked, further), state.snapshot
 
 
 def _not_recovered(environment: Environment, error: InputError) -> NotRecovered:
@@ -110,12 +141,14 @@ def _recovered(
     state: OpenedState,
     scanner: Scanner,
     asked: Asked,
-    prints: Fingerprints | None,
+    further: Further,
 ) -> Recovered:
     snapshot = state.snapshot
     plan = plan_recovery(snapshot)
     is_at_rest = plan.is_clean and not plan.unfinished_removals and not snapshot.temporary
-    found = [*missing_findings(snapshot), *_of_trees(state, scanner, asked, prints)]
+    found = [*missing_findings(snapshot), *_of_trees(state, scanner, asked, further.prints)]
+    examined = further.replication(snapshot)
+    found += examined.findings
     space = measure_space(snapshot)
     # All that was read so far may have shown damage of trees.
     found += snapshot_findings(snapshot, asked.masking)
@@ -126,6 +159,7 @@ def _recovered(
         space,
         has_trees=state.trees is not None,
         is_at_rest=is_at_rest,
+        replication=examined.replication,
     )
 
 

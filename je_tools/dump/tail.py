@@ -24,13 +24,14 @@ from je_tools.findings import Finding, Severity
 from je_tools.log.file_findings import unreadable_findings
 from je_tools.log.opening import open_environment
 from je_tools.log.selection import Selection, database_ids
-from je_tools.verify.judge import InspectedRows, Judge, file_findings
+from je_tools.verify.one_file import file_findings
 from je_tools.verify.totals import Totals
 
 if TYPE_CHECKING:
     from je_tools.log.environment import Environment
     from je_tools.log.file_scan import FileState, ScanPart
     from je_tools.log.log_files import LogFile
+    from je_tools.verify.judge import InspectedRows, Judge
 
 E = TypeVar("E")
 

@@ -133,14 +133,18 @@ class Journals(Struct, frozen=True):
         return sum(each.record_count for each in self.journals)
 
 
-def read_journals(snapshot: Snapshot) -> Journals:
+def read_journals(snapshot: Snapshot, *, with_values: bool = True) -> Journals:
     """Read all journals and epochs of a snapshot; faults are added to `snapshot.faults`.
+
+    Args:
+        snapshot: the log.
+        with_values: read values too. Without them, only ids are judged, and there are no op codes.
 
     Raises:
         StoppedError: a file became shorter, or its device failed.
     """
     databases = list(snapshot.databases.values())
-    journals = [_read(snapshot, each) for each in journals_among(databases)]
+    journals = [_read(snapshot, each, with_values) for each in journals_among(databases)]
     database = epochs_among(databases)
     epochs: list[Epoch] = []
     epoch_count = 0
@@ -152,10 +156,11 @@ def read_journals(snapshot: Snapshot) -> Journals:
     return Journals(journals, epochs, epoch_count)
 
 
-def _read(snapshot: Snapshot, journal: JournalDatabase) -> JournalSummary:
+def _read(snapshot: Snapshot, journal: JournalDatabase, with_values: bool) -> JournalSummary:
     reader = _JournalReader(JournalSummary(journal))
-    for records in snapshot.records(journal.database, show_expired=True):
-        reader.add(records)
+    batches = snapshot.records(journal.database, with_data=with_values, show_expired=True)
+    for records in batches:
+        reader.add(records, with_values=with_values)
     return reader.finished()
 
 
@@ -168,18 +173,12 @@ class _JournalReader:
         self._last_id = summary.journal.named_id - 1
         self._last_vlsn = NO_VLSN
 
-    def add(self, records: Records) -> None:
+    def add(self, records: Records, *, with_values: bool = True) -> None:
         """Add the next batch."""
-        summary = self.summary
         ids, is_id = ids_of(records.key)
-        ops, has_op = ops_of(records.data)
-        is_read = records.data.sizes >= 0
-        fits = fits_of(records.data, ops, has_op)
-        summary.record_count += len(records)
-        summary.data_size += int(records.data.sizes[is_read].sum())
-        summary.unreadable_count += int(np.count_nonzero(~is_read))
-        self._counts += np.bincount(ops[has_op].view(np.uint16), minlength=_OPS)
-        self._note_undecodable(records, ids, is_id, is_read & ~fits)
+        self.summary.record_count += len(records)
+        wrong = self._add_values(records) if with_values else np.zeros(len(records), np.bool_)
+        self._note_undecodable(records, ids, is_id, wrong)
         if is_id.any():
             self._add_ids(ids[is_id])
             self._note_disorder(records, ids, is_id)
@@ -191,6 +190,16 @@ class _JournalReader:
         counts = zip(signed.tolist(), self._counts[codes].tolist(), strict=True)
         self.summary.op_counts = dict(sorted(counts))
         return self.summary
+
+    def _add_values(self, records: Records) -> Mask:
+        """Count values and op codes; return a mask of the values that do not fit their op code."""
+        summary = self.summary
+        ops, has_op = ops_of(records.data)
+        is_read = records.data.sizes >= 0
+        summary.data_size += int(records.data.sizes[is_read].sum())
+        summary.unreadable_count += int(np.count_nonzero(~is_read))
+        self._counts += np.bincount(ops[has_op].view(np.uint16), minlength=_OPS)
+        return is_read & ~fits_of(records.data, ops, has_op)
 
     def _add_ids(self, ids: Ints) -> None:
         summary = self.summary

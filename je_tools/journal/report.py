@@ -93,10 +93,17 @@ class JournalReport(Struct, frozen=True):
     cut_off: list[CutOff]
 
 
-def report_journals(snapshot: Snapshot, front_end: FrontEnd) -> JournalReport:
+def report_journals(
+    snapshot: Snapshot, front_end: FrontEnd, *, with_values: bool = True
+) -> JournalReport:
     """Read the journals of a snapshot, and search the log for missing ids.
 
     Faults of the trees are added to `snapshot.faults`.
+
+    Args:
+        snapshot: the log.
+        front_end: directories of the front end.
+        with_values: as for `read_journals`.
 
     Raises:
         InputError: it is not the environment of a front end.
@@ -104,7 +111,7 @@ def report_journals(snapshot: Snapshot, front_end: FrontEnd) -> JournalReport:
         StoppedError: a file shrank, vanished or was replaced while it was read.
     """
     group = check_is_front_end(snapshot)
-    journals = read_journals(snapshot)
+    journals = read_journals(snapshot, with_values=with_values)
     continuity = check_continuity(journals.journals, front_end.image_ids)
     summaries = journals.journals
     logged = search_log(snapshot, summaries, continuity.holes)

@@ -39,20 +39,25 @@ class SurvivorCounts(Struct, frozen=True):
         """Count the lost keys of which the remaining files have a record, even an older one."""
         database = self.snapshot.databases.get(loss.db_id)
         if loss.is_whole or database is None:
-            loss.whole_kept_count = len(self.survivors.keys(loss.db_id, two_part=False))
+            groups = self.survivors.keys(loss.db_id, two_part=False)
+            loss.whole_kept_count = sum(map(len, groups))
             return
         tree = self.snapshot.tree(database)
-        keys = self.survivors.keys(loss.db_id, two_part=tree.two_part)
-        keys = keys.select(order_keys(keys, two_part=tree.by_parts))
-        if len(keys):
+        kept = np.zeros(len(loss.keys), np.bool_)
+        kept_counts = np.zeros(len(loss.ranges), np.int64)
+        for group in self.survivors.keys(loss.db_id, two_part=tree.two_part):
+            keys = group.select(order_keys(group, two_part=tree.by_parts))
             at = search_sorted(keys, loss.keys, two_part=tree.by_parts)
-            at = np.minimum(at, len(keys) - 1)
-            loss.kept = equal_keys(keys.select(at), loss.keys)
-        found = range_bounds(tree, keys, loss.ranges)
+            kept |= equal_keys(keys.select(np.minimum(at, len(keys) - 1)), loss.keys)
+            bounds = range_bounds(tree, keys, loss.ranges)
+            kept_counts += np.array([high - low for low, high in bounds], np.int64)
+        loss.kept = kept
         counts = self._keys_in(loss, database, tree)
         loss.ranges = [
-            replace(one, key_count=count, kept_count=high - low)
-            for one, count, (low, high) in zip(loss.ranges, counts, found, strict=True)
+            replace(one, key_count=count, kept_count=kept_count)
+            for one, count, kept_count in zip(
+                loss.ranges, counts, kept_counts.tolist(), strict=True
+            )
         ]
 
     def _keys_in(self, loss: Loss, database: Database, tree: Tree) -> list[int | None]:

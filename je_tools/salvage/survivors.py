@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,6 +21,13 @@ if TYPE_CHECKING:
     from je_tools.log.environment import Environment
     from je_tools.log.scan import Scanner
     from je_tools.salvage.salvaged import Described, Salvage
+
+
+GROUP_SIZE = 32 << 20
+"""Bytes from which a group of keys is complete."""
+
+_KEY_COST = 16
+"""Bytes of a key besides its own: where it begins, and its size."""
 
 
 class Survivors(Struct, frozen=True):
@@ -47,25 +54,39 @@ class Survivors(Struct, frozen=True):
             if not each.removed and db_id not in FIXED_NAMES
         }
 
-    def keys(self, db_id: int, *, two_part: bool) -> Spans:
-        """Return the surviving keys of a database, in no order.
+    def keys(self, db_id: int, *, two_part: bool) -> Iterator[Spans]:
+        """Yield the surviving keys of a database, each once and in no order, in groups.
 
         Args:
             db_id: id of the database.
             two_part: return the keys of a database with duplicates as they are stored.
         """
+        pieces: list[Spans] = []
+        size = 0
+        for keys in self._pieces(db_id, two_part):
+            if not len(keys):
+                continue
+            # The batches are parts of large buffers, which a copy frees.
+            pieces.append(keys.packed())
+            size += len(pieces[-1].data) + _KEY_COST * len(keys)
+            if size > GROUP_SIZE:
+                yield joined_spans(pieces)
+                pieces, size = [], 0
+        if pieces:
+            yield joined_spans(pieces)
+
+    def _pieces(self, db_id: int, two_part: bool) -> Iterator[Spans]:
         one = self.described.get(db_id)
         if one is None:
-            return joined_spans([])
+            return
         salvaged = self.salvaged
         # Keys that `LnReader` does not split are as stored.
         splits = one.database.has_duplicates and not two_part
-        batches = salvaged.batches(one, Outcome.TAKEN, has_duplicates=splits)
-        pieces = [batch.read().key for batch in batches]
+        for batch in salvaged.batches(one, Outcome.TAKEN, has_duplicates=splits):
+            yield batch.read().key
         for lost in salvaged.lost_records(db_id):
             keys = lost.dangling.stored if two_part else lost.dangling.records.key
-            pieces.append(keys.select(lost.comes_back))
-        return joined_spans(pieces)
+            yield keys.select(lost.comes_back)
 
 
 def find_survivors(

@@ -332,31 +332,6 @@ class Judge:
         return [*more, *old, *ended, *link]
 
 
-def file_findings(environment: Environment, state: FileState) -> list[Finding]:
-    """Return the findings of one file by its state alone: those of `Judge` without rows.
-
-    For a log that is tailed, whose files are read in pieces. The link from the next file is not
-    checked if the file has grown since. A file that the cleaner has deleted has no findings.
-    """
-    files = FileSetChecks(environment)
-    index = environment.places.get(state.file.path)
-    if index is None:
-        return []
-    follower = files.follower(index)
-    damage = FileDamage(environment, state.file, is_last=index in environment.ends)
-    damaged = [
-        *damage.of_bad(state.bad),
-        *damage.of_gaps(state.gaps),
-        *damage.of_breaks(state.chain_breaks),
-    ]
-    found = [*files.of_file(index), *sorted(damaged, key=lambda each: each.offset or 0)]
-    named_last = follower.header.last_entry_in_prev_file_offset if follower else None
-    found += damage.of_end(state, named_last)
-    if state.size >= environment.files[index].size:
-        found += files.of_link(index, state)
-    return [each for each in found if each.code != "clean-end"]
-
-
 def of_writer(environment: Environment, size_read: int) -> Iterator[Finding]:
     """Yield a finding if an engine is writing to the log.
 

@@ -38,7 +38,7 @@ def findings_of(
     """
     return [
         *group_findings(snapshot, read_group_names(snapshot)),
-        *record_findings(snapshot, index.stored),
+        *record_findings(snapshot, index.stored, index.tracked_vlsn),
         *misfit_finding(snapshot, index.refusal),
         *end_findings(snapshot, index.usable, summary.end),
         *mapping_findings(snapshot, index.usable, mappings, summary),

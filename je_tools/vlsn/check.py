@@ -103,5 +103,7 @@ def _forecasts(
     """Return what the engine would do with an index that has findings."""
     if not any(each.code.startswith("vlsn-index-") for each in found):
         return []
-    judged = judge_buckets(index.stored, right_in_log(snapshot, index.stored, stream))
+    judged = judge_buckets(
+        index.stored, right_in_log(snapshot, mappings_of(index.stored.buckets), stream)
+    )
     return forecasts(index, judged, stream, snapshot.end.files[-1].version)

@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from je_tools.core.escaping import counted
 from je_tools.formats.je.internal.replication import RANGE_KEY, VlsnBucket
-from je_tools.vlsn.index import NO_VLSN
+from je_tools.vlsn.index import FIRST_VLSN, NO_VLSN
 
 if TYPE_CHECKING:
     from je_tools.vlsn.index_state import IndexState
@@ -69,13 +69,14 @@ def forecasts(
 
 def _of_a_lost_range(state: IndexState, log_version: int) -> Iterator[tuple[str, str]]:
     stored = state.stored
-    if stored.range is not None:
+    is_filled = stored.db_id is not None and not stored.records
+    if stored.range is not None or (is_filled and state.tracked_vlsn == FIRST_VLSN):
         return
     if stored.db_id is None:
         damage = "the index has no database"
     else:
         damage = "the index has no records" if not stored.records else "the range is missing"
-    if state.tracked_vlsn not in (None, 1):
+    if state.tracked_vlsn not in (None, FIRST_VLSN):
         yield (
             damage,
             (

@@ -27,6 +27,7 @@ from je_tools.vlsn.rollback_starts import is_left
 from je_tools.vlsn.stream import ReplicationStream
 
 NO_VLSN = -1
+FIRST_VLSN = 1
 
 _VERSION = 1
 EMPTY_RANGE = VlsnRange(_VERSION, NO_VLSN, NO_VLSN, NO_VLSN, NO_VLSN)

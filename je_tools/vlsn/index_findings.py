@@ -17,7 +17,7 @@ from je_tools.formats.je.internal.records import Unreadable
 from je_tools.formats.je.internal.replication import RANGE_KEY, GhostBucket, VlsnBucket, VlsnRange
 from je_tools.group.members import problem_findings
 from je_tools.log.file_findings import finding
-from je_tools.vlsn.index import NO_VLSN, VlsnIndex, is_plausible
+from je_tools.vlsn.index import FIRST_VLSN, NO_VLSN, VlsnIndex, is_plausible
 
 if TYPE_CHECKING:
     from je_tools.findings import Finding
@@ -53,8 +53,16 @@ def misfit_finding(snapshot: Snapshot, refusal: str | None) -> Iterator[Finding]
         yield made(snapshot, "vlsn-index-refused", NULL_LSN, expected, f"the index: {refusal}")
 
 
-def record_findings(snapshot: Snapshot, stored: StoredIndex) -> Iterator[Finding]:
-    """Yield the findings on the records of an index, in key order."""
+def record_findings(
+    snapshot: Snapshot, stored: StoredIndex, tracked_vlsn: int | None
+) -> Iterator[Finding]:
+    """Yield the findings on the records of an index, in key order.
+
+    Args:
+        snapshot: the log.
+        stored: the records.
+        tracked_vlsn: first VLSN since the last checkpoint began; None without one.
+    """
     if stored.db_id is None:
         yield made(snapshot, "vlsn-index-lost", NULL_LSN, "a VLSN index", "no database of it")
         return
@@ -68,16 +76,13 @@ def record_findings(snapshot: Snapshot, stored: StoredIndex) -> Iterator[Finding
     if stored.range is None and not any(each.key == RANGE_KEY for each in stored.unreadable):
         count = len(stored.buckets)
         found = f"none, and {count:,} buckets" if count else "no record at all"
-        if count or not _is_new(snapshot):
+        # Recovery fills an empty index with what was logged since the last checkpoint began.
+        is_new = snapshot.checkpoint.end_lsn == NULL_LSN or tracked_vlsn == FIRST_VLSN
+        if count or not is_new:
             yield made(snapshot, "vlsn-index-lost", NULL_LSN, "the record of the range", found)
     yield from _bucket_findings(snapshot, stored)
     if stored.range is not None:
         yield from _range_findings(snapshot, stored, stored.range)
-
-
-def _is_new(snapshot: Snapshot) -> bool:
-    """Return True if no checkpoint has flushed an index yet."""
-    return snapshot.checkpoint.end_lsn == NULL_LSN
 
 
 def _named(record: IndexRecord) -> str:

@@ -24,7 +24,7 @@ from je_tools.vlsn.stored import mappings_of
 if TYPE_CHECKING:
     from je_tools.formats.arrays import Mask
     from je_tools.recovery.snapshot import Snapshot
-    from je_tools.vlsn.stored import StoredIndex
+    from je_tools.vlsn.stored import Mappings, StoredIndex
     from je_tools.vlsn.stream import ReplicationStream
     from je_tools.vlsn.stream_summary import StreamSummary
 
@@ -67,15 +67,14 @@ def right_in_stream(stored: StoredIndex, stream: ReplicationStream) -> Mask:
     return is_right
 
 
-def right_in_log(snapshot: Snapshot, stored: StoredIndex, summary: StreamSummary) -> Mask:
-    """Return the same mask as `right_in_stream`, by reading the entry at each mapping.
+def right_in_log(snapshot: Snapshot, mappings: Mappings, summary: StreamSummary) -> Mask:
+    """Return a mask of the mappings that lead to the entry of their VLSN, by reading that entry.
 
     Args:
         snapshot: the log.
-        stored: the index.
+        mappings: mappings of its index.
         summary: the whole stream of the log.
     """
-    mappings = mappings_of(stored.buckets)
     is_right = np.zeros(len(mappings), np.bool_)
     for first in range(0, len(mappings), _AT_ONCE):
         rows = slice(first, first + _AT_ONCE)

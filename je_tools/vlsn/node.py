@@ -93,7 +93,7 @@ def read_node(snapshot: Snapshot, sync_count: int) -> tuple[NodeState, TailReade
     findings = [
         *snapshot_findings(snapshot),
         *group_findings(snapshot, group),
-        *record_findings(snapshot, index.stored),
+        *record_findings(snapshot, index.stored, index.tracked_vlsn),
         *misfit_finding(snapshot, index.refusal),
         *end_findings(snapshot, index.usable, tail.end(index.usable.range.last)),
         *reader.findings,

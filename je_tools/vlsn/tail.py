@@ -16,7 +16,7 @@ from je_tools.formats.je.flags import HeaderFlag
 from je_tools.formats.je.log.entry_rows import WantedEntries
 from je_tools.formats.je.types import ENTRY_TYPES, Group, mask_of
 from je_tools.log.references import read_references
-from je_tools.verify.judge import file_findings
+from je_tools.verify.one_file import file_findings
 from je_tools.vlsn.logged import StreamEnd
 from je_tools.vlsn.rollback_starts import (
     ROLLBACK_TYPES,

@@ -21,6 +21,7 @@ from je_tools.log.sources import reopened
 from je_tools.output.files.outputs import PartPath, fsync_file, open_directory, open_part
 
 if TYPE_CHECKING:
+    from je_tools.core.pace import Pace
     from je_tools.log.environment import Environment
 
 _FICLONE = 0x40049409
@@ -29,7 +30,10 @@ _PIECE = 16 << 20
 
 @contextmanager
 def copied(
-    environment: Environment, target: Path, progress: Callable[[int], None] | None = None
+    environment: Environment,
+    target: Path,
+    progress: Callable[[int], None] | None = None,
+    pace: Pace | None = None,
 ) -> Iterator[Path]:
     """Copy the log files and je.properties, each up to its size when it was opened.
 
@@ -40,6 +44,7 @@ def copied(
         environment: a whole environment.
         target: a directory that does not exist.
         progress: called with the number of bytes copied since the last call.
+        pace: limit of bytes per second; None for none.
 
     Raises:
         RefusedError: `target` exists, lies inside the environment, or cannot be written.
@@ -53,20 +58,27 @@ def copied(
             _give(folder / name, (home / name).stat())
         for file in environment.files:
             name = str(file.path.relative_to(home))
-            _copy(file.path, PartPath(folder / name, target / name), file.size, progress)
+            part = PartPath(folder / name, target / name)
+            _copy(file.path, part, file.size, progress, pace)
         properties = home / FILE_NAME
         if properties.is_file():
             size = properties.stat().st_size
-            _copy(properties, PartPath(folder / FILE_NAME, target / FILE_NAME), size, None)
+            _copy(properties, PartPath(folder / FILE_NAME, target / FILE_NAME), size, None, pace)
         _give(folder, home.stat())
         yield folder
         for each in (folder, *(folder / name for name in environment.folders)):
             _fsync_names(each)
 
 
-def _copy(path: Path, target: PartPath, size: int, progress: Callable[[int], None] | None) -> None:
+def _copy(
+    path: Path,
+    target: PartPath,
+    size: int,
+    progress: Callable[[int], None] | None,
+    pace: Pace | None,
+) -> None:
     with reopened(path, size), path.open("rb") as source, open_part(target) as out:
-        _fill(source.fileno(), out, size, path, progress)
+        _fill(source.fileno(), out, size, path, progress, pace)
     fsync_file(target)
     info = path.stat()
     _give(target.written, info)
@@ -74,7 +86,12 @@ def _copy(path: Path, target: PartPath, size: int, progress: Callable[[int], Non
 
 
 def _fill(
-    source: int, out: BinaryIO, size: int, path: Path, progress: Callable[[int], None] | None
+    source: int,
+    out: BinaryIO,
+    size: int,
+    path: Path,
+    progress: Callable[[int], None] | None,
+    pace: Pace | None,
 ) -> None:
     """Copy the first `size` bytes of a file.
 
@@ -88,8 +105,11 @@ def _fill(
         fcntl.ioctl(target, _FICLONE, source)
         at = min(os.fstat(target).st_size, size)
         os.ftruncate(target, size)
+    most = _PIECE if pace is None else min(_PIECE, pace.range_size)
     while at < size:
-        done = _copy_range(source, out, min(_PIECE, size - at), at, path)
+        if pace is not None:
+            pace.wait(min(most, size - at))
+        done = _copy_range(source, out, min(most, size - at), at, path)
         if not done:
             raise StoppedError(
                 f"{path}: the file became shorter than {size:,} bytes while it was "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -67,6 +68,11 @@ def log_folders(home: Path) -> list[Path]:
     """Return the home of an environment and its data directories."""
     below = (path for path in home.iterdir() if is_data_directory_name(path.name))
     return [home, *sorted(path for path in below if path.is_dir())]
+
+
+def has_folder(home: Path) -> bool:
+    """Return True if an environment has a folder of journals, even an empty one."""
+    return any(os.path.lexists(folder / FOLDER) for folder in log_folders(home))
 
 
 def journal_folder(home: Path, number: int) -> Path:

@@ -128,3 +128,14 @@ def made_fields(
         else:
             made[field.name] = _LIST_SIZE if field.name in counts else maker.value(field, scopes)
     return made
+
+
+def write_planted(root: Path) -> None:
+    """Write logs with secrets in all keys and values, whole ones and damaged ones."""
+    for version in (6, 8, 17, 26):
+        write_log(root / f"{version}", [planted_file(version)])
+        for at in range(3):
+            file = planted_file(version)
+            for placed in file.placed[1 + at :: 3]:
+                file.data[placed.start + 14 + at] ^= 0x55
+            write_log(root / f"{version}-{at}", [file])

@@ -28,7 +28,7 @@ from je_tools.errors import (
     EXIT_USAGE,
 )
 from tests.builders.logs import write_log
-from tests.builders.planted import planted_file
+from tests.builders.planted import write_planted
 from tests.corpus import FIXTURES, ROOT
 from tests.damage.planted_findings import PLANTED, log
 from tests.damage.running import states
@@ -129,17 +129,12 @@ def test_what_fails_is_chosen(
 
 
 @pytest.mark.spark
+@pytest.mark.exhaustive
 def test_nothing_of_keys_and_values_is_in_it(audit_session: Any, tmp_path: Path) -> None:
-    """This covers whole and damaged entries; `dump` shows that these logs hold such data."""
+    """`dump` shows that these logs hold such data; test_no_leaks.py has the same without Spark."""
     assert audit_session
     root, output = tmp_path / "root", tmp_path / "out"
-    for version in (6, 8, 17, 26):
-        write_log(root / f"{version}", [planted_file(version)])
-        for at in range(3):
-            file = planted_file(version)
-            for placed in file.placed[1 + at :: 3]:
-                file.data[placed.start + 14 + at] ^= 0x55
-            write_log(root / f"{version}-{at}", [file])
+    write_planted(root)
     assert leaks(dump(root / "17", "--format", "csv"))
     done = audit(output, root)
     told = done.out + done.err.encode()
@@ -179,7 +174,9 @@ ENDED = {signal.SIGINT: EXIT_INTERRUPTED, signal.SIGTERM: EXIT_TERMINATED}
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("sent", ENDED)
+@pytest.mark.parametrize(
+    "sent", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.exhaustive)]
+)
 def test_nothing_is_left_of_an_interrupted_audit(earlier: Path, sent: signal.Signals) -> None:
     """An earlier audit stays unchanged, too; `timeout` and cron send SIGTERM."""
     before = states(earlier)

@@ -112,7 +112,7 @@ def test_all_formats_have_the_same_rows(tmp_path: Path) -> None:
     [("show",), ("reset", "--node-name", "node1"), ("reset", "--node-name", "a", "--apply")],
 )
 def test_an_environment_without_a_group_is_refused(words: tuple[str, ...], tmp_path: Path) -> None:
-    home = Appending("v17-basic/env", _Spoiling).copy(tmp_path / "env")
+    home = Appending("v17-basic/env", Spoiling).copy(tmp_path / "env")
     before = digests(home)
     done = je_tools("group", words[0], home, *words[1:])
     assert done.code == 4
@@ -120,7 +120,7 @@ def test_an_environment_without_a_group_is_refused(words: tuple[str, ...], tmp_p
     assert digests(home) == before
 
 
-class _Spoiling(AppendOperation):
+class Spoiling(AppendOperation):
     """Replace a record of the group by other bytes, or delete it."""
 
     name = "spoiling"
@@ -179,9 +179,9 @@ def spoilt(folder: Path, operation: AppendOperation) -> Path:
 @pytest.mark.parametrize(
     ("operation", "found"),
     [
-        (lambda: _Spoiling(), "expected the record of a node or of the group; found "),
-        (lambda: _Spoiling("node2", b"node2\0\x80"), "expected the record of a node or of the "),
-        (lambda: _Spoiling(data=None), "expected a record with the key $$GROUP_KEY$$; found none"),
+        (lambda: Spoiling(), "expected the record of a node or of the group; found "),
+        (lambda: Spoiling("node2", b"node2\0\x80"), "expected the record of a node or of the "),
+        (lambda: Spoiling(data=None), "expected a record with the key $$GROUP_KEY$$; found none"),
     ],
 )
 def test_a_damaged_group_is_reported_and_not_reset(
@@ -212,7 +212,7 @@ def test_a_damaged_group_is_reported_and_not_reset(
     ],
 )
 def test_wrong_words_are_refused(words: tuple[str, ...], text: str, tmp_path: Path) -> None:
-    home = Appending(NODE, _Spoiling).copy(tmp_path / "env")
+    home = Appending(NODE, Spoiling).copy(tmp_path / "env")
     before = digests(home)
     done = je_tools("group", "reset", home, *words)
     assert done.code == 2
@@ -221,7 +221,7 @@ def test_wrong_words_are_refused(words: tuple[str, ...], text: str, tmp_path: Pa
 
 
 def test_a_running_node_is_not_reset(tmp_path: Path) -> None:
-    home = Appending(NODE, _Spoiling).copy(tmp_path / "env")
+    home = Appending(NODE, Spoiling).copy(tmp_path / "env")
     with EnvironmentLock(home):
         before = digests(home)
         done = je_tools("group", "reset", home, "--node-name", "node1", "--apply")
@@ -231,7 +231,7 @@ def test_a_running_node_is_not_reset(tmp_path: Path) -> None:
 
 
 def test_a_plan_changes_nothing_and_undo_reverts_a_reset(tmp_path: Path) -> None:
-    home = Appending(NODE, _Spoiling).copy(tmp_path / "env")
+    home = Appending(NODE, Spoiling).copy(tmp_path / "env")
     before, old = digests(home), shown(home)
     words = ("group", "reset", home, "--node-name", "node2", "--node-host-port", "mars:5001")
     plan = je_tools(*words, "--format", "jsonl")

@@ -61,6 +61,17 @@ def test_each_run_puts_back_one_and_tells_of_the_one_before(home: Path) -> None:
     assert je_tools("undo", home, "--apply").err == ""
 
 
+@pytest.mark.parametrize("more", [(), ("--drop", "all")])
+def test_nothing_is_created_if_there_is_nothing_to_undo(more: tuple[str, ...], home: Path) -> None:
+    (home / "je.lck").unlink(missing_ok=True)
+    before = sorted(home.iterdir())
+    for words in ((), ("--apply",)):
+        done = je_tools("undo", home, *words, *more)
+        assert done.code == 0
+        assert sorted(home.iterdir()) == before
+    assert je_tools("undo", home, "--apply", "--drop", "1").code == 2
+
+
 @pytest.mark.parametrize(("output", "code"), [("pipe", 0), ("full", 6), ("closed", 6)])
 def test_it_is_done_whoever_reads_of_it(output: str, code: int, home: Path) -> None:
     before = digests(home)

@@ -17,7 +17,7 @@ from tests.engine.acceptance import Judge, node_of, vlsn_gaps
 from tests.engine.jars import JE_18
 from tests.je_tools.checkpoint.nodes import COMMIT, copy_up_to, entries_of, stream_of, write
 from tests.je_tools.vlsn.indexes import copy_of, cut_index, snapshot_of_node, write_records
-from tests.je_tools.vlsn.test_check import CASES, short
+from tests.je_tools.vlsn.test_check import CASES, copy_before_its_first_checkpoint, short
 
 CRASHED = FIXTURES / "v17-rep-uncommitted-before" / "node1"
 NODE = FIXTURES / "v17-rep-uncommitted-before" / "node2"
@@ -60,6 +60,15 @@ def test_a_short_index_gives_vlsns_twice_without_a_message(judge: Judge, tmp_pat
     assert problems(judge, home, "node1", SEED, TRANSACTIONS) == ""
     assert list(vlsn_gaps(home))
     assert "vlsn-duplicate" in codes(home)
+
+
+def test_recovery_fills_an_empty_index(judge: Judge, tmp_path: Path) -> None:
+    """A node that crashes before its first checkpoint of its own is whole."""
+    home = copy_before_its_first_checkpoint(tmp_path / "node")
+    assert codes(home) == set()
+    assert problems(judge, home, "node1", SEED, TRANSACTIONS) == ""
+    assert not list(vlsn_gaps(home))
+    assert codes(home) == set()
 
 
 def test_a_landmark_that_is_no_end_of_a_transaction_is_refused(

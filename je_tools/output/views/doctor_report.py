@@ -15,7 +15,7 @@ from je_tools.output.views.space_tables import space_row
 from je_tools.output.views.writing_tables import lock_report
 
 if TYPE_CHECKING:
-    from je_tools.doctor.facts import Diagnosis, Recovered
+    from je_tools.doctor.facts import Diagnosis, Recovered, Replication
     from je_tools.missing.losses import Report as Losses
     from je_tools.recovery.lost_content import LostKeys
 
@@ -32,6 +32,7 @@ def doctor_report(diagnosis: Diagnosis) -> Report:
         "reasons": list(diagnosis.reasons),
         "is_damaged": diagnosis.is_damaged,
     }
+    replication = None if state is None else state.replication
     lock = lock_report(Path(diagnosis.env), diagnosis.surroundings.holders)
     space = None if state is None else space_row(state.space)
     parts: dict[str, Mapping[str, Any] | None] = {
@@ -39,11 +40,13 @@ def doctor_report(diagnosis: Diagnosis) -> Report:
         "loss": None if state is None else _loss_row(state),
         "space": None if space is None else {k: v for k, v in space.items() if k != "section"},
         "lock": lock.row,
+        "node": None if replication is None else _node_row(replication),
     }
     lists: dict[str, Iterable[Mapping[str, Any]]] = {
         "lost_records": () if state is None else map(_lost_row, state.lost.databases),
         "database": () if state is None or state.missing is None else _databases(state.missing),
         "file": () if state is None or state.missing is None else _files(state.missing),
+        "journal": () if replication is None else _journals(replication),
         "condition": (
             {"name": each.name, "state": each.state.value, "text": each.text}
             for each in diagnosis.conditions
@@ -116,6 +119,39 @@ def _lost_row(lost: LostKeys) -> Row:
         "ln_count": lost.ln_count,
         "key_count": lost.key_count,
     }
+
+
+def _node_row(replication: Replication) -> Row | None:
+    """Return the columns of a node of a group; None without one."""
+    node = replication.node
+    if node is None:
+        return None
+    end, covered = node.last_end, node.index.usable.range
+    return {
+        "group": node.group.name,
+        "group_id": node.group.group_id,
+        "nodes": [name for _, name in sorted(node.group.nodes.items())],
+        "first_vlsn": covered.first if covered.first > 0 else None,
+        "last_vlsn": node.tail.last_vlsn,
+        "index_vlsn": covered.last if covered.last > 0 else None,
+        "end_vlsn": None if end is None else int(end.vlsn[0]),
+        "end_ms": None if end is None else int(end.time_ms[0]),
+        "master_node_id": None if end is None else int(end.master_node_id[0]),
+        "durable_vlsn": node.durable_vlsn,
+        "open_count": node.open_count,
+    }
+
+
+def _journals(replication: Replication) -> Iterator[Row]:
+    journals = replication.journals
+    for each in journals.journals.journals if journals is not None else ():
+        yield {
+            "db": each.name,
+            "first_id": each.first_id,
+            "last_id": each.last_id,
+            "records": each.record_count,
+            "missing_count": each.missing_count,
+        }
 
 
 def _databases(missing: Losses) -> Iterator[Row]:

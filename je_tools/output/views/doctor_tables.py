@@ -32,6 +32,7 @@ _STATES = {
     State.ERROR: "bold red",
 }
 _WIDTH = max(map(len, State))
+_TO_HEED = (State.WARNING, State.ERROR)
 
 
 def write_page(diagnosis: Diagnosis, out: BinaryIO, width: int | None) -> None:
@@ -105,10 +106,15 @@ def _finding_line(found: Finding, width: int) -> Iterator[Text]:
         yield line
 
 
+def _has_warnings(diagnosis: Diagnosis) -> bool:
+    is_marked = any(each.state in _TO_HEED for each in diagnosis.conditions)
+    return diagnosis.is_damaged or is_marked
+
+
 def _step_lines(diagnosis: Diagnosis, width: int) -> Iterator[Text]:
     if not diagnosis.steps:
         yield from wrapped_lines("Nothing has to be done.", "", width)
-    elif diagnosis.outcome is Outcome.OPENS and not diagnosis.is_damaged:
+    elif diagnosis.outcome is Outcome.OPENS and not _has_warnings(diagnosis):
         yield from wrapped_lines("Nothing has to be done. These commands show more:", "", width)
     for number, step in enumerate(diagnosis.steps, 1):
         yield from wrapped_lines(step.why, f"{number}. ", width)

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 from je_tools.core.escaping import counted, printable
 from je_tools.doctor.facts import Outcome
+from je_tools.doctor.opinion import is_tree_code
+from je_tools.findings import Severity
 from je_tools.log.field_texts import null_or_lsn
 from je_tools.output.views.missing_tables import lost_text
 from je_tools.output.views.sections import time_text
@@ -27,6 +29,7 @@ _ANSWERS = {
     Outcome.UNSAFE: "do not let it",
     Outcome.REFUSES: "no",
     Outcome.FAILS: "perhaps, and it then fails or misses records",
+    Outcome.STOPS: "yes, but the front end that uses it stops",
     Outcome.LOSES: "yes, and it cuts off whole entries",
     Outcome.LOCKED: "not while another process has it open",
     Outcome.OPENS: "yes",
@@ -60,10 +63,14 @@ def loss_facts(diagnosis: Diagnosis) -> Facts:
     if state is None:
         yield "not known", "recovery leaves nothing to compare with: salvage lists what survives"
         return
-    found = [*_cut(state), *_of_files(state)]
+    found = [*_cut(state), *_of_files(state), *_of_journals(state)]
     yield from found
     is_broken = diagnosis.outcome in (Outcome.UNSAFE, Outcome.REFUSES, Outcome.FAILS)
-    if not found and is_broken:
+    if not found and is_broken and _are_trees_whole(diagnosis, state):
+        is_hurt = diagnosis.log is not None and diagnosis.log.totals.damaged_size
+        more = ", so the damage is in entries that no record needs" if is_hurt else ""
+        yield "no record", f"every node, slot and record of the B-trees was checked{more}"
+    elif not found and is_broken:
         yield "not known", "nothing was counted, but the log is not whole: more may be lost"
     elif not found:
         looked = "the end of the log, the files in use"
@@ -73,6 +80,15 @@ def loss_facts(diagnosis: Diagnosis) -> Facts:
     is_hurt = diagnosis.log is not None and diagnosis.log.totals.damaged_size
     if is_hurt and not state.has_trees and state.end.reason is not EndReason.DAMAGED:
         yield "not counted", "records in damaged entries; --tree finds them"
+
+
+def _are_trees_whole(diagnosis: Diagnosis, state: Recovered) -> bool:
+    """Return whether all B-trees were checked without an error, after a recovery that goes on."""
+    is_hurt = any(
+        each.severity is Severity.ERROR and is_tree_code(each.code) for each in diagnosis.findings
+    )
+    is_open = not state.plan.refusals and not state.plan.missing
+    return state.has_trees and is_open and not is_hurt
 
 
 def _cut(state: Recovered) -> Facts:
@@ -90,6 +106,16 @@ def _cut(state: Recovered) -> Facts:
         yield "database", f"{_name(each)}: {_keys_text(each)}"
     if len(written) > _DATABASES:
         yield "database", f"{len(written) - _DATABASES:,} more; `je-tools recover` lists them"
+
+
+def _of_journals(state: Recovered) -> Facts:
+    """Yield the ids that lack in the journals of a front end."""
+    journals = state.replication.journals if state.replication is not None else None
+    if journals is None or not journals.continuity.hole_count:
+        return
+    continuity = journals.continuity
+    holes = counted(continuity.hole_count, "hole")
+    yield "journal ids", f"{continuity.missing_count:,} missing, in {holes}"
 
 
 def _name(lost: LostKeys) -> str:

@@ -9,29 +9,34 @@ from rich.padding import Padding
 from rich.text import Text
 
 from je_tools.core.escaping import clean_text, printable, quoted
+from je_tools.core.masking import SHOWN, DataMode
 from je_tools.formats.je.header import lsn_text
 from je_tools.output.views.explanations import print_rows, say
 
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from je_tools.core.masking import Masking
     from je_tools.explain.message_case import Case
     from je_tools.explain.message_places import MessagePlace
     from je_tools.explain.recognition import Occurrences, Recognition, Sighting
 
 
-def print_recognition(console: Console, found: Recognition, env: str | None) -> None:
+def print_recognition(
+    console: Console, found: Recognition, env: str | None, masking: Masking = SHOWN
+) -> None:
     """Print the messages of a text and the places that it names.
 
     Args:
         console: where to print.
         found: what was recognised.
         env: the environment to name in commands; None for the placeholder ENV.
+        masking: masking of excerpts, which may quote keys and values.
     """
     for i, sighting in enumerate(found.sightings):
         if i:
             console.file.write("\n")
-        _print_sighting(console, sighting, env)
+        _print_sighting(console, sighting, env, masking)
     if not found.sightings:
         _print_unknown(console, found.nearest)
     if found.places:
@@ -54,10 +59,12 @@ def _note(place: MessagePlace) -> str:
     return f"printed as {place.printed}, in decimal" if place.printed else ""
 
 
-def _print_sighting(console: Console, sighting: Sighting, env: str | None) -> None:
+def _print_sighting(
+    console: Console, sighting: Sighting, env: str | None, masking: Masking
+) -> None:
     case = sighting.case
     say(console, Text(f"{case.name}: {case.title}", "bold"))
-    _indented(console, printable(sighting.excerpt), 4)
+    _indented(console, printable(_excerpt(sighting, masking) or "(hidden)"), 4)
     if sighting.seen.count > 1 or sighting.seen.first_line > 1:
         _indented(console, _seen_text(sighting.seen), 4)
     _print_case(console, case)
@@ -110,14 +117,24 @@ def commands_of(sighting: Sighting, env: str | None) -> Iterator[tuple[str, str]
         yield f"je-tools {' '.join(words)}", step.why
 
 
-def recognition_rows(found: Recognition, env: str | None) -> Iterator[dict[str, Any]]:
+def _excerpt(sighting: Sighting, masking: Masking) -> str | None:
+    """Return the excerpt of a message, or what replaces it."""
+    if masking.mode is DataMode.SHOW:
+        return sighting.excerpt
+    return masking.text_of(sighting.excerpt.encode("utf-8", "backslashreplace"))
+
+
+def recognition_rows(
+    found: Recognition, env: str | None, masking: Masking = SHOWN
+) -> Iterator[dict[str, Any]]:
     """Yield a row for each message, or one for the nearest case, then one for each place."""
     for sighting in found.sightings:
         case = sighting.case
+        excerpt = _excerpt(sighting, masking)
         yield {
             "message": case.name,
             **_case_row(case),
-            "excerpt": clean_text(sighting.excerpt),
+            "excerpt": None if excerpt is None else clean_text(excerpt),
             **_seen_row(sighting.seen),
             "commands": [
                 {"command": command, "why": why} for command, why in commands_of(sighting, env)

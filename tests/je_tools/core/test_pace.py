@@ -14,6 +14,7 @@ from je_tools.log.scan import Scanner
 from je_tools.recovery.opening import take_snapshot
 from je_tools.verify.judge import verify
 from je_tools.verify.totals import Totals
+from je_tools.writing import copying
 from tests.corpus import FIXTURES
 from tests.je_tools.dumped import je_tools
 
@@ -114,6 +115,16 @@ def test_trees_are_read_at_the_rate() -> None:
     names = [each for each in snapshot.databases.values() if each.name == "people"]
     assert sum(len(batch) for batch in snapshot.records(names[0]))
     assert max(clock.slept[before:]) >= 3
+
+
+def test_a_copy_is_made_at_the_rate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(copying, "_FICLONE", 0)
+    clock = Clock()
+    environment = open_environment([HOME])
+    with copying.copied(environment, tmp_path / "copy", None, clock.pace(1 << 16)) as folder:
+        assert sum(path.stat().st_size for path in folder.iterdir()) == environment.size
+    assert sum(clock.slept) >= (environment.size - (1 << 16)) / (1 << 16)
+    assert max(clock.slept) <= 1
 
 
 @pytest.mark.parametrize(

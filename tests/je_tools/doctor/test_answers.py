@@ -15,7 +15,9 @@ import pytest
 
 from je_tools.commands.main import COMMANDS
 from je_tools.doctor.examination import diagnosed
-from je_tools.doctor.recovered import Asked
+from je_tools.doctor.log_scan import scan_log
+from je_tools.doctor.recovered import Asked, Examiners
+from je_tools.doctor.replication import examine_replication
 from je_tools.log.opening import open_environment
 from je_tools.log.scan import Scanner
 from je_tools.output.views.doctor_tables import write_page
@@ -190,6 +192,35 @@ def test_a_member_of_a_group_is_not_told_to_cut_off_commits(tmp_path: Path) -> N
     assert not any("--apply" in command for command in commands(rows))
 
 
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        ((), "nothing was counted, but the log is not whole: more may be lost"),
+        (("--tree",), "so the damage is in entries that no record needs"),
+    ],
+)
+def test_damage_that_no_record_needs(
+    words: tuple[str, ...], text: str, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A Commit is damaged: only the B-trees show that all records are there."""
+    monkeypatch.setenv("COLUMNS", "200")
+    rows = je_tools("dump", home, "--type", "Commit", "--limit", "1", "--format", "jsonl").out
+    hurt(home / "00000000.jdb", int(json.loads(rows)["lsn"].partition("/")[2], 16) + 20)
+    done = je_tools("doctor", home, *words)
+    assert done.code == 3
+    assert text in done.out.decode()
+
+
+def test_a_disk_limit_comes_first(home: Path) -> None:
+    (home / "je.properties").write_text(f"je.freeDisk={1 << 60}\n")
+    done, rows = doctor(home)
+    assert (done.code, rows[0]["outcome"]) == (0, "opens")
+    assert commands(rows)[:2] == [f"je-tools space {home}", f"df -h {home}"]
+    assert "Nothing has to be done" not in je_tools("doctor", home).out.decode()
+    (home / "je.properties").write_text("je.freeDisk=0\n")
+    assert "Nothing has to be done" in je_tools("doctor", home).out.decode()
+
+
 @pytest.mark.parametrize("form", ["table", "jsonl", "json", "html"])
 def test_keys_are_masked(form: str, home: Path, tmp_path: Path) -> None:
     """Findings of trees name lost keys."""
@@ -254,7 +285,8 @@ def test_only_a_terminal_gets_colours(
         (home / "00000001.jdb").unlink()
     scanner = Scanner(threads=1, wide=True)
     environment = open_environment([home])
-    with diagnosed(home, environment, scanner, Asked(0), lambda _: None) as (diagnosis, _):
+    examiners = Examiners(scan_log, examine_replication, lambda *_: None, lambda *_: None)
+    with diagnosed(home, environment, scanner, Asked(0), examiners) as (diagnosis, _):
         terminal, file = Terminal(), io.BytesIO()
         write_page(diagnosis, terminal, 80)
         write_page(diagnosis, file, None)

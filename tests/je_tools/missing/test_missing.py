@@ -19,7 +19,7 @@ from je_tools.core.masking import Masking
 from je_tools.formats.je.btree.keys import join_two_part, order_of
 from je_tools.formats.je.flags import SlotState
 from je_tools.formats.je.header import NULL_LSN
-from je_tools.formats.spans import joined_spans
+from je_tools.formats.spans import Spans, joined_spans
 from je_tools.log.opening import open_environment
 from je_tools.log.scan import Scanner
 from je_tools.log.selection import parse_key
@@ -30,6 +30,8 @@ from je_tools.output.views.key_tables import shown
 from je_tools.recovery.database import NAME_DB, Database
 from je_tools.recovery.opening import take_snapshot
 from je_tools.recovery.snapshot import Snapshot
+from je_tools.salvage import survivors
+from je_tools.salvage.survivors import Survivors
 from tests.builders.trees import TreeLog, slot
 from tests.corpus import FIXTURES, Environment, environments, log_files, marked_beyond_fixtures
 from tests.je_tools.dumped import Done, je_tools
@@ -413,3 +415,28 @@ def test_of_keys_of_no_known_order_those_are_kept_that_must_be() -> None:
     keys = joined_spans([bound(b"b"), bound(b"a")])
     ranges = [LostRange(None, None, 2, 0), LostRange(None, b"b", 1, 0)]
     assert range_bounds(unordered, keys, ranges) == [(0, 2), (0, 0)]
+
+
+@pytest.mark.parametrize("without", [0, 1, 2])
+def test_survivors_are_counted_in_groups(without: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The keys of a large database do not fit in memory at once."""
+    home = FIXTURES / "v17-erase-after" / "env"
+    words = ("missing", home, "--without", str(without), "--format", "jsonl")
+    done = je_tools(*words)
+    groups = []
+    keys, pieces = Survivors.keys, Survivors._pieces
+
+    def counted(self: Survivors, db_id: int, *, two_part: bool) -> Iterator[Spans]:
+        found = list(keys(self, db_id, two_part=two_part))
+        groups.append(len(found))
+        return iter(found)
+
+    def small(self: Survivors, db_id: int, two_part: bool) -> Iterator[Spans]:
+        for one in pieces(self, db_id, two_part):
+            yield from (one.select(slice(at, at + 3)) for at in range(0, len(one), 3))
+
+    monkeypatch.setattr(survivors, "GROUP_SIZE", 0)
+    monkeypatch.setattr(Survivors, "keys", counted)
+    monkeypatch.setattr(Survivors, "_pieces", small)
+    assert je_tools(*words) == done
+    assert max(groups) > 1

@@ -25,6 +25,7 @@ from je_tools.log.scan import Scanner
 from je_tools.verify import damage
 from je_tools.verify import judge as verify
 from je_tools.verify.judge import UNKNOWN_PROCESS, lock_holder
+from je_tools.verify.one_file import file_findings
 from je_tools.verify.totals import FIRST, Totals
 from tests.builders.logs import ERASED, OLD_DELTA, LogFile, random_log, write_log
 from tests.builders.trees import TreeLog, rooted
@@ -296,7 +297,7 @@ def test_many_files_do_not_cost_more_each(tmp_path: Path) -> None:
         for _ in range(5):
             started = time.process_time()
             for state in reading.states.values():
-                assert verify.file_findings(environment, state) == []
+                assert file_findings(environment, state) == []
             least = min(least, time.process_time() - started)
         return least
 

@@ -11,11 +11,13 @@ from msgspec.structs import replace
 
 from je_tools.errors import EXIT_DAMAGE, EXIT_INPUT, EXIT_OK
 from je_tools.formats.je.flags import HeaderFlag
-from je_tools.formats.je.header import FLAGS_AT, lsn_text
+from je_tools.formats.je.header import FLAGS_AT, NULL_LSN, lsn_text
 from je_tools.formats.je.internal.replication import VlsnBucket, VlsnRange
 from je_tools.formats.je.tuples import long_key
+from je_tools.formats.je.types import BY_NAME
 from je_tools.vlsn.check import check_stream
 from je_tools.vlsn.index import MisfitError, VlsnIndex, without_head
+from je_tools.vlsn.index_state import read_index_state
 from je_tools.vlsn.logged import EntryState
 from je_tools.vlsn.recovered import read_index, stream_since_checkpoint
 from je_tools.vlsn.whole_stream import read_whole_stream
@@ -44,6 +46,7 @@ CRASHED = FIXTURES / "v17-rep-uncommitted-before" / "node1"
 PLAIN = FIXTURES / "v17-basic" / "env"
 
 Records = dict[bytes, bytes | None]
+CKPT_START = BY_NAME["CkptStart"].no
 
 
 @pytest.mark.parametrize("node", nodes())
@@ -237,6 +240,24 @@ def test_an_index_that_a_checkpoint_cut_short_is_reported(tmp_path: Path) -> Non
     assert f"would get VLSN {last + 1}" in (finding.found or "")
 
 
+def test_an_index_without_records_before_the_first_checkpoint_is_new(tmp_path: Path) -> None:
+    """The only checkpoint is that of the first start, so recovery fills the index from VLSN 1."""
+    home = copy_before_its_first_checkpoint(tmp_path / "node")
+    snapshot = snapshot_of_node(home)
+    state = read_index_state(snapshot)
+    assert (state.stored.records, state.tracked_vlsn) == ((), 1)
+    assert snapshot.checkpoint.end_lsn != NULL_LSN
+    assert check_stream(snapshot_of_node(home)).findings == []
+    done = je_tools("vlsn", "check", home)
+    assert (done.code, done.out) == (EXIT_OK, b"")
+
+
+def copy_before_its_first_checkpoint(home: Path) -> Path:
+    """Copy a node up to the second checkpoint; the first one is that of the first start."""
+    starts = [each.lsn for each in entries_of(CRASHED) if each.type_no == CKPT_START]
+    return copy_up_to(CRASHED, starts[1], home)
+
+
 def test_a_jump_of_vlsns_needs_no_memory(tmp_path: Path) -> None:
     """The VLSNs of two entries after the checkpoint are far apart, but on the stride."""
     home = copy_of(NODE, tmp_path / "node")
@@ -270,9 +291,8 @@ def rollback_to(home: Path, vlsn: int, matchpoint_vlsn: int | None = None) -> No
     append_entry(home, "RollbackStart", fields)
 
 
-def test_a_mapping_to_an_entry_that_was_rolled_back_is_reported(tmp_path: Path) -> None:
-    """The entry has the VLSN of the mapping, but is invisible."""
-    home = copy_of(ROLLED_BACK, tmp_path / "node")
+def map_to_a_rolled_back_entry(home: Path) -> int:
+    """Let the first mapping of a bucket lead to an invisible entry of its VLSN; return the VLSN."""
     stream = read_whole_stream(snapshot_of_node(home)).logged
     vlsn = int(stream.vlsn[stream.state == EntryState.INVISIBLE][0])
     hidden = int(stream.lsn[(stream.vlsn == vlsn) & (stream.state == EntryState.INVISIBLE)][0])
@@ -280,6 +300,12 @@ def test_a_mapping_to_an_entry_that_was_rolled_back_is_reported(tmp_path: Path) 
     place = next(i for i, each in enumerate(index.buckets) if each.first == vlsn)
     offsets = (hidden & 0xFFFFFFFF, *bucket_of(index, place).offsets[1:])
     write_records(home, changed(index, place, offsets=offsets))
+    return vlsn
+
+
+def test_a_mapping_to_an_entry_that_was_rolled_back_is_reported(tmp_path: Path) -> None:
+    home = copy_of(ROLLED_BACK, tmp_path / "node")
+    vlsn = map_to_a_rolled_back_entry(home)
     checked = check_stream(snapshot_of_node(home))
     (finding,) = checked.findings
     assert finding.code == "vlsn-index-mapping"
