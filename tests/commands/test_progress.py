@@ -285,6 +285,8 @@ WITH_LOG = {
     "diff": (str(HOME),),
     "salvage": ("--output", "OUT"),
     "dump": ("--output", "OUT"),
+    "erase prove": ("--key", "nobody"),
+    "erase subject": ("--key", "nobody"),
     "journal show": ("--exit-zero",),
     "journal truncate": ("--above", "850", "--exit-zero"),
     "vlsn compare": (str(REPLICATED / "node2"), "--exit-zero"),
