@@ -68,7 +68,7 @@ def test_no_copy_of_a_file_that_shrank(tmp_path: Path) -> None:
 def _shrinks(home: Path, out: Path) -> None:
     path = home / "00000001.jdb"
     with path.open("rb") as source, out.open("wb") as target:
-        copying._fill(source.fileno(), target, 200, path, None)
+        copying._fill(source.fileno(), target, 200, path, None, None)
 
 
 def test_nothing_is_left_of_a_copy_that_fails(tmp_path: Path) -> None:
