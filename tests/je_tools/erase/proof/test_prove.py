@@ -309,6 +309,18 @@ def test_a_manifest_shows_what_changed(tmp_path: Path) -> None:
     assert answer["fsyncs"] == [{"file": "00000000.jdb", "time_ms": 1700000000000}]
 
 
+def test_ranges_that_are_reported_as_zeros_are_checked(tmp_path: Path) -> None:
+    home = simple({b"a": b"1"}).write(tmp_path / "env")
+    size = (home / "00000000.jdb").stat().st_size
+    report = tmp_path / "report"
+    for ranges, is_right in (([[20, 3]], True), ([[20, 3], [0, 4]], False), ([[size, 1]], False)):
+        line = {"record": "ranges", "file": "00000000.jdb", "what": "zeros", "ranges": ranges}
+        report.write_text(json.dumps(line))
+        done = je_tools("erase", "prove", home, "--key", "not-there", "--run-report", report)
+        assert done.code == (0 if is_right else 3), ranges
+        assert (b"1 byte ranges that the run reports" in done.out) is not is_right
+
+
 def test_outputs_stay_outside_of_the_directory(home: Path) -> None:
     for option in ("--html", "--manifest", "--output", "--write-needles"):
         done = je_tools("erase", "prove", home, "--key", "a", option, home / "old" / "new")
