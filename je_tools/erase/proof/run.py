@@ -14,6 +14,7 @@ from msgspec import Struct, field
 
 from je_tools.core.escaping import clean_text, printable
 from je_tools.core.ordered import map_in_order
+from je_tools.erase.proof.compressed import compressed_problem
 from je_tools.erase.proof.facts import Hit, NeedleFacts, Proof, SearchedFile, Unread
 from je_tools.erase.proof.file_manifest import FileManifest, changes, make_manifest
 from je_tools.erase.proof.log_search import LogSearch, open_logs, search_log
@@ -151,6 +152,8 @@ def search_tree(home: Path, search: NeedleSearch, options: ProofOptions) -> Sear
         if file.name in refused:
             each.problems.append(f"{refused[file.name]}: only its bytes were searched")
         if file.kind is FileKind.JOURNAL and (problem := journal_problem(home, file)):
+            each.problems.append(problem)
+        if file.kind is FileKind.OTHER and (problem := compressed_problem(file.path)):
             each.problems.append(problem)
         files.append(each)
     duplicates = {db_id for each in files if each.log for db_id in each.log.duplicates}

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import bz2
 import errno
+import gzip
 import json
+import lzma
 import os
 import re
 import shutil
@@ -192,6 +195,16 @@ def test_links_are_followed_to_files_and_data_directories(tmp_path: Path) -> Non
     assert {hit["file"] for hit in report["hits"]} == {"data001/secret", "one"}
     assert [each["name"] for each in report["unread"]] == ["elsewhere"]
     assert proved(home, b"not-there")["verdict"] == "incomplete"
+
+
+@pytest.mark.parametrize("suffix", ["gz", "xz", "bz2"])
+def test_compressed_files_are_no_all_clear(suffix: str, tmp_path: Path) -> None:
+    home = simple({b"a": b"1"}).write(tmp_path / "env")
+    pack = {"gz": gzip.compress, "xz": lzma.compress, "bz2": bz2.compress}[suffix]
+    (home / f"je.info.0.{suffix}").write_bytes(pack(b"the-needle " * 1000))
+    report = proved(home, b"the-needle the-needle the-needle ")
+    assert report["verdict"] == "incomplete"
+    assert "compressed" in str(report["files"])
 
 
 def test_needles_as_hashes_find_the_same(home: Path, tmp_path: Path) -> None:
