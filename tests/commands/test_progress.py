@@ -285,6 +285,8 @@ WITH_LOG = {
     "diff": (str(HOME),),
     "salvage": ("--output", "OUT"),
     "dump": ("--output", "OUT"),
+    "erase prove": ("--match", "not-there"),
+    "erase subject": ("--match", "not-there"),
     "journal show": ("--exit-zero",),
     "journal truncate": ("--above", "850", "--exit-zero"),
     "vlsn compare": (str(REPLICATED / "node2"), "--exit-zero"),
