@@ -180,7 +180,7 @@ def _search_of(options: Options) -> NeedleSearch:
 def _prove(options: Options, search: NeedleSearch, environment: Environment) -> Proof:
     """Search, and write and compare the manifests."""
     from je_tools.erase.proof.file_manifest import read_file_manifest, write_file_manifest
-    from je_tools.erase.proof.run import ProofOptions, add_changes, manifest_of, prove
+    from je_tools.erase.proof.run import ProofOptions, add_changes, check_ranges, manifest_of, prove
     from je_tools.erase.proof.run_lines import read_run_report
     from je_tools.log.scan_options import ScanOptions
     from je_tools.output.files.outputs import open_output
@@ -196,7 +196,8 @@ def _prove(options: Options, search: NeedleSearch, environment: Environment) -> 
             stages.progress,
         )
         proof, found = prove(options["path"], search, proof_options)
-        proof.run = run
+        if run is not None:
+            check_ranges(proof, found, run)
         if before is not None or options["manifest"] is not None:
             after = manifest_of(found, proof_options)
             if before is not None:

@@ -57,6 +57,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "diff other": ("diff", "COPY", "ENV", "--output", "OUT"),
     "diff records": ("diff", "ENV", "COPY", "--show", "records", "--format", "jsonl", "-o", "OUT"),
     "diff blocks": ("diff", "ENV", "COPY", "--blocks", "3", "--output", "OUT"),
+    "erase subject": ("erase", "subject", "ENV", "--key", "0150", "--exit-zero", "-o", "OUT"),
     "salvage": ("salvage", "ENV", "--output", "OUT"),
     "salvage all": ("salvage", "ENV", "--mode", "everything", "--format", "csv", "-o", "OUT"),
     "salvage parquet": ("salvage", "ENV", "--format", "parquet", "--output", "OUT"),

@@ -20,6 +20,7 @@ from je_tools.erase.proof.raw_search import joined_hits
 from je_tools.formats.je.btree.slots import split_embedded
 from je_tools.formats.je.entry.columns import MAX_ROWS, Decoded, EntryPayloads, decode_items
 from je_tools.formats.je.log.entry_rows import WantedEntries
+from je_tools.formats.je.log.erased import unfinished_rows
 from je_tools.formats.je.log.walk import NO_OFFSET
 from je_tools.formats.je.types import (
     BY_NAME,
@@ -34,7 +35,7 @@ from je_tools.formats.spans import Spans
 
 if TYPE_CHECKING:
     from je_tools.erase.proof.needles import NeedleSearch
-    from je_tools.formats.arrays import Ints, Mask
+    from je_tools.formats.arrays import Ints
     from je_tools.formats.je.log.entry_rows import Rows
     from je_tools.log.log_files import LogFile
 
@@ -104,15 +105,14 @@ class NodeInspector(Struct, frozen=True):
         self._locate(rows, found)
         self._find_duplicates(rows, found)
         parts: list[tuple[Ints, Ints, Hits]] = []
-        for payloads, offsets in _payloads(rows, _NODES[rows.type]):
+        for payloads, offsets in _payloads(rows, np.flatnonzero(_NODES[rows.type])):
             if rows.version < PAYLOAD_VERSION_MIN:
                 found.undecoded_count += len(payloads)
                 continue
             decoded = decode_items(payloads, Family.NODE, of_slots=_SLOT_FIELDS)
             found.undecoded_count += int(np.count_nonzero(decoded.bad))
             parts.append(self._joined(decoded, offsets, rows.base))
-        marked = rows.type == ERASED_NO
-        for payloads, offsets in _payloads(rows, marked & _have_bytes(rows, marked)):
+        for payloads, offsets in _payloads(rows, unfinished_rows(rows)):
             found.marked_count += len(payloads)
             parts += self._in_marked(payloads, offsets, rows.base, found)
         parts = [part for part in parts if part[2].counts.any()]
@@ -176,28 +176,14 @@ def _as_type(payloads: EntryPayloads, type_no: int) -> EntryPayloads:
     return EntryPayloads(payloads.data, payloads.version, types, payloads.start, payloads.stop)
 
 
-def _payloads(rows: Rows, mask: Mask) -> Iterator[tuple[EntryPayloads, Ints]]:
-    """Yield the payloads of the rows of a mask, and the offsets of their entries."""
-    index = np.flatnonzero(mask)
+def _payloads(rows: Rows, index: Ints) -> Iterator[tuple[EntryPayloads, Ints]]:
+    """Yield the payloads of some rows, and the offsets of their entries."""
     for first in range(0, len(index), MAX_ROWS):
         some = rows.select(index[first : first + MAX_ROWS])
         offsets = some.offset.astype(np.int64)
         at = offsets - some.base
         start, stop = at + some.header_size, at + some.size
         yield EntryPayloads(some.data, some.version, some.type, start, stop), offsets
-
-
-def _have_bytes(rows: Rows, mask: Mask) -> Mask:
-    """Return a mask of the rows of a mask whose item is not all zeros."""
-    index = np.flatnonzero(mask & (rows.item_size > 0))
-    result = np.zeros(len(rows), np.bool_)
-    if len(index):
-        start = rows.offset[index].astype(np.int64) - rows.base + rows.header_size[index]
-        ends = np.column_stack((start, start + rows.item_size[index])).reshape(-1)
-        # `reduceat` takes no bound at the end, and the bytes there may be the last item's.
-        bounds = ends if ends[-1] < len(rows.data) else ends[:-1]
-        result[index] = np.bitwise_or.reduceat(rows.data, bounds)[::2] != 0
-    return result
 
 
 def wanted_entries(_: LogFile) -> WantedEntries:

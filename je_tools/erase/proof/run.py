@@ -14,14 +14,17 @@ from msgspec import Struct, field
 
 from je_tools.core.escaping import clean_text, printable
 from je_tools.core.ordered import map_in_order
+from je_tools.erase.proof.compressed import compressed_problem
 from je_tools.erase.proof.facts import Hit, NeedleFacts, Proof, SearchedFile, Unread
 from je_tools.erase.proof.file_manifest import FileManifest, changes, make_manifest
 from je_tools.erase.proof.log_search import LogSearch, open_logs, search_log
 from je_tools.erase.proof.places import EntryFields, Where
 from je_tools.erase.proof.raw_search import RawHits, RawSearch
+from je_tools.erase.proof.run_lines import ZEROS
 from je_tools.erase.proof.scope import find_scope
 from je_tools.erase.proof.tree import FileKind, FileTree, FoundFile, list_tree
 from je_tools.erase.proof.undo_journals import journal_problem
+from je_tools.formats.files.source import Source, SourceError
 from je_tools.formats.je.log.walk import NO_OFFSET
 from je_tools.formats.je.types import type_name
 
@@ -29,6 +32,7 @@ if TYPE_CHECKING:
     from je_tools.core.masking import Masking
     from je_tools.core.pace import Pace
     from je_tools.erase.proof.needles import NeedleSearch
+    from je_tools.erase.proof.run_lines import ReportedRun
     from je_tools.formats.arrays import Ints
 
 LISTED_MAX = 20_000
@@ -148,6 +152,8 @@ def search_tree(home: Path, search: NeedleSearch, options: ProofOptions) -> Sear
         if file.name in refused:
             each.problems.append(f"{refused[file.name]}: only its bytes were searched")
         if file.kind is FileKind.JOURNAL and (problem := journal_problem(home, file)):
+            each.problems.append(problem)
+        if file.kind is FileKind.OTHER and (problem := compressed_problem(file.path)):
             each.problems.append(problem)
         files.append(each)
     duplicates = {db_id for each in files if each.log for db_id in each.log.duplicates}
@@ -301,6 +307,38 @@ def manifest_of(found: SearchedTree, options: ProofOptions) -> FileManifest:
     _begin(options, "manifest", sum(file.size for file in files))
     made_ms = time.time_ns() // 1_000_000
     return make_manifest(files, found.shown, options.threads, made_ms)
+
+
+def check_ranges(proof: Proof, found: SearchedTree, run: ReportedRun) -> None:
+    """Add the report of a run to a proof, and check that what became zeros is still zeros.
+
+    Files that are gone are not checked: a run deletes reserved files.
+    """
+    proof.run = run
+    ranges: dict[str, list[tuple[int, int]]] = {}
+    for batch in run.changed:
+        if batch.what == ZEROS:
+            ranges.setdefault(batch.file, []).extend(batch.ranges)
+    for facts, each in zip(proof.files, found.files, strict=True):
+        wrong = _not_zero(each.file.path, ranges.get(each.file.path.name, []))
+        if wrong and each.file.kind is FileKind.LOG:
+            facts.problems.append(
+                f"{wrong:,} byte ranges that the run reports as zeros are not zeros: "
+                "something wrote to them, or the report is of another log"
+            )
+
+
+def _not_zero(path: Path, ranges: Sequence[tuple[int, int]]) -> int:
+    """Return the number of byte ranges that are not all zeros, or that the file does not have."""
+    wrong = 0
+    try:
+        with Source(path) as source:
+            for start, size in ranges:
+                inside = start + size <= source.size
+                wrong += not inside or bool(source.read(start, start + size).any())
+    except SourceError:
+        return len(ranges)
+    return wrong
 
 
 def add_changes(proof: Proof, before: FileManifest, after: FileManifest) -> None:

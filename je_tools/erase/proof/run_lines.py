@@ -9,6 +9,9 @@ from msgspec import Struct
 
 from je_tools.errors import InputError
 
+ZEROS = "zeros"
+"""Kind of the ranges whose bytes became zeros."""
+
 
 class ChangedRanges(Struct, frozen=True):
     """Byte ranges of a file that one batch of a run changed.

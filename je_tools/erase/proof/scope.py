@@ -22,7 +22,7 @@ NOT_LOOKED_AT = (
     "free space, journal and snapshots of the file system",
     "blocks that an SSD or a RAID controller has remapped",
     "memory and swap of this and other machines, and core dumps",
-    "content of compressed or encrypted files and values, beyond their bytes as they are",
+    "what compressed or encrypted files and values hold, beyond their bytes as they are",
 )
 """Places that the command never looks at."""
 

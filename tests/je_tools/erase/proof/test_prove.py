@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import bz2
 import errno
+import gzip
 import json
+import lzma
 import os
 import re
 import shutil
@@ -194,6 +197,16 @@ def test_links_are_followed_to_files_and_data_directories(tmp_path: Path) -> Non
     assert proved(home, b"not-there")["verdict"] == "incomplete"
 
 
+@pytest.mark.parametrize("suffix", ["gz", "xz", "bz2"])
+def test_compressed_files_are_no_all_clear(suffix: str, tmp_path: Path) -> None:
+    home = simple({b"a": b"1"}).write(tmp_path / "env")
+    pack = {"gz": gzip.compress, "xz": lzma.compress, "bz2": bz2.compress}[suffix]
+    (home / f"je.info.0.{suffix}").write_bytes(pack(b"the-needle " * 1000))
+    report = proved(home, b"the-needle the-needle the-needle ")
+    assert report["verdict"] == "incomplete"
+    assert "compressed" in str(report["files"])
+
+
 def test_needles_as_hashes_find_the_same(home: Path, tmp_path: Path) -> None:
     keys = tmp_path / "keys"
     values = [secret(where) for where in ("key", "data", "notes")] + [PREFIX + b"fixed-4Wk"]
@@ -307,6 +320,18 @@ def test_a_manifest_shows_what_changed(tmp_path: Path) -> None:
     ranges = {"file": "00000000.jdb", "what": "type", "ranges": [[8, 20]]}
     assert answer["changed_ranges"] == [ranges]
     assert answer["fsyncs"] == [{"file": "00000000.jdb", "time_ms": 1700000000000}]
+
+
+def test_ranges_that_are_reported_as_zeros_are_checked(tmp_path: Path) -> None:
+    home = simple({b"a": b"1"}).write(tmp_path / "env")
+    size = (home / "00000000.jdb").stat().st_size
+    report = tmp_path / "report"
+    for ranges, is_right in (([[20, 3]], True), ([[20, 3], [0, 4]], False), ([[size, 1]], False)):
+        line = {"record": "ranges", "file": "00000000.jdb", "what": "zeros", "ranges": ranges}
+        report.write_text(json.dumps(line))
+        done = je_tools("erase", "prove", home, "--key", "not-there", "--run-report", report)
+        assert done.code == (0 if is_right else 3), ranges
+        assert (b"1 byte ranges that the run reports" in done.out) is not is_right
 
 
 def test_outputs_stay_outside_of_the_directory(home: Path) -> None:

@@ -1,0 +1,30 @@
+"""Compressed files: a search of their bytes does not see what they hold."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+_MAGICS = {
+    b"\x1f\x8b": "gzip",
+    b"PK\x03\x04": "zip",
+    b"\x28\xb5\x2f\xfd": "zstd",
+    b"\xfd7zXZ\x00": "xz",
+    b"BZh": "bzip2",
+    b"\x04\x22\x4d\x18": "lz4",
+    b"7z\xbc\xaf\x27\x1c": "7-Zip",
+}
+_MAGIC_SIZE = max(map(len, _MAGICS))
+
+
+def compressed_problem(path: Path) -> str | None:
+    """Return why content of a file was not searched; None if it does not look compressed."""
+    try:
+        with path.open("rb") as file:
+            head = file.read(_MAGIC_SIZE)
+    except OSError:
+        # The search of its bytes has the reason.
+        return None
+    found = next((name for magic, name in _MAGICS.items() if head.startswith(magic)), None)
+    if found is None:
+        return None
+    return f"it is compressed ({found}): what it holds was not searched; unpack it, or delete it"
