@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING
 from msgspec import Struct, field
 
 from je_tools.core.escaping import quoted
-from je_tools.erase.overwriting import Erasures, OverwriteCounts, Overwriter
+from je_tools.erase.erasures import Erasures
+from je_tools.erase.file_access import OverwriteCounts
+from je_tools.erase.overwriting import Overwriter
 from je_tools.erase.results import ErasureHooks
 from je_tools.formats.je.log.erased import unfinished_rows
 from je_tools.log.opening import open_environment

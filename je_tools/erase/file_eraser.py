@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from je_tools.erase.erasures import Erasures
 from je_tools.erase.judging import judge
-from je_tools.erase.overwriting import Erasures, Overwriter
+from je_tools.erase.overwriting import Overwriter
 from je_tools.erase.reasons import FIRST_ERASE
 from je_tools.erase.throttle import DELETE_SHARE
 from je_tools.log.file_scan import FilePiece

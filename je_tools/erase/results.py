@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 
-from je_tools.erase.overwriting import Erasures, OverwriteCounts
+from je_tools.erase.file_access import OverwriteCounts
 
 if TYPE_CHECKING:
     from je_tools.checkpoint.options import CheckpointResult
+    from je_tools.erase.erasures import Erasures
     from je_tools.erase.plan import ErasurePlan
     from je_tools.log.log_files import LogFile
     from je_tools.writing.lock import Holder
