@@ -22,7 +22,7 @@ from je_tools.formats.je.entry.columns import MAX_ROWS, EntryPayloads, decode_it
 from je_tools.formats.je.entry.programs import slot_program
 from je_tools.formats.je.header import invisible_mask
 from je_tools.formats.je.types import ENTRY_TYPES, Family, mask_of
-from je_tools.formats.spans import Spans
+from je_tools.formats.spans import Spans, are_zero
 
 if TYPE_CHECKING:
     from je_tools.formats.arrays import Ints, Mask
@@ -60,13 +60,7 @@ class Blanking(Struct, frozen=True, dict=True):
     @functools.cached_property
     def is_blank(self) -> Mask:
         """Mask of the entries all of whose ranges are zeros."""
-        starts, stops = self.ranges.starts, self.ranges.starts + self.ranges.sizes
-        shown = np.zeros(len(starts) + 1, np.int64)
-        if len(starts):
-            borders = np.stack((starts, stops), axis=1).ravel()
-            # `reduceat` refuses a segment that begins at the end of the data.
-            borders = borders[:-1] if borders[-1] == len(self.rows.data) else borders
-            np.cumsum(np.maximum.reduceat(self.rows.data, borders)[::2] != 0, out=shown[1:])
+        shown = np.concatenate((np.zeros(1, np.int64), np.cumsum(~are_zero(self.ranges))))
         blank: Mask = (shown[self.first[1:]] == shown[self.first[:-1]]) & ~self.is_unknown
         return blank
 
@@ -98,6 +92,19 @@ def blank_checksums(
     if ranges is None:
         ranges = Spans(entries.data, _NONE, _NONE)
     return _native.blank_sums(entries, ranges, first, summed_flags=summed_flags)
+
+
+def are_blank_keys(keys: Spans, *, two_part: bool) -> Mask:
+    """Return a mask of the keys that are as in blank entries: zeros, except for a length.
+
+    Args:
+        keys: keys of records; none is null.
+        two_part: True for keys of a database with duplicates.
+    """
+    sizes = keys.sizes.copy()
+    if two_part:
+        _drop_split(keys, None, sizes, np.arange(len(sizes)))
+    return are_zero(Spans(keys.data, keys.starts, sizes))
 
 
 def blanking_of(rows: Rows, duplicates_ids: Ints) -> Blanking:
@@ -190,7 +197,11 @@ def _drop_lengths(
         with_states: True if the state of a slot says whether its key has two parts.
     """
     keys = Spans(columns.data, starts[rows], sizes[rows])
-    states = columns.known("state")[rows] if with_states else None
+    _drop_split(keys, columns.known("state")[rows] if with_states else None, sizes, rows)
+
+
+def _drop_split(keys: Spans, states: Ints | None, sizes: Ints, rows: Ints) -> None:
+    """Set the sizes of keys that have two parts to those of both parts together."""
     key, data = _native.split_keys(keys, states)
     is_split = data >= 0
     sizes[rows[is_split]] = key[is_split] + data[is_split]
