@@ -68,7 +68,10 @@ class Erasures(Struct, frozen=True):
     def batches(self) -> Iterator[Erasures]:
         """Yield at most BATCH_MAX entries at a time."""
         for start in range(0, len(self), BATCH_MAX):
-            part = slice(start, start + BATCH_MAX)
-            yield Erasures(
-                self.offset[part], self.header_size[part], self.item_size[part], self.type[part]
-            )
+            yield self.part(slice(start, start + BATCH_MAX))
+
+    def part(self, rows: slice) -> Erasures:
+        """Return some of the entries."""
+        return Erasures(
+            self.offset[rows], self.header_size[rows], self.item_size[rows], self.type[rows]
+        )
