@@ -16,6 +16,7 @@ from je_tools.commands._findings import (
     findings_option,
     report_findings,
 )
+from je_tools.commands._opening import open_log
 from je_tools.commands._options import (
     A_PATH,
     chosen_file_mode,
@@ -180,8 +181,6 @@ def open_home(path: Path, *, keep_going: bool = True) -> Environment:
         UsageError: the path is a file.
         InputError: there is no environment, or none that can be read.
     """
-    from je_tools.log.opening import open_environment
-
     try:
         is_file = path.is_file()
     except OSError as error:
@@ -191,7 +190,7 @@ def open_home(path: Path, *, keep_going: bool = True) -> Environment:
             f"{path}: expected an environment directory, found a file: name the "
             "directory that holds it"
         )
-    return open_environment([path], keep_going=keep_going)
+    return open_log([path], keep_going=keep_going)
 
 
 def end_of(options: EndOptions) -> ChosenEnd:

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from je_tools.commands._dump_options import OPTIONS, Options, check_combination, chosen_filters
 from je_tools.commands._findings import check_outputs, save_findings
+from je_tools.commands._opening import open_log
 from je_tools.commands._options import (
     CONTEXT,
     chosen_file_mode,
@@ -74,9 +75,8 @@ def execute(options: Options) -> int:
     if options["parts"]:
         _expect_workers(0, options)
     selection = chosen_filters(options).selection()
-    from je_tools.log.opening import open_environment
 
-    environment = open_environment(options["paths"], keep_going=True)
+    environment = open_log(options["paths"])
     side_file = options["findings_path"]
     check_outputs({"output": options["output"], "findings": side_file}, environment)
     _expect_workers(environment.size, options)

@@ -53,6 +53,9 @@ def command(**options: Unpack[Options]) -> int:
     bytes. Engines and their tools do not look at these bytes. The command overwrites them, whatever
     else is wrong with the log. It erases nothing new: run `je-tools erase run` for that.
 
+    Before log version 17 an interrupted erasure leaves a redo journal, and entries with wrong
+    checksums in one file. The command writes what the journal says.
+
     Without --apply, the command lists the entries and changes nothing.
 
     \b
@@ -94,14 +97,28 @@ def command(**options: Unpack[Options]) -> int:
 
 
 def _say(found: Completion, home: Path, *, applied: bool) -> None:
+    from je_tools.erase.in_kind.resuming import RedoState
+
     for file in found.linked:
         say(f"je-tools: {file.path.name} has another name, and stays as it is")
-    if not found.unfinished:
+    in_kind = found.in_kind
+    if in_kind is not None:
+        name = in_kind.log_path.name
+        if in_kind.state is RedoState.FILE_GONE:
+            say(f"je-tools: {name} was being erased in kind, and does not exist any more")
+        elif applied:
+            say(f"je-tools: {name}: all {in_kind.entry_count:,} entries are erased in kind")
+        else:
+            say(
+                f"je-tools: {name}: the erasure of {in_kind.entry_count:,} entries in kind was "
+                "interrupted"
+            )
+    if in_kind is None and not found.unfinished:
         say("je-tools: no erasure was interrupted: all erased entries are overwritten")
-    elif applied:
-        say(f"je-tools: the bytes of {found.counts.entry_count:,} entries are overwritten")
-    else:
+    elif not applied:
         say(
             "je-tools: nothing was written; "
             f"`je-tools erase resume {quoted(str(home))} --apply` overwrites them"
         )
+    elif found.unfinished:
+        say(f"je-tools: the bytes of {found.counts.entry_count:,} entries are overwritten")

@@ -161,6 +161,7 @@ def _hooks(
         on_reader=lambda reader: say_reader(reader, is_cut=False),
         on_plan=begin,
         on_batch=report.note_batch,
+        on_blanks=report.note_blanks,
         on_fsync=report.note_fsync,
         on_work=work,
     )

@@ -12,6 +12,7 @@ import click
 from click.shell_completion import CompletionItem
 from msgspec import Struct
 
+from je_tools.commands._opening import open_log
 from je_tools.commands._options import A_PATH, exit_zero_option, format_option, say, staged_bar
 from je_tools.core.escaping import printable
 from je_tools.core.masking import DataMode, Masking
@@ -211,11 +212,10 @@ def _explain(asked: _Asked, request: str | Path) -> bool:
 def _explain_entry(asked: _Asked, lsn: str) -> bool:
     """Explain the entry at an LSN, and return True if it is damaged."""
     from je_tools.explain.entry import explain_lsn
-    from je_tools.log.opening import open_environment
     from je_tools.output.views import explanations as sink
 
     with staged_bar(0, "explain"):
-        environment = open_environment(asked.paths, keep_going=True)
+        environment = open_log(asked.paths)
         entry = explain_lsn(environment, lsn, asked.masking)
     if asked.as_lines:
         asked.out.writelines(map(sink.json_line, sink.entry_rows(entry)))
@@ -265,10 +265,9 @@ def _recognised(source: str | Path) -> Recognition:
 
 def _look_up(asked: _Asked, lsns: Sequence[str]) -> bool:
     """Explain the first entries that a message names, and return True if one is damaged."""
-    from je_tools.log.opening import open_environment
     from je_tools.output.views import explanations as sink
 
-    environment = open_environment(asked.paths, keep_going=True)
+    environment = open_log(asked.paths)
     is_damaged = False
     for lsn in lsns[:LOOKED_UP_MAX]:
         if not asked.as_lines:

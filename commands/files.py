@@ -13,6 +13,7 @@ from je_tools.commands._findings import (
     findings_option,
     save_findings,
 )
+from je_tools.commands._opening import open_log
 from je_tools.commands._options import (
     chosen_file_mode,
     chosen_pace,
@@ -69,12 +70,11 @@ def command(**options: Unpack[Options]) -> int:
       je-tools files 00000002.jdb 00000003.jdb
     """
     from je_tools.files.listing import list_files
-    from je_tools.log.opening import open_environment
     from je_tools.log.scan import Scanner
     from je_tools.output.files.outputs import open_output
 
     needs_output(options["format_"], options["output"])
-    environment = open_environment(options["paths"], keep_going=True)
+    environment = open_log(options["paths"])
     check_outputs({"output": options["output"], "findings": options["findings_path"]}, environment)
     with (
         open_output(options["output"], environment, chosen_file_mode()) as out,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, TypedDict, Unpack
 
 import click
 
+from je_tools.commands._opening import open_log
 from je_tools.commands._options import (
     A_PATH,
     chosen_file_mode,
@@ -108,7 +109,6 @@ def command(**options: Unpack[Options]) -> int:
     from je_tools.core.memory import use_memory_again
     from je_tools.log.environment import numbered_by_headers
     from je_tools.log.images import unchanged
-    from je_tools.log.opening import open_environment
     from je_tools.log.scan import Scanner
     from je_tools.output.files.outputs import open_directory, scratch_directory
     from je_tools.salvage.choice import Mode
@@ -122,7 +122,7 @@ def command(**options: Unpack[Options]) -> int:
         )
     if options["is_print"] and options["format_"] != "dump":
         raise UsageError("--print needs --format dump")
-    named = open_environment(options["paths"], keep_going=True)
+    named = open_log(options["paths"])
     environment = numbered_by_headers(named)
     temporary = scratch_directory(options["tmp"], environment)
     with ExitStack() as stack:

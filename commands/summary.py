@@ -13,6 +13,7 @@ from je_tools.commands._findings import (
     findings_option,
     save_findings,
 )
+from je_tools.commands._opening import open_log
 from je_tools.commands._options import (
     chosen_file_mode,
     chosen_pace,
@@ -97,13 +98,12 @@ def command(**options: Unpack[Options]) -> int:
       je-tools summary env --checkpoints --format csv
       je-tools summary env --by-file --vlsn --format jsonl --output summary.jsonl
     """
-    from je_tools.log.opening import open_environment
     from je_tools.log.scan import Scanner
     from je_tools.output.files.outputs import open_output
     from je_tools.summary.run import SummaryOptions, summarize
 
     _check_combination(options)
-    environment = open_environment(options["paths"], keep_going=True)
+    environment = open_log(options["paths"])
     check_outputs({"output": options["output"], "findings": options["findings_path"]}, environment)
     wanted = SummaryOptions(
         databases=options["by_db"],

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, BinaryIO, Unpack
 import click
 
 from je_tools.commands._findings import check_outputs
+from je_tools.commands._opening import open_log
 from je_tools.commands._options import (
     A_FILE,
     chosen_file_mode,
@@ -116,14 +117,13 @@ def command(**options: Unpack[Options]) -> int:
       je-tools verify evidence/env --manifest manifest.json
       je-tools verify /var/lib/app/env --exit-zero
     """
-    from je_tools.log.opening import open_environment
     from je_tools.log.scan import Scanner
     from je_tools.output.files.outputs import open_output
     from je_tools.verify.totals import Totals
 
     needs_output(options["format_"], options["output"])
     started = datetime.now(UTC)
-    environment = open_environment(options["paths"], keep_going=True)
+    environment = open_log(options["paths"])
     _tree_check(options).check(environment, tree=options["tree"])
     _check_outputs(environment, options)
     totals = Totals(environment.name, has_trees=options["tree"])

@@ -312,6 +312,20 @@ def prefix_sizes(keys: Spans, first: _Ints) -> _Ints:
 def join_rests(keys: Spans, data: Spans, first: _Ints, prefixes: _Ints) -> _Joined:
     """Return the stored key of each slot: the key after the prefix, then data that is not null."""
 
+def blank_sums(entries: Spans, ranges: Spans, first: _Ints, *, summed_flags: int) -> _U32s:
+    """Return the checksum of each entry as it will be when its ranges hold zeros.
+
+    Args:
+        entries: the entries, with their headers; each has 4 bytes or more.
+        ranges: byte ranges of the same buffer, in the order of entries.
+        first: int64 (entries + 1,); the ranges of entry i are [first[i], first[i + 1]). If it is
+            empty, no entry has ranges, and each is summed as it is.
+        summed_flags: flags that the checksum covers.
+
+    Raises:
+        ValueError: a range leaves its entry.
+    """
+
 def append_rows(
     items: Spans,
     *,

@@ -30,6 +30,7 @@ TEXTS = {
     "je_tools/core/masking.py Masking.text_of": "Masking",
     "je_tools/core/properties.py parse_properties": "je.properties",
     "je_tools/diff/records.py Comparison._whole": "joins keys and data to compare them",
+    "je_tools/erase/in_kind/redo_journal.py _decoded": "returns no text",
     "je_tools/erase/proof/file_manifest.py read_file_manifest": "a file that the caller gave",
     "je_tools/erase/proof/needle_files.py read_needles": "a file that the caller gave",
     "je_tools/erase/proof/needle_files.py write_needles": "a salt",

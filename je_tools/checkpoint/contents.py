@@ -25,7 +25,7 @@ class CheckpointSettings(Struct, frozen=True):
         file_max: maximum size of a log file, in bytes.
         now_ms: time of the checkpoint, in milliseconds since 1970.
         delta_percent: largest percentage of a BIN's slots that a BIN-delta may hold.
-        before_erasure, first_vlsn, rewritten: as in `CheckpointOptions`.
+        before_erasure, first_vlsn, rewritten, begins_file: as in `CheckpointOptions`.
     """
 
     file_max: int
@@ -34,6 +34,7 @@ class CheckpointSettings(Struct, frozen=True):
     before_erasure: bool = False
     first_vlsn: int | None = None
     rewritten: frozenset[int] = frozenset()
+    begins_file: bool = False
 
 
 class CheckpointContents(Struct):

@@ -25,6 +25,7 @@ class CheckpointOptions(Struct, frozen=True):
         first_vlsn: first VLSN that the VLSN index keeps; None for all.
         rewritten: ids of databases whose trees are written anew: all nodes in full, and without
             keys of deleted records.
+        begins_file: True to begin a new file, even if the last one has room.
     """
 
     cuts: bool = False
@@ -35,6 +36,7 @@ class CheckpointOptions(Struct, frozen=True):
     before_erasure: bool = False
     first_vlsn: int | None = None
     rewritten: frozenset[int] = frozenset()
+    begins_file: bool = False
 
 
 class CheckpointResult(Struct, frozen=True):

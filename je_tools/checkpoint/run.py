@@ -83,7 +83,7 @@ class _Checkpointer:
         """Write the whole checkpoint."""
         snapshot, done, log = self.snapshot, self.done, self.log
         now_ms = self.settings.now_ms
-        if begins_file(snapshot):
+        if self.settings.begins_file or begins_file(snapshot):
             log.appender.flip()
         self.databases.write_temporary_names()
         done.start_lsn = write_start(snapshot, log, now_ms)

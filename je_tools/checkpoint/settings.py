@@ -26,6 +26,7 @@ def choose_settings(snapshot: Snapshot, options: CheckpointOptions) -> Checkpoin
         options.before_erasure,
         options.first_vlsn,
         options.rewritten,
+        options.begins_file,
     )
 
 

@@ -14,7 +14,14 @@ from typing import TYPE_CHECKING
 from msgspec import Struct, field
 
 from je_tools.core.escaping import quoted
-from je_tools.erase.overwriting import Erasures, OverwriteCounts, Overwriter
+from je_tools.erase.erasures import Erasures
+from je_tools.erase.file_access import OverwriteCounts
+from je_tools.erase.in_kind.resuming import (
+    UnfinishedInKind,
+    complete_in_kind,
+    find_unfinished_in_kind,
+)
+from je_tools.erase.overwriting import Overwriter
 from je_tools.erase.results import ErasureHooks
 from je_tools.formats.je.log.erased import unfinished_rows
 from je_tools.log.opening import open_environment
@@ -34,12 +41,14 @@ class Completion(Struct):
 
     Attributes:
         unfinished: files with marked entries that still have their bytes, and these entries.
+        in_kind: an erasure in kind that was interrupted; None for none.
         linked: files of these that stay as they are, since they have another name.
         counts: what was done to files.
     """
 
     unfinished: list[tuple[LogFile, Erasures]] = field(default_factory=list)
     linked: list[LogFile] = field(default_factory=list)
+    in_kind: UnfinishedInKind | None = None
     counts: OverwriteCounts = field(default_factory=OverwriteCounts)
 
     @property
@@ -59,7 +68,8 @@ def find_unfinished(environment: Environment, scanner: Scanner) -> Completion:
     def collect(rows: Rows) -> Erasures:
         return Erasures.of(rows.select(unfinished_rows(rows)))
 
-    found = Completion()
+    with refusing():
+        found = Completion(in_kind=find_unfinished_in_kind(Path(environment.name)))
     parts: dict[int, list[Erasures]] = {}
     for part in scanner.scan(environment, collect):
         parts.setdefault(part.file.file_no, []).extend(each for each in part.results if len(each))
@@ -95,10 +105,13 @@ def complete_erasure(
     with EnvironmentLock(home, disk, instead="stop that first") as lock:
         for reader in lock.readers:
             hooks.on_reader(reader)
-        found = find_unfinished(open_environment([home]), scanner)
+        counts = OverwriteCounts()
         with refusing(
             lambda: f"; run `je-tools erase resume {quoted(str(home))} --apply` again to go on"
         ):
+            in_kind = complete_in_kind(home, disk, counts, hooks)
+            found = find_unfinished(open_environment([home]), scanner)
+            found.in_kind, found.counts = in_kind, counts
             for file, erasures in found.unfinished:
                 if file in found.linked:
                     continue

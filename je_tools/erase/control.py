@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING
 
 from je_tools.errors import RefusedError, UsageError
 from je_tools.log.file_names import is_jdb_name
+from je_tools.writing.redo_folder import FOLDER
 from je_tools.writing.refusing import refusing
 
 if TYPE_CHECKING:
     from je_tools.log.log_files import LogFile
     from je_tools.writing.disk import Disk
 
-FOLDER = ".je-tools-erase"
 _PROTECTED, _WORKING = ".protected", ".working"
 _POLL_S = 0.05
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from je_tools.erase.erasures import Erasures
+from je_tools.erase.in_kind.file_blanking import blank_file
 from je_tools.erase.judging import judge
-from je_tools.erase.overwriting import Erasures, Overwriter
+from je_tools.erase.overwriting import Overwriter
 from je_tools.erase.reasons import FIRST_ERASE
 from je_tools.erase.throttle import DELETE_SHARE
 from je_tools.log.file_scan import FilePiece
@@ -56,7 +58,7 @@ class FileEraser:
                 result.protected.append(each.file)
             elif each.is_deleted:
                 self._delete(each.file)
-            elif not self._overwrite(each.file):
+            elif not self._overwrite(each):
                 if not self._hooks.is_protected(each.file):
                     return
                 result.protected.append(each.file)
@@ -68,8 +70,18 @@ class FileEraser:
         self._result.deleted.append(file)
         self._hooks.on_work(DELETE_SHARE * file.size)
 
-    def _overwrite(self, file: LogFile) -> bool:
-        """Overwrite the entries of a file; return False if that was stopped in the middle."""
+    def _overwrite(self, erasure: FileErasure) -> bool:
+        """Overwrite the entries of a file; return False if that was stopped."""
+        if erasure.is_in_kind:
+            is_done = blank_file(erasure.file, self._scanner, self._result, self._hooks, self._disk)
+        else:
+            is_done = self._mark_and_overwrite(erasure.file)
+        if is_done:
+            self._result.erased.append(erasure.file)
+        return is_done
+
+    def _mark_and_overwrite(self, file: LogFile) -> bool:
+        """Overwrite entries batch by batch; return False if that was stopped in the middle."""
         result, hooks = self._result, self._hooks
         erasures = find_erasures(file, self._scanner, result.plan.rules)
         hooks.on_work(file.size)
@@ -79,7 +91,6 @@ class FileEraser:
                     return False
                 overwriter.erase(batch)
                 hooks.on_batch(file, batch)
-        result.erased.append(file)
         return True
 
 

@@ -12,6 +12,7 @@ from je_tools.core.escaping import quoted
 from je_tools.errors import RefusedError
 from je_tools.writing.interrupted import check_whole
 from je_tools.writing.journal_folders import journal_numbers
+from je_tools.writing.redo_folder import is_unfinished
 from je_tools.writing.undo import clear_remains, list_undos
 
 if TYPE_CHECKING:
@@ -47,3 +48,21 @@ def drop_journal(home: Path, number: int | None, disk: Disk) -> None:
         if undo.number == number:
             undo.drop(disk)
     clear_remains(home, disk)
+
+
+def stopped_text(home: Path, erased_count: int) -> str:
+    """Return the state of a log whose erasure has stopped, in words to end a message with.
+
+    Args:
+        home: home of the environment.
+        erased_count: number of files that are erased.
+    """
+    if is_unfinished(home):
+        return (
+            f"; {erased_count:,} files are erased, and one in part: "
+            f"`je-tools erase resume {quoted(str(home))} --apply` completes that"
+        )
+    return (
+        f"; {erased_count:,} files are erased, and the engine opens the log as it is: "
+        f"run `je-tools erase run {quoted(str(home))} --apply` again to go on"
+    )

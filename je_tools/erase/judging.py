@@ -20,12 +20,16 @@ from je_tools.formats.je.flags import LnFlag
 from je_tools.formats.je.log.erased import unfinished_rows
 from je_tools.formats.je.log.walk import erased_no
 from je_tools.formats.je.types import BY_NAME, ENTRY_TYPES, Family, mask_of
+from je_tools.formats.je.write.blanking import blanking_of
 
 if TYPE_CHECKING:
     from je_tools.erase.needed import NeededEntries
     from je_tools.formats.arrays import Ints, Mask
     from je_tools.formats.je.entry.columns import Columns
     from je_tools.formats.je.log.entry_rows import Rows
+
+VERSION_MIN = 8
+"""First log version in which entries are overwritten; no engine has judged older ones."""
 
 IN_KIND_BELOW = 17
 """First log version whose engines know erased entries; older files are overwritten in kind."""
@@ -66,19 +70,26 @@ class ErasureRules(Struct, frozen=True):
 
     Attributes:
         cutoff_lsn: entries from this LSN on stay: recovery may read them.
+        in_kind_cutoff_lsn: the same for files before log version 17, where recovery would take a
+            blank entry for a record.
+        tail_lsn: entries from this LSN on can be overwritten in kind only after a checkpoint.
         needed: entries that trees need.
         db_ids: int64, ascending; ids of the databases that exist.
+        duplicates_ids: int64, ascending; those of databases with duplicates.
         unordered_ids: int64, ascending; ids of databases whose changes since the last checkpoint
             cannot be put in order.
-        last_file_no: number of the last file.
+        last_file_no: number of the last file, which stays before log version 17.
         now_ms: time at which records expire.
         vlsn_min: first VLSN that stays; None if the log has no VLSN index.
         kept_files: files that stay as they are, by number, with the reason.
     """
 
     cutoff_lsn: int
+    in_kind_cutoff_lsn: int
+    tail_lsn: int
     needed: NeededEntries
     db_ids: Ints
+    duplicates_ids: Ints
     unordered_ids: Ints
     last_file_no: int
     now_ms: int
@@ -91,22 +102,29 @@ class ReasonTotals(Struct):
 
     Attributes:
         counts, sizes: int64 (len(REASONS),); sizes include headers.
+        tail_count: entries to overwrite in kind for which a checkpoint has to be written first.
     """
 
     counts: Ints = field(default_factory=lambda: np.zeros(len(REASONS), np.int64))
     sizes: Ints = field(default_factory=lambda: np.zeros(len(REASONS), np.int64))
+    tail_count: int = 0
 
     @classmethod
-    def of(cls, rows: Rows, reasons: Reasons) -> ReasonTotals:
+    def of(cls, rows: Rows, reasons: Reasons, rules: ErasureRules) -> ReasonTotals:
         """Count entries."""
         counts = np.bincount(reasons, minlength=len(REASONS))
         sizes = np.bincount(reasons, weights=rows.size, minlength=len(REASONS))
-        return cls(counts, sizes.astype(np.int64))
+        tail_count = 0
+        if rows.version < IN_KIND_BELOW:
+            in_tail = (reasons >= FIRST_ERASE) & (rows.lsn >= rules.tail_lsn)
+            tail_count = int(np.count_nonzero(in_tail))
+        return cls(counts, sizes.astype(np.int64), tail_count)
 
     def merge(self, other: ReasonTotals) -> None:
         """Add the counts of other entries."""
         self.counts = self.counts + other.counts
         self.sizes = self.sizes + other.sizes
+        self.tail_count += other.tail_count
 
     @property
     def erase_count(self) -> int:
@@ -132,6 +150,8 @@ def judge(rows: Rows, rules: ErasureRules) -> Reasons:
     reasons[unfinished] = NUMBER_OF[EraseReason.UNFINISHED]
     candidates = np.flatnonzero(_IS_CANDIDATE[rows.type])
     whole = rules.kept_files.get(rows.file_no)
+    if whole is None and rows.version < VERSION_MIN:
+        whole = KeepReason.OLD_VERSION
     if whole is None and rows.version < IN_KIND_BELOW and rows.file_no == rules.last_file_no:
         whole = KeepReason.LAST_FILE
     if whole is not None:
@@ -142,7 +162,17 @@ def judge(rows: Rows, rules: ErasureRules) -> Reasons:
     left = candidates[kept == NUMBER_OF[KeepReason.ENTRY_TYPE]]
     if len(left):
         reasons[left] = _unneeded(rows.select(left), rules)
+    if rows.version < IN_KIND_BELOW:
+        _leave_blank(rows, reasons, rules)
     return reasons
+
+
+def _leave_blank(rows: Rows, reasons: Reasons, rules: ErasureRules) -> None:
+    """Replace the reasons to erase entries that are blank, or that cannot be decoded."""
+    to_erase = np.flatnonzero(reasons >= FIRST_ERASE)
+    blanking = blanking_of(rows.select(to_erase), rules.duplicates_ids)
+    reasons[to_erase[blanking.is_blank]] = NUMBER_OF[KeepReason.ERASED]
+    reasons[to_erase[blanking.is_unknown]] = NUMBER_OF[KeepReason.UNKNOWN]
 
 
 def _kept(rows: Rows, rules: ErasureRules) -> Reasons:
@@ -152,7 +182,9 @@ def _kept(rows: Rows, rules: ErasureRules) -> Reasons:
         reasons[rows.has_vlsn & (rows.vlsn >= rules.vlsn_min)] = NUMBER_OF[KeepReason.VLSN]
     needed = rules.needed.contains(rows.file_no, rows.offset)
     reasons[needed] = NUMBER_OF[KeepReason.LIVE]
-    reasons[rows.lsn >= rules.cutoff_lsn] = NUMBER_OF[KeepReason.RECOVERY]
+    is_in_kind = rows.version < IN_KIND_BELOW
+    cutoff_lsn = rules.in_kind_cutoff_lsn if is_in_kind else rules.cutoff_lsn
+    reasons[rows.lsn >= cutoff_lsn] = NUMBER_OF[KeepReason.RECOVERY]
     return reasons
 
 

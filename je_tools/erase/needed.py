@@ -30,7 +30,8 @@ the same unit; the bitmap has one byte for every 64 bytes of the log."""
 DUPLICATES_UNREAD_SINCE = 15
 """First log version whose engine never reads the LN of a record in a database with duplicates.
 
-JE 5.0.73 (version 8) takes the key from it. Judged: JE 7.5.11 and later.
+JE 5.0.73 (version 8) takes the key of the slot from it, also of a slot that is pending deleted, and
+logs that key in its next delta. Judged: JE 7.5.11 and later.
 """
 
 
@@ -111,8 +112,10 @@ def _named_by(snapshot: Snapshot, database: Database) -> Iterator[Ints]:
         leaves = tree.read(children)
         _, _, changes, faults = reading.alive(leaves)
         slots = leaves.nodes.slots
-        outside = ~slots.deleted & (slots.data_size < 0) & (slots.lsn != NULL_LSN)
-        if tree.two_part and not with_duplicates:
+        outside = (slots.data_size < 0) & (slots.lsn != NULL_LSN)
+        if not tree.two_part:
+            outside &= ~slots.deleted
+        elif not with_duplicates:
             outside[:] = False
         changed = lns_of_changes(reading, changes, with_duplicates=with_duplicates)
         return np.concatenate((slots.lsn[outside], changed, _nodes(leaves))), faults

@@ -19,6 +19,7 @@ from je_tools.erase.reasons import NUMBER_OF, KeepReason
 from je_tools.erase.rewriting import rewritable
 from je_tools.erase.vlsn_head import choose_head
 from je_tools.formats.je.flags import CkptEndFlag
+from je_tools.formats.je.header import lsn_of
 from je_tools.formats.je.log.walk import erased_no
 from je_tools.recovery.internal_databases import is_replicated
 from je_tools.recovery.utilization import reserved_files
@@ -59,9 +60,14 @@ class FileErasure(Struct, frozen=True):
 
     @property
     def fsync_count(self) -> int:
-        """Number of times that the file is made durable, as the engine would do it."""
+        """Number of times that the file is made durable, as the engine would do it.
+
+        In kind, it is the redo journal once and the file once.
+        """
         count = self.totals.erase_count
-        return 1 + 2 * -(-count // BATCH_MAX) if count and not self.is_deleted else 0
+        if not count or self.is_deleted:
+            return 0
+        return 2 if self.is_in_kind else 1 + 2 * -(-count // BATCH_MAX)
 
 
 class ErasurePlan(Struct, frozen=True):
@@ -84,6 +90,11 @@ class ErasurePlan(Struct, frozen=True):
     needs_checkpoint: bool
     cycle: EraserCycle | None
     rewritten: frozenset[int]
+
+    @property
+    def is_in_kind(self) -> bool:
+        """True if engines of the log's version know no erased entries."""
+        return self.files[-1].is_in_kind
 
     @property
     def totals(self) -> ReasonTotals:
@@ -124,8 +135,7 @@ class ErasurePlan(Struct, frozen=True):
 
 
 def plan_erasure(
-    snapshot: Snapshot,
-    options: ErasureOptions,
+    snapshot: Snapshot, options: ErasureOptions, *, is_checkpointed: bool = False
 ) -> ErasurePlan:
     """Return what an erasure would do; nothing is written.
 
@@ -135,6 +145,8 @@ def plan_erasure(
     Args:
         snapshot: the log as recovery leaves it; all its trees are read.
         options: options.
+        is_checkpointed: True if the checkpoint that `checkpoint_first` asks for has been written,
+            or none was needed.
 
     Raises:
         StoppedError: a file shrank, vanished or was replaced meanwhile.
@@ -146,12 +158,19 @@ def plan_erasure(
     cycle = None if options.period_ms is None else choose_cycle(snapshot, options.period_ms)
     kept_files = _kept_files(snapshot, options, cycle)
     head = _head(snapshot, options, kept_files)
+    last_file_no = snapshot.end.files[-1].file_no
+    to_come = options.checkpoint_first and not is_checkpointed
+    at_end_lsn = _checkpoint_cutoff(snapshot)
     rules = ErasureRules(
         cutoff_lsn=_cutoff(snapshot, options),
+        in_kind_cutoff_lsn=snapshot.end.next_lsn if to_come else at_end_lsn,
+        tail_lsn=min(at_end_lsn, lsn_of(last_file_no, 0)),
         needed=needed,
         db_ids=np.array(sorted(snapshot.databases), np.int64),
+        duplicates_ids=_duplicates(snapshot),
         unordered_ids=_unordered(snapshot),
-        last_file_no=snapshot.end.files[-1].file_no,
+        # The checkpoint to come begins another file.
+        last_file_no=last_file_no + 1 if to_come else last_file_no,
         now_ms=snapshot.now_ms,
         vlsn_min=None if head is None else max(head.after.range.first, 0),
         kept_files=kept_files,
@@ -165,6 +184,7 @@ def plan_erasure(
     rewritten = rewritable(snapshot, options.rewritten)
     has_work = any(each.is_deleted or each.fsync_count for each in files)
     needs_checkpoint = bool(rewritten) or (has_work and _needs_checkpoint(snapshot, head))
+    needs_checkpoint |= to_come and any(each.tail_count for each in totals.values())
     return ErasurePlan(files, rules, tuple(found), head, needs_checkpoint, cycle, rewritten)
 
 
@@ -182,7 +202,7 @@ def count_reasons(snapshot: Snapshot, rules: ErasureRules) -> tuple[dict[int, Re
         rows = rows.select(good) if bad_count else rows
         erased = rows.offset[rows.type == erased_no(rows.version)]
         bad_count += int(np.count_nonzero(rules.needed.contains(rows.file_no, erased)))
-        return rows.file_no, ReasonTotals.of(rows, judge(rows, rules)), bad_count
+        return rows.file_no, ReasonTotals.of(rows, judge(rows, rules), rules), bad_count
 
     for part in snapshot.scanner.scan(snapshot.environment, count):
         for file_no, counted, bad_count in part.results:
@@ -194,10 +214,21 @@ def count_reasons(snapshot: Snapshot, rules: ErasureRules) -> tuple[dict[int, Re
 
 def _cutoff(snapshot: Snapshot, options: ErasureOptions) -> int:
     """Return the LSN from which on recovery may read entries."""
-    checkpoint = snapshot.checkpoint
     if options.checkpoint_first:
         return snapshot.end.next_lsn
+    return _checkpoint_cutoff(snapshot)
+
+
+def _checkpoint_cutoff(snapshot: Snapshot) -> int:
+    """Return the LSN from which on recovery reads entries after the last checkpoint."""
+    checkpoint = snapshot.checkpoint
     return max(min(checkpoint.first_active_lsn, checkpoint.start_lsn), 0)
+
+
+def _duplicates(snapshot: Snapshot) -> Ints:
+    """Return the ids of databases with duplicates."""
+    databases = snapshot.databases.items()
+    return np.array(sorted(no for no, each in databases if each.has_duplicates), np.int64)
 
 
 def _head(

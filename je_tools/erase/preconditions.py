@@ -15,6 +15,7 @@ from msgspec import Struct
 from je_tools.checkpoint.checks import check_openable
 from je_tools.checkpoint.log_end import is_to_cut
 from je_tools.core.escaping import counted, quoted
+from je_tools.erase.judging import VERSION_MIN
 from je_tools.errors import RefusedError
 from je_tools.formats.je.header import lsn_text
 from je_tools.recovery.interval_tables import INVISIBLE
@@ -22,9 +23,6 @@ from je_tools.recovery.utilization import missing_in_use
 
 if TYPE_CHECKING:
     from je_tools.recovery.snapshot import Snapshot
-
-VERSION_MIN = 8
-"""First log version in which entries are overwritten; no engine has judged older ones."""
 
 
 class Obstacle(StrEnum):

@@ -50,6 +50,8 @@ class KeepReason(StrEnum):
     PROTECTED = "protected", "the file is protected by `erase abort`"
     YOUNG = "too-young", "the file is younger than the period"
     DONE = "done", "the file is done in this cycle"
+    OLD_VERSION = "old-version", "no engine has judged erased files of so old a log version"
+    UNKNOWN = "unknown-form", "its contents have a form that is not known, so they stay"
     LAST_FILE = "last-file", "a write that is cut short would end the log there"
     ERASED = "erased", "it is erased already"
 

@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 
-from je_tools.erase.overwriting import Erasures, OverwriteCounts
+from je_tools.erase.file_access import OverwriteCounts
 
 if TYPE_CHECKING:
     from je_tools.checkpoint.options import CheckpointResult
+    from je_tools.erase.erasures import Erasures
+    from je_tools.erase.in_kind.blanks import Blanks
     from je_tools.erase.plan import ErasurePlan
     from je_tools.log.log_files import LogFile
     from je_tools.writing.lock import Holder
@@ -26,6 +28,8 @@ class ErasureHooks(Struct, frozen=True):
         on_reader: called for each reader that has the environment open.
         on_plan: called with the plan before anything is erased.
         on_batch: called with a file and those of its entries that were overwritten.
+        on_blanks: called with the path of a file before log version 17, and those of its entries
+            that were overwritten in kind.
         on_fsync: called after each fsync, with the file and the time in milliseconds.
         on_work: called with the bytes of work done since the last call, as `throttle` counts them;
             it may wait.
@@ -36,6 +40,7 @@ class ErasureHooks(Struct, frozen=True):
     on_reader: Callable[[Holder], None] = lambda _reader: None
     on_plan: Callable[[ErasurePlan], None] = lambda _plan: None
     on_batch: Callable[[LogFile, Erasures], None] = lambda _file, _batch: None
+    on_blanks: Callable[[Path, Blanks], None] = lambda _path, _blanks: None
     on_fsync: Callable[[Path, int], None] = lambda _path, _now_ms: None
     on_work: Callable[[float], None] = lambda _size: None
 

@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING
 
 from je_tools.checkpoint.apply import apply_under_lock
 from je_tools.checkpoint.options import CheckpointOptions
-from je_tools.core.escaping import quoted
 from je_tools.erase.durable_log import make_durable
 from je_tools.erase.file_eraser import FileEraser
-from je_tools.erase.journals import check_no_journals, drop_journal
+from je_tools.erase.journals import check_no_journals, drop_journal, stopped_text
 from je_tools.erase.plan import plan_erasure
 from je_tools.erase.results import ErasureHooks, ErasureResult
 from je_tools.errors import RefusedError
@@ -69,7 +68,7 @@ def run_erasure(
         result = run.plan()
         if result.plan.needs_checkpoint:
             checkpoint = run.write_checkpoint(lock, result.plan)
-            result = run.plan()
+            result = run.plan(is_checkpointed=True)
             result.checkpoint = checkpoint
         hooks.on_plan(result.plan)
         run.execute(result)
@@ -100,7 +99,10 @@ class _Run:
         """
         first_vlsn = None if plan.head is None else plan.head.after.range.first
         options = CheckpointOptions(
-            before_erasure=True, first_vlsn=first_vlsn, rewritten=plan.rewritten
+            before_erasure=True,
+            first_vlsn=first_vlsn,
+            rewritten=plan.rewritten,
+            begins_file=plan.is_in_kind,
         )
         _, result = apply_under_lock(
             lock, open_environment([self.home]), self.scanner, options, self.now_ms, disk=self.disk
@@ -108,24 +110,27 @@ class _Run:
         drop_journal(self.home, result.journal_no, self.disk)
         return result
 
-    def plan(self) -> ErasureResult:
+    def plan(self, *, is_checkpointed: bool = False) -> ErasureResult:
         """Return the plan of the log as it is now, and make that log durable.
+
+        Args:
+            is_checkpointed: as for `plan_erasure`.
 
         Raises:
             RefusedError: nothing may be erased.
         """
         environment = open_environment([self.home])
         stamps = stamp_files(environment)
-        plan = self._planned(environment)
+        plan = self._planned(environment, is_checkpointed=is_checkpointed)
         self._check(plan)
         make_durable(environment, stamps, self.disk)
         return ErasureResult(plan)
 
-    def _planned(self, environment: Environment) -> ErasurePlan:
+    def _planned(self, environment: Environment, *, is_checkpointed: bool) -> ErasurePlan:
         with held_snapshot(
             environment, self.scanner, now_ms=self.now_ms, as_member=True
         ) as snapshot:
-            return plan_erasure(snapshot, self.options)
+            return plan_erasure(snapshot, self.options, is_checkpointed=is_checkpointed)
 
     def _check(self, plan: ErasurePlan) -> None:
         if plan.obstacles:
@@ -142,13 +147,7 @@ class _Run:
         """
         files = [each for each in result.plan.files if each.is_deleted or each.fsync_count]
         eraser = FileEraser(result, self.scanner, self.hooks, self.disk)
-        with refusing(lambda: self._state_text(result)):
+        with refusing(lambda: stopped_text(self.home, len(result.erased))):
             eraser.erase(files)
         if not result.pending:
-            result.left = self._planned(open_environment([self.home]))
-
-    def _state_text(self, result: ErasureResult) -> str:
-        return (
-            f"; {len(result.erased):,} files are erased, and the engine opens the log as it is: "
-            f"run `je-tools erase run {quoted(str(self.home))} --apply` again to go on"
-        )
+            result.left = self._planned(open_environment([self.home]), is_checkpointed=True)

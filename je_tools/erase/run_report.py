@@ -13,19 +13,21 @@ import numpy as np
 from je_tools.output.files.outputs import open_output
 
 if TYPE_CHECKING:
-    from je_tools.erase.overwriting import Erasures
+    from je_tools.erase.erasures import Erasures
+    from je_tools.erase.in_kind.blanks import Blanks
     from je_tools.log.environment import Environment
     from je_tools.log.log_files import LogFile
 
-TYPE_AT = 4
-"""Offset in an entry of the byte that becomes the type Erased."""
+TYPE_AT = CHECKSUM_SIZE = 4
+"""Offset in an entry of the byte that becomes the type Erased, after the checksum."""
 
 
 class RunReport:
     """The report of a run.
 
     A line `ranges` has a file and the ranges of one batch, each as offset and size: first the bytes
-    that hold types, then those that became zeros. A line `fsync` has a file and a time.
+    that hold types, or checksums before log version 17, then those that became zeros. A line
+    `fsync` has a file and a time.
     """
 
     def __init__(self, out: BinaryIO | None) -> None:
@@ -51,6 +53,13 @@ class RunReport:
         items = np.stack((batch.item_offset, batch.item_size), axis=1)
         for what, ranges in (("type", types), ("zeros", items[batch.item_size > 0])):
             self._write(record="ranges", file=file.path.name, what=what, ranges=ranges.tolist())
+
+    def note_blanks(self, path: Path, blanks: Blanks) -> None:
+        """Note entries that were overwritten in kind."""
+        sums = np.stack((blanks.entries.offset, np.full(len(blanks), CHECKSUM_SIZE)), axis=1)
+        zeros = np.stack((blanks.start, blanks.size), axis=1)
+        for what, ranges in (("checksum", sums), ("zeros", zeros)):
+            self._write(record="ranges", file=path.name, what=what, ranges=ranges.tolist())
 
     def note_fsync(self, path: Path, time_ms: int) -> None:
         """Note an fsync."""

@@ -7,14 +7,16 @@ complete.
 
 from __future__ import annotations
 
+import json
 import re
 import struct
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, BinaryIO, NamedTuple
 
 from msgspec import Struct
 
 from je_tools.log.file_names import is_data_directory_name, is_jdb_name
+from je_tools.writing.checksums import crc32c
 from je_tools.writing.parts import part_count
 
 BLOB_MAX = 16 << 20
@@ -24,6 +26,9 @@ FRAME_HEAD = struct.Struct("<4sIII")
 """Magic, checksum, size of the JSON object, size of the bytes."""
 
 FRAME_MAGIC = b"JEU1"
+
+Kinds = Mapping[str, Mapping[str, Callable[[Any], bool]]]
+"""Fields of each kind of frame, and their checks."""
 
 VERSION = 1
 """Version of the format; each journal begins with it."""
@@ -66,6 +71,86 @@ class Frame(Struct, frozen=True):
         return str(self.head["record"])
 
 
+class RawFrame(NamedTuple):
+    """A frame whose checksum is right, and whose fields are not checked.
+
+    Attributes:
+        head: parsed JSON.
+        blob: bytes after it.
+        blob_at: offset of these bytes in the journal.
+    """
+
+    head: Any
+    blob: bytes
+    blob_at: int
+
+
+def encode_frame(head: Mapping[str, Any], blob: bytes = b"", magic: bytes = FRAME_MAGIC) -> bytes:
+    """Return the bytes of a frame."""
+    text = json.dumps(head).encode()
+    rest = struct.pack("<II", len(text), len(blob)) + text + blob
+    return magic + struct.pack("<I", crc32c(rest)) + rest
+
+
+def read_frame(file: BinaryIO, at: int, total: int, magic: bytes = FRAME_MAGIC) -> RawFrame | None:
+    """Read the frame at an offset; return None if there is no complete one.
+
+    Args:
+        file: the journal.
+        at: offset of the frame.
+        total: size of the journal.
+        magic: first bytes of a frame.
+
+    Raises:
+        JournalError: it is complete, and holds no JSON.
+    """
+    file.seek(at)
+    head = file.read(FRAME_HEAD.size)
+    if len(head) < FRAME_HEAD.size:
+        return None
+    found, checksum, head_size, blob_size = FRAME_HEAD.unpack(head)
+    # A torn frame may state any size: do not read past the end.
+    is_within = at + FRAME_HEAD.size + head_size + blob_size <= total
+    if found != magic or blob_size > BLOB_MAX + (1 << 20) or not is_within:
+        return None
+    rest = file.read(head_size + blob_size)
+    if len(rest) < head_size + blob_size or crc32c(rest, crc32c(head[8:])) != checksum:
+        return None
+    try:
+        fields = json.loads(rest[:head_size])
+    except (ValueError, RecursionError) as error:
+        raise JournalError("a frame that is not JSON") from error
+    return RawFrame(fields, rest[head_size:], at + FRAME_HEAD.size + head_size)
+
+
+def check_fields(head: Any, kinds: Kinds, version: int) -> str:
+    """Return the kind of a frame, after checking that it has the fields of that kind.
+
+    Args:
+        head: its parsed JSON.
+        kinds: the kinds; each journal begins with `begin`, which has a `version`.
+        version: newest version that is known.
+
+    Raises:
+        NewerJournalError: it begins a journal of a later version.
+        JournalError: no operation writes such a frame.
+    """
+    record = head.get("record") if isinstance(head, dict) else None
+    fields = kinds.get(record) if isinstance(record, str) else None
+    if record == "begin" and is_number(head.get("version")) and head["version"] > version:
+        raise NewerJournalError(
+            f"it is of version {head['version']}, and this je-tools knows {version}"
+        )
+    if fields is None:
+        raise JournalError(f"a frame of no known kind, {str(record)[:40]!r}")
+    if head.keys() != fields.keys() | {"record"}:
+        raise JournalError(f"a frame {record!r} that has not its fields")
+    for name, is_right in fields.items():
+        if not is_right(head[name]):
+            raise JournalError(f"a frame {record!r} with a wrong {name!r}")
+    return str(record)
+
+
 def check_frame(head: Any, blob_size: int, number: int) -> None:
     """Make sure that an operation may have written a frame.
 
@@ -78,19 +163,7 @@ def check_frame(head: Any, blob_size: int, number: int) -> None:
         NewerJournalError: it begins a journal of a later version.
         JournalError: no operation writes such a frame.
     """
-    record = head.get("record") if isinstance(head, dict) else None
-    fields = _FIELDS.get(record) if isinstance(record, str) else None
-    if record == "begin" and _is_number(head.get("version")) and head["version"] > VERSION:
-        raise NewerJournalError(
-            f"it is of version {head['version']}, and this je-tools knows {VERSION}"
-        )
-    if fields is None:
-        raise JournalError(f"a frame of no known kind, {str(record)[:40]!r}")
-    if head.keys() != fields.keys() | {"record", "sure"} or not _is_number(head["sure"]):
-        raise JournalError(f"a frame {record!r} that has not its fields")
-    for name, is_right in fields.items():
-        if not is_right(head[name]):
-            raise JournalError(f"a frame {record!r} with a wrong {name!r}")
+    record = check_fields(head, _FIELDS, VERSION)
     expected = _blob_size(head)
     if expected is not None and blob_size != expected:
         raise JournalError(f"a frame {record!r} with {blob_size:,} bytes instead of {expected:,}")
@@ -107,19 +180,21 @@ def _blob_size(head: Mapping[str, Any]) -> int | None:
     return 0
 
 
-def _is_number(value: Any) -> bool:
+def is_number(value: Any) -> bool:
+    """Return True for an integer that is not negative and has 63 bits."""
     return type(value) is int and 0 <= value <= _NUMBER_MAX
 
 
 def _is_sum(value: Any) -> bool:
-    return _is_number(value) and value < 1 << 32
+    return is_number(value) and value < 1 << 32
 
 
-def _is_text(value: Any) -> bool:
+def is_text(value: Any) -> bool:
+    """Return True for a string."""
     return isinstance(value, str)
 
 
-def _is_log_name(value: Any) -> bool:
+def is_log_name(value: Any) -> bool:
     """Return True if a path relative to the home can be that of a log file."""
     if not isinstance(value, str):
         return False
@@ -157,7 +232,7 @@ def _rows(*columns: Callable[[Any], bool]) -> Callable[[Any], bool]:
 
 
 def _is_size(value: Any) -> bool:
-    return _is_number(value) and value > 0
+    return is_number(value) and value > 0
 
 
 def _is_hex(value: Any) -> bool:
@@ -165,29 +240,30 @@ def _is_hex(value: Any) -> bool:
 
 
 def _are_flips(value: Any) -> bool:
-    has_columns = _rows(_is_log_name, _is_number, _is_hex, _is_hex)
+    has_columns = _rows(is_log_name, is_number, _is_hex, _is_hex)
     return has_columns(value) and all(len(old) == len(new) for _, _, old, new in value)
 
 
-_FILES = _rows(_is_log_name, _is_number, _is_number)
+_FILES = _rows(is_log_name, is_number, is_number)
 
-_FIELDS: dict[str, dict[str, Callable[[Any], bool]]] = {
+_OWN_FIELDS: dict[str, dict[str, Callable[[Any], bool]]] = {
     "begin": {
-        "version": _is_number,
-        "operation": _is_text,
-        "tool": _is_text,
-        "time_ms": _is_number,
+        "version": is_number,
+        "operation": is_text,
+        "tool": is_text,
+        "time_ms": is_number,
         "takes_away": lambda value: isinstance(value, bool),
         "files": _FILES,
     },
-    "saved": {"file": _is_log_name, "offset": _is_number},
-    "cut": {"file": _is_log_name, "size": _is_number, "before": _is_number},
-    "rename": {"file": _is_log_name, "target": _is_text, "checksum": _is_sum},
-    "append": {"pieces": _rows(_is_log_name, _is_number, _is_size, _is_sum)},
+    "saved": {"file": is_log_name, "offset": is_number},
+    "cut": {"file": is_log_name, "size": is_number, "before": is_number},
+    "rename": {"file": is_log_name, "target": is_text, "checksum": _is_sum},
+    "append": {"pieces": _rows(is_log_name, is_number, _is_size, _is_sum)},
     "flip": {"flips": _are_flips},
-    "done": {"time_ms": _is_number, "files": _FILES},
+    "done": {"time_ms": is_number, "files": _FILES},
     "undo": {},
     "back": {},
     "undone": {},
 }
-"""Fields of each kind of frame besides `record` and `sure`, and their checks."""
+_FIELDS: Kinds = {record: {**fields, "sure": is_number} for record, fields in _OWN_FIELDS.items()}
+"""Fields of each kind of frame besides `record`, and their checks."""

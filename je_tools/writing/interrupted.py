@@ -8,16 +8,18 @@ from je_tools.core.escaping import quoted
 from je_tools.errors import RefusedError
 from je_tools.writing.journal_folders import journal_numbers
 from je_tools.writing.journal_reading import Recorded, read_journal
+from je_tools.writing.redo_folder import check_no_redo
 from je_tools.writing.refusing import refusing, undo_command
 
 
 def check_whole(home: Path) -> None:
-    """Refuse to read a log that an interrupted undo or truncation has left half done.
+    """Refuse to read a log that an interrupted operation has left half done.
 
     Raises:
-        RefusedError: an undo was interrupted, or an operation that takes log away.
+        RefusedError: an undo was interrupted, an operation that takes log away, or an erasure.
     """
     with refusing(lambda: "; nothing was changed"):
+        check_no_redo(home)
         for number in journal_numbers(home)[-1:]:
             _refuse_part(read_journal(home, number))
 
@@ -42,8 +44,10 @@ def check_last_journal(home: Path) -> None:
     """Refuse to write if the last journal may belong to an interrupted undo or truncation.
 
     Raises:
-        RefusedError: it does, or the journal cannot be read well enough to rule that out.
+        RefusedError: it does, or the journal cannot be read well enough to rule that out; or an
+            erasure was interrupted.
     """
+    check_no_redo(home)
     for number in journal_numbers(home)[-1:]:
         journal = read_journal(home, number)
         _refuse_part(journal)

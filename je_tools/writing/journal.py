@@ -21,18 +21,12 @@ their sectors as written, as zeros, or missing. Any other incomplete frame is da
 
 from __future__ import annotations
 
-import json
 import os
-import struct
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from je_tools.writing.checksums import crc32c
-from je_tools.writing.frames import (
-    FRAME_MAGIC,
-    VERSION,
-)
+from je_tools.writing.frames import VERSION, encode_frame
 from je_tools.writing.journal_folders import (
     BEGUN,
     FILE_NAME,
@@ -100,9 +94,7 @@ class Journal:
 
     def add(self, record: str, blob: bytes = b"", **fields: Any) -> None:
         """Write a frame; it is durable after `sync`."""
-        head = json.dumps({"record": record, "sure": self._sure, **fields}).encode()
-        rest = struct.pack("<II", len(head), len(blob)) + head + blob
-        frame = FRAME_MAGIC + struct.pack("<I", crc32c(rest)) + rest
+        frame = encode_frame({"record": record, "sure": self._sure, **fields}, blob)
         self._disk.write(self.folder / FILE_NAME, self._size, frame)
         self._size += len(frame)
 

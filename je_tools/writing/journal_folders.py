@@ -143,17 +143,21 @@ def listed_folders(home: Path) -> dict[str, int]:
     """
     outer = home / FOLDER
     found = {}
-    for name in names_in(_real_folder(outer)):
+    for name in names_in(real_folder(outer)):
         match = _NAME.fullmatch(name)
         # Accept a number only in the form that `journal_folder` gives it.
         if match is not None and match[1] == f"{int(match[1]):06d}":
-            _real_folder(outer / name)
+            real_folder(outer / name)
             found[name] = int(match[1])
     return found
 
 
-def _real_folder(path: Path) -> Path:
+def real_folder(path: Path, purpose: str = "undo journals") -> Path:
     """Return a path after checking that it is a folder or does not exist.
+
+    Args:
+        path: the path.
+        purpose: what the folder is for, in words.
 
     Raises:
         RefusedError: it is something else.
@@ -161,7 +165,7 @@ def _real_folder(path: Path) -> Path:
     if path.is_symlink() or (path.exists() and not path.is_dir()):
         what = "a symbolic link" if path.is_symlink() else "something else"
         raise RefusedError(
-            f"{path}: expected a folder for undo journals, found {what}; move it away, or put the "
+            f"{path}: expected a folder for {purpose}, found {what}; move it away, or put the "
             "folder itself there"
         )
     return path

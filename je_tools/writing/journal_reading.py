@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from pathlib import Path
 from stat import S_ISREG
@@ -14,13 +13,13 @@ from je_tools.core.escaping import counted
 from je_tools.writing.checksums import crc32c
 from je_tools.writing.disk import SECTOR
 from je_tools.writing.frames import (
-    BLOB_MAX,
     FRAME_HEAD,
     FRAME_MAGIC,
     Frame,
     JournalError,
     NewerJournalError,
     check_frame,
+    read_frame,
 )
 from je_tools.writing.journal_folders import FILE_NAME, journal_folder
 
@@ -131,25 +130,11 @@ def _frame_at(file: BinaryIO, at: int, total: int, number: int) -> Frame | None:
     Raises:
         JournalError: it is complete, but no operation writes such a frame.
     """
-    file.seek(at)
-    head = file.read(FRAME_HEAD.size)
-    if len(head) < FRAME_HEAD.size:
+    raw = read_frame(file, at, total)
+    if raw is None:
         return None
-    magic, checksum, head_size, blob_size = FRAME_HEAD.unpack(head)
-    # A torn frame may state any size: do not read past the end.
-    is_within = at + FRAME_HEAD.size + head_size + blob_size <= total
-    if magic != FRAME_MAGIC or blob_size > BLOB_MAX + (1 << 20) or not is_within:
-        return None
-    rest = file.read(head_size + blob_size)
-    if len(rest) < head_size + blob_size or crc32c(rest, crc32c(head[8:])) != checksum:
-        return None
-    try:
-        fields = json.loads(rest[:head_size])
-    except (ValueError, RecursionError) as error:
-        raise JournalError("a frame that is not JSON") from error
-    check_frame(fields, blob_size, number)
-    blob_sum = crc32c(memoryview(rest)[head_size:])
-    return Frame(fields, at + FRAME_HEAD.size + head_size, blob_size, blob_sum)
+    check_frame(raw.head, len(raw.blob), number)
+    return Frame(raw.head, raw.blob_at, len(raw.blob), crc32c(raw.blob))
 
 
 def _frames_behind(file: BinaryIO, start: int, total: int, number: int) -> tuple[Frame, ...]:

@@ -97,6 +97,8 @@ mod _native {
 
     // Entries at LSNs, nodes and keys, and writers.
     #[pymodule_export]
+    use super::je::blanking::blank_sums;
+    #[pymodule_export]
     use super::je::column_writer::encode_parts;
     #[pymodule_export]
     use super::je::fetch::fetch_entries;

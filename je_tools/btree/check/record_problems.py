@@ -23,7 +23,8 @@ from je_tools.formats.je.flags import SlotState
 from je_tools.formats.je.header import NULL_LSN
 from je_tools.formats.je.log.fetch import Entries, Found, fetch, fetch_entry
 from je_tools.formats.je.log.fingerprints import HOURS_MAX, SlotChecks
-from je_tools.formats.je.types import Family, type_name
+from je_tools.formats.je.types import ENTRY_TYPES, ERASED_NO, Family, type_name
+from je_tools.formats.je.write.blanking import are_blank_keys
 from je_tools.formats.spans import Spans
 from je_tools.recovery.slot_matching import match
 
@@ -35,6 +36,9 @@ if TYPE_CHECKING:
 
 EXPIRATION_MAX_MS = HOURS_MAX * HOUR_MS
 """Latest expiration accepted, in 2084: later ones were multiplied by a bug of an engine."""
+
+ERASED_SINCE = ENTRY_TYPES[ERASED_NO].first_version
+"""First log version with erased entries; in older logs entries are erased in kind."""
 
 _LN_FIELDS = frozenset({"db_id", "key", "data", "expiration"})
 
@@ -50,6 +54,7 @@ class Record(IntEnum):
     OTHER_DATABASE = 5
     OTHER_KEY = 6
     DELETION = 7
+    BLANK = 8
 
 
 _TEXTS = {
@@ -59,6 +64,7 @@ _TEXTS = {
     Record.OTHER_DATABASE: "a record of another database",
     Record.OTHER_KEY: "a record of another key",
     Record.DELETION: "a deletion",
+    Record.BLANK: "an entry that is erased in kind: its key is zeros",
 }
 _GONE = (Record.ABSENT, Record.ERASED)
 
@@ -107,7 +113,8 @@ def record_problems(part: CheckedNodes, expected: Expected) -> TreeProblems:
     gone = np.isin(found, _GONE)
     expired = (slots.expires_ms > 0) & (slots.expires_ms < expected.now_ms)
     # The cleaner discards LNs that no read needs: expired ones, and those with data in the slot.
-    ignored = np.where(chosen.is_read, expired & gone, gone | (found == Record.DAMAGED))
+    unread = gone | np.isin(found, (Record.DAMAGED, Record.BLANK))
+    ignored = np.where(chosen.is_read, expired & gone, unread)
     wrong = (found != Record.GOOD) & ~ignored
     problems.add(
         "tree-record",
@@ -169,7 +176,10 @@ def _look(
         same = equal_keys(keys, slots.key.select(some))
         _, data_sizes = head.span("data")
         kinds = np.where(data_sizes < 0, Record.DELETION, Record.GOOD)
-        kinds = np.where(same, kinds, Record.OTHER_KEY)
+        is_blank = (entries.version[some] < ERASED_SINCE) & are_blank_keys(
+            keys, two_part=part.tree.two_part
+        )
+        kinds = np.where(same, kinds, np.where(is_blank, Record.BLANK, Record.OTHER_KEY))
         kinds = np.where(head.number("db_id") == part.tree.db_id, kinds, Record.OTHER_DATABASE)
         found[some] = np.where(decoded.bad, Record.OTHER_TYPE, kinds)
         if head.has("expiration"):

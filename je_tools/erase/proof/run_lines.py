@@ -18,7 +18,7 @@ class ChangedRanges(Struct, frozen=True):
 
     Attributes:
         file: name of the file.
-        what: `type` for bytes that hold types, `zeros` for bytes that became zeros.
+        what: `type` or `checksum` for bytes that hold these, `zeros` for bytes that became zeros.
         ranges: offset and size of each.
     """
 

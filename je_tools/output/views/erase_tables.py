@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct, to_builtins
 
+from je_tools.erase.in_kind.resuming import RedoState
 from je_tools.erase.reasons import FIRST_ERASE, REASONS, EraseReason
+from je_tools.log.file_names import log_file_no
 from je_tools.output.views.sections import Cell, Column, Kind, Section, section_of
 
 if TYPE_CHECKING:
@@ -180,6 +182,12 @@ def completion_section(found: Completion, *, applied: bool) -> Section:
         [file.file_no, action(file), len(entries), int(entries.item_size.sum())]
         for file, entries in found.unfinished
     ]
+    in_kind = found.in_kind
+    if in_kind is not None:
+        # How many bytes are left can only be known by reading the file, which is not worth it.
+        is_gone = in_kind.state is RedoState.FILE_GONE
+        word = "gone" if is_gone else "overwritten" if applied else "overwrite"
+        rows.append([log_file_no(in_kind.log_path), word, in_kind.entry_count, None])
     return Section("unfinished", "Entries with bytes left", _UNFINISHED, rows)
 
 
@@ -235,6 +243,8 @@ def _facts(plan: ErasurePlan, seconds: float | None) -> Iterable[tuple[str, str]
             "files to delete",
             f"{len(plan.deleted):,} with {size:,} bytes, reserved by the cleaner",
         )
+    if plan.is_in_kind:
+        yield "in kind", "engines of this log version know no erased entries: types stay"
     if plan.needs_checkpoint:
         yield "checkpoint", "one is written first"
     if head is not None:

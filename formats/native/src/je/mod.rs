@@ -1,5 +1,6 @@
 //! Bindings for logs of Berkeley DB Java Edition.
 
+pub mod blanking;
 pub mod column_writer;
 pub mod columns;
 pub mod fetch;

@@ -1,5 +1,6 @@
 //! Berkeley DB Java Edition logs.
 
+pub mod blanking;
 pub mod column_writer;
 pub mod columns;
 pub mod fetch;

@@ -1,0 +1,6 @@
+"""Erasure in kind: entries of logs before version 17 become blank and keep their type.
+
+A blank entry changes in several places, so a write that is cut short leaves a wrong checksum. A
+redo journal, which holds no data of records, is durable before the first byte of a file is changed.
+`overwriting` writes what the journal says; after an interruption `resuming` does that again.
+"""

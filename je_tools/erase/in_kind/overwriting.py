@@ -1,0 +1,91 @@
+"""Overwriting in kind: what a redo journal says is written, made durable, and read back.
+
+Doing it again changes nothing, so an interruption at any byte is completed by the same steps. An
+entry is written only if its bytes then have the checksum in the journal: a journal never changes
+another file than the one that it was made for.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from je_tools.erase.file_access import EntryRun, OverwrittenFile
+from je_tools.erase.in_kind.redo_journal import remove_redo
+from je_tools.formats.je.write.blanking import blank_checksums
+from je_tools.formats.spans import Spans, fill_spans
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from je_tools.erase.file_access import OverwriteCounts
+    from je_tools.erase.in_kind.blanks import Blanks
+    from je_tools.erase.in_kind.redo_journal import RecordedRedo
+    from je_tools.erase.results import ErasureHooks
+    from je_tools.writing.disk import Disk
+
+_CHECKSUM_BYTES = np.arange(4)
+
+
+def carry_out(
+    home: Path,
+    redo: RecordedRedo,
+    disk: Disk,
+    counts: OverwriteCounts,
+    hooks: ErasureHooks,
+) -> None:
+    """Overwrite what a redo journal says, make that durable, check it, and remove the journal.
+
+    Args:
+        home: home of the environment, whose lock is held.
+        redo: the journal.
+        disk: disk to write to.
+        counts: counts to add to.
+        hooks: functions that are called meanwhile.
+
+    Raises:
+        RefusedError: an entry is not the one that the journal was made for, or bytes read back
+            differ from those written; the journal stays.
+        OSError: the system refuses a step.
+    """
+    with OverwrittenFile(redo.log_path, disk, counts, hooks) as file:
+        for blanks in redo.batches():
+            for run in file.read_entries(blanks.entries, blanks.entries.type):
+                _fill(run, blanks)
+                _check(file, run, blanks, redo.log_version)
+                file.write(run.first, run.data)
+        file.sync(0)
+        for blanks in redo.batches():
+            for run in file.read_entries(blanks.entries, blanks.entries.type):
+                written = run.data.copy()
+                _fill(run, blanks)
+                if (run.data != written).any():
+                    raise file.changed(run.first, "bytes that were overwritten have other values")
+            counts.entry_count += len(blanks)
+            counts.entry_size += int(blanks.entries.size.sum())
+            hooks.on_blanks(redo.log_path, blanks)
+    remove_redo(home, disk)
+
+
+def _fill(run: EntryRun, blanks: Blanks) -> None:
+    """Set the bytes of a run to what they are to become."""
+    ranges = slice(int(blanks.first[run.rows.start]), int(blanks.first[run.rows.stop]))
+    starts = blanks.start[ranges] - run.first
+    fill_spans(run.data, starts, blanks.size[ranges], 0)
+    checksums = blanks.checksum[run.rows].astype("<u4").view(np.uint8).reshape(-1, 4)
+    run.data[run.at[:, None] + _CHECKSUM_BYTES] = checksums
+
+
+def _check(file: OverwrittenFile, run: EntryRun, blanks: Blanks, version: int) -> None:
+    """Check that the checksums of a run are those in the journal.
+
+    Raises:
+        RefusedError: one is not.
+    """
+    sizes = blanks.entries.size[run.rows]
+    found = blank_checksums(Spans(run.data, run.at, sizes), version)
+    wrong = np.flatnonzero(found != blanks.checksum[run.rows])
+    if len(wrong):
+        place = run.first + int(run.at[wrong[0]])
+        raise file.changed(place, "the entry is not the one that the redo journal was made for")

@@ -1,0 +1,91 @@
+"""Completion of an interrupted erasure in kind."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from je_tools.erase.in_kind.overwriting import carry_out
+from je_tools.erase.in_kind.redo_journal import clear_redo, read_redo, remove_redo
+from je_tools.errors import RefusedError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from je_tools.erase.file_access import OverwriteCounts
+    from je_tools.erase.results import ErasureHooks
+    from je_tools.writing.disk import Disk
+
+
+class RedoState(StrEnum):
+    """States of a redo journal."""
+
+    UNFINISHED = "unfinished"
+    """Entries of a file may be overwritten only in part."""
+    FILE_GONE = "file-gone"
+    """The cleaner has removed the file since, so nothing is left to overwrite."""
+
+
+class UnfinishedInKind(Struct, frozen=True):
+    """An erasure in kind that was interrupted.
+
+    Attributes:
+        log_path: the log file whose entries were being overwritten.
+        entry_count: number of these entries.
+        state: what is left to do.
+    """
+
+    log_path: Path
+    entry_count: int
+    state: RedoState
+
+
+def find_unfinished_in_kind(home: Path) -> UnfinishedInKind | None:
+    """Return the erasure in kind that was interrupted; None if none was, or before any change.
+
+    Raises:
+        RefusedError: its journal is damaged, or belongs to another file than the one that is there.
+        OSError: it cannot be read.
+    """
+    redo = read_redo(home)
+    if redo is None:
+        return None
+    if not redo.log_path.exists():
+        return UnfinishedInKind(redo.log_path, redo.entry_count, RedoState.FILE_GONE)
+    size = redo.log_path.stat().st_size
+    if size != redo.file_size:
+        raise RefusedError(
+            f"{redo.log_path}: the redo journal {redo.path} was made for a file of "
+            f"{redo.file_size:,} bytes, and this one has {size:,}. If the file was restored since, "
+            "move the journal away"
+        )
+    return UnfinishedInKind(redo.log_path, redo.entry_count, RedoState.UNFINISHED)
+
+
+def complete_in_kind(
+    home: Path, disk: Disk, counts: OverwriteCounts, hooks: ErasureHooks
+) -> UnfinishedInKind | None:
+    """Complete the erasure in kind that was interrupted; return it, or None if none was.
+
+    Args:
+        home: home of the environment, whose lock is held.
+        disk: disk to write to.
+        counts: counts to add to.
+        hooks: functions that are called meanwhile.
+
+    Raises:
+        RefusedError, OSError: as `find_unfinished_in_kind` and `carry_out`; the journal stays.
+    """
+    clear_redo(home, disk)
+    found = find_unfinished_in_kind(home)
+    if found is None:
+        return None
+    if found.state is RedoState.FILE_GONE:
+        remove_redo(home, disk)
+        return found
+    redo = read_redo(home)
+    assert redo is not None
+    carry_out(home, redo, disk, counts, hooks)
+    return found

@@ -1,0 +1,1 @@
+"""Tests of `je_tools.erase.in_kind`."""
