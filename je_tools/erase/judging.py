@@ -70,9 +70,7 @@ class ErasureRules(Struct, frozen=True):
 
     Attributes:
         cutoff_lsn: entries from this LSN on stay: recovery may read them.
-        in_kind_cutoff_lsn: the same for files before log version 17, where recovery would take a
-            blank entry for a record.
-        tail_lsn: entries from this LSN on can be overwritten in kind only after a checkpoint.
+        tail_lsn: entries from this LSN on can be overwritten only after a checkpoint.
         needed: entries that trees need.
         db_ids: int64, ascending; ids of the databases that exist.
         duplicates_ids: int64, ascending; those of databases with duplicates.
@@ -85,7 +83,6 @@ class ErasureRules(Struct, frozen=True):
     """
 
     cutoff_lsn: int
-    in_kind_cutoff_lsn: int
     tail_lsn: int
     needed: NeededEntries
     db_ids: Ints
@@ -102,7 +99,7 @@ class ReasonTotals(Struct):
 
     Attributes:
         counts, sizes: int64 (len(REASONS),); sizes include headers.
-        tail_count: entries to overwrite in kind for which a checkpoint has to be written first.
+        tail_count: entries to overwrite for which a checkpoint has to be written first.
     """
 
     counts: Ints = field(default_factory=lambda: np.zeros(len(REASONS), np.int64))
@@ -114,11 +111,10 @@ class ReasonTotals(Struct):
         """Count entries."""
         counts = np.bincount(reasons, minlength=len(REASONS))
         sizes = np.bincount(reasons, weights=rows.size, minlength=len(REASONS))
-        tail_count = 0
-        if rows.version < IN_KIND_BELOW:
-            in_tail = (reasons >= FIRST_ERASE) & (rows.lsn >= rules.tail_lsn)
-            tail_count = int(np.count_nonzero(in_tail))
-        return cls(counts, sizes.astype(np.int64), tail_count)
+        # What is marked already may be overwritten anywhere.
+        in_tail = (reasons >= FIRST_ERASE) & (reasons != NUMBER_OF[EraseReason.UNFINISHED])
+        in_tail &= rows.lsn >= rules.tail_lsn
+        return cls(counts, sizes.astype(np.int64), int(np.count_nonzero(in_tail)))
 
     def merge(self, other: ReasonTotals) -> None:
         """Add the counts of other entries."""
@@ -182,9 +178,7 @@ def _kept(rows: Rows, rules: ErasureRules) -> Reasons:
         reasons[rows.has_vlsn & (rows.vlsn >= rules.vlsn_min)] = NUMBER_OF[KeepReason.VLSN]
     needed = rules.needed.contains(rows.file_no, rows.offset)
     reasons[needed] = NUMBER_OF[KeepReason.LIVE]
-    is_in_kind = rows.version < IN_KIND_BELOW
-    cutoff_lsn = rules.in_kind_cutoff_lsn if is_in_kind else rules.cutoff_lsn
-    reasons[rows.lsn >= cutoff_lsn] = NUMBER_OF[KeepReason.RECOVERY]
+    reasons[rows.lsn >= rules.cutoff_lsn] = NUMBER_OF[KeepReason.RECOVERY]
     return reasons
 
 

@@ -157,14 +157,15 @@ def plan_erasure(
     needed = needed_entries(snapshot)
     cycle = None if options.period_ms is None else choose_cycle(snapshot, options.period_ms)
     kept_files = _kept_files(snapshot, options, cycle)
-    head = _head(snapshot, options, kept_files)
-    last_file_no = snapshot.end.files[-1].file_no
+    last = snapshot.end.files[-1]
+    last_file_no, is_in_kind = last.file_no, last.version < IN_KIND_BELOW
     to_come = options.checkpoint_first and not is_checkpointed
-    at_end_lsn = _checkpoint_cutoff(snapshot)
+    now_lsn = _cutoff(snapshot)
+    cutoff_lsn = snapshot.end.next_lsn if to_come else now_lsn
+    head = _head(snapshot, options, kept_files, cutoff_lsn)
     rules = ErasureRules(
-        cutoff_lsn=_cutoff(snapshot, options),
-        in_kind_cutoff_lsn=snapshot.end.next_lsn if to_come else at_end_lsn,
-        tail_lsn=min(at_end_lsn, lsn_of(last_file_no, 0)),
+        cutoff_lsn=cutoff_lsn,
+        tail_lsn=min(now_lsn, lsn_of(last_file_no, 0)) if is_in_kind else now_lsn,
         needed=needed,
         db_ids=np.array(sorted(snapshot.databases), np.int64),
         duplicates_ids=_duplicates(snapshot),
@@ -212,14 +213,7 @@ def count_reasons(snapshot: Snapshot, rules: ErasureRules) -> tuple[dict[int, Re
     return totals, damaged_count
 
 
-def _cutoff(snapshot: Snapshot, options: ErasureOptions) -> int:
-    """Return the LSN from which on recovery may read entries."""
-    if options.checkpoint_first:
-        return snapshot.end.next_lsn
-    return _checkpoint_cutoff(snapshot)
-
-
-def _checkpoint_cutoff(snapshot: Snapshot) -> int:
+def _cutoff(snapshot: Snapshot) -> int:
     """Return the LSN from which on recovery reads entries after the last checkpoint."""
     checkpoint = snapshot.checkpoint
     return max(min(checkpoint.first_active_lsn, checkpoint.start_lsn), 0)
@@ -232,13 +226,16 @@ def _duplicates(snapshot: Snapshot) -> Ints:
 
 
 def _head(
-    snapshot: Snapshot, options: ErasureOptions, kept_files: Mapping[int, KeepReason]
+    snapshot: Snapshot,
+    options: ErasureOptions,
+    kept_files: Mapping[int, KeepReason],
+    cutoff_lsn: int,
 ) -> VlsnHead | None:
     if not is_replicated(snapshot):
         return None
     index = read_index_state(snapshot).usable
     chosen = {file.file_no for file in snapshot.end.files} - kept_files.keys()
-    return choose_head(index, _cutoff(snapshot, options), max(chosen, default=-1), options)
+    return choose_head(index, cutoff_lsn, max(chosen, default=-1), options)
 
 
 def _needs_checkpoint(snapshot: Snapshot, head: VlsnHead | None) -> bool:

@@ -258,3 +258,26 @@ def deleted_keys(home: Path) -> Iterator[bytes]:
                 start = header.lsn & 0xFFFFFFFF
                 entry = decode_entry(data[start : start + header.size], header.version)
                 yield entry.fields["key"]
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["v17-basic", "v17-dups", "v26-dbops", "v17-erase-after", "v17-rep-uncommitted-before/node2"],
+)
+def test_nothing_in_the_recovery_interval_is_erased(name: str, tmp_path: Path) -> None:
+    """Also if a checkpoint is asked for, and none is needed."""
+    home = copy_of(name, tmp_path / "env")
+    names = {each.name for each in snapshot_of(home).databases.values() if not each.is_internal}
+    rewritten = frozenset(filter(None, names))
+    for options in (
+        ErasureOptions(checkpoint_first=True),
+        ErasureOptions(checkpoint_first=True, rewritten=rewritten),
+        ErasureOptions(checkpoint_first=True),
+    ):
+        erase(home, options)
+        checkpoint = snapshot_of(home).checkpoint
+        first = min(checkpoint.first_active_lsn, checkpoint.start_lsn)
+        headers = (walk_bytes(data, int(file[:8], 16)) for file, data in log_bytes(home).items())
+        erased = [each.lsn for some in headers for each in some if each.type_no == ERASED]
+        assert erased
+        assert max(erased) < first

@@ -203,7 +203,6 @@ def test_files_before_version_8_stay() -> None:
     rows = next(log_rows(path))
     rules = ErasureRules(
         cutoff_lsn=1 << 60,
-        in_kind_cutoff_lsn=1 << 60,
         tail_lsn=1 << 60,
         needed=NeededEntries({rows.file_no: path.stat().st_size}),
         db_ids=none,
