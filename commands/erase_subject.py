@@ -173,9 +173,11 @@ def _delete(options: Options, search: NeedleSearch, report: SubjectReport) -> bo
         with held_snapshot(environment, scanner, now_ms=now_ms, as_member=True) as snapshot:
             check_standalone(snapshot)
             live = find_live(snapshot, search.needles, _chosen(options, snapshot))
-            traced = {snapshot.databases.get(each) for each in report.db_ids}
+            traced = [
+                snapshot.databases[each] for each in report.db_ids & snapshot.databases.keys()
+            ]
         names = set(live.names.values())
-        names |= {each.name or "" for each in traced if each and not each.is_internal}
+        names |= {each.name or "" for each in traced if not each.is_internal}
         names.discard("")
         if not (live.count or report.hit_count):
             say("je-tools: nothing was written: there is no trace to erase")

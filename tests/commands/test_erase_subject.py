@@ -63,3 +63,16 @@ def test_a_node_of_a_group_is_refused(tmp_path: Path) -> None:
     assert done.code == 6
     assert "Delete them through the application" in done.err
     assert log_bytes(home) == old
+
+
+def test_traces_in_nodes_go_with_the_records(tmp_path: Path) -> None:
+    """In a database with duplicates every slot has the key, and so have nodes above."""
+    home = copy_of("v17-dups", tmp_path / "env")
+    before = contents_of(snapshot_of(home))
+    key = b"city8"
+    left = {db: [each for each in records if each[0] != key] for db, records in before.items()}
+    assert left != before
+    done = je_tools("erase", "subject", home, "--key", "city8", "--delete-live", "--apply")
+    assert done.code == 0, done.out.decode() + done.err
+    assert contents_of(snapshot_of(home)) == left
+    assert codes_of(snapshot_of(home)) == []
