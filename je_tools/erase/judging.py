@@ -176,9 +176,9 @@ def _kept(rows: Rows, rules: ErasureRules) -> Reasons:
     reasons = np.full(len(rows), NUMBER_OF[KeepReason.ENTRY_TYPE], np.uint8)
     if rules.vlsn_min is not None:
         reasons[rows.has_vlsn & (rows.vlsn >= rules.vlsn_min)] = NUMBER_OF[KeepReason.VLSN]
+    reasons[rows.lsn >= rules.cutoff_lsn] = NUMBER_OF[KeepReason.RECOVERY]
     needed = rules.needed.contains(rows.file_no, rows.offset)
     reasons[needed] = NUMBER_OF[KeepReason.LIVE]
-    reasons[rows.lsn >= rules.cutoff_lsn] = NUMBER_OF[KeepReason.RECOVERY]
     return reasons
 
 
