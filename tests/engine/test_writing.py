@@ -48,9 +48,10 @@ def test_an_engine_that_writes_keeps_us_out(java: Path, class_path: str, home: P
         assert said == "open"
         with pytest.raises(RefusedError, match=f"process {pid} "):
             EnvironmentLock(home).__enter__()
-        done = je_tools("undo", home, "--apply")
-        assert done.code == 6
-        assert f"process {pid} " in done.err
+        for words in (("checkpoint", home), ("erase", "run", home)):
+            done = je_tools(*words, "--apply")
+            assert done.code == 6
+            assert f"process {pid} " in done.err
         told, holder = map(json.loads, je_tools("lock", home, "--format", "jsonl").out.splitlines())
         assert (told["is_read_write"], told["is_read_only"]) == (True, False)
         assert (holder["mode"], holder["pid"]) == ("read-write", pid)
