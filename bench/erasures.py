@@ -9,19 +9,17 @@ Each run of `erase run` gets a copy of the log that is on the disk already.
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import shutil
 import sys
-import tempfile
 from pathlib import Path
 
 from bench import logs, report
-from bench.measure import Command, Times, peak_anonymous_bytes, time_in_turns, warm
+from bench.measure import Command, Times, peak_anonymous_bytes, time_in_turns
 from bench.report import Row
-from bench.run import Bench, count_entries, options
-from tests.engine.jars import JE_18, engine_jar
-from tests.engine.java import find_java
+from bench.run import Bench, run_bench
 
 RATE_MIN = 300e6
 """Bytes per second and core that `erase run` examines at least."""
@@ -84,25 +82,12 @@ def _check_fsyncs(bench: Bench, log: str, out: Path) -> None:
 
 
 def main() -> int:
-    chosen = options()
-    je_tools = shutil.which(chosen.je_tools)
-    if je_tools is None:
-        print(f"no je-tools at {chosen.je_tools}: give --je-tools PATH", file=sys.stderr)
-        return 2
-    runs = 1 if chosen.quick else chosen.runs
-    kinds = [logs.MB_64] if chosen.quick else [logs.GB_1]
-    with tempfile.TemporaryDirectory(dir=chosen.output) as output:
-        bench = Bench(je_tools, find_java(), engine_jar(JE_18), chosen.logs, Path(output), runs)
-        print(Row.head(), flush=True)
-        for kind in kinds:
-            home = logs.ensure(kind, bench.folder, bench.java, bench.jar)
-            bench.bytes_of[kind.name] = warm(home)
-            measure(bench, kind.name)
-    if not chosen.quick:
-        entries = {name: count_entries(bench, name) for name in bench.bytes_of}
-        text = report.text(bench.rows, bench.bytes_of, entries, bench.runs, bench.java)
-        report.write(Path(__file__).with_name("ERASURES.md"), text)
-    return 0
+    return run_bench("ERASURES.md", {True: [logs.MB_64], False: [logs.GB_1]}, _measure_all)
+
+
+def _measure_all(bench: Bench, _chosen: argparse.Namespace) -> None:
+    for log in bench.bytes_of:
+        measure(bench, log)
 
 
 if __name__ == "__main__":

@@ -8,19 +8,16 @@ runs. The engine opens logs read-only, so that they do not change.
 
 from __future__ import annotations
 
+import argparse
 import os
-import shutil
 import sys
-import tempfile
 from dataclasses import replace
 from pathlib import Path
 
 from bench import logs, report
-from bench.measure import Command, peak_anonymous_bytes, time_in_turns, warm
+from bench.measure import Command, peak_anonymous_bytes, time_in_turns
 from bench.report import Row
-from bench.run import Bench, count_entries, options
-from tests.engine.jars import JE_18, engine_jar
-from tests.engine.java import find_java
+from bench.run import Bench, run_bench
 from tests.engine.recovered import compile_java
 
 PEER = Path(__file__).parent / "make" / "Peer.java"
@@ -29,7 +26,7 @@ EXPORT_MEMORY = 500e6
 WRITTEN = 1.1
 
 
-def measure(bench: Bench) -> None:
+def measure(bench: Bench, _chosen: argparse.Namespace) -> None:
     """Measure all claims on records."""
     full, crashed = logs.RECORDS_2M.name, logs.CRASHED_1M.name
     home, out = bench.folder / full, bench.output
@@ -128,24 +125,8 @@ def _memory_of_writing(bench: Bench, home: Path) -> None:
 
 
 def main() -> int:
-    chosen = options()
-    je_tools = shutil.which(chosen.je_tools)
-    if je_tools is None:
-        print(f"no je-tools at {chosen.je_tools}: give --je-tools PATH", file=sys.stderr)
-        return 2
-    runs = 1 if chosen.quick else chosen.runs
-    with tempfile.TemporaryDirectory(dir=chosen.output) as output:
-        bench = Bench(je_tools, find_java(), engine_jar(JE_18), chosen.logs, Path(output), runs)
-        for kind in (logs.MB_64, logs.RECORDS_2M, logs.CRASHED_1M):
-            home = logs.ensure(kind, bench.folder, bench.java, bench.jar)
-            bench.bytes_of[kind.name] = warm(home)
-        print(Row.head(), flush=True)
-        measure(bench)
-    if not chosen.quick:
-        entries = {name: count_entries(bench, name) for name in bench.bytes_of}
-        text = report.text(bench.rows, bench.bytes_of, entries, bench.runs, bench.java)
-        report.write(Path(__file__).with_name("RECORDS.md"), text)
-    return 0
+    kinds = (logs.MB_64, logs.RECORDS_2M, logs.CRASHED_1M)
+    return run_bench("RECORDS.md", dict.fromkeys((True, False), kinds), measure)
 
 
 if __name__ == "__main__":

@@ -74,7 +74,7 @@ def text(
         [
             "# Benchmark results",
             "",
-            "Written by `make bench` or `make bench-records`. Whole processes, with a warm page "
+            "Written by `make bench` or one of its like. Whole processes, with a warm page "
             f"cache and bytecode compiled in advance. Times are the median of {runs} runs, "
             "followed by the range; the two sides run in turns. A ratio is the engine's time "
             "divided by ours; for the floor and for bytes written, ours divided by the other "

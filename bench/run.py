@@ -17,7 +17,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -225,45 +225,58 @@ def options() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def main() -> int:
+def run_bench(
+    page: str,
+    kinds: Mapping[bool, Sequence[logs.LogKind | logs.RecordsKind]],
+    work: Callable[[Bench, argparse.Namespace], None],
+) -> int:
+    """Make the logs of a bench, measure, and write its page; return the exit code.
+
+    Args:
+        page: name of the page beside this module.
+        kinds: the logs to make: of a quick bench, and of a whole one.
+        work: measures all claims; with `only`, its rows go into the page as it is.
+    """
     chosen = options()
     je_tools = shutil.which(chosen.je_tools)
     if je_tools is None:
         print(f"no je-tools at {chosen.je_tools}: give --je-tools PATH", file=sys.stderr)
         return 2
-    kinds = [logs.MB_1, logs.MB_64]
-    if not chosen.quick:
-        kinds += [logs.GB_1, logs.GB_4, logs.GB_1_ONE_FILE]
+    runs = 1 if chosen.quick else chosen.runs
+    path = Path(__file__).with_name(page)
     with tempfile.TemporaryDirectory(dir=chosen.output) as output:
-        bench = Bench(
-            je_tools,
-            find_java(),
-            engine_jar(JE_18),
-            chosen.logs,
-            Path(output),
-            1 if chosen.quick else chosen.runs,
-        )
-        for kind in kinds:
+        bench = Bench(je_tools, find_java(), engine_jar(JE_18), chosen.logs, Path(output), runs)
+        for kind in kinds[chosen.quick]:
             home = logs.ensure(kind, bench.folder, bench.java, bench.jar)
             bench.bytes_of[kind.name] = warm(home)
-        page = Path(__file__).with_name("RESULTS.md")
+        print(Row.head(), flush=True)
+        work(bench, chosen)
         if chosen.only:
-            print(Row.head(), flush=True)
-            if chosen.only == "scans":
-                measure_scans(bench)
-                measure_memory(bench, MEASURED_FOR_MEMORY, SCANS)
-            elif chosen.only == "prove":
-                measure_proof(bench, "1g")
-            else:
-                measure_one(bench, chosen.only)
-            report.put(page, bench.rows)
-            return 0
-        measure(bench, quick=chosen.quick)
-        entries = {kind.name: count_entries(bench, kind.name) for kind in kinds}
-    if not chosen.quick:
-        text = report.text(bench.rows, bench.bytes_of, entries, bench.runs, bench.java)
-        report.write(page, text)
+            report.put(path, bench.rows)
+        elif not chosen.quick:
+            entries = {name: count_entries(bench, name) for name in bench.bytes_of}
+            text = report.text(bench.rows, bench.bytes_of, entries, bench.runs, bench.java)
+            report.write(path, text)
     return 0
+
+
+def main() -> int:
+    small = [logs.MB_1, logs.MB_64]
+    kinds = {True: small, False: [*small, logs.GB_1, logs.GB_4, logs.GB_1_ONE_FILE]}
+    return run_bench("RESULTS.md", kinds, _measure_chosen)
+
+
+def _measure_chosen(bench: Bench, chosen: argparse.Namespace) -> None:
+    """Measure all claims, or those of `--only`."""
+    if chosen.only == "scans":
+        measure_scans(bench)
+        measure_memory(bench, MEASURED_FOR_MEMORY, SCANS)
+    elif chosen.only == "prove":
+        measure_proof(bench, "1g")
+    elif chosen.only:
+        measure_one(bench, chosen.only)
+    else:
+        measure(bench, quick=chosen.quick)
 
 
 def measure_one(bench: Bench, what: str) -> None:

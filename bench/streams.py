@@ -9,18 +9,15 @@ engine's side of it prints both nodes.
 
 from __future__ import annotations
 
+import argparse
 import shlex
-import shutil
 import sys
-import tempfile
 from pathlib import Path
 
 from bench import logs, report
-from bench.measure import Command, peak_anonymous_bytes, time_in_turns, warm
+from bench.measure import Command, peak_anonymous_bytes, time_in_turns
 from bench.report import Row
-from bench.run import Bench, count_entries, options
-from tests.engine.jars import JE_18, engine_jar
-from tests.engine.java import find_java
+from bench.run import Bench, run_bench
 
 VERIFIER = "com.sleepycat.je.rep.utilint.DbStreamVerify"
 CUT_BYTES = 100_000
@@ -91,25 +88,12 @@ def _copy_without_end(home: Path, target: Path) -> Path:
 
 
 def main() -> int:
-    chosen = options()
-    je_tools = shutil.which(chosen.je_tools)
-    if je_tools is None:
-        print(f"no je-tools at {chosen.je_tools}: give --je-tools PATH", file=sys.stderr)
-        return 2
-    runs = 1 if chosen.quick else chosen.runs
-    kinds = [MB_64] if chosen.quick else [GB_1, GB_4]
-    with tempfile.TemporaryDirectory(dir=chosen.output) as output:
-        bench = Bench(je_tools, find_java(), engine_jar(JE_18), chosen.logs, Path(output), runs)
-        print(Row.head(), flush=True)
-        for kind in kinds:
-            home = logs.ensure(kind, bench.folder, bench.java, bench.jar)
-            bench.bytes_of[kind.name] = warm(home)
-            measure(bench, kind.name)
-    if not chosen.quick:
-        entries = {name: count_entries(bench, name) for name in bench.bytes_of}
-        text = report.text(bench.rows, bench.bytes_of, entries, bench.runs, bench.java)
-        report.write(Path(__file__).with_name("STREAMS.md"), text)
-    return 0
+    return run_bench("STREAMS.md", {True: [MB_64], False: [GB_1, GB_4]}, _measure_all)
+
+
+def _measure_all(bench: Bench, _chosen: argparse.Namespace) -> None:
+    for log in bench.bytes_of:
+        measure(bench, log)
 
 
 if __name__ == "__main__":

@@ -188,7 +188,7 @@ class NotRecovered(Struct, frozen=True):
 
 
 class Surroundings(Struct, frozen=True):
-    """What lies beside the log, and who uses it.
+    """Files beside the log, and the processes that use it.
 
     Attributes:
         holders: processes that hold the engine's lock.

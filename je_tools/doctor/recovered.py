@@ -64,7 +64,7 @@ class Examiners(Struct, frozen=True):
 
 
 class Further(Struct, frozen=True):
-    """What the examination of a recovered log needs besides its state.
+    """Inputs of the examination of a recovered log besides its state.
 
     Attributes:
         prints: fingerprints of the records that a scan found good; None if trees are not checked.

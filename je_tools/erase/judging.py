@@ -111,7 +111,7 @@ class ReasonTotals(Struct):
         """Count entries."""
         counts = np.bincount(reasons, minlength=len(REASONS))
         sizes = np.bincount(reasons, weights=rows.size, minlength=len(REASONS))
-        # What is marked already may be overwritten anywhere.
+        # Entries that are marked already may be overwritten anywhere.
         in_tail = (reasons >= FIRST_ERASE) & (reasons != NUMBER_OF[EraseReason.UNFINISHED])
         in_tail &= rows.lsn >= rules.tail_lsn
         return cls(counts, sizes.astype(np.int64), int(np.count_nonzero(in_tail)))

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import Self
 
 
-class EraseReason(StrEnum):
-    """Reason to overwrite an entry."""
+class _Reason(StrEnum):
+    """Reason with a meaning in words."""
 
     text: str
 
-    def __new__(cls, value: str, text: str) -> EraseReason:
+    def __new__(cls, value: str, text: str) -> Self:
         """Make a member: its name in output, and its meaning in words."""
         member = str.__new__(cls, value)
         member._value_ = value
         member.text = text
         return member
+
+
+class EraseReason(_Reason):
+    """Reason to overwrite an entry."""
 
     REMOVED_DATABASE = "removed-database", "its database does not exist any more"
     DELETED = "deleted", "it deletes a record, and the tree has that"
@@ -28,17 +33,8 @@ class EraseReason(StrEnum):
     UNFINISHED = "unfinished", "an eraser was stopped before it had overwritten the bytes"
 
 
-class KeepReason(StrEnum):
+class KeepReason(_Reason):
     """Reason to leave an entry, or a whole file, as it is."""
-
-    text: str
-
-    def __new__(cls, value: str, text: str) -> KeepReason:
-        """Make a member: its name in output, and its meaning in words."""
-        member = str.__new__(cls, value)
-        member._value_ = value
-        member.text = text
-        return member
 
     ENTRY_TYPE = "entry-type", "no eraser overwrites entries of this type"
     LIVE = "live", "a tree needs it"

@@ -1,4 +1,4 @@
-"""What lies between the matchpoints of rollbacks and their RollbackStarts.
+"""Rolled-back entries: those between the matchpoint of a rollback and its RollbackStart.
 
 Source: RollbackTracker.checkCommit and RollbackPeriod, JE 18.3.12.
 """

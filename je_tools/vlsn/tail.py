@@ -137,7 +137,7 @@ class Tail(Struct, frozen=True):
 
 
 class _FileTail(Struct, frozen=True):
-    """What rollbacks leave of the stream in one file.
+    """The stream in one file, as rollbacks leave it.
 
     Attributes:
         sync: sync points.

@@ -1,4 +1,4 @@
-"""What a search found: hits, files, and what keeps the answer from being complete."""
+"""Results of a search: hits, files, and the gaps that make the answer incomplete."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ class FileManifest(Struct, frozen=True):
 
 
 class FileChange(StrEnum):
-    """What has become of a file since a manifest was made."""
+    """Change of a file since a manifest was made."""
 
     SAME = "same"
     CHANGED = "changed"

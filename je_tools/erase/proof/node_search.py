@@ -55,7 +55,7 @@ JOINED_MAX = 10_000
 
 
 class RangeNodes(Struct):
-    """What some rows of a file hold.
+    """Hits in the nodes of some rows of a file.
 
     Attributes:
         entry_offset, offset, size, needle: int64; hits in joined keys: offset of the node, offset

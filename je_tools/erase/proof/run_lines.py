@@ -35,7 +35,7 @@ class RunFsync(Struct, frozen=True):
 
 
 class ReportedRun(Struct, frozen=True):
-    """What a run did.
+    """A run of `erase run`, as its report has it.
 
     Attributes:
         changed: byte ranges that it changed, in order.

@@ -19,7 +19,7 @@ from je_tools.writing.frames import FOLDER, REMOVED
 
 
 class FileKind(StrEnum):
-    """What a file is by its name and place."""
+    """Kind of a file, by its name and place."""
 
     LOG = "log"
     """A log file, in the home or a data directory."""
@@ -74,7 +74,7 @@ class NotRead(Struct, frozen=True):
 
 
 class FileTree(Struct):
-    """What is below a directory.
+    """Files and names below a directory.
 
     Attributes:
         home: the directory.

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class TraceState(StrEnum):
-    """What a trace is."""
+    """Kind of a trace, by the entry or file in which it lies."""
 
     LIVE_RECORD = "live record"
     OLD_RECORD = "old record"

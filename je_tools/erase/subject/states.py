@@ -37,7 +37,7 @@ _NEXT = {
     f"record is deleted, {_REWRITE}",
     TraceState.NODE_KEY: f"its node is in use; when the record is deleted, {_REWRITE}",
 }
-"""What prevents the erasure of traces in entries that a tree needs."""
+"""Reasons why traces in entries that a tree needs cannot be erased."""
 
 OUTSIDE = {
     TraceState.NO_ENTRY: "no eraser knows bytes outside of entries; `verify` says what they are",
@@ -47,7 +47,7 @@ OUTSIDE = {
     TraceState.OTHER_FILE: "it is no log file: rotate it, or remove the text",
     TraceState.FILE_NAME: "rename the file",
 }
-"""What prevents the erasure of traces outside of readable entries."""
+"""Reasons why traces outside of readable entries cannot be erased."""
 
 
 def state_of(

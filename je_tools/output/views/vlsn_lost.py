@@ -1,4 +1,4 @@
-"""What nodes would roll back to follow a leader: transactions, and records with their keys.
+"""Transactions and records, with their keys, that nodes would roll back to follow a leader.
 
 Records can be millions, so they are written as they are read.
 """

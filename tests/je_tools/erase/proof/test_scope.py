@@ -1,4 +1,4 @@
-"""What lies around the files: file systems, shared bytes, links, and deleted files."""
+"""Facts around the files: file systems, shared bytes, links, and deleted files."""
 
 from __future__ import annotations
 
