@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING
 
 from je_tools.erase.erasures import Erasures
 from je_tools.erase.in_kind.file_blanking import blank_file
-from je_tools.erase.judging import judge
+from je_tools.erase.judging import rows_to_erase
 from je_tools.erase.overwriting import Overwriter
-from je_tools.erase.reasons import FIRST_ERASE
 from je_tools.erase.throttle import DELETE_SHARE
 from je_tools.log.file_scan import FilePiece
 
@@ -103,9 +102,7 @@ def find_erasures(file: LogFile, scanner: Scanner, rules: ErasureRules) -> Erasu
     """
 
     def collect(rows: Rows) -> Erasures:
-        rows = rows.select(rows.good)
-        rows = rows.select(judge(rows, rules) >= FIRST_ERASE)
-        return Erasures.of(rows)
+        return Erasures.of(rows_to_erase(rows.select(rows.good), rules))
 
     parts: list[Erasures] = []
     for part in scanner.scan_piece(FilePiece(file), collect):

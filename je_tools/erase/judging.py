@@ -133,12 +133,19 @@ class ReasonTotals(Struct):
         return int(self.sizes[FIRST_ERASE:].sum())
 
 
-def judge(rows: Rows, rules: ErasureRules) -> Reasons:
+def rows_to_erase(rows: Rows, rules: ErasureRules) -> Rows:
+    """Return the entries to overwrite; see `judge`, which takes longer and says why."""
+    return rows.select(judge(rows, rules, explain=False) >= FIRST_ERASE)
+
+
+def judge(rows: Rows, rules: ErasureRules, *, explain: bool = True) -> Reasons:
     """Return the reason to erase or to leave each entry.
 
     Args:
         rows: entries of one file, all with right checksums.
         rules: the rules.
+        explain: False to take any reason for what can be overwritten for more than one. Then
+            contents are decoded only where the decision depends on them.
     """
     reasons = np.full(len(rows), NUMBER_OF[KeepReason.ENTRY_TYPE], np.uint8)
     reasons[rows.type == erased_no(rows.version)] = NUMBER_OF[KeepReason.ERASED]
@@ -156,8 +163,10 @@ def judge(rows: Rows, rules: ErasureRules) -> Reasons:
     kept = _kept(rows.select(candidates), rules)
     reasons[candidates] = kept
     left = candidates[kept == NUMBER_OF[KeepReason.ENTRY_TYPE]]
-    if len(left):
+    if explain or len(rules.unordered_ids):
         reasons[left] = _unneeded(rows.select(left), rules)
+    else:
+        reasons[left] = NUMBER_OF[EraseReason.OBSOLETE]
     if rows.version < IN_KIND_BELOW:
         _leave_blank(rows, reasons, rules)
     return reasons

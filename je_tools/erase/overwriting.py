@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from je_tools.erase.erasures import Erasures
-    from je_tools.formats.arrays import Ints
     from je_tools.log.log_files import LogFile
     from je_tools.writing.disk import Disk
 
@@ -84,12 +83,9 @@ class Overwriter:
             self._touch()
         end = int(batch.offset[-1])
         work, self._done = end - self._done, end
-        for _ in self._file.read_entries(batch, batch.type):
-            pass
-        marked = np.flatnonzero(batch.type != ERASED_NO)
-        self._fill(batch.offset[marked] + TYPE_OFFSET, np.ones(len(marked), np.int64), ERASED_NO)
+        self._mark(batch)
         self._file.sync(MARK_SHARE * work)
-        self._fill(batch.item_offset, batch.item_size, 0)
+        self._fill_items(batch)
         self._hooks.on_work(ZERO_SHARE * work)
         self._file.sync(LAST_SHARE * work)
         self._check_erased(batch)
@@ -105,12 +101,25 @@ class Overwriter:
         self._file.sync(TOUCH_SHARE * self._size)
         self._is_touched = True
 
-    def _fill(self, starts: Ints, sizes: Ints, value: int) -> None:
-        """Set the bytes of some ranges to a value."""
+    def _mark(self, batch: Erasures) -> None:
+        """Change the types of entries to Erased, after checking that they are as expected.
+
+        Only bytes from the first type to the last one of a run are written.
+        """
+        for run in self._file.read_entries(batch, batch.type):
+            types = run.at[batch.type[run.rows] != ERASED_NO] + TYPE_OFFSET
+            run.data[types] = ERASED_NO
+            for near in near_runs(types, np.ones_like(types)):
+                first, last = types[near][[0, -1]].tolist()
+                self._file.write(run.first + first, run.data[first : last + 1])
+
+    def _fill_items(self, batch: Erasures) -> None:
+        """Set the bytes of entries after their headers to zeros."""
+        starts, sizes = batch.item_offset, batch.item_size
         for rows in near_runs(starts, sizes):
             first = int(starts[rows][0])
             data = self._file.read(first, int((starts[rows] + sizes[rows]).max()) - first)
-            fill_spans(data, starts[rows] - first, sizes[rows], value)
+            fill_spans(data, starts[rows] - first, sizes[rows], 0)
             self._file.write(first, data)
 
     def _check_erased(self, batch: Erasures) -> None:

@@ -49,6 +49,8 @@ class RunReport:
 
     def note_batch(self, file: LogFile, batch: Erasures) -> None:
         """Note the entries of a batch."""
+        if self._out is None:
+            return
         types = np.stack((batch.offset + TYPE_AT, np.ones(len(batch), np.int64)), axis=1)
         items = np.stack((batch.item_offset, batch.item_size), axis=1)
         for what, ranges in (("type", types), ("zeros", items[batch.item_size > 0])):
@@ -56,6 +58,8 @@ class RunReport:
 
     def note_blanks(self, path: Path, blanks: Blanks) -> None:
         """Note entries that were overwritten in kind."""
+        if self._out is None:
+            return
         sums = np.stack((blanks.entries.offset, np.full(len(blanks), CHECKSUM_SIZE)), axis=1)
         zeros = np.stack((blanks.start, blanks.size), axis=1)
         for what, ranges in (("checksum", sums), ("zeros", zeros)):

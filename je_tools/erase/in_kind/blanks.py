@@ -10,8 +10,7 @@ import numpy.typing as npt
 from msgspec import Struct
 
 from je_tools.erase.erasures import Erasures
-from je_tools.erase.judging import judge
-from je_tools.erase.reasons import FIRST_ERASE
+from je_tools.erase.judging import rows_to_erase
 from je_tools.formats.je.header import MAX_HEADER_SIZE, MIN_HEADER_SIZE
 from je_tools.formats.je.write.blanking import blanking_of
 from je_tools.log.file_scan import FilePiece
@@ -169,9 +168,7 @@ def find_blanks(file: LogFile, scanner: Scanner, rules: ErasureRules) -> Iterato
     """
 
     def collect(rows: Rows) -> Blanks:
-        rows = rows.select(rows.good)
-        rows = rows.select(judge(rows, rules) >= FIRST_ERASE)
-        return Blanks.of(rows, rules.duplicates_ids)
+        return Blanks.of(rows_to_erase(rows.select(rows.good), rules), rules.duplicates_ids)
 
     for part in scanner.scan_piece(FilePiece(file), collect):
         for blanks in part.results:
