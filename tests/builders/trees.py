@@ -302,9 +302,12 @@ def simple(records: Mapping[bytes, bytes]) -> TreeLog:
     return log
 
 
-def rich(rng: random.Random) -> TreeLog:
-    """Return a small log that exercises every part of recovery."""
-    log = TreeLog()
+def rich(rng: random.Random, *, version: int = VERSION, is_ended: bool = False) -> TreeLog:
+    """Return a small log that exercises every part of recovery.
+
+    If `is_ended`, all its transactions have ended, and it is not of a group.
+    """
+    log = TreeLog([LogFile(0, version)])
     keys = [b"%03d" % i for i in range(rng.choice([3, 12, 30]))]
     slots = [slot(key, log.ln(key, b"v" + key)) for key in keys]
     half = len(slots) // 2
@@ -320,9 +323,13 @@ def rich(rng: random.Random) -> TreeLog:
     if rng.random() < 0.4:
         log.next_file()
     log.ln(keys[0], b"new", txn=3, abort_lsn=slots[0]["lsn"])
-    log.ln(b"zz", b"new", txn=-4, vlsn=5)
+    if not is_ended:
+        log.ln(b"zz", b"new", txn=-4, vlsn=5)
     log.end(3)
     changed = log.ln(keys[1], b"open", txn=5, abort_lsn=slots[1]["lsn"])
     log.delta([slot(keys[1], changed)], left, node_id=11, full_slot_count=half)
-    log.rollback(start, [-4])
+    if is_ended:
+        log.end(5, name=rng.choice(["Commit", "Abort"]))
+    else:
+        log.rollback(start, [-4])
     return log

@@ -35,6 +35,7 @@ from je_tools.recovery.opening import take_snapshot
 from je_tools.recovery.plan import plan_recovery
 from je_tools.verify.judge import verify
 from je_tools.verify.totals import Totals
+from tests.damage.erasing import judge_erasure
 from tests.damage.reading import read_log
 from tests.damage.running import Outcome, je_tools
 from tests.je_tools.snapshots import NOW_MS, records_of
@@ -86,6 +87,7 @@ def judge(home: Path, rng: random.Random) -> None:
         assert_equal(*(recovered(environment, threads) for threads in THREADS))
         if share < VERDICT_SHARE:
             assert_equal(*(verdict(environment, threads) for threads in THREADS))
+            judge_erasure(home, rng)
     if share < COMMANDS_SHARE:
         judge_commands(home, rng, everything=share < ALL_COMMANDS_SHARE)
 

@@ -196,6 +196,15 @@ def trees(rng: random.Random) -> dict[str, bytes]:
     return {file.name: mended(file.data, file.version) if mends else file.data for file in files}
 
 
+def ended(rng: random.Random) -> dict[str, bytes]:
+    """Return an environment that can be erased, at most one field changed, with right checksums."""
+    version = rng.choice([8, 15, 17, 17])
+    files = rich(rng, version=version, is_ended=True).files
+    if rng.random() < 0.5:
+        replace_field(rng, rng.choice(files))
+    return {file.name: mended(file.data, file.version) for file in files}
+
+
 def noise(rng: random.Random) -> dict[str, bytes]:
     """Return any bytes, after a good file header or without one."""
     size = rng.choice([0, 1, 13, 14, 37, 38, 39, 100, 2000])
@@ -210,8 +219,9 @@ KINDS: list[tuple[str, Callable[[random.Random], dict[str, bytes]]]] = [
     ("hostile", hostile),
     ("noise", noise),
     ("trees", trees),
+    ("ended", ended),
 ]
-WEIGHTS = (40, 30, 5, 5, 20)
+WEIGHTS = (38, 25, 5, 5, 17, 10)
 
 
 # Changes to single items
