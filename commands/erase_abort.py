@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import TypedDict, Unpack
 
@@ -10,6 +11,7 @@ import click
 from je_tools.commands._options import CONTEXT, say
 from je_tools.commands._snapshot import home_argument, open_home
 from je_tools.errors import UsageError
+from je_tools.log.file_names import home_of
 
 TIMEOUT_S = 30.0
 """Longest time to wait. Source: EnvironmentParams.ERASE_ABORT_TIMEOUT, JE 25.3.17."""
@@ -58,12 +60,15 @@ def command(**options: Unpack[Options]) -> int:
 
     home = options["path"]
     environment = open_home(home, keep_going=False)
-    names = {Path(each).name for each in options["files"]}
+    names = {_checked_name(each, home) for each in options["files"]}
+    if not math.isfinite(options["timeout"]):
+        raise UsageError(f"--timeout {options['timeout']}: expected a number of seconds")
     disk = Disk()
     if options["release"]:
         released = names or control.protected_names(home)
         control.release_files(home, released, disk)
-        say(f"je-tools: {_listed(released)}: erasures may change them again")
+        text = "erasures may change them again" if released else "is protected"
+        say(f"je-tools: {_listed(released)}: {text}")
         return 0
     if not names:
         raise UsageError("no file is named: name the log files that are to be copied")
@@ -78,6 +83,19 @@ def command(**options: Unpack[Options]) -> int:
     control.wait_until_left(home, names, is_running, options["timeout"])
     say(f"je-tools: {_listed(names)}: no erasure changes them until `erase abort --release`")
     return 0
+
+
+def _checked_name(text: str, home: Path) -> str:
+    """Return the name of a file that was named with or without its folder.
+
+    Raises:
+        UsageError: it lies in another folder.
+    """
+    path = Path(text)
+    folder = home_of(path).absolute()
+    if path.name != text and folder.resolve() != home.resolve():
+        raise UsageError(f"{text}: the file is not in {home}")
+    return path.name
 
 
 def _listed(names: set[str] | frozenset[str]) -> str:

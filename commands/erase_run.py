@@ -139,6 +139,7 @@ def _hooks(
         return request.is_made or late
 
     def begin(plan: ErasurePlan) -> None:
+        control.clear()
         size = plan.work_size
         if stages.stage is not None:
             stages.stage("erasing", FILE_WORK * size)

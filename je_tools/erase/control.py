@@ -1,11 +1,15 @@
 """Control of a running erasure: which file it works on, and which files it must leave.
 
 Both are empty files in a folder of the environment, which the engine ignores: `NAME.working` and
-`NAME.protected`. A running erasure looks there before each batch.
+`NAME.protected`. A running erasure looks there before each batch. It keeps `NAME.working` locked by
+flock, which the system ends with the process: what a dead erasure has left means nothing.
 """
 
 from __future__ import annotations
 
+import errno
+import fcntl
+import os
 import time
 from collections.abc import Callable, Collection
 from contextlib import suppress
@@ -14,6 +18,7 @@ from typing import TYPE_CHECKING
 
 from je_tools.errors import RefusedError, UsageError
 from je_tools.log.file_names import is_jdb_name
+from je_tools.writing.journal_folders import real_folder
 from je_tools.writing.redo_folder import FOLDER
 from je_tools.writing.refusing import refusing
 
@@ -23,6 +28,7 @@ if TYPE_CHECKING:
 
 _PROTECTED, _WORKING = ".protected", ".working"
 _POLL_S = 0.05
+_LOCK_S = 5.0
 
 
 def protected_names(home: Path) -> frozenset[str]:
@@ -35,12 +41,12 @@ def protected_names(home: Path) -> frozenset[str]:
 
 
 def working_names(home: Path) -> frozenset[str]:
-    """Return the file that an erasure works on, or worked on when it died; as a set of names.
+    """Return the file that an erasure works on, as a set of names.
 
     Raises:
         RefusedError: the folder cannot be read.
     """
-    return _names(home, _WORKING)
+    return frozenset(name for name in _names(home, _WORKING) if _is_locked(home, name))
 
 
 def protect_files(home: Path, names: Collection[str], disk: Disk) -> None:
@@ -56,15 +62,19 @@ def protect_files(home: Path, names: Collection[str], disk: Disk) -> None:
     for name in names:
         _create(home, name + _PROTECTED, disk)
     with refusing():
-        disk.sync_folder(home / FOLDER)
+        disk.sync_folder(_folder(home))
 
 
 def release_files(home: Path, names: Collection[str], disk: Disk) -> None:
     """Remove files from those that an erasure leaves as they are.
 
     Raises:
+        UsageError: one of them is not protected.
         RefusedError: it cannot be noted.
     """
+    others = set(names) - protected_names(home)
+    if others:
+        raise UsageError(f"{min(others)}: the file is not protected")
     for name in names:
         _remove(home, name + _PROTECTED, disk)
 
@@ -100,6 +110,16 @@ class ErasureControl:
         self._home = home
         self._disk = disk
         self._working: str | None = None
+        self._number = -1
+
+    def clear(self) -> None:
+        """Remove what erasures that have died noted. The environment is locked.
+
+        Raises:
+            RefusedError: a control file cannot be read or removed.
+        """
+        for name in _names(self._home, _WORKING) - working_names(self._home):
+            _remove(self._home, name + _WORKING, self._disk)
 
     def is_protected(self, file: LogFile) -> bool:
         """Return True if a file must stay as it is; else note that the erasure works on it.
@@ -111,9 +131,8 @@ class ErasureControl:
         # The file is noted first: whoever protects it afterwards waits for its end.
         if self._working != name:
             self.end()
-            _create(self._home, name + _WORKING, self._disk)
-            self._working = name
-        if (self._home / FOLDER / (name + _PROTECTED)).exists():
+            self._begin(name)
+        if (_folder(self._home) / (name + _PROTECTED)).exists():
             self.end()
             return True
         return False
@@ -124,15 +143,76 @@ class ErasureControl:
         Raises:
             RefusedError: it cannot be noted.
         """
-        for name in working_names(self._home):
-            _remove(self._home, name + _WORKING, self._disk)
-        self._working = None
+        if self._working is not None:
+            _remove(self._home, self._working + _WORKING, self._disk)
+            os.close(self._number)
+            self._working = None
+
+    def _begin(self, name: str) -> None:
+        _create(self._home, name + _WORKING, self._disk)
+        with refusing():
+            self._number = os.open(_folder(self._home) / (name + _WORKING), _FOR_LOCK)
+            self._working = name
+        _lock(self._number, name)
+
+
+_FOR_LOCK = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW
+
+
+def _lock(number: int, name: str) -> None:
+    """Lock a note; whoever looks at it locks it for a moment too.
+
+    Raises:
+        RefusedError: another program keeps it locked.
+    """
+    until = time.monotonic() + _LOCK_S
+    while True:
+        try:
+            fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() > until:
+                raise RefusedError(f"{name}{_WORKING}: another program has locked it") from None
+            time.sleep(_POLL_S)
+        except OSError:
+            # A file system without locks: whoever looks takes the note for locked.
+            return
+        else:
+            return
+
+
+def _is_locked(home: Path, name: str) -> bool:
+    """Return True if a running erasure holds the note that it works on a file."""
+    with refusing():
+        try:
+            number = os.open(_folder(home) / (name + _WORKING), _FOR_LOCK)
+        except FileNotFoundError:
+            return False
+        except OSError as error:
+            if error.errno == errno.ELOOP:
+                return False
+            raise
+        try:
+            fcntl.flock(number, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except OSError:
+            return True
+        finally:
+            os.close(number)
+    return False
+
+
+def _folder(home: Path) -> Path:
+    """Return the folder of control files.
+
+    Raises:
+        RefusedError: something else has its name, as a symbolic link.
+    """
+    return real_folder(home / FOLDER, "erasures")
 
 
 def _names(home: Path, suffix: str) -> frozenset[str]:
     with refusing():
         try:
-            found = [path.name for path in (home / FOLDER).iterdir()]
+            found = [path.name for path in _folder(home).iterdir() if not path.is_dir()]
         except FileNotFoundError:
             return frozenset()
     return frozenset(
@@ -144,7 +224,7 @@ def _names(home: Path, suffix: str) -> frozenset[str]:
 
 def _create(home: Path, name: str, disk: Disk) -> None:
     """Create a control file, unless it exists."""
-    folder = home / FOLDER
+    folder = _folder(home)
     with refusing(), disk:
         if not folder.is_dir():
             disk.mkdir(folder, home.stat())
@@ -154,7 +234,7 @@ def _create(home: Path, name: str, disk: Disk) -> None:
 
 def _remove(home: Path, name: str, disk: Disk) -> None:
     """Remove a control file, and the folder if it was the last."""
-    folder = home / FOLDER
+    folder = _folder(home)
     with refusing(), suppress(FileNotFoundError):
         disk.unlink(folder / name)
     with suppress(OSError):

@@ -87,6 +87,7 @@ class OverwrittenFile:
 
     Attributes:
         path: the file.
+        number: descriptor by which it is read.
         counts: counts, to which its own are added.
         hooks: functions that are called meanwhile.
     """
@@ -106,7 +107,7 @@ class OverwrittenFile:
         self.counts = counts
         self.hooks = hooks
         self._disk = disk
-        self._number = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        self.number = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
 
     def __enter__(self) -> OverwrittenFile:
         return self
@@ -116,7 +117,7 @@ class OverwrittenFile:
 
     def close(self) -> None:
         """Close the file."""
-        os.close(self._number)
+        os.close(self.number)
         self._disk.close()
 
     def read(self, offset: int, size: int) -> Bytes:
@@ -128,7 +129,7 @@ class OverwrittenFile:
         data = np.empty(size, np.uint8)
         done = 0
         while done < size:
-            part = os.preadv(self._number, [data.data[done:]], offset + done)
+            part = os.preadv(self.number, [data.data[done:]], offset + done)
             if not part:
                 raise self.changed(offset + done, "the file has become shorter")
             done += part

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from je_tools.erase.erasures import Erasures
 from je_tools.erase.in_kind.file_blanking import blank_file
 from je_tools.erase.judging import rows_to_erase
+from je_tools.erase.outcomes import Outcome, outcome_before_change
 from je_tools.erase.overwriting import Overwriter
 from je_tools.erase.throttle import DELETE_SHARE
 from je_tools.log.file_scan import FilePiece
@@ -39,6 +40,11 @@ class FileEraser:
         self._scanner = scanner
         self._hooks = hooks
         self._disk = disk
+        self._lists = {
+            Outcome.ERASED: result.erased,
+            Outcome.PROTECTED: result.protected,
+            Outcome.SHARED: result.shared,
+        }
 
     def erase(self, files: list[FileErasure]) -> None:
         """Erase files in their order, until all are done or the erasure has to stop.
@@ -57,10 +63,11 @@ class FileEraser:
                 result.protected.append(each.file)
             elif each.is_deleted:
                 self._delete(each.file)
-            elif not self._overwrite(each):
-                if not self._hooks.is_protected(each.file):
+            else:
+                outcome = self._overwrite(each)
+                if outcome is Outcome.STOPPED:
                     return
-                result.protected.append(each.file)
+                self._lists[outcome].append(each.file)
             result.pending.remove(each.file)
 
     def _delete(self, file: LogFile) -> None:
@@ -69,28 +76,25 @@ class FileEraser:
         self._result.deleted.append(file)
         self._hooks.on_work(DELETE_SHARE * file.size)
 
-    def _overwrite(self, erasure: FileErasure) -> bool:
-        """Overwrite the entries of a file; return False if that was stopped."""
+    def _overwrite(self, erasure: FileErasure) -> Outcome:
+        """Overwrite the entries of a file."""
         if erasure.is_in_kind:
-            is_done = blank_file(erasure.file, self._scanner, self._result, self._hooks, self._disk)
-        else:
-            is_done = self._mark_and_overwrite(erasure.file)
-        if is_done:
-            self._result.erased.append(erasure.file)
-        return is_done
+            return blank_file(erasure.file, self._scanner, self._result, self._hooks, self._disk)
+        return self._mark_and_overwrite(erasure.file)
 
-    def _mark_and_overwrite(self, file: LogFile) -> bool:
-        """Overwrite entries batch by batch; return False if that was stopped in the middle."""
+    def _mark_and_overwrite(self, file: LogFile) -> Outcome:
+        """Overwrite entries batch by batch."""
         result, hooks = self._result, self._hooks
         erasures = find_erasures(file, self._scanner, result.plan.rules)
         hooks.on_work(file.size)
         with Overwriter(file, self._disk, result.counts, hooks) as overwriter:
             for batch in erasures.batches():
-                if hooks.should_stop() or hooks.is_protected(file):
-                    return False
+                outcome = outcome_before_change(file, hooks, overwriter.number)
+                if outcome is not None:
+                    return outcome
                 overwriter.erase(batch)
                 hooks.on_batch(file, batch)
-        return True
+        return Outcome.ERASED
 
 
 def find_erasures(file: LogFile, scanner: Scanner, rules: ErasureRules) -> Erasures:

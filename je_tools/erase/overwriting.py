@@ -71,6 +71,11 @@ class Overwriter:
     def __exit__(self, *_: object) -> None:
         self._file.close()
 
+    @property
+    def number(self) -> int:
+        """Descriptor by which the file is read."""
+        return self._file.number
+
     def erase(self, batch: Erasures) -> None:
         """Overwrite entries, make that durable, and read it back.
 
@@ -104,10 +109,12 @@ class Overwriter:
     def _mark(self, batch: Erasures) -> None:
         """Change the types of entries to Erased, after checking that they are as expected.
 
-        Only bytes from the first type to the last one of a run are written.
+        Types that are Erased already are written too. After an fsync that failed, the system keeps
+        what was written in its cache, as if it were on the disk. Only bytes from the first type to
+        the last one of a run are written.
         """
         for run in self._file.read_entries(batch, batch.type):
-            types = run.at[batch.type[run.rows] != ERASED_NO] + TYPE_OFFSET
+            types = run.at + TYPE_OFFSET
             run.data[types] = ERASED_NO
             for near in near_runs(types, np.ones_like(types)):
                 first, last = types[near][[0, -1]].tolist()

@@ -47,7 +47,7 @@ def note_progress(
     cycle = result.plan.cycle
     if cycle is None:
         return None
-    left = {file.file_no for file in (*result.pending, *result.protected)}
+    left = {file.file_no for file in (*result.pending, *result.protected, *result.shared)}
     kept = {each.file.file_no for each in result.plan.files if each.kept is not None}
     state = cycle.after(set(cycle.state.pending) - left - kept)
     if cycle.is_resumed and state == cycle.state:

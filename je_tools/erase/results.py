@@ -56,6 +56,7 @@ class ErasureResult(Struct):
         deleted: reserved files that were deleted.
         pending: files that are left, because the erasure was stopped.
         protected: files that became protected meanwhile.
+        shared: files that got another name meanwhile, and stay as they are.
         left: the plan of the log afterwards, as a check; None if the erasure was stopped.
     """
 
@@ -66,9 +67,5 @@ class ErasureResult(Struct):
     deleted: list[LogFile] = field(default_factory=list)
     pending: list[LogFile] = field(default_factory=list)
     protected: list[LogFile] = field(default_factory=list)
+    shared: list[LogFile] = field(default_factory=list)
     left: ErasurePlan | None = None
-
-    @property
-    def is_complete(self) -> bool:
-        """True if all files were processed."""
-        return not self.pending and not self.protected

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from je_tools.erase.in_kind.blanks import find_blanks
 from je_tools.erase.in_kind.overwriting import carry_out
 from je_tools.erase.in_kind.redo_journal import RedoJournal, read_redo
+from je_tools.erase.outcomes import Outcome, outcome_before_change
 from je_tools.erase.throttle import FILE_WORK
 from je_tools.log.file_names import home_of
 
@@ -20,8 +21,8 @@ if TYPE_CHECKING:
 
 def blank_file(
     file: LogFile, scanner: Scanner, result: ErasureResult, hooks: ErasureHooks, disk: Disk
-) -> bool:
-    """Overwrite the entries of a file in kind; return False if that was stopped before any change.
+) -> Outcome:
+    """Overwrite the entries of a file in kind.
 
     Once the journal is durable, nothing stops it any more.
 
@@ -41,13 +42,15 @@ def blank_file(
     journal = RedoJournal(home, file, disk)
     try:
         for blanks in find_blanks(file, scanner, result.plan.rules):
-            if hooks.should_stop() or hooks.is_protected(file):
-                return False
+            outcome = outcome_before_change(file, hooks)
+            if outcome is not None:
+                return outcome
             journal.add(blanks)
         # All waiting of a throttled erasure comes before the first change.
         hooks.on_work(FILE_WORK * file.size)
-        if hooks.should_stop() or hooks.is_protected(file):
-            return False
+        outcome = outcome_before_change(file, hooks)
+        if outcome is not None:
+            return outcome
         journal.finish()
     finally:
         journal.discard()
@@ -56,4 +59,4 @@ def blank_file(
     assert redo is not None
     hooks.on_fsync(redo.path, time.time_ns() // 1_000_000)
     carry_out(home, redo, disk, result.counts, hooks)
-    return True
+    return Outcome.ERASED

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,14 +15,14 @@ from je_tools.checkpoint.apply import apply_checkpoint
 from je_tools.checkpoint.options import CheckpointOptions
 from je_tools.erase.completion import complete_erasure
 from je_tools.erase.options import BATCH_MAX, ErasureOptions
-from je_tools.erase.plan import plan_erasure
+from je_tools.erase.plan import ErasurePlan, plan_erasure
 from je_tools.erase.preconditions import ErasureObstacle
 from je_tools.erase.results import ErasureHooks
 from je_tools.errors import RefusedError
 from je_tools.formats.je.entry.entries import decode_entry
 from je_tools.log.scan import Scanner
 from je_tools.vlsn.recovered import read_index
-from tests.builders.power_cuts import Recorder
+from tests.builders.power_cuts import Call, Recorder
 from tests.corpus import Environment, environments, marked_if_another
 from tests.je_tools.erase.erasing import changed_entries, copy_of, erase, log_bytes
 from tests.je_tools.snapshots import NOW_MS, codes_of, contents_of, snapshot_of
@@ -131,11 +132,11 @@ def test_a_stopped_erasure_goes_on(tmp_path: Path) -> None:
         on_batch=lambda _file, batch: batches.append(len(batch)),
     )
     first = erase(home, hooks=hooks)
-    assert not first.is_complete
+    assert first.pending
     assert first.left is None
     assert codes_of(snapshot_of(home)) == []
     rest = erase(home)
-    assert rest.is_complete
+    assert not rest.pending
     assert first.counts.entry_count + rest.counts.entry_count == sum(
         each.totals.erase_count for each in first.plan.files
     )
@@ -158,6 +159,58 @@ def test_a_hard_linked_file_stays(tmp_path: Path) -> None:
     erase(home)
     assert log_bytes(home)["00000000.jdb"] == old["00000000.jdb"]
     assert log_bytes(home)["00000001.jdb"] != old["00000001.jdb"]
+
+
+@pytest.mark.parametrize("name", ["v17-erase-after", "v8-cleaned"])
+def test_a_backup_of_hard_links_made_meanwhile_stays(name: str, tmp_path: Path) -> None:
+    home = copy_of(name, tmp_path / "env")
+    backup = tmp_path / "backup"
+
+    def back_up(plan: ErasurePlan) -> None:
+        backup.mkdir()
+        for each in plan.files:
+            (backup / each.file.path.name).hardlink_to(each.file.path)
+        kept.update(log_bytes(backup))
+
+    kept: dict[str, bytes] = {}
+    result = erase(home, hooks=ErasureHooks(on_plan=back_up))
+    assert result.shared
+    assert not result.erased
+    assert log_bytes(backup) == kept
+
+
+def test_types_are_durable_before_zeros_after_an_fsync_that_failed(tmp_path: Path) -> None:
+    """The system drops what it could not write, and still shows it to readers."""
+    name = "00000000.jdb"
+    recorder = Recorder()
+    whole = copy_of("v17-erase-after", tmp_path / "whole")
+    old = log_bytes(whole)
+    erase(whole, disk=recorder)
+    entries = changed_entries(old, log_bytes(whole))
+    home = copy_of("v17-erase-after", tmp_path / "env")
+    with pytest.raises(RefusedError, match="Input/output error"):
+        erase(home, disk=Recorder(fail_at=second_sync(recorder.calls, name), error=errno.EIO))
+    second = Recorder()
+    assert complete_erasure(home, Scanner(threads=1), disk=second).entry_count
+    durable = bytearray(old[name])
+    for call in second.calls[: second_sync(second.calls, name)]:
+        if call.name == "write" and call.path.name == name:
+            offset, data = call.value
+            durable[offset : offset + len(data)] = data
+    marked = [entry.lsn + 4 for entry in entries if entry.lsn >> 32 == 0][:BATCH_MAX]
+    assert {durable[each] for each in marked if durable[each] != old[name][each]} == {ERASED}
+    assert all(durable[each] == ERASED for each in marked)
+
+
+def second_sync(calls: list[Call], name: str) -> int:
+    """Return the index of the second fsync of a file since its first byte was written again."""
+    start = next(
+        i
+        for i, call in enumerate(calls)
+        if call.name == "write" and call.path.name == name and call.value[0] == 0
+    )
+    syncs = [i for i, call in enumerate(calls) if call.name == "sync" and call.path.name == name]
+    return [i for i in syncs if i > start][1]
 
 
 def test_an_interrupted_erasure_is_completed(tmp_path: Path) -> None:
