@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
 import click
+from msgspec.structs import replace
 
 from je_tools.commands._erasing import (
     EraseOptions,
@@ -31,8 +32,8 @@ if TYPE_CHECKING:
     from je_tools.erase.plan import ErasurePlan
     from je_tools.erase.results import ErasureHooks, ErasureResult
     from je_tools.erase.run_report import RunReport
-    from je_tools.formats.je.internal.cleaner import EraserState
     from je_tools.log.environment import Environment
+    from je_tools.writing.lock import EnvironmentLock
 
 
 class Options(EraseOptions):
@@ -113,11 +114,14 @@ def _run(options: Options) -> int:
         request = stack.enter_context(stopping_on_signals())
         stack.callback(control.end)
         hooks = _hooks(options, until_ms, control, request, report, stages)
+
+        def record(lock: EnvironmentLock, erased: ErasureResult) -> None:
+            erased.state = note_progress(lock, home, scanner, erased, now_ms, disk)
+
+        hooks = replace(hooks, on_erased=record)
         result = run_erasure(home, scanner, chosen_erasure(options), now_ms, hooks, disk=disk)
-        control.end()
-        state = note_progress(home, scanner, result, now_ms, disk=disk)
-    _write_result(result, state, options, environment)
-    return _say_result(result, state, request, options)
+    _write_result(result, options, environment)
+    return _say_result(result, request, options)
 
 
 def _hooks(
@@ -190,23 +194,19 @@ def _until(text: str | None) -> int | None:
     return until_ms
 
 
-def _write_result(
-    result: ErasureResult, state: EraserState | None, options: Options, environment: Environment
-) -> None:
+def _write_result(result: ErasureResult, options: Options, environment: Environment) -> None:
     from je_tools.erase.statistics import statistics_of
     from je_tools.output.files.outputs import open_output
     from je_tools.output.views.erase_tables import plan_sections, result_sections
 
     as_facts = options["format_"] == "table"
     planned = plan_sections(result.plan, applied=True, as_facts=as_facts)
-    done = result_sections(result, statistics_of(result, state), as_facts=as_facts)
+    done = result_sections(result, statistics_of(result, result.state), as_facts=as_facts)
     with open_output(options["output"], environment, chosen_file_mode()) as out:
         write([*planned, *done], [], options, out)
 
 
-def _say_result(
-    result: ErasureResult, state: EraserState | None, request: StopRequest, options: Options
-) -> int:
+def _say_result(result: ErasureResult, request: StopRequest, options: Options) -> int:
     """Report how far the erasure came, and return the exit code."""
     counts = result.counts
     done = f"{counts.entry_count:,} entries with {counts.entry_size:,} bytes are erased"
@@ -223,6 +223,7 @@ def _say_result(
         for each in left.obstacles:
             say(f"je-tools: {each.text}")
         return EXIT_OK if options["exit_zero"] else EXIT_DAMAGE
+    state = result.state
     in_cycle = "" if state is None else f"; {len(state.pending):,} files are left in this cycle"
     say(f"je-tools: {done}, and the log was read again: all that its trees need is there{in_cycle}")
     return EXIT_OK

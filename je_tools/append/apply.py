@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from je_tools.log.scan import Scanner
     from je_tools.recovery.snapshot import Snapshot
     from je_tools.writing.disk import Disk
+    from je_tools.writing.lock import EnvironmentLock
     from je_tools.writing.session import Session
 
 
@@ -88,11 +89,25 @@ def apply_append(
         InputError: there is no environment, or nothing in it leads to records.
         StoppedError: a file shrank meanwhile.
     """
-    name = operation.name
-    with (
-        locked(home, on_reader, disk) as (lock, environment),
-        written_in_place(lock, environment, scanner, now_ms, name, disk=disk) as place,
-    ):
+    with locked(home, on_reader, disk) as (lock, environment):
+        return append_under_lock(
+            lock, environment, scanner, operation, now_ms, file_max=file_max, disk=disk
+        )
+
+
+def append_under_lock(
+    lock: EnvironmentLock,
+    environment: Environment,
+    scanner: Scanner,
+    operation: AppendOperation,
+    now_ms: int,
+    *,
+    file_max: int | None = None,
+    disk: Disk | None = None,
+) -> tuple[Snapshot, AppendResult]:
+    """Do an operation in place while the lock is held; see `apply_append`."""
+    name, home = operation.name, Path(environment.name)
+    with written_in_place(lock, environment, scanner, now_ms, name, disk=disk) as place:
         session, snapshot = place
         run = _Run.of(snapshot, operation, file_max)
         check_version(snapshot)

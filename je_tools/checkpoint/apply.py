@@ -199,4 +199,4 @@ def _write_and_check(
 
 
 def _operation_name(options: CheckpointOptions) -> str:
-    return "recovery" if options.cuts else "checkpoint"
+    return options.part_of or ("recovery" if options.cuts else "checkpoint")

@@ -26,6 +26,8 @@ class CheckpointOptions(Struct, frozen=True):
         rewritten: ids of databases whose trees are written anew: all nodes in full, and without
             keys of deleted records.
         begins_file: True to begin a new file, even if the last one has room.
+        part_of: name of the operation to which the checkpoint belongs, for its undo journal; empty
+            for none.
     """
 
     cuts: bool = False
@@ -37,6 +39,7 @@ class CheckpointOptions(Struct, frozen=True):
     first_vlsn: int | None = None
     rewritten: frozenset[int] = frozenset()
     begins_file: bool = False
+    part_of: str = ""
 
 
 class CheckpointResult(Struct, frozen=True):

@@ -10,15 +10,53 @@ from typing import TYPE_CHECKING
 
 from je_tools.core.escaping import quoted
 from je_tools.errors import RefusedError
+from je_tools.operations.names import CHECKPOINT, DELETION, PROGRESS
 from je_tools.writing.interrupted import check_whole
-from je_tools.writing.journal_folders import journal_numbers
+from je_tools.writing.journal_folders import has_folder
 from je_tools.writing.redo_folder import is_unfinished
-from je_tools.writing.undo import clear_remains, list_undos
+from je_tools.writing.refusing import refusing
+from je_tools.writing.undo import UndoState, clear_remains, list_undos
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from je_tools.writing.disk import Disk
+    from je_tools.writing.undo import Undo
+
+_OWN = frozenset({DELETION, CHECKPOINT, PROGRESS})
+
+
+def clear_own_journals(home: Path, disk: Disk) -> None:
+    """Remove the undo journals of an erasure that was interrupted. The environment is locked.
+
+    What had begun is taken back, unless something else has been written since. That brings no
+    erased node back: no entry is overwritten before the journals of earlier steps are removed.
+
+    Raises:
+        RefusedError: a journal cannot be read or removed, or its bytes not be put back.
+    """
+    with refusing():
+        if not has_folder(home):
+            return
+    for undo in reversed(list_undos(home)):
+        if undo.operation not in _OWN or undo.damage is not None:
+            break
+        if undo.state is UndoState.FINISHED and undo.operation != PROGRESS:
+            undo.drop(disk)
+        elif _is_last(undo):
+            undo.apply(disk)
+        else:
+            undo.drop(disk)
+    clear_remains(home, disk)
+
+
+def _is_last(undo: Undo) -> bool:
+    """Return True if nothing has been written since an operation."""
+    try:
+        undo.check(any_time=True)
+    except RefusedError:
+        return False
+    return True
 
 
 def check_no_journals(home: Path) -> None:
@@ -28,14 +66,35 @@ def check_no_journals(home: Path) -> None:
         RefusedError: it has one.
     """
     check_whole(home)
-    numbers = journal_numbers(home)
-    if numbers:
-        raise RefusedError(
-            f"{home}: undo journal {numbers[-1]} holds bytes of the log, and its undo would take "
-            "the log back to nodes that are erased. "
-            f"`je-tools undo {quoted(str(home))} --drop all --apply` removes the journals; nothing "
-            "can be undone then"
-        )
+    text = journals_text(home)
+    if text is not None:
+        raise RefusedError(f"{home}: {text}")
+
+
+def journals_text(home: Path, *, with_own: bool = True) -> str | None:
+    """Return why undo journals prevent an erasure, and what to do; None if there are none.
+
+    Args:
+        home: home of the environment.
+        with_own: False to leave out those that `clear_own_journals` removes.
+
+    Raises:
+        RefusedError: a journal cannot be read.
+    """
+    undos = list_undos(home)
+    while undos and not with_own and undos[-1].operation in _OWN and undos[-1].damage is None:
+        undos.pop()
+    if not undos:
+        return None
+    damaged = [undo.number for undo in undos if undo.damage is not None]
+    which = str(damaged[0]) if damaged else "all"
+    what = "the journal" if damaged else "the journals"
+    return (
+        f"undo journal {undos[-1].number} holds bytes of the log, and its undo would take "
+        "the log back to nodes that are erased. "
+        f"`je-tools undo {quoted(str(home))} --drop {which} --apply` removes {what}; nothing "
+        "can be undone then"
+    )
 
 
 def drop_journal(home: Path, number: int | None, disk: Disk) -> None:

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from je_tools.append.apply import apply_append
-from je_tools.erase.journals import check_no_journals, drop_journal
+from je_tools.append.apply import append_under_lock
+from je_tools.erase.journals import check_no_journals, clear_own_journals, drop_journal
+from je_tools.log.opening import open_environment
 from je_tools.operations.record_deletion import RecordDeletion
 from je_tools.writing.disk import Disk
+from je_tools.writing.lock import EnvironmentLock
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -39,8 +41,12 @@ def delete_records(
             does not exist any more; or a step failed.
         InputError, StoppedError: as `apply_append`.
     """
-    check_no_journals(home)
-    if any(doomed.values()):
-        disk = disk or Disk()
-        _, appended = apply_append(home, scanner, RecordDeletion(doomed), now_ms, disk=disk)
-        drop_journal(home, appended.journal_no, disk)
+    if not any(doomed.values()):
+        return
+    disk = disk or Disk()
+    with EnvironmentLock(home, disk, instead="stop that first") as lock:
+        clear_own_journals(home, disk)
+        check_no_journals(home)
+        environment, operation = open_environment([home]), RecordDeletion(doomed)
+        _, done = append_under_lock(lock, environment, scanner, operation, now_ms, disk=disk)
+        drop_journal(home, done.journal_no, disk)

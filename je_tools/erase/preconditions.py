@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from enum import StrEnum
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,6 +16,7 @@ from msgspec import Struct
 from je_tools.checkpoint.checks import check_openable
 from je_tools.checkpoint.log_end import is_to_cut
 from je_tools.core.escaping import counted, quoted
+from je_tools.erase.journals import journals_text
 from je_tools.erase.judging import VERSION_MIN
 from je_tools.errors import RefusedError
 from je_tools.formats.je.header import lsn_text
@@ -33,6 +35,7 @@ class Obstacle(StrEnum):
     DAMAGE = "damage"
     MISSING_FILE = "missing-file"
     OLD_VERSION = "old-version"
+    UNDO_JOURNAL = "undo-journal"
     REFUSED = "engine-refuses"
 
 
@@ -57,7 +60,12 @@ def obstacles(snapshot: Snapshot, damaged_count: int) -> list[ErasureObstacle]:
         snapshot: the log, all trees of which have been read.
         damaged_count: number of entries with wrong checksums, and of gaps between entries.
     """
-    return [*_of_openness(snapshot), *_of_end(snapshot), *_of_damage(snapshot, damaged_count)]
+    return [
+        *_of_openness(snapshot),
+        *_of_journals(snapshot),
+        *_of_end(snapshot),
+        *_of_damage(snapshot, damaged_count),
+    ]
 
 
 def _of_openness(snapshot: Snapshot) -> Iterator[ErasureObstacle]:
@@ -71,6 +79,12 @@ def _of_openness(snapshot: Snapshot) -> Iterator[ErasureObstacle]:
         check_openable(snapshot)
     except RefusedError as error:
         yield ErasureObstacle(Obstacle.REFUSED, str(error))
+
+
+def _of_journals(snapshot: Snapshot) -> Iterator[ErasureObstacle]:
+    text = journals_text(Path(snapshot.environment.name), with_own=False)
+    if text is not None:
+        yield ErasureObstacle(Obstacle.UNDO_JOURNAL, text)
 
 
 def _of_end(snapshot: Snapshot) -> Iterator[ErasureObstacle]:

@@ -1,19 +1,21 @@
 """Progress of a cycle: the eraser's record is brought up to date when files are done.
 
 A checkpoint follows the record, so that the next run finds the log at a checkpoint. If a crash
-comes before it, the files are processed again, which changes nothing.
+comes before the end of it, the next run takes both back, and processes the files again, which
+changes nothing.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from je_tools.append.apply import apply_append
-from je_tools.checkpoint.apply import apply_checkpoint
+from je_tools.append.apply import append_under_lock
+from je_tools.checkpoint.apply import apply_under_lock
 from je_tools.checkpoint.options import CheckpointOptions
 from je_tools.erase.journals import drop_journal
+from je_tools.log.opening import open_environment
 from je_tools.operations.eraser_progress import EraserProgress
-from je_tools.writing.disk import Disk
+from je_tools.operations.names import PROGRESS
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -21,27 +23,24 @@ if TYPE_CHECKING:
     from je_tools.erase.results import ErasureResult
     from je_tools.formats.je.internal.cleaner import EraserState
     from je_tools.log.scan import Scanner
+    from je_tools.writing.disk import Disk
+    from je_tools.writing.lock import EnvironmentLock
 
 
 def note_progress(
+    lock: EnvironmentLock,
     home: Path,
     scanner: Scanner,
     result: ErasureResult,
     now_ms: int,
-    *,
-    disk: Disk | None = None,
+    disk: Disk,
 ) -> EraserState | None:
     """Write the eraser's record as it is after an erasure; return it, or None without a cycle.
 
-    Args:
-        home: directory of the environment.
-        scanner: scanner for reading the log.
-        result: result of the erasure.
-        now_ms: current time.
-        disk: disk that is written to.
+    The lock is held since the record was read, as `ErasureHooks.on_erased` has it.
 
     Raises:
-        RefusedError: the environment is in use, or a step failed.
+        RefusedError: a step failed.
         InputError, StoppedError: as `apply_append`.
     """
     cycle = result.plan.cycle
@@ -52,9 +51,13 @@ def note_progress(
     state = cycle.after(set(cycle.state.pending) - left - kept)
     if cycle.is_resumed and state == cycle.state:
         return state
-    disk = disk or Disk()
-    _, appended = apply_append(home, scanner, EraserProgress(state), now_ms, disk=disk)
-    _, written = apply_checkpoint(home, scanner, CheckpointOptions(), now_ms, disk=disk)
-    for number in (written.journal_no, appended.journal_no):
+    _, noted = append_under_lock(
+        lock, open_environment([home]), scanner, EraserProgress(state), now_ms, disk=disk
+    )
+    options = CheckpointOptions(part_of=PROGRESS)
+    _, written = apply_under_lock(
+        lock, open_environment([home]), scanner, options, now_ms, disk=disk
+    )
+    for number in (written.journal_no, noted.journal_no):
         drop_journal(home, number, disk)
     return state

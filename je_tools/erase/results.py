@@ -15,8 +15,9 @@ if TYPE_CHECKING:
     from je_tools.erase.erasures import Erasures
     from je_tools.erase.in_kind.blanks import Blanks
     from je_tools.erase.plan import ErasurePlan
+    from je_tools.formats.je.internal.cleaner import EraserState
     from je_tools.log.log_files import LogFile
-    from je_tools.writing.lock import Holder
+    from je_tools.writing.lock import EnvironmentLock, Holder
 
 
 class ErasureHooks(Struct, frozen=True):
@@ -31,6 +32,7 @@ class ErasureHooks(Struct, frozen=True):
         on_blanks: called with the path of a file before log version 17, and those of its entries
             that were overwritten in kind.
         on_fsync: called after each fsync, with the file and the time in milliseconds.
+        on_erased: called at the end, with the lock still held.
         on_work: called with the bytes of work done since the last call, as `throttle` counts them;
             it may wait.
     """
@@ -42,6 +44,7 @@ class ErasureHooks(Struct, frozen=True):
     on_batch: Callable[[LogFile, Erasures], None] = lambda _file, _batch: None
     on_blanks: Callable[[Path, Blanks], None] = lambda _path, _blanks: None
     on_fsync: Callable[[Path, int], None] = lambda _path, _now_ms: None
+    on_erased: Callable[[EnvironmentLock, ErasureResult], None] = lambda _lock, _result: None
     on_work: Callable[[float], None] = lambda _size: None
 
 
@@ -58,6 +61,7 @@ class ErasureResult(Struct):
         protected: files that became protected meanwhile.
         shared: files that got another name meanwhile, and stay as they are.
         left: the plan of the log afterwards, as a check; None if the erasure was stopped.
+        state: the eraser's record as it is now; None without a cycle.
     """
 
     plan: ErasurePlan
@@ -69,3 +73,4 @@ class ErasureResult(Struct):
     protected: list[LogFile] = field(default_factory=list)
     shared: list[LogFile] = field(default_factory=list)
     left: ErasurePlan | None = None
+    state: EraserState | None = None

@@ -15,11 +15,17 @@ from je_tools.checkpoint.apply import apply_under_lock
 from je_tools.checkpoint.options import CheckpointOptions
 from je_tools.erase.durable_log import make_durable
 from je_tools.erase.file_eraser import FileEraser
-from je_tools.erase.journals import check_no_journals, drop_journal, stopped_text
+from je_tools.erase.journals import (
+    check_no_journals,
+    clear_own_journals,
+    drop_journal,
+    stopped_text,
+)
 from je_tools.erase.plan import plan_erasure
 from je_tools.erase.results import ErasureHooks, ErasureResult
 from je_tools.errors import RefusedError
 from je_tools.log.opening import open_environment
+from je_tools.operations.names import CHECKPOINT
 from je_tools.recovery.opening import held_snapshot
 from je_tools.writing.disk import Disk
 from je_tools.writing.lock import EnvironmentLock
@@ -45,6 +51,8 @@ def run_erasure(
 ) -> ErasureResult:
     """Erase a log in place, with the engine's lock held.
 
+    Which files of a cycle are done is only recorded if a hook does that; see `note_progress`.
+
     Args:
         home: directory of the environment.
         scanner: scanner for reading the log.
@@ -63,6 +71,7 @@ def run_erasure(
     with EnvironmentLock(home, disk, instead="stop that first") as lock:
         for reader in lock.readers:
             hooks.on_reader(reader)
+        clear_own_journals(home, disk)
         check_no_journals(home)
         run = _Run(home, scanner, options, now_ms, hooks, disk)
         result = run.plan()
@@ -72,6 +81,7 @@ def run_erasure(
             result.checkpoint = checkpoint
         hooks.on_plan(result.plan)
         run.execute(result)
+        hooks.on_erased(lock, result)
         return result
 
 
@@ -103,6 +113,7 @@ class _Run:
             first_vlsn=first_vlsn,
             rewritten=plan.rewritten,
             begins_file=plan.is_in_kind,
+            part_of=CHECKPOINT,
         )
         _, result = apply_under_lock(
             lock, open_environment([self.home]), self.scanner, options, self.now_ms, disk=self.disk

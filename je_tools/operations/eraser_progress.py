@@ -15,6 +15,7 @@ from je_tools.checkpoint.comparison import compare_records
 from je_tools.checkpoint.old_versions import old_versions
 from je_tools.formats.je.header import NULL_LSN
 from je_tools.formats.je.internal.names import METADATA_DB
+from je_tools.operations.names import PROGRESS
 from je_tools.recovery.database import Database
 from je_tools.recovery.internal_databases import internal_database, is_replicated
 from je_tools.recovery.utilization import internal_records
@@ -31,7 +32,7 @@ class EraserProgress(AppendOperation):
         state: the new record.
     """
 
-    name = "erase progress"
+    name = PROGRESS
 
     def __init__(self, state: EraserState) -> None:
         self.state = state

@@ -16,6 +16,7 @@ from je_tools.core.escaping import printable
 from je_tools.errors import RefusedError
 from je_tools.formats.je.btree.keys import join_two_part
 from je_tools.formats.je.write.transactions import OldVersion
+from je_tools.operations.names import DELETION
 from je_tools.recovery.internal_databases import is_replicated
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ class RecordDeletion(AppendOperation):
         doomed: the records.
     """
 
-    name = "erase deletion"
+    name = DELETION
 
     def __init__(self, doomed: Doomed) -> None:
         self.doomed = doomed

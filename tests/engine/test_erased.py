@@ -14,7 +14,6 @@ from je_tools.checkpoint.options import CheckpointOptions
 from je_tools.erase.cycle import stored_state
 from je_tools.erase.live_records import delete_records
 from je_tools.erase.options import ErasureOptions
-from je_tools.erase.progress import note_progress
 from je_tools.erase.run import run_erasure
 from je_tools.errors import InputError, RefusedError
 from je_tools.log.scan import Scanner
@@ -29,7 +28,7 @@ from tests.engine.acceptances import (
 from tests.engine.groups import Group, free_addresses, is_one_group, running_group
 from tests.engine.jars import JE_18, engine_jar
 from tests.engine.java import find_java
-from tests.je_tools.erase.erasing import copy_of
+from tests.je_tools.erase.erasing import copy_of, erase
 from tests.je_tools.snapshots import records_of, snapshot_of
 
 pytestmark = pytest.mark.engine
@@ -214,10 +213,9 @@ def test_deleted_and_erased_records(name: str, judge: Judge, tmp_path: Path) -> 
 def test_a_recorded_cycle(name: str, judge: Judge, tmp_path: Path) -> None:
     """The record has a database of its own, which the first log lacks."""
     home = copy_of(name, tmp_path / "env")
-    scanner, now_ms = Scanner(threads=1), time.time_ns() // 1_000_000
+    now_ms = time.time_ns() // 1_000_000
     options = ErasureOptions(checkpoint_first=True, period_ms=1000)
-    result = run_erasure(home, scanner, options, now_ms)
-    state = note_progress(home, scanner, result, now_ms)
+    state = erase(home, options).state
     assert state is not None
     assert stored_state(snapshot_of(home)) == state
     verdict = write_and_judge(judge, lambda _: None, home, tmp_path / "judged", now_ms)

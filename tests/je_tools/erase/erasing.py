@@ -7,12 +7,15 @@ import time
 from pathlib import Path
 
 import numpy as np
+from msgspec.structs import replace
 
 from je_tools.erase.options import ErasureOptions
+from je_tools.erase.progress import note_progress
 from je_tools.erase.results import ErasureHooks, ErasureResult
 from je_tools.erase.run import run_erasure
 from je_tools.log.scan import Scanner
 from je_tools.writing.disk import Disk
+from je_tools.writing.lock import EnvironmentLock
 from tests.corpus import environments
 from tests.truth.headers import ERASED, Header, walk_bytes
 
@@ -35,9 +38,14 @@ def erase(
     *,
     disk: Disk | None = None,
 ) -> ErasureResult:
-    """Erase an environment in place."""
-    now_ms = time.time_ns() // 1_000_000
-    return run_erasure(home, Scanner(threads=1), options, now_ms, hooks, disk=disk)
+    """Erase an environment in place, and record a cycle as the command does."""
+    now_ms, scanner, written = time.time_ns() // 1_000_000, Scanner(threads=1), disk or Disk()
+
+    def record(lock: EnvironmentLock, result: ErasureResult) -> None:
+        result.state = note_progress(lock, home, scanner, result, now_ms, written)
+
+    hooks = replace(hooks or ErasureHooks(), on_erased=record)
+    return run_erasure(home, scanner, options, now_ms, hooks, disk=written)
 
 
 def log_bytes(home: Path) -> dict[str, bytes]:
