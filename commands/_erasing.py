@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-_UNITS_MS = {"s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
-
 
 class EraseOptions(TypedDict):
     """Options of a plan or a run."""
@@ -54,12 +52,14 @@ def _period(_: click.Context, __: click.Parameter, text: str | None) -> int | No
     Raises:
         UsageError: it is no period.
     """
+    from je_tools.erase.options import UNITS_MS
+
     if text is None:
         return None
     match = re.fullmatch(r"([0-9]{1,9})([smhdw])", text)
     if match is None or not int(match[1]):
         raise UsageError(f"--period {text}: expected a number and s, m, h, d or w, as 30d")
-    return int(match[1]) * _UNITS_MS[match[2]]
+    return int(match[1]) * UNITS_MS[match[2]]
 
 
 def erase_options(function: F) -> F:

@@ -20,6 +20,7 @@ from je_tools.commands._options import (
 )
 from je_tools.commands._snapshot import open_home
 from je_tools.core.escaping import quoted
+from je_tools.errors import EXIT_DAMAGE
 
 if TYPE_CHECKING:
     from je_tools.commands._erasing import EraseOptions
@@ -45,13 +46,16 @@ def open_erase_scanner(
         yield Scanner(threads=options["threads"], wide=True, pace=pace, **asdict(stages)), stages
 
 
-def show_plan(options: EraseOptions, orders: ErasureOptions, verb: str) -> int:
+def show_plan(
+    options: EraseOptions, orders: ErasureOptions, verb: str, more_words: str = ""
+) -> int:
     """Write the plan of an erasure, and return the exit code.
 
     Args:
         options: options of the command line.
         orders: options of the erasure.
         verb: the command that carries it out.
+        more_words: more options of it, each after a space.
 
     Raises:
         UsageError: an output is needed, or lies in the environment.
@@ -79,13 +83,15 @@ def show_plan(options: EraseOptions, orders: ErasureOptions, verb: str) -> int:
     with open_output(output, environment, chosen_file_mode()) as out:
         write(sections, findings, options, out)
     say_given_up(plan)
-    _say_what_would_be_done(plan, options, orders, verb)
-    return report_findings(
-        findings,
-        environment,
-        side_file=options["findings_path"],
-        exit_zero=options["exit_zero"],
+    say_kept(plan)
+    words = orders.words + more_words
+    _say_what_would_be_done(plan, f"{verb} {quoted(str(options['path']))}{words}")
+    exit_zero = options["exit_zero"]
+    code = report_findings(
+        findings, environment, side_file=options["findings_path"], exit_zero=exit_zero
     )
+    is_damaged = any(each.is_damage for each in plan.obstacles) and not exit_zero
+    return EXIT_DAMAGE if is_damaged else code
 
 
 def say_given_up(plan: ErasurePlan) -> None:
@@ -97,6 +103,14 @@ def say_given_up(plan: ErasurePlan) -> None:
             f"je-tools: a node that still needs a VLSN below {first} from this one does a network "
             "restore; `je-tools vlsn compare` shows how far each node is"
         )
+
+
+def say_kept(plan: ErasurePlan) -> None:
+    """Report files that stay as they are, and what lets them go."""
+    from je_tools.erase.kept_files import kept_texts
+
+    for text in kept_texts(plan):
+        say(f"je-tools: {text}")
 
 
 def findings_of_log(snapshot: Snapshot) -> list[Finding]:
@@ -117,19 +131,14 @@ def write(
     add_findings(findings, out, form, options["findings_path"])
 
 
-def _say_what_would_be_done(
-    plan: ErasurePlan, options: EraseOptions, orders: ErasureOptions, verb: str
-) -> None:
+def _say_what_would_be_done(plan: ErasurePlan, command: str) -> None:
     if plan.obstacles:
         say("je-tools: nothing can be erased now; the last table says why")
         return
     if not plan.totals.erase_count and not plan.deleted:
         say("je-tools: there is nothing to erase")
         return
-    words = " --checkpoint-first" if orders.checkpoint_first else ""
-    words += " --force" if orders.force else ""
-    words += f" --vlsn-below {orders.vlsn_below}" if orders.vlsn_below is not None else ""
-    words += " --keep-reserved" if orders.keep_reserved else ""
-    words += "".join(f" --rewrite {quoted(name)}" for name in sorted(orders.rewritten))
-    command = f"je-tools {verb} {quoted(str(options['path']))}{words} --apply"
-    say(f"je-tools: nothing was written; `{command}` erases it. That cannot be undone")
+    say(
+        f"je-tools: nothing was written; `je-tools {command} --apply` erases it. That cannot be "
+        "undone"
+    )

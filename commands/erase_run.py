@@ -19,7 +19,13 @@ from je_tools.commands._erasing import (
     erase_options,
     stopping_on_signals,
 )
-from je_tools.commands._erasures import open_erase_scanner, say_given_up, show_plan, write
+from je_tools.commands._erasures import (
+    open_erase_scanner,
+    say_given_up,
+    say_kept,
+    show_plan,
+    write,
+)
 from je_tools.commands._findings import check_outputs
 from je_tools.commands._options import A_PATH, CONTEXT, chosen_file_mode, say
 from je_tools.commands._snapshot import open_home
@@ -85,14 +91,16 @@ def command(**options: Unpack[Options]) -> int:
       je-tools erase run env --period 30d --until 06:00 --apply
     """
     orders = chosen_erasure(options)
+    until_ms = _until(options["until"])
     if not options["apply"]:
-        return show_plan(options, orders, "erase run")
+        more_words = "" if until_ms is None else f" --until {options['until']}"
+        return show_plan(options, orders, "erase run", more_words)
     if options["format_"] == "parquet":
         raise UsageError("--format parquet and --apply exclude each other: choose another format")
-    return _run(options)
+    return _run(options, until_ms)
 
 
-def _run(options: Options) -> int:
+def _run(options: Options, until_ms: int | None) -> int:
     """Erase, and return the exit code."""
     from je_tools.checkpoint.checks import check_readable
     from je_tools.erase.control import ErasureControl
@@ -101,7 +109,7 @@ def _run(options: Options) -> int:
     from je_tools.erase.run_report import RunReport
     from je_tools.writing.disk import Disk
 
-    home, until_ms = options["path"], _until(options["until"])
+    home = options["path"]
     environment = open_home(home, keep_going=False)
     check_readable(environment)
     outputs = {"output": options["output"], "findings": options["findings_path"]}
@@ -211,6 +219,10 @@ def _say_result(result: ErasureResult, request: StopRequest, options: Options) -
     counts = result.counts
     done = f"{counts.entry_count:,} entries with {counts.entry_size:,} bytes are erased"
     say_given_up(result.plan)
+    say_kept(result.plan)
+    if result.shared:
+        names = ", ".join(file.path.name for file in result.shared)
+        say(f"je-tools: {names}: left as they are, since they have other names by now")
     if result.protected:
         names = ", ".join(file.path.name for file in result.protected)
         say(f"je-tools: {names}: left as they are, as `je-tools erase abort` asked")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from je_tools.core.escaping import quoted
+from je_tools.core.escaping import counted, quoted
 from je_tools.errors import RefusedError
 from je_tools.operations.names import CHECKPOINT, DELETION, PROGRESS
 from je_tools.writing.interrupted import check_whole
@@ -20,6 +20,7 @@ from je_tools.writing.undo import UndoState, clear_remains, list_undos
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from je_tools.erase.options import ErasureOptions
     from je_tools.writing.disk import Disk
     from je_tools.writing.undo import Undo
 
@@ -109,19 +110,21 @@ def drop_journal(home: Path, number: int | None, disk: Disk) -> None:
     clear_remains(home, disk)
 
 
-def stopped_text(home: Path, erased_count: int) -> str:
+def stopped_text(home: Path, erased_count: int, options: ErasureOptions) -> str:
     """Return the state of a log whose erasure has stopped, in words to end a message with.
 
     Args:
         home: home of the environment.
         erased_count: number of files that are erased.
+        options: options of the erasure.
     """
+    done = f"; {counted(erased_count, 'file')} erased"
     if is_unfinished(home):
         return (
-            f"; {erased_count:,} files are erased, and one in part: "
-            f"`je-tools erase resume {quoted(str(home))} --apply` completes that"
+            f"{done}, and one in part: `je-tools erase resume {quoted(str(home))} --apply` "
+            "completes that"
         )
     return (
-        f"; {erased_count:,} files are erased, and the engine opens the log as it is: "
-        f"run `je-tools erase run {quoted(str(home))} --apply` again to go on"
+        f"{done}, and the engine opens the log as it is: "
+        f"run `je-tools erase run {quoted(str(home))}{options.words} --apply` again to go on"
     )

@@ -100,11 +100,14 @@ class ReasonTotals(Struct):
     Attributes:
         counts, sizes: int64 (len(REASONS),); sizes include headers.
         tail_count: entries to overwrite for which a checkpoint has to be written first.
+        held_count: entries of any type that trees, recovery or other nodes need; only counted in
+            files that the cleaner has reserved.
     """
 
     counts: Ints = field(default_factory=lambda: np.zeros(len(REASONS), np.int64))
     sizes: Ints = field(default_factory=lambda: np.zeros(len(REASONS), np.int64))
     tail_count: int = 0
+    held_count: int = 0
 
     @classmethod
     def of(cls, rows: Rows, reasons: Reasons, rules: ErasureRules) -> ReasonTotals:
@@ -121,6 +124,7 @@ class ReasonTotals(Struct):
         self.counts = self.counts + other.counts
         self.sizes = self.sizes + other.sizes
         self.tail_count += other.tail_count
+        self.held_count += other.held_count
 
     @property
     def erase_count(self) -> int:
@@ -131,6 +135,14 @@ class ReasonTotals(Struct):
     def erase_size(self) -> int:
         """Bytes of the entries to overwrite, headers included."""
         return int(self.sizes[FIRST_ERASE:].sum())
+
+
+def count_held(rows: Rows, rules: ErasureRules) -> int:
+    """Return the number of entries, of any type, that trees, recovery or other nodes need."""
+    held = rules.needed.contains(rows.file_no, rows.offset) | (rows.lsn >= rules.cutoff_lsn)
+    if rules.vlsn_min is not None:
+        held |= rows.has_vlsn & (rows.vlsn >= rules.vlsn_min)
+    return int(np.count_nonzero(held))
 
 
 def rows_to_erase(rows: Rows, rules: ErasureRules) -> Rows:

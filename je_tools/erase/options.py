@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from msgspec import Struct
 
+from je_tools.core.escaping import quoted
+
 MIN_VLSNS = 1000
 """Smallest number of VLSNs that the index keeps. Source: RepParams.MIN_VLSN_INDEX_SIZE,
 JE 25.3.17, `je.rep.minVLSNIndexSize`."""
@@ -37,3 +39,22 @@ class ErasureOptions(Struct, frozen=True):
     keep_reserved: bool = False
     protected: frozenset[int] = frozenset()
     rewritten: frozenset[str] = frozenset()
+
+    @property
+    def words(self) -> str:
+        """The options as words of a command line, each after a space."""
+        words = " --checkpoint-first" if self.checkpoint_first else ""
+        words += " --force" if self.force else ""
+        words += f" --vlsn-below {self.vlsn_below}" if self.vlsn_below is not None else ""
+        words += f" --period {_period_text(self.period_ms)}" if self.period_ms is not None else ""
+        words += " --keep-reserved" if self.keep_reserved else ""
+        return words + "".join(f" --rewrite {quoted(name)}" for name in sorted(self.rewritten))
+
+
+UNITS_MS = {"s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
+"""Units of periods on the command line, in milliseconds."""
+
+
+def _period_text(period_ms: int) -> str:
+    size, unit = max((size, unit) for unit, size in UNITS_MS.items() if period_ms % size == 0)
+    return f"{period_ms // size}{unit}"

@@ -11,11 +11,17 @@ import numpy as np
 from msgspec import Struct
 
 from je_tools.erase.cycle import choose_cycle
-from je_tools.erase.judging import IN_KIND_BELOW, ErasureRules, ReasonTotals, judge
+from je_tools.erase.judging import (
+    IN_KIND_BELOW,
+    ErasureRules,
+    ReasonTotals,
+    count_held,
+    judge,
+)
 from je_tools.erase.needed import needed_entries
 from je_tools.erase.options import BATCH_MAX
 from je_tools.erase.preconditions import obstacles
-from je_tools.erase.reasons import NUMBER_OF, KeepReason
+from je_tools.erase.reasons import KeepReason
 from je_tools.erase.rewriting import rewritable
 from je_tools.erase.vlsn_head import choose_head
 from je_tools.formats.je.flags import CkptEndFlag
@@ -116,12 +122,14 @@ class ErasurePlan(Struct, frozen=True):
         return sum(each.file.size for each in self.files if each.is_deleted or each.fsync_count)
 
     def throttled_seconds(self, rate: int | None, now_ms: int) -> float | None:
-        """Return the time that a throttle gives the erasure; None if there is no throttle.
+        """Return the time that a throttle gives the erasure; None without throttle or work.
 
         Args:
             rate: bytes of files per second; None to spread the work over a cycle.
             now_ms: current time.
         """
+        if not self.work_size:
+            return None
         if rate is not None:
             return self.work_size / rate
         if self.cycle is not None:
@@ -176,8 +184,8 @@ def plan_erasure(
         vlsn_min=None if head is None else max(head.after.range.first, 0),
         kept_files=kept_files,
     )
-    totals, damaged_count = count_reasons(snapshot, rules)
-    reserved = set() if options.keep_reserved else reserved_files(snapshot).keys()
+    reserved = frozenset() if options.keep_reserved else frozenset(reserved_files(snapshot))
+    totals, damaged_count = count_reasons(snapshot, rules, reserved)
     files = tuple(_file(file, totals[file.file_no], rules, reserved) for file in snapshot.end.files)
     found = obstacles(snapshot, damaged_count)
     if options.checkpoint_first:
@@ -189,10 +197,17 @@ def plan_erasure(
     return ErasurePlan(files, rules, tuple(found), head, needs_checkpoint, cycle, rewritten)
 
 
-def count_reasons(snapshot: Snapshot, rules: ErasureRules) -> tuple[dict[int, ReasonTotals], int]:
+def count_reasons(
+    snapshot: Snapshot, rules: ErasureRules, reserved: Collection[int] = ()
+) -> tuple[dict[int, ReasonTotals], int]:
     """Return the entries of each file by reason, and the number of damaged places in all files.
 
     An erased entry that a tree needs is damage.
+
+    Args:
+        snapshot: the log.
+        rules: the rules.
+        reserved: numbers of the files that the cleaner has reserved.
     """
     totals = {file.file_no: ReasonTotals() for file in snapshot.environment.files}
     damaged_count = 0
@@ -203,7 +218,10 @@ def count_reasons(snapshot: Snapshot, rules: ErasureRules) -> tuple[dict[int, Re
         rows = rows.select(good) if bad_count else rows
         erased = rows.offset[rows.type == erased_no(rows.version)]
         bad_count += int(np.count_nonzero(rules.needed.contains(rows.file_no, erased)))
-        return rows.file_no, ReasonTotals.of(rows, judge(rows, rules), rules), bad_count
+        counted = ReasonTotals.of(rows, judge(rows, rules), rules)
+        if rows.file_no in reserved:
+            counted.held_count = count_held(rows, rules)
+        return rows.file_no, counted, bad_count
 
     for part in snapshot.scanner.scan(snapshot.environment, count):
         for file_no, counted, bad_count in part.results:
@@ -278,7 +296,5 @@ def _file(
     file: LogFile, totals: ReasonTotals, rules: ErasureRules, reserved: Collection[int]
 ) -> FileErasure:
     kept = rules.kept_files.get(file.file_no)
-    needed = [KeepReason.LIVE, KeepReason.VLSN, KeepReason.RECOVERY]
-    is_free = not any(totals.counts[NUMBER_OF[each]] for each in needed)
-    is_deleted = file.file_no in reserved and is_free and kept is None
+    is_deleted = file.file_no in reserved and not totals.held_count and kept is None
     return FileErasure(file, totals, kept, is_deleted)

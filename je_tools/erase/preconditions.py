@@ -32,6 +32,7 @@ class Obstacle(StrEnum):
 
     NO_CHECKPOINT = "no-checkpoint-at-end"
     OPEN_TRANSACTION = "open-transaction"
+    TORN_END = "torn-end"
     DAMAGE = "damage"
     MISSING_FILE = "missing-file"
     OLD_VERSION = "old-version"
@@ -51,6 +52,11 @@ class ErasureObstacle(Struct, frozen=True):
     kind: Obstacle
     text: str
     is_mended_by_checkpoint: bool = False
+
+    @property
+    def is_damage(self) -> bool:
+        """True if something that the log should hold is damaged or missing."""
+        return self.kind in (Obstacle.DAMAGE, Obstacle.MISSING_FILE)
 
 
 def obstacles(snapshot: Snapshot, damaged_count: int) -> list[ErasureObstacle]:
@@ -92,7 +98,7 @@ def _of_end(snapshot: Snapshot) -> Iterator[ErasureObstacle]:
     name = quoted(snapshot.environment.name)
     if is_to_cut(snapshot):
         yield ErasureObstacle(
-            Obstacle.DAMAGE,
+            Obstacle.TORN_END,
             "other bytes follow the last entry of the log; `je-tools recover "
             f"{name}` shows what an engine would cut off",
         )

@@ -151,14 +151,15 @@ class _Run:
             )
 
     def execute(self, result: ErasureResult) -> None:
-        """Delete reserved files, erase the others in log order, and check the log again.
+        """Delete reserved files, then erase the others in log order, and check the log again.
 
         Raises:
             RefusedError: a step failed.
         """
-        files = [each for each in result.plan.files if each.is_deleted or each.fsync_count]
+        deleted = [each for each in result.plan.files if each.is_deleted]
+        erased = [each for each in result.plan.files if each.fsync_count]
         eraser = FileEraser(result, self.scanner, self.hooks, self.disk)
-        with refusing(lambda: stopped_text(self.home, len(result.erased))):
-            eraser.erase(files)
+        with refusing(lambda: stopped_text(self.home, len(result.erased), self.options)):
+            eraser.erase([*deleted, *erased])
         if not result.pending:
             result.left = self._planned(open_environment([self.home]), is_checkpointed=True)

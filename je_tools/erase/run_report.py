@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 import numpy as np
 
+from je_tools.core.escaping import clean_text
 from je_tools.output.files.outputs import open_output
 
 if TYPE_CHECKING:
@@ -27,16 +28,23 @@ class RunReport:
 
     A line `ranges` has a file and the ranges of one batch, each as offset and size: first the bytes
     that hold types, or checksums before log version 17, then those that became zeros. A line
-    `fsync` has a file and a time.
+    `fsync` has a file and a time. A line `stopped` has the reason why the run has stopped early.
+
+    Attributes:
+        is_begun: True if something was noted.
     """
 
     def __init__(self, out: BinaryIO | None) -> None:
         self._out = out
+        self.is_begun = False
 
     @classmethod
     @contextmanager
     def opened(cls, path: Path | None, environment: Environment) -> Iterator[RunReport]:
-        """Open a report that gets its name when it is complete; None for no report.
+        """Open a report that gets its name at the end; None for no report.
+
+        What an erasure has changed cannot be undone, so an error does not take the report away: a
+        line `stopped` ends it. If nothing was noted, no report is left.
 
         Raises:
             RefusedError: it exists, lies inside the environment, or cannot be written.
@@ -44,8 +52,18 @@ class RunReport:
         if path is None:
             yield cls(None)
             return
+        stopped: Exception | None = None
         with open_output(path, environment) as out:
-            yield cls(out)
+            report = cls(out)
+            try:
+                yield report
+            except Exception as error:
+                if not report.is_begun:
+                    raise
+                report.note_stop(error)
+                stopped = error
+        if stopped is not None:
+            raise stopped
 
     def note_batch(self, file: LogFile, batch: Erasures) -> None:
         """Note the entries of a batch."""
@@ -69,6 +87,11 @@ class RunReport:
         """Note an fsync."""
         self._write(record="fsync", file=path.name, time_ms=time_ms)
 
+    def note_stop(self, error: Exception) -> None:
+        """Note the error that has stopped the run."""
+        self._write(record="stopped", reason=clean_text(str(error)))
+
     def _write(self, **fields: object) -> None:
+        self.is_begun = True
         if self._out is not None:
             self._out.write(json.dumps(fields, separators=(",", ":")).encode() + b"\n")

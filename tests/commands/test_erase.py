@@ -46,6 +46,24 @@ def test_a_dry_run_writes_nothing(home: Path) -> None:
     assert sorted(home.iterdir()) == names
 
 
+def test_a_damaged_log_is_told_by_the_exit_code(home: Path) -> None:
+    path = home / "00000000.jdb"
+    data = bytearray(path.read_bytes())
+    data[200] ^= 1
+    path.write_bytes(data)
+    for verb in ("plan", "run"):
+        done = je_tools("erase", verb, home)
+        assert done.code == 3
+        assert "nothing can be erased now" in done.err
+
+
+def test_a_hint_names_all_options(home: Path) -> None:
+    options = ("--checkpoint-first", "--period", "30d", "--until", "06:00")
+    done = je_tools("erase", "run", home, *options[:1], *options[3:])
+    assert "--checkpoint-first --until 06:00 --apply` erases it" in done.err
+    assert je_tools("erase", "run", home, "--until", "yesterday").code == 2
+
+
 def test_the_report_has_each_range_that_changed(home: Path, tmp_path: Path) -> None:
     old, path = log_bytes(home), tmp_path / "report.jsonl"
     done = je_tools("erase", "run", home, "--apply", "--report", path)

@@ -245,7 +245,7 @@ def _facts(plan: ErasurePlan, seconds: float | None) -> Iterable[tuple[str, str]
         )
     if plan.is_in_kind:
         yield "in kind", "engines of this log version know no erased entries: types stay"
-    if plan.needs_checkpoint:
+    if plan.needs_checkpoint and not plan.obstacles:
         yield "checkpoint", "one is written first"
     if head is not None:
         first, new = head.before.range.first, head.after.range.first
