@@ -157,6 +157,65 @@ def test_what_does_not_decode_is_no_all_clear(damage: str, tmp_path: Path) -> No
     assert "nothing left" not in report["text"].lower()
 
 
+def problems_of(report: dict[str, Any], name: str = "00000000.jdb") -> str:
+    """Return the problems of a file as one text."""
+    (file,) = [each for each in report["files"] if each["name"] == name]
+    return " | ".join(file["problems"])
+
+
+@pytest.mark.parametrize("at", ["type", "prefix", "flags", "record", "size"])
+def test_a_wrong_checksum_is_no_all_clear(at: str, tmp_path: Path) -> None:
+    """A damaged entry may have been a node, whatever its type is now."""
+    log = TreeLog()
+    log.ln(b"a", b"1")
+    prefixed(log, b"user-", b"carol")
+    log.ln(b"b", b"1")
+    data, node, record = log.file.data, log.file.placed[2], log.file.placed[1]
+    places = {
+        "type": node.start + 4,
+        "prefix": data.index(b"user-", node.start),
+        "flags": node.stop - 1,
+        "record": record.stop - 1,
+        "size": node.start + 10,
+    }
+    data[places[at]] ^= 0x03
+    report = proved(log.write(tmp_path / "env"), b"not-there")
+    assert report["verdict"] == "incomplete"
+    place = record if at == "record" else node
+    assert f"{place.stop - place.start} bytes: {place.start:,} to" in problems_of(report)
+    assert "verify" in problems_of(report)
+
+
+def test_an_entry_of_an_unknown_type_is_no_all_clear(tmp_path: Path) -> None:
+    log = TreeLog()
+    log.ln(b"a", b"1")
+    log.file.add(200, b"of a later engine")
+    report = proved(log.write(tmp_path / "env"), b"not-there")
+    assert "type is not known, 1" in problems_of(report)
+
+
+def test_a_damaged_entry_of_zeros_hides_nothing(tmp_path: Path) -> None:
+    log = TreeLog()
+    log.ln(b"a", b"1")
+    log.ln(b"b", b"1")
+    place = log.file.placed[1]
+    log.file.data[place.start + 14 : place.stop] = bytes(place.stop - place.start - 14)
+    log.ln(b"c", b"1")
+    assert proved(log.write(tmp_path / "env"), b"not-there", code=0)["files"][0]["problems"] == []
+
+
+def test_a_torn_tail_says_what_to_do(tmp_path: Path) -> None:
+    home = simple({b"a": b"1"}).write(tmp_path / "env")
+    path = home / "00000000.jdb"
+    size = path.stat().st_size
+    path.write_bytes(path.read_bytes() + b"torn entry")
+    text = problems_of(proved(home, b"not-there"))
+    assert f"after the last readable entry (10 bytes: {size:,} to {size + 10:,})" in text
+    assert "recover --apply" in text
+    assert je_tools("recover", home, "--apply").code in (0, 3)
+    assert path.stat().st_size != size + 10
+
+
 def test_zeros_after_the_last_entry_hide_nothing(tmp_path: Path) -> None:
     log = simple({b"a": b"1"})
     log.file.data += bytes(500)
