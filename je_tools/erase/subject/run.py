@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 _FILE_STATES = {
     FileKind.LOG: TraceState.PUT_ASIDE,
     FileKind.PUT_ASIDE: TraceState.PUT_ASIDE,
+    FileKind.ELSEWHERE: TraceState.ELSEWHERE,
     FileKind.JOURNAL: TraceState.JOURNAL,
     FileKind.OTHER: TraceState.OTHER_FILE,
 }

@@ -43,6 +43,8 @@ OUTSIDE = {
     TraceState.NO_ENTRY: "no eraser knows bytes outside of entries; `verify` says what they are",
     TraceState.DAMAGED: "the entry is damaged; `verify` lists it",
     TraceState.PUT_ASIDE: "no eraser reads the file: delete it when nobody needs it any more",
+    TraceState.ELSEWHERE: "it is the log of another environment, or a copy: erase there, or delete "
+    "it",
     TraceState.JOURNAL: "a change can be undone by it; `undo --drop all --apply` removes it",
     TraceState.OTHER_FILE: "it is no log file: rotate it, or remove the text",
     TraceState.FILE_NAME: "rename the file",

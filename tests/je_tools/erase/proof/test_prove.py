@@ -242,6 +242,49 @@ def test_what_cannot_be_read_is_no_all_clear(
     assert problems["00000000.jdb"] == []
 
 
+@pytest.mark.parametrize("what", ["nothing", "empty log", "pipe", "other file"])
+def test_a_directory_without_a_log_is_no_all_clear(what: str, tmp_path: Path) -> None:
+    home = tmp_path / "env"
+    home.mkdir()
+    if what == "empty log":
+        (home / "00000000.jdb").touch()
+    elif what == "pipe":
+        os.mkfifo(home / "00000000.jdb")
+    elif what == "other file":
+        (home / "notes").write_bytes(b"text")
+    report = proved(home, b"not-there")
+    assert report["verdict"] == "incomplete"
+    assert "no log file with a byte in it" in str(report["unread"])
+
+
+def test_what_takes_the_place_of_a_log_file_is_no_all_clear(tmp_path: Path) -> None:
+    home = simple({b"a": b"1"}).write(tmp_path / "env")
+    os.mkfifo(home / "control")
+    (home / "elsewhere").symlink_to(tmp_path / "none")
+    done = je_tools("erase", "prove", home, "--key", "not-there", "--html", tmp_path / "page")
+    assert done.code == 0
+    for text in (done.out, (tmp_path / "page").read_bytes()):
+        assert b"a pipe, a socket or a device" in text
+        assert b"extended attributes" in text
+    os.mkfifo(home / "00000001.jdb")
+    (home / "data001").symlink_to(tmp_path / "none")
+    report = proved(home, b"not-there")
+    holding = [each["name"] for each in report["unread"] if each["may_hold"]]
+    assert holding == ["00000001.jdb", "data001"]
+
+
+def test_logs_of_nodes_are_not_put_aside(tmp_path: Path) -> None:
+    simple({b"a": b"1"}).write(tmp_path / "group" / "node1")
+    write_log(tmp_path / "group" / "node2" / "data001", [LogFile(1)])
+    (tmp_path / "group" / "node2" / "00000000.bad").touch()
+    report = proved(tmp_path / "group", b"not-there", code=0)
+    assert {each["name"]: each["kind"] for each in report["files"]} == {
+        "node1/00000000.jdb": "log elsewhere",
+        "node2/00000000.bad": "put aside",
+        "node2/data001/00000001.jdb": "log elsewhere",
+    }
+
+
 def test_links_are_followed_to_files_and_data_directories(tmp_path: Path) -> None:
     home = simple({b"a": b"1"}).write(tmp_path / "env")
     for name in ("data", "elsewhere"):
@@ -282,6 +325,49 @@ def test_needles_as_hashes_find_the_same(home: Path, tmp_path: Path) -> None:
     ]
     assert places[0] == places[1] != []
     assert {each["name"][:7] for each in json.loads(by_hash.out)["needles"]} == {"needle:"}
+
+
+@pytest.mark.parametrize("start", [b"", b"\xef\xbb\xbf"])
+def test_a_key_file_of_any_editor_is_read(start: bytes, home: Path, tmp_path: Path) -> None:
+    keys = tmp_path / "keys"
+    keys.write_bytes(start + secret("key") + b"\r\n\r\n" + secret("notes"))
+    done = je_tools("erase", "prove", home, "--key-file", keys, "--format", "json")
+    assert [each["hit_count"] for each in json.loads(done.out)["needles"]] == [1, 1]
+
+
+@pytest.mark.parametrize(
+    ("data", "reason"),
+    [
+        ("\ufeffsecret".encode("utf-16-le"), "UTF-16"),
+        ("\ufeffsecret".encode("utf-16-be"), "UTF-16"),
+        ("secret".encode("utf-16-le"), "zero byte"),
+        (b"other\nsec\0ret", "zero byte"),
+        (b"other\n secret", "line 2: it begins or ends with a blank"),
+        (b"secret \r\n", "line 1: it begins or ends with a blank"),
+        (b"secret\t", "blank"),
+        ("\N{NO-BREAK SPACE}secret".encode(), "blank"),
+        ("other\n\ufeffsecret".encode(), "line 2: it begins with a byte-order mark"),
+        (b"secret\rsecret", "line 1: it has a carriage return"),
+    ],
+)
+def test_keys_that_would_silently_not_be_found_are_refused(
+    data: bytes, reason: str, home: Path, tmp_path: Path
+) -> None:
+    keys = tmp_path / "keys"
+    keys.write_bytes(data)
+    for verb in ("prove", "subject"):
+        done = je_tools("erase", verb, home, "--key-file", keys)
+        assert done.code == 2
+        assert reason in done.err
+        assert "secret" not in done.err
+        assert "hex:" in done.err or "UTF-8" in done.err
+
+
+def test_a_key_with_blanks_around_it_is_named_in_hexadecimal(home: Path) -> None:
+    done = je_tools("erase", "prove", home, "--key", " secret")
+    assert done.code == 2
+    assert "hex:" in done.err
+    assert "secret" not in done.err
 
 
 @pytest.mark.parametrize("text", ["", "[]", '{"format": "other"}', "secret", "\ud800"])

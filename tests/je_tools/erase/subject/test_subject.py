@@ -85,6 +85,14 @@ def test_other_files_have_their_state(of: str, state: TraceState, planted: Path)
     assert not any(each["can_erase"] for each in traces)
 
 
+def test_a_log_in_a_subdirectory_is_not_put_aside(tmp_path: Path) -> None:
+    home = carol(tmp_path / "env")
+    carol(home / "copy")
+    report = found(home, "--key", "carol")
+    states = {each["state"] for each in report["traces"] if each["file"].startswith("copy/")}
+    assert states == {"log elsewhere"}
+
+
 def carol(folder: Path) -> Path:
     """Write a log with records of carol in two databases, and an old version of one."""
     log = TreeLog()
