@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -27,17 +28,26 @@ def key_needles(texts: Iterable[str]) -> Iterator[Needle]:
 def file_needles(path: Path) -> Iterator[Needle]:
     """Yield the needles of a file with one key on each line, in the forms of `--key`.
 
-    Lines end with a line feed, perhaps after a carriage return. Empty lines do not count.
+    Lines end with a line feed, perhaps after a carriage return. Empty lines do not count, nor does
+    a byte-order mark of UTF-8 at the begin.
 
     Raises:
         InputError: the file cannot be read.
-        UsageError: a line has none of these forms; the text does not quote it.
+        UsageError: it is not UTF-8 text, or a line has none of these forms; the text does not quote
+            it.
     """
     try:
         data = path.read_bytes()
     except OSError as error:
         raise InputError(f"{path}: {error.strerror}") from error
-    for number, line in enumerate(data.split(b"\n"), 1):
+    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        raise UsageError(f"{path}: it is UTF-16; convert it to UTF-8: `iconv -f UTF-16 -t UTF-8`")
+    if b"\0" in data:
+        raise UsageError(
+            f"{path}: it has a zero byte, so it is not UTF-8 text; convert it, and write keys with "
+            "such a byte as hex:0a1b or str:name"
+        )
+    for number, line in enumerate(data.removeprefix(codecs.BOM_UTF8).split(b"\n"), 1):
         text = line.removesuffix(b"\r").decode("utf-8", "surrogateescape")
         if text:
             yield _key_needle(text, "--key-file", f"--key-file, line {number}")
@@ -81,7 +91,26 @@ def literal(value: bytes, origin: str, where: str) -> Needle:
     return Needle(NeedleKind.LITERAL, origin, value, len(value))
 
 
+def _check_borders(text: str, where: str) -> None:
+    """Refuse a key with characters that no one sees: it would just not be found.
+
+    Raises:
+        UsageError: it has such; the text does not quote it.
+    """
+    reason = ""
+    if text.startswith("\ufeff"):
+        reason = "it begins with a byte-order mark"
+    elif text != text.strip():
+        reason = "it begins or ends with a blank"
+    elif "\r" in text:
+        reason = "it has a carriage return, which ends no line here"
+    if reason:
+        raise UsageError(f"{where}: {reason}; remove that, or write the key as hex:0a1b")
+
+
 def _key_needle(text: str, origin: str, where: str) -> Needle:
+    if origin != "--match":
+        _check_borders(text, where)
     try:
         pattern = parse_key(text, origin)
     except UsageError:
