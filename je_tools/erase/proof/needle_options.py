@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from je_tools.errors import InputError, UsageError
 from je_tools.log.selection import parse_key
 
 _REGEX = "re:"
+_KEY_FORM = re.compile(r"(?:long|int):[-+]?\d+$|str:")
 
 
 def key_needles(texts: Iterable[str]) -> Iterator[Needle]:
@@ -57,7 +59,8 @@ def match_needles(texts: Iterable[str]) -> Iterator[Needle]:
     """Yield the needles of `--match`: text, hex:…, or re:… for a regular expression.
 
     Raises:
-        UsageError: one is not hexadecimal or not UTF-8; the text does not quote it.
+        UsageError: one is not hexadecimal or not UTF-8, or has the form of a key; the text does not
+            quote it.
     """
     for number, text in enumerate(texts, 1):
         where = f"--match, number {number}"
@@ -70,9 +73,22 @@ def match_needles(texts: Iterable[str]) -> Iterator[Needle]:
                 ) from None
             yield Needle(NeedleKind.PATTERN, "--match", pattern, None)
         elif text.startswith("hex:"):
-            yield _key_needle(text.removesuffix("*"), "--match", where)
+            yield literal(_hex(text, where), "--match", where)
+        elif _KEY_FORM.match(text):
+            raise UsageError(
+                f"{where}: it has the form of a key, and would be searched for as this text: give "
+                "it as --key, or the text as a regular expression (re:…)"
+            )
         else:
             yield literal(text.encode("utf-8", "surrogateescape"), "--match", where)
+
+
+def _hex(text: str, where: str) -> bytes:
+    try:
+        return bytes.fromhex(text.removeprefix("hex:").removesuffix("*"))
+    except ValueError:
+        # The error itself quotes the text.
+        raise UsageError(f"{where}: expected pairs of hexadecimal digits, as hex:0a1b") from None
 
 
 def literal(value: bytes, origin: str, where: str) -> Needle:
@@ -109,8 +125,7 @@ def _check_borders(text: str, where: str) -> None:
 
 
 def _key_needle(text: str, origin: str, where: str) -> Needle:
-    if origin != "--match":
-        _check_borders(text, where)
+    _check_borders(text, where)
     try:
         pattern = parse_key(text, origin)
     except UsageError:
@@ -120,4 +135,4 @@ def _key_needle(text: str, origin: str, where: str) -> Needle:
             "int:7 or str:name"
         ) from None
     needle = literal(pattern.needle, origin, where)
-    return replace(needle, is_key=origin != "--match", is_prefix=not pattern.whole)
+    return replace(needle, is_key=True, is_prefix=not pattern.whole)

@@ -405,6 +405,23 @@ def test_wrong_use_is_explained_without_a_quotation(words: tuple[str, ...], home
     assert "secret" not in done.err
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("hex:zz", "--match, number 1: expected pairs of hexadecimal digits, as hex:0a1b"),
+        ("long:5485", "--key"),
+        ("int:-7", "--key"),
+        ("str:name", "--key"),
+    ],
+)
+def test_a_match_is_no_key(text: str, expected: str, home: Path) -> None:
+    done = je_tools("erase", "prove", home, "--match", text)
+    assert done.code == 2
+    assert expected in done.err
+    assert ("long:" in done.err) is False
+    assert je_tools("erase", "prove", home, "--match", f"re:{text}").code == 3
+
+
 def test_short_needles_are_warned_of(home: Path) -> None:
     done = je_tools("erase", "prove", home, "--match", "abc", "--match", "abcd")
     assert "1 needle shorter than 4 bytes" in done.err
