@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.builders.trees import simple
 from tests.damage.running import je_tools
 from tests.je_tools.erase.erasing import copy_of, log_bytes
 from tests.je_tools.snapshots import codes_of, contents_of, snapshot_of
@@ -46,6 +47,45 @@ def test_no_trace_is_left(words: tuple[str, str], home: Path) -> None:
     assert contents_of(snapshot_of(home)) == before
     assert codes_of(snapshot_of(home)) == []
     assert je_tools("erase", "prove", home, "--key", KEY, "--match", EMAIL).code == 0
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--match", "r3@"),
+        ("--key", "hex:7573*"),
+        ("--match", "re:user[0-9]{8}|r3@"),
+        ("--match", "re:[a-z]{4}"),
+        ("--key", "u", "--match", "u"),
+    ],
+)
+def test_short_needles_delete_only_when_that_is_allowed(
+    words: tuple[str, ...], home: Path
+) -> None:
+    old = log_bytes(home)
+    asked = ("erase", "subject", home, *words, "--delete-live")
+    done = je_tools(*asked)
+    assert done.code == 3
+    assert "--apply --allow-short deletes" in done.err
+    done = je_tools(*asked, "--apply")
+    assert done.code == 2
+    assert "--allow-short" in done.err
+    assert log_bytes(home) == old
+    assert je_tools(*asked, "--apply", "--allow-short").code in (0, 3)
+    assert log_bytes(home) != old
+
+
+def test_a_short_key_deletes_one_record(home: Path) -> None:
+    log = simple({b"a": b"1", b"ab": b"2"}).write(home / "env")
+    done = je_tools("erase", "subject", log, "--key", "a", "--delete-live")
+    assert "--apply deletes 1 live record" in done.err
+
+
+def test_a_key_is_also_a_match_if_both_are_named(tmp_path: Path) -> None:
+    log = simple({b"carol": b"1", b"dan": b"knows carol"}).write(tmp_path / "env")
+    words = ("--key", "carol", "--match", "carol", "--delete-live")
+    done = je_tools("erase", "subject", log, *words)
+    assert "--apply deletes 2 live records" in done.err
 
 
 def test_without_a_trace_nothing_is_written(home: Path) -> None:
