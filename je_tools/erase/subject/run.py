@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from je_tools.erase.judging import judge
+from je_tools.erase.judging import judge_contents
 from je_tools.erase.plan import plan_erasure
 from je_tools.erase.proof.facts import NeedleFacts
 from je_tools.erase.proof.needles import NeedleSearch
@@ -153,7 +153,7 @@ class _Tracer:
             if asked is None:
                 return rows.file_no, {}
             rows = rows.select(np.isin(rows.offset, asked) & rows.good)
-            judged = judge(rows, self._plan.rules)
+            judged = judge_contents(rows, self._plan.rules)
             return rows.file_no, dict(zip(rows.offset.tolist(), judged.tolist(), strict=True))
 
         result: dict[int, dict[int, int]] = {}

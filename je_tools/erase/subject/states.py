@@ -93,6 +93,8 @@ def reason_text(state: TraceState, reason: EraseReason | KeepReason) -> str:
         return _NEXT.get(state, reason.text)
     if reason is KeepReason.RECOVERY:
         return f"{reason.text}; `erase run --checkpoint-first` erases it then"
+    if reason is KeepReason.LAST_FILE:
+        return f"{reason.text}; with `--checkpoint-first` another file is begun before"
     if reason is KeepReason.ENTRY_TYPE:
         return f"{reason.text}: it goes with its file, when the cleaner deletes that"
     return reason.text

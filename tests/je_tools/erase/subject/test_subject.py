@@ -158,6 +158,23 @@ def test_what_is_called_erasable_is_what_a_run_erases(name: str, tmp_path: Path)
     assert after["erasable_count"] == 0
 
 
+def test_live_records_in_files_that_stay_are_live() -> None:
+    """In a log before version 17 the last file stays, here the only one."""
+    home = FIXTURES / "v8-dbops" / "env"
+    report = found(home, "--match", "user0000")
+    first = found(home, "--match", "user0000", "--checkpoint-first")
+    assert by_state(report) == by_state(first)
+    assert by_state(report)["live record"] > 1000
+    live = [
+        {each["lsn"] for each in some["traces"] if each["state"] == "live record"}
+        for some in (report, first)
+    ]
+    assert live[0] == live[1]
+    old = {each["reason"] for each in report["traces"] if each["state"] == "old record"}
+    assert all("--checkpoint-first" in reason for reason in old)
+    assert report["erasable_count"] == 0
+
+
 def test_what_other_nodes_may_need_is_said() -> None:
     report = found(FIXTURES / "v26-rep-committed" / "node1", "--match", "user0000")
     reasons = {each["reason"] for each in report["traces"]}
