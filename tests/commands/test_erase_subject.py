@@ -59,9 +59,7 @@ def test_no_trace_is_left(words: tuple[str, str], home: Path) -> None:
         ("--key", "u", "--match", "u"),
     ],
 )
-def test_short_needles_delete_only_when_that_is_allowed(
-    words: tuple[str, ...], home: Path
-) -> None:
+def test_short_needles_delete_only_when_that_is_allowed(words: tuple[str, ...], home: Path) -> None:
     old = log_bytes(home)
     asked = ("erase", "subject", home, *words, "--delete-live")
     done = je_tools(*asked)

@@ -39,6 +39,16 @@ _NEXT = {
 }
 """Reasons why traces in entries that a tree needs cannot be erased."""
 
+_OTHER_RECORD = (
+    "a record with another key has it: if that is to go too, delete it in the application, or name "
+    "the text with --match"
+)
+OF_OTHERS = {
+    TraceState.LIVE_RECORD: _OTHER_RECORD,
+    TraceState.SLOT: f"{_OTHER_RECORD}; then {_REWRITE}",
+}
+"""Reasons why keys in live records with other keys cannot be erased."""
+
 OUTSIDE = {
     TraceState.NO_ENTRY: "no eraser knows bytes outside of entries; `verify` says what they are",
     TraceState.DAMAGED: "the entry is damaged; `verify` lists it",
