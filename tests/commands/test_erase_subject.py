@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
+from je_tools.writing.lock import EnvironmentLock
 from tests.builders.trees import simple
 from tests.damage.running import je_tools
 from tests.je_tools.erase.erasing import copy_of, log_bytes
@@ -100,6 +102,28 @@ def test_a_node_of_a_group_is_refused(tmp_path: Path) -> None:
     done = je_tools("erase", "subject", home, "--match", "user3@", "--delete-live", "--apply")
     assert done.code == 6
     assert "Delete them through the application" in done.err
+    assert "`je-tools erase run --checkpoint-first --rewrite DB --apply` on every node" in done.err
+    assert log_bytes(home) == old
+
+
+@pytest.mark.parametrize("what", ["locked", "full", "linked"])
+def test_a_refusal_names_no_copy(
+    what: str, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With `--output`, the report goes to a file: the command cannot write to a copy."""
+    old = log_bytes(home)
+    asked = ("erase", "subject", home, "--key", KEY, "--delete-live", "--apply")
+    with ExitStack() as stack:
+        if what == "locked":
+            stack.enter_context(EnvironmentLock(home))
+        elif what == "full":
+            monkeypatch.setattr("je_tools.writing.log_files._free", lambda _: 10)
+        else:
+            (tmp_path / "link").hardlink_to(home / "00000000.jdb")
+        done = je_tools(*asked)
+    assert done.code == 6
+    assert "--output" not in done.err
+    assert {"locked": "stop that", "full": "free space", "linked": "cp -p"}[what] in done.err
     assert log_bytes(home) == old
 
 
