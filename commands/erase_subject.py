@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Unpack
@@ -38,7 +38,7 @@ from je_tools.output.formats import REPORT
 
 if TYPE_CHECKING:
     from je_tools.commands._options import Stages
-    from je_tools.erase.proof.needles import NeedleSearch
+    from je_tools.erase.proof.needles import Needle, NeedleSearch
     from je_tools.erase.subject.facts import SubjectReport
     from je_tools.log.environment import Environment
     from je_tools.log.scan import Scanner
@@ -57,6 +57,7 @@ class Options(NeedleOptions):
     max_rate: int | None
     exit_zero: bool
     delete_live: bool
+    allow_short: bool
     apply: bool
 
 
@@ -74,6 +75,11 @@ class Options(NeedleOptions):
     is_flag=True,
     help="With --apply, delete the live records of the person, write the trees that had them anew, "
     "and erase. Only for environments that are not replicated.",
+)
+@click.option(
+    "--allow-short",
+    is_flag=True,
+    help="Delete also by texts, patterns and begins of keys with fewer than 4 bytes in common.",
 )
 @apply_option
 @format_option(*REPORT)
@@ -114,18 +120,38 @@ def command(**options: Unpack[Options]) -> int:
             "--apply: `erase subject` changes a log only with --delete-live; `je-tools erase run` "
             "erases what is deleted already"
         )
-    search = NeedleSearch(named_needles(options))
+    named = named_needles(options)
+    search = NeedleSearch(named)
+    is_loose = _is_loose(options, named)
     environment = open_home(options["path"])
     check_outputs({"output": options["output"]}, environment)
     warn_of_short(search)
     report = _find(options, search, environment)
-    if options["delete_live"] and _delete(options, search, report):
+    if options["delete_live"] and _delete(options, named, report, is_loose=is_loose):
         environment = open_home(options["path"])
         report = _find(options, report.search, environment)
     with open_output(options["output"], environment, chosen_file_mode()) as out:
         _write(report, out, options)
     fine = options["exit_zero"] or not (report.hit_count or report.gaps)
     return EXIT_OK if fine else EXIT_DAMAGE
+
+
+def _is_loose(options: Options, named: Sequence[Needle]) -> bool:
+    """Return True if a deletion needs `--allow-short`.
+
+    Raises:
+        UsageError: records are to be deleted, and the option is missing.
+    """
+    from je_tools.erase.proof.needles import SHORT_SIZE, loose_count
+
+    count = loose_count(named) if options["delete_live"] else 0
+    if count and options["apply"] and not options["allow_short"]:
+        raise UsageError(
+            f"--delete-live: {counted(count, 'needle')} with fewer than {SHORT_SIZE} bytes that "
+            "every hit has, so records of others would be deleted too: name longer texts, or run "
+            "it without --apply to see how many records, and add --allow-short"
+        )
+    return count > 0
 
 
 def _find(options: Options, search: NeedleSearch, environment: Environment) -> SubjectReport:
@@ -149,13 +175,16 @@ def _find(options: Options, search: NeedleSearch, environment: Environment) -> S
             return find_subject(snapshot, search, db_ids, proof_options, erasure)
 
 
-def _delete(options: Options, search: NeedleSearch, report: SubjectReport) -> bool:
+def _delete(
+    options: Options, named: Sequence[Needle], report: SubjectReport, *, is_loose: bool
+) -> bool:
     """Delete the live records and erase, or say what that would do; return True if it is done.
 
     Args:
         options: options of the command line.
-        search: the needles that were named.
+        named: the needles that were named.
         report: the traces.
+        is_loose: True if a deletion needs `--allow-short`.
 
     Raises:
         RefusedError, InputError, StoppedError: as `delete_records` and `run_erasure`.
@@ -172,7 +201,7 @@ def _delete(options: Options, search: NeedleSearch, report: SubjectReport) -> bo
     with _open_scanner(options, environment) as (scanner, _):
         with held_snapshot(environment, scanner, now_ms=now_ms, as_member=True) as snapshot:
             check_standalone(snapshot)
-            live = find_live(snapshot, search.needles, _chosen(options, snapshot))
+            live = find_live(snapshot, named, _chosen(options, snapshot))
             traced = [
                 snapshot.databases[each] for each in report.db_ids & snapshot.databases.keys()
             ]
@@ -184,8 +213,9 @@ def _delete(options: Options, search: NeedleSearch, report: SubjectReport) -> bo
             return False
         records, trees = counted(live.count, "live record"), counted(len(names), "database")
         if not options["apply"]:
+            needed = "--apply --allow-short" if is_loose else "--apply"
             say(
-                f"je-tools: nothing was written; --apply deletes {records}, writes the trees of "
+                f"je-tools: nothing was written; {needed} deletes {records}, writes the trees of "
                 f"{trees} anew, and erases. That cannot be undone"
             )
             return False

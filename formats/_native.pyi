@@ -178,6 +178,10 @@ class Needles:
     def reach(self) -> int:
         """Largest number of bytes of a hit."""
 
+    @property
+    def fixed_lens(self) -> Sequence[int]:
+        """Number of letters that every hit of a pattern has, in upper or lower case, by pattern."""
+
     def search(self, data: _Bytes, first: int, stop: int, most: int) -> _Hits:
         """Search for hits that begin in [first, stop); they may end anywhere in `data`.
 

@@ -184,6 +184,13 @@ def judge(rows: Rows, rules: ErasureRules, *, explain: bool = True) -> Reasons:
     return reasons
 
 
+def judge_contents(rows: Rows, rules: ErasureRules) -> Reasons:
+    """Return reasons as `judge`, but that of live entries also in files that stay as they are."""
+    reasons = judge(rows, rules)
+    reasons[_IS_CANDIDATE[rows.type] & _is_needed(rows, rules)] = NUMBER_OF[KeepReason.LIVE]
+    return reasons
+
+
 def _leave_blank(rows: Rows, reasons: Reasons, rules: ErasureRules) -> None:
     """Replace the reasons to erase entries that are blank, or that cannot be decoded."""
     to_erase = np.flatnonzero(reasons >= FIRST_ERASE)
@@ -198,9 +205,12 @@ def _kept(rows: Rows, rules: ErasureRules) -> Reasons:
     if rules.vlsn_min is not None:
         reasons[rows.has_vlsn & (rows.vlsn >= rules.vlsn_min)] = NUMBER_OF[KeepReason.VLSN]
     reasons[rows.lsn >= rules.cutoff_lsn] = NUMBER_OF[KeepReason.RECOVERY]
-    needed = rules.needed.contains(rows.file_no, rows.offset)
-    reasons[needed] = NUMBER_OF[KeepReason.LIVE]
+    reasons[_is_needed(rows, rules)] = NUMBER_OF[KeepReason.LIVE]
     return reasons
+
+
+def _is_needed(rows: Rows, rules: ErasureRules) -> Mask:
+    return rules.needed.contains(rows.file_no, rows.offset)
 
 
 def _unneeded(rows: Rows, rules: ErasureRules) -> Reasons:

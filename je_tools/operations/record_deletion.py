@@ -90,7 +90,8 @@ def check_standalone(snapshot: Snapshot) -> None:
     if is_replicated(snapshot):
         raise RefusedError(
             f"{snapshot.environment.name}: the environment is replicated, so the other nodes would "
-            "keep the records. Delete them through the application, then run the command again"
+            "keep the records. Delete them through the application, then run `je-tools erase run "
+            "--checkpoint-first --rewrite DB --apply` on every node"
         )
 
 

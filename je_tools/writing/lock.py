@@ -94,6 +94,7 @@ class EnvironmentLock:
     do not, since the file is closed in them.
 
     Attributes:
+        can_copy: True if the command can write to a copy instead.
         readers: holders that had the environment open to read when the lock was taken.
     """
 
@@ -102,17 +103,19 @@ class EnvironmentLock:
         home: Path,
         disk: Disk | None = None,
         *,
-        instead: str = "stop that first, or write to a copy (--output DIR)",
+        instead: str | None = None,
     ) -> None:
         """Prepare the lock without taking it.
 
         Args:
             home: home of the environment.
             disk: disk on which a missing lock file is created.
-            instead: advice for a user who is refused.
+            instead: advice for a user who is refused; None for a command that can write to a copy,
+                which is then the advice.
         """
         self.home = home
-        self._instead = instead
+        self._instead = instead or "stop that first, or write to a copy (--output DIR)"
+        self.can_copy = instead is None
         self.readers: tuple[Holder, ...] = ()
         self._disk = disk or Disk()
         self._number: int | None = None

@@ -30,10 +30,12 @@ class LogFiles:
         sizes: their sizes, by number.
         grown: numbers of files to which bytes were appended.
         new: paths of files that the operation begins.
+        can_copy: True if the command can write to a copy instead, which messages then advise.
     """
 
-    def __init__(self, environment: Environment) -> None:
+    def __init__(self, environment: Environment, *, can_copy: bool = True) -> None:
         self.environment = environment
+        self.can_copy = can_copy
         self.home = Path(environment.name)
         self.paths = {file.file_no: file.path for file in environment.files}
         self.sizes = {file.file_no: file.size for file in environment.files}
@@ -61,11 +63,12 @@ class LogFiles:
             RefusedError: one is a link, or is to be changed and has another name, as in a backup
                 made of hard links.
         """
+        instead = "write to a copy (--output DIR), or " * self.can_copy
         with refusing():
             for file_no in sorted(set(file_nos)):
-                check_own_file(self.paths[file_no], _COPY_INSTEAD)
+                check_own_file(self.paths[file_no], instead)
             for file_no in sorted(set(moved)):
-                check_no_link(self.paths[file_no], _COPY_INSTEAD)
+                check_no_link(self.paths[file_no], instead)
 
     def check_unchanged(self, stamps: Mapping[Path, FileStamp]) -> None:
         """Refuse to write if the log is no longer as it was read.
@@ -164,6 +167,3 @@ class LogFiles:
 def _free(folder: Path) -> int:
     info = os.statvfs(folder)
     return info.f_bavail * info.f_frsize
-
-
-_COPY_INSTEAD = "write to a copy (--output DIR), or "

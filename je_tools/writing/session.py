@@ -77,7 +77,7 @@ class Session:
         self.environment = environment
         self.appended = 0
         self._disk = disk or Disk()
-        self._files = LogFiles(environment)
+        self._files = LogFiles(environment, can_copy=lock is None or lock.can_copy)
         self._writes = PendingWrites(self._files, self._disk)
         self._operation = Operation(
             operation,
@@ -121,9 +121,10 @@ class Session:
             size += size * 4 // PART
         folder, free = self.least_room()
         if free < size:
+            instead = ", or write to a copy elsewhere (--output DIR)" * self._files.can_copy
             raise RefusedError(
-                f"{folder}: {free:,} bytes are free, but up to {size:,} are needed; free space, "
-                "or write to a copy elsewhere (--output DIR)"
+                f"{folder}: {free:,} bytes are free, but up to {size:,} are needed; free space"
+                f"{instead}"
             )
 
     def least_room(self) -> tuple[Path, int]:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
+from je_tools.writing.lock import EnvironmentLock
+from tests.builders.trees import simple
 from tests.damage.running import je_tools
 from tests.je_tools.erase.erasing import copy_of, log_bytes
 from tests.je_tools.snapshots import codes_of, contents_of, snapshot_of
@@ -48,6 +51,43 @@ def test_no_trace_is_left(words: tuple[str, str], home: Path) -> None:
     assert je_tools("erase", "prove", home, "--key", KEY, "--match", EMAIL).code == 0
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--match", "r3@"),
+        ("--key", "hex:7573*"),
+        ("--match", "re:user[0-9]{8}|r3@"),
+        ("--match", "re:[a-z]{4}"),
+        ("--key", "u", "--match", "u"),
+    ],
+)
+def test_short_needles_delete_only_when_that_is_allowed(words: tuple[str, ...], home: Path) -> None:
+    old = log_bytes(home)
+    asked = ("erase", "subject", home, *words, "--delete-live")
+    done = je_tools(*asked)
+    assert done.code == 3
+    assert "--apply --allow-short deletes" in done.err
+    done = je_tools(*asked, "--apply")
+    assert done.code == 2
+    assert "--allow-short" in done.err
+    assert log_bytes(home) == old
+    assert je_tools(*asked, "--apply", "--allow-short").code in (0, 3)
+    assert log_bytes(home) != old
+
+
+def test_a_short_key_deletes_one_record(home: Path) -> None:
+    log = simple({b"a": b"1", b"ab": b"2"}).write(home / "env")
+    done = je_tools("erase", "subject", log, "--key", "a", "--delete-live")
+    assert "--apply deletes 1 live record" in done.err
+
+
+def test_a_key_is_also_a_match_if_both_are_named(tmp_path: Path) -> None:
+    log = simple({b"carol": b"1", b"dan": b"knows carol"}).write(tmp_path / "env")
+    words = ("--key", "carol", "--match", "carol", "--delete-live")
+    done = je_tools("erase", "subject", log, *words)
+    assert "--apply deletes 2 live records" in done.err
+
+
 def test_without_a_trace_nothing_is_written(home: Path) -> None:
     old = log_bytes(home)
     done = je_tools("erase", "subject", home, "--key", "nobody", "--delete-live", "--apply")
@@ -62,6 +102,28 @@ def test_a_node_of_a_group_is_refused(tmp_path: Path) -> None:
     done = je_tools("erase", "subject", home, "--match", "user3@", "--delete-live", "--apply")
     assert done.code == 6
     assert "Delete them through the application" in done.err
+    assert "`je-tools erase run --checkpoint-first --rewrite DB --apply` on every node" in done.err
+    assert log_bytes(home) == old
+
+
+@pytest.mark.parametrize("what", ["locked", "full", "linked"])
+def test_a_refusal_names_no_copy(
+    what: str, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With `--output`, the report goes to a file: the command cannot write to a copy."""
+    old = log_bytes(home)
+    asked = ("erase", "subject", home, "--key", KEY, "--delete-live", "--apply")
+    with ExitStack() as stack:
+        if what == "locked":
+            stack.enter_context(EnvironmentLock(home))
+        elif what == "full":
+            monkeypatch.setattr("je_tools.writing.log_files._free", lambda _: 10)
+        else:
+            (tmp_path / "link").hardlink_to(home / "00000000.jdb")
+        done = je_tools(*asked)
+    assert done.code == 6
+    assert "--output" not in done.err
+    assert {"locked": "stop that", "full": "free space", "linked": "cp -p"}[what] in done.err
     assert log_bytes(home) == old
 
 

@@ -94,6 +94,11 @@ impl Needles {
         self.0.reach()
     }
 
+    #[getter]
+    fn fixed_lens(&self) -> Vec<usize> {
+        self.0.fixed_lens()
+    }
+
     fn search<'py>(
         &self,
         py: Python<'py>,

@@ -146,6 +146,11 @@ class Proof(Struct):
         return files + [(each.name, each.reason) for each in self.unread if each.may_hold]
 
     @property
+    def special(self) -> list[Unread]:
+        """What was not read and holds no data: pipes, sockets and links to nothing."""
+        return [each for each in self.unread if not each.may_hold]
+
+    @property
     def verdict(self) -> Verdict:
         """The answer."""
         if self.hit_count:

@@ -9,6 +9,12 @@ import numpy as np
 from msgspec import Struct, field
 
 from je_tools.core.escaping import counted
+from je_tools.erase.proof.damaged_bytes import (
+    DamagedBytes,
+    entries_problem,
+    gaps_problem,
+    tail_problem,
+)
 from je_tools.erase.proof.node_search import JOINED_MAX, NodeInspector, RangeNodes, wanted_entries
 from je_tools.errors import JeToolsError
 from je_tools.formats.files.source import Source, SourceError
@@ -120,15 +126,15 @@ def search_log(search: NeedleSearch, log: LogFile, raw: RawHits) -> LogSearch:
         np.full(len(hits), NO_OFFSET, np.int64),
         np.zeros(len(hits), np.int64),
     )
-    scanner = Scanner(
-        check=False, threads=1, wide=True, asked=None if len(hits) else wanted_entries
-    )
+    scanner = Scanner(threads=1, wide=True, asked=None if len(hits) else wanted_entries)
     found: list[RangeNodes] = []
+    gaps: list[tuple[int, int]] = []
     try:
         for part in scanner.scan_piece(FilePiece(log), NodeInspector(search, hits)):
             found += part.results
+            gaps += [(gap.start, gap.stop) for gap in part.gaps]
             if part.end is not None:
-                result.problems += _unread(log, part.end)
+                result.problems += _unread(log, gaps, part.end)
     except JeToolsError as error:
         result.problems.append(str(error).removeprefix(f"{log.path}: ") or "it cannot be read")
     _add_all(result, found)
@@ -136,14 +142,17 @@ def search_log(search: NeedleSearch, log: LogFile, raw: RawHits) -> LogSearch:
 
 
 def _add_all(result: LogSearch, found: Sequence[RangeNodes]) -> None:
-    undecoded = opaque = 0
+    undecoded = unknown = opaque = 0
+    damaged = DamagedBytes()
     for part in found:
         last = part.first_hit + len(part.hit_entry)
         result.hit_entry[part.first_hit : last] = part.hit_entry
         result.hit_type[part.first_hit : last] = part.hit_type
         result.duplicates |= part.duplicates
         result.marked_count += part.marked_count
+        damaged.merge(part.damaged)
         undecoded += part.undecoded_count
+        unknown += part.unknown_count
         opaque += part.opaque_count
         result.joined.counts = result.joined.counts + part.counts
     parts = [part for part in found if len(part.offset)]
@@ -151,29 +160,31 @@ def _add_all(result: LogSearch, found: Sequence[RangeNodes]) -> None:
         for name in ("entry_offset", "offset", "size", "needle"):
             column = np.concatenate([getattr(part, name) for part in parts])
             setattr(result.joined, name, column[:JOINED_MAX])
+    if damaged.count:
+        result.problems.append(entries_problem(damaged))
     if undecoded:
         result.problems.append(f"{counted(undecoded, 'B-tree node')} cannot be decoded")
+    if unknown:
+        result.problems.append(
+            f"entries whose type is not known, {unknown:,}: there may be nodes of a later engine"
+        )
     if opaque:
         result.problems.append(f"{opaque:,} of type 43 (erased) have bytes that cannot be decoded")
 
 
-def _unread(log: LogFile, end: FileState) -> list[str]:
+def _unread(log: LogFile, gaps: Sequence[tuple[int, int]], end: FileState) -> list[str]:
     """Return what no entry accounts for, unless it is zeros."""
-    ranges = [(gap.start, gap.stop) for gap in end.gaps]
-    ranges.append((end.tail, end.size))
     try:
         with Source(log.path) as source:
-            size = sum(_bytes_in(source, start, min(stop, end.size)) for start, stop in ranges)
+            inside = DamagedBytes.of(each for each in gaps if _has_bytes(source, *each))
+            tail = [(end.tail, end.size)] if _has_bytes(source, end.tail, end.size) else []
     except SourceError as error:
         return [f"it cannot be read: {error.reason}"]
-    if not size:
-        return []
-    return [f"{size:,} bytes are no readable entries"]
+    problems = [gaps_problem(inside)] if inside.count else []
+    return problems + [tail_problem(DamagedBytes.of(tail))] * len(tail)
 
 
-def _bytes_in(source: Source, start: int, stop: int) -> int:
-    """Return the size of a range; 0 if it is all zeros."""
-    for at in range(start, stop, _PIECE):
-        if source.read(at, min(at + _PIECE, stop)).any():
-            return stop - start
-    return 0
+def _has_bytes(source: Source, start: int, stop: int) -> bool:
+    """Return True if a byte of a range is not zero."""
+    pieces = range(start, stop, _PIECE)
+    return any(source.read(at, min(at + _PIECE, stop)).any() for at in pieces)

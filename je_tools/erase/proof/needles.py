@@ -218,6 +218,20 @@ class NeedleSearch:
         return None if keep.all() else keep
 
 
+def loose_count(needles: Iterable[Needle]) -> int:
+    """Return the number of needles that may occur in records of anybody.
+
+    These are no whole keys, and their hits have fewer than SHORT_SIZE bytes in common, apart from
+    the case of letters.
+    """
+    loose = [each for each in needles if not each.is_key or each.is_prefix]
+    patterns = [each for each in loose if each.kind is NeedleKind.PATTERN]
+    _check_patterns(patterns)
+    prepared = _native.Needles([], [each.value.decode() for each in patterns], None)
+    sizes = [each.size for each in loose if each.size is not None]
+    return sum(size < SHORT_SIZE for size in (*sizes, *prepared.fixed_lens))
+
+
 def _check_patterns(patterns: Sequence[Needle]) -> None:
     """Refuse patterns that cannot be searched for.
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from msgspec import Struct, field
 
+from je_tools.erase.proof.damaged_bytes import DamagedBytes
 from je_tools.erase.proof.raw_search import joined_hits
 from je_tools.formats.je.btree.slots import split_embedded
 from je_tools.formats.je.entry.columns import MAX_ROWS, Decoded, EntryPayloads, decode_items
@@ -41,7 +42,8 @@ if TYPE_CHECKING:
 
 _NODES = mask_of(each.no for each in ENTRY_TYPES.values() if each.family is Family.NODE)
 _MAP_LNS = mask_of(BY_NAME[name].no for name in ("MapLN", "MapLN_TX"))
-_ASKED = _NODES | _MAP_LNS | mask_of((ERASED_NO,))
+_KNOWN = mask_of(ENTRY_TYPES)
+_ASKED = _NODES | _MAP_LNS | mask_of((ERASED_NO,)) | ~_KNOWN
 _ERASED_NODES = tuple(BY_NAME[name].no for name in ("IN", "BIN", "NewBINDelta"))
 _ERASED_LNS = tuple(
     each.no
@@ -64,7 +66,9 @@ class RangeNodes(Struct):
         first_hit: index of the first raw hit that begins in or after the first row.
         hit_entry, hit_type: int64; offset and type of the entry in which each raw hit begins,
             from `first_hit` on; NO_OFFSET for none.
+        damaged: entries with a wrong checksum, except those of zeros alone.
         undecoded_count: nodes that do not decode.
+        unknown_count: entries of unknown types with right checksums.
         marked_count: type-43 entries that still have bytes.
         opaque_count: those of them that are neither a node nor a record.
         duplicates: databases with duplicates.
@@ -78,7 +82,9 @@ class RangeNodes(Struct):
     first_hit: int
     hit_entry: Ints
     hit_type: Ints
+    damaged: DamagedBytes = field(default_factory=DamagedBytes)
     undecoded_count: int = 0
+    unknown_count: int = 0
     marked_count: int = 0
     opaque_count: int = 0
     duplicates: set[int] = field(default_factory=set)
@@ -102,6 +108,8 @@ class NodeInspector(Struct, frozen=True):
         found = RangeNodes(none, none, none, none, zeros, 0, none, none)
         if not len(rows):
             return found
+        found.damaged = DamagedBytes.of(_damaged_ranges(rows))
+        found.unknown_count = int(np.count_nonzero(~_KNOWN[rows.type] & rows.good))
         self._locate(rows, found)
         self._find_duplicates(rows, found)
         parts: list[tuple[Ints, Ints, Hits]] = []
@@ -169,6 +177,15 @@ class NodeInspector(Struct, frozen=True):
 
 
 _SLOT_FIELDS = frozenset({"key", "state"})
+
+
+def _damaged_ranges(rows: Rows) -> Iterator[tuple[int, int]]:
+    """Yield the byte ranges of entries with a wrong checksum in which anything can hide."""
+    for row in np.flatnonzero(~rows.good).tolist():
+        start, size = int(rows.offset[row]), rows.size_of(row)
+        payload = start - rows.base + int(rows.header_size[row])
+        if rows.data[payload : start - rows.base + size].any():
+            yield start, start + size
 
 
 def _as_type(payloads: EntryPayloads, type_no: int) -> EntryPayloads:

@@ -295,6 +295,9 @@ def _searched(found: SearchedTree, each: FileSearch) -> SearchedFile:
 
 
 def _unread(found: SearchedTree) -> Iterator[Unread]:
+    if not any(each.log or (each.file.is_log and each.file.size) for each in found.files):
+        reason = "no log file with a byte in it was found here: name the directory of the log"
+        yield Unread(found.shown(str(found.tree.home)), reason, True)
     for each in found.tree.not_read:
         yield Unread(found.shown(each.name), each.reason, each.may_hold)
     for name in found.late:

@@ -21,6 +21,7 @@ NOT_LOOKED_AT = (
     "other nodes of a replication group",
     "free space, journal and snapshots of the file system",
     "blocks that an SSD or a RAID controller has remapped",
+    "extended attributes and access control lists of files",
     "memory and swap of this and other machines, and core dumps",
     "what compressed or encrypted files and values hold, beyond their bytes as they are",
 )

@@ -24,9 +24,14 @@ class FileKind(StrEnum):
     LOG = "log"
     """A log file, in the home or a data directory."""
     PUT_ASIDE = "put aside"
-    """A log file with the suffix `.bad`, `.del` or `.bup`, or in another directory."""
+    """A log file with the suffix `.bad`, `.del` or `.bup`, or in an undo journal."""
+    ELSEWHERE = "log elsewhere"
+    """A log file in another directory: that of another environment, or a copy."""
     JOURNAL = "undo journal"
     OTHER = "other"
+
+
+_LOGS = (FileKind.LOG, FileKind.PUT_ASIDE, FileKind.ELSEWHERE)
 
 
 class FoundFile(Struct, frozen=True):
@@ -55,8 +60,8 @@ class FoundFile(Struct, frozen=True):
 
     @property
     def is_log(self) -> bool:
-        """True if it has the name of a log file, in use or put aside."""
-        return self.kind in (FileKind.LOG, FileKind.PUT_ASIDE)
+        """True if it has the name of a log file, in use, put aside or elsewhere."""
+        return self.kind in _LOGS
 
 
 class NotRead(Struct, frozen=True):
@@ -151,7 +156,8 @@ class _Lister:
                 self.tree.names.append(str(path.readlink()))
                 status = path.stat()
         except FileNotFoundError:
-            self._refuse(name, "a link to nothing, or it has just vanished", may_hold=False)
+            reason = "a link to nothing, or it has just vanished"
+            self._refuse(name, reason, may_hold=_has_name_of_log(name))
             return False
         except OSError as error:
             self._refuse(name, f"{error.strerror}")
@@ -161,7 +167,9 @@ class _Lister:
                 return True
             self._refuse(name, "a link to a directory, which is not followed")
         elif not stat.S_ISREG(status.st_mode):
-            self._refuse(name, "a pipe, a socket or a device", may_hold=False)
+            is_device = stat.S_ISBLK(status.st_mode) or stat.S_ISCHR(status.st_mode)
+            may_hold = is_device or _has_name_of_log(name)
+            self._refuse(name, "a pipe, a socket or a device", may_hold=may_hold)
         elif not self._is_known(status):
             self.tree.files.append(_found(path, name, status))
         return False
@@ -194,7 +202,15 @@ def _found(path: Path, name: str, status: os.stat_result) -> FoundFile:
 
 def _kind_of(name: str) -> FileKind:
     *folders, last = name.split("/")
-    if log_file_no(Path(last.removesuffix(REMOVED))) is not None:
-        is_home = not folders or (len(folders) == 1 and is_data_directory_name(folders[0]))
-        return FileKind.LOG if is_home and is_jdb_name(last) else FileKind.PUT_ASIDE
-    return FileKind.JOURNAL if FOLDER in folders else FileKind.OTHER
+    if log_file_no(Path(last.removesuffix(REMOVED))) is None:
+        return FileKind.JOURNAL if FOLDER in folders else FileKind.OTHER
+    if not is_jdb_name(last) or FOLDER in folders:
+        return FileKind.PUT_ASIDE
+    is_home = not folders or (len(folders) == 1 and is_data_directory_name(folders[0]))
+    return FileKind.LOG if is_home else FileKind.ELSEWHERE
+
+
+def _has_name_of_log(name: str) -> bool:
+    """Return True if a log file, or a data directory, should be in this place."""
+    last = name.rpartition("/")[2]
+    return log_file_no(Path(last)) is not None or is_data_directory_name(last)

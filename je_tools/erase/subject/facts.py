@@ -39,6 +39,7 @@ class TraceState(StrEnum):
     DAMAGED = "damaged entry"
     NO_ENTRY = "no entry"
     PUT_ASIDE = "file put aside"
+    ELSEWHERE = "log elsewhere"
     JOURNAL = "undo journal"
     OTHER_FILE = "other file"
     FILE_NAME = "file name"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from je_tools.erase.judging import judge
+from je_tools.erase.judging import judge_contents
 from je_tools.erase.plan import plan_erasure
 from je_tools.erase.proof.facts import NeedleFacts
 from je_tools.erase.proof.needles import NeedleSearch
@@ -16,8 +16,8 @@ from je_tools.erase.proof.run import LISTED_MAX, name_hits, search_tree
 from je_tools.erase.proof.tree import FileKind
 from je_tools.erase.reasons import FIRST_ERASE, REASONS
 from je_tools.erase.subject.facts import IN_NODES, SubjectReport, Trace, TraceState
-from je_tools.erase.subject.states import OUTSIDE, reason_text, state_of
-from je_tools.erase.subject.values import value_needles
+from je_tools.erase.subject.states import OF_OTHERS, OUTSIDE, reason_text, state_of
+from je_tools.erase.subject.values import ORIGIN, key_at, value_needles
 from je_tools.formats.je.log.walk import NO_OFFSET
 from je_tools.formats.je.types import type_name
 
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 _FILE_STATES = {
     FileKind.LOG: TraceState.PUT_ASIDE,
     FileKind.PUT_ASIDE: TraceState.PUT_ASIDE,
+    FileKind.ELSEWHERE: TraceState.ELSEWHERE,
     FileKind.JOURNAL: TraceState.JOURNAL,
     FileKind.OTHER: TraceState.OTHER_FILE,
 }
@@ -122,6 +123,9 @@ class _Tracer:
         self._plan = plan
         self._db_ids = db_ids
         self._file_nos = {file.path: file.file_no for file in snapshot.environment.files}
+        keys = [each for each in found.search.needles if each.is_key]
+        self._keys = {each.value for each in keys if not each.is_prefix}
+        self._key_starts = tuple(each.value for each in keys if each.is_prefix)
         self._deleted = {file.file_no for file in plan.deleted}
         self._reasons = self._entry_reasons()
 
@@ -152,7 +156,7 @@ class _Tracer:
             if asked is None:
                 return rows.file_no, {}
             rows = rows.select(np.isin(rows.offset, asked) & rows.good)
-            judged = judge(rows, self._plan.rules)
+            judged = judge_contents(rows, self._plan.rules)
             return rows.file_no, dict(zip(rows.offset.tolist(), judged.tolist(), strict=True))
 
         result: dict[int, dict[int, int]] = {}
@@ -218,6 +222,8 @@ class _Tracer:
             self.other_count += 1
             return None
         state, can_erase, text = self._judged(file_no, entry, type_no, start, fields, where)
+        if state in OF_OTHERS and self._is_of_others(fields, start, needle):
+            text = OF_OTHERS[state]
         if db_id is not None and state in IN_NODES:
             self.db_ids.add(db_id)
         lsn = file_no << 32 | entry
@@ -254,6 +260,14 @@ class _Tracer:
         if can_erase and self._plan.obstacles:
             return state, False, self._plan.obstacles[0].text
         return state, can_erase, reason_text(state, reason)
+
+    def _is_of_others(self, fields: EntryFields, start: int, needle: int) -> bool:
+        """Return True if a key, or a value of a record with it, is in a record of another key."""
+        needles = self._found.search.needles
+        if not (needles[needle].is_key or needles[needle].origin == ORIGIN):
+            return False
+        key = key_at(fields, start, self._found.duplicates)
+        return key not in self._keys and not key.startswith(self._key_starts)
 
     def _is_other(self, db_id: int | None, needle: int) -> bool:
         if self._db_ids is None or db_id is None or db_id in self._db_ids:

@@ -39,10 +39,22 @@ _NEXT = {
 }
 """Reasons why traces in entries that a tree needs cannot be erased."""
 
+_OTHER_RECORD = (
+    "a record with another key has it: if that is to go too, delete it in the application, or name "
+    "the text with --match"
+)
+OF_OTHERS = {
+    TraceState.LIVE_RECORD: _OTHER_RECORD,
+    TraceState.SLOT: f"{_OTHER_RECORD}; then {_REWRITE}",
+}
+"""Reasons why keys in live records with other keys cannot be erased."""
+
 OUTSIDE = {
     TraceState.NO_ENTRY: "no eraser knows bytes outside of entries; `verify` says what they are",
     TraceState.DAMAGED: "the entry is damaged; `verify` lists it",
     TraceState.PUT_ASIDE: "no eraser reads the file: delete it when nobody needs it any more",
+    TraceState.ELSEWHERE: "it is the log of another environment, or a copy: erase there, or delete "
+    "it",
     TraceState.JOURNAL: "a change can be undone by it; `undo --drop all --apply` removes it",
     TraceState.OTHER_FILE: "it is no log file: rotate it, or remove the text",
     TraceState.FILE_NAME: "rename the file",
@@ -91,6 +103,8 @@ def reason_text(state: TraceState, reason: EraseReason | KeepReason) -> str:
         return _NEXT.get(state, reason.text)
     if reason is KeepReason.RECOVERY:
         return f"{reason.text}; `erase run --checkpoint-first` erases it then"
+    if reason is KeepReason.LAST_FILE:
+        return f"{reason.text}; with `--checkpoint-first` another file is begun before"
     if reason is KeepReason.ENTRY_TYPE:
         return f"{reason.text}: it goes with its file, when the cleaner deletes that"
     return reason.text

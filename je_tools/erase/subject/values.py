@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Set
 from typing import TYPE_CHECKING
 
 from je_tools.erase.proof.needles import Needle, NeedleKind
@@ -92,25 +92,38 @@ def _values_in(
         fields.close()
 
 
+def key_at(fields: EntryFields, start: int, duplicates: Set[int]) -> bytes:
+    """Return the key of the record at an offset of the last entry: that of a slot, or its own.
+
+    Args:
+        fields: the entry.
+        start: the offset, in the file.
+        duplicates: databases with duplicates.
+    """
+    return _record_at(fields, start, fields.value_of("db_id") in duplicates)[0]
+
+
 def _values_of(
     fields: EntryFields, start: int, needle: Needle, has_duplicates: bool
 ) -> Iterator[bytes]:
     """Yield the values of the record of an entry, or of the slot at an offset, with that key."""
+    key, *values = _record_at(fields, start, has_duplicates)
+    if _is_key(key, needle):
+        yield from (bytes(each) for each in values if each)
+
+
+def _record_at(
+    fields: EntryFields, start: int, has_duplicates: bool
+) -> tuple[bytes, *tuple[bytes | None, ...]]:
+    """Return the key of the slot at an offset, or of the entry, and all its values."""
     slot = fields.slot_at(start)
     if slot is not None:
-        prefix = fields.value_of("key_prefix") or b""
         rest, data = slot_parts(slot)
-        key, value = _parts(prefix + rest, has_duplicates)
-        if _is_key(key, needle):
-            yield from (each for each in (value, data) if each)
-        return
+        key, value = _parts((fields.value_of("key_prefix") or b"") + rest, has_duplicates)
+        return key, value, data
     key, value = _parts(fields.value_of("key") or b"", has_duplicates)
-    if not _is_key(key, needle):
-        return
     names = ("data", "abort_data", "data_as_key")
-    for each in (value, *map(fields.value_of, names)):
-        if each:
-            yield bytes(each)
+    return key, value, *map(fields.value_of, names)
 
 
 def _parts(key: bytes, has_duplicates: bool) -> tuple[bytes, bytes | None]:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from je_tools.log.log_files import LogFile
 
 _FACT = (Column("what", "erasure", Kind.TEXT), Column("value", "", Kind.TEXT, wraps=True))
+_DONE_FACT = (Column("what", "done", Kind.TEXT), Column("value", ""))
 
 
 class ReasonCount(Struct, frozen=True):
@@ -69,12 +70,12 @@ def _kept(file: FileErasure) -> str | None:
 _FILES = (
     Column("file_no", "file", Kind.FILE, cell=lambda each: each.file.file_no),
     Column("action", "action", Kind.TEXT, cell=_action),
-    Column("file_size", "bytes", cell=lambda each: each.file.size),
+    Column("file_size", "bytes", rank=1, cell=lambda each: each.file.size),
     Column("erase_count", "to erase", cell=lambda each: each.totals.erase_count),
     Column("erase_size", "bytes to erase", cell=lambda each: each.totals.erase_size),
-    Column("fsync_count", "fsyncs", rank=1),
+    Column("fsync_count", "fsyncs", rank=2),
     Column(
-        "created_ms", "created", Kind.TIME, rank=2, cell=lambda each: each.file.header.created_ms
+        "created_ms", "created", Kind.TIME, rank=3, cell=lambda each: each.file.header.created_ms
     ),
     Column("why", "why", Kind.TEXT, wraps=True, cell=_kept),
 )
@@ -157,9 +158,10 @@ def result_sections(
         statistics: its statistics.
         as_facts: True for people.
     """
-    done = section_of("done", "Done", _DONE, [result])
     if as_facts:
-        return [done]
+        facts: list[list[Cell]] = [[each.title, each.cell_of(result)] for each in _DONE]
+        return [Section("", "", _DONE_FACT, facts)]
+    done = section_of("done", "Done", _DONE, [result])
     named: dict[str, int] = to_builtins(statistics)
     columns = tuple(Column(name, name) for name in named)
     return [done, Section("statistics", "", columns, [list(named.values())])]

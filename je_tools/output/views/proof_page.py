@@ -53,6 +53,7 @@ def proof_page(proof: Proof) -> Iterator[str]:
             "hits": [_hit(hit) for hit in proof.hits[:ROWS_MAX]],
             "hit_count": proof.hit_count,
             "gaps": [(shown(name, NAME_MAX), shown(reason)) for name, reason in proof.gaps],
+            "special": [(shown(each.name, NAME_MAX), each.reason) for each in proof.special],
             "files": [
                 (shown(file.name, NAME_MAX), file.kind, file.size, file.hit_count, file.change)
                 for file in proof.files[:ROWS_MAX]

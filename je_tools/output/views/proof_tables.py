@@ -87,6 +87,8 @@ def write_proof(proof: Proof, out: BinaryIO, width: int | None) -> None:
     shown.append(section_of("files", "Files", _FILES, proof.files))
     if proof.gaps:
         shown.append(section_of("gaps", "Where something may be left unseen", GAPS, proof.gaps))
+    if proof.special:
+        shown.append(section_of("special", "Not read", _UNREAD[:2], proof.special))
     if proof.gone:
         shown.append(section_of("gone", "Gone since the manifest", _TEXT, proof.gone))
     if proof.run is not None:

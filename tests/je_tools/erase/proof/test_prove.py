@@ -157,6 +157,65 @@ def test_what_does_not_decode_is_no_all_clear(damage: str, tmp_path: Path) -> No
     assert "nothing left" not in report["text"].lower()
 
 
+def problems_of(report: dict[str, Any], name: str = "00000000.jdb") -> str:
+    """Return the problems of a file as one text."""
+    (file,) = [each for each in report["files"] if each["name"] == name]
+    return " | ".join(file["problems"])
+
+
+@pytest.mark.parametrize("at", ["type", "prefix", "flags", "record", "size"])
+def test_a_wrong_checksum_is_no_all_clear(at: str, tmp_path: Path) -> None:
+    """A damaged entry may have been a node, whatever its type is now."""
+    log = TreeLog()
+    log.ln(b"a", b"1")
+    prefixed(log, b"user-", b"carol")
+    log.ln(b"b", b"1")
+    data, node, record = log.file.data, log.file.placed[2], log.file.placed[1]
+    places = {
+        "type": node.start + 4,
+        "prefix": data.index(b"user-", node.start),
+        "flags": node.stop - 1,
+        "record": record.stop - 1,
+        "size": node.start + 10,
+    }
+    data[places[at]] ^= 0x03
+    report = proved(log.write(tmp_path / "env"), b"not-there")
+    assert report["verdict"] == "incomplete"
+    place = record if at == "record" else node
+    assert f"{place.stop - place.start} bytes: {place.start:,} to" in problems_of(report)
+    assert "verify" in problems_of(report)
+
+
+def test_an_entry_of_an_unknown_type_is_no_all_clear(tmp_path: Path) -> None:
+    log = TreeLog()
+    log.ln(b"a", b"1")
+    log.file.add(200, b"of a later engine")
+    report = proved(log.write(tmp_path / "env"), b"not-there")
+    assert "type is not known, 1" in problems_of(report)
+
+
+def test_a_damaged_entry_of_zeros_hides_nothing(tmp_path: Path) -> None:
+    log = TreeLog()
+    log.ln(b"a", b"1")
+    log.ln(b"b", b"1")
+    place = log.file.placed[1]
+    log.file.data[place.start + 14 : place.stop] = bytes(place.stop - place.start - 14)
+    log.ln(b"c", b"1")
+    assert proved(log.write(tmp_path / "env"), b"not-there", code=0)["files"][0]["problems"] == []
+
+
+def test_a_torn_tail_says_what_to_do(tmp_path: Path) -> None:
+    home = simple({b"a": b"1"}).write(tmp_path / "env")
+    path = home / "00000000.jdb"
+    size = path.stat().st_size
+    path.write_bytes(path.read_bytes() + b"torn entry")
+    text = problems_of(proved(home, b"not-there"))
+    assert f"after the last readable entry (10 bytes: {size:,} to {size + 10:,})" in text
+    assert "recover --apply" in text
+    assert je_tools("recover", home, "--apply").code in (0, 3)
+    assert path.stat().st_size != size + 10
+
+
 def test_zeros_after_the_last_entry_hide_nothing(tmp_path: Path) -> None:
     log = simple({b"a": b"1"})
     log.file.data += bytes(500)
@@ -181,6 +240,49 @@ def test_what_cannot_be_read_is_no_all_clear(
     problems = {each["name"]: each["problems"] for each in report["files"]}
     assert "bytes 4,096 to" in problems["other"][0]
     assert problems["00000000.jdb"] == []
+
+
+@pytest.mark.parametrize("what", ["nothing", "empty log", "pipe", "other file"])
+def test_a_directory_without_a_log_is_no_all_clear(what: str, tmp_path: Path) -> None:
+    home = tmp_path / "env"
+    home.mkdir()
+    if what == "empty log":
+        (home / "00000000.jdb").touch()
+    elif what == "pipe":
+        os.mkfifo(home / "00000000.jdb")
+    elif what == "other file":
+        (home / "notes").write_bytes(b"text")
+    report = proved(home, b"not-there")
+    assert report["verdict"] == "incomplete"
+    assert "no log file with a byte in it" in str(report["unread"])
+
+
+def test_what_takes_the_place_of_a_log_file_is_no_all_clear(tmp_path: Path) -> None:
+    home = simple({b"a": b"1"}).write(tmp_path / "env")
+    os.mkfifo(home / "control")
+    (home / "elsewhere").symlink_to(tmp_path / "none")
+    done = je_tools("erase", "prove", home, "--key", "not-there", "--html", tmp_path / "page")
+    assert done.code == 0
+    for text in (done.out, (tmp_path / "page").read_bytes()):
+        assert b"a pipe, a socket or a device" in text
+        assert b"extended attributes" in text
+    os.mkfifo(home / "00000001.jdb")
+    (home / "data001").symlink_to(tmp_path / "none")
+    report = proved(home, b"not-there")
+    holding = [each["name"] for each in report["unread"] if each["may_hold"]]
+    assert holding == ["00000001.jdb", "data001"]
+
+
+def test_logs_of_nodes_are_not_put_aside(tmp_path: Path) -> None:
+    simple({b"a": b"1"}).write(tmp_path / "group" / "node1")
+    write_log(tmp_path / "group" / "node2" / "data001", [LogFile(1)])
+    (tmp_path / "group" / "node2" / "00000000.bad").touch()
+    report = proved(tmp_path / "group", b"not-there", code=0)
+    assert {each["name"]: each["kind"] for each in report["files"]} == {
+        "node1/00000000.jdb": "log elsewhere",
+        "node2/00000000.bad": "put aside",
+        "node2/data001/00000001.jdb": "log elsewhere",
+    }
 
 
 def test_links_are_followed_to_files_and_data_directories(tmp_path: Path) -> None:
@@ -225,6 +327,49 @@ def test_needles_as_hashes_find_the_same(home: Path, tmp_path: Path) -> None:
     assert {each["name"][:7] for each in json.loads(by_hash.out)["needles"]} == {"needle:"}
 
 
+@pytest.mark.parametrize("start", [b"", b"\xef\xbb\xbf"])
+def test_a_key_file_of_any_editor_is_read(start: bytes, home: Path, tmp_path: Path) -> None:
+    keys = tmp_path / "keys"
+    keys.write_bytes(start + secret("key") + b"\r\n\r\n" + secret("notes"))
+    done = je_tools("erase", "prove", home, "--key-file", keys, "--format", "json")
+    assert [each["hit_count"] for each in json.loads(done.out)["needles"]] == [1, 1]
+
+
+@pytest.mark.parametrize(
+    ("data", "reason"),
+    [
+        ("\ufeffsecret".encode("utf-16-le"), "UTF-16"),
+        ("\ufeffsecret".encode("utf-16-be"), "UTF-16"),
+        ("secret".encode("utf-16-le"), "zero byte"),
+        (b"other\nsec\0ret", "zero byte"),
+        (b"other\n secret", "line 2: it begins or ends with a blank"),
+        (b"secret \r\n", "line 1: it begins or ends with a blank"),
+        (b"secret\t", "blank"),
+        ("\N{NO-BREAK SPACE}secret".encode(), "blank"),
+        ("other\n\ufeffsecret".encode(), "line 2: it begins with a byte-order mark"),
+        (b"secret\rsecret", "line 1: it has a carriage return"),
+    ],
+)
+def test_keys_that_would_silently_not_be_found_are_refused(
+    data: bytes, reason: str, home: Path, tmp_path: Path
+) -> None:
+    keys = tmp_path / "keys"
+    keys.write_bytes(data)
+    for verb in ("prove", "subject"):
+        done = je_tools("erase", verb, home, "--key-file", keys)
+        assert done.code == 2
+        assert reason in done.err
+        assert "secret" not in done.err
+        assert "hex:" in done.err or "UTF-8" in done.err
+
+
+def test_a_key_with_blanks_around_it_is_named_in_hexadecimal(home: Path) -> None:
+    done = je_tools("erase", "prove", home, "--key", " secret")
+    assert done.code == 2
+    assert "hex:" in done.err
+    assert "secret" not in done.err
+
+
 @pytest.mark.parametrize("text", ["", "[]", '{"format": "other"}', "secret", "\ud800"])
 def test_other_files_are_no_needles(text: str, home: Path, tmp_path: Path) -> None:
     file = tmp_path / "needles"
@@ -258,6 +403,23 @@ def test_wrong_use_is_explained_without_a_quotation(words: tuple[str, ...], home
     done = je_tools("erase", "prove", home, *words)
     assert done.code == 2
     assert "secret" not in done.err
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("hex:zz", "--match, number 1: expected pairs of hexadecimal digits, as hex:0a1b"),
+        ("long:5485", "--key"),
+        ("int:-7", "--key"),
+        ("str:name", "--key"),
+    ],
+)
+def test_a_match_is_no_key(text: str, expected: str, home: Path) -> None:
+    done = je_tools("erase", "prove", home, "--match", text)
+    assert done.code == 2
+    assert expected in done.err
+    assert ("long:" in done.err) is False
+    assert je_tools("erase", "prove", home, "--match", f"re:{text}").code == 3
 
 
 def test_short_needles_are_warned_of(home: Path) -> None:

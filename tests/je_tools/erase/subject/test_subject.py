@@ -13,7 +13,7 @@ from je_tools.erase.proof.places import Where
 from je_tools.erase.subject.facts import TraceState
 from je_tools.formats.je.btree.keys import join_two_part
 from je_tools.formats.je.flags import SlotState
-from tests.builders.trees import TreeLog, simple, slot
+from tests.builders.trees import DUPLICATES, TreeLog, simple, slot
 from tests.commands.test_no_leaks import pattern_of
 from tests.corpus import FIXTURES
 from tests.damage.running import je_tools, states
@@ -85,6 +85,14 @@ def test_other_files_have_their_state(of: str, state: TraceState, planted: Path)
     assert not any(each["can_erase"] for each in traces)
 
 
+def test_a_log_in_a_subdirectory_is_not_put_aside(tmp_path: Path) -> None:
+    home = carol(tmp_path / "env")
+    carol(home / "copy")
+    report = found(home, "--key", "carol")
+    states = {each["state"] for each in report["traces"] if each["file"].startswith("copy/")}
+    assert states == {"log elsewhere"}
+
+
 def carol(folder: Path) -> Path:
     """Write a log with records of carol in two databases, and an old version of one."""
     log = TreeLog()
@@ -128,6 +136,34 @@ def test_a_key_counts_in_the_databases_that_are_asked_for(tmp_path: Path) -> Non
     assert je_tools("erase", "subject", home, "--key", "a", "--db", "none").code == 2
 
 
+def test_records_with_another_key_are_named_as_such(tmp_path: Path) -> None:
+    log = TreeLog()
+    live = log.ln(b"carol", VALUE)
+    other = log.ln(b"dan", b"knows carol")
+    longer = log.ln(b"carola", b"1")
+    slots = [slot(b"carol", live), slot(b"carola", longer), slot(b"dan", other)]
+    embedded = slot(join_two_part(b"ed", b"of carol"), 300, SlotState.EMBEDDED)
+    log.database(b"users", log.tree([*slots, embedded]))
+    pair = join_two_part(b"city", b"carol")
+    pairs = log.tree([slot(pair, log.ln(pair, b"", db=7))], db=7)
+    log.database(b"index", pairs, db=7, db_flags=DUPLICATES)
+    log.checkpoint()
+    home = log.write(tmp_path / "env")
+    data = (home / "00000000.jdb").read_bytes()
+    texts = {
+        data[each["offset"] - 5 : each["offset"] + 6]: each["reason"]
+        for each in found(home, "--key", "carol")["traces"]
+        if each["state"] in ("live record", "slot in use") and each["needle"] == 1
+    }
+    own = {around for around, text in texts.items() if "--match" not in text}
+    assert len(texts) == 8
+    assert {around[5:10] for around in texts} == {b"carol"}
+    assert all(b"carola" not in around and b"of " not in around for around in own)
+    assert len(own) == 3, "a key, a slot, and the value of that key"
+    by_match = found(home, "--match", "carol")["traces"]
+    assert not [each for each in by_match if "--match" in each["reason"]]
+
+
 def test_embedded_values_are_searched_for(tmp_path: Path) -> None:
     report = found(carol(tmp_path / "env"), "--key", "ed")
     assert report["searched_value_count"] == 1
@@ -148,6 +184,23 @@ def test_what_is_called_erasable_is_what_a_run_erases(name: str, tmp_path: Path)
     assert {(each["file"], each["offset"]) for each in proof["hits"]} == left
     after = found(home, *needle)
     assert after["erasable_count"] == 0
+
+
+def test_live_records_in_files_that_stay_are_live() -> None:
+    """In a log before version 17 the last file stays, here the only one."""
+    home = FIXTURES / "v8-dbops" / "env"
+    report = found(home, "--match", "user0000")
+    first = found(home, "--match", "user0000", "--checkpoint-first")
+    assert by_state(report) == by_state(first)
+    assert by_state(report)["live record"] > 1000
+    live = [
+        {each["lsn"] for each in some["traces"] if each["state"] == "live record"}
+        for some in (report, first)
+    ]
+    assert live[0] == live[1]
+    old = {each["reason"] for each in report["traces"] if each["state"] == "old record"}
+    assert all("--checkpoint-first" in reason for reason in old)
+    assert report["erasable_count"] == 0
 
 
 def test_what_other_nodes_may_need_is_said() -> None:

@@ -91,6 +91,11 @@ impl Needles {
         self.literals.reach().max(patterns).max(hashed)
     }
 
+    /// Returns [`Pattern::fixed_len`] of each pattern.
+    pub fn fixed_lens(&self) -> Vec<usize> {
+        self.patterns.iter().map(Pattern::fixed_len).collect()
+    }
+
     /// Searches for hits that begin in `own`; they may end anywhere in `data`.
     pub fn search(&self, data: &[u8], own: Range<usize>, hits: &mut Hits) {
         let own = own.start.min(data.len())..own.end.min(data.len());

@@ -4,7 +4,7 @@ use std::fmt;
 use std::ops::Range;
 
 use regex::bytes::{Regex, RegexBuilder};
-use regex_syntax::hir::{Hir, Look};
+use regex_syntax::hir::{Class, Hir, HirKind, Look};
 use regex_syntax::{Error, ParserBuilder};
 
 /// Largest number of bytes of a hit: so many bytes are read again where two ranges meet.
@@ -12,6 +12,9 @@ pub const PATTERN_REACH_MAX: usize = 1 << 16;
 
 const PROGRAM_MAX: usize = 8 << 20;
 const NEST_MAX: u32 = 100;
+
+/// Largest number of cases of a letter: U+212A is a k too.
+const CASES_MAX: usize = 4;
 
 /// Reason why a regular expression is refused. No text contains the expression.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,6 +35,7 @@ pub enum Refusal {
 pub struct Pattern {
     regex: Regex,
     reach: usize,
+    fixed: usize,
 }
 
 impl fmt::Debug for Pattern {
@@ -58,12 +62,17 @@ impl Pattern {
         let mut builder = RegexBuilder::new(text);
         builder.size_limit(PROGRAM_MAX).dfa_size_limit(PROGRAM_MAX).nest_limit(NEST_MAX);
         let regex = builder.build().map_err(|_| Refusal::TooLarge)?;
-        Ok(Self { regex, reach })
+        Ok(Self { regex, reach, fixed: fixed_len(&tree) })
     }
 
     /// Returns the largest number of bytes of a hit.
     pub fn reach(&self) -> usize {
         self.reach
+    }
+
+    /// Returns the number of letters that every hit has, in upper or lower case.
+    pub fn fixed_len(&self) -> usize {
+        self.fixed
     }
 
     /// Reports the begins and sizes of hits in `own`; with `is_overlapping`, one per first byte.
@@ -83,6 +92,29 @@ impl Pattern {
             report(found.start(), found.len());
             at = if is_overlapping { found.start() + 1 } else { found.end() };
         }
+    }
+}
+
+fn fixed_len(tree: &Hir) -> usize {
+    match tree.kind() {
+        HirKind::Empty | HirKind::Look(_) => 0,
+        HirKind::Literal(literal) => literal.0.len(),
+        HirKind::Class(class) => usize::from(member_count(class) <= CASES_MAX),
+        HirKind::Repetition(repetition) => {
+            fixed_len(&repetition.sub).saturating_mul(repetition.min as usize)
+        }
+        HirKind::Capture(capture) => fixed_len(&capture.sub),
+        HirKind::Concat(trees) => {
+            trees.iter().fold(0, |sum, tree| fixed_len(tree).saturating_add(sum))
+        }
+        HirKind::Alternation(trees) => trees.iter().map(fixed_len).min().unwrap_or(0),
+    }
+}
+
+fn member_count(class: &Class) -> usize {
+    match class {
+        Class::Unicode(class) => class.ranges().iter().map(|range| range.len()).sum(),
+        Class::Bytes(class) => class.ranges().iter().map(|range| range.len()).sum(),
     }
 }
 

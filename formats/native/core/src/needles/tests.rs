@@ -43,6 +43,19 @@ fn expected(values: &[&[u8]], data: &[u8], own: Range<usize>) -> Vec<(usize, usi
 }
 
 #[test]
+fn the_letters_that_every_hit_of_a_pattern_has_are_counted() {
+    let fixed_len = |text: &str| Pattern::new(text).unwrap().fixed_len();
+    assert_eq!(fixed_len("user3@ex[a-z]{1,9}[.]org"), 12);
+    assert_eq!(fixed_len("(?i)carol"), 5);
+    assert_eq!(fixed_len("(?i)mark"), 4);
+    assert_eq!(fixed_len("(abc|ab[0-9]c|ab)d"), 3);
+    assert_eq!(fixed_len("(ab?){3}"), 3);
+    for text in ["[a-z]{8}", ".", "a?[0-9]", "x{0,9}.", r"(?-u)[\x00-\x09]{4}"] {
+        assert_eq!(fixed_len(text), 0, "{text}");
+    }
+}
+
+#[test]
 fn every_literal_is_found_inside_of_others() {
     let values: &[&[u8]] = &[b"ana", b"anana", b"banana", b"nab"];
     let data = b"bananabananabanana";
