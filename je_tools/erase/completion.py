@@ -174,9 +174,9 @@ def complete_erasure(
             hooks.on_reader(reader)
         control, counts = ErasureControl(home, disk), OverwriteCounts()
         with _failing(home), _ended(control):
-            control.clear()
             environment = open_environment([home])
             in_kind = complete_in_kind(environment, disk, counts, hooks, control)
+            control.clear()
             found = find_marked(environment, scanner)
             found.in_kind, found.counts = in_kind, counts
             for each in found.marked:

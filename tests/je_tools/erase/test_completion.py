@@ -240,6 +240,16 @@ def hide_headers(home: Path) -> None:
     path.write_bytes(data)
 
 
+def make_a_gap(home: Path) -> None:
+    """Damage some headers in the middle of the first file, so that entries follow."""
+    path = home / FIRST
+    data = bytearray(path.read_bytes())
+    entries = list(walk_bytes(bytes(data), 0))
+    for entry in entries[2000:2010]:
+        data[entry.lsn + 6 : entry.lsn + 14] = b"\xff" * 8
+    path.write_bytes(data)
+
+
 def damage_an_entry(home: Path) -> None:
     """Change a byte of an entry whose checksum counts."""
     path = home / FIRST
@@ -255,7 +265,7 @@ def add_bytes(home: Path) -> None:
     path.write_bytes(path.read_bytes() + b"\x55" * 99)
 
 
-@pytest.mark.parametrize("change", [hide_headers, damage_an_entry, add_bytes])
+@pytest.mark.parametrize("change", [hide_headers, make_a_gap, damage_an_entry, add_bytes])
 def test_places_that_cannot_be_searched_are_reported(change: Change, tmp_path: Path) -> None:
     home, _, whole = marked_copy(tmp_path)
     for name, data in whole.items():
@@ -303,3 +313,11 @@ def test_status_does_not_deny_an_erasure_that_works_on_no_file(home: Path) -> No
     with EnvironmentLock(home):
         text = je_tools("erase", "status", home).out.decode()
     assert "running             on no file now; process" in text
+
+
+@of_marked
+def test_the_note_of_an_erasure_that_died_is_removed(home: Path) -> None:
+    (home / FOLDER).mkdir()
+    (home / FOLDER / "00000009.jdb.working").touch()
+    assert resume(home).code == 0
+    assert not (home / FOLDER).exists()

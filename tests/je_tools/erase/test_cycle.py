@@ -131,6 +131,7 @@ def test_a_clock_that_was_ahead_does_not_stop_erasing(home: Path) -> None:
     ("recorded", "asked", "age", "goes_on"),
     [
         (30, 30, 0, True),
+        (1, 30, -2, False),
         (30, 30, 29, True),
         (30, 30, 30, False),
         (1, 30, 0, True),
@@ -142,7 +143,7 @@ def test_a_clock_that_was_ahead_does_not_stop_erasing(home: Path) -> None:
 def test_a_cycle_goes_on_unless_it_ends_later_than_a_period(
     recorded: int, asked: int, age: int, goes_on: bool, home: Path
 ) -> None:
-    """Each length and age is in days."""
+    """Each length and age is in days; an age below 0 is that of a cycle to come."""
     now_ms = now()
     state = record_at(home, now_ms, recorded * DAY_MS)
     cycle = choose_cycle(snapshot_of(home, now_ms=now_ms + age * DAY_MS), asked * DAY_MS)
