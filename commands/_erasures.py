@@ -83,6 +83,7 @@ def show_plan(
     with open_output(output, environment, chosen_file_mode()) as out:
         write(sections, findings, options, out)
     say_given_up(plan)
+    say_given_up_cycle(plan)
     say_kept(plan)
     words = orders.words + more_words
     _say_what_would_be_done(plan, f"{verb} {quoted(str(options['path']))}{words}")
@@ -111,6 +112,19 @@ def say_kept(plan: ErasurePlan) -> None:
 
     for text in kept_texts(plan):
         say(f"je-tools: {text}")
+
+
+def say_given_up_cycle(plan: ErasurePlan) -> None:
+    """Warn that a cycle is given up although its end has not come."""
+    from je_tools.log.field_texts import time_text
+
+    old = None if plan.cycle is None else plan.cycle.given_up
+    if old is not None:
+        say(
+            f"je-tools: the cycle in the log, from {time_text(old.start_ms)} to "
+            f"{time_text(old.end_ms)}, begins in the future or ends later than --period allows: "
+            "a new one begins. Check the clock if no other --period was used before"
+        )
 
 
 def findings_of_log(snapshot: Snapshot) -> list[Finding]:

@@ -12,6 +12,7 @@ from je_tools.commands._erasing import stopping_on_signals
 from je_tools.commands._findings import check_outputs
 from je_tools.commands._options import (
     CONTEXT,
+    exit_zero_option,
     format_option,
     needs_output,
     output_option,
@@ -22,11 +23,13 @@ from je_tools.commands._options import (
 )
 from je_tools.commands._snapshot import home_argument, open_home
 from je_tools.commands._writing import apply_option, say_reader
-from je_tools.core.escaping import quoted
+from je_tools.core.escaping import counted, quoted
+from je_tools.errors import EXIT_DAMAGE, EXIT_OK
 from je_tools.output.formats import ROWS
 
 if TYPE_CHECKING:
     from je_tools.erase.completion import Completion
+    from je_tools.erase.in_kind.resuming import UnfinishedInKind
 
 
 class Options(TypedDict):
@@ -38,6 +41,7 @@ class Options(TypedDict):
     max_rate: int | None
     format_: str
     output: Path | None
+    exit_zero: bool
 
 
 @click.command("resume", context_settings=CONTEXT)
@@ -46,6 +50,7 @@ class Options(TypedDict):
 @threads_option
 @format_option(*ROWS)
 @output_option
+@exit_zero_option
 def command(**options: Unpack[Options]) -> int:
     """Finish what an interrupted erasure has left, also one of the engine's eraser.
 
@@ -55,6 +60,10 @@ def command(**options: Unpack[Options]) -> int:
 
     Before log version 17 an interrupted erasure leaves a redo journal, and entries with wrong
     checksums in one file. The command writes what the journal says.
+
+    Files with hard links, symbolic links, and files that `je-tools erase abort` protects stay as
+    they are. The exit code is 3 if entries are left for that reason, or if damage hides a part of
+    the log.
 
     Without --apply, the command lists the entries and changes nothing.
 
@@ -93,32 +102,75 @@ def command(**options: Unpack[Options]) -> int:
         sections = [completion_section(found, applied=options["apply"])]
         write_sections(options["format_"], sections, out, terminal_width(output))
     _say(found, home, applied=options["apply"])
-    return exit_code or 0
+    if exit_code is not None:
+        return exit_code
+    return EXIT_DAMAGE if found.has_rest and not options["exit_zero"] else EXIT_OK
 
 
 def _say(found: Completion, home: Path, *, applied: bool) -> None:
-    from je_tools.erase.in_kind.resuming import RedoState
-
-    for file in found.linked:
-        say(f"je-tools: {file.path.name} has another name, and stays as it is")
-    in_kind = found.in_kind
-    if in_kind is not None:
-        name = in_kind.log_path.name
-        if in_kind.state is RedoState.FILE_GONE:
-            say(f"je-tools: {name} was being erased in kind, and does not exist any more")
-        elif applied:
-            say(f"je-tools: {name}: all {in_kind.entry_count:,} entries are erased in kind")
+    word = quoted(str(home))
+    if found.in_kind is not None:
+        _say_in_kind(found.in_kind, applied=applied)
+    if found.in_kind is None and not found.marked:
+        if found.unread:
+            say("je-tools: no erasure was found that was interrupted, but not all was searched")
         else:
-            say(
-                f"je-tools: {name}: the erasure of {in_kind.entry_count:,} entries in kind was "
-                "interrupted"
-            )
-    if in_kind is None and not found.unfinished:
-        say("je-tools: no erasure was interrupted: all erased entries are overwritten")
+            say("je-tools: no erasure was interrupted: all erased entries are overwritten")
     elif not applied:
         say(
-            "je-tools: nothing was written; "
-            f"`je-tools erase resume {quoted(str(home))} --apply` overwrites them"
+            f"je-tools: nothing was written; `je-tools erase resume {word} --apply` overwrites them"
         )
-    elif found.unfinished:
-        say(f"je-tools: the bytes of {found.counts.entry_count:,} entries are overwritten")
+    elif found.marked:
+        done = sum(each.done_count for each in found.marked)
+        say(f"je-tools: the bytes of {_entries(done)} are overwritten")
+    _say_left(found, word, applied=applied)
+
+
+def _say_in_kind(in_kind: UnfinishedInKind, *, applied: bool) -> None:
+    """Report an erasure in kind that was interrupted."""
+    from je_tools.erase.in_kind.resuming import RedoState
+
+    name, entries = in_kind.log_path.name, _entries(in_kind.entry_count)
+    if in_kind.state is RedoState.FILE_GONE:
+        say(f"je-tools: {name} was being erased in kind, and does not exist any more")
+    elif in_kind.kept is not None:
+        say(
+            f"je-tools: {name}: the erasure of {entries} in kind was interrupted, and stays so: "
+            f"{in_kind.kept.text}"
+        )
+    elif applied:
+        say(f"je-tools: {name}: all {entries} are erased in kind")
+    else:
+        say(f"je-tools: {name}: the erasure of {entries} in kind was interrupted")
+
+
+def _say_left(found: Completion, word: str, *, applied: bool) -> None:
+    """Report what the command leaves, and how to go on."""
+    from je_tools.erase.reasons import KeepReason
+
+    for each, why in found.kept:
+        left, name = _entries(each.left_count), each.file.path.name
+        say(f"je-tools: {name}: {left} with their bytes stay as they are: {why.text}")
+    reasons = {why for _, why in found.kept}
+    if found.in_kind is not None and found.in_kind.kept is not None:
+        reasons.add(found.in_kind.kept)
+    if KeepReason.PROTECTED in reasons:
+        say(f"je-tools: `je-tools erase abort {word} --release` ends the protection of all files")
+    if reasons & {KeepReason.HARD_LINK, KeepReason.SYMBOLIC_LINK}:
+        say(
+            "je-tools: remove the other name, or put a copy of the file in its place, and run the "
+            "command again"
+        )
+    for unread in found.unread:
+        size = "" if unread.size is None else f" with {unread.size:,} bytes"
+        say(
+            f"je-tools: {unread.path.name}: {counted(unread.count, 'place')}{size} could not be "
+            f"searched for erased entries; `je-tools verify {word}` lists the damage"
+        )
+    stopped = sum(each.left_count for each in found.marked if each.kept is None)
+    if applied and stopped:
+        say(f"je-tools: {_entries(stopped)} are left; run the command again")
+
+
+def _entries(count: int) -> str:
+    return "1 entry" if count == 1 else f"{count:,} entries"

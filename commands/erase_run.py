@@ -22,6 +22,7 @@ from je_tools.commands._erasing import (
 from je_tools.commands._erasures import (
     open_erase_scanner,
     say_given_up,
+    say_given_up_cycle,
     say_kept,
     show_plan,
     write,
@@ -219,6 +220,7 @@ def _say_result(result: ErasureResult, request: StopRequest, options: Options) -
     counts = result.counts
     done = f"{counts.entry_count:,} entries with {counts.entry_size:,} bytes are erased"
     say_given_up(result.plan)
+    say_given_up_cycle(result.plan)
     say_kept(result.plan)
     if result.shared:
         names = ", ".join(file.path.name for file in result.shared)

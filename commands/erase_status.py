@@ -11,6 +11,7 @@ from msgspec.structs import asdict
 
 from je_tools.commands._options import (
     CONTEXT,
+    exit_zero_option,
     format_option,
     output_option,
     staged_bar,
@@ -18,6 +19,7 @@ from je_tools.commands._options import (
     threads_option,
 )
 from je_tools.commands._snapshot import home_argument, open_home
+from je_tools.errors import EXIT_DAMAGE, EXIT_OK
 
 
 class Options(TypedDict):
@@ -28,6 +30,7 @@ class Options(TypedDict):
     max_rate: int | None
     format_: str
     output: Path | None
+    exit_zero: bool
 
 
 @click.command("status", context_settings=CONTEXT)
@@ -35,13 +38,15 @@ class Options(TypedDict):
 @threads_option
 @format_option("table", "json", "prometheus")
 @output_option
+@exit_zero_option
 def command(**options: Unpack[Options]) -> int:
     """Show the cycle of the eraser, and what an interrupted erasure has left.
 
     The cycle is that of the eraser's record in the log, which the engine and `je-tools erase run
     --period` share. The statistics have the engine's names. The command reads the whole log to find
     entries that are marked as erased and still have their bytes. It also names the files that
-    `je-tools erase abort` protects, and the one that a running erasure works on.
+    `je-tools erase abort` protects, and the one that a running erasure works on. The exit code is 3
+    if an erasure in kind was interrupted, or if something could not be read.
 
     \b
     Examples:
@@ -61,4 +66,4 @@ def command(**options: Unpack[Options]) -> int:
         status = read_status(environment, scanner, time.time_ns() // 1_000_000)
     with open_output(options["output"], environment) as out:
         write_status(status, options["format_"], out, terminal_width(options["output"]))
-    return 0
+    return EXIT_DAMAGE if status.is_damaged and not options["exit_zero"] else EXIT_OK

@@ -205,6 +205,15 @@ _TABLE: tuple[tuple[str, Severity, str, str], ...] = (
         "cycle. Until then, treat the file and its copies as if they hold the data.",
     ),
     (
+        "erasure-unfinished",
+        Severity.WARNING,
+        "The directory has the redo journal of an erasure in kind. Unless the erasure still runs, "
+        "it was interrupted: entries of one file may be overwritten only in part, so that their "
+        "checksums are wrong.",
+        "`je-tools erase resume ENV --apply` completes it. Until then, do not open the log with an "
+        "engine, and do not copy it as a backup.",
+    ),
+    (
         "vlsn-duplicate",
         Severity.ERROR,
         "Replicated entries have VLSNs that were used before, and no rollback took those back.",

@@ -34,7 +34,7 @@ from je_tools.files.listing import FileRow, Listing
 from je_tools.log.checkpoint_intervals import CheckpointPart, intervals
 from je_tools.log.file_findings import unreadable_findings
 from je_tools.log.scan import join_cuts
-from je_tools.verify.judge import RowInspector, of_writer
+from je_tools.verify.judge import RowInspector, of_directory
 
 if TYPE_CHECKING:
     from je_tools.findings import Finding
@@ -109,7 +109,7 @@ class _Judging:
             self._counts = FileCounts()
         self._find(self._tried(self._listing.finish))
         self._add_unreadable()
-        self._find(self._tried(lambda: of_writer(self.environment, self._last_size)))
+        self._find(self._tried(lambda: of_directory(self.environment, self._last_size)))
         self._write_rest()
 
     def _add_unreadable(self) -> None:

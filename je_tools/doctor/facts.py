@@ -196,6 +196,7 @@ class Surroundings(Struct, frozen=True):
         put_aside: names of files with the suffix .bad, .del or .bup, relative to the home.
         is_marked: True if there is a marker file, 7fffffff.jdb.
         interrupted: description of an operation of je-tools that was interrupted; None for none.
+        is_erased_in_part: True if that is an erasure.
         undo_count: number of undo journals.
         refused_settings: settings of je.properties that the engine refuses, as sentences.
         settings_problem: reason why je.properties could not be read; None if it could.
@@ -209,6 +210,7 @@ class Surroundings(Struct, frozen=True):
     put_aside: tuple[str, ...] = ()
     is_marked: bool = False
     interrupted: str | None = None
+    is_erased_in_part: bool = False
     undo_count: int = 0
     refused_settings: tuple[str, ...] = ()
     settings_problem: str | None = None

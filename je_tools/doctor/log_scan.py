@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from je_tools.doctor.facts import LogFacts, Releases
 from je_tools.files.listing import Listing, releases_text
 from je_tools.formats.je.types import RELEASES
-from je_tools.verify.judge import of_writer
+from je_tools.verify.judge import of_directory
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -48,7 +48,7 @@ def scan_log(
                 prints.add(part.file.file_no, seen.judged.prints)
         size = part.end.size if part.end else size
     found += listing.finish()
-    for each in of_writer(environment, size):
+    for each in of_directory(environment, size):
         listing.totals.count(each)
         found.append(each)
     rows = tuple(listing.rows)

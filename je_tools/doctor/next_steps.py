@@ -45,11 +45,15 @@ _WITHOUT_FILE = {Refusal.MISSING_FILE, Refusal.NO_ROOT, Refusal.BAD_FILE_HEADER,
 def steps_of(home: Path, evidence: Evidence, opinion: Opinion) -> list[Step]:
     """Return the commands to run next for a log."""
     steps = [*_before(home, evidence, opinion)]
-    if opinion.outcome is Outcome.UNSAFE:
+    if evidence.surroundings.is_erased_in_part:
+        steps += _resume(home)
+    elif opinion.outcome is Outcome.UNSAFE:
         steps += _undo(home)
     else:
         steps += _looks(home, evidence, opinion)
         steps += _changes(home, evidence)
+        if any(found.code == "erased-not-zero" for found in evidence.findings):
+            steps += _resume(home)
     first: dict[str, Step] = {}
     for step in steps:
         first.setdefault(step.command, step)
@@ -127,6 +131,13 @@ def _undo(home: Path) -> Iterator[Step]:
     word = quoted(str(home))
     yield Step(f"je-tools undo {word}", "shows what was interrupted, and the steps to revert it")
     yield Step(f"je-tools undo {word} --apply", "reverts it", changes=True)
+
+
+def _resume(home: Path) -> Iterator[Step]:
+    """Yield the commands that complete an erasure."""
+    word = quoted(str(home))
+    yield Step(f"je-tools erase resume {word}", "shows what an interrupted erasure has left")
+    yield Step(f"je-tools erase resume {word} --apply", "overwrites it", changes=True)
 
 
 def _looks(home: Path, evidence: Evidence, opinion: Opinion) -> Iterator[Step]:

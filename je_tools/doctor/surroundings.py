@@ -14,9 +14,11 @@ from je_tools.doctor.facts import Surroundings
 from je_tools.errors import InputError, RefusedError
 from je_tools.log.file_names import is_data_directory_name, is_jdb_name, log_file_no
 from je_tools.space.usage import FileRole, disk_use
-from je_tools.writing.interrupted import check_whole
+from je_tools.writing.interrupted import check_not_interrupted
 from je_tools.writing.journal_folders import journal_numbers
 from je_tools.writing.lock import find_holders
+from je_tools.writing.redo_folder import is_unfinished
+from je_tools.writing.refusing import refusing
 
 if TYPE_CHECKING:
     from je_tools.log.environment import Environment
@@ -55,6 +57,7 @@ def examine_surroundings(home: Path, environment: Environment | None) -> Surroun
         put_aside=tuple(sorted(_put_aside(home))),
         is_marked=environment is not None and environment.marker is not None,
         interrupted=interrupted,
+        is_erased_in_part=is_unfinished(home),
         undo_count=undo_count,
         refused_settings=tuple(refused),
         settings_problem=settings.unreadable,
@@ -69,7 +72,8 @@ def _journals(home: Path) -> tuple[str | None, int]:
     count = 0
     try:
         count = len(journal_numbers(home))
-        check_whole(home)
+        with refusing():
+            check_not_interrupted(home)
     except (RefusedError, OSError) as error:
         return str(error).removeprefix(f"{home}: "), count
     return None, count

@@ -8,12 +8,14 @@ Source: je-log.md "Data eraser"; DataEraser.eraseEntry, ErasedLogEntry, JE 25.3.
 
 from __future__ import annotations
 
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 
 from je_tools.core.escaping import quoted
+from je_tools.erase.control import ErasureControl, protected_names
 from je_tools.erase.erasures import Erasures
 from je_tools.erase.file_access import OverwriteCounts
 from je_tools.erase.in_kind.resuming import (
@@ -21,8 +23,11 @@ from je_tools.erase.in_kind.resuming import (
     complete_in_kind,
     find_unfinished_in_kind,
 )
+from je_tools.erase.leaving import left_reason, reason_while_erasing
 from je_tools.erase.overwriting import Overwriter
 from je_tools.erase.results import ErasureHooks
+from je_tools.erase.unread import UnreadPlaces, bad_spans, unread_places
+from je_tools.errors import RefusedError
 from je_tools.formats.je.log.erased import unfinished_rows
 from je_tools.log.opening import open_environment
 from je_tools.writing.disk import Disk
@@ -30,55 +35,115 @@ from je_tools.writing.lock import EnvironmentLock
 from je_tools.writing.refusing import refusing
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from je_tools.erase.reasons import KeepReason
+    from je_tools.formats.arrays import Ints
     from je_tools.formats.je.log.entry_rows import Rows
     from je_tools.log.environment import Environment
     from je_tools.log.log_files import LogFile
     from je_tools.log.scan import Scanner
 
 
+class MarkedFile(Struct):
+    """A file with marked entries that still have their bytes.
+
+    Attributes:
+        file: the file.
+        entries: these entries.
+        kept: reason to leave the file as it is; None if its entries may be overwritten.
+        done_count: number of entries that were overwritten.
+    """
+
+    file: LogFile
+    entries: Erasures
+    kept: KeepReason | None
+    done_count: int = 0
+
+    @property
+    def left_count(self) -> int:
+        """Number of entries that have not been overwritten."""
+        return len(self.entries) - self.done_count
+
+
 class Completion(Struct):
     """Completion of interrupted erasures.
 
     Attributes:
-        unfinished: files with marked entries that still have their bytes, and these entries.
+        marked: files with marked entries that still have their bytes, in log order.
+        unread: places in which there may be more of them.
         in_kind: an erasure in kind that was interrupted; None for none.
-        linked: files of these that stay as they are, since they have another name.
         counts: what was done to files.
     """
 
-    unfinished: list[tuple[LogFile, Erasures]] = field(default_factory=list)
-    linked: list[LogFile] = field(default_factory=list)
+    marked: list[MarkedFile] = field(default_factory=list)
+    unread: list[UnreadPlaces] = field(default_factory=list)
     in_kind: UnfinishedInKind | None = None
     counts: OverwriteCounts = field(default_factory=OverwriteCounts)
 
     @property
     def entry_count(self) -> int:
-        """Number of entries that were found."""
-        return sum(len(erasures) for _, erasures in self.unfinished)
+        """Number of marked entries that were found."""
+        return sum(len(each.entries) for each in self.marked)
+
+    @property
+    def kept(self) -> list[tuple[MarkedFile, KeepReason]]:
+        """Files with marked entries that stay as they are, with the reasons."""
+        return [(each, each.kept) for each in self.marked if each.kept is not None]
+
+    @property
+    def has_rest(self) -> bool:
+        """True if something is left that another run would not overwrite either."""
+        is_kept = self.in_kind is not None and self.in_kind.kept is not None
+        return bool(self.unread or self.kept) or is_kept
 
 
 def find_unfinished(environment: Environment, scanner: Scanner) -> Completion:
+    """Return what interrupted erasures have left in a log, of both protocols.
+
+    Raises:
+        RefusedError: a redo journal cannot be used, or control files cannot be read.
+        StoppedError, InputError: as `find_marked`.
+    """
+    with refusing():
+        in_kind = find_unfinished_in_kind(Path(environment.name))
+    found = find_marked(environment, scanner)
+    found.in_kind = in_kind
+    return found
+
+
+def find_marked(environment: Environment, scanner: Scanner) -> Completion:
     """Return the entries of a log that are marked as erased and still have their bytes.
 
     Raises:
         StoppedError: a file shrank, vanished or was replaced meanwhile.
         InputError: a file cannot be read.
+        RefusedError: the control files of erasures cannot be read.
     """
-
-    def collect(rows: Rows) -> Erasures:
-        return Erasures.of(rows.select(unfinished_rows(rows)))
-
-    with refusing():
-        found = Completion(in_kind=find_unfinished_in_kind(Path(environment.name)))
-    parts: dict[int, list[Erasures]] = {}
-    for part in scanner.scan(environment, collect):
-        parts.setdefault(part.file.file_no, []).extend(each for each in part.results if len(each))
-    for file in environment.files:
-        if parts.get(file.file_no):
-            found.unfinished.append((file, Erasures.joined(parts[file.file_no])))
-            if file.path.is_symlink() or file.path.stat().st_nlink > 1:
-                found.linked.append(file)
+    found = Completion()
+    protected = protected_names(Path(environment.name))
+    parts: list[Erasures] = []
+    spans: list[tuple[int, int]] = []
+    for part in scanner.scan(environment, _marked_rows):
+        parts += [marked for marked, _ in part.results if len(marked)]
+        spans += [(gap.start, gap.stop) for gap in part.gaps]
+        spans += [(start, stop) for _, bad in part.results for start, stop in bad.tolist()]
+        if part.end is None:
+            continue
+        if parts:
+            with refusing():
+                kept = left_reason(part.file.path, protected)
+            found.marked.append(MarkedFile(part.file, Erasures.joined(parts), kept))
+        unread = unread_places(part.end, spans)
+        found.unread += [] if unread is None else [unread]
+        parts, spans = [], []
+    found.unread += [UnreadPlaces(each.path, 1, None) for each in environment.unreadable]
     return found
+
+
+def _marked_rows(rows: Rows) -> tuple[Erasures, Ints]:
+    """Return marked entries that still have bytes, and the ranges of entries that are damaged."""
+    return Erasures.of(rows.select(unfinished_rows(rows))), bad_spans(rows)
 
 
 def complete_erasure(
@@ -89,6 +154,8 @@ def complete_erasure(
     disk: Disk | None = None,
 ) -> Completion:
     """Overwrite what interrupted erasures have left, with the engine's lock held.
+
+    Files that have another name or that `erase abort` protects stay as they are.
 
     Args:
         home: directory of the environment.
@@ -105,20 +172,65 @@ def complete_erasure(
     with EnvironmentLock(home, disk, instead="stop that first") as lock:
         for reader in lock.readers:
             hooks.on_reader(reader)
-        counts = OverwriteCounts()
-        with refusing(
-            lambda: f"; run `je-tools erase resume {quoted(str(home))} --apply` again to go on"
-        ):
-            in_kind = complete_in_kind(home, disk, counts, hooks)
-            found = find_unfinished(open_environment([home]), scanner)
+        control, counts = ErasureControl(home, disk), OverwriteCounts()
+        with _failing(home), _ended(control):
+            environment = open_environment([home])
+            in_kind = complete_in_kind(environment, disk, counts, hooks, control)
+            control.clear()
+            found = find_marked(environment, scanner)
             found.in_kind, found.counts = in_kind, counts
-            for file, erasures in found.unfinished:
-                if file in found.linked:
-                    continue
-                with Overwriter(file, disk, found.counts, hooks) as overwriter:
-                    for batch in erasures.batches():
-                        if hooks.should_stop():
-                            return found
-                        overwriter.erase(batch)
-                        hooks.on_batch(file, batch)
+            for each in found.marked:
+                _overwrite(each, counts, control, hooks, disk)
         return found
+
+
+@contextmanager
+def _failing(home: Path) -> Iterator[None]:
+    """Convert errors of the system, after which the command can be run again.
+
+    A refusal has a reason that stays, and a text of its own.
+    """
+    command = f"je-tools erase resume {quoted(str(home))} --apply"
+    try:
+        yield
+    except OSError:
+        with refusing(lambda: f"; run `{command}` again to go on"):
+            raise
+
+
+@contextmanager
+def _ended(control: ErasureControl) -> Iterator[None]:
+    """Note at the end that no file is worked on; what stays of that note does no harm."""
+    try:
+        yield
+    finally:
+        with suppress(RefusedError):
+            control.end()
+
+
+def _overwrite(
+    each: MarkedFile,
+    counts: OverwriteCounts,
+    control: ErasureControl,
+    hooks: ErasureHooks,
+    disk: Disk,
+) -> None:
+    """Overwrite the marked entries of a file, unless it has to stay as it is.
+
+    Raises:
+        RefusedError: an entry is not what it was when the log was read.
+        OSError: the system refuses a step.
+    """
+    if each.kept is not None:
+        return
+    with Overwriter(each.file, disk, counts, hooks) as overwriter:
+        for batch in each.entries.batches():
+            if hooks.should_stop():
+                return
+            # Both may have changed since the last batch.
+            each.kept = reason_while_erasing(each.file, control, overwriter.number)
+            if each.kept is not None:
+                return
+            overwriter.erase(batch)
+            each.done_count += len(batch)
+            hooks.on_batch(each.file, batch)

@@ -30,11 +30,13 @@ class EraserCycle(Struct, frozen=True):
         state: the record of the cycle, as the engine keeps it.
         is_resumed: True if the log has a record of it already.
         size: bytes of the files that are left.
+        given_up: record of a cycle that has not ended, and that this one replaces; None for none.
     """
 
     state: EraserState
     is_resumed: bool
     size: int
+    given_up: EraserState | None = None
 
     def kept_files(self, snapshot: Snapshot) -> dict[int, KeepReason]:
         """Return the files that are not erased in this cycle any more, with the reason."""
@@ -46,13 +48,18 @@ class EraserCycle(Struct, frozen=True):
         }
         return {**others, **done}
 
-    def after(self, finished: Collection[int]) -> EraserState:
-        """Return the record of the cycle when some of its files are done."""
+    def after(self, finished: Collection[int], vanished: Collection[int]) -> EraserState:
+        """Return the record of the cycle when some of its files are done.
+
+        Args:
+            finished: files that are done.
+            vanished: files that others have deleted: they are neither done nor left.
+        """
         done = set(finished) & set(self.state.pending)
         return replace(
             self.state,
             completed=tuple(sorted({*self.state.completed, *done})),
-            pending=tuple(sorted(set(self.state.pending) - done)),
+            pending=tuple(sorted(set(self.state.pending) - done - set(vanished))),
         )
 
 
@@ -67,7 +74,9 @@ def stored_state(snapshot: Snapshot) -> EraserState | None:
 def choose_cycle(snapshot: Snapshot, period_ms: int) -> EraserCycle:
     """Return the cycle that the log is in, or a new one.
 
-    A cycle whose end has not passed goes on, whatever the period.
+    A cycle goes on until its end. One that begins in the future was recorded while a clock was
+    ahead, and one that ends later than a whole period from now would keep the files longer than
+    the period promises, so both are given up.
 
     Args:
         snapshot: the log.
@@ -75,7 +84,9 @@ def choose_cycle(snapshot: Snapshot, period_ms: int) -> EraserCycle:
     """
     now_ms = snapshot.now_ms
     stored = stored_state(snapshot)
-    if stored is not None and now_ms < stored.end_ms:
+    is_over = stored is None or stored.end_ms <= now_ms
+    goes_on = stored is not None and stored.start_ms <= now_ms < stored.end_ms <= now_ms + period_ms
+    if stored is not None and goes_on:
         pending = [file for file in snapshot.end.files if file.file_no in stored.pending]
         return EraserCycle(stored, True, sum(file.size for file in pending))
     chosen = [file for file in snapshot.end.files[:-1] if _is_old(file, now_ms - period_ms)]
@@ -89,7 +100,7 @@ def choose_cycle(snapshot: Snapshot, period_ms: int) -> EraserCycle:
         version=None if stored is None else stored.version,
         oldest_obsolete_lsn=None if stored is None else stored.oldest_obsolete_lsn,
     )
-    return EraserCycle(state, False, size)
+    return EraserCycle(state, False, size, None if is_over else stored)
 
 
 def _is_old(file: LogFile, cutoff_ms: int) -> bool:

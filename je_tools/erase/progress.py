@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from je_tools.append.apply import append_under_lock
 from je_tools.checkpoint.apply import apply_under_lock
 from je_tools.checkpoint.options import CheckpointOptions
+from je_tools.erase.finished import finished_files, vanished_files
 from je_tools.erase.journals import drop_journal
 from je_tools.log.opening import open_environment
 from je_tools.operations.eraser_progress import EraserProgress
@@ -46,9 +47,7 @@ def note_progress(
     cycle = result.plan.cycle
     if cycle is None:
         return None
-    left = {file.file_no for file in (*result.pending, *result.protected, *result.shared)}
-    kept = {each.file.file_no for each in result.plan.files if each.kept is not None}
-    state = cycle.after(set(cycle.state.pending) - left - kept)
+    state = cycle.after(finished_files(result), vanished_files(result))
     if cycle.is_resumed and state == cycle.state:
         return state
     _, noted = append_under_lock(

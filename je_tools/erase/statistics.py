@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from je_tools.erase.finished import vanished_files
+
 if TYPE_CHECKING:
     from je_tools.erase.results import ErasureResult
     from je_tools.formats.je.internal.cleaner import EraserState
@@ -54,6 +56,7 @@ def statistics_of(result: ErasureResult, state: EraserState | None) -> EraserSta
         eraser_files_remaining=len(result.pending) if state is None else len(state.pending),
         eraser_files_erased=len(result.erased),
         eraser_files_deleted=len(result.deleted),
+        eraser_files_already_deleted=len(vanished_files(result)),
         eraser_f_syncs=counts.fsync_count,
         eraser_reads=counts.read_count,
         eraser_read_bytes=counts.read_size,

@@ -44,7 +44,7 @@ def next_command(code: str, env: str, lsn: int | None) -> str:
         return f"je-tools journal {home}"
     if code == "group-record":
         return f"je-tools group show {home}"
-    if code == "erased-not-zero":
+    if code in ("erased-not-zero", "erasure-unfinished"):
         return f"je-tools erase resume {home}"
     if code in _OF_ENTRIES and lsn is not None:
         return f"je-tools explain {lsn_text(lsn)} --env {home}"

@@ -41,6 +41,7 @@ from je_tools.verify.row_damage import (
 from je_tools.verify.upgrade import OldForm, Upgrade, collect_old_form
 from je_tools.verify.vlsn_sequence import STREAM_TYPES, Runs, Stream, runs_of
 from je_tools.verify.watched import watched_entries
+from je_tools.writing.redo_folder import FILE_NAME, FOLDER, is_unfinished
 
 if TYPE_CHECKING:
     from je_tools.formats.arrays import Ints
@@ -128,7 +129,7 @@ def verify(
                 prints.add(part.file.file_no, seen.prints)
         size = part.end.size if part.end else size
     yield from judge.finish()
-    for found in of_writer(environment, size):
+    for found in of_directory(environment, size):
         totals.count(found)
         yield found
 
@@ -332,8 +333,8 @@ class Judge:
         return [*more, *old, *ended, *link]
 
 
-def of_writer(environment: Environment, size_read: int) -> Iterator[Finding]:
-    """Yield a finding if an engine is writing to the log.
+def of_directory(environment: Environment, size_read: int) -> Iterator[Finding]:
+    """Yield the findings about what lies beside the log files.
 
     Args:
         environment: the log.
@@ -341,6 +342,18 @@ def of_writer(environment: Environment, size_read: int) -> Iterator[Finding]:
     """
     if not environment.is_directory:
         return
+    if is_unfinished(Path(environment.name)):
+        yield finding(environment, "erasure-unfinished", found=f"{FOLDER}/{FILE_NAME}")
+    yield from _of_writer(environment, size_read)
+
+
+def _of_writer(environment: Environment, size_read: int) -> Iterator[Finding]:
+    """Yield a finding if an engine is writing to the log.
+
+    Args:
+        environment: the log.
+        size_read: number of bytes of its last file that were read.
+    """
     holder = lock_holder(Path(environment.name) / LOCK_NAME)
     last = environment.files[-1]
     try:

@@ -13,15 +13,25 @@ from je_tools.writing.refusing import refusing, undo_command
 
 
 def check_whole(home: Path) -> None:
-    """Refuse to read a log that an interrupted operation has left half done.
+    """Refuse to write to a log that an interrupted operation has left half done.
+
+    Raises:
+        RefusedError: as `check_not_interrupted`; or a journal cannot be read.
+    """
+    with refusing(lambda: "; nothing was changed"):
+        check_not_interrupted(home)
+
+
+def check_not_interrupted(home: Path) -> None:
+    """Check that no interrupted operation has left a log half done.
 
     Raises:
         RefusedError: an undo was interrupted, an operation that takes log away, or an erasure.
+        OSError: a journal cannot be read.
     """
-    with refusing(lambda: "; nothing was changed"):
-        check_no_redo(home)
-        for number in journal_numbers(home)[-1:]:
-            _refuse_part(read_journal(home, number))
+    check_no_redo(home)
+    for number in journal_numbers(home)[-1:]:
+        _refuse_part(read_journal(home, number))
 
 
 def _refuse_part(journal: Recorded) -> None:

@@ -278,6 +278,14 @@ def erased_not_zero(folder: Path) -> Planted:
     return write_log(folder, [file]), told
 
 
+def erasure_unfinished(folder: Path) -> Planted:
+    """Add the redo journal of an erasure in kind."""
+    home = write_log(folder, [log(version=15)])
+    (home / ".je-tools-erase").mkdir()
+    (home / ".je-tools-erase" / "redo").touch()
+    return home, [Told("erasure-unfinished", "warning", None)]
+
+
 def _with_vlsns(folder: Path, vlsns: list[int], code: str, severity: str) -> Planted:
     """Return a log with these VLSNs, the last of which has the finding."""
     file = rooted(LogFile(0, 17))
@@ -339,6 +347,7 @@ PLANTED: dict[str, Callable[[Path], Planted]] = {
         version_step,
         restore_marker,
         erased_not_zero,
+        erasure_unfinished,
         vlsn_duplicate,
         vlsn_backward,
         vlsn_gap,

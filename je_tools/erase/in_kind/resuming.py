@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import os
 from enum import StrEnum
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
+from msgspec.structs import replace
 
+from je_tools.erase.control import protected_names
 from je_tools.erase.in_kind.overwriting import carry_out
 from je_tools.erase.in_kind.redo_journal import clear_redo, read_redo, remove_redo
+from je_tools.erase.leaving import left_reason, reason_while_erasing
 from je_tools.errors import RefusedError
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
+    from je_tools.erase.control import ErasureControl
     from je_tools.erase.file_access import OverwriteCounts
+    from je_tools.erase.reasons import KeepReason
     from je_tools.erase.results import ErasureHooks
+    from je_tools.log.environment import Environment
     from je_tools.writing.disk import Disk
 
 
@@ -35,11 +41,13 @@ class UnfinishedInKind(Struct, frozen=True):
         log_path: the log file whose entries were being overwritten.
         entry_count: number of these entries.
         state: what is left to do.
+        kept: reason to leave the log file as it is; None if it may be changed.
     """
 
     log_path: Path
     entry_count: int
     state: RedoState
+    kept: KeepReason | None = None
 
 
 def find_unfinished_in_kind(home: Path) -> UnfinishedInKind | None:
@@ -52,8 +60,10 @@ def find_unfinished_in_kind(home: Path) -> UnfinishedInKind | None:
     redo = read_redo(home)
     if redo is None:
         return None
-    if not redo.log_path.exists():
+    if not os.path.lexists(redo.log_path):
         return UnfinishedInKind(redo.log_path, redo.entry_count, RedoState.FILE_GONE)
+    if not redo.log_path.is_file():
+        raise RefusedError(f"{redo.log_path}: expected a log file, found something that is no file")
     size = redo.log_path.stat().st_size
     if size != redo.file_size:
         raise RefusedError(
@@ -61,23 +71,32 @@ def find_unfinished_in_kind(home: Path) -> UnfinishedInKind | None:
             f"{redo.file_size:,} bytes, and this one has {size:,}. If the file was restored since, "
             "move the journal away"
         )
-    return UnfinishedInKind(redo.log_path, redo.entry_count, RedoState.UNFINISHED)
+    kept = left_reason(redo.log_path, protected_names(home))
+    return UnfinishedInKind(redo.log_path, redo.entry_count, RedoState.UNFINISHED, kept)
 
 
 def complete_in_kind(
-    home: Path, disk: Disk, counts: OverwriteCounts, hooks: ErasureHooks
+    environment: Environment,
+    disk: Disk,
+    counts: OverwriteCounts,
+    hooks: ErasureHooks,
+    control: ErasureControl,
 ) -> UnfinishedInKind | None:
     """Complete the erasure in kind that was interrupted; return it, or None if none was.
 
+    A file that has another name or is protected stays as it is, and so does the journal.
+
     Args:
-        home: home of the environment, whose lock is held.
+        environment: the environment, whose lock is held.
         disk: disk to write to.
         counts: counts to add to.
         hooks: functions that are called meanwhile.
+        control: control of the erasure.
 
     Raises:
         RefusedError, OSError: as `find_unfinished_in_kind` and `carry_out`; the journal stays.
     """
+    home = Path(environment.name)
     clear_redo(home, disk)
     found = find_unfinished_in_kind(home)
     if found is None:
@@ -85,7 +104,17 @@ def complete_in_kind(
     if found.state is RedoState.FILE_GONE:
         remove_redo(home, disk)
         return found
+    file = next(each for each in environment.files if each.path == found.log_path)
+    kept = reason_while_erasing(file, control)
+    if kept is not None:
+        return replace(found, kept=kept)
     redo = read_redo(home)
     assert redo is not None
-    carry_out(home, redo, disk, counts, hooks)
+    try:
+        carry_out(home, redo, disk, counts, hooks)
+    except RefusedError as error:
+        raise RefusedError(
+            f"{error}. The redo journal {redo.path} stays. If it is that of another log, or the "
+            "file was restored since, move it away"
+        ) from error
     return found

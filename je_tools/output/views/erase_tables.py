@@ -14,12 +14,12 @@ from je_tools.log.file_names import log_file_no
 from je_tools.output.views.sections import Cell, Column, Kind, Section, section_of
 
 if TYPE_CHECKING:
-    from je_tools.erase.completion import Completion
+    from je_tools.erase.completion import Completion, MarkedFile
+    from je_tools.erase.in_kind.resuming import UnfinishedInKind
     from je_tools.erase.judging import ReasonTotals
     from je_tools.erase.plan import ErasurePlan, FileErasure
     from je_tools.erase.results import ErasureResult
     from je_tools.erase.statistics import EraserStatistics
-    from je_tools.log.log_files import LogFile
 
 _FACT = (Column("what", "erasure", Kind.TEXT), Column("value", "", Kind.TEXT, wraps=True))
 _DONE_FACT = (Column("what", "done", Kind.TEXT), Column("value", ""))
@@ -104,6 +104,7 @@ _UNFINISHED = (
     Column("action", "action", Kind.TEXT),
     Column("entry_count", "entries"),
     Column("left_size", "bytes left"),
+    Column("why", "why", Kind.TEXT, wraps=True),
 )
 _DONE = (
     Column("entry_count", "entries", cell=lambda each: each.counts.entry_count),
@@ -175,21 +176,27 @@ def completion_section(found: Completion, *, applied: bool) -> Section:
         applied: True if they are overwritten.
     """
 
-    def action(file: LogFile) -> str:
-        if file in found.linked:
+    def action(each: MarkedFile | UnfinishedInKind) -> str:
+        if each.kept is not None:
             return "keep"
         return "overwritten" if applied else "overwrite"
 
     rows: list[list[Cell]] = [
-        [file.file_no, action(file), len(entries), int(entries.item_size.sum())]
-        for file, entries in found.unfinished
+        [
+            each.file.file_no,
+            "stopped" if applied and each.left_count and each.kept is None else action(each),
+            len(each.entries),
+            int(each.entries.item_size.sum()),
+            None if each.kept is None else each.kept.text,
+        ]
+        for each in found.marked
     ]
     in_kind = found.in_kind
     if in_kind is not None:
         # How many bytes are left can only be known by reading the file, which is not worth it.
-        is_gone = in_kind.state is RedoState.FILE_GONE
-        word = "gone" if is_gone else "overwritten" if applied else "overwrite"
-        rows.append([log_file_no(in_kind.log_path), word, in_kind.entry_count, None])
+        word = "gone" if in_kind.state is RedoState.FILE_GONE else action(in_kind)
+        why = None if in_kind.kept is None else in_kind.kept.text
+        rows.append([log_file_no(in_kind.log_path), word, in_kind.entry_count, None, why])
     return Section("unfinished", "Entries with bytes left", _UNFINISHED, rows)
 
 

@@ -458,7 +458,7 @@ def test_a_bug_costs_the_file_and_tells_nothing_of_the_log(
     assert "secret" not in told + str(tables)
 
 
-@pytest.mark.parametrize("where", ["of_writer", "intervals", "Listing.finish"])
+@pytest.mark.parametrize("where", ["of_directory", "intervals", "Listing.finish"])
 def test_a_bug_in_what_takes_all_files_costs_that(
     where: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

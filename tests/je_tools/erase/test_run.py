@@ -24,7 +24,7 @@ from je_tools.log.scan import Scanner
 from je_tools.vlsn.recovered import read_index
 from tests.builders.power_cuts import Call, Recorder
 from tests.corpus import Environment, environments, marked_if_another
-from tests.je_tools.erase.erasing import changed_entries, copy_of, erase, log_bytes
+from tests.je_tools.erase.erasing import changed_entries, copy_of, erase, log_bytes, marked_copy
 from tests.je_tools.snapshots import NOW_MS, codes_of, contents_of, snapshot_of
 from tests.truth.headers import ERASED, NAMES, walk_bytes, walk_log
 
@@ -214,18 +214,10 @@ def second_sync(calls: list[Call], name: str) -> int:
 
 
 def test_an_interrupted_erasure_is_completed(tmp_path: Path) -> None:
-    home = copy_of("v17-erase-after", tmp_path / "env")
-    whole = copy_of("v17-erase-after", tmp_path / "whole")
-    erase(whole)
-    marked = {name: bytearray(data) for name, data in log_bytes(home).items()}
-    entries = changed_entries(log_bytes(home), log_bytes(whole))
-    for entry in entries:
-        marked[f"{entry.lsn >> 32:08x}.jdb"][(entry.lsn & 0xFFFFFFFF) + 4] = 43
-    for name, data in marked.items():
-        (home / name).write_bytes(data)
+    home, entries, whole = marked_copy(tmp_path)
     found = complete_erasure(home, Scanner(threads=1))
     assert found.entry_count == sum(entry.item_size > 0 for entry in entries)
-    assert log_bytes(home) == log_bytes(whole)
+    assert log_bytes(home) == whole
     assert complete_erasure(home, Scanner(threads=1)).entry_count == 0
 
 

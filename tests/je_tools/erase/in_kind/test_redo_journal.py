@@ -18,39 +18,20 @@ from je_tools.erase.completion import complete_erasure
 from je_tools.erase.in_kind.blanks import Blanks
 from je_tools.erase.in_kind.redo_journal import read_redo
 from je_tools.erase.in_kind.resuming import RedoState
-from je_tools.erase.results import ErasureHooks
 from je_tools.errors import RefusedError
 from je_tools.log.scan import Scanner
 from je_tools.writing.redo_folder import FOLDER, is_unfinished
-from tests.builders.power_cuts import KilledError, Recorder
 from tests.damage.running import je_tools
-from tests.je_tools.erase.erasing import copy_of, erase, log_bytes
+from tests.je_tools.erase.erasing import copy_of, erase, log_bytes, stopped_in_kind
 from tests.je_tools.snapshots import contents_of, snapshot_of
 
 Head = dict[str, Any]
 
 
-def stopped(home: Path) -> Path:
-    """Erase a log until its redo journal is durable and nothing else is done."""
-    erase(home, hooks=ErasureHooks(should_stop=lambda: True))
-    trial = shutil.copytree(home, home.with_name("trial"))
-    disk = Recorder()
-    erase(trial, disk=disk)
-    renamed = next(
-        i
-        for i, call in enumerate(disk.calls)
-        if call.path.name == "redo.new" and call.name == "rename"
-    )
-    with pytest.raises(KilledError):
-        erase(home, disk=Recorder(renamed + 2))
-    assert is_unfinished(home)
-    return home
-
-
 @pytest.fixture(scope="module")
 def unfinished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a log with a redo journal, of which no entry is overwritten yet."""
-    return stopped(copy_of("v8-dbops", tmp_path_factory.mktemp("unfinished") / "env"))
+    return stopped_in_kind(copy_of("v8-dbops", tmp_path_factory.mktemp("unfinished") / "env"))
 
 
 @pytest.fixture
