@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
@@ -116,19 +116,25 @@ def erase_options(function: F) -> F:
 
 def chosen_erasure(options: EraseOptions) -> ErasureOptions:
     """Return the options of the erasure, with the files that `erase abort` protects."""
-    from je_tools.erase.control import protected_names
+    from je_tools.erase.control import interrupted_names, protected_names
     from je_tools.erase.options import ErasureOptions
 
-    names = protected_names(options["path"])
+    home = options["path"]
     return ErasureOptions(
         checkpoint_first=options["checkpoint_first"],
         force=options["force"],
         vlsn_below=options["vlsn_below"],
         period_ms=options["period_ms"],
         keep_reserved=options["keep_reserved"],
-        protected=frozenset(int(name[:8], 16) for name in names),
+        protected=_numbers(protected_names(home)),
+        interrupted=_numbers(interrupted_names(home)),
         rewritten=frozenset(options["rewritten"]),
     )
+
+
+def _numbers(names: Collection[str]) -> frozenset[int]:
+    """Return the numbers of log files by their names."""
+    return frozenset(int(name[:8], 16) for name in names)
 
 
 class StopRequest:

@@ -121,11 +121,12 @@ def _run(options: Options, until_ms: int | None) -> int:
         report = stack.enter_context(RunReport.opened(options["report"], environment))
         scanner, stages = stack.enter_context(open_erase_scanner(environment, options))
         request = stack.enter_context(stopping_on_signals())
-        stack.callback(control.end)
+        stack.enter_context(control)
         hooks = _hooks(options, until_ms, control, request, report, stages)
 
         def record(lock: EnvironmentLock, erased: ErasureResult) -> None:
             erased.state = note_progress(lock, home, scanner, erased, now_ms, disk)
+            control.clear(each.path.name for each in erased.untouched)
 
         hooks = replace(hooks, on_erased=record)
         result = run_erasure(home, scanner, chosen_erasure(options), now_ms, hooks, disk=disk)
@@ -152,7 +153,6 @@ def _hooks(
         return request.is_made or late
 
     def begin(plan: ErasurePlan) -> None:
-        control.clear()
         size = plan.work_size
         if stages.stage is not None:
             stages.stage("erasing", FILE_WORK * size)

@@ -8,14 +8,14 @@ Source: je-log.md "Data eraser"; DataEraser.eraseEntry, ErasedLogEntry, JE 25.3.
 
 from __future__ import annotations
 
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 
 from je_tools.core.escaping import quoted
-from je_tools.erase.control import ErasureControl, protected_names
+from je_tools.erase.control import ErasureControl, interrupted_names, protected_names
 from je_tools.erase.erasures import Erasures
 from je_tools.erase.file_access import OverwriteCounts
 from je_tools.erase.in_kind.resuming import (
@@ -23,12 +23,11 @@ from je_tools.erase.in_kind.resuming import (
     complete_in_kind,
     find_unfinished_in_kind,
 )
+from je_tools.erase.judging import rows_to_finish
 from je_tools.erase.leaving import left_reason, reason_while_erasing
 from je_tools.erase.overwriting import Overwriter
 from je_tools.erase.results import ErasureHooks
 from je_tools.erase.unread import UnreadPlaces, bad_spans, unread_places
-from je_tools.errors import RefusedError
-from je_tools.formats.je.log.erased import unfinished_rows
 from je_tools.log.opening import open_environment
 from je_tools.writing.disk import Disk
 from je_tools.writing.lock import EnvironmentLock
@@ -122,9 +121,16 @@ def find_marked(environment: Environment, scanner: Scanner) -> Completion:
     """
     found = Completion()
     protected = protected_names(Path(environment.name))
+    interrupted = interrupted_names(Path(environment.name))
+
+    def work(rows: Rows) -> tuple[Erasures, Ints]:
+        again = rows.file_no in repeated
+        return Erasures.of(rows.select(rows_to_finish(rows, again=again))), bad_spans(rows)
+
+    repeated = {each.file_no for each in environment.files if each.path.name in interrupted}
     parts: list[Erasures] = []
     spans: list[tuple[int, int]] = []
-    for part in scanner.scan(environment, _marked_rows):
+    for part in scanner.scan(environment, work):
         parts += [marked for marked, _ in part.results if len(marked)]
         spans += [(gap.start, gap.stop) for gap in part.gaps]
         spans += [(start, stop) for _, bad in part.results for start, stop in bad.tolist()]
@@ -139,11 +145,6 @@ def find_marked(environment: Environment, scanner: Scanner) -> Completion:
         parts, spans = [], []
     found.unread += [UnreadPlaces(each.path, 1, None) for each in environment.unreadable]
     return found
-
-
-def _marked_rows(rows: Rows) -> tuple[Erasures, Ints]:
-    """Return marked entries that still have bytes, and the ranges of entries that are damaged."""
-    return Erasures.of(rows.select(unfinished_rows(rows))), bad_spans(rows)
 
 
 def complete_erasure(
@@ -173,14 +174,14 @@ def complete_erasure(
         for reader in lock.readers:
             hooks.on_reader(reader)
         control, counts = ErasureControl(home, disk), OverwriteCounts()
-        with _failing(home), _ended(control):
+        with _failing(home), control:
             environment = open_environment([home])
             in_kind = complete_in_kind(environment, disk, counts, hooks, control)
-            control.clear()
             found = find_marked(environment, scanner)
             found.in_kind, found.counts = in_kind, counts
             for each in found.marked:
                 _overwrite(each, counts, control, hooks, disk)
+            control.clear(each.file.path.name for each in found.marked if each.left_count)
         return found
 
 
@@ -196,16 +197,6 @@ def _failing(home: Path) -> Iterator[None]:
     except OSError:
         with refusing(lambda: f"; run `{command}` again to go on"):
             raise
-
-
-@contextmanager
-def _ended(control: ErasureControl) -> Iterator[None]:
-    """Note at the end that no file is worked on; what stays of that note does no harm."""
-    try:
-        yield
-    finally:
-        with suppress(RefusedError):
-            control.end()
 
 
 def _overwrite(

@@ -2,7 +2,8 @@
 
 Both are empty files in a folder of the environment, which the engine ignores: `NAME.working` and
 `NAME.protected`. A running erasure looks there before each batch. It keeps `NAME.working` locked by
-flock, which the system ends with the process: what a dead erasure has left means nothing.
+flock, which the system ends with the process. What a dead erasure has left keeps no backup waiting,
+but it names a file whose bytes may not be on the disk.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import errno
 import fcntl
 import os
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -47,6 +48,18 @@ def working_names(home: Path) -> frozenset[str]:
         RefusedError: the folder cannot be read.
     """
     return frozenset(name for name in _names(home, _WORKING) if _is_locked(home, name))
+
+
+def interrupted_names(home: Path) -> frozenset[str]:
+    """Return the files on which erasures worked when they died or failed.
+
+    After an fsync that failed, the system shows what was written, and the disk may not have it. So
+    what is erased in these files has to be overwritten once more.
+
+    Raises:
+        RefusedError: the folder cannot be read.
+    """
+    return _names(home, _WORKING) - working_names(home)
 
 
 def protect_files(home: Path, names: Collection[str], disk: Disk) -> None:
@@ -112,13 +125,27 @@ class ErasureControl:
         self._working: str | None = None
         self._number = -1
 
-    def clear(self) -> None:
-        """Remove what erasures that have died noted. The environment is locked.
+    def __enter__(self) -> ErasureControl:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        """Note the end; after an error the note stays, and only the lock of it ends."""
+        if kind is None:
+            self.end()
+        elif self._working is not None:
+            os.close(self._number)
+            self._working = None
+
+    def clear(self, left: Iterable[str]) -> None:
+        """Remove what erasures that have died noted, once their files are done.
+
+        Args:
+            left: names of the files that are not done. The environment is locked.
 
         Raises:
             RefusedError: a control file cannot be read or removed.
         """
-        for name in _names(self._home, _WORKING) - working_names(self._home):
+        for name in interrupted_names(self._home).difference(left):
             _remove(self._home, name + _WORKING, self._disk)
 
     def is_protected(self, file: LogFile) -> bool:

@@ -80,6 +80,7 @@ class ErasureRules(Struct, frozen=True):
         now_ms: time at which records expire.
         vlsn_min: first VLSN that stays; None if the log has no VLSN index.
         kept_files: files that stay as they are, by number, with the reason.
+        interrupted: numbers of files in which erased entries are overwritten once more.
     """
 
     cutoff_lsn: int
@@ -92,6 +93,7 @@ class ErasureRules(Struct, frozen=True):
     now_ms: int
     vlsn_min: int | None = None
     kept_files: Mapping[int, KeepReason] = field(default_factory=dict)
+    interrupted: frozenset[int] = frozenset()
 
 
 class ReasonTotals(Struct):
@@ -137,6 +139,23 @@ class ReasonTotals(Struct):
         return int(self.sizes[FIRST_ERASE:].sum())
 
 
+def rows_to_finish(rows: Rows, *, again: bool) -> Mask:
+    """Return a mask of the entries that are marked as erased and still have bytes.
+
+    Args:
+        rows: entries of one file.
+        again: True for all that are marked and may have had bytes: what is read may not be on the
+            disk.
+    """
+    marked: Mask
+    if again:
+        marked = (rows.type == erased_no(rows.version)) & (rows.item_size > 0)
+    else:
+        marked = np.zeros(len(rows), np.bool_)
+        marked[unfinished_rows(rows)] = True
+    return marked
+
+
 def count_held(rows: Rows, rules: ErasureRules) -> int:
     """Return the number of entries, of any type, that trees, recovery or other nodes need."""
     held = rules.needed.contains(rows.file_no, rows.offset) | (rows.lsn >= rules.cutoff_lsn)
@@ -161,7 +180,7 @@ def judge(rows: Rows, rules: ErasureRules, *, explain: bool = True) -> Reasons:
     """
     reasons = np.full(len(rows), NUMBER_OF[KeepReason.ENTRY_TYPE], np.uint8)
     reasons[rows.type == erased_no(rows.version)] = NUMBER_OF[KeepReason.ERASED]
-    unfinished = unfinished_rows(rows)
+    unfinished = rows_to_finish(rows, again=rows.file_no in rules.interrupted)
     reasons[unfinished] = NUMBER_OF[EraseReason.UNFINISHED]
     candidates = np.flatnonzero(_IS_CANDIDATE[rows.type])
     whole = rules.kept_files.get(rows.file_no)

@@ -28,6 +28,8 @@ class ErasureOptions(Struct, frozen=True):
             to erase all files at once.
         keep_reserved: True to leave reserved files, which are deleted otherwise.
         protected: numbers of files that stay as they are.
+        interrupted: numbers of files in which what is erased is overwritten once more; see
+            `control.interrupted_names`.
         rewritten: names of databases whose trees the checkpoint writes anew, so that no keys of
             deleted records are left in them.
     """
@@ -38,6 +40,7 @@ class ErasureOptions(Struct, frozen=True):
     period_ms: int | None = None
     keep_reserved: bool = False
     protected: frozenset[int] = frozenset()
+    interrupted: frozenset[int] = frozenset()
     rewritten: frozenset[str] = frozenset()
 
     @property

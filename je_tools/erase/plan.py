@@ -183,6 +183,7 @@ def plan_erasure(
         now_ms=snapshot.now_ms,
         vlsn_min=None if head is None else max(head.after.range.first, 0),
         kept_files=kept_files,
+        interrupted=options.interrupted,
     )
     reserved = frozenset() if options.keep_reserved else frozenset(reserved_files(snapshot))
     totals, damaged_count = count_reasons(snapshot, rules, reserved)

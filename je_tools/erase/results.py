@@ -74,3 +74,9 @@ class ErasureResult(Struct):
     shared: list[LogFile] = field(default_factory=list)
     left: ErasurePlan | None = None
     state: EraserState | None = None
+
+    @property
+    def untouched(self) -> list[LogFile]:
+        """Files that stay as they are, by the plan or because of what happened meanwhile."""
+        kept = [each.file for each in self.plan.files if each.kept is not None]
+        return [*self.pending, *self.protected, *self.shared, *kept]

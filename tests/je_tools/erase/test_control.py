@@ -8,6 +8,7 @@ import pytest
 
 from je_tools.erase.control import (
     ErasureControl,
+    interrupted_names,
     protect_files,
     protected_names,
     release_files,
@@ -49,7 +50,7 @@ def test_a_second_erasure_does_not_remove_the_note_of_the_first(home: Path) -> N
     control = ErasureControl(home, Disk())
     control.is_protected(first_file(home))
     other = ErasureControl(home, Disk())
-    other.clear()
+    other.clear([])
     other.end()
     assert working_names(home) == {NAME}
 
@@ -61,10 +62,30 @@ def test_the_note_of_a_dead_erasure_means_nothing(home: Path) -> None:
     assert working_names(home) == set()
     wait_until_left(home, [NAME], lambda: True, 0.01)
     control = ErasureControl(home, Disk())
-    control.clear()
+    assert interrupted_names(home) == {NAME}
+    control.clear([NAME])
+    assert note.exists()
+    control.clear([])
     assert not note.exists()
     assert not control.is_protected(first_file(home))
     assert working_names(home) == {NAME}
+
+
+def test_the_note_of_a_failed_erasure_stays(home: Path) -> None:
+    control = ErasureControl(home, Disk())
+
+    def fail() -> None:
+        with control:
+            control.is_protected(first_file(home))
+            raise RefusedError("the disk failed")
+
+    with pytest.raises(RefusedError):
+        fail()
+    assert working_names(home) == set()
+    assert interrupted_names(home) == {NAME}
+    with ErasureControl(home, Disk()) as again:
+        again.is_protected(first_file(home))
+    assert interrupted_names(home) == set()
 
 
 def test_nothing_is_followed_out_of_the_environment(home: Path, tmp_path: Path) -> None:
@@ -75,7 +96,7 @@ def test_nothing_is_followed_out_of_the_environment(home: Path, tmp_path: Path) 
     (home / FOLDER).symlink_to(elsewhere)
     control = ErasureControl(home, Disk())
     for call in (
-        control.clear,
+        lambda: control.clear([]),
         lambda: control.is_protected(first_file(home)),
         lambda: protect_files(home, [NAME], Disk()),
         lambda: working_names(home),

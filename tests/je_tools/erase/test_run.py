@@ -13,15 +13,18 @@ from msgspec.structs import replace
 
 from je_tools.checkpoint.apply import apply_checkpoint
 from je_tools.checkpoint.options import CheckpointOptions
-from je_tools.erase.completion import complete_erasure
+from je_tools.erase.completion import complete_erasure, find_marked
+from je_tools.erase.control import ErasureControl
 from je_tools.erase.options import BATCH_MAX, ErasureOptions
 from je_tools.erase.plan import ErasurePlan, plan_erasure
 from je_tools.erase.preconditions import ErasureObstacle
 from je_tools.erase.results import ErasureHooks
 from je_tools.errors import RefusedError
 from je_tools.formats.je.entry.entries import decode_entry
+from je_tools.log.opening import open_environment
 from je_tools.log.scan import Scanner
 from je_tools.vlsn.recovered import read_index
+from je_tools.writing.disk import Disk
 from tests.builders.power_cuts import Call, Recorder
 from tests.corpus import Environment, environments, marked_if_another
 from tests.je_tools.erase.erasing import changed_entries, copy_of, erase, log_bytes, marked_copy
@@ -200,6 +203,39 @@ def test_types_are_durable_before_zeros_after_an_fsync_that_failed(tmp_path: Pat
     marked = [entry.lsn + 4 for entry in entries if entry.lsn >> 32 == 0][:BATCH_MAX]
     assert {durable[each] for each in marked if durable[each] != old[name][each]} == {ERASED}
     assert all(durable[each] == ERASED for each in marked)
+
+
+def test_zeros_that_an_fsync_did_not_write_are_written_again(tmp_path: Path) -> None:
+    name = "00000000.jdb"
+    recorder = Recorder()
+    whole = copy_of("v17-erase-after", tmp_path / "whole")
+    old = log_bytes(whole)
+    erase(whole, disk=recorder)
+    entries = [each for each in changed_entries(old, log_bytes(whole)) if each.lsn >> 32 == 0]
+    home = copy_of("v17-erase-after", tmp_path / "env")
+    third = second_sync(recorder.calls, name) + 1
+    third += next(i for i, call in enumerate(recorder.calls[third:]) if call.name == "sync")
+    disk = Recorder(fail_at=third, error=errno.EIO)
+
+    def fail() -> None:
+        with ErasureControl(home, Disk()) as control:
+            erase(home, hooks=ErasureHooks(is_protected=control.is_protected), disk=disk)
+
+    with pytest.raises(RefusedError, match="Input/output error"):
+        fail()
+    marked = find_marked(open_environment([home]), Scanner(threads=1))
+    assert marked.entry_count >= sum(each.item_size > 0 for each in entries[:BATCH_MAX])
+    second = Recorder()
+    complete_erasure(home, Scanner(threads=1), disk=second)
+    durable = bytearray(old[name])
+    for call in second.calls:
+        if call.name == "write" and call.path.name == name:
+            offset, data = call.value
+            durable[offset : offset + len(data)] = data
+    expected = log_bytes(whole)[name]
+    for each in entries[:BATCH_MAX]:
+        assert durable[each.lsn : each.lsn + each.size] == expected[each.lsn : each.lsn + each.size]
+    assert find_marked(open_environment([home]), Scanner(threads=1)).entry_count == 0
 
 
 def second_sync(calls: list[Call], name: str) -> int:
