@@ -15,7 +15,7 @@ from je_tools.vlsn.recovered import read_index
 from tests.damage.running import je_tools
 from tests.je_tools.erase.erasing import changed_entries, copy_of, log_bytes
 from tests.je_tools.snapshots import codes_of, contents_of, snapshot_of
-from tests.truth.headers import ERASED, Header, walk_bytes
+from tests.truth.headers import ERASED, walk_bytes
 
 
 @pytest.fixture
@@ -82,14 +82,14 @@ def test_a_clock_that_has_shown_the_time_shows_it_again(home: Path) -> None:
     assert "files are left" not in done.err
 
 
-def vlsns(home: Path) -> list[tuple[int, Header]]:
-    """Return the entries of a node that have a VLSN."""
-    found = []
-    for name, data in log_bytes(home).items():
-        for entry in walk_bytes(data, int(name[:8], 16)):
-            if entry.vlsn is not None:
-                found.append((entry.vlsn, entry))
-    return found
+def erased_vlsns(home: Path) -> list[int]:
+    """Return the VLSNs of erased entries."""
+    return [
+        entry.vlsn
+        for name, data in log_bytes(home).items()
+        for entry in walk_bytes(data, int(name[:8], 16))
+        if entry.type_no == ERASED and entry.vlsn is not None
+    ]
 
 
 @pytest.mark.parametrize("more", [0, 1, 100])
@@ -105,7 +105,7 @@ def test_entries_from_a_vlsn_on_stay(more: int, tmp_path: Path) -> None:
         words = ("--checkpoint-first", "--force", "--vlsn-below", number)
         done = je_tools("erase", "run", home, "--apply", *words)
         assert done.code == 0, done.err
-        erased = [vlsn for vlsn, entry in vlsns(home) if entry.type_no == ERASED]
+        erased = erased_vlsns(home)
         expected = second.first if number >= second.first else before.range.first
         assert read_index(snapshot_of(home)).range.first == expected
         assert all(vlsn < expected for vlsn in erased)
