@@ -91,6 +91,17 @@ def test_the_erasure_of_a_person_leaves_nothing(home: Path) -> None:
     assert je_tools("erase", "prove", home, *match).code == 0
 
 
+@pytest.mark.parametrize("where", ["slot", "routing"])
+def test_what_only_nodes_in_use_have_goes_with_their_tree(where: str, home: Path) -> None:
+    """No record is deleted, since none is the person's."""
+    records = contents_of(snapshot_of(home))
+    match = ("--match", secret(where).decode())
+    done = je_tools("erase", "subject", home, *match, "--delete-live", "--apply")
+    assert done.code == 0, done.err
+    assert found_in(home) == set(LIVE)
+    assert contents_of(snapshot_of(home)) == records
+
+
 def uncommitted(home: Path) -> Iterator[bytes]:
     """Yield keys and values of transactions that have no Commit."""
     versions: dict[int, list[bytes]] = {}
