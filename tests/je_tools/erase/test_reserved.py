@@ -13,7 +13,7 @@ from je_tools.recovery.utilization import reserved_files
 from je_tools.vlsn.recovered import read_index
 from tests.builders.erasable import old, reserve, used
 from tests.builders.power_cuts import Call, Recorder
-from tests.builders.trees import TreeLog, slot
+from tests.builders.trees import TreeLog, descriptor_ln, slot
 from tests.corpus import environments
 from tests.damage.running import je_tools
 from tests.je_tools.erase.erasing import copy_of, erase, log_bytes
@@ -85,6 +85,25 @@ def test_a_file_that_recovery_reads_stays(tmp_path: Path) -> None:
     erase(home, JUST_ERASE)
     assert log_bytes(home)[FIRST] == files[FIRST]
     assert contents_of(snapshot_of(home)) == {"db": [(b"key", live)]}
+
+
+@pytest.mark.parametrize("has_descriptor", [True, False])
+def test_a_file_with_the_name_of_a_database_stays(has_descriptor: bool, tmp_path: Path) -> None:
+    """It has no records and no nodes, but the trees of names and of ids lead there."""
+    log = TreeLog()
+    root = log.tree([slot(b"key", log.ln(b"key", b"live"))])
+    log.next_file()
+    log.database(b"db", root)
+    log.next_file()
+    if not has_descriptor:
+        log.mapped[:] = [slot(b"6", log.put("MapLN", descriptor_ln(b"db", root, 6)))]
+    reserve(log, 1)
+    log.checkpoint()
+    home = log.write(tmp_path / "env")
+    result = erase(home, JUST_ERASE)
+    assert not result.deleted
+    assert contents_of(snapshot_of(home)) == {"db": [(b"key", b"live")]}
+    assert codes_of(snapshot_of(home)) == []
 
 
 def test_reserved_files_can_be_kept(home: Path) -> None:
