@@ -91,7 +91,6 @@ def test_the_erasure_of_a_person_leaves_nothing(home: Path) -> None:
     assert je_tools("erase", "prove", home, *match).code == 0
 
 
-@pytest.mark.parametrize("version", [17, 26])
 @pytest.mark.parametrize("where", ["slot", "routing"])
 def test_what_only_nodes_in_use_have_goes_with_their_tree(where: str, home: Path) -> None:
     """No record is deleted, since none is the person's."""
