@@ -20,6 +20,15 @@ LEVEL = 0x10000
 """Bits that are set in levels of nodes; twice this value in the database of ids."""
 
 DUPLICATES = 1
+
+OTHER_VERSIONS = {"node_id": 0, "flags3": 0, "modified_ms": CREATED_MS, "created_ms": CREATED_MS}
+OTHER_VERSIONS |= {"last_full_size": 0, "last_delta_size": 0, "compact_max_key_size": -1}
+OTHER_VERSIONS |= {"created_base_ms": CREATED_MS, "modified_base_ms": CREATED_MS, "master_term": 0}
+"""Fields that entries have before log version 8, or from 18 on."""
+
+OTHER_SLOTS = {"created_offset": 0, "modified_offset": 0}
+"""Fields that embedded records have from log version 19 on."""
+
 PROVISIONAL, BEFORE_CKPT_END = 0x80, 0x40
 
 
@@ -68,8 +77,9 @@ class TreeLog:
         """Append an entry."""
         lsn = self.here
         header = Header(0, BY_NAME[name].no, flags, 0, 0, None)
-        # Before log version 8 records have ids like nodes.
-        fields = {"node_id": 0, **fields}
+        fields = {**OTHER_VERSIONS, **fields}
+        if "slots" in fields:
+            fields["slots"] = [{**OTHER_SLOTS, **each} for each in fields["slots"]]
         if self.file.version < PAYLOAD_VERSION_MIN:
             fields = {"item": b"fields of that version are not known"}
         item = encode_entry(Entry(header, self.file.version, fields))[14:]

@@ -23,6 +23,7 @@ from je_tools.errors import RefusedError
 from je_tools.formats.je.entry.entries import decode_entry
 from je_tools.log.opening import open_environment
 from je_tools.log.scan import Scanner
+from je_tools.recovery.utilization import reserved_files
 from je_tools.vlsn.recovered import read_index
 from je_tools.writing.disk import Disk
 from tests.builders.power_cuts import Call, Recorder
@@ -60,14 +61,21 @@ def test_only_types_and_bytes_of_entries_change(environment: Environment, tmp_pa
             erase(home, JUST_ERASE)
         assert log_bytes(home) == log_bytes(environment.home)
         return
-    erase(home, JUST_ERASE)
-    state = log_bytes(home)
-    if log_bytes(environment.home).keys() == state.keys():
-        old = {
-            name: data + state[name][len(data) :]
-            for name, data in log_bytes(environment.home).items()
-        }
-        changed_entries(old, state)
+    reserved = {f"{no:08x}.jdb" for no in reserved_files(snapshot_of(home))}
+    result = erase(home, JUST_ERASE)
+    state, found = log_bytes(home), log_bytes(environment.home)
+    # Reserved files are deleted, and only a checkpoint begins others or appends to the last one.
+    assert found.keys() - state.keys() == {file.path.name for file in result.deleted} <= reserved
+    last = max(found)
+    added = [name for name in state if name not in found or len(state[name]) > len(found[name])]
+    assert all(name >= last for name in added)
+    assert bool(added) is (result.checkpoint is not None)
+    old = {
+        name: found.get(name, b"") + data[len(found.get(name, b"")) :]
+        for name, data in state.items()
+    }
+    erased = changed_entries(old, state)
+    assert len(erased) == result.counts.entry_count
     assert contents_of(snapshot_of(home)) == before
     again = erase(home, JUST_ERASE)
     assert again.checkpoint is None
@@ -97,6 +105,8 @@ def test_no_byte_is_zeroed_before_its_type_is_durable(tmp_path: Path) -> None:
     now, durable = bytearray(first), first
     zeroed = 0
     for call in disk.calls:
+        if call.path != home / "00000000.jdb":
+            continue
         if call.name == "sync":
             durable = bytes(now)
         elif call.name == "write":
@@ -342,20 +352,33 @@ def deleted_keys(home: Path) -> Iterator[bytes]:
                 yield entry.fields["key"]
 
 
-def test_nothing_in_the_recovery_interval_is_erased(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("start", "first_active", "erased"),
+    [
+        (1, 1, [True, False, False]),
+        (2, 1, [True, False, False]),
+        (1, 2, [True, False, False]),
+        (2, 2, [True, True, False]),
+    ],
+)
+def test_nothing_in_the_recovery_interval_is_erased(
+    start: int, first_active: int, erased: list[bool], tmp_path: Path
+) -> None:
     """If something there can go, a checkpoint comes first; then recovery begins after it.
 
-    The checkpoint seems to have begun in the middle of the log, as beside a busy application.
+    The checkpoint, and a transaction before or after it, seem to have begun in the middle of the
+    log, as beside a busy application.
     """
     home = copy_of("v17-erase-after", tmp_path / "env")
     snapshot = snapshot_of(home)
-    middle = 1 << 32
-    snapshot.checkpoint = replace(snapshot.checkpoint, start_lsn=middle, first_active_lsn=middle)
+    snapshot.checkpoint = replace(
+        snapshot.checkpoint, start_lsn=start << 32, first_active_lsn=first_active << 32
+    )
     asked = ErasureOptions(checkpoint_first=True)
     before = plan_erasure(snapshot, asked)
     after = plan_erasure(snapshot, asked, is_checkpointed=True)
     assert before.needs_checkpoint
     assert before.rules.cutoff_lsn == snapshot.end.next_lsn
-    assert after.rules.cutoff_lsn == middle
-    assert [each.totals.erase_count > 0 for each in after.files] == [True, False, False]
+    assert after.rules.cutoff_lsn == min(start, first_active) << 32
+    assert [each.totals.erase_count > 0 for each in after.files] == erased
     assert not plan_erasure(snapshot, JUST_ERASE).needs_checkpoint
