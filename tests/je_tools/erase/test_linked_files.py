@@ -65,7 +65,7 @@ def test_a_linked_file_is_not_completed(kind: str, home: Path, tmp_path: Path) -
         (home / name).write_bytes(data)
     link(home, FIRST, kind)
     found = complete_erasure(home, Scanner(threads=1))
-    assert [file.path.name for file in found.linked] == [FIRST]
+    assert [each.file.path.name for each, _ in found.kept] == [FIRST]
     new = log_bytes(home)
     assert new[FIRST] == marked[FIRST]
     assert new[SECOND] == log_bytes(whole)[SECOND] != marked[SECOND]
