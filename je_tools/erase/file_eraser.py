@@ -106,7 +106,7 @@ def find_erasures(file: LogFile, scanner: Scanner, rules: ErasureRules) -> Erasu
     """
 
     def collect(rows: Rows) -> Erasures:
-        return Erasures.of(rows_to_erase(rows.select(rows.good), rules))
+        return Erasures.of(rows_to_erase(rows.without_damaged(), rules))
 
     parts: list[Erasures] = []
     for part in scanner.scan_piece(FilePiece(file), collect):

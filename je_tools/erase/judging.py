@@ -191,7 +191,7 @@ def judge(rows: Rows, rules: ErasureRules, *, explain: bool = True) -> Reasons:
     if whole is not None:
         reasons[candidates] = reasons[unfinished] = NUMBER_OF[whole]
         return reasons
-    kept = _kept(rows.select(candidates), rules)
+    kept = _kept(rows, rules)[candidates]
     reasons[candidates] = kept
     left = candidates[kept == NUMBER_OF[KeepReason.ENTRY_TYPE]]
     if explain or len(rules.unordered_ids):
@@ -219,7 +219,7 @@ def _leave_blank(rows: Rows, reasons: Reasons, rules: ErasureRules) -> None:
 
 
 def _kept(rows: Rows, rules: ErasureRules) -> Reasons:
-    """Return the reasons to keep LNs and nodes; that of ENTRY_TYPE stands for none."""
+    """Return the reasons to keep entries if they are LNs or nodes; ENTRY_TYPE stands for none."""
     reasons = np.full(len(rows), NUMBER_OF[KeepReason.ENTRY_TYPE], np.uint8)
     if rules.vlsn_min is not None:
         reasons[rows.has_vlsn & (rows.vlsn >= rules.vlsn_min)] = NUMBER_OF[KeepReason.VLSN]

@@ -213,10 +213,9 @@ def count_reasons(
     totals = {file.file_no: ReasonTotals() for file in snapshot.environment.files}
     damaged_count = 0
 
-    def count(rows: Rows) -> tuple[int, ReasonTotals, int]:
-        good = rows.good
-        bad_count = len(rows) - int(np.count_nonzero(good))
-        rows = rows.select(good) if bad_count else rows
+    def count(every: Rows) -> tuple[int, ReasonTotals, int]:
+        rows = every.without_damaged()
+        bad_count = len(every) - len(rows)
         erased = rows.offset[rows.type == erased_no(rows.version)]
         bad_count += int(np.count_nonzero(rules.needed.contains(rows.file_no, erased)))
         counted = ReasonTotals.of(rows, judge(rows, rules), rules)

@@ -170,6 +170,11 @@ class Rows(Struct, frozen=True):
         columns = {name: getattr(self, name)[keep] for name in w.COLUMN_NAMES}
         return Rows(self.file_no, self.version, self.data, self.base, **columns)
 
+    def without_damaged(self) -> Rows:
+        """Return the entries that are not known to be damaged; the same object if all are."""
+        good = self.good
+        return self if good.all() else self.select(good)
+
     def size_of(self, row: int) -> int:
         """Return the size of one entry, header included, without computing the others."""
         return int(self.item_size[row]) + int(self.header_size[row])

@@ -168,7 +168,7 @@ def find_blanks(file: LogFile, scanner: Scanner, rules: ErasureRules) -> Iterato
     """
 
     def collect(rows: Rows) -> Blanks:
-        return Blanks.of(rows_to_erase(rows.select(rows.good), rules), rules.duplicates_ids)
+        return Blanks.of(rows_to_erase(rows.without_damaged(), rules), rules.duplicates_ids)
 
     for part in scanner.scan_piece(FilePiece(file), collect):
         for blanks in part.results:
