@@ -159,6 +159,12 @@ class EntryPayloads(Struct, frozen=True):
     def __len__(self) -> int:
         return len(self.type)
 
+    def select(self, index: Ints) -> EntryPayloads:
+        """Select payloads by an index array."""
+        return EntryPayloads(
+            self.data, self.version, self.type[index], self.start[index], self.stop[index]
+        )
+
 
 class ListPrograms(Struct, frozen=True):
     """Programs for the list of a family and for the fields after it.

@@ -1,9 +1,9 @@
 """Search of what the bytes of a log do not show: keys that a prefix cuts in two.
 
-A node stores the prefix of its keys once, and only the rest of each key in its slots. Every node of
-a file is decoded, whether or not a tree leads to it, also one with a wrong checksum, and one that
-an interrupted erasure has marked but not overwritten. What does not decode is counted, because
-keys may hide in it.
+A node may store the prefix of its keys once, and only the rest of each key in its slots. Every such
+node of a file is decoded, whether or not a tree leads to it, also one with a wrong checksum, and
+one that an interrupted erasure has marked but not overwritten. What does not decode is counted,
+because keys may hide in it.
 
 Source: je-log.md "Nodes"; IN.writeToLog, JE 7.5.11 and 25.3.17; DataEraser, JE 18.3.12.
 """
@@ -36,7 +36,7 @@ from je_tools.formats.spans import Spans
 
 if TYPE_CHECKING:
     from je_tools.erase.proof.needles import NeedleSearch
-    from je_tools.formats.arrays import Ints
+    from je_tools.formats.arrays import Ints, Mask
     from je_tools.formats.je.log.entry_rows import Rows
     from je_tools.log.log_files import LogFile
 
@@ -117,9 +117,14 @@ class NodeInspector(Struct, frozen=True):
             if rows.version < PAYLOAD_VERSION_MIN:
                 found.undecoded_count += len(payloads)
                 continue
-            decoded = decode_items(payloads, Family.NODE, of_slots=_SLOT_FIELDS)
-            found.undecoded_count += int(np.count_nonzero(decoded.bad))
-            parts.append(self._joined(decoded, offsets, rows.base))
+            heads = decode_items(payloads, Family.NODE, wanted=_HEAD_FIELDS)
+            found.undecoded_count += int(np.count_nonzero(heads.bad))
+            cut = np.flatnonzero(_has_prefix(heads))
+            if len(cut):
+                nodes = payloads.select(cut)
+                decoded = decode_items(nodes, Family.NODE, of_slots=_SLOT_FIELDS)
+                found.undecoded_count += int(np.count_nonzero(decoded.bad))
+                parts.append(self._joined(decoded, offsets[cut], rows.base))
         for payloads, offsets in _payloads(rows, unfinished_rows(rows)):
             found.marked_count += len(payloads)
             parts += self._in_marked(payloads, offsets, rows.base, found)
@@ -176,7 +181,21 @@ class NodeInspector(Struct, frozen=True):
         found.opaque_count += int(np.count_nonzero(~known))
 
 
+_HEAD_FIELDS = frozenset({"key_prefix"})
 _SLOT_FIELDS = frozenset({"key", "state"})
+
+
+def _has_prefix(heads: Decoded) -> Mask:
+    """Return a mask of the nodes whose keys are cut in two; those of others are whole in the file.
+
+    Their slots need not be decoded.
+    """
+    head = heads.fields
+    if not head.has("key_prefix"):
+        return np.zeros(len(heads.bad), np.bool_)
+    _, sizes = head.span("key_prefix")
+    found: Mask = (sizes > 0) & ~heads.bad
+    return found
 
 
 def _damaged_ranges(rows: Rows) -> Iterator[tuple[int, int]]:
