@@ -137,6 +137,8 @@ class _Tracer:
             traces = self._in_log(each, each.log) if is_own and each.log else self._in_other(each)
             for trace in traces:
                 if not room:
+                    # Those that are not listed may be in the nodes of any database.
+                    self.db_ids.update(self._snapshot.databases)
                     return
                 room -= 1
                 yield trace

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import bz2
 import errno
+import functools
 import gzip
+import io
 import json
 import lzma
 import os
 import re
 import shutil
+import tarfile
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -299,11 +303,30 @@ def test_links_are_followed_to_files_and_data_directories(tmp_path: Path) -> Non
     assert proved(home, b"not-there")["verdict"] == "incomplete"
 
 
-@pytest.mark.parametrize("suffix", ["gz", "xz", "bz2"])
+def tar_of(data: bytes) -> bytes:
+    """Return an archive that is not compressed, with a file that is."""
+    out, packed = io.BytesIO(), gzip.compress(data)
+    with tarfile.open(fileobj=out, mode="w") as archive:
+        member = tarfile.TarInfo("notes.gz")
+        member.size = len(packed)
+        archive.addfile(member, io.BytesIO(packed))
+    return out.getvalue()
+
+
+PACKERS = {
+    "gz": gzip.compress,
+    "xz": lzma.compress,
+    "bz2": bz2.compress,
+    "lzma": functools.partial(lzma.compress, format=lzma.FORMAT_ALONE),
+    "zlib": zlib.compress,
+    "tar": tar_of,
+}
+
+
+@pytest.mark.parametrize("suffix", PACKERS)
 def test_compressed_files_are_no_all_clear(suffix: str, tmp_path: Path) -> None:
     home = simple({b"a": b"1"}).write(tmp_path / "env")
-    pack = {"gz": gzip.compress, "xz": lzma.compress, "bz2": bz2.compress}[suffix]
-    (home / f"je.info.0.{suffix}").write_bytes(pack(b"the-needle " * 1000))
+    (home / f"je.info.0.{suffix}").write_bytes(PACKERS[suffix](b"the-needle " * 1000))
     report = proved(home, b"the-needle the-needle the-needle ")
     assert report["verdict"] == "incomplete"
     assert "compressed" in str(report["files"])

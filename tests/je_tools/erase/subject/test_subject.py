@@ -9,8 +9,13 @@ from typing import Any
 
 import pytest
 
+from je_tools.core.masking import DataMode, Masking
+from je_tools.erase.options import ErasureOptions
+from je_tools.erase.proof.needles import Needle, NeedleKind, NeedleSearch
 from je_tools.erase.proof.places import Where
+from je_tools.erase.proof.run import ProofOptions
 from je_tools.erase.subject.facts import TraceState
+from je_tools.erase.subject.run import find_subject
 from je_tools.formats.je.btree.keys import join_two_part
 from je_tools.formats.je.flags import SlotState
 from tests.builders.trees import DUPLICATES, TreeLog, simple, slot
@@ -18,6 +23,7 @@ from tests.commands.test_no_leaks import pattern_of
 from tests.corpus import FIXTURES
 from tests.damage.running import je_tools, states
 from tests.je_tools.erase.proof.planted_tree import IN_LOG, PREFIX, planted_tree, secret
+from tests.je_tools.snapshots import snapshot_of
 
 VALUE = b"Qz7-value-of-carol"
 
@@ -162,6 +168,19 @@ def test_records_with_another_key_are_named_as_such(tmp_path: Path) -> None:
     assert len(own) == 3, "a key, a slot, and the value of that key"
     by_match = found(home, "--match", "carol")["traces"]
     assert not [each for each in by_match if "--match" in each["reason"]]
+
+
+def test_all_trees_are_written_anew_if_not_all_traces_are_listed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("je_tools.erase.subject.run.LISTED_MAX", 1)
+    home = carol(tmp_path / "env")
+    snapshot = snapshot_of(home)
+    search = NeedleSearch([Needle(NeedleKind.LITERAL, "--key", b"carol", 5, is_key=True)])
+    options = ProofOptions(Masking(DataMode.HASH), threads=1)
+    report = find_subject(snapshot, search, None, options, ErasureOptions())
+    assert len(report.traces) == 1
+    assert report.db_ids == snapshot.databases.keys()
 
 
 def test_embedded_values_are_searched_for(tmp_path: Path) -> None:
