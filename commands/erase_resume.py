@@ -123,7 +123,7 @@ def _say(found: Completion, home: Path, *, applied: bool) -> None:
     elif found.marked:
         done = sum(each.done_count for each in found.marked)
         say(f"je-tools: the bytes of {_entries(done)} are overwritten")
-    _say_left(found, word, applied=applied)
+    _say_left(found, home, applied=applied)
 
 
 def _say_in_kind(in_kind: UnfinishedInKind, *, applied: bool) -> None:
@@ -144,9 +144,9 @@ def _say_in_kind(in_kind: UnfinishedInKind, *, applied: bool) -> None:
         say(f"je-tools: {name}: the erasure of {entries} in kind was interrupted")
 
 
-def _say_left(found: Completion, word: str, *, applied: bool) -> None:
+def _say_left(found: Completion, home: Path, *, applied: bool) -> None:
     """Report what the command leaves, and how to go on."""
-    from je_tools.erase.reasons import KeepReason
+    from je_tools.erase.kept_files import advice_on
 
     for each, why in found.kept:
         left, name = _entries(each.left_count), each.file.path.name
@@ -154,18 +154,13 @@ def _say_left(found: Completion, word: str, *, applied: bool) -> None:
     reasons = {why for _, why in found.kept}
     if found.in_kind is not None and found.in_kind.kept is not None:
         reasons.add(found.in_kind.kept)
-    if KeepReason.PROTECTED in reasons:
-        say(f"je-tools: `je-tools erase abort {word} --release` ends the protection of all files")
-    if reasons & {KeepReason.HARD_LINK, KeepReason.SYMBOLIC_LINK}:
-        say(
-            "je-tools: remove the other name, or put a copy of the file in its place, and run the "
-            "command again"
-        )
+    for advice in filter(None, (advice_on(each, home) for each in sorted(reasons))):
+        say(f"je-tools: {advice}, and run the command again")
     for unread in found.unread:
         size = "" if unread.size is None else f" with {unread.size:,} bytes"
         say(
             f"je-tools: {unread.path.name}: {counted(unread.count, 'place')}{size} could not be "
-            f"searched for erased entries; `je-tools verify {word}` lists the damage"
+            f"searched for erased entries; `je-tools verify {quoted(str(home))}` lists the damage"
         )
     stopped = sum(each.left_count for each in found.marked if each.kept is None)
     if applied and stopped:

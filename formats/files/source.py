@@ -27,6 +27,9 @@ Bytes = npt.NDArray[np.uint8]
 PIECE_SIZE = 4096
 """Size of the pieces in which a range with unreadable sectors is read."""
 
+_BLANK_PIECE = 1 << 20
+"""Size of the pieces in which a range that may be blank is read."""
+
 KEPT_SIZE = 16 << 20
 """Largest scratch array that a thread keeps: one huge entry must not cost memory for ever."""
 
@@ -191,6 +194,15 @@ class Source:
             return b""
         self._fill(memoryview(data), start)
         return bytes(data)
+
+    def is_blank(self, start: int, stop: int) -> bool:
+        """Return True if bytes [start, stop) are all zero; they are read in pieces.
+
+        Raises:
+            ValueError, SourceChangedError, SourceError: as `read`.
+        """
+        pieces = range(start, stop, _BLANK_PIECE)
+        return not any(self.read(at, min(at + _BLANK_PIECE, stop)).any() for at in pieces)
 
     def limit(self, size: int) -> None:
         """Limit reads to the `size` bytes that the file had before it grew.

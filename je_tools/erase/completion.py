@@ -219,7 +219,7 @@ def _overwrite(
             if hooks.should_stop():
                 return
             # Both may have changed since the last batch.
-            each.kept = reason_while_erasing(each.file, control, overwriter.number)
+            each.kept = reason_while_erasing(each.file, control.is_protected, overwriter.number)
             if each.kept is not None:
                 return
             overwriter.erase(batch)

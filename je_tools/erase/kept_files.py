@@ -2,31 +2,45 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from je_tools.core.escaping import counted, quoted
 from je_tools.erase.reasons import NUMBER_OF, KeepReason
+from je_tools.log.file_names import home_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from je_tools.erase.plan import ErasurePlan
 
 _LISTED_MAX = 3
 
 
+def advice_on(reason: KeepReason, home: Path) -> str | None:
+    """Return what lets a file go that stays as it is, as a clause; None for nothing.
+
+    Args:
+        reason: reason why it stays.
+        home: home of the environment.
+    """
+    if reason is KeepReason.HARD_LINK:
+        return "remove its other name, or put a copy of the file in its place"
+    if reason is KeepReason.SYMBOLIC_LINK:
+        return "put the file itself there"
+    if reason is KeepReason.PROTECTED:
+        return f"`je-tools erase abort {quoted(str(home))} --release` ends the protection"
+    return None
+
+
 def kept_texts(plan: ErasurePlan) -> Iterator[str]:
-    """Yield a sentence for each reason to leave whole files as they are."""
-    for reason, advice in (
-        (KeepReason.HARD_LINK, "remove the other names, as of a backup made of hard links"),
-        (KeepReason.SYMBOLIC_LINK, "put the files themselves there"),
-        (KeepReason.PROTECTED, f"`je-tools erase abort {_home(plan)} --release` lets them go"),
-        (KeepReason.OLD_VERSION, "je-tools erases no files of so old a log version"),
-    ):
+    """Yield a sentence for each reason to leave whole files as they are, without a full stop."""
+    home = home_of(plan.files[0].file.path)
+    for reason in KeepReason:
+        advice = advice_on(reason, home)
         names = [each.file.path.name for each in plan.files if each.kept is reason]
-        if names:
-            yield f"{_listed(names)} as before ({reason.value}): {advice}"
+        if names and advice is not None:
+            yield f"{_listed(names)}: {reason.text}; {advice}"
     young = sum(each.kept is KeepReason.YOUNG for each in plan.files)
     if young:
         yield f"{counted(young, 'file')} younger than the period, or not of this cycle, stay"
@@ -38,12 +52,8 @@ def kept_texts(plan: ErasurePlan) -> Iterator[str]:
         )
 
 
-def _home(plan: ErasurePlan) -> str:
-    return quoted(str(Path(plan.files[0].file.path).parent))
-
-
 def _listed(names: list[str]) -> str:
     shown = ", ".join(names[:_LISTED_MAX])
     more = len(names) - _LISTED_MAX
     shown += f" and {more:,} more" if more > 0 else ""
-    return f"{shown} {'stays' if len(names) == 1 else 'stay'}"
+    return f"{shown} {'stays as it is' if len(names) == 1 else 'stay as they are'}"

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import stat
 from typing import TYPE_CHECKING
 
-from je_tools.erase.outcomes import is_shared
 from je_tools.erase.reasons import KeepReason
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Callable, Collection
     from pathlib import Path
 
-    from je_tools.erase.control import ErasureControl
     from je_tools.log.log_files import LogFile
 
 
@@ -32,17 +32,40 @@ def left_reason(
         return KeepReason.PROTECTED
     if path.is_symlink():
         return KeepReason.SYMBOLIC_LINK
-    return KeepReason.HARD_LINK if is_shared(path, number) else None
+    return KeepReason.HARD_LINK if _is_shared(path, number) else None
 
 
 def reason_while_erasing(
-    file: LogFile, control: ErasureControl, number: int | None = None
+    file: LogFile, is_protected: Callable[[LogFile], bool], number: int | None = None
 ) -> KeepReason | None:
-    """Return the reason as `left_reason`; if there is none, note that the erasure works on a file.
+    """Return the reason as `left_reason` while an erasure works on a file.
+
+    Args:
+        file: the file.
+        is_protected: as in `ErasureHooks`; it may note that the erasure works on the file.
+        number: descriptor by which the file is open; None if it is not open.
 
     Raises:
         RefusedError: the control files cannot be read or written.
         OSError: the file cannot be examined.
     """
-    protected = {file.path.name} if control.is_protected(file) else ()
+    protected = {file.path.name} if is_protected(file) else ()
     return left_reason(file.path, protected, number)
+
+
+def _is_shared(path: Path, number: int | None = None) -> bool:
+    """Return True if a file has another name, or its name leads to another file.
+
+    A backup that was made of hard links must keep the bytes that it has.
+
+    Args:
+        path: the file.
+        number: descriptor by which it is open; None if it is not open.
+    """
+    try:
+        named = path.lstat()
+    except FileNotFoundError:
+        return True
+    if not stat.S_ISREG(named.st_mode) or named.st_nlink != 1:
+        return True
+    return number is not None and not os.path.samestat(named, os.fstat(number))

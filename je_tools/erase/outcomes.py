@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import stat
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from pathlib import Path
+from je_tools.erase.leaving import reason_while_erasing
+from je_tools.erase.reasons import KeepReason
 
+if TYPE_CHECKING:
     from je_tools.erase.results import ErasureHooks
     from je_tools.log.log_files import LogFile
 
@@ -38,24 +37,7 @@ def outcome_before_change(
     """
     if hooks.should_stop():
         return Outcome.STOPPED
-    if hooks.is_protected(file):
-        return Outcome.PROTECTED
-    return Outcome.SHARED if is_shared(file.path, number) else None
-
-
-def is_shared(path: Path, number: int | None = None) -> bool:
-    """Return True if a file has another name, or its name leads to another file.
-
-    A backup that was made of hard links must keep the bytes that it has.
-
-    Args:
-        path: the file.
-        number: descriptor by which it is open; None if it is not open.
-    """
-    try:
-        named = path.lstat()
-    except FileNotFoundError:
-        return True
-    if not stat.S_ISREG(named.st_mode) or named.st_nlink != 1:
-        return True
-    return number is not None and not os.path.samestat(named, os.fstat(number))
+    reason = reason_while_erasing(file, hooks.is_protected, number)
+    if reason is None:
+        return None
+    return Outcome.PROTECTED if reason is KeepReason.PROTECTED else Outcome.SHARED

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from je_tools.formats.je.log.entry_rows import Rows
     from je_tools.log.file_scan import FileState
 
-_PIECE = 4 << 20
-
 
 class UnreadPlaces(Struct, frozen=True):
     """Places of one file that cannot be searched.
@@ -56,7 +54,7 @@ def unread_places(state: FileState, spans: Iterable[tuple[int, int]]) -> UnreadP
         InputError: it cannot be read any more.
     """
     found = [*spans, *state.unreadable]
-    if state.tail < state.size and not _is_zero(state):
+    if state.tail < state.size and not _is_blank_after(state):
         found.append((state.tail, state.size))
     count = size = end = 0
     for start, stop in sorted(found):
@@ -67,8 +65,7 @@ def unread_places(state: FileState, spans: Iterable[tuple[int, int]]) -> UnreadP
     return UnreadPlaces(state.file.path, count, size) if count else None
 
 
-def _is_zero(state: FileState) -> bool:
+def _is_blank_after(state: FileState) -> bool:
     """Return True if only zeros follow the last entry, as in space that was never written."""
     with reopened(state.file.path, state.size) as source:
-        starts = range(state.tail, state.size, _PIECE)
-        return not any(source.read(at, min(at + _PIECE, state.size)).any() for at in starts)
+        return source.is_blank(state.tail, state.size)

@@ -208,7 +208,7 @@ class FileDamage:
     def _of_tail(self, state: FileState, named_last: int | None) -> Finding:
         start = self._behind_header(state.tail)
         with reopened(self.file.path, state.size) as source:
-            blank = _is_blank(source, start, min(state.size, FILE_SIZE_MAX))
+            blank = source.is_blank(start, min(state.size, FILE_SIZE_MAX))
             words, is_whole = self._header_words(source, start, state.size)
         expected = None
         if named_last is not None and named_last >= start:
@@ -244,7 +244,7 @@ class FileDamage:
     def _words(self, source: Source, gap: Gap) -> str:
         if gap.inserted:
             return "bytes between two adjacent entries"
-        if _is_blank(source, gap.start, min(gap.stop, gap.start + _PIECE)):
+        if source.is_blank(gap.start, min(gap.stop, gap.start + _PIECE)):
             return "zeros"
         return self._header_words(source, gap.start, gap.stop)[0]
 
@@ -286,10 +286,3 @@ class FileDamage:
             found=spot.found,
             hint=hint,
         )
-
-
-def _is_blank(source: Source, start: int, stop: int) -> bool:
-    """Return whether bytes [start, stop) are all zero."""
-    return not any(
-        source.read(at, min(at + _PIECE, stop)).any() for at in range(start, stop, _PIECE)
-    )

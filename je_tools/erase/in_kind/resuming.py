@@ -105,7 +105,7 @@ def complete_in_kind(
         remove_redo(home, disk)
         return found
     file = next(each for each in environment.files if each.path == found.log_path)
-    kept = reason_while_erasing(file, control)
+    kept = reason_while_erasing(file, control.is_protected)
     if kept is not None:
         return replace(found, kept=kept)
     redo = read_redo(home)

@@ -147,7 +147,7 @@ class Proof(Struct):
 
     @property
     def special(self) -> list[Unread]:
-        """What was not read and holds no data: pipes, sockets and links to nothing."""
+        """Files that were not read and hold no data: pipes, sockets and links to nothing."""
         return [each for each in self.unread if not each.may_hold]
 
     @property

@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from je_tools.formats.arrays import Ints
     from je_tools.log.log_files import LogFile
 
-_PIECE = 1 << 20
-
 
 class JoinedHits(Struct):
     """Hits in keys that a prefix cuts in two.
@@ -176,15 +174,9 @@ def _unread(log: LogFile, gaps: Sequence[tuple[int, int]], end: FileState) -> li
     """Return what no entry accounts for, unless it is zeros."""
     try:
         with Source(log.path) as source:
-            inside = DamagedBytes.of(each for each in gaps if _has_bytes(source, *each))
-            tail = [(end.tail, end.size)] if _has_bytes(source, end.tail, end.size) else []
+            inside = DamagedBytes.of(each for each in gaps if not source.is_blank(*each))
+            tail = [] if source.is_blank(end.tail, end.size) else [(end.tail, end.size)]
     except SourceError as error:
         return [f"it cannot be read: {error.reason}"]
     problems = [gaps_problem(inside)] if inside.count else []
     return problems + [tail_problem(DamagedBytes.of(tail))] * len(tail)
-
-
-def _has_bytes(source: Source, start: int, stop: int) -> bool:
-    """Return True if a byte of a range is not zero."""
-    pieces = range(start, stop, _PIECE)
-    return any(source.read(at, min(at + _PIECE, stop)).any() for at in pieces)

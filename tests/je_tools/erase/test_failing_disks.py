@@ -132,7 +132,7 @@ def sealed() -> Iterator[Path]:
 def test_a_directory_that_is_read_only(
     words: tuple[str, ...], code: int, sealed: Path, tmp_path: Path
 ) -> None:
-    """What writes nothing works there, and all else says why it does not."""
+    """Commands that write nothing work there, and all others say why they do not."""
     # Modules are loaded on demand, perhaps from where nobody may read.
     je_tools("erase", words[0], shutil.copytree(sealed, tmp_path / "env"), *words[1:])
     before = states(sealed)

@@ -1,4 +1,4 @@
-"""What an erasure tells: its report when it stops early, files that stay, and how to go on."""
+"""Reports of erasures that stop early, files that stay, and hints how to go on."""
 
 from __future__ import annotations
 
@@ -46,8 +46,10 @@ def test_files_that_stay_are_named_with_what_lets_them_go(tmp_path: Path) -> Non
     (tmp_path / "backup").hardlink_to(home / "00000000.jdb")
     options = ErasureOptions(protected=frozenset({1}))
     linked, protected = kept_texts(plan_erasure(snapshot_of(home), options))
-    assert linked.startswith("00000000.jdb stays as before (hard-link): remove the other names")
-    assert protected.startswith("00000001.jdb stays as before (protected): `je-tools erase abort")
+    assert linked.startswith("00000000.jdb stays as it is: the file has another name")
+    assert linked.endswith("remove its other name, or put a copy of the file in its place")
+    assert protected.startswith("00000001.jdb stays as it is: the file is protected")
+    assert protected.endswith("--release` ends the protection")
 
 
 def test_the_last_file_of_an_old_log_stays_without_a_checkpoint(tmp_path: Path) -> None:
