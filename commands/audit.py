@@ -27,8 +27,10 @@ from je_tools.errors import EXIT_DAMAGE, EXIT_OK, UsageError
 
 if TYPE_CHECKING:
     from je_tools.audit.fleet import FleetSummary
+    from je_tools.audit.output_folder import RunFolder
 
 NEVER = "never"
+LOCAL = "local"
 
 
 class Options(TypedDict):
@@ -36,6 +38,8 @@ class Options(TypedDict):
 
     roots: tuple[Path, ...]
     output: Path
+    engine: str
+    keep: int | None
     master: str | None
     settings: tuple[str, ...]
     format_: str
@@ -59,7 +63,20 @@ def command() -> None:
     "-o",
     required=True,
     type=click.Path(path_type=Path, readable=False, file_okay=False),
-    help="Folder for the tables and the report. A complete audit replaces an earlier one.",
+    help="Folder for the tables of all runs, and the report of the last.",
+)
+@click.option(
+    "--engine",
+    type=click.Choice(["spark", LOCAL]),
+    default="spark",
+    show_default=True,
+    help="Run on Spark, or in processes of this machine, without Java.",
+)
+@click.option(
+    "--keep",
+    metavar="N",
+    type=click.IntRange(min=1),
+    help="Remove all but the last N runs from the folder.",
 )
 @click.option(
     "--master",
@@ -103,28 +120,45 @@ def run(**options: Unpack[Options]) -> int:
     # On an interrupt, Py4J logs at length to the root logger.
     logging.getLogger().addHandler(logging.NullHandler())
     started = time.time()
-    job = Job(options["roots"], options["output"], options["master"], _settings(options))
-    summaries: list[FleetSummary] = []
+    job = Job(
+        options["roots"],
+        options["output"],
+        is_local=_is_local(options),
+        master=options["master"],
+        settings=_settings(options),
+        keep=options["keep"],
+    )
 
-    def finish(folder: Path, ran: Ran) -> None:
+    def finish(run: RunFolder, ran: Ran, folder: Path) -> FleetSummary:
         about = RunInfo(
+            run=run.run,
             roots=tuple(map(str, job.roots)),
             started_ms=int(started * 1000),
             duration_ms=int((time.time() - started) * 1000),
             version=__version__,
+            engine=ran.engine,
             spark_version=ran.spark_version,
             master=ran.master,
             tables=str(job.output),
         )
-        summaries.append(write_reports(folder, about))
+        return write_reports(run, about, folder)
 
-    run_audit(job, finish, _steps if is_terminal(sys.stderr) else None)
-    _write(summaries[0], options)
-    return _exit_code(summaries[0], options["fail_on"])
+    summary = run_audit(job, finish, _steps if is_terminal(sys.stderr) else None)
+    _write(summary, options)
+    return _exit_code(summary, options["fail_on"])
 
 
 SHOWN = 40
 """Largest number of environments in a table for people; the report has all."""
+
+
+def _is_local(options: Options) -> bool:
+    if options["engine"] != LOCAL:
+        return False
+    for name, value in (("--master", options["master"]), ("--conf", options["settings"])):
+        if value:
+            raise UsageError(f"{name}: --engine local runs without Spark")
+    return True
 
 
 def _settings(options: Options) -> dict[str, str]:

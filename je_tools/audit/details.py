@@ -7,8 +7,7 @@ bar. The page grows with the number of environments, but not with their contents
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -29,6 +28,9 @@ from je_tools.audit.fleet import (
 from je_tools.audit.tables import CHECKPOINTS, ENTRY_STATS, FILES, FINDINGS, TXN_STATS, VLSN_RANGES
 from je_tools.pages.log_fields import finding_fields
 from je_tools.pages.shown import NAME_MAX, exact, shown
+
+if TYPE_CHECKING:
+    from je_tools.audit.output_folder import RunFolder
 
 FINDINGS_MAX = 3_000
 """Maximum findings in a page."""
@@ -100,12 +102,12 @@ class Picked(Struct, frozen=True):
     count: int
 
 
-def pick_findings(directory: Path, summary: FleetSummary) -> Picked:
+def pick_findings(tables: RunFolder, summary: FleetSummary) -> Picked:
     """Pick the worst findings, divided among the environments, in one streaming pass."""
     quotas = _quotas(summary)
     picked = FINDINGS.schema.empty_table()
     if quotas:
-        for part in rows_in_parts(open_table(directory, FINDINGS), FINDINGS.schema.names):
+        for part in rows_in_parts(open_table(tables, FINDINGS), FINDINGS.schema.names):
             picked = _first_of_each(pa.concat_tables([picked, part]), quotas)
     rows: dict[str, list[Row]] = {}
     for row in picked.to_pylist():
@@ -148,7 +150,7 @@ def _first_of_each(table: pa.Table, quotas: dict[tuple[str, int], int]) -> pa.Ta
 
 
 def environment_details(
-    directory: Path, summary: FleetSummary, picked: Picked
+    tables: RunFolder, summary: FleetSummary, picked: Picked
 ) -> Iterator[dict[str, Any]]:
     """Yield the details of each environment, in the order of the summary."""
     rows = summary.environments
@@ -159,7 +161,7 @@ def environment_details(
         while stop < len(rows) and (stop == at or held < FILES_AT_ONCE):
             held += rows[stop].number("file_count")
             stop += 1
-        part = _DetailsReader(directory, rows[at:stop])
+        part = _DetailsReader(tables, rows[at:stop])
         for row, most in zip(rows[at:stop], bars[at:stop], strict=True):
             yield part.details(row, most, picked.rows.get(row.env, []))
         at = stop
@@ -168,32 +170,32 @@ def environment_details(
 class _DetailsReader:
     """Rows of some environments, held while their details are written."""
 
-    def __init__(self, directory: Path, rows: Sequence[EnvironmentRow]) -> None:
+    def __init__(self, tables: RunFolder, rows: Sequence[EnvironmentRow]) -> None:
         names = pa.array([row.env for row in rows], pa.string())
         only = pc.field("env").isin(names)
         files = pa.concat_tables(
             [
                 FILES.schema.empty_table().select(_FILE_COLUMNS),
-                *rows_in_parts(open_table(directory, FILES), _FILE_COLUMNS, only),
+                *rows_in_parts(open_table(tables, FILES), _FILE_COLUMNS, only),
             ]
         )
         keys = [(name, "ascending") for name in FILES.order]
         self._files = files.sort_by(keys)
         self._first, self._count = _runs(self._files["env"])
         env = {"env": pc.field("env")}
-        checkpoints = open_table(directory, CHECKPOINTS)
+        checkpoints = open_table(tables, CHECKPOINTS)
         of_file = env | {"file_no": pc.shift_right(pc.field("end_lsn"), 32)}
         one = {"count": (ONE, "sum")}
         complete = only & pc.field("complete") & pc.field("end_lsn").is_valid()
         self._checkpoints = _per_file(summed(checkpoints, of_file, one, complete))
-        ranges = open_table(directory, VLSN_RANGES)
+        ranges = open_table(tables, VLSN_RANGES)
         of_file = env | {"file_no": pc.field("file_no")}
         runs = summed(ranges, of_file, one, only & pc.field("file_no").is_valid())
         self._runs = _per_file(runs)
-        stats = open_table(directory, ENTRY_STATS)
+        stats = open_table(tables, ENTRY_STATS)
         sums = {"count": (pc.field("count"), "sum"), "size": (pc.field("total_size"), "sum")}
         self._types = _per_env(summed(stats, env | {"name": pc.field("type")}, sums, only))
-        txns = open_table(directory, TXN_STATS)
+        txns = open_table(tables, TXN_STATS)
         self._outcomes = _per_env(summed(txns, env | {"name": pc.field("outcome")}, sums, only))
 
     def details(self, row: EnvironmentRow, most: int, findings: list[Row]) -> dict[str, Any]:

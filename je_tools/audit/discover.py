@@ -1,6 +1,7 @@
 """Search for environments below some roots: all directories that hold .jdb files.
 
-A directory that cannot be searched is reported as a problem, and the search goes on.
+A directory that cannot be searched is reported as a problem, and the search goes on. No file is
+opened: executors do that.
 """
 
 from __future__ import annotations
@@ -10,22 +11,20 @@ import os
 import stat
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from heapq import heappop, heappush
 from pathlib import Path
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from je_tools.audit.reasons import why_unread
 from je_tools.core.escaping import clean_text
 from je_tools.errors import InputError
-from je_tools.log.environment import Environment
 from je_tools.log.file_names import is_data_directory_name, is_jdb_name
-from je_tools.log.opening import open_environment
 from je_tools.pages.shown import distinct
 
-_OPENERS = 16
-"""Number of threads that open environments; each mostly waits for the file system."""
+_LISTERS = 16
+"""Number of threads that list directories; each mostly waits for the file system."""
 
 
 class UnreadPath(Struct, frozen=True):
@@ -35,22 +34,36 @@ class UnreadPath(Struct, frozen=True):
     reason: str
 
 
+class FoundEnvironment(Struct, frozen=True):
+    """An environment that was found, and is not yet opened.
+
+    Attributes:
+        name: its unique name in the tables.
+        paths: absolute path of its home, or of its log files if these were named one by one.
+        size: bytes of its log files; those that could not be examined count as empty.
+        folders: every directory with its files, including those that links lead to.
+    """
+
+    name: str
+    paths: tuple[Path, ...]
+    size: int
+    folders: tuple[Path, ...]
+
+
 class Fleet(Struct, frozen=True):
     """Environments found below the roots.
 
     Attributes:
-        environments: sorted by path, and opened under their absolute paths.
-        names: unique names of the environments in the tables.
-        problems: directories that could not be searched, environments that could not be opened.
+        environments: sorted by path.
+        problems: directories that could not be searched.
     """
 
-    environments: tuple[Environment, ...]
-    names: tuple[str, ...]
+    environments: tuple[FoundEnvironment, ...]
     problems: tuple[UnreadPath, ...]
 
 
 def find_fleet(roots: Sequence[Path]) -> Fleet:
-    """Find and open every environment below the roots; log files given as roots form one a folder.
+    """Find every environment below the roots; log files given as roots form one a folder.
 
     A directory that is reached twice, by links or by roots that overlap, counts once, under its
     shortest name.
@@ -76,16 +89,18 @@ def find_fleet(roots: Sequence[Path]) -> Fleet:
             loose.setdefault(root.parent, {})[root] = None
     search.run()
     wanted = sorted([*((path,) for path in search.homes), *map(tuple, loose.values())])
-    with ThreadPoolExecutor(_OPENERS) as pool:
-        opened = list(zip(wanted, pool.map(_open, wanted), strict=True))
-    found = [(paths, each) for paths, each in opened if isinstance(each, Environment)]
-    problems = [*search.problems, *(each for _, each in opened if isinstance(each, UnreadPath))]
-    shown = [*(_name_of(paths) for paths, _ in found), *(each.env for each in problems)]
-    names = tuple(distinct(map(clean_text, shown), " ({})"))
-    of_problems = zip(problems, names[len(found) :], strict=True)
+    with ThreadPoolExecutor(_LISTERS) as pool:
+        listed = list(pool.map(_listed, wanted))
+    shown = [*map(_name_of, wanted), *(each.env for each in search.problems)]
+    names = list(distinct(map(clean_text, shown), " ({})"))
+    of_problems = zip(search.problems, names[len(wanted) :], strict=True)
+    found = zip(names, wanted, listed, strict=False)
     return Fleet(
-        tuple(environment for _, environment in found),
-        names[: len(found)],
+        tuple(
+            # Executors have working directories of their own.
+            FoundEnvironment(name, tuple(path.absolute() for path in paths), size, folders)
+            for name, paths, (size, folders) in found
+        ),
         tuple(replace(problem, env=name) for problem, name in of_problems),
     )
 
@@ -165,14 +180,32 @@ def _is_link(entry: os.DirEntry[str]) -> bool:
         return False
 
 
-def _open(paths: tuple[Path, ...]) -> Environment | UnreadPath:
+def _listed(paths: tuple[Path, ...]) -> tuple[int, tuple[Path, ...]]:
+    """Return the bytes of the log files of an environment, and the directories that hold them."""
+    if len(paths) > 1 or not paths[0].is_dir():
+        folders, files = [paths[0].parent], list(paths)
+    else:
+        folders = [paths[0], *_data_folders(paths[0])]
+        files = []
+        for folder in folders:
+            with suppress(OSError), os.scandir(folder) as entries:
+                files += [Path(entry.path) for entry in entries if is_jdb_name(entry.name)]
+    linked = {Path(os.path.realpath(path)).parent: None for path in files if path.is_symlink()}
+    return sum(map(_size, files)), (*folders, *linked)
+
+
+def _data_folders(home: Path) -> list[Path]:
     try:
-        # Executors have working directories of their own.
-        return open_environment([path.absolute() for path in paths], keep_going=True)
-    except OSError as error:
-        return UnreadPath(_name_of(paths), str(error.strerror))
-    except Exception as error:
-        return UnreadPath(_name_of(paths), why_unread(error))
+        return [path for path in home.iterdir() if is_data_directory_name(path.name)]
+    except OSError:
+        return []
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0
 
 
 def _name_of(paths: tuple[Path, ...]) -> str:

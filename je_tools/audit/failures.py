@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import errno
 import os
+import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from je_tools.audit.output_folder import LOG_NAME
-from je_tools.audit.session import is_of_spark, why_failed
 from je_tools.errors import JeToolsError, RefusedError, StoppedError
 
 
@@ -36,6 +36,10 @@ def failures_reported(output: Path, log: Path) -> Iterator[None]:
         if found is not None:
             places = f"{output}, or where Spark keeps its own files ({tempfile.gettempdir()})"
             raise RefusedError(f"{places}: {found}") from error
+        if "pyspark" not in sys.modules:
+            raise
+        from je_tools.audit.session import is_of_spark, why_failed
+
         if not is_of_spark(error):
             raise
         log_path = log_beside(output)

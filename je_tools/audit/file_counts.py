@@ -15,8 +15,6 @@ from je_tools.verify.vlsn_sequence import ROLLBACK
 if TYPE_CHECKING:
     from je_tools.audit.work import Shown
 
-    pass
-
 
 class FileCounts:
     """Counts of one file: entries by type, and runs of VLSNs."""

@@ -7,25 +7,30 @@ per environment and finding code, are held.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 from msgspec import Struct, field
+from msgspec.structs import asdict
 
 from je_tools.audit.tables import (
     ENTRY_STATS,
     ENVIRONMENTS,
     FILES,
     FINDINGS,
+    RUNS,
     TABLES,
     TXN_STATS,
     AuditTable,
+    Source,
 )
 from je_tools.findings import CODES, Severity
 from je_tools.pages.log_fields import SEVERITIES as SEVERITIES
+
+if TYPE_CHECKING:
+    from je_tools.audit.output_folder import RunFolder
 
 OK = SEVERITIES[-1]
 """The severity of an environment without findings."""
@@ -35,21 +40,25 @@ class RunInfo(Struct, frozen=True):
     """The run whose tables are reported.
 
     Attributes:
+        run: its id.
         roots: directories that were searched, as given.
         started_ms: start of the run, in ms since 1970.
         duration_ms: duration of the run, in ms.
         version: version of je-tools.
-        spark_version: version of Spark.
-        master: Spark master, such as `local[*]`.
+        engine: what ran it, `spark` or `local`.
+        spark_version: version of Spark; None without it.
+        master: Spark master, such as `local[*]`; None without Spark.
         tables: directory of the tables, as given.
     """
 
+    run: str
     roots: tuple[str, ...]
     started_ms: int
     duration_ms: int
     version: str
-    spark_version: str
-    master: str
+    engine: str
+    spark_version: str | None
+    master: str | None
     tables: str
 
 
@@ -132,6 +141,7 @@ class FleetSummary(Struct, frozen=True):
         types: by entry type, the largest first.
         outcomes: by outcome of transactions, the most frequent first.
         row_counts: number of rows of each table, by its name.
+        read_file_count: number of log files of which at least a part was read in this run.
     """
 
     run: RunInfo
@@ -141,6 +151,7 @@ class FleetSummary(Struct, frozen=True):
     types: tuple[TypeCount, ...] = ()
     outcomes: tuple[OutcomeCount, ...] = ()
     row_counts: Mapping[str, int] = field(default_factory=dict)
+    read_file_count: int = 0
 
     @property
     def severities(self) -> dict[str, int]:
@@ -156,7 +167,14 @@ class FleetSummary(Struct, frozen=True):
         sums = {"environment_count": len(self.environments)}
         for column in _SUMMED:
             sums[column] = sum(row.number(column) for row in self.environments)
-        return sums
+        return sums | {"read_file_count": self.read_file_count}
+
+    @property
+    def row(self) -> dict[str, Any]:
+        """Row of the table runs, by column."""
+        counts = {f"{name}_env_count": count for name, count in self.severities.items()}
+        known = {**asdict(self.run), **self.totals, **counts}
+        return {column.name: known[column.name] for column in RUNS.columns}
 
     def reaches(self, severity: Severity) -> bool:
         """Return True if an environment is of this severity or worse, as for `--fail-on`."""
@@ -180,10 +198,10 @@ _SUMMED = (
 _TIMES_OF_ENDS = ("committed", "aborted")
 
 
-def open_table(directory: Path, table: AuditTable) -> Any:
-    """Open a table below `directory` as a pyarrow Dataset; it has no rows if it has no files."""
-    paths = sorted((directory / table.name).glob("[!._]*.parquet"))
-    return ds.dataset(list(map(str, paths)), schema=table.schema, format="parquet")
+def open_table(tables: RunFolder, table: AuditTable) -> Any:
+    """Open a table of a run as a pyarrow Dataset; it has no rows if it has no files."""
+    paths = list(map(str, tables.parts(table.name)))
+    return ds.dataset(paths, schema=table.schema, format="parquet")
 
 
 def rows_in_parts(
@@ -243,9 +261,9 @@ ONE = pc.scalar(1)
 """Expression that is summed to count rows."""
 
 
-def read_summary(directory: Path, run: RunInfo) -> FleetSummary:
-    """Sum up the tables below a directory."""
-    opened = {table.name: open_table(directory, table) for table in TABLES}
+def read_summary(tables: RunFolder, run: RunInfo) -> FleetSummary:
+    """Sum up the tables of a run."""
+    opened = {table.name: open_table(tables, table) for table in TABLES}
     by_env = _findings_by_environment(opened[FINDINGS.name])
     ends = _last_ends(opened[TXN_STATS.name])
     rows = [
@@ -260,6 +278,7 @@ def read_summary(directory: Path, run: RunInfo) -> FleetSummary:
         _types(opened[ENTRY_STATS.name]),
         _outcomes(opened[TXN_STATS.name]),
         {name: data.count_rows() for name, data in opened.items()},
+        opened[FILES.name].count_rows(filter=pc.field("source") != Source.KNOWN.value),
     )
 
 

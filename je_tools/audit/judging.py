@@ -1,24 +1,24 @@
-"""Second step of the executors: combine the pieces of each environment, and judge it.
+"""Judgement of an environment: its parts combined in log order, up to its rows in the tables.
 
-The pieces come in any order, from any executor. The judge is that of `verify`, the rows of files
-are those of `files`, and the intervals those of `summary`, so an audit cannot contradict them.
+The judge is that of `verify`, the rows of files are those of `files`, and the intervals those of
+`summary`, so an audit cannot contradict them.
 """
 
 from __future__ import annotations
 
-import operator
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import groupby
-from pathlib import Path
+from itertools import groupby, repeat
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from je_tools.audit.file_counts import FileCounts
+from je_tools.audit.joining import OpenTransactions
 from je_tools.audit.reasons import why_unread
 from je_tools.audit.rows import (
-    fact_row,
+    environment_row,
     file_row,
     finding_row,
     interval_row,
@@ -26,9 +26,9 @@ from je_tools.audit.rows import (
     sum_files,
     unread,
 )
-from je_tools.audit.staged_tables import StagedTables
-from je_tools.audit.staging import AGAIN, WHOLE, SegmentWriter
-from je_tools.audit.work import Scanned, Show, Shown, scanner_of, stage
+from je_tools.audit.table_writer import write_txns
+from je_tools.audit.txn_sums import TxnSums
+from je_tools.audit.work import Scanned, Show, Shown, scanner_of, take_txns
 from je_tools.errors import InputError
 from je_tools.files.listing import FileRow, Listing
 from je_tools.log.checkpoint_intervals import CheckpointPart, intervals
@@ -37,64 +37,78 @@ from je_tools.log.scan import join_cuts
 from je_tools.verify.judge import RowInspector, of_directory
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
+    from je_tools.audit.tables import Source
     from je_tools.findings import Finding
     from je_tools.log.environment import Environment
     from je_tools.log.file_scan import ScanPart
     from je_tools.log.log_files import LogFile
-    from je_tools.log.transactions import Rollback
-
 
 T = TypeVar("T")
 
 
-def judge_all(
-    grouped: Iterable[tuple[int, Iterable[Any]]], names: Sequence[str], folder: Path
-) -> Iterator[dict[str, str]]:
-    """Judge some environments; yield the files that were written, by table name.
+class EnvironmentRows(Struct):
+    """Rows of one environment, by the name of the table.
+
+    Attributes:
+        rows: rows of all tables but txns.
+        txns: transactions, tables with the schema of `tables.TXNS`.
+        txn_paths: files that hold more transactions.
+    """
+
+    rows: dict[str, list[tuple[Any, ...]]] = field(default_factory=dict)
+    txns: list[Any] = field(default_factory=list)
+    txn_paths: list[str] = field(default_factory=list)
+
+    def extend(self, table: str, rows: Iterable[tuple[Any, ...]]) -> None:
+        """Add rows of a table."""
+        self.rows.setdefault(table, []).extend(rows)
+
+
+def judge(
+    environment: Environment, env: str, scanned: Iterable[Scanned], folder: Path
+) -> EnvironmentRows:
+    """Judge an environment, and return its rows.
 
     Args:
-        grouped: number of each environment, with its `Environment` and its `Scanned` pieces.
-        names: names of the environments in the tables, by number.
-        folder: folder where files are staged.
+        environment: the log.
+        env: its name in the tables.
+        scanned: all its parts, in log order; each is used before the next is asked for.
+        folder: folder where transactions are staged.
     """
-    staged = StagedTables(folder)
-    for env_no, values in grouped:
-        pieces: list[Scanned] = []
-        environment = None
-        for value in values:
-            if isinstance(value, Scanned):
-                pieces.append(value)
-            else:
-                environment = value
-        assert environment is not None
-        _Judging(environment, env_no, names[env_no], staged).judge(pieces)
-    yield staged.close()
+    return _Judging(environment, env, folder).judge(scanned)
+
+
+def unread_environment(env: str, reason: str) -> EnvironmentRows:
+    """Return the rows of an environment, or a directory, of which nothing could be read."""
+    found = EnvironmentRows()
+    found.extend("findings", [finding_row(unread(env, reason), env)])
+    found.extend("environments", [environment_row(env, {"error_count": 1})])
+    return found
 
 
 class _Judging:
     """Judgement of one environment, up to its rows in the tables."""
 
-    def __init__(
-        self, environment: Environment, env_no: int, env: str, staged: StagedTables
-    ) -> None:
+    def __init__(self, environment: Environment, env: str, folder: Path) -> None:
         self.environment = environment
-        self.env_no = env_no
         self.env = env
-        self.staged = staged
+        self.folder = folder
+        self.found = EnvironmentRows()
         self._listing = Listing(environment)
         self._checkpoints: list[CheckpointPart] = []
-        self._first_active_lsn: int | None = None
-        self._rollbacks: list[Rollback] = []
-        self._ended: dict[str, list[int]] = {}
+        self._open = OpenTransactions()
+        self._sums = TxnSums()
         self._severities: Counter[str] = Counter()
         self._counts = FileCounts()
+        self._sources: dict[Path, Source] = {}
         # Size of the last file as it was read: an engine that has the log open writes to it.
         self._last_size = environment.files[-1].size
 
-    def judge(self, pieces: list[Scanned]) -> None:
-        """Judge all pieces in log order, and write the rows of the environment."""
-        pieces.sort(key=lambda piece: (piece.index, piece.cut))
-        for index, of_file in groupby(pieces, key=lambda piece: piece.index):
+    def judge(self, scanned: Iterable[Scanned]) -> EnvironmentRows:
+        """Judge all parts in log order, and return the rows of the environment."""
+        for index, of_file in groupby(scanned, key=lambda each: each.index):
             file = self.environment.files[index]
             try:
                 self._judge_file(file, index, list(of_file))
@@ -103,14 +117,14 @@ class _Judging:
                 self._find([found])
                 self._listing.pass_over(file)
                 self._listing.rows[-1].add_findings([found], 1)
-            staged = self.staged
-            staged["entry_stats"].extend(self._counts.stats_rows(self.env, file.file_no))
-            staged["vlsn_ranges"].extend(self._counts.run_rows(self.env, file.file_no))
+            self.found.extend("entry_stats", self._counts.stats_rows(self.env, file.file_no))
+            self.found.extend("vlsn_ranges", self._counts.run_rows(self.env, file.file_no))
             self._counts = FileCounts()
         self._find(self._tried(self._listing.finish))
         self._add_unreadable()
         self._find(self._tried(lambda: of_directory(self.environment, self._last_size)))
-        self._write_rest()
+        self._add_rest()
+        return self.found
 
     def _add_unreadable(self) -> None:
         """Add rows of files that the system does not open; the judge has their findings."""
@@ -129,12 +143,13 @@ class _Judging:
             self._find([unread(self.env, why_unread(error))])
             return []
 
-    def _judge_file(self, file: LogFile, index: int, pieces: list[Scanned]) -> None:
-        failure = next((piece.failure for piece in pieces if piece.failure), None)
+    def _judge_file(self, file: LogFile, index: int, parts: list[Scanned]) -> None:
+        failure = next((part.failure for part in parts if part.failure), None)
         if failure is not None:
             raise InputError(failure)
-        for part in self._parts(file, index, pieces):
-            # The judge compares files by identity, and each piece has a copy.
+        self._sources[file.path] = parts[0].source
+        for part in self._parts(file, parts):
+            # The judge compares files by identity, and parts from other processes have copies.
             part = replace(part, file=file)
             self._find(self._listing.merge(part, [shown.file for shown in part.results]))
             for shown in part.results:
@@ -142,60 +157,59 @@ class _Judging:
             if part.end is not None and index == len(self.environment.files) - 1:
                 self._last_size = part.end.size
 
-    def _parts(self, file: LogFile, index: int, pieces: list[Scanned]) -> Iterator[ScanPart[Shown]]:
-        """Yield the parts of a file, and list the segments that count."""
-        if len(pieces) == 1:
-            self._count_piece(file, pieces[0], WHOLE)
-            yield from pieces[0].parts
+    def _parts(self, file: LogFile, parts: Sequence[Scanned]) -> Iterator[ScanPart[Shown]]:
+        """Yield the parts of a file, and keep the transactions of those that count."""
+        if parts[0].outcome is None:
+            self._keep_txns(parts[0])
+            yield from parts[0].parts
             return
         inspector = RowInspector.of(self.environment)
-        outcomes = [piece.outcome for piece in pieces if piece.outcome is not None]
-        scanner = scanner_of(len(pieces))
-        place = (self.env_no, index, AGAIN)
-        writer = SegmentWriter(self.staged.folder, 1)
-        for cut, part in join_cuts(file, outcomes, scanner, Show(inspector)):
+        outcomes = [part.outcome for part in parts if part.outcome is not None]
+        again: list[Any] = []
+        for cut, part in join_cuts(file, outcomes, scanner_of(len(parts)), Show(inspector)):
             if cut is not None:
-                self._count_piece(file, pieces[cut], cut)
+                self._keep_txns(parts[cut])
                 yield part
             else:
-                yield replace(part, results=list(stage(part.results, writer, place, self.env)))
-        writer.close()
-        again = Scanned(index, (0, 1), writer.attempt, writer.count)
-        self._count_piece(file, again, AGAIN)
+                # A range that did not begin where the one before it ended was read again.
+                yield replace(part, results=list(take_txns(part.results, self.env, again)))
+        path = write_txns(self.folder, again)
+        self.found.txn_paths += [] if path is None else [path]
 
-    def _count_piece(self, file: LogFile, piece: Scanned, cut: int) -> None:
-        place = (self.env_no, piece.index, cut, piece.attempt)
-        self.staged["taken"].add((*place, self.env, file.file_no, piece.piece_count))
+    def _keep_txns(self, part: Scanned) -> None:
+        self.found.txns += part.txns
+        self.found.txn_paths += [] if part.txns_path is None else [part.txns_path]
 
     def _find(self, findings: Iterable[Finding]) -> None:
         for each in findings:
             self._severities[f"{each.severity.value}_count"] += 1
-            self.staged["findings"].add(finding_row(each, self.env))
+            self.found.extend("findings", [finding_row(each, self.env)])
 
     def _show(self, shown: Shown) -> None:
         self._checkpoints.append(shown.checkpoints)
         if shown.first_active_lsn is not None:
-            self._first_active_lsn = shown.first_active_lsn
-        self._rollbacks += shown.rollbacks
-        for outcome, *sums, last_ms in shown.ended:
-            known = self._ended.setdefault(outcome, [0] * len(sums) + [last_ms])
-            added = map(operator.add, known, sums)
-            self._ended[outcome] = [*added, max(known[-1], last_ms)]
+            self._open.first_active_lsn = shown.first_active_lsn
+        self._open.rollbacks += shown.rollbacks
+        self._open.parts.append(shown.segments)
+        self._sums.add(shown.ended)
         self._counts.add(shown)
 
-    def _write_rest(self) -> None:
-        """Write the rows that need all files."""
-        self.staged["files"].extend(file_row(row, self.env) for row in self._listing.rows)
+    def _add_rest(self) -> None:
+        """Add the rows that need all files."""
+        rows = self._listing.rows
+        sources = [self._sources.get(row.file.path) for row in rows]
+        self.found.extend("files", map(file_row, rows, repeat(self.env), sources))
         found = self._tried(lambda: intervals(self._checkpoints, self.environment))
-        self.staged["checkpoints"].extend(interval_row(each, self.env) for each in found)
-        ended = sorted(self._ended.items())
-        self.staged["txn_stats"].extend((self.env, name, *sums) for name, sums in ended)
+        self.found.extend("checkpoints", (interval_row(each, self.env) for each in found))
+        for joined in self._tried(lambda: [self._open.joined(self.env)]):
+            self.found.txns.append(joined)
+            self._sums.add_rows(joined)
+        self.found.extend("txn_stats", self._sums.rows(self.env))
         values = {
-            "env": self.env,
             "damaged_size": self._listing.totals.damaged_size,
             **self._severities,
+            **self._sums.counts,
             **sum_files(self._listing.rows),
             **sum_checkpoints([each for each in found if each.complete]),
         }
-        fact = fact_row(self.env_no, values, self._first_active_lsn, self._rollbacks)
-        self.staged["facts"].add(fact)
+        self.found.extend("environments", [environment_row(self.env, values)])

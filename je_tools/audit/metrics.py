@@ -68,7 +68,9 @@ def metrics_text(summary: FleetSummary) -> Iterator[str]:
     """Yield the lines, each with its end."""
     run = summary.run
     names = distinct(printable(clean_text(row.env)) for row in summary.environments)
-    versions = {"version": run.version, "spark_version": run.spark_version}
+    versions = {"version": run.version, "engine": run.engine}
+    if run.spark_version is not None:
+        versions["spark_version"] = run.spark_version
     yield from _family("info", "Versions of the run.", [(versions, "1")])
     ended = _seconds(run.started_ms + run.duration_ms)
     yield from _family("run_timestamp_seconds", "Time at which the run ended.", [({}, ended)])

@@ -1,159 +1,208 @@
-"""Output folder of an audit: it appears when it is complete, and replaces only another audit."""
+"""Folder of audits: tables partitioned by run, and the reports of the last run.
+
+A run appears when it is complete: its row in the table runs is written last, and readers pass over
+partitions without one. What a killed audit leaves is removed by the next.
+"""
 
 from __future__ import annotations
 
 import fcntl
 import os
-import re
-import secrets
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from je_tools.audit import tables as t
-from je_tools.audit.report import METRICS_NAME, PAGE_NAME, SUMMARY_NAME
+import pyarrow.parquet as pq
+from msgspec import Struct
+
+from je_tools.audit.tables import RUNS, TABLES
 from je_tools.core.escaping import clean_text, printable
 from je_tools.errors import RefusedError
 
 if TYPE_CHECKING:
     from je_tools.audit.discover import Fleet
 
-MARK, BEGIN = SUMMARY_NAME, b'{"format": '
-"""File in the folder of a finished audit, and the bytes with which it begins."""
+STAGING_NAME = ".staging"
+"""Folder below an output in which executors write."""
+
+KNOWN_NAME = ".known"
+"""Folder below an output with what is known of files from earlier runs."""
 
 LOG_NAME = "spark.log"
-_FILES = {SUMMARY_NAME, PAGE_NAME, METRICS_NAME, LOG_NAME}
-_FOLDERS = {table.name for table in t.TABLES}
-_PART = re.compile(r"part-[0-9]{5,}\.parquet")
+
+_PARTITION = "run="
+
+
+class RunFolder(Struct, frozen=True):
+    """Tables of one run.
+
+    Attributes:
+        path: folder of all runs.
+        run: id of the run: its start, as `20261123T220120Z`.
+    """
+
+    path: Path
+    run: str
+
+    def parts(self, table: str) -> list[Path]:
+        """Return the files of a table, in order."""
+        return sorted(self._partition(table).glob("[!._]*.parquet"))
+
+    def publish(self, written: Iterable[tuple[str, str]]) -> None:
+        """Move finished files of tables to their final place; an empty table is a file too.
+
+        Args:
+            written: name of the table, and path, of each file.
+        """
+        paths: dict[str, list[str]] = {table.name: [] for table in TABLES}
+        for name, path in written:
+            paths[name].append(path)
+        for table in TABLES:
+            folder = self._partition(table.name)
+            folder.mkdir(parents=True)
+            for number, path in enumerate(paths[table.name]):
+                Path(path).rename(folder / f"part-{number:05}.parquet")
+            if not paths[table.name]:
+                pq.write_table(table.schema.empty_table(), folder / "part-00000.parquet")
+
+    def complete(self, row: dict[str, Any]) -> None:
+        """Write the row of the run, which makes it count.
+
+        Args:
+            row: values of the table runs, by column.
+        """
+        import pyarrow as pa
+
+        folder = self._partition(RUNS.name)
+        folder.mkdir(parents=True)
+        half = folder / ".part-00000.parquet"
+        pq.write_table(pa.Table.from_pylist([row], RUNS.schema), half)
+        half.rename(folder / "part-00000.parquet")
+
+    def remove(self) -> None:
+        """Remove the run: its row first, so that readers never see a part of it."""
+        for table in (RUNS, *TABLES):
+            shutil.rmtree(self._partition(table.name), ignore_errors=True)
+
+    def _partition(self, table: str) -> Path:
+        return self.path / table / f"{_PARTITION}{self.run}"
+
+
+def complete_runs(path: Path) -> list[RunFolder]:
+    """Return the complete runs in a folder, the oldest first."""
+    found = (path / RUNS.name).glob(f"{_PARTITION}*/part-00000.parquet")
+    names = sorted(part.parent.name.removeprefix(_PARTITION) for part in found)
+    return [RunFolder(path, name) for name in names]
+
+
+def run_rows(path: Path) -> list[dict[str, Any]]:
+    """Return the rows of the table runs with their ids, the oldest first."""
+    return [
+        {"run": each.run, **row}
+        for each in complete_runs(path)
+        for row in pq.ParquetFile(each.parts(RUNS.name)[0]).read().to_pylist()
+    ]
 
 
 @contextmanager
-def replacing(output: Path) -> Iterator[Path]:
-    """Make a new folder that replaces `output` at the end; after a failure nothing of it is left.
+def open_output(output: Path) -> Iterator[RunFolder]:
+    """Open the folder of audits for a new run; if the run is not completed, nothing of it is left.
 
     Raises:
-        RefusedError: `output` is something that no audit has made, or cannot be made.
+        RefusedError: `output` is something that no audit has made, cannot be made, or another
+            audit writes into it.
     """
     _refuse_what_is_no_audit(output)
-    # A link stays a link: its target is replaced.
+    # A link stays a link.
     output = Path(os.path.realpath(output))
-    token = secrets.token_hex(4)
     try:
-        new = output.absolute().with_name(f".{output.name}.{token}.new")
-        new.mkdir(parents=True)
-        held = os.open(new, os.O_RDONLY)
+        output.mkdir(parents=True, exist_ok=True)
+        held = os.open(output, os.O_RDONLY)
     except OSError as error:
         raise RefusedError(f"{output}: cannot create the folder: {error.strerror}") from error
+    new = None
     try:
-        _lock(held)
-        _remove_what_was_killed(output, "new")
+        _lock(held, output)
+        _remove_what_was_killed(output)
+        new = RunFolder(output, _new_name(output))
+        (output / STAGING_NAME).mkdir()
         yield new
-        # Another audit may have finished meanwhile.
-        _refuse_what_is_no_audit(output)
-        old = new.with_suffix(".old")
-        try:
-            with suppress(FileNotFoundError):
-                output.rename(old)
-            new.rename(output)
-        except BaseException:
-            with suppress(OSError):
-                old.rename(output)
-            raise
-        shutil.rmtree(old, ignore_errors=True)
-        # Only now that there is a new one: that of a killed audit may have been the only one.
-        _remove_what_was_killed(output, "old")
     finally:
+        shutil.rmtree(output / STAGING_NAME, ignore_errors=True)
+        if new is not None and new not in complete_runs(output):
+            new.remove()
+            _remove_empty_folders(output)
         os.close(held)
-        shutil.rmtree(new, ignore_errors=True)
 
 
-def _remove_what_was_killed(output: Path, kind: str) -> None:
-    """Remove folders that audits into this one could not clean up, as after a power cut.
-
-    Args:
-        output: the folder.
-        kind: `new`, an audit that was not finished, or `old`, an audit that was replaced.
-    """
-    name = re.compile(rf"\.{re.escape(output.name)}\.[0-9a-f]{{8}}\.{kind}")
-    for left in output.parent.iterdir():
-        if name.fullmatch(left.name):
-            with suppress(OSError):
-                held = os.open(left, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
-                try:
-                    if _lock(held) and (kind == "new" or _foreign_in(left) is None):
-                        shutil.rmtree(left, ignore_errors=True)
-                finally:
-                    os.close(held)
-
-
-def _lock(held: int) -> bool:
-    """Lock an open folder for this process; return False if another process has the lock."""
+def _lock(held: int, output: Path) -> None:
     try:
         fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        return False
-    return True
+    except OSError as error:
+        raise RefusedError(
+            f"{output}: another audit writes into this folder; wait for it, or name another folder"
+        ) from error
+
+
+def _new_name(output: Path) -> str:
+    """Return the id of a run that starts now, later than all others."""
+    now = datetime.now(UTC)
+    last = complete_runs(output)
+    while True:
+        name = now.strftime("%Y%m%dT%H%M%SZ")
+        if not last or name > last[-1].run:
+            return name
+        now = max(now, datetime.strptime(last[-1].run, "%Y%m%dT%H%M%S%z")) + timedelta(seconds=1)
+
+
+def _remove_what_was_killed(output: Path) -> None:
+    """Remove what audits could not clean up, as after a power cut."""
+    shutil.rmtree(output / STAGING_NAME, ignore_errors=True)
+    complete = {each.run for each in complete_runs(output)}
+    for table in (RUNS, *TABLES):
+        for partition in (output / table.name).glob(f"{_PARTITION}*"):
+            if partition.name.removeprefix(_PARTITION) not in complete:
+                shutil.rmtree(partition, ignore_errors=True)
+
+
+def _remove_empty_folders(output: Path) -> None:
+    """Remove the folders of a first run that has failed."""
+    for folder in (*(output / table.name for table in (RUNS, *TABLES)), output):
+        with suppress(OSError):
+            folder.rmdir()
+
+
+def prune(output: Path, keep: int) -> None:
+    """Remove all runs but the last `keep`."""
+    for each in complete_runs(output)[:-keep]:
+        each.remove()
 
 
 def _refuse_what_is_no_audit(output: Path) -> None:
-    """Refuse an existing output unless it is empty or an audit, which can be made again."""
-    if not os.path.lexists(output) or (output.is_dir() and not any(output.iterdir())):
+    """Refuse an existing output unless it is empty or a folder of audits."""
+    if not os.path.lexists(output):
         return
     try:
-        with (output / MARK).open("rb") as file:
-            is_audit = file.read(len(BEGIN)) == BEGIN
-    except OSError:
-        is_audit = False
-    tables = [output / table.name for table in (t.ENVIRONMENTS, t.FINDINGS)]
-    if not is_audit or not all(table.is_dir() for table in tables):
-        raise RefusedError(
-            f"{output}: the folder exists, but is not from an audit; name another folder"
-        )
-    try:
-        foreign = _foreign_in(output)
-    except FileNotFoundError:
-        # Another audit replaces it at this moment.
-        return
+        names = {path.name for path in output.iterdir()}
     except OSError as error:
-        raise RefusedError(f"{output}: cannot list the folder: {error.strerror}") from error
-    if foreign is not None:
+        reason = f"cannot list the folder: {error.strerror}"
+        raise RefusedError(f"{printable(clean_text(str(output)))}: {reason}") from error
+    if names - {STAGING_NAME, KNOWN_NAME, LOG_NAME} and not (output / RUNS.name).is_dir():
         raise RefusedError(
-            f"{output}: the folder holds {foreign}, which is not from an audit and would be "
-            "removed with the earlier audit; move it, or name another folder"
+            f"{output}: the folder exists, but is not from an audit of this version; name another "
+            "folder"
         )
-
-
-def _foreign_in(folder: Path) -> str | None:
-    """Return the first name below an audit's folder that no audit writes, or None."""
-    for path in sorted(folder.iterdir()):
-        if path.is_dir() and not path.is_symlink() and path.name in _FOLDERS:
-            parts = sorted(path.iterdir())
-            foreign = (
-                part for part in parts if not (_PART.fullmatch(part.name) and _is_file(part))
-            )
-            found = next(foreign, None)
-        else:
-            found = None if path.name in _FILES and _is_file(path) else path
-        if found is not None:
-            return printable(clean_text(str(found.relative_to(folder))))
-    return None
-
-
-def _is_file(path: Path) -> bool:
-    return path.is_file() and not path.is_symlink()
 
 
 def refuse_what_holds_logs(output: Path, fleet: Fleet) -> None:
-    """Refuse an output whose replacement would remove logs."""
+    """Refuse an output that holds logs: an audit would read its own folder."""
     place = os.path.realpath(output)
-    for environment in fleet.environments:
-        first = environment.files[0].path
-        if any(
-            Path(each).is_relative_to(place)
-            for each in map(os.path.realpath, (first, first.parent))
-        ):
+    for found in fleet.environments:
+        places = map(os.path.realpath, (*found.folders, *found.paths))
+        if any(Path(each).is_relative_to(place) for each in places):
             raise RefusedError(
                 f"{output}: the folder holds logs that the audit reads; name another folder"
             )

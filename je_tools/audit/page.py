@@ -5,17 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup
 
 from je_tools.audit import charts
 from je_tools.audit.details import environment_details, pick_findings
-from je_tools.audit.fleet import SEVERITIES, EnvironmentRow, FleetSummary
+from je_tools.audit.fleet import SEVERITIES, EnvironmentRow, FleetSummary, RunInfo
 from je_tools.pages.bars import ROWS_MAX, size_text
 from je_tools.pages.log_fields import env_fields
 from je_tools.pages.rendering import render_page
 from je_tools.pages.shown import NAME_MAX, distinct, script_json, shown
+
+if TYPE_CHECKING:
+    from je_tools.audit.output_folder import RunFolder
 
 PLAIN_MAX = 100
 """Maximum environments that are listed if scripts do not run."""
@@ -23,9 +26,9 @@ PLAIN_MAX = 100
 _TEMPLATES = Path(__file__).parent / "templates"
 
 
-def page_text(directory: Path, summary: FleetSummary) -> Iterator[str]:
-    """Yield the page in pieces; the tables below `directory` are read while it is written."""
-    picked = pick_findings(directory, summary)
+def page_text(tables: RunFolder, summary: FleetSummary) -> Iterator[str]:
+    """Yield the page in pieces; the tables are read while it is written."""
+    picked = pick_findings(tables, summary)
     found = sum(one.count for one in summary.findings)
     names = distinct(shown(row.env, NAME_MAX) for row in summary.environments)
     values = {
@@ -34,7 +37,7 @@ def page_text(directory: Path, summary: FleetSummary) -> Iterator[str]:
         "findings_left_out": found - picked.count,
         "environments": Markup(script_json(list(map(_row, names, summary.environments)))),
         "details": (
-            Markup(script_json(each)) for each in environment_details(directory, summary, picked)
+            Markup(script_json(each)) for each in environment_details(tables, summary, picked)
         ),
     }
     yield from render_page(_TEMPLATES, "report.html.j2", "report.js", values)
@@ -46,7 +49,7 @@ def _overview(summary: FleetSummary) -> dict[str, Any]:
         "run": run,
         "roots": [shown(root, NAME_MAX) for root in run.roots],
         "tables": shown(run.tables),
-        "master": shown(run.master, NAME_MAX),
+        "engine": _engine(run),
         "started": _time(run.started_ms),
         "duration": f"{run.duration_ms / 1000:,.1f} s",
         "totals": summary.totals,
@@ -61,6 +64,12 @@ def _overview(summary: FleetSummary) -> dict[str, Any]:
         "outcome_bars": charts.outcome_bars(summary),
         "plain": [_plain(row) for row in summary.environments[:PLAIN_MAX]],
     }
+
+
+def _engine(run: RunInfo) -> str:
+    if run.master is None:
+        return f"without Spark ({run.engine})"
+    return f"Spark {run.spark_version} on {shown(run.master, NAME_MAX)}"
 
 
 def _time(time_ms: int) -> str:

@@ -1,18 +1,17 @@
-"""Rows of the tables: findings, files, checkpoint intervals, and the facts of an environment."""
+"""Rows of the tables: findings, files, checkpoint intervals, and environments."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from je_tools.audit.staging import FACTS, ordered
+from je_tools.audit.tables import ENVIRONMENTS, Source
 from je_tools.core.escaping import clean_text
 from je_tools.findings import CODES, Finding, Severity
 
 if TYPE_CHECKING:
     from je_tools.files.listing import FileRow
     from je_tools.log.checkpoint_intervals import Interval
-    from je_tools.log.transactions import Rollback
 
 _ALL = (1 << 64) - 1
 
@@ -39,33 +38,17 @@ def unread(env: str, reason: str, file_no: int | None = None) -> Finding:
     return Finding(code.name, code.severity, env, file_no, found=reason, hint=code.hint)
 
 
-def fact_row(
-    env_no: int,
-    values: Mapping[str, Any],
-    first_active_lsn: int | None = None,
-    rollbacks: Sequence[Rollback] = (),
-) -> tuple[Any, ...]:
-    """Return the facts of an environment that are known before its transactions are joined.
+def environment_row(env: str, values: Mapping[str, Any]) -> tuple[Any, ...]:
+    """Return the row of an environment.
 
     Args:
-        env_no: number of the environment.
-        values: values of the table environments by column; missing ones become zero, or null.
-        first_active_lsn, rollbacks: see `transactions.TransactionPart`.
+        env: its name.
+        values: values of the table by column; missing ones become zero, or null.
     """
-    taken_back = [
-        {
-            "lsn": _ordered(each.lsn),
-            "matchpoint_lsn": _ordered(each.matchpoint_lsn),
-            "txn_ids": sorted(each.txn_ids),
-        }
-        for each in rollbacks
-    ]
-    active = None if first_active_lsn is None else _ordered(first_active_lsn)
     counts = {f"{severity.value}_count": 0 for severity in Severity} | dict(values)
     worst = (each.value for each in reversed(Severity) if counts[f"{each.value}_count"])
-    known = {"severity": next(worst, "ok"), "size": 0, "damaged_size": 0} | counts
-    columns = FACTS.names[3:]
-    return (env_no, active, taken_back, *(known.get(c, _nothing(c)) for c in columns))
+    known = {"env": env, "severity": next(worst, "ok"), "size": 0, "damaged_size": 0} | counts
+    return tuple(known.get(c.name, _nothing(c.name)) for c in ENVIRONMENTS.columns)
 
 
 def _nothing(column: str) -> int | None:
@@ -75,10 +58,6 @@ def _nothing(column: str) -> int | None:
 def signed(lsn: int | None) -> int | None:
     """Return the int64 that has the bits of an LSN."""
     return lsn if lsn is None or lsn < 1 << 63 else lsn - (1 << 64)
-
-
-def _ordered(lsn: int) -> int:
-    return int(ordered(signed(lsn & _ALL)))
 
 
 def sum_files(rows: Sequence[FileRow]) -> dict[str, Any]:
@@ -113,10 +92,10 @@ def sum_checkpoints(complete: Sequence[Interval]) -> dict[str, Any]:
     }
 
 
-def file_row(row: FileRow, env: str) -> tuple[Any, ...]:
-    """Return a file as a row of its table."""
+def file_row(row: FileRow, env: str, source: Source | None) -> tuple[Any, ...]:
+    """Return a file as a row of its table; `source` is None if it could not be read."""
     return (
-        *(env, row.file.file_no, clean_text(row.name), row.file.size, row.version),
+        *(env, row.file.file_no, clean_text(row.name), row.file.size, source, row.version),
         row.created_ms,
         *(row.entry_count, row.damage_count, signed(row.first_lsn), signed(row.last_lsn)),
         *(row.first_vlsn, row.last_vlsn, row.old_delta_count),

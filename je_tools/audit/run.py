@@ -1,25 +1,31 @@
-"""Run of an audit: from roots to tables, in one folder that appears when it is complete."""
+"""Run of an audit: from roots to tables and reports."""
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Callable
-from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from pathlib import Path
 
 from msgspec import Struct, field
 
-from je_tools.audit.discover import Fleet, find_fleet
+from je_tools.audit.discover import find_fleet
 from je_tools.audit.failures import failures_reported, log_beside
-from je_tools.audit.judging import judge_all
-from je_tools.audit.output_folder import LOG_NAME, refuse_what_holds_logs, replacing
-from je_tools.audit.session import STAGING, open_spark, tracked
-from je_tools.audit.spark_steps import ExecutorSteps, join_transactions, scan_and_judge
-from je_tools.audit.work import scan_task
+from je_tools.audit.fleet import FleetSummary
+from je_tools.audit.output_folder import (
+    LOG_NAME,
+    STAGING_NAME,
+    RunFolder,
+    open_output,
+    prune,
+    refuse_what_holds_logs,
+)
+from je_tools.audit.report import show_reports
+from je_tools.audit.stages import Engine, run_stages
 from je_tools.errors import InputError
 from je_tools.output.files.outputs import check_outside
 
-Step = Callable[[str], AbstractContextManager[Callable[[int, int], None] | None]]
+OnProgress = Callable[[int, int], None]
+Step = Callable[[str], AbstractContextManager[OnProgress | None]]
 """Called with the name of each step; gives a callback for the tasks done and in all, or None."""
 
 
@@ -28,37 +34,46 @@ class Job(Struct, frozen=True):
 
     Attributes:
         roots: directories below which environments are searched for.
-        output: folder for the tables; one of an earlier audit is replaced.
+        output: folder for the tables of all runs.
+        is_local: True to run in processes of this machine, without Spark.
         master: Spark master of a cluster; None for this machine, or what spark-submit chose.
         settings: Spark settings, by name.
+        keep: number of runs that stay, this one included; None for all.
     """
 
     roots: tuple[Path, ...]
     output: Path
+    is_local: bool = False
     master: str | None = None
     settings: dict[str, str] = field(default_factory=dict)
+    keep: int | None = None
 
 
 class Ran(Struct, frozen=True):
-    """The Spark that ran, for the report."""
+    """The engine that ran, for the report: `local`, or a Spark of a version with a master."""
 
-    spark_version: str
-    master: str
+    engine: str
+    spark_version: str | None = None
+    master: str | None = None
 
 
-def run_audit(job: Job, finish: Callable[[Path, Ran], None], step: Step | None = None) -> Fleet:
-    """Audit all environments below the roots, and return them.
+Finish = Callable[[RunFolder, Ran, Path], FleetSummary]
+"""Makes the reports of the tables of a run in a folder."""
+
+
+def run_audit(job: Job, finish: Finish, step: Step | None = None) -> FleetSummary:
+    """Audit all environments below the roots, and return what `finish` does.
 
     Args:
         job: input of the audit.
-        finish: makes the reports from the tables, in the folder that it is given.
+        finish: makes the reports.
         step: called with each step.
 
     Raises:
         InputError: a root does not exist, nothing is below the roots, or Spark does not start.
-        RefusedError: the output lies beside a log that is read, is something other than an audit,
-            or there is no space for it.
-        StoppedError: Spark gave up, or ended; its log is left beside the output.
+        RefusedError: the output lies beside a log that is read, is something other than a folder
+            of audits, another audit writes into it, or there is no space for it.
+        StoppedError: the engine gave up, or ended; the log of Spark is left beside the output.
     """
     step = step or (lambda _: nullcontext())
     with step("looking for environments"):
@@ -66,26 +81,44 @@ def run_audit(job: Job, finish: Callable[[Path, Ran], None], step: Step | None =
     if not fleet.environments and not fleet.problems:
         roots = ", ".join(map(str, job.roots))
         raise InputError(f"there are no .jdb files below {roots}")
-    check_outside(job.output, fleet.environments)
+    check_outside(job.output, (folder for each in fleet.environments for folder in each.folders))
     refuse_what_holds_logs(job.output, fleet)
-    with replacing(job.output) as folder, ExitStack() as stack:
-        log = folder / LOG_NAME
-        stack.enter_context(failures_reported(job.output, log))
-        staging = folder / STAGING
-        steps = ExecutorSteps(scan_task, judge_all)
-        staging.mkdir()
-        with step("starting Spark"):
-            spark = stack.enter_context(open_spark(staging, log, job.master, job.settings))
-        with step("reading logs") as on_progress, tracked(spark.context, on_progress):
-            scan_and_judge(spark.context, fleet, steps, staging, folder)
-        with step("joining transactions") as on_progress, tracked(spark.context, on_progress):
-            join_transactions(spark, staging, folder)
-        shutil.rmtree(staging)
-        for sums in folder.rglob(".*.crc"):
-            sums.unlink()
-        with step("writing the report"):
-            finish(folder, Ran(spark.context.version, spark.context.master))
+    with open_output(job.output) as run:
+        staging = run.path / STAGING_NAME
+        log = run.path / LOG_NAME
+        with failures_reported(job.output, log):
+            with _engine(job, staging, log, step) as (engine, ran):
+                run.publish(run_stages(engine, fleet, staging))
+            with step("writing the report"):
+                summary = finish(run, ran, staging)
+                run.complete(summary.row)
+                show_reports(staging, run.path)
+        if job.keep is not None:
+            prune(run.path, job.keep)
     with suppress(OSError):
         # Left by an earlier audit that has failed.
         log_beside(job.output).unlink()
-    return fleet
+    return summary
+
+
+@contextmanager
+def _engine(job: Job, staging: Path, log: Path, step: Step) -> Iterator[tuple[Engine, Ran]]:
+    """Start the engine of a job, and stop it at the end; the block reads the logs."""
+    if job.is_local:
+        from je_tools.audit.local_engine import LocalEngine
+
+        with step("reading logs") as on_progress:
+            yield LocalEngine(on_progress=on_progress), Ran("local")
+        return
+    from je_tools.audit.session import open_spark
+    from je_tools.audit.spark_engine import SparkEngine
+
+    with ExitStack() as stack:
+        with step("starting Spark"):
+            spark = open_spark(staging, log, job.master, job.settings)
+            context = stack.enter_context(spark)
+        with step("reading logs") as on_progress:
+            yield (
+                SparkEngine(context, on_progress),
+                Ran("spark", context.version, context.master),
+            )

@@ -14,19 +14,16 @@ import sys
 import threading
 import warnings
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from je_tools.audit import daemon
+from je_tools.audit.output_folder import STAGING_NAME
 from je_tools.errors import InputError
 
 JAVA_MIN = 17
 """Oldest Java that Spark 4 runs on. Source: docs of Spark 4.0, "Spark Runs On"."""
-
-STAGING = ".staging"
-"""Folder below an output in which executors write."""
 
 _SAFE_PATH = "PYTHONSAFEPATH"
 
@@ -87,51 +84,23 @@ def with_tries(master: str) -> str:
 _LOCAL = re.compile(r"^local\[(\*|[1-9][0-9]*)\]$")
 
 
-class Spark:
-    """A running Spark.
+def _stop(context: Any) -> None:
+    """Stop Spark, if it still runs.
 
-    Spark takes seconds to make a SparkSession. A thread makes it while executors already work.
-
-    Attributes:
-        context: the SparkContext.
+    This needs a thread of its own, with its own connection to Java: a thread that was interrupted
+    while Java answered has left the answer in its connection.
     """
+    thread = threading.Thread(target=_stop_here, args=(context,))
+    thread.start()
+    thread.join()
 
-    def __init__(self, context: Any) -> None:
-        self.context = context
-        self._made: Future[Any] = Future()
-        threading.Thread(target=self._make, daemon=True).start()
 
-    def _make(self) -> None:
-        from pyspark.sql import SparkSession
-
-        try:
-            # The builder uses the active context, which is this one.
-            self._made.set_result(SparkSession.builder.getOrCreate())
-        except BaseException as error:
-            self._made.set_exception(error)
-
-    def session(self) -> Any:
-        """Return the SparkSession; wait until it is made."""
-        return self._made.result()
-
-    def stop(self) -> None:
-        """Stop Spark, if it still runs.
-
-        This needs a thread of its own, with its own connection to Java: a thread that was
-        interrupted while Java answered has left the answer in its connection.
-        """
-        thread = threading.Thread(target=self._stop)
-        thread.start()
-        thread.join()
-
-    def _stop(self) -> None:
-        # All work given to Spark is done, or its failure is reported to the caller. Stopping fails
-        # if Java has ended, and PySpark would warn of it.
-        with warnings.catch_warnings(), suppress(Exception):
-            warnings.simplefilter("ignore")
-            # Stopping a context while its session is being made leaves half of the session.
-            made = self._made.exception() is None
-            (self.session() if made else self.context).stop()
+def _stop_here(context: Any) -> None:
+    # All work given to Spark is done, or its failure is reported to the caller. Stopping fails if
+    # Java has ended, and PySpark would warn of it.
+    with warnings.catch_warnings(), suppress(Exception):
+        warnings.simplefilter("ignore")
+        context.stop()
 
 
 def is_of_spark(error: Exception) -> bool:
@@ -166,8 +135,8 @@ def failure_in(text: str) -> str:
 @contextmanager
 def open_spark(
     folder: Path, log: Path, master: str | None, settings: dict[str, str]
-) -> Iterator[Spark]:
-    """Start Spark, and stop it at the end; one that already runs in this process is left running.
+) -> Iterator[Any]:
+    """Start Spark and yield its context; one that already runs in this process is left running.
 
     Args:
         folder: existing folder for the settings of Spark's log.
@@ -188,7 +157,7 @@ def open_spark(
         raise InputError("PySpark is missing: pip install 'je-tools[spark]'") from error
     active = getattr(SparkContext, "_active_spark_context", None)
     if active is not None:
-        yield Spark(active)
+        yield active
         return
     is_submitted = "PYSPARK_GATEWAY_PORT" in os.environ
     is_local = not is_submitted and (master or LOCAL_MASTER).startswith("local")
@@ -214,11 +183,10 @@ def open_spark(
         except (PySparkException, Py4JError, OSError, RuntimeError) as error:
             reason = first_words(log.read_text(errors="replace")) or str(error)
             raise InputError(f"Spark does not start: {reason}") from error
-        spark = Spark(context)
         try:
-            yield spark
+            yield context
         finally:
-            spark.stop()
+            _stop(context)
 
 
 @contextmanager
@@ -328,7 +296,7 @@ def _settings(
 
 _HINTS = {
     "No module named 'je_tools": "executors need je-tools in the Python that PYSPARK_PYTHON names",
-    f"/{STAGING}/": "every machine must reach the output by the same path",
+    f"/{STAGING_NAME}": "every machine must reach the output by the same path",
 }
 _NOISE = re.compile(
     r"\s*$|\s+at |\s*\.\.\. \d+ more|WARNING: |Using Spark's|Setting default log level"

@@ -7,11 +7,29 @@ tables.
 
 from __future__ import annotations
 
+from enum import StrEnum
 from typing import Any
 
 from msgspec import Struct
 
-_TEXT, _INT, _FLAG, _INTS = "string", "bigint", "boolean", "array<bigint>"
+_TEXT, _INT, _FLAG, _INTS, _TEXTS = (
+    "string",
+    "bigint",
+    "boolean",
+    "array<bigint>",
+    "array<string>",
+)
+
+
+class Source(StrEnum):
+    """Where the results for a log file come from."""
+
+    READ = "read"
+    """The whole file was read in this run."""
+    GROWN = "grown"
+    """An earlier run read its beginning, and this run the rest."""
+    KNOWN = "known"
+    """An earlier run read it, and nothing has changed."""
 
 
 class TableColumn(Struct, frozen=True):
@@ -19,7 +37,8 @@ class TableColumn(Struct, frozen=True):
 
     Attributes:
         name: its name, the same everywhere.
-        type: its type in Spark's DDL: `string`, `bigint`, `boolean` or `array<bigint>`.
+        type: its type in Spark's DDL: `string`, `bigint`, `boolean`, `array<bigint>`
+            or `array<string>`.
         text: description of its values.
     """
 
@@ -46,6 +65,7 @@ class AuditTable(Struct, frozen=True):
             _INT: pa.int64(),
             _FLAG: pa.bool_(),
             _INTS: pa.list_(pa.int64()),
+            _TEXTS: pa.list_(pa.string()),
         }
         return pa.schema([(column.name, types[column.type]) for column in self.columns])
 
@@ -55,6 +75,37 @@ def _table(
 ) -> AuditTable:
     env = TableColumn("env", _TEXT, "the environment")
     return AuditTable(name, text, order, (env, *(TableColumn(*column) for column in columns)))
+
+
+RUNS = AuditTable(
+    "runs",
+    "One row per run of the audit.",
+    (),
+    tuple(
+        TableColumn(*column)
+        for column in (
+            ("started_ms", _INT, "time at which it started"),
+            ("duration_ms", _INT, "how long it took"),
+            ("roots", _TEXTS, "directories that were searched, as given"),
+            ("version", _TEXT, "version of je-tools"),
+            ("engine", _TEXT, "what ran it: spark or local"),
+            ("spark_version", _TEXT, "version of Spark"),
+            ("master", _TEXT, "Spark master"),
+            ("environment_count", _INT, "environments"),
+            ("error_env_count", _INT, "environments whose worst finding is an error"),
+            ("warning_env_count", _INT, "environments whose worst finding is a warning"),
+            ("note_env_count", _INT, "environments whose worst finding is a note"),
+            ("file_count", _INT, "log files"),
+            ("read_file_count", _INT, "log files that were read"),
+            ("size", _INT, "bytes of all log files"),
+            ("entry_count", _INT, "good entries"),
+            ("damaged_size", _INT, "damaged bytes"),
+            ("error_count", _INT, "findings that are errors"),
+            ("warning_count", _INT, "findings that are warnings"),
+            ("note_count", _INT, "findings that are notes"),
+        )
+    ),
+)
 
 
 ENVIRONMENTS = _table(
@@ -106,6 +157,12 @@ FILES = _table(
         ("file_no", _INT, "number in its name"),
         ("name", _TEXT, "its path inside the environment"),
         ("size", _INT, "bytes"),
+        (
+            "source",
+            _TEXT,
+            "read: in this run; grown: only what an earlier run has not read; known: not at all, "
+            "since nothing has changed; null if it could not be read",
+        ),
         ("log_version", _INT, "log version in its header; null if the header is bad"),
         ("created_ms", _INT, "time in its header"),
         ("entry_count", _INT, "good entries"),
@@ -228,4 +285,4 @@ TABLES = (
     TXN_STATS,
     CHECKPOINTS,
 )
-"""All tables."""
+"""All tables but runs. Each has a partition `run=ID` for every run."""

@@ -1,21 +1,20 @@
-"""First step of the executors: scan pieces of logs, with the inspectors of `verify`.
+"""Scan of pieces of an environment, with the inspectors of `verify`, in any process.
 
-The results are small, and are sent to the second step. The segments of transactions, of which
-there are millions, go to the staging folder in columns.
+The results are small. Only whole transactions, of which there are millions, come in columns.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from pathlib import Path
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from msgspec import Struct
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from je_tools.audit.reasons import why_unread
-from je_tools.audit.staging import WHOLE, Ended, SegmentWriter
+from je_tools.audit.tables import Source
+from je_tools.audit.whole_txns import Ended, ended_sums, split_segments, txn_rows
 from je_tools.errors import StoppedError
 from je_tools.files.row_summary import RowSummary, summarize_rows
 from je_tools.formats.je.log.tally import COUNT, count_types
@@ -26,7 +25,7 @@ from je_tools.log.transactions import Rollback, Segments, collect_marks
 from je_tools.verify.watched import watched_entries
 
 if TYPE_CHECKING:
-    from je_tools.audit.plan import ScanPiece, Task
+    from je_tools.audit.plan import FilePart
     from je_tools.formats.arrays import Ints
     from je_tools.formats.je.log.entry_rows import Rows
     from je_tools.log.file_scan import RangeOutcome, ScanPart
@@ -41,8 +40,8 @@ class Shown(Struct, frozen=True):
         types: int64 (n, 6); numbers of entry types, and the counts of `tally.count_types` for each.
         checkpoints: marks of checkpoints in the rows.
         rollbacks, first_active_lsn: see `transactions.TransactionPart`.
-        segments: segments of transactions; None once they have been written.
-        ended: sums of the whole transactions among these.
+        segments: segments of transactions; once the whole ones are taken out, only the others.
+        ended: sums of the whole transactions.
     """
 
     file: RowSummary
@@ -50,12 +49,12 @@ class Shown(Struct, frozen=True):
     checkpoints: CheckpointPart
     rollbacks: tuple[Rollback, ...]
     first_active_lsn: int | None
-    segments: Segments | None
+    segments: Segments
     ended: Ended = ()
 
 
 class Show(Struct, frozen=True):
-    """Inspector of the rows of a scan, in any process."""
+    """Inspector of the rows of a scan."""
 
     inspector: RowInspector
 
@@ -73,94 +72,76 @@ class Show(Struct, frozen=True):
 
 
 class Scanned(Struct, frozen=True):
-    """Result of reading one piece.
+    """Result of reading one part of an environment.
 
     Attributes:
         index: index of the file in its environment.
         cut: index of the range, and number of ranges.
-        attempt, piece_count: of its segments; see `staging.TAKEN`.
         parts: parts of a whole file, in order, the last with its end.
         outcome: result of a range of a file that is cut.
-        failure: reason why the piece could not be read; then there is nothing else.
+        txns: whole transactions, tables with the schema of `tables.TXNS`; empty once written.
+        txns_path: file that holds them alone, for a range of a file that is cut.
+        failure: reason why the part could not be read; then there is nothing else.
+        source: where the results come from.
     """
 
     index: int
     cut: tuple[int, int]
-    attempt: str
-    piece_count: int
     parts: tuple[ScanPart[Shown], ...] = ()
     outcome: RangeOutcome[Shown] | None = None
+    txns: Sequence[Any] = field(default_factory=list)
+    txns_path: str | None = None
     failure: str | None = None
-
-
-def scan_task(task: Task, folder: Path) -> Iterator[tuple[int, Scanned | Environment]]:
-    """Scan the pieces of a task; yield each result and environment with the environment's number.
-
-    Args:
-        task: pieces to read.
-        folder: folder where segments are staged.
-    """
-    for group in _groups(task):
-        writer = SegmentWriter(folder, len(group))
-        for piece in group:
-            if piece.environment is not None:
-                yield piece.env_no, piece.environment
-            yield piece.env_no, _scan(piece, writer)
-        writer.close()
-
-
-def _groups(task: Task) -> list[list[ScanPiece]]:
-    """Group pieces whose segments can share files, because those that count can be told apart.
-
-    A range of a file may turn out not to count, independently of the others. Whole transactions of
-    two files with the same number look alike.
-    """
-    together: dict[tuple[int, int], ScanPiece] = {}
-    alone = []
-    for piece in task:
-        place = piece.env_no, piece.file.file_no
-        if piece.cut[1] > 1 or place in together:
-            alone.append([piece])
-        else:
-            together[place] = piece
-    return [list(together.values()), *alone]
+    source: Source = Source.READ
 
 
 def scanner_of(cuts: int) -> Scanner:
-    """Return the scanner for pieces: one thread, since each core has a task."""
+    """Return the scanner for parts: one thread, since each core has a task."""
     return Scanner(threads=1, wide=True, cuts=cuts if cuts > 1 else 0, watched=watched_entries)
 
 
-def stage(
-    results: Iterable[Shown], writer: SegmentWriter, place: tuple[int, int, int], env: str
-) -> Iterator[Shown]:
-    """Write the segments of some results; yield the results without segments."""
+def take_txns(results: Iterable[Shown], env: str, txns: list[Any]) -> Iterator[Shown]:
+    """Take the whole transactions out of results, and append them to `txns` as tables."""
     for shown in results:
-        ended = () if shown.segments is None else writer.write(shown.segments, place, env)
-        yield replace(shown, segments=None, ended=ended)
+        whole, others = split_segments(shown.segments)
+        if len(whole.txn_id):
+            txns.append(txn_rows(whole, env))
+        yield replace(shown, segments=others, ended=ended_sums(whole))
 
 
-def _scan(piece: ScanPiece, writer: SegmentWriter) -> Scanned:
-    scanned = Scanned(piece.index, piece.cut, writer.attempt, writer.count)
-    cut, cuts = piece.cut
-    scanner = scanner_of(cuts)
-    show = Show(piece.inspector)
+def scan_part(
+    environment: Environment, part: FilePart, env: str, inspector: RowInspector
+) -> Scanned:
+    """Scan a file, or a range of one; what makes it unreadable is a `failure`.
+
+    Args:
+        environment: the log.
+        part: what is scanned.
+        env: name of the environment in the tables.
+        inspector: inspector of the environment's rows.
+
+    Raises:
+        OSError, MemoryError: the machine that reads is to blame.
+    """
+    scanned = Scanned(part.index, part.cut)
+    file = environment.files[part.index]
+    cut, cuts = part.cut
+    scanner, show, txns = scanner_of(cuts), Show(inspector), scanned.txns
+    assert isinstance(txns, list)
     try:
         if cuts > 1:
-            outcome = read_cut(piece.file, cut, scanner, show)
-            place = (piece.env_no, piece.index, cut)
-            results = list(stage(outcome.results, writer, place, piece.env))
+            outcome = read_cut(file, cut, scanner, show)
+            results = list(take_txns(outcome.results, env, txns))
             return replace(scanned, outcome=replace(outcome, results=results))
-        alone = Environment("", (piece.file,), None, is_directory=False)
-        place = (piece.env_no, piece.index, WHOLE)
+        alone = Environment("", (file,), None, is_directory=False)
         parts = [
-            replace(part, results=list(stage(part.results, writer, place, piece.env)))
-            for part in scanner.scan(alone, show)
+            replace(each, results=list(take_txns(each.results, env, txns)))
+            for each in scanner.scan(alone, show)
         ]
         end = parts[-1].end
-        if end is not None and end.size < piece.file.size:
-            sizes = f"from {piece.file.size} to {end.size} bytes"
-            raise StoppedError(f"{piece.file.path}: the file shrank {sizes} before it was read")
+        if end is not None and end.size < file.size:
+            sizes = f"from {file.size} to {end.size} bytes"
+            raise StoppedError(f"{file.path}: the file shrank {sizes} before it was read")
         return replace(scanned, parts=tuple(parts))
     except Exception as error:
-        return replace(scanned, failure=why_unread(error))
+        return Scanned(part.index, part.cut, failure=why_unread(error))

@@ -8,7 +8,7 @@ import os
 import signal
 import threading
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
@@ -23,13 +23,13 @@ T = TypeVar("T")
 PROCESSES_FROM = 64 << 20
 """Smallest log, in bytes, for which starting workers pays."""
 
-_PRELOADED = [
+_PRELOADED = (
     "je_tools.output.encoders.entry_batches",
     "je_tools.output.encoders.entry_csv",
     "pyarrow.compute",
     "arro3.io",
-]
-"""Modules that the fork server loads once, and all workers share."""
+)
+"""Modules that workers of `dump` need."""
 
 
 _SAFE_PATH = "PYTHONSAFEPATH"
@@ -53,9 +53,15 @@ def told() -> Any:
     return _told[0]
 
 
-def expect_workers() -> None:
-    """Start the fork server, which loads what workers need while this process does other work."""
+def expect_workers(preloaded: Sequence[str] = _PRELOADED) -> None:
+    """Start the fork server, which loads what workers need while this process does other work.
+
+    Args:
+        preloaded: modules that the fork server loads once, and all workers share. A server that
+            runs keeps its own.
+    """
     if _context().get_start_method() == "forkserver":
+        _context().set_forkserver_preload(list(preloaded))
         from multiprocessing import forkserver, resource_tracker
 
         with _without_what_lies_here():
@@ -103,9 +109,7 @@ def _context() -> Any:
     threads, whose locks a fork would copy.
     """
     known = multiprocessing.get_all_start_methods()
-    context = multiprocessing.get_context("forkserver" if "forkserver" in known else "spawn")
-    context.set_forkserver_preload(_PRELOADED)
-    return context
+    return multiprocessing.get_context("forkserver" if "forkserver" in known else "spawn")
 
 
 class _Workers(ProcessPoolExecutor):

@@ -211,17 +211,21 @@ def check_output(path: Path, environment: Environment) -> None:
         # A dangling link would be replaced.
         if path.exists() or path.is_symlink():
             raise already_exists(path)
-    check_outside(path, [environment])
+    check_outside(path, _folders(environment))
 
 
-def check_outside(path: Path, environments: Iterable[Environment]) -> None:
+def check_outside(path: Path, folders: Iterable[Path]) -> None:
     """Refuse an output that is in or below a directory of a log that is read.
+
+    Args:
+        path: the output.
+        folders: directories of logs; those that do not exist any more count as empty.
 
     Raises:
         RefusedError: the output is refused, or its directory cannot be examined.
     """
     with refusing(path):
-        is_inside = _is_inside(path.parent, environments)
+        is_inside = _is_inside(path.parent, folders)
     if is_inside:
         raise RefusedError(
             f"{path}: lies inside the environment that is read, where nothing is ever written; "
@@ -229,13 +233,17 @@ def check_outside(path: Path, environments: Iterable[Environment]) -> None:
         )
 
 
-def _is_inside(directory: Path, environments: Iterable[Environment]) -> bool:
+def _is_inside(directory: Path, folders: Iterable[Path]) -> bool:
     folder = Path(os.path.realpath(directory))
     around = {_identity(each) for each in (folder, *folder.parents)}
-    return any(around & _homes(environment) for environment in environments)
+    for each in folders:
+        with suppress(OSError):  # it is gone, with its contents
+            if _identity(each) in around:
+                return True
+    return False
 
 
-def _homes(environment: Environment) -> set[tuple[int, int]]:
+def _folders(environment: Environment) -> set[Path]:
     """Return every directory of the log, including those that its links lead to."""
     files = [*environment.files, *([environment.marker] if environment.marker else [])]
     folders = {folder for file in files for folder in (file.path.parent, file.home)}
@@ -243,11 +251,7 @@ def _homes(environment: Environment) -> set[tuple[int, int]]:
     if environment.is_directory:
         home = Path(environment.name)
         folders |= {home, *(home / name for name in environment.folders)}
-    homes = set()
-    for folder in folders:
-        with suppress(OSError):  # it is gone, with its contents
-            homes.add(_identity(folder))
-    return homes
+    return folders
 
 
 def _identity(folder: Path) -> tuple[int, int]:
@@ -282,7 +286,7 @@ def _outside(directory: Path, environment: Environment) -> Path:
             raise RefusedError(
                 f"{directory}: no such directory for temporary files; name one with --tmp"
             )
-        is_inside = _is_inside(directory, [environment])
+        is_inside = _is_inside(directory, _folders(environment))
     if is_inside:
         raise RefusedError(
             f"{directory}: lies inside the environment that is read, where nothing is ever "
