@@ -39,6 +39,8 @@ class Options(TypedDict):
     roots: tuple[Path, ...]
     output: Path
     engine: str
+    full: bool
+    paranoid: bool
     keep: int | None
     master: str | None
     settings: tuple[str, ...]
@@ -71,6 +73,16 @@ def command() -> None:
     default="spark",
     show_default=True,
     help="Run on Spark, or in processes of this machine, without Java.",
+)
+@click.option(
+    "--full",
+    is_flag=True,
+    help="Read every file, also those that have not changed since the last run.",
+)
+@click.option(
+    "--paranoid",
+    is_flag=True,
+    help="Compare a checksum of all bytes of a file to tell whether it has changed.",
 )
 @click.option(
     "--keep",
@@ -127,6 +139,8 @@ def run(**options: Unpack[Options]) -> int:
         master=options["master"],
         settings=_settings(options),
         keep=options["keep"],
+        is_full=options["full"],
+        is_paranoid=options["paranoid"],
     )
 
     def finish(run: RunFolder, ran: Ran, folder: Path) -> FleetSummary:

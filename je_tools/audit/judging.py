@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import groupby, repeat
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import pyarrow.parquet as pq
 from msgspec import Struct, field
 from msgspec.structs import replace
 
@@ -34,14 +35,14 @@ from je_tools.files.listing import FileRow, Listing
 from je_tools.log.checkpoint_intervals import CheckpointPart, intervals
 from je_tools.log.file_findings import unreadable_findings
 from je_tools.log.scan import join_cuts
-from je_tools.verify.judge import RowInspector, of_directory
+from je_tools.verify.judge import of_directory
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from je_tools.audit.part_scan import PartScanner
     from je_tools.audit.tables import Source
     from je_tools.findings import Finding
-    from je_tools.log.environment import Environment
     from je_tools.log.file_scan import ScanPart
     from je_tools.log.log_files import LogFile
 
@@ -66,18 +67,15 @@ class EnvironmentRows(Struct):
         self.rows.setdefault(table, []).extend(rows)
 
 
-def judge(
-    environment: Environment, env: str, scanned: Iterable[Scanned], folder: Path
-) -> EnvironmentRows:
+def judge(scanner: PartScanner, scanned: Iterable[Scanned], folder: Path) -> EnvironmentRows:
     """Judge an environment, and return its rows.
 
     Args:
-        environment: the log.
-        env: its name in the tables.
+        scanner: scanner of its parts.
         scanned: all its parts, in log order; each is used before the next is asked for.
         folder: folder where transactions are staged.
     """
-    return _Judging(environment, env, folder).judge(scanned)
+    return _Judging(scanner, folder).judge(scanned)
 
 
 def unread_environment(env: str, reason: str) -> EnvironmentRows:
@@ -91,9 +89,11 @@ def unread_environment(env: str, reason: str) -> EnvironmentRows:
 class _Judging:
     """Judgement of one environment, up to its rows in the tables."""
 
-    def __init__(self, environment: Environment, env: str, folder: Path) -> None:
+    def __init__(self, scanner: PartScanner, folder: Path) -> None:
+        environment = scanner.environment
+        self.scanner = scanner
         self.environment = environment
-        self.env = env
+        self.env = scanner.env
         self.folder = folder
         self.found = EnvironmentRows()
         self._listing = Listing(environment)
@@ -160,25 +160,27 @@ class _Judging:
     def _parts(self, file: LogFile, parts: Sequence[Scanned]) -> Iterator[ScanPart[Shown]]:
         """Yield the parts of a file, and keep the transactions of those that count."""
         if parts[0].outcome is None:
-            self._keep_txns(parts[0])
+            self.found.txns += parts[0].txns
             yield from parts[0].parts
             return
-        inspector = RowInspector.of(self.environment)
         outcomes = [part.outcome for part in parts if part.outcome is not None]
+        show = Show(self.scanner.inspector)
         again: list[Any] = []
-        for cut, part in join_cuts(file, outcomes, scanner_of(len(parts)), Show(inspector)):
+        joined: list[ScanPart[Shown]] = []
+        paths: list[str | None] = []
+        for cut, part in join_cuts(file, outcomes, scanner_of(len(parts)), show):
             if cut is not None:
-                self._keep_txns(parts[cut])
-                yield part
+                paths.append(parts[cut].txns_path)
+                joined.append(part)
             else:
                 # A range that did not begin where the one before it ended was read again.
-                yield replace(part, results=list(take_txns(part.results, self.env, again)))
-        path = write_txns(self.folder, again)
-        self.found.txn_paths += [] if path is None else [path]
-
-    def _keep_txns(self, part: Scanned) -> None:
-        self.found.txns += part.txns
-        self.found.txn_paths += [] if part.txns_path is None else [part.txns_path]
+                results = list(take_txns(part.results, self.env, again))
+                joined.append(replace(part, results=results))
+            yield joined[-1]
+        paths.append(write_txns(self.folder, again))
+        written = [path for path in paths if path is not None]
+        self.found.txn_paths += written
+        self.scanner.keep(parts[0].index, joined, (pq.read_table(path) for path in written))
 
     def _find(self, findings: Iterable[Finding]) -> None:
         for each in findings:

@@ -129,6 +129,7 @@ def open_output(output: Path) -> Iterator[RunFolder]:
         _remove_what_was_killed(output)
         new = RunFolder(output, _new_name(output))
         (output / STAGING_NAME).mkdir()
+        (output / KNOWN_NAME).mkdir(exist_ok=True)
         yield new
     finally:
         shutil.rmtree(output / STAGING_NAME, ignore_errors=True)

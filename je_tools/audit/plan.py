@@ -75,15 +75,23 @@ def plan_fleet(fleet: Fleet, cores: int) -> Plan:
     return Plan(share, tuple(map(tuple, _shares(small, _cost, share))), large)
 
 
-def slices_of(files: Sequence[LogFile], share: int) -> list[tuple[FilePart, ...]]:
-    """Cut the files of a large environment into slices of about `share` bytes, in log order."""
-    parts = list(chain.from_iterable(_parts(i, file, share) for i, file in enumerate(files)))
+def slices_of(
+    files: Sequence[LogFile], share: int, is_whole: Callable[[LogFile], bool]
+) -> list[tuple[FilePart, ...]]:
+    """Cut the files of a large environment into slices of about `share` bytes, in log order.
+
+    Args:
+        files: all files of the environment.
+        share: bytes of a slice.
+        is_whole: called with each file that is larger; returns True if it must not be cut.
+    """
+    parts: list[FilePart] = []
+    for index, file in enumerate(files):
+        count = max(-(-file.size // share), 1)
+        if count > 1 and is_whole(file):
+            count = 1
+        parts += (FilePart(index, (cut, count), file.size // count) for cut in range(count))
     return [tuple(group) for group in _shares(parts, lambda part: part.size, share)]
-
-
-def _parts(index: int, file: LogFile, share: int) -> Iterator[FilePart]:
-    count = max(-(-file.size // share), 1)
-    return (FilePart(index, (cut, count), file.size // count) for cut in range(count))
 
 
 def _cost(found: FoundEnvironment) -> int:

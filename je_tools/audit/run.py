@@ -11,7 +11,9 @@ from msgspec import Struct, field
 from je_tools.audit.discover import find_fleet
 from je_tools.audit.failures import failures_reported, log_beside
 from je_tools.audit.fleet import FleetSummary
+from je_tools.audit.known_files import KnownFiles
 from je_tools.audit.output_folder import (
+    KNOWN_NAME,
     LOG_NAME,
     STAGING_NAME,
     RunFolder,
@@ -21,6 +23,7 @@ from je_tools.audit.output_folder import (
 )
 from je_tools.audit.report import show_reports
 from je_tools.audit.stages import Engine, run_stages
+from je_tools.audit.tasks import Workplace
 from je_tools.errors import InputError
 from je_tools.output.files.outputs import check_outside
 
@@ -39,6 +42,8 @@ class Job(Struct, frozen=True):
         master: Spark master of a cluster; None for this machine, or what spark-submit chose.
         settings: Spark settings, by name.
         keep: number of runs that stay, this one included; None for all.
+        is_full: True to read every file, also those that have not changed since the last run.
+        is_paranoid: True to compare all bytes of a file to tell whether it has changed.
     """
 
     roots: tuple[Path, ...]
@@ -47,6 +52,8 @@ class Job(Struct, frozen=True):
     master: str | None = None
     settings: dict[str, str] = field(default_factory=dict)
     keep: int | None = None
+    is_full: bool = False
+    is_paranoid: bool = False
 
 
 class Ran(Struct, frozen=True):
@@ -88,7 +95,9 @@ def run_audit(job: Job, finish: Finish, step: Step | None = None) -> FleetSummar
         log = run.path / LOG_NAME
         with failures_reported(job.output, log):
             with _engine(job, staging, log, step) as (engine, ran):
-                run.publish(run_stages(engine, fleet, staging))
+                known = KnownFiles(run.path / KNOWN_NAME, not job.is_full, job.is_paranoid)
+                run.publish(run_stages(engine, fleet, Workplace(staging, known)))
+                known.leave(each.paths[0] for each in fleet.environments)
             with step("writing the report"):
                 summary = finish(run, ran, staging)
                 run.complete(summary.row)

@@ -1,4 +1,4 @@
-"""Scan of pieces of an environment, with the inspectors of `verify`, in any process.
+"""Work of a scan: what an audit keeps of rows, made with the inspectors of `verify`.
 
 The results are small. Only whole transactions, of which there are millions, come in columns.
 """
@@ -12,20 +12,16 @@ import numpy as np
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from je_tools.audit.reasons import why_unread
 from je_tools.audit.tables import Source
 from je_tools.audit.whole_txns import Ended, ended_sums, split_segments, txn_rows
-from je_tools.errors import StoppedError
 from je_tools.files.row_summary import RowSummary, summarize_rows
 from je_tools.formats.je.log.tally import COUNT, count_types
 from je_tools.log.checkpoint_intervals import CheckpointPart, collect_checkpoints
-from je_tools.log.environment import Environment
-from je_tools.log.scan import Scanner, read_cut
+from je_tools.log.scan import Scanner
 from je_tools.log.transactions import Rollback, Segments, collect_marks
 from je_tools.verify.watched import watched_entries
 
 if TYPE_CHECKING:
-    from je_tools.audit.plan import FilePart
     from je_tools.formats.arrays import Ints
     from je_tools.formats.je.log.entry_rows import Rows
     from je_tools.log.file_scan import RangeOutcome, ScanPart
@@ -107,41 +103,3 @@ def take_txns(results: Iterable[Shown], env: str, txns: list[Any]) -> Iterator[S
         if len(whole.txn_id):
             txns.append(txn_rows(whole, env))
         yield replace(shown, segments=others, ended=ended_sums(whole))
-
-
-def scan_part(
-    environment: Environment, part: FilePart, env: str, inspector: RowInspector
-) -> Scanned:
-    """Scan a file, or a range of one; what makes it unreadable is a `failure`.
-
-    Args:
-        environment: the log.
-        part: what is scanned.
-        env: name of the environment in the tables.
-        inspector: inspector of the environment's rows.
-
-    Raises:
-        OSError, MemoryError: the machine that reads is to blame.
-    """
-    scanned = Scanned(part.index, part.cut)
-    file = environment.files[part.index]
-    cut, cuts = part.cut
-    scanner, show, txns = scanner_of(cuts), Show(inspector), scanned.txns
-    assert isinstance(txns, list)
-    try:
-        if cuts > 1:
-            outcome = read_cut(file, cut, scanner, show)
-            results = list(take_txns(outcome.results, env, txns))
-            return replace(scanned, outcome=replace(outcome, results=results))
-        alone = Environment("", (file,), None, is_directory=False)
-        parts = [
-            replace(each, results=list(take_txns(each.results, env, txns)))
-            for each in scanner.scan(alone, show)
-        ]
-        end = parts[-1].end
-        if end is not None and end.size < file.size:
-            sizes = f"from {file.size} to {end.size} bytes"
-            raise StoppedError(f"{file.path}: the file shrank {sizes} before it was read")
-        return replace(scanned, parts=tuple(parts))
-    except Exception as error:
-        return Scanned(part.index, part.cut, failure=why_unread(error))

@@ -1,0 +1,68 @@
+"""Encoding of results that outlive a run.
+
+Whoever can write to the folder of audits could plant a pickle there. So only plain data and the
+structures of je-tools are decoded, and nothing else is ever called.
+"""
+
+from __future__ import annotations
+
+import io
+import pickle
+import zlib
+from enum import Enum
+from importlib import import_module
+from typing import Any
+
+from msgspec import Struct
+
+from je_tools import __version__
+from je_tools.formats.je.log.places import Places
+
+_HEAD = f"je-tools known 1 {__version__}\n".encode()
+"""Begin of the data. Results of another version of je-tools do not count."""
+
+_OTHERS = {
+    ("array", "_array_reconstructor"),
+    ("array", "array"),
+    ("collections", "Counter"),
+    ("copyreg", "__newobj__"),
+    ("numpy", "dtype"),
+    ("numpy", "ndarray"),
+    ("numpy._core.multiarray", "_reconstruct"),
+    ("numpy._core.numeric", "_frombuffer"),
+    ("pathlib", "PosixPath"),
+}
+
+
+class _Unpickler(pickle.Unpickler):
+    """Unpickler of plain data and structures of je-tools."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        if (module, name) in _OTHERS:
+            return super().find_class(module, name)
+        if module.partition(".")[0] == "je_tools":
+            found = getattr(import_module(module), name, None)
+            if isinstance(found, type) and issubclass(found, Struct | Places | Enum):
+                return found
+        raise pickle.UnpicklingError(f"{module}.{name} is no result")
+
+
+def encoded(results: Struct) -> bytes:
+    """Return results as bytes."""
+    data = pickle.dumps(results, pickle.HIGHEST_PROTOCOL)
+    return _HEAD + zlib.crc32(data).to_bytes(4, "little") + data
+
+
+def decoded(data: bytes) -> Any:
+    """Return the results in some bytes; None if another version wrote them, or they are damaged."""
+    start = len(_HEAD) + 4
+    body = data[start:]
+    if not data.startswith(_HEAD):
+        return None
+    if zlib.crc32(body).to_bytes(4, "little") != data[len(_HEAD) : start]:
+        return None
+    try:
+        return _Unpickler(io.BytesIO(body)).load()
+    except Exception:
+        # Somebody has written other data there, with a right checksum.
+        return None

@@ -1,0 +1,129 @@
+"""Scan of one part of an environment, in any process; earlier runs may know what is in it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from je_tools.audit.known_files import KnownEnvironment, KnownFile, txn_table
+from je_tools.audit.reasons import why_unread
+from je_tools.audit.tables import Source
+from je_tools.audit.work import Scanned, Show, Shown, scanner_of, take_txns
+from je_tools.errors import StoppedError
+from je_tools.formats.je.log.reader import ReadState
+from je_tools.log.environment import Environment
+from je_tools.log.file_scan import FilePiece
+from je_tools.log.scan import read_cut
+from je_tools.verify.judge import RowInspector
+
+if TYPE_CHECKING:
+    from je_tools.audit.plan import FilePart
+    from je_tools.log.file_scan import ScanPart
+    from je_tools.log.log_files import LogFile
+
+
+class PartScanner(Struct, frozen=True):
+    """Scanner of the parts of one environment.
+
+    Attributes:
+        environment: the log.
+        env: its name in the tables.
+        inspector: inspector of its rows.
+        known: results of earlier runs.
+    """
+
+    environment: Environment
+    env: str
+    inspector: RowInspector
+    known: KnownEnvironment
+
+    @classmethod
+    def of(cls, environment: Environment, env: str, known: KnownEnvironment) -> PartScanner:
+        """Return the scanner of an environment."""
+        return cls(environment, env, RowInspector.of(environment), known)
+
+    def scan(self, part: FilePart) -> Scanned:
+        """Scan a file, or a range of one; what makes it unreadable is a `failure`.
+
+        Raises:
+            OSError, MemoryError: the machine that reads is to blame.
+        """
+        file = self.environment.files[part.index]
+        try:
+            if part.cut[1] > 1:
+                return self._of_range(file, part)
+            return self._of_known(file, part) or self._of_file(file, part)
+        except Exception as error:
+            return Scanned(part.index, part.cut, failure=why_unread(error))
+
+    def is_known(self, file: LogFile) -> bool:
+        """Return True if an earlier run has read the file, or its beginning."""
+        return self.known.take(file, self.inspector) is not None
+
+    def keep(self, index: int, parts: Iterable[ScanPart[Shown]], txns: Iterable[Any]) -> None:
+        """Keep the results of a file that was read in ranges, for the next run."""
+        file = self.environment.files[index]
+        self.known.keep(file, self.inspector, list(parts), list(txns), None)
+
+    def _of_range(self, file: LogFile, part: FilePart) -> Scanned:
+        cut, cuts = part.cut
+        outcome = read_cut(file, cut, scanner_of(cuts), Show(self.inspector))
+        txns: list[Any] = []
+        results = list(take_txns(outcome.results, self.env, txns))
+        return Scanned(part.index, part.cut, outcome=replace(outcome, results=results), txns=txns)
+
+    def _of_file(self, file: LogFile, part: FilePart) -> Scanned:
+        begun_ns = _changed_ns(file.path)
+        alone = Environment("", (file,), None, is_directory=False)
+        txns: list[Any] = []
+        scan = scanner_of(1).scan(alone, Show(self.inspector))
+        parts = tuple(self._without_txns(scan, txns))
+        end = parts[-1].end
+        if end is not None and end.size < file.size:
+            sizes = f"from {file.size} to {end.size} bytes"
+            raise StoppedError(f"{file.path}: the file shrank {sizes} before it was read")
+        self.known.keep(file, self.inspector, parts, txns, begun_ns)
+        return Scanned(part.index, part.cut, parts, txns=txns)
+
+    def _of_known(self, file: LogFile, part: FilePart) -> Scanned | None:
+        """Return the results of an earlier run, with those of what was written since."""
+        begun_ns = _changed_ns(file.path)
+        taken = self.known.take(file, self.inspector)
+        if taken is None:
+            return None
+        known, source = taken
+        txns = [txn_table(known.txns, self.env)]
+        if source is Source.KNOWN:
+            return Scanned(part.index, part.cut, known.parts, txns=txns, source=source)
+        rest = self._rest(file, known, txns)
+        if any(shown.rollbacks for part in rest for shown in part.results):
+            # It has changed flags of entries that an earlier run has read.
+            return None
+        # The last part of the earlier run is the end that the file had.
+        parts = (*known.parts[:-1], *rest)
+        self.known.keep(file, self.inspector, parts, txns, begun_ns)
+        return Scanned(part.index, part.cut, parts, txns=txns, source=source)
+
+    def _rest(self, file: LogFile, known: KnownFile, txns: list[Any]) -> list[ScanPart[Shown]]:
+        end = known.parts[-1].end
+        assert end is not None
+        piece = FilePiece(file, ReadState(end.tail, end.last))
+        scan = scanner_of(1).scan_piece(piece, Show(self.inspector))
+        return list(self._without_txns(scan, txns))
+
+    def _without_txns(
+        self, scan: Iterable[ScanPart[Shown]], txns: list[Any]
+    ) -> Iterator[ScanPart[Shown]]:
+        for each in scan:
+            yield replace(each, results=list(take_txns(each.results, self.env, txns)))
+
+
+def _changed_ns(path: Path) -> int | None:
+    try:
+        return path.stat().st_mtime_ns
+    except OSError:
+        return None

@@ -1,0 +1,182 @@
+"""Tasks of an audit: what executors run, in any process of any machine, perhaps more than once.
+
+A task returns where it has written its results: files in folders that all machines reach.
+"""
+
+from __future__ import annotations
+
+import pickle
+import secrets
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from je_tools.audit.judging import EnvironmentRows, judge, unread_environment
+from je_tools.audit.part_scan import PartScanner
+from je_tools.audit.plan import FilePart, slices_of
+from je_tools.audit.reasons import why_unread
+from je_tools.audit.table_writer import StagedTables, write_txns
+from je_tools.audit.tables import TXNS
+from je_tools.log.opening import open_environment
+
+if TYPE_CHECKING:
+    from je_tools.audit.discover import FoundEnvironment, UnreadPath
+    from je_tools.audit.known_files import KnownFiles
+    from je_tools.audit.work import Scanned
+    from je_tools.log.environment import Environment
+
+Written = list[tuple[str, str]]
+"""Finished files: the name of the table, and the path."""
+
+
+class Opened(Struct, frozen=True):
+    """A large environment that was opened.
+
+    Attributes:
+        found: the environment.
+        path: file with the `Environment`.
+        slices: what is scanned by each task.
+    """
+
+    found: FoundEnvironment
+    path: str
+    slices: tuple[tuple[FilePart, ...], ...]
+
+
+class SliceTask(Struct, frozen=True):
+    """A slice of a large environment; `number` is its place among the slices."""
+
+    opened: Opened
+    number: int
+
+
+class SliceResult(Struct, frozen=True):
+    """A slice that was scanned: the file with the results, and files with transactions."""
+
+    name: str
+    number: int
+    path: str
+    written: Written
+
+
+class JudgeTask(Struct, frozen=True):
+    """A large environment of which all slices are scanned; `paths` has their results, in order."""
+
+    opened: Opened
+    paths: tuple[str, ...]
+
+
+class Workplace(Struct, frozen=True):
+    """Folders of a run, and its tasks.
+
+    Attributes:
+        staging: folder for results of this run.
+        known: results of earlier runs.
+    """
+
+    staging: Path
+    known: KnownFiles
+
+    def audit_small(self, environments: Iterable[FoundEnvironment]) -> Written:
+        """Scan and judge environments, one after the other."""
+        staged = StagedTables(self.staging)
+        for found in environments:
+            stage(staged, self._audited(found))
+        return staged.close()
+
+    def _audited(self, found: FoundEnvironment) -> EnvironmentRows:
+        environment = _opened(found)
+        if isinstance(environment, EnvironmentRows):
+            return environment
+        scanner = self._scanner(found, environment)
+        parts = (FilePart(i, (0, 1), file.size) for i, file in enumerate(environment.files))
+        rows = judge(scanner, map(scanner.scan, parts), self.staging)
+        scanner.known.leave(environment.files)
+        return rows
+
+    def open_large(self, found: FoundEnvironment, share: int) -> Opened | Written:
+        """Open an environment and cut it into slices."""
+        environment = _opened(found)
+        if isinstance(environment, EnvironmentRows):
+            staged = StagedTables(self.staging)
+            stage(staged, environment)
+            return staged.close()
+        scanner = self._scanner(found, environment)
+        slices = slices_of(environment.files, share, is_whole=scanner.is_known)
+        return Opened(found, self._pickled(environment), tuple(slices))
+
+    def scan_slice(self, task: SliceTask) -> SliceResult:
+        """Scan a slice of a large environment."""
+        opened = task.opened
+        scanner = self._scanner(opened.found, _unpickled(opened.path))
+        staged, results = StagedTables(self.staging), []
+        for scanned in map(scanner.scan, opened.slices[task.number]):
+            path = None
+            if scanned.cut[1] > 1:
+                # Whether a range counts is known only when the ranges of its file are joined.
+                path = write_txns(self.staging, scanned.txns)
+            else:
+                for txns in scanned.txns:
+                    staged[TXNS.name].write(txns)
+            results.append(replace(scanned, txns=(), txns_path=path))
+        path = self._pickled(results)
+        return SliceResult(opened.found.name, task.number, path, staged.close())
+
+    def judge_large(self, task: JudgeTask) -> Written:
+        """Judge a large environment; only the results of one slice are held at a time."""
+        environment: Environment = _unpickled(task.opened.path)
+        scanner = self._scanner(task.opened.found, environment)
+
+        def scanned() -> Iterator[Scanned]:
+            for path in task.paths:
+                yield from _unpickled(path)
+
+        staged = StagedTables(self.staging)
+        rows = judge(scanner, scanned(), self.staging)
+        stage(staged, rows)
+        scanner.known.leave(environment.files)
+        return [*staged.close(), *((TXNS.name, path) for path in rows.txn_paths)]
+
+    def stage_problems(self, problems: Iterable[UnreadPath]) -> Written:
+        """Stage rows for everything that could not even be searched."""
+        staged = StagedTables(self.staging)
+        for problem in problems:
+            stage(staged, unread_environment(problem.env, problem.reason))
+        return staged.close()
+
+    def _scanner(self, found: FoundEnvironment, environment: Environment) -> PartScanner:
+        return PartScanner.of(environment, found.name, self.known.of(found.paths[0]))
+
+    def _pickled(self, what: Any) -> str:
+        """Write an object for another task of this run; return the path."""
+        path = self.staging / f"{secrets.token_hex(8)}.pickle"
+        with path.open("xb") as out:
+            pickle.dump(what, out, pickle.HIGHEST_PROTOCOL)
+        return str(path)
+
+
+def _unpickled(path: str) -> Any:
+    with Path(path).open("rb") as file:
+        # Written by a task of this run, into a folder of this run.
+        return pickle.load(file)
+
+
+def _opened(found: FoundEnvironment) -> Environment | EnvironmentRows:
+    """Open an environment; return the rows that say why it cannot be opened."""
+    try:
+        return open_environment(found.paths, keep_going=True)
+    except OSError as error:
+        return unread_environment(found.name, str(error.strerror))
+    except Exception as error:
+        return unread_environment(found.name, why_unread(error))
+
+
+def stage(staged: StagedTables, found: EnvironmentRows) -> None:
+    """Add the rows of an environment to those of a task."""
+    for table, rows in found.rows.items():
+        staged[table].extend(rows)
+    for txns in found.txns:
+        staged[TXNS.name].write(txns)
