@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import groupby, repeat
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -28,6 +29,7 @@ from je_tools.audit.rows import (
     unread,
 )
 from je_tools.audit.table_writer import write_txns
+from je_tools.audit.tables import TABLES, TXNS
 from je_tools.audit.txn_sums import TxnSums
 from je_tools.audit.work import Scanned, Show, Shown, scanner_of, take_txns
 from je_tools.errors import InputError
@@ -65,6 +67,17 @@ class EnvironmentRows(Struct):
     def extend(self, table: str, rows: Iterable[tuple[Any, ...]]) -> None:
         """Add rows of a table."""
         self.rows.setdefault(table, []).extend(rows)
+
+    def tables(self) -> dict[str, Any]:
+        """Return the rows as pyarrow Tables, without those in files."""
+        found = {TXNS.name: pa.concat_tables([TXNS.schema.empty_table(), *self.txns])}
+        for table in TABLES:
+            rows = self.rows.get(table.name)
+            if rows:
+                columns = zip(zip(*rows, strict=True), table.schema, strict=True)
+                arrays = [pa.array(values, field.type) for values, field in columns]
+                found[table.name] = pa.Table.from_arrays(arrays, schema=table.schema)
+        return found
 
 
 def judge(scanner: PartScanner, scanned: Iterable[Scanned], folder: Path) -> EnvironmentRows:

@@ -31,6 +31,9 @@ if TYPE_CHECKING:
     from je_tools.log.log_files import LogFile
     from je_tools.verify.judge import RowInspector
 
+ROWS_NAME = "environment"
+"""File of an environment with its rows; see `known_environments`."""
+
 SUMMED_SIZE = 4096
 """Bytes at the start and at the end of a file that are always summed."""
 
@@ -38,6 +41,7 @@ SETTLED_NS = 2_000_000_000
 """Age of a change, in ns, after which no other change can have the same time."""
 
 _PIECE = 4 << 20
+_ROWS_COMPRESSED = 100
 
 
 class FileMark(Struct, frozen=True):
@@ -191,7 +195,7 @@ class KnownEnvironment(Struct, frozen=True):
                 inspector.is_upgrade_asked,
                 file.file_no == inspector.last_no,
                 tuple(parts),
-                txn_bytes(txns),
+                stream_of(txns, TXNS.schema),
             )
             self._save(file, known)
         except OSError:
@@ -200,7 +204,7 @@ class KnownEnvironment(Struct, frozen=True):
 
     def leave(self, files: Iterable[LogFile]) -> None:
         """Remove what is known of other files than these."""
-        wanted = {self._path(file).name for file in files}
+        wanted = {self._path(file).name for file in files} | {ROWS_NAME}
         for path in self.folder.glob("*"):
             if path.name not in wanted:
                 path.unlink(missing_ok=True)
@@ -235,11 +239,14 @@ def _can_grow(known: KnownFile) -> bool:
     )
 
 
-def txn_bytes(txns: Sequence[Any]) -> bytes:
-    """Return tables of transactions as an Arrow IPC stream."""
+def stream_of(tables: Sequence[Any], schema: Any) -> bytes:
+    """Return tables of a schema as an Arrow IPC stream."""
     sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, TXNS.schema) as writer:
-        for table in txns:
+    # Compression costs more than it saves in a table of a few rows.
+    is_large = sum(table.num_rows for table in tables) > _ROWS_COMPRESSED
+    options = pa.ipc.IpcWriteOptions(compression="lz4" if is_large else None, use_threads=False)
+    with pa.ipc.new_stream(sink, schema, options=options) as writer:
+        for table in tables:
             writer.write_table(table)
     return bytes(sink.getvalue())
 

@@ -1,4 +1,4 @@
-"""Writers of the tables: Parquet files in a shared folder, by rows or by columns.
+"""Writers of the tables: Parquet files in a shared folder.
 
 A task that is run twice writes files of other names, and only those of the attempt that counts are
 kept. A file that a killed task leaves half written has a hidden name.
@@ -7,7 +7,7 @@ kept. A file that a killed task leaves half written has a hidden name.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from je_tools.audit.tables import TABLES, TXNS
 
 _ROWS = 1 << 16
-"""Rows that are buffered before they are written."""
+"""Rows that are collected before they are written, as one row group."""
 
 
 class TableWriter:
@@ -34,47 +34,34 @@ class TableWriter:
         self.path = folder / f"{name}.parquet"
         self._half = folder / f".{name}.part"
         self._schema = schema
-        self._rows: list[Sequence[Any]] = []
+        self._waiting: list[Any] = []
+        self._row_count = 0
         self._writer: Any = None
-
-    def add(self, row: Sequence[Any]) -> None:
-        """Add a row, its values in the order of the schema."""
-        self._rows.append(row)
-        if len(self._rows) == _ROWS:
-            self._flush()
-
-    def extend(self, rows: Iterable[Sequence[Any]]) -> None:
-        """Add rows."""
-        for row in rows:
-            self.add(row)
 
     def write(self, table: Any) -> None:
         """Add the rows of a table."""
-        if table.num_rows:
+        self._waiting.append(table)
+        self._row_count += table.num_rows
+        if self._row_count >= _ROWS:
             self._flush()
-            self._open().write_table(table, row_group_size=_ROWS)
 
     def close(self) -> Path | None:
         """Finish the file and return its path, or None if there were no rows."""
-        self._flush()
+        if self._row_count:
+            self._flush()
         if self._writer is None:
             return None
         self._writer.close()
         self._half.rename(self.path)
         return self.path
 
-    def _open(self) -> Any:
+    def _flush(self) -> None:
         if self._writer is None:
             self.path.parent.mkdir(exist_ok=True)
             self._writer = pq.ParquetWriter(self._half, self._schema, **_encodings(self._schema))
-        return self._writer
-
-    def _flush(self) -> None:
-        if self._rows:
-            columns = zip(*self._rows, strict=True)
-            arrays = [pa.array(c, f.type) for c, f in zip(columns, self._schema, strict=True)]
-            self._open().write_table(pa.Table.from_arrays(arrays, schema=self._schema))
-            self._rows = []
+        table = pa.concat_tables(self._waiting)
+        self._writer.write_table(table, row_group_size=_ROWS)
+        self._waiting, self._row_count = [], 0
 
 
 class StagedTables:
@@ -88,6 +75,11 @@ class StagedTables:
 
     def __getitem__(self, name: str) -> TableWriter:
         return self._writers[name]
+
+    def write(self, tables: Mapping[str, Any]) -> None:
+        """Add the rows of tables, by their names."""
+        for name, table in tables.items():
+            self._writers[name].write(table)
 
     def close(self) -> list[tuple[str, str]]:
         """Finish all files; return the table and the path of each."""

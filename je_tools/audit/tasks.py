@@ -15,6 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from je_tools.audit.judging import EnvironmentRows, judge, unread_environment
+from je_tools.audit.known_environments import keep_tables, known_tables, signature_of
 from je_tools.audit.part_scan import PartScanner
 from je_tools.audit.plan import FilePart, slices_of
 from je_tools.audit.reasons import why_unread
@@ -84,25 +85,33 @@ class Workplace(Struct, frozen=True):
         """Scan and judge environments, one after the other."""
         staged = StagedTables(self.staging)
         for found in environments:
-            stage(staged, self._audited(found))
+            staged.write(self._audited(found))
         return staged.close()
 
-    def _audited(self, found: FoundEnvironment) -> EnvironmentRows:
+    def _audited(self, found: FoundEnvironment) -> dict[str, Any]:
+        known = self.known.of(found.paths[0])
+        signature = signature_of(found, known)
+        tables = known_tables(known, signature)
+        if tables is not None:
+            return tables
         environment = _opened(found)
         if isinstance(environment, EnvironmentRows):
-            return environment
-        scanner = self._scanner(found, environment)
+            return environment.tables()
+        scanner = PartScanner.of(environment, found.name, known)
         parts = (FilePart(i, (0, 1), file.size) for i, file in enumerate(environment.files))
-        rows = judge(scanner, map(scanner.scan, parts), self.staging)
-        scanner.known.leave(environment.files)
-        return rows
+        tables = judge(scanner, map(scanner.scan, parts), self.staging).tables()
+        known.leave(environment.files)
+        # It must not have changed while it was read.
+        if signature == signature_of(found, known):
+            keep_tables(known, signature, tables)
+        return tables
 
     def open_large(self, found: FoundEnvironment, share: int) -> Opened | Written:
         """Open an environment and cut it into slices."""
         environment = _opened(found)
         if isinstance(environment, EnvironmentRows):
             staged = StagedTables(self.staging)
-            stage(staged, environment)
+            staged.write(environment.tables())
             return staged.close()
         scanner = self._scanner(found, environment)
         slices = slices_of(environment.files, share, is_whole=scanner.is_known)
@@ -136,7 +145,7 @@ class Workplace(Struct, frozen=True):
 
         staged = StagedTables(self.staging)
         rows = judge(scanner, scanned(), self.staging)
-        stage(staged, rows)
+        staged.write(rows.tables())
         scanner.known.leave(environment.files)
         return [*staged.close(), *((TXNS.name, path) for path in rows.txn_paths)]
 
@@ -144,7 +153,7 @@ class Workplace(Struct, frozen=True):
         """Stage rows for everything that could not even be searched."""
         staged = StagedTables(self.staging)
         for problem in problems:
-            stage(staged, unread_environment(problem.env, problem.reason))
+            staged.write(unread_environment(problem.env, problem.reason).tables())
         return staged.close()
 
     def _scanner(self, found: FoundEnvironment, environment: Environment) -> PartScanner:
@@ -172,11 +181,3 @@ def _opened(found: FoundEnvironment) -> Environment | EnvironmentRows:
         return unread_environment(found.name, str(error.strerror))
     except Exception as error:
         return unread_environment(found.name, why_unread(error))
-
-
-def stage(staged: StagedTables, found: EnvironmentRows) -> None:
-    """Add the rows of an environment to those of a task."""
-    for table, rows in found.rows.items():
-        staged[table].extend(rows)
-    for txns in found.txns:
-        staged[TXNS.name].write(txns)

@@ -1,0 +1,119 @@
+"""Rows of environments from earlier runs, which count as long as nothing in them has changed.
+
+What lies beside the log files counts too: a lock file, properties, journals.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import pyarrow as pa
+from msgspec import Struct
+
+from je_tools import __version__
+from je_tools.audit.known_files import ROWS_NAME, SETTLED_NS, KnownEnvironment, mark_of, stream_of
+from je_tools.audit.tables import FILES, FINDINGS, TABLES, Source
+from je_tools.log.file_names import is_jdb_name
+from je_tools.verify.judge import LOCK_NAME, lock_holder
+
+if TYPE_CHECKING:
+    from je_tools.audit.discover import FoundEnvironment
+
+_TABLES = {table.name: table for table in TABLES}
+
+
+class _Kept(Struct, frozen=True):
+    """Content of the file: a signature, and tables as Arrow IPC streams."""
+
+    signature: bytes
+    tables: dict[str, bytes]
+
+
+def known_tables(known: KnownEnvironment, signature: bytes | None) -> dict[str, Any] | None:
+    """Return the tables of an environment that has not changed since; None if it may have.
+
+    Args:
+        known: results of earlier runs.
+        signature: of the environment as it is now.
+    """
+    if signature is None or not known.all.is_used:
+        return None
+    try:
+        kept = msgspec.msgpack.decode((known.folder / ROWS_NAME).read_bytes(), type=_Kept)
+        if kept.signature != signature:
+            return None
+        read = {name: pa.ipc.open_stream(data).read_all() for name, data in kept.tables.items()}
+    except (OSError, msgspec.MsgspecError, pa.ArrowException):
+        return None
+    if any(read[name].schema != _TABLES[name].schema for name in read):
+        return None
+    files = read[FILES.name]
+    place = files.schema.get_field_index("source")
+    sources = pa.repeat(Source.KNOWN.value, files.num_rows)
+    return read | {FILES.name: files.set_column(place, FILES.schema.field("source"), sources)}
+
+
+def keep_tables(
+    known: KnownEnvironment, signature: bytes | None, tables: Mapping[str, Any]
+) -> None:
+    """Keep the tables of an environment for the next run, unless an engine writes to it."""
+    path = known.folder / ROWS_NAME
+    findings = tables.get(FINDINGS.name)
+    is_live = findings is not None and "live-writer" in findings["code"].to_pylist()
+    if signature is None or is_live:
+        path.unlink(missing_ok=True)
+        return
+    kept = _Kept(
+        signature, {name: stream_of([table], table.schema) for name, table in tables.items()}
+    )
+    known.folder.mkdir(exist_ok=True)
+    half = path.with_name(".environment")
+    half.write_bytes(msgspec.msgpack.encode(kept))
+    half.replace(path)
+
+
+def signature_of(found: FoundEnvironment, known: KnownEnvironment) -> bytes | None:
+    """Return what changes with an environment; None if it may change without that.
+
+    Args:
+        found: the environment.
+        known: results of earlier runs.
+    """
+    summed = hashlib.sha256()
+    try:
+        if lock_holder(found.folders[0] / LOCK_NAME) is not None:
+            return None
+        for part in _parts(found, is_whole=known.all.is_whole):
+            summed.update(msgspec.msgpack.encode(part))
+    except (_UnsettledError, OSError):
+        return None
+    return summed.digest()
+
+
+class _UnsettledError(Exception):
+    """Something has changed so recently that another change could have the same time."""
+
+
+def _parts(found: FoundEnvironment, *, is_whole: bool) -> Iterator[tuple[Any, ...]]:
+    yield __version__, is_whole, found.name, tuple(map(os.fsencode, found.paths))
+    latest_ns = time.time_ns() - SETTLED_NS
+    for folder in found.folders:
+        with os.scandir(folder) as entries:
+            listed = sorted(entries, key=lambda entry: entry.name)
+        for entry in listed:
+            status = entry.stat()
+            if status.st_mtime_ns > latest_ns:
+                raise _UnsettledError
+            mark = None
+            if is_jdb_name(entry.name) and entry.is_file():
+                mark = mark_of(Path(entry.path), status.st_size, is_whole=is_whole)
+            yield (
+                *(os.fsencode(entry.path), status.st_mode, status.st_size),
+                *(status.st_mtime_ns, status.st_ino, mark),
+            )
