@@ -9,6 +9,7 @@ from je_tools.commands._options import CONTEXT
 
 VERBS = {
     "run": "Verify every environment below some directories; write tables and a report.",
+    "find": "Find a person's data in every environment below some directories.",
     "diff": "Show what has changed between two runs.",
     "trend": "Show the totals of all runs, or the history of an environment.",
 }
@@ -22,6 +23,7 @@ def command() -> None:
     \b
     Examples:
       je-tools audit run /backups --output /var/lib/audit
+      je-tools audit find /backups --key-file people.txt
       je-tools audit diff /var/lib/audit
       je-tools audit trend /var/lib/audit
     """

@@ -5,14 +5,18 @@ from __future__ import annotations
 import logging
 import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, TypedDict, Unpack
+from typing import TYPE_CHECKING, Unpack
 
 import click
 
 from je_tools import __version__
+from je_tools.commands._engines import (
+    EngineOptions,
+    chosen_engine,
+    engine_options,
+    shown_step,
+)
 from je_tools.commands._options import (
     A_PATH,
     CONTEXT,
@@ -22,27 +26,24 @@ from je_tools.commands._options import (
     terminal_width,
 )
 from je_tools.core.escaping import counted
-from je_tools.errors import EXIT_DAMAGE, EXIT_OK, UsageError
+from je_tools.errors import EXIT_DAMAGE, EXIT_OK
 
 if TYPE_CHECKING:
+    from je_tools.audit.engines import Ran
     from je_tools.audit.fleet import FleetSummary
     from je_tools.audit.output_folder import RunFolder
 
 NEVER = "never"
-LOCAL = "local"
 
 
-class Options(TypedDict):
+class Options(EngineOptions):
     """Options of the command line."""
 
     roots: tuple[Path, ...]
     output: Path
-    engine: str
     full: bool
     paranoid: bool
     keep: int | None
-    master: str | None
-    settings: tuple[str, ...]
     format_: str
     fail_on: str
 
@@ -56,13 +57,7 @@ class Options(TypedDict):
     type=click.Path(path_type=Path, readable=False, file_okay=False),
     help="Folder for the tables of all runs, and the report of the last.",
 )
-@click.option(
-    "--engine",
-    type=click.Choice(["spark", LOCAL]),
-    default="spark",
-    show_default=True,
-    help="Run on Spark, or in processes of this machine, without Java.",
-)
+@engine_options
 @click.option(
     "--full",
     is_flag=True,
@@ -78,18 +73,6 @@ class Options(TypedDict):
     metavar="N",
     type=click.IntRange(min=1),
     help="Remove all but the last N runs from the folder.",
-)
-@click.option(
-    "--master",
-    metavar="URL",
-    help="Spark cluster: spark://host:7077 or yarn.  [default: all cores of this machine]",
-)
-@click.option(
-    "--conf",
-    "settings",
-    metavar="NAME=VALUE",
-    multiple=True,
-    help="A Spark setting, such as spark.executor.memory=2g. Can be repeated.",
 )
 @format_option("table", "json", "prometheus")
 @click.option(
@@ -116,7 +99,7 @@ def command(**options: Unpack[Options]) -> int:
     """
     from je_tools.audit.fleet import RunInfo
     from je_tools.audit.report import write_reports
-    from je_tools.audit.run import Job, Ran, run_audit
+    from je_tools.audit.run import Job, run_audit
 
     # On an interrupt, Py4J logs at length to the root logger.
     logging.getLogger().addHandler(logging.NullHandler())
@@ -124,9 +107,7 @@ def command(**options: Unpack[Options]) -> int:
     job = Job(
         options["roots"],
         options["output"],
-        is_local=_is_local(options),
-        master=options["master"],
-        settings=_settings(options),
+        engine=chosen_engine(options),
         keep=options["keep"],
         is_full=options["full"],
         is_paranoid=options["paranoid"],
@@ -146,46 +127,13 @@ def command(**options: Unpack[Options]) -> int:
         )
         return write_reports(run, about, folder)
 
-    summary = run_audit(job, finish, _steps if is_terminal(sys.stderr) else None)
+    summary = run_audit(job, finish, shown_step if is_terminal(sys.stderr) else None)
     _write(summary, options)
     return _exit_code(summary, options["fail_on"])
 
 
 SHOWN = 40
 """Largest number of environments in a table for people; the report has all."""
-
-
-def _is_local(options: Options) -> bool:
-    if options["engine"] != LOCAL:
-        return False
-    for name, value in (("--master", options["master"]), ("--conf", options["settings"])):
-        if value:
-            raise UsageError(f"{name}: --engine local runs without Spark")
-    return True
-
-
-def _settings(options: Options) -> dict[str, str]:
-    settings = {}
-    for text in options["settings"]:
-        name, equals, value = text.partition("=")
-        if not equals or not name.startswith("spark."):
-            raise UsageError(f"--conf {text}: expected spark.NAME=VALUE")
-        if name == "spark.master":
-            raise UsageError(f"--conf {text}: give the master with --master")
-        settings[name] = value
-    return settings
-
-
-@contextmanager
-def _steps(name: str) -> Iterator[Callable[[int, int], None]]:
-    """Show a line on the terminal during a step, with a bar once its tasks are known."""
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeElapsedColumn
-
-    columns = (name, BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(name, total=None)
-        yield lambda done, total: bar.update(task, completed=done, total=total)
 
 
 def _write(summary: FleetSummary, options: Options) -> None:

@@ -69,7 +69,7 @@ def find_fleet(roots: Sequence[Path]) -> Fleet:
     shortest name.
 
     Raises:
-        InputError: a root does not exist.
+        InputError: a root does not exist, or nothing is below the roots.
     """
     search = _RootSearch()
     for root in roots:
@@ -89,6 +89,8 @@ def find_fleet(roots: Sequence[Path]) -> Fleet:
             loose.setdefault(root.parent, {})[root] = None
     search.run()
     wanted = sorted([*((path,) for path in search.homes), *map(tuple, loose.values())])
+    if not wanted and not search.problems:
+        raise InputError(f"there are no .jdb files below {', '.join(map(str, roots))}")
     with ThreadPoolExecutor(_LISTERS) as pool:
         listed = list(pool.map(_listed, wanted))
     shown = [*map(_name_of, wanted), *(each.env for each in search.problems)]

@@ -72,7 +72,7 @@ def plan_fleet(fleet: Fleet, cores: int) -> Plan:
     share = max(-(-size // count), 1)
     small = [each for each in found if _cost(each) <= share]
     large = tuple(each for each in found if _cost(each) > share)
-    return Plan(share, tuple(map(tuple, _shares(small, _cost, share))), large)
+    return Plan(share, tuple(map(tuple, shares_of(small, _cost, share))), large)
 
 
 def slices_of(
@@ -91,14 +91,14 @@ def slices_of(
         if count > 1 and is_whole(file):
             count = 1
         parts += (FilePart(index, (cut, count), file.size // count) for cut in range(count))
-    return [tuple(group) for group in _shares(parts, lambda part: part.size, share)]
+    return [tuple(group) for group in shares_of(parts, lambda part: part.size, share)]
 
 
 def _cost(found: FoundEnvironment) -> int:
     return found.size + ENVIRONMENT_COST
 
 
-def _shares(items: Iterable[T], size_of: Callable[[T], int], share: int) -> Iterator[Iterator[T]]:
+def shares_of(items: Iterable[T], size_of: Callable[[T], int], share: int) -> Iterator[Iterator[T]]:
     """Group items by the share of all bytes that holds their middle: at most a group a share."""
     items = list(items)
     starts = accumulate(chain([0], map(size_of, items)))

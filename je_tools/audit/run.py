@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
+from collections.abc import Callable
+from contextlib import nullcontext, suppress
 from pathlib import Path
 
-from msgspec import Struct, field
+from msgspec import Struct
 
 from je_tools.audit.discover import find_fleet
+from je_tools.audit.engines import EngineChoice, Ran, Step, open_engine
 from je_tools.audit.failures import failures_reported, log_beside
 from je_tools.audit.fleet import FleetSummary
 from je_tools.audit.known_files import KnownFiles
@@ -22,14 +23,9 @@ from je_tools.audit.output_folder import (
     refuse_what_holds_logs,
 )
 from je_tools.audit.report import show_reports
-from je_tools.audit.stages import Engine, run_stages
+from je_tools.audit.stages import run_stages
 from je_tools.audit.tasks import Workplace
-from je_tools.errors import InputError
 from je_tools.output.files.outputs import check_outside
-
-OnProgress = Callable[[int, int], None]
-Step = Callable[[str], AbstractContextManager[OnProgress | None]]
-"""Called with the name of each step; gives a callback for the tasks done and in all, or None."""
 
 
 class Job(Struct, frozen=True):
@@ -38,9 +34,7 @@ class Job(Struct, frozen=True):
     Attributes:
         roots: directories below which environments are searched for.
         output: folder for the tables of all runs.
-        is_local: True to run in processes of this machine, without Spark.
-        master: Spark master of a cluster; None for this machine, or what spark-submit chose.
-        settings: Spark settings, by name.
+        engine: the engine that is wanted.
         keep: number of runs that stay, this one included; None for all.
         is_full: True to read every file, also those that have not changed since the last run.
         is_paranoid: True to compare all bytes of a file to tell whether it has changed.
@@ -48,20 +42,10 @@ class Job(Struct, frozen=True):
 
     roots: tuple[Path, ...]
     output: Path
-    is_local: bool = False
-    master: str | None = None
-    settings: dict[str, str] = field(default_factory=dict)
+    engine: EngineChoice = EngineChoice(is_local=True)
     keep: int | None = None
     is_full: bool = False
     is_paranoid: bool = False
-
-
-class Ran(Struct, frozen=True):
-    """The engine that ran, for the report: `local`, or a Spark of a version with a master."""
-
-    engine: str
-    spark_version: str | None = None
-    master: str | None = None
 
 
 Finish = Callable[[RunFolder, Ran, Path], FleetSummary]
@@ -85,16 +69,13 @@ def run_audit(job: Job, finish: Finish, step: Step | None = None) -> FleetSummar
     step = step or (lambda _: nullcontext())
     with step("looking for environments"):
         fleet = find_fleet(job.roots)
-    if not fleet.environments and not fleet.problems:
-        roots = ", ".join(map(str, job.roots))
-        raise InputError(f"there are no .jdb files below {roots}")
     check_outside(job.output, (folder for each in fleet.environments for folder in each.folders))
     refuse_what_holds_logs(job.output, fleet)
     with open_output(job.output) as run:
         staging = run.path / STAGING_NAME
         log = run.path / LOG_NAME
         with failures_reported(job.output, log):
-            with _engine(job, staging, log, step) as (engine, ran):
+            with open_engine(job.engine, staging, log, step) as (engine, ran):
                 known = KnownFiles(run.path / KNOWN_NAME, not job.is_full, job.is_paranoid)
                 run.publish(run_stages(engine, fleet, Workplace(staging, known)))
                 known.leave(each.paths[0] for each in fleet.environments)
@@ -108,26 +89,3 @@ def run_audit(job: Job, finish: Finish, step: Step | None = None) -> FleetSummar
         # Left by an earlier audit that has failed.
         log_beside(job.output).unlink()
     return summary
-
-
-@contextmanager
-def _engine(job: Job, staging: Path, log: Path, step: Step) -> Iterator[tuple[Engine, Ran]]:
-    """Start the engine of a job, and stop it at the end; the block reads the logs."""
-    if job.is_local:
-        from je_tools.audit.local_engine import LocalEngine
-
-        with step("reading logs") as on_progress:
-            yield LocalEngine(on_progress=on_progress), Ran("local")
-        return
-    from je_tools.audit.session import open_spark
-    from je_tools.audit.spark_engine import SparkEngine
-
-    with ExitStack() as stack:
-        with step("starting Spark"):
-            spark = open_spark(staging, log, job.master, job.settings)
-            context = stack.enter_context(spark)
-        with step("reading logs") as on_progress:
-            yield (
-                SparkEngine(context, on_progress),
-                Ran("spark", context.version, context.master),
-            )

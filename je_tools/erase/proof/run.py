@@ -123,11 +123,19 @@ def search_tree(home: Path, search: NeedleSearch, options: ProofOptions) -> Sear
         InputError: it does not exist or cannot be listed.
     """
     tree = list_tree(home)
-    size = sum(file.size for file in tree.files)
-    logs, refused = open_logs(tree.files)
-    _begin(options, "search of bytes", size)
+    files = search_files(home, tree.files, search, options)
+    duplicates = {db_id for each in files if each.log for db_id in each.log.duplicates}
+    return SearchedTree(tree, search, files, duplicates, _note_changes(home, files))
+
+
+def search_files(
+    home: Path, listed: Sequence[FoundFile], search: NeedleSearch, options: ProofOptions
+) -> list[FileSearch]:
+    """Search some of the files below a directory; what cannot be read is a problem of its file."""
+    logs, refused = open_logs(listed)
+    _begin(options, "search of bytes", sum(file.size for file in listed))
     raw = RawSearch(search, options.threads, options.pace, options.progress)
-    found = list(raw.hits_in(tree.files))
+    found = list(raw.hits_in(listed))
     _begin(options, "search of nodes", sum(log.size for log in logs.values()))
 
     def look(pair: tuple[FoundFile, RawHits]) -> LogSearch | None:
@@ -140,7 +148,7 @@ def search_tree(home: Path, search: NeedleSearch, options: ProofOptions) -> Sear
         return search_log(search, log, hits)
 
     files = []
-    pairs = list(zip(tree.files, found, strict=True))
+    pairs = list(zip(listed, found, strict=True))
     for (file, hits), log_search in zip(
         pairs, map_in_order(look, pairs, options.threads), strict=True
     ):
@@ -156,8 +164,7 @@ def search_tree(home: Path, search: NeedleSearch, options: ProofOptions) -> Sear
         if file.kind is FileKind.OTHER and (problem := compressed_problem(file.path)):
             each.problems.append(problem)
         files.append(each)
-    duplicates = {db_id for each in files if each.log for db_id in each.log.duplicates}
-    return SearchedTree(tree, search, files, duplicates, _note_changes(home, files))
+    return files
 
 
 def _begin(options: ProofOptions, name: str, size: int) -> None:

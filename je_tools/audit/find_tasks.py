@@ -1,0 +1,213 @@
+"""Tasks of a search for a person's data in a fleet, in any process of any machine."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import time
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
+
+from je_tools.audit.reasons import why_unread
+from je_tools.core.escaping import clean_text, printable
+from je_tools.erase.options import ErasureOptions
+from je_tools.erase.proof.needles import Needle, NeedleSearch
+from je_tools.erase.proof.run import (
+    ProofOptions,
+    SearchedTree,
+    located_hits,
+    name_hits,
+    search_files,
+    search_tree,
+)
+from je_tools.erase.proof.tree import FoundFile, list_tree
+from je_tools.erase.subject.run import find_subject
+from je_tools.log.opening import open_environment
+from je_tools.log.scan import Scanner
+from je_tools.recovery.opening import held_snapshot
+
+if TYPE_CHECKING:
+    from je_tools.audit.discover import FoundEnvironment
+    from je_tools.core.masking import Masking
+    from je_tools.erase.subject.facts import SubjectReport
+
+LISTED_MAX = 1_000
+"""Largest number of traces of one environment that are listed; all are counted."""
+
+NOT_JUDGED = "not judged"
+"""State of a trace in an environment that cannot be opened."""
+
+
+class FindTask(Struct, frozen=True):
+    """An environment to search, or some of its files.
+
+    Attributes:
+        found: the environment.
+        files: files to search; None for all.
+        number: place of the files among those of the environment.
+    """
+
+    found: FoundEnvironment
+    files: tuple[FoundFile, ...] | None = None
+    number: int = 0
+
+
+class PartHits(Struct, frozen=True):
+    """Result of a task.
+
+    Attributes:
+        env: name of the environment.
+        hit_count: number of hits.
+        size: bytes that were searched.
+        gaps: files and reasons why something may be unseen, as reports show them.
+    """
+
+    env: str
+    hit_count: int
+    size: int
+    gaps: list[tuple[str, str]]
+
+
+class FoundTrace(Struct, frozen=True):
+    """A trace, as `erase subject` lists it.
+
+    `can_erase` is None if that could not be judged. `needle` is the name of the needle in reports.
+    """
+
+    env: str
+    file: str
+    offset: int | None
+    size: int
+    lsn: int | None
+    type: str | None
+    db: str | None
+    where: str
+    state: str
+    can_erase: bool | None
+    reason: str
+    needle: str
+
+
+class EnvironmentHits(Struct):
+    """Hits in one environment.
+
+    Attributes:
+        env: its name.
+        shown: its name in reports, masked if a needle is in it.
+        hit_count: number of all hits.
+        traces: the first of them.
+        gaps: files and reasons why something may be unseen.
+        obstacles: kinds of what prevents any erasure in the log now.
+    """
+
+    env: str
+    shown: str
+    hit_count: int = 0
+    traces: list[FoundTrace] = field(default_factory=list)
+    gaps: list[tuple[str, str]] = field(default_factory=list)
+    obstacles: list[str] = field(default_factory=list)
+
+
+class FindWork(Struct, frozen=True):
+    """Search for needles, and its tasks.
+
+    Attributes:
+        needles: literals and patterns.
+        masking: names the needles in reports.
+    """
+
+    needles: tuple[Needle, ...]
+    masking: Masking
+
+    def of(self) -> NeedleSearch:
+        """Return the search, which does not travel."""
+        return NeedleSearch(self.needles)
+
+    def shown(self, name: str) -> str:
+        """Return a name for reports; its hash if a needle is in it."""
+        return _shown(self.of(), name)
+
+    def search(self, tasks: Iterable[FindTask]) -> list[PartHits]:
+        """Search the files of some environments."""
+        search, options = self.of(), ProofOptions(self.masking, 1)
+        return [_searched(task, search, options) for task in tasks]
+
+    def judge(self, found: FoundEnvironment) -> EnvironmentHits:
+        """Search an environment with hits again, and judge each trace."""
+        search, options = self.of(), ProofOptions(self.masking, 1)
+        shown = _shown(search, found.name)
+        now_ms = time.time_ns() // 1_000_000
+        try:
+            environment = open_environment(found.paths, keep_going=True)
+            scanner = Scanner(threads=1, wide=True)
+            with held_snapshot(environment, scanner, now_ms=now_ms, as_member=True) as snapshot:
+                report = find_subject(snapshot, search, None, options, ErasureOptions())
+            return _of_report(report, found.name, shown)
+        except Exception as error:
+            reason = why_unread(error)
+        tree = search_tree(found.paths[0], search, options)
+        return _not_judged(tree, found.name, shown, reason, self.masking)
+
+
+def _searched(task: FindTask, search: NeedleSearch, options: ProofOptions) -> PartHits:
+    home, name = task.found.paths[0], task.found.name
+    try:
+        if task.files is None:
+            tree = search_tree(home, search, options)
+        else:
+            files = search_files(home, task.files, search, options)
+            tree = SearchedTree(list_tree(home), search, files, set(), [])
+    except Exception as error:
+        return PartHits(name, 0, 0, [(_shown(search, name), why_unread(error))])
+    hits = sum(each.hit_count for each in tree.files)
+    gaps = _gaps(tree, is_first=task.number == 0)
+    if task.number == 0:
+        hits += len(name_hits(tree))
+    return PartHits(name, hits, sum(each.raw.read_size for each in tree.files), gaps)
+
+
+def _gaps(tree: SearchedTree, *, is_first: bool) -> list[tuple[str, str]]:
+    gaps = [(tree.shown(each.file.name), text) for each in tree.files for text in each.problems]
+    if is_first:
+        unread = (each for each in tree.tree.not_read if each.may_hold)
+        gaps += [(tree.shown(each.name), each.reason) for each in unread]
+    return gaps
+
+
+def _of_report(report: SubjectReport, env: str, shown: str) -> EnvironmentHits:
+    names = {each.number: each.name for each in report.needles}
+    traces = [
+        FoundTrace(
+            shown,
+            *(each.file, each.offset, each.size, each.lsn, each.type, each.db),
+            *(each.where.value, each.state.value, each.can_erase, each.reason, names[each.needle]),
+        )
+        for each in report.traces[:LISTED_MAX]
+    ]
+    obstacles = [each.kind.value for each in report.obstacles]
+    return EnvironmentHits(env, shown, report.hit_count, traces, list(report.gaps), obstacles)
+
+
+def _not_judged(
+    tree: SearchedTree, env: str, shown: str, reason: str, masking: Masking
+) -> EnvironmentHits:
+    names = [each.name(masking) for each in tree.search.needles]
+    traces = [
+        FoundTrace(
+            shown,
+            *(each.file, each.offset, each.size, each.lsn, each.type, None),
+            *(each.where.value, NOT_JUDGED, None, "see the gaps", names[each.needle - 1]),
+        )
+        for each in located_hits(tree, LISTED_MAX)
+    ]
+    gaps = [("", reason), *_gaps(tree, is_first=True)]
+    return EnvironmentHits(env, shown, int(tree.counts().sum()), traces, gaps)
+
+
+def _shown(search: NeedleSearch, name: str) -> str:
+    data = os.fsencode(name)
+    if search.is_in(data):
+        return f"(masked {hashlib.sha256(data).hexdigest()[:16]})"
+    return printable(clean_text(name))
