@@ -176,11 +176,6 @@ class FleetSummary(Struct, frozen=True):
         known = {**asdict(self.run), **self.totals, **counts}
         return {column.name: known[column.name] for column in RUNS.columns}
 
-    def reaches(self, severity: Severity) -> bool:
-        """Return True if an environment is of this severity or worse, as for `--fail-on`."""
-        at = SEVERITIES.index(severity.value)
-        return any(self.severities[name] for name in SEVERITIES[: at + 1])
-
 
 _SUMMED = (
     "file_count",
