@@ -12,6 +12,7 @@ from markupsafe import Markup
 from je_tools.audit import charts
 from je_tools.audit.details import environment_details, pick_findings
 from je_tools.audit.fleet import SEVERITIES, EnvironmentRow, FleetSummary, RunInfo
+from je_tools.audit.history import read_history
 from je_tools.pages.bars import ROWS_MAX, size_text
 from je_tools.pages.log_fields import env_fields
 from je_tools.pages.rendering import render_page
@@ -33,6 +34,7 @@ def page_text(tables: RunFolder, summary: FleetSummary) -> Iterator[str]:
     names = distinct(shown(row.env, NAME_MAX) for row in summary.environments)
     values = {
         **_overview(summary),
+        "history": read_history(tables, summary),
         "findings_shown": picked.count,
         "findings_left_out": found - picked.count,
         "environments": Markup(script_json(list(map(_row, names, summary.environments)))),
