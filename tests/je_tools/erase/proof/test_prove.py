@@ -14,12 +14,14 @@ import re
 import shutil
 import tarfile
 import zlib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from je_tools.erase.proof.places import Where
+from je_tools.log.scan import Scanner
 from tests.builders.logs import ERASED, LogFile, Placed, write_log
 from tests.builders.trees import TreeLog, simple, slot
 from tests.commands.test_no_leaks import pattern_of
@@ -251,6 +253,28 @@ def test_a_torn_tail_says_what_to_do(tmp_path: Path) -> None:
     assert "recover --apply" in text
     assert je_tools("recover", home, "--apply").code in (0, 3)
     assert path.stat().st_size != size + 10
+
+
+def test_a_log_file_that_is_cut_during_the_search_is_no_all_clear(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As when an engine opens the log: it cuts a torn entry off."""
+    home = simple({b"a": b"1"}).write(tmp_path / "env")
+    path = home / "00000000.jdb"
+    size = path.stat().st_size
+    path.write_bytes(path.read_bytes() + b"torn entry")
+    real = Scanner.scan_piece
+
+    def scan_piece(*args: Any) -> Iterator[Any]:
+        parts = list(real(*args))
+        os.truncate(path, size)
+        yield from parts
+
+    monkeypatch.setattr(Scanner, "scan_piece", scan_piece)
+    report = proved(home, b"not-there")
+    assert report["verdict"] == "incomplete"
+    assert f"shrank from {size + 10} to {size} bytes" in problems_of(report)
+    assert "it changed during the search" in problems_of(report)
 
 
 def test_zeros_after_the_last_entry_hide_nothing(tmp_path: Path) -> None:
