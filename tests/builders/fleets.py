@@ -7,13 +7,15 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from je_tools.audit.fleet import RunInfo
+from je_tools.audit.fleet import FleetSummary, RunInfo
 from je_tools.audit.output_folder import RunFolder
+from je_tools.audit.report import show_reports, write_reports
 from je_tools.audit.tables import TABLES
 from je_tools.findings import CODES
 
@@ -98,6 +100,14 @@ def write_fleet(
         _Environment(fleet, chance, name, files(chance), hostile=hostile).add()
     write_tables(fleet)
     return fleet
+
+
+def report(directory: Path, about: RunInfo = ABOUT) -> FleetSummary:
+    """Write the reports of a written fleet into its folder, which replace earlier ones."""
+    with TemporaryDirectory(dir=directory) as folder:
+        summary = write_reports(RunFolder(directory, RUN), about, Path(folder))
+        show_reports(Path(folder), directory)
+    return summary
 
 
 def write_tables(fleet: Fleet) -> None:
