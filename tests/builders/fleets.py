@@ -7,23 +7,29 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from je_tools.audit.fleet import RunInfo
+from je_tools.audit.fleet import FleetSummary, RunInfo
+from je_tools.audit.output_folder import RunFolder
+from je_tools.audit.report import show_reports, write_reports
 from je_tools.audit.tables import TABLES
 from je_tools.findings import CODES
 
 Row = dict[str, Any]
 
 START_MS = 1_790_000_000_000
+RUN = "20260921T141320Z"
 ABOUT = RunInfo(
+    run=RUN,
     roots=("fleet/backups",),
     started_ms=START_MS,
     duration_ms=61_250,
     version="0.1.0",
+    engine="spark",
     spark_version="4.1.0",
     master="local[*]",
     tables="audit-of-tonight",
@@ -61,10 +67,15 @@ TYPES += (("MapLN", 3), ("FileSummaryLN", 5), ("CkptEnd", 15), ("NewBINDelta", 3
 
 @dataclass
 class Fleet:
-    """A written fleet, with its rows by table."""
+    """A fleet of one run, with its rows by table."""
 
     directory: Path
     rows: dict[str, list[Row]] = field(default_factory=lambda: {one.name: [] for one in TABLES})
+
+    @property
+    def run(self) -> RunFolder:
+        """The run."""
+        return RunFolder(self.directory, RUN)
 
     @property
     def environments(self) -> list[Row]:
@@ -91,10 +102,18 @@ def write_fleet(
     return fleet
 
 
+def report(directory: Path, about: RunInfo = ABOUT) -> FleetSummary:
+    """Write the reports of a written fleet into its folder, which replace earlier ones."""
+    with TemporaryDirectory(dir=directory) as folder:
+        summary = write_reports(RunFolder(directory, RUN), about, Path(folder))
+        show_reports(Path(folder), directory)
+    return summary
+
+
 def write_tables(fleet: Fleet) -> None:
     """Write each table as two files, as several executors do."""
     for table in TABLES:
-        folder = fleet.directory / table.name
+        folder = fleet.directory / table.name / f"run={RUN}"
         folder.mkdir(parents=True)
         rows = [
             {name: _clean(value) for name, value in row.items()} for row in fleet.rows[table.name]
@@ -102,9 +121,8 @@ def write_tables(fleet: Fleet) -> None:
         half = (len(rows) + 1) // 2
         for part, some in enumerate((rows[:half], rows[half:])):
             pq.write_table(
-                pa.Table.from_pylist(some, table.schema), folder / f"part-{part:05d}.zstd.parquet"
+                pa.Table.from_pylist(some, table.schema), folder / f"part-{part:05d}.parquet"
             )
-        (folder / "_SUCCESS").touch()
 
 
 def _clean(value: Any) -> Any:
@@ -182,6 +200,7 @@ class _Environment:
                 "env": self.env,
                 "file_no": no,
                 "size": size,
+                "source": chance.choice(("read", "grown", "known")),
                 "entry_count": count,
                 "name": f"{self.text('data001')}/{name}" if self.hostile else name,
                 "log_version": self.versions[i],

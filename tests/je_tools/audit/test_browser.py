@@ -11,9 +11,8 @@ from urllib.parse import quote
 import pytest
 
 from je_tools.audit.fleet import FleetSummary
-from je_tools.audit.report import write_reports
 from tests.browser import Browser
-from tests.builders.fleets import ABOUT, write_fleet
+from tests.builders.fleets import report, write_fleet
 
 NAMES = "[...document.querySelectorAll('#table tr[data-env]')].map(row => row.dataset.env)"
 STATUS = "document.querySelector('#status').textContent"
@@ -38,7 +37,7 @@ def fleet_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Made]:
         if (count, hostile) not in made:
             directory = tmp_path_factory.mktemp("fleet")
             write_fleet(directory, count, seed=7, hostile=hostile)
-            summary = write_reports(directory, ABOUT)
+            summary = report(directory)
             made[count, hostile] = directory / "report.html", summary
         return made[count, hostile]
 

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from je_tools.audit.fleet import RunInfo
-from je_tools.audit.report import write_reports
-from tests.builders.fleets import ABOUT, Fleet, write_fleet, write_tables
+from tests.builders.fleets import ABOUT, Fleet, report, write_fleet, write_tables
 
 NAME = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*")
 LABEL = re.compile(r'([a-zA-Z_][a-zA-Z0-9_]*)="((?:[^"\\\n]|\\["\\n])*)"(,|\})')
@@ -63,7 +62,7 @@ def parse_sample(line: str, name: str) -> tuple[tuple[str, frozenset[tuple[str, 
 
 
 def metrics_of(directory: Path, about: RunInfo = ABOUT) -> Series:
-    write_reports(directory, about)
+    report(directory, about)
     text = (directory / "metrics.prom").read_bytes().decode("utf-8")
     told = parse(text)
     assert all(name.startswith("je_tools_audit_") for name, _ in told)
