@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from msgspec.structs import replace
 
 from je_tools.audit.file_counts import FileCounts
+from je_tools.audit.read_logs import ReadLog
 from je_tools.audit.reasons import why_unread
 from je_tools.audit.rows import (
     fact_row,
@@ -26,6 +27,7 @@ from je_tools.audit.rows import (
     sum_files,
     unread,
 )
+from je_tools.audit.staged_members import MembersWriter
 from je_tools.audit.staged_tables import StagedTables
 from je_tools.audit.staging import AGAIN, WHOLE, SegmentWriter
 from je_tools.audit.work import Scanned, Show, Shown, scanner_of, stage
@@ -37,18 +39,25 @@ from je_tools.log.scan import join_cuts
 from je_tools.verify.judge import RowInspector, of_directory
 
 if TYPE_CHECKING:
+    from je_tools.audit.read_logs import Weighed
     from je_tools.findings import Finding
     from je_tools.log.environment import Environment
     from je_tools.log.file_scan import ScanPart
     from je_tools.log.log_files import LogFile
     from je_tools.log.transactions import Rollback
+    from je_tools.vlsn.quick_check import Period
 
 
 T = TypeVar("T")
+Weigh = Callable[[ReadLog], "Weighed"]
 
 
 def judge_all(
-    grouped: Iterable[tuple[int, Iterable[Any]]], names: Sequence[str], folder: Path
+    grouped: Iterable[tuple[int, Iterable[Any]]],
+    names: Sequence[str],
+    folder: Path,
+    *,
+    weigh: Weigh | None = None,
 ) -> Iterator[dict[str, str]]:
     """Judge some environments; yield the files that were written, by table name.
 
@@ -56,8 +65,10 @@ def judge_all(
         grouped: number of each environment, with its `Environment` and its `Scanned` pieces.
         names: names of the environments in the tables, by number.
         folder: folder where files are staged.
+        weigh: finds the stakes of an environment (`weighing.Weigher`); None to leave them out.
     """
     staged = StagedTables(folder)
+    members = MembersWriter(staged["members"])
     for env_no, values in grouped:
         pieces: list[Scanned] = []
         environment = None
@@ -67,7 +78,12 @@ def judge_all(
             else:
                 environment = value
         assert environment is not None
-        _Judging(environment, env_no, names[env_no], staged).judge(pieces)
+        judging = _Judging(environment, env_no, names[env_no], staged)
+        judging.judge(pieces)
+        if weigh is not None:
+            judging.add_stakes(weigh, members)
+        judging.write_facts()
+    members.flush()
     yield staged.close()
 
 
@@ -86,7 +102,10 @@ class _Judging:
         self._first_active_lsn: int | None = None
         self._rollbacks: list[Rollback] = []
         self._ended: dict[str, list[int]] = {}
+        self._findings: list[Finding] = []
+        self._periods: list[Period] = []
         self._severities: Counter[str] = Counter()
+        self._values: dict[str, Any] = {}
         self._counts = FileCounts()
         # Size of the last file as it was read: an engine that has the log open writes to it.
         self._last_size = environment.files[-1].size
@@ -109,8 +128,27 @@ class _Judging:
             self._counts = FileCounts()
         self._find(self._tried(self._listing.finish))
         self._add_unreadable()
-        self._find(self._tried(lambda: of_directory(self.environment, self._last_size)))
+        of_home = self._tried(lambda: of_directory(self.environment, self._last_size))
+        for each in of_home:
+            self._listing.totals.count(each)
+        self._find(of_home)
         self._write_rest()
+
+    def add_stakes(self, weigh: Weigh, members: MembersWriter) -> None:
+        """Add what is at stake, found with what was read of the log."""
+        read = ReadLog(self.environment, self.env, self._listing, self._findings, self._periods)
+        weighed = weigh(read)
+        self._find(weighed.findings)
+        self.staged["space"].extend(weighed.files)
+        if weighed.member is not None:
+            members.add(weighed.member)
+        self._values |= weighed.values
+
+    def write_facts(self) -> None:
+        """Write the row of the environment, after all its findings."""
+        values = {"env": self.env, **self._values, **self._severities}
+        fact = fact_row(self.env_no, values, self._first_active_lsn, self._rollbacks)
+        self.staged["facts"].add(fact)
 
     def _add_unreadable(self) -> None:
         """Add rows of files that the system does not open; the judge has their findings."""
@@ -169,6 +207,7 @@ class _Judging:
 
     def _find(self, findings: Iterable[Finding]) -> None:
         for each in findings:
+            self._findings.append(each)
             self._severities[f"{each.severity.value}_count"] += 1
             self.staged["findings"].add(finding_row(each, self.env))
 
@@ -177,6 +216,7 @@ class _Judging:
         if shown.first_active_lsn is not None:
             self._first_active_lsn = shown.first_active_lsn
         self._rollbacks += shown.rollbacks
+        self._periods += shown.file.judged.periods
         for outcome, *sums, last_ms in shown.ended:
             known = self._ended.setdefault(outcome, [0] * len(sums) + [last_ms])
             added = map(operator.add, known, sums)
@@ -190,12 +230,8 @@ class _Judging:
         self.staged["checkpoints"].extend(interval_row(each, self.env) for each in found)
         ended = sorted(self._ended.items())
         self.staged["txn_stats"].extend((self.env, name, *sums) for name, sums in ended)
-        values = {
-            "env": self.env,
+        self._values |= {
             "damaged_size": self._listing.totals.damaged_size,
-            **self._severities,
             **sum_files(self._listing.rows),
             **sum_checkpoints([each for each in found if each.complete]),
         }
-        fact = fact_row(self.env_no, values, self._first_active_lsn, self._rollbacks)
-        self.staged["facts"].add(fact)

@@ -62,14 +62,23 @@ def fact_row(
     ]
     active = None if first_active_lsn is None else _ordered(first_active_lsn)
     counts = {f"{severity.value}_count": 0 for severity in Severity} | dict(values)
-    worst = (each.value for each in reversed(Severity) if counts[f"{each.value}_count"])
-    known = {"severity": next(worst, "ok"), "size": 0, "damaged_size": 0} | counts
+    known = {"severity": worst_severity(counts), "size": 0, "damaged_size": 0} | counts
     columns = FACTS.names[3:]
     return (env_no, active, taken_back, *(known.get(c, _nothing(c)) for c in columns))
 
 
+def worst_severity(counts: Mapping[str, int]) -> str:
+    """Return the worst severity of some findings, counted in the columns of environments."""
+    worst = (each.value for each in reversed(Severity) if counts[f"{each.value}_count"])
+    return next(worst, "ok")
+
+
+_PERHAPS_UNKNOWN = ("lost_commit_count", "lost_key_count", "missing_key_count")
+"""Counts of what recovery cuts off: nothing is known of them without a recovery."""
+
+
 def _nothing(column: str) -> int | None:
-    return 0 if column.endswith("_count") else None
+    return 0 if column.endswith("_count") and column not in _PERHAPS_UNKNOWN else None
 
 
 def signed(lsn: int | None) -> int | None:

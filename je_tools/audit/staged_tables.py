@@ -5,12 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 from je_tools.audit import tables as t
+from je_tools.audit.staged_members import MEMBERS
 from je_tools.audit.staging import FACTS, TAKEN, TableWriter
 
 SCHEMAS = {
-    **{table.name: table.schema for table in t.TABLES},
+    **{table.name: table.schema for table in (*t.TABLES, *t.STAKE_TABLES)},
     "taken": TAKEN,
     "facts": FACTS,
+    "members": MEMBERS,
 }
 """Schemas of the tables in the staging folder, each in a folder of its name."""
 

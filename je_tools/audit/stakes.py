@@ -17,29 +17,37 @@ from msgspec.structs import replace
 
 from je_tools.audit.file_use import FileUse, SpaceUse, file_uses, space_use
 from je_tools.audit.last_commit import find_last_commit, lost_vlsns
-from je_tools.audit.member_reports import pack_member
 from je_tools.audit.reasons import why_unknown
 from je_tools.core.escaping import clean_text
 from je_tools.core.masking import DataMode, Masking
 from je_tools.doctor.examination import diagnosed
-from je_tools.doctor.loss_search import loss_search
-from je_tools.doctor.mending import mending_of
-from je_tools.doctor.recovered import Asked, Examiners
-from je_tools.doctor.replication import examine_replication
+from je_tools.doctor.recovered import Asked
 from je_tools.log.scan import Scanner
 from je_tools.recovery.end import EndReason
 
 if TYPE_CHECKING:
-    from je_tools.doctor.facts import Diagnosis, LogFacts, Recovered
+    from je_tools.audit.member_reading import MemberReport
+    from je_tools.doctor.facts import Diagnosis, Recovered
+    from je_tools.doctor.recovered import Examiners
     from je_tools.findings import Finding
-    from je_tools.formats.je.log.fingerprints import Fingerprints
     from je_tools.log.environment import Environment
-    from je_tools.missing.losses import LossOptions
-    from je_tools.missing.losses import Report as Losses
     from je_tools.recovery.snapshot import Snapshot
 
 T = TypeVar("T")
-ScanLog = Callable[["Environment", Scanner, "Fingerprints | None"], "LogFacts"]
+
+
+class StakeParts(Struct, frozen=True):
+    """Functions that `find_stakes` calls and does not import, which keeps chains short.
+
+    Attributes:
+        examiners: returns those of `doctor`; called with a function for the reason why the trees
+            could not be searched.
+        report: reads the report on a node (`member_reading.read_member`), with the name of its
+            environment in the tables.
+    """
+
+    examiners: Callable[[Callable[[Exception], None]], Examiners]
+    report: Callable[[Snapshot, str], MemberReport]
 
 
 class Loss(Struct, frozen=True):
@@ -69,7 +77,7 @@ class Loss(Struct, frozen=True):
 class NodeRange(Struct, frozen=True):
     """The group of a node, and the VLSNs of its index after recovery, as `doctor` has them."""
 
-    group: str | None
+    group_name: str | None
     group_id: str | None
     index_first_vlsn: int | None
     index_vlsn: int | None
@@ -90,7 +98,7 @@ class Stakes(Struct, frozen=True):
         space: bytes in use of all files.
         files: space of each file.
         findings: findings that the scan of the log does not have.
-        member: packed report on the node, for the comparison of its group (`member_reports`).
+        member: report on the node, for the comparison of its group.
         problems: reasons why parts are not known.
     """
 
@@ -104,13 +112,13 @@ class Stakes(Struct, frozen=True):
     space: SpaceUse | None = None
     files: tuple[FileUse, ...] = ()
     findings: tuple[Finding, ...] = ()
-    member: bytes | None = None
+    member: MemberReport | None = None
     problems: tuple[str, ...] = ()
 
 
 def find_stakes(
     environment: Environment,
-    scan: ScanLog,
+    parts: StakeParts,
     *,
     env: str,
     tree: bool = False,
@@ -120,8 +128,7 @@ def find_stakes(
 
     Args:
         environment: the log, opened to keep going.
-        scan: returns what a scan has found, as `log_scan.scan_log` does. It is called with
-            fingerprints to fill if the trees are checked, and else with None.
+        parts: functions of other modules.
         env: name of the environment in the tables.
         tree: also check the B-trees, as `verify --tree` does.
         now_ms: time at which records expire; None for the current time.
@@ -131,26 +138,20 @@ def find_stakes(
     problems: list[str] = []
     asked = Asked(now_ms or time.time_ns() // 1_000_000, tree, Masking(DataMode.HIDE))
     scanner = Scanner(threads=1, wide=True)
-    # `missing` is loaded only for a log that it has to search.
-    search = loss_search(_report_losses, None, lambda error: problems.append(str(error)))
-    examiners = Examiners(scan, examine_replication, search, mending_of)
+    examiners = parts.examiners(lambda error: problems.append(str(error)))
     found = Stakes()
     try:
         home = Path(environment.name)
         with diagnosed(home, environment, scanner, asked, examiners) as (diagnosis, snapshot):
             found = _of_diagnosis(diagnosis)
             if snapshot is not None and diagnosis.state is not None:
-                found = _of_state(found, diagnosis, snapshot, env, problems)
+                found = _of_state(
+                    found, diagnosis, snapshot, partial(parts.report, snapshot, env), problems
+                )
     except Exception as error:
         # The files changed meanwhile: then nothing that was read of them holds.
         return Stakes(problems=(why_unknown(error),))
     return replace(found, problems=(*found.problems, *map(clean_text, problems)))
-
-
-def _report_losses(snapshot: Snapshot, options: LossOptions) -> Losses:
-    from je_tools.missing.run import report_losses
-
-    return report_losses(snapshot, options)
 
 
 def _of_diagnosis(diagnosis: Diagnosis) -> Stakes:
@@ -167,7 +168,11 @@ def _of_diagnosis(diagnosis: Diagnosis) -> Stakes:
 
 
 def _of_state(
-    found: Stakes, diagnosis: Diagnosis, snapshot: Snapshot, env: str, problems: list[str]
+    found: Stakes,
+    diagnosis: Diagnosis,
+    snapshot: Snapshot,
+    report: Callable[[], MemberReport],
+    problems: list[str],
 ) -> Stakes:
     """Add what the log as recovery leaves it shows."""
     state, log = diagnosis.state, diagnosis.log
@@ -191,10 +196,10 @@ def _of_state(
         files=file_uses(state.space),
     )
     if node is not None:
-        packed = tried(partial(pack_member, snapshot, env))
-        if packed is not None:
-            commit = packed.last_commit
-            found = replace(found, member=packed.data)
+        member = tried(report)
+        if member is not None:
+            commit = member.last_commit
+            found = replace(found, member=member)
             return found if commit is None else _with_commit(found, commit.time_ms, commit.vlsn)
         return found
     commit_ms = tried(partial(find_last_commit, snapshot))

@@ -17,9 +17,9 @@ import pyarrow.parquet as pq
 
 from je_tools.audit.attempts import leave_what_counts
 from je_tools.audit.discover import Fleet, find_fleet
-from je_tools.audit.judging import judge_all
+from je_tools.audit.judging import Weigh, judge_all
 from je_tools.audit.plan import plan_tasks
-from je_tools.audit.tables import TABLES
+from je_tools.audit.tables import STAKE_TABLES, TABLES
 from je_tools.audit.work import scan_task
 from je_tools.log.opening import open_environment
 from je_tools.log.scan import Scanner
@@ -47,12 +47,14 @@ ALL = 10**9
 """More transactions than any log of the tests has."""
 
 
-def audit_here(roots: Sequence[Path], folder: Path, cores: int = 2) -> Tables:
+def audit_here(
+    roots: Sequence[Path], folder: Path, cores: int = 2, weigh: Weigh | None = None
+) -> Tables:
     """Return the tables that executors write for environments below the roots, and staged rows."""
-    return audit_fleet(find_fleet(roots), folder, cores)
+    return audit_fleet(find_fleet(roots), folder, cores, weigh)
 
 
-def audit_fleet(fleet: Fleet, folder: Path, cores: int = 2) -> Tables:
+def audit_fleet(fleet: Fleet, folder: Path, cores: int = 2, weigh: Weigh | None = None) -> Tables:
     folder.mkdir(exist_ok=True)
     grouped: dict[int, list[Any]] = defaultdict(list)
     for task in plan_tasks(fleet, cores):
@@ -60,10 +62,11 @@ def audit_fleet(fleet: Fleet, folder: Path, cores: int = 2) -> Tables:
             grouped[number].append(pickle.loads(pickle.dumps(scanned)))
     for values in grouped.values():
         random.Random(1).shuffle(values)
-    (written,) = judge_all(grouped.items(), fleet.names, folder)
+    (written,) = judge_all(grouped.items(), fleet.names, folder, weigh=weigh)
+    names = [table.name for table in (*TABLES, *STAKE_TABLES)]
     tables = {
         name: pq.read_table(written[name]).to_pylist() if name in written else []
-        for name in (*(table.name for table in TABLES), "taken", "facts")
+        for name in (*names, "taken", "facts", "members")
     }
     tables["segments"] = counted_segments(folder, tables["taken"])
     return tables

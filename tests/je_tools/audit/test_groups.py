@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from je_tools.audit.group_findings import LAG_MS, group_findings
 from je_tools.audit.groups import ComparedGroup, compare_group
-from je_tools.audit.member_reports import Member, MemberFacts, pack_report, unpack_facts
+from je_tools.audit.member_reports import Member, MemberFacts, pack_report
 from je_tools.findings import CODES
 from je_tools.vlsn.node_report import NodeFacts, NodeReport, SyncPoint, columns_of
 from tests.corpus import FIXTURES, environments
@@ -30,18 +30,10 @@ def homes_of(group: str) -> list[Path]:
     return [each.home for each in environments() if each.name.startswith(f"{group}/")]
 
 
-def packed(home: Path, env: str | None = None) -> bytes:
-    data = stakes_of(home).member
-    assert data is not None
-    if env is None:
-        return data
-    return renamed(data, env)
-
-
-def renamed(data: bytes, env: str) -> bytes:
-    from je_tools.audit.member_reports import unpack_report
-
-    return pack_report(replace(unpack_facts(data), env=env), unpack_report(data))
+def packed(home: Path) -> bytes:
+    member = stakes_of(home).member
+    assert member is not None
+    return member.data
 
 
 def codes(group: ComparedGroup) -> list[tuple[str, str, str]]:

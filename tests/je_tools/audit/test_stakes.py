@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,14 +11,17 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from je_tools.audit import last_commit, member_reports, stakes
+from je_tools.audit import last_commit, member_reading
 from je_tools.audit.file_use import FileUse, file_uses
-from je_tools.audit.member_reports import REPORT_SIZE, unpack_facts, unpack_report
+from je_tools.audit.member_reading import REPORT_SIZE
+from je_tools.audit.member_reports import unpack_facts, unpack_report
 from je_tools.audit.stakes import Stakes, find_stakes
+from je_tools.audit.weighing import parts_with
 from je_tools.doctor.log_scan import scan_log
 from je_tools.errors import StoppedError
 from je_tools.log.log_files import FileHeader, LogFile
 from je_tools.log.opening import open_environment
+from je_tools.log.scan import Scanner
 from je_tools.recovery.utilization import Utilization
 from je_tools.space.usage import FileRole, FileSpace, Reason, Space
 from je_tools.vlsn.node_report import NodeReport
@@ -27,12 +29,13 @@ from tests.corpus import FIXTURES, Environment, environment
 from tests.je_tools.audit.auditing import lsn_said
 from tests.je_tools.dumped import Row, je_tools, rows_of
 
+PARTS = parts_with(scan_log)
 JSONL = ("--format", "jsonl")
 
 
 def stakes_of(home: Path, *, tree: bool = False) -> Stakes:
     opened = open_environment([home.absolute()], keep_going=True)
-    return find_stakes(opened, scan_log, env=home.name, tree=tree)
+    return find_stakes(opened, PARTS, env=home.name, tree=tree)
 
 
 def place(row: Row) -> tuple[Any, ...]:
@@ -45,8 +48,7 @@ def places_of(found: Stakes) -> list[tuple[Any, ...]]:
 
 def check_diagnosis(found: Stakes, home: Path, *options: str) -> None:
     rows = rows_of(je_tools("doctor", home, *options, *JSONL).out)
-    said = {name: rows[0][name] for name in ("outcome", "is_damaged")}
-    assert {"outcome": found.outcome, "is_damaged": found.is_damaged} == said
+    assert (found.outcome, found.is_damaged) == (rows[0]["outcome"], rows[0]["is_damaged"])
     verdict = rows[0]["verdict"].replace(str(home), str(home.absolute()))
     assert found.verdict == verdict
     log = {place(row) for row in rows_of(je_tools("verify", home, *JSONL).out)}
@@ -56,9 +58,8 @@ def check_diagnosis(found: Stakes, home: Path, *options: str) -> None:
     assert (found.node is None) == (not nodes)
     for row in nodes:
         assert found.node is not None
-        names = ("group", "group_id", "index_vlsn")
-        assert [getattr(found.node, name) for name in names] == [row[name] for name in names]
-        assert found.node.index_first_vlsn == row["first_vlsn"]
+        said = (row["group"], row["group_id"], row["first_vlsn"], row["index_vlsn"])
+        assert msgspec.structs.astuple(found.node) == said
 
 
 def check_loss(found: Stakes, home: Path) -> None:
@@ -94,8 +95,9 @@ def check_node(found: Stakes, home: Path) -> None:
     shown = je_tools("vlsn", "show", home, "--format", "json", "--sync-points", "8192").out
     document = msgspec.json.decode(shown)
     assert found.member is not None
-    assert len(found.member) <= REPORT_SIZE
-    facts, report = unpack_facts(found.member), unpack_report(found.member)
+    data = found.member.data
+    assert len(data) <= REPORT_SIZE
+    facts, report = unpack_facts(data), unpack_report(data)
     names = {"env", "last_commit", "sync_first_vlsn", "sync_is_whole", "open_written"}
     own = report.document()
     same = own.keys() - names
@@ -229,7 +231,7 @@ def test_a_log_that_has_no_root_is_refused_and_the_rest_is_not_known(tmp_path: P
 def test_files_without_their_directory_have_no_stakes() -> None:
     paths = sorted((FIXTURES / "v17-erase-after/env").glob("*.jdb"))[:2]
     opened = open_environment(paths, keep_going=True)
-    assert find_stakes(opened, scan_log, env="files") == Stakes()
+    assert find_stakes(opened, PARTS, env="files") == Stakes()
 
 
 def raise_stopped(*_: Any) -> None:
@@ -252,32 +254,33 @@ def raise_bug(*_: Any) -> None:
         (raise_bug, "a bug of je-tools: KeyError in test_stakes.py"),
     ],
 )
-def test_a_part_that_fails_is_a_problem_and_the_others_stay(
-    fail: Callable[..., None], reason: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_part_that_fails_is_a_problem_and_the_others_stay(fail: Any, reason: str) -> None:
     home = FIXTURES / "v17-rep-uncommitted-before/node1"
-    monkeypatch.setattr(stakes, "pack_member", fail)
-    found = stakes_of(home)
+    opened = open_environment([home.absolute()], keep_going=True)
+    found = find_stakes(opened, replace(PARTS, report=fail), env="node1")
     assert found.outcome == "opens"
     assert found.member is None
     assert found.files
     (problem,) = found.problems
     assert reason in problem
     assert "secret" not in problem
-    opened = open_environment([home.absolute()], keep_going=True)
-    nothing = find_stakes(opened, fail, env="node1")  # type: ignore[arg-type]
+    nothing = find_stakes(opened, parts_with(fail), env="node1")
     assert nothing.outcome is None
     (problem,) = nothing.problems
     assert reason in problem
 
 
+def member_of(home: Path) -> bytes:
+    member = stakes_of(home).member
+    assert member is not None
+    return member.data
+
+
 def test_a_report_stays_small_whatever_a_log_has(monkeypatch: pytest.MonkeyPatch) -> None:
     home = FIXTURES / "v17-rep-uncommitted-before/node1"
-    whole = stakes_of(home).member
-    assert whole is not None
-    monkeypatch.setattr(member_reports, "REPORT_SIZE", len(whole) - 1)
-    smaller = stakes_of(home).member
-    assert smaller is not None
+    whole = member_of(home)
+    monkeypatch.setattr(member_reading, "REPORT_SIZE", len(whole) - 1)
+    smaller = member_of(home)
     assert len(smaller) < len(whole)
     reports: list[NodeReport] = [unpack_report(each) for each in (whole, smaller)]
     assert 0 < len(reports[1].sync) < len(reports[0].sync)
@@ -285,9 +288,8 @@ def test_a_report_stays_small_whatever_a_log_has(monkeypatch: pytest.MonkeyPatch
     assert not reports[1].facts.sync_is_whole
     assert not unpack_facts(smaller).is_cut
     # Members and files are left out only if one sync point is too much.
-    monkeypatch.setattr(member_reports, "REPORT_SIZE", 560)
-    least = stakes_of(home).member
-    assert least is not None
+    monkeypatch.setattr(member_reading, "REPORT_SIZE", 560)
+    least = member_of(home)
     assert len(least) <= 560
     assert unpack_facts(least).is_cut
 
@@ -296,11 +298,12 @@ def test_what_a_scan_has_found_is_not_read_again() -> None:
     """A small environment costs little, since the whole log is read only once."""
     home = FIXTURES / "v17-basic/env"
     opened = open_environment([home.absolute()], keep_going=True)
-    log = scan_log(opened, stakes.Scanner(threads=1, wide=True))
-    find_stakes(opened, lambda *_: log, env="env")
+    log = scan_log(opened, Scanner(threads=1, wide=True))
+    parts = parts_with(lambda *_: log)
+    find_stakes(opened, parts, env="env")
     times = []
     for _ in range(5):
         begun = time.process_time()
-        find_stakes(opened, lambda *_: log, env="env")
+        find_stakes(opened, parts, env="env")
         times.append(time.process_time() - begun)
     assert min(times) < 0.025
