@@ -6,6 +6,7 @@ import logging
 import sys
 import time
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
@@ -44,6 +45,7 @@ class Options(EngineOptions):
 
     roots: tuple[Path, ...]
     output: Path
+    tree: bool
     full: bool
     paranoid: bool
     keep: int | None
@@ -62,6 +64,11 @@ class Options(EngineOptions):
     help="Folder for the tables of all runs, and the report of the last.",
 )
 @engine_options
+@click.option(
+    "--tree",
+    is_flag=True,
+    help="Also check the B-trees, and search for records whose places do not exist.",
+)
 @click.option(
     "--full",
     is_flag=True,
@@ -112,6 +119,8 @@ def command(**options: Unpack[Options]) -> int:
     from je_tools.audit.fleet import RunInfo
     from je_tools.audit.report import write_reports
     from je_tools.audit.run import Job, run_audit
+    from je_tools.audit.tasks import Workplace
+    from je_tools.audit.weighing import Weigher
 
     # On an interrupt, Py4J logs at length to the root logger.
     logging.getLogger().addHandler(logging.NullHandler())
@@ -140,7 +149,9 @@ def command(**options: Unpack[Options]) -> int:
         return write_reports(run, about, folder)
 
     verdict = _verdict(options)
-    summary = run_audit(job, finish, shown_step if is_terminal(sys.stderr) else None)
+    make = partial(Workplace, weigh=Weigher(options["tree"]))
+    step = shown_step if is_terminal(sys.stderr) else None
+    summary = run_audit(job, make, finish, step)
     _write(summary, verdict, options)
     fails = any(verdict.failing(row) for row in summary.environments)
     return EXIT_DAMAGE if fails else EXIT_OK

@@ -21,10 +21,13 @@ from je_tools.audit.discover import Fleet, find_fleet
 from je_tools.audit.fleet import FleetSummary, RunInfo, read_summary
 from je_tools.audit.known_files import KnownFiles
 from je_tools.audit.output_folder import RunFolder, complete_runs
+from je_tools.audit.read_logs import Weigh
 from je_tools.audit.run import Ran
+from je_tools.audit.staged_members import SCHEMAS
 from je_tools.audit.stages import run_stages
 from je_tools.audit.tables import TABLES, TXNS
-from je_tools.audit.tasks import Workplace, Written
+from je_tools.audit.task_kinds import Written
+from je_tools.audit.tasks import Workplace
 from je_tools.log.opening import open_environment
 from je_tools.log.scan import Scanner
 from je_tools.summary.run import SummaryOptions, summarize
@@ -77,34 +80,41 @@ def cut(monkeypatch: pytest.MonkeyPatch, size: int | tuple[int, int]) -> None:
     monkeypatch.setattr(plan, "TASK_SIZES", size if isinstance(size, tuple) else (size, size))
 
 
-def audit_here(roots: Sequence[Path], folder: Path, **known: bool) -> Tables:
+def audit_here(
+    roots: Sequence[Path], folder: Path, weigh: Weigh | None = None, **known: bool
+) -> Tables:
     """Return the tables of environments below the roots; see `audit_fleet`."""
-    return audit_fleet(find_fleet(roots), folder, **known)
+    return audit_fleet(find_fleet(roots), folder, weigh, **known)
 
 
-def audit_fleet(fleet: Fleet, folder: Path, **known: bool) -> Tables:
+def audit_fleet(fleet: Fleet, folder: Path, weigh: Weigh | None = None, **known: bool) -> Tables:
     """Return the tables of a fleet; `folder` holds what is known from one audit to the next.
 
     Args:
         fleet: what is audited.
         folder: folder for all files.
+        weigh: finds the stakes of environments; None to leave them out.
         known: attributes of `KnownFiles`.
     """
     staging = folder / f"staging-{len(list(folder.glob('*')))}"
     for each in (staging, folder / "known"):
         each.mkdir(parents=True, exist_ok=True)
-    work = Workplace(staging, KnownFiles(folder / "known", **known))
-    return read_tables(run_stages(OneProcess(), fleet, work))
+    return read_tables(written_for(fleet, staging, KnownFiles(folder / "known", **known), weigh))
+
+
+def written_for(fleet: Fleet, staging: Path, known: KnownFiles, weigh: Weigh | None) -> Written:
+    """Return the files that the stages of an audit write."""
+    return run_stages(OneProcess(), fleet, Workplace(staging, known, weigh))
 
 
 def read_tables(written: Written) -> Tables:
     """Return the rows of finished files, by table: those of one environment as they were judged."""
     tables = {}
-    for table in TABLES:
-        parts = [pq.ParquetFile(path).read() for name, path in written if name == table.name]
+    for table_name, schema in SCHEMAS.items():
+        parts = [pq.ParquetFile(path).read() for name, path in written if name == table_name]
         # Strictly: readers that promote no types accept all parts of a table together.
-        read = pa.concat_tables([table.schema.empty_table(), *parts])
-        tables[table.name] = sorted(read.to_pylist(), key=lambda row: str(row["env"]))
+        read = pa.concat_tables([schema.empty_table(), *parts])
+        tables[table_name] = sorted(read.to_pylist(), key=lambda row: str(row.get("env")))
     # These come from several tasks.
     tables[TXNS.name].sort(key=lambda row: (row["env"], *_place(row)))
     return tables
