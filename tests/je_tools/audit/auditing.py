@@ -145,11 +145,14 @@ def summarized(run: RunFolder, ran: Ran, _: Path) -> FleetSummary:
 
 
 def age(folder: Path, seconds: float = 60) -> None:
-    """Set all times of change below a folder back: what has just changed is never known."""
-    then = time.time_ns() - int(seconds * 1e9)
+    """Set recent times of change below a folder back: what has just changed is never known."""
+    now = time.time()
     for path in (folder, *folder.rglob("*")):
-        if not path.is_symlink():
-            os.utime(path, ns=(then, then))
+        if not path.is_symlink() and now - path.stat().st_mtime < RECENT_SECONDS:
+            os.utime(path, (now - seconds, now - seconds))
+
+
+RECENT_SECONDS = 30
 
 
 def of_env(rows: Iterable[Row], env: str) -> list[Row]:
