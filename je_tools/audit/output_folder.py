@@ -179,8 +179,11 @@ def _remove_what_was_killed(output: Path) -> None:
 
 
 def _remove_empty_folders(output: Path) -> None:
-    """Remove the folders of a first run that has failed."""
-    for folder in (*(output / table.name for table in (RUNS, *TABLES)), output):
+    """Remove the folders of a first run that has failed; what it knows already is kept."""
+    if not complete_runs(output):
+        (output / LOG_NAME).unlink(missing_ok=True)
+    names = (*(table.name for table in (RUNS, *TABLES)), KNOWN_NAME)
+    for folder in (*(output / name for name in names), output):
         with suppress(OSError):
             folder.rmdir()
 

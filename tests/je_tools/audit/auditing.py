@@ -21,6 +21,7 @@ from je_tools.audit.discover import Fleet, find_fleet
 from je_tools.audit.fleet import FleetSummary, RunInfo, read_summary
 from je_tools.audit.known_files import KnownFiles
 from je_tools.audit.output_folder import RunFolder, complete_runs
+from je_tools.audit.report import METRICS_NAME, PAGE_NAME, SUMMARY_NAME
 from je_tools.audit.run import Ran
 from je_tools.audit.stages import run_stages
 from je_tools.audit.tables import TABLES, TXNS
@@ -138,8 +139,10 @@ def sources(tables: Tables) -> list[str | None]:
     return [row["source"] for row in tables["files"]]
 
 
-def summarized(run: RunFolder, ran: Ran, _: Path) -> FleetSummary:
-    """Finish a run without reports."""
+def summarized(run: RunFolder, ran: Ran, folder: Path) -> FleetSummary:
+    """Finish a run with empty reports."""
+    for name in (SUMMARY_NAME, PAGE_NAME, METRICS_NAME):
+        (folder / name).touch()
     about = RunInfo(run.run, (), 1, 2, "0", ran.engine, ran.spark_version, ran.master, "out")
     return read_summary(run, about)
 

@@ -105,7 +105,23 @@ def test_a_run_that_fails_leaves_nothing(
         assert all(len(names_in(output / name)) == 1 for name in NAMES)
         assert names_in(output / KNOWN_NAME) == {"one"}
     else:
-        assert not (output / FINDINGS.name).exists()
+        assert not output.exists()
+
+
+def test_what_a_first_run_that_fails_knows_is_kept(tmp_path: Path) -> None:
+    output = tmp_path / "out"
+
+    def fail() -> None:
+        with open_output(output):
+            (output / KNOWN_NAME / "one").touch()
+            (output / LOG_NAME).touch()
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        fail()
+    assert names_in(output) == {KNOWN_NAME}
+    write_run(output, "first")
+    assert names_in(output / KNOWN_NAME) == {"one"}
 
 
 KILLED = """
