@@ -155,7 +155,7 @@ def engines(
 def audit_session(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Any]:
-    """Start the session for audits in this process, like that of a user's notebook.
+    """Start the Spark of audits in this process, like that of a user's notebook.
 
     The parameter adds `spark` to the name of each of its tests.
     """
@@ -164,7 +164,7 @@ def audit_session(
     find_java()
     folder = tmp_path_factory.mktemp("session")
     with open_spark(folder, folder / "spark.log", request.param, {}) as spark:
-        yield spark.session()
+        yield spark
 
 
 @pytest.fixture(scope="session", autouse=True)

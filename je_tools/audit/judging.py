@@ -181,7 +181,7 @@ class _Judging:
         paths.append(write_txns(self.folder, again))
         written = [path for path in paths if path is not None]
         self.found.txn_paths += written
-        self.scanner.keep(parts[0].index, joined, (pq.read_table(path) for path in written))
+        self.scanner.keep(parts, joined, (pq.read_table(path) for path in written))
 
     def _find(self, findings: Iterable[Finding]) -> None:
         for each in findings:

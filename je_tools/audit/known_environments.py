@@ -17,6 +17,7 @@ import pyarrow as pa
 from msgspec import Struct
 
 from je_tools import __version__
+from je_tools.audit.known_codec import sealed, unsealed
 from je_tools.audit.known_files import ROWS_NAME, SETTLED_NS, KnownEnvironment, mark_of, stream_of
 from je_tools.audit.staged_members import SCHEMAS
 from je_tools.audit.tables import FILES, FINDINGS, Source
@@ -44,13 +45,16 @@ def known_tables(known: KnownEnvironment, signature: bytes | None) -> dict[str, 
     if signature is None or not known.all.is_used:
         return None
     try:
-        kept = msgspec.msgpack.decode((known.folder / ROWS_NAME).read_bytes(), type=_Kept)
+        data = unsealed((known.folder / ROWS_NAME).read_bytes())
+        kept = msgspec.msgpack.decode(data or b"", type=_Kept)
         if kept.signature != signature:
             return None
         read = {name: pa.ipc.open_stream(data).read_all() for name, data in kept.tables.items()}
     except (OSError, msgspec.MsgspecError, pa.ArrowException):
         return None
-    if any(read[name].schema != SCHEMAS.get(name) for name in read):
+    if FILES.name not in read or not read.keys() <= SCHEMAS.keys():
+        return None
+    if any(read[name].schema != SCHEMAS[name] for name in read):
         return None
     files = read[FILES.name]
     place = files.schema.get_field_index("source")
@@ -73,7 +77,7 @@ def keep_tables(
     )
     known.folder.mkdir(exist_ok=True)
     half = path.with_name(".environment")
-    half.write_bytes(msgspec.msgpack.encode(kept))
+    half.write_bytes(sealed(msgspec.msgpack.encode(kept)))
     half.replace(path)
 
 

@@ -22,6 +22,7 @@ from je_tools.audit.fleet import FleetSummary, RunInfo, read_summary
 from je_tools.audit.known_files import KnownFiles
 from je_tools.audit.output_folder import RunFolder, complete_runs
 from je_tools.audit.read_logs import Weigh
+from je_tools.audit.report import METRICS_NAME, PAGE_NAME, SUMMARY_NAME
 from je_tools.audit.run import Ran
 from je_tools.audit.staged_members import SCHEMAS
 from je_tools.audit.stages import run_stages
@@ -148,18 +149,23 @@ def sources(tables: Tables) -> list[str | None]:
     return [row["source"] for row in tables["files"]]
 
 
-def summarized(run: RunFolder, ran: Ran, _: Path) -> FleetSummary:
-    """Finish a run without reports."""
+def summarized(run: RunFolder, ran: Ran, folder: Path) -> FleetSummary:
+    """Finish a run with empty reports."""
+    for name in (SUMMARY_NAME, PAGE_NAME, METRICS_NAME):
+        (folder / name).touch()
     about = RunInfo(run.run, (), 1, 2, "0", ran.engine, ran.spark_version, ran.master, "out")
     return read_summary(run, about)
 
 
 def age(folder: Path, seconds: float = 60) -> None:
-    """Set all times of change below a folder back: what has just changed is never known."""
-    then = time.time_ns() - int(seconds * 1e9)
+    """Set recent times of change below a folder back: what has just changed is never known."""
+    now = time.time()
     for path in (folder, *folder.rglob("*")):
-        if not path.is_symlink():
-            os.utime(path, ns=(then, then))
+        if not path.is_symlink() and now - path.stat().st_mtime < RECENT_SECONDS:
+            os.utime(path, (now - seconds, now - seconds))
+
+
+RECENT_SECONDS = 30
 
 
 def of_env(rows: Iterable[Row], env: str) -> list[Row]:
