@@ -124,6 +124,8 @@ def test_the_json_says_all_of_it(tmp_path: Path) -> None:
         "entry_types",
         "txn_outcomes",
         "tables",
+        "outcomes",
+        "groups",
         "environments",
     ]
     assert told["run"]["roots"] == ["fleet/backups"]
@@ -131,7 +133,7 @@ def test_the_json_says_all_of_it(tmp_path: Path) -> None:
     columns = {column.name for column in ENVIRONMENTS.columns}
     by_env = {row["env"]: row for row in fleet.environments}
     for row in told["environments"]:
-        assert set(row) == columns | {"last_txn_ms", "findings"}
+        assert set(row) == columns | {"last_txn_ms", "findings", "node"}
         assert {name: row[name] for name in columns} == {
             name: by_env[row["env"]].get(name) for name in columns
         }
@@ -143,6 +145,45 @@ def test_the_json_says_all_of_it(tmp_path: Path) -> None:
             if one["env"] == row["env"] and one["outcome"] in ("committed", "aborted")
         ]
         assert row["last_txn_ms"] == max(ends, default=None)
+
+
+def test_what_is_at_stake_comes_first(tmp_path: Path) -> None:
+    fleet = Fleet(tmp_path)
+    fleet.rows["environments"] = [
+        {"env": "fine", "severity": "ok", "outcome": "opens"},
+        {"env": "noted", "severity": "error", "error_count": 9, "outcome": "opens"},
+        {"env": "keys", "severity": "error", "outcome": "fails", "missing_key_count": 7},
+        {"env": "shut", "severity": "error", "outcome": "refuses"},
+        {"env": "one", "severity": "error", "outcome": "loses", "lost_commit_count": 1},
+        {"env": "two", "severity": "warning", "outcome": "loses", "lost_commit_count": 2},
+        {"env": "unread", "severity": "error", "outcome": None},
+        {"env": "loose files", "severity": "ok", "outcome": None},
+    ]
+    write_tables(fleet)
+    summary = read_summary(fleet.run, ABOUT)
+    names = [row.env for row in summary.environments]
+    assert names == ["keys", "shut", "unread", "two", "one", "noted", "fine", "loose files"]
+    assert summary.outcomes_of_opening == {"fails": 1, "loses": 2, "opens": 2, "refuses": 1}
+
+
+def test_groups_and_nodes_are_in_the_json_and_on_the_page(tmp_path: Path) -> None:
+    fleet = write_fleet(tmp_path, 30, stakes=True)
+    summary = report(tmp_path)
+    told = read_json(tmp_path)
+    assert sum(told["outcomes"].values()) == 30
+    assert len(told["groups"]) == 10
+    worst = [(row["rollback_commit_count"], row["group_lag_vlsn"]) for row in told["groups"]]
+    assert worst == sorted(worst, reverse=True)
+    assert told["tables"]["nodes"] == 30
+    nodes = {row["env"]: row for row in fleet.rows["nodes"]}
+    for row in told["environments"]:
+        assert row["node"]["outcome"] == nodes[row["env"]]["outcome"]
+        assert "env" not in row["node"]
+    page = (tmp_path / "report.html").read_text(encoding="utf-8")
+    for group in summary.groups:
+        assert f"<bdi>{group['group_name']}</bdi>" in page
+    for env in nodes:
+        assert f"<bdi>{env}</bdi>" in page
 
 
 def test_tables_without_rows_or_files(tmp_path: Path) -> None:
@@ -443,7 +484,7 @@ def test_every_table_that_is_read_is_declared() -> None:
 
 def test_every_key_metric_and_view_is_documented(tmp_path: Path) -> None:
     text = (ROOT / "docs" / "audit-outputs.md").read_text(encoding="utf-8")
-    write_fleet(tmp_path, 40)
+    write_fleet(tmp_path, 40, stakes=True)
     report(tmp_path)
     told = read_json(tmp_path)
     keys = {*told, *told["run"], *told["totals"], *told["severities"], *told["tables"]}
