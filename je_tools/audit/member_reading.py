@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from je_tools.recovery.snapshot import Snapshot
     from je_tools.vlsn.node import NodeState
     from je_tools.vlsn.node_report import SyncPoint
+    from je_tools.vlsn.quick_check import QuickCheck
 
 REPORT_SIZE = 64 << 10
 """Largest size of a packed report."""
@@ -56,18 +57,19 @@ class MemberReport(Struct, frozen=True):
     last_commit: SyncPoint | None
 
 
-def read_member(snapshot: Snapshot, env: str) -> MemberReport:
+def read_member(snapshot: Snapshot, env: str, known: QuickCheck) -> MemberReport:
     """Read the report on a node; it is packed into at most REPORT_SIZE bytes.
 
     Args:
         snapshot: the log of a replicated node.
         env: name of the environment in the tables.
+        known: result of a check of the node.
 
     Raises:
         StoppedError: a file shrank, vanished or was replaced meanwhile.
         InputError: a file cannot be read.
     """
-    state, reader = read_node(snapshot, SYNC_COUNT)
+    state, reader = read_node(snapshot, SYNC_COUNT, known=known, with_masters=False)
     commit = report_of(state).last_commit
     facts = _facts(snapshot, state, env, commit)
     # The reader keeps whole files, so there may be more sync points than it was asked for.

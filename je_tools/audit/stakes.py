@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from je_tools.findings import Finding
     from je_tools.log.environment import Environment
     from je_tools.recovery.snapshot import Snapshot
+    from je_tools.vlsn.quick_check import QuickCheck
 
 T = TypeVar("T")
 
@@ -42,12 +43,11 @@ class StakeParts(Struct, frozen=True):
     Attributes:
         examiners: returns those of `doctor`; called with a function for the reason why the trees
             could not be searched.
-        report: reads the report on a node (`member_reading.read_member`), with the name of its
-            environment in the tables.
+        report: reads the report on a node (`member_reading.read_member`).
     """
 
     examiners: Callable[[Callable[[Exception], None]], Examiners]
-    report: Callable[[Snapshot, str], MemberReport]
+    report: Callable[[Snapshot, str, QuickCheck], MemberReport]
 
 
 class Loss(Struct, frozen=True):
@@ -145,9 +145,8 @@ def find_stakes(
         with diagnosed(home, environment, scanner, asked, examiners) as (diagnosis, snapshot):
             found = _of_diagnosis(diagnosis)
             if snapshot is not None and diagnosis.state is not None:
-                found = _of_state(
-                    found, diagnosis, snapshot, partial(parts.report, snapshot, env), problems
-                )
+                report = partial(parts.report, snapshot, env)
+                found = _of_state(found, diagnosis, snapshot, report, problems)
     except Exception as error:
         # The files changed meanwhile: then nothing that was read of them holds.
         return Stakes(problems=(why_unknown(error),))
@@ -171,7 +170,7 @@ def _of_state(
     found: Stakes,
     diagnosis: Diagnosis,
     snapshot: Snapshot,
-    report: Callable[[], MemberReport],
+    report: Callable[[QuickCheck], MemberReport],
     problems: list[str],
 ) -> Stakes:
     """Add what the log as recovery leaves it shows."""
@@ -186,17 +185,17 @@ def _of_state(
             problems.append(why_unknown(error))
             return None
 
-    node = _node_of(state)
+    node = state.replication.node if state.replication is not None else None
     lasts = (row.last_lsn for row in log.rows if row.last_lsn is not None)
     found = replace(
         found,
         loss=tried(partial(_loss, state, snapshot, max(lasts, default=None))),
-        node=node,
+        node=None if node is None else _node_of(node),
         space=space_use(state.space),
         files=file_uses(state.space),
     )
     if node is not None:
-        member = tried(report)
+        member = tried(partial(report, node))
         if member is not None:
             commit = member.last_commit
             found = replace(found, member=member)
@@ -234,10 +233,7 @@ def _sum(keys: Iterable[int | None]) -> int | None:
     return sum(known) if known else None
 
 
-def _node_of(state: Recovered) -> NodeRange | None:
-    node = state.replication.node if state.replication is not None else None
-    if node is None:
-        return None
+def _node_of(node: QuickCheck) -> NodeRange:
     name, covered = node.group.name, node.index.usable.range
     return NodeRange(
         None if name is None else clean_text(name),
