@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from msgspec import Struct, field
 
 from je_tools.audit.rows import environment_row, finding_row, unread
-from je_tools.audit.staged_members import SCHEMAS
+from je_tools.audit.staged_members import MEMBERS_NAME, SCHEMAS, member_row
 from je_tools.audit.tables import TXNS
+
+if TYPE_CHECKING:
+    from je_tools.audit.member_reading import MemberReport
 
 
 class EnvironmentRows(Struct):
@@ -29,6 +32,10 @@ class EnvironmentRows(Struct):
     def extend(self, table: str, rows: Iterable[tuple[Any, ...]]) -> None:
         """Add rows of a table."""
         self.rows.setdefault(table, []).extend(rows)
+
+    def add_member(self, report: MemberReport) -> None:
+        """Add the report on a node."""
+        self.extend(MEMBERS_NAME, [member_row(report)])
 
     def tables(self) -> dict[str, Any]:
         """Return the rows as pyarrow Tables, without those in files."""

@@ -28,7 +28,6 @@ from je_tools.audit.rows import (
     sum_files,
     unread,
 )
-from je_tools.audit.staged_members import MEMBERS_NAME, member_row
 from je_tools.audit.table_writer import write_txns
 from je_tools.audit.txn_sums import TxnSums
 from je_tools.audit.work import Scanned, Show, Shown, scanner_of, take_txns
@@ -124,7 +123,7 @@ class _Judging:
         self._find(weighed.findings)
         self.found.extend("space", weighed.files)
         if weighed.member is not None:
-            self.found.extend(MEMBERS_NAME, [member_row(weighed.member)])
+            self.found.add_member(weighed.member)
         self._values |= weighed.values
 
     def _add_unreadable(self) -> None:
