@@ -151,6 +151,7 @@ def test_nothing_of_keys_and_values_is_in_it(audit_session: Any, tmp_path: Path)
 def earlier(tmp_path: Path) -> Path:
     """Return an audit of the night before, alone in its folder."""
     output = tmp_path / "audits" / "out"
+    output.parent.mkdir()
     home = write_log(tmp_path / "night" / "env", [log()])
     assert audit(output, home, "--engine", "local").code == 0
     return output
