@@ -16,6 +16,7 @@ from je_tools.core.escaping import printable
 from je_tools.errors import RefusedError
 from je_tools.formats.je.btree.keys import join_two_part
 from je_tools.formats.je.write.transactions import OldVersion
+from je_tools.log.record_sets import RecordSet
 from je_tools.operations.names import DELETION
 from je_tools.recovery.internal_databases import is_replicated
 
@@ -69,15 +70,11 @@ class RecordDeletion(AppendOperation):
 
     def difference(self, before: Snapshot, after: Snapshot) -> str:
         """Check that the records are gone, and only they."""
-        names = set()
-        for db_id, records in self.doomed.items():
-            database = before.databases[db_id]
-            names.add(database.name or "")
-            left = after.count(after.databases[db_id], show_expired=True)
-            expected = before.count(database, show_expired=True) - len(set(records))
-            if left != expected:
-                return f"database {printable(database.name or '')} has {left} records left"
-        different = compare_records(before, after, names).different
+        deleted = {
+            db_id: _set_of(before.databases[db_id], records)
+            for db_id, records in self.doomed.items()
+        }
+        different = compare_records(before, after, (), deleted).different
         return f"the records of {', '.join(different)} have changed" if different else ""
 
 
@@ -128,3 +125,7 @@ def _places(
             f"{printable(database.name or '')} do not exist any more; run the command again"
         )
     return sorted(found.items())
+
+
+def _set_of(database: Database, records: Sequence[tuple[bytes, bytes | None]]) -> RecordSet:
+    return RecordSet.of(records, two_part=database.has_duplicates)
