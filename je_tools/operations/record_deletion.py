@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from je_tools.append.operation import AppendLog, AppendOperation, PlannedChange
 from je_tools.checkpoint.comparison import compare_records
 from je_tools.core.escaping import printable
@@ -108,20 +110,17 @@ def _places(
     Raises:
         RefusedError: a record does not exist.
     """
-    wanted = dict.fromkeys(
-        key if data is None else join_two_part(key, data) for key, data in records
-    )
+    wanted = _set_of(database, records)
     found: dict[bytes, int] = {}
     two_part = database.has_duplicates
     for batch in snapshot.records(database, with_data=two_part, show_expired=True):
-        for row in range(len(batch)):
+        rows = np.flatnonzero(wanted.holds(batch))
+        for row, lsn in zip(rows.tolist(), batch.lsn[rows].tolist(), strict=True):
             key = batch.key[row] or b""
-            key = join_two_part(key, batch.data[row]) if two_part else key
-            if key in wanted:
-                found[key] = int(batch.lsn[row])
-    if len(found) < len(wanted):
+            found[join_two_part(key, batch.data[row]) if two_part else key] = lsn
+    if len(found) < wanted.count:
         raise RefusedError(
-            f"{snapshot.environment.name}: {len(wanted) - len(found):,} records of database "
+            f"{snapshot.environment.name}: {wanted.count - len(found):,} records of database "
             f"{printable(database.name or '')} do not exist any more; run the command again"
         )
     return sorted(found.items())
