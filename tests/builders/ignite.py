@@ -73,3 +73,16 @@ def write_store(root: Path, archive: Sequence[bytes], work: Sequence[bytes]) -> 
             (folder / f"{number:016}.wal").write_bytes(data)
     (root / "db" / "node1" / "cp").mkdir(parents=True)
     return root
+
+
+def write_damaged_store(root: Path) -> Path:
+    """Write a store with a record damaged in the archive only, and a segment that is missing."""
+    records = [
+        ("MEMORY_RECOVERY", recovery_payload(1_795_218_457_000)),
+        *(("DATA_RECORD_V2", data_payload(b"key", bytes(n))) for n in range(4)),
+    ]
+    first, offsets = segment(0, records)
+    damaged = bytearray(first)
+    damaged[offsets[2] + 40] ^= 1
+    last, _ = segment(2, records, end=bytes(60))
+    return write_store(root, [bytes(damaged)], [first + bytes(30), last])
