@@ -183,7 +183,7 @@ def _open_segments(paths: Sequence[Path]) -> Store:
 def _is_archived(segment: SegmentFile, others: Sequence[SegmentFile]) -> bool:
     """Return True unless the names beside a segment can only be positions in a ring."""
     folder = [each for each in others if each.path.parent == segment.path.parent]
-    return "archive" in segment.path.parts or any(each.is_packed for each in folder)
+    return segment.path.parent.parent.name == "archive" or any(each.is_packed for each in folder)
 
 
 def _segments_in(folder: Path) -> tuple[SegmentFile, ...]:
