@@ -145,10 +145,11 @@ def is_masked(verb: str) -> bool:
     return any("--data" in each.opts for each in command_of(verb).params)
 
 
-OTHERS = {"audit", "erase", "group", "journal", "vlsn"}
+OTHERS = {"audit", "erase", "group", "ignite", "journal", "vlsn"}
 """Commands with tests of their own: an audit needs Spark (its work is tested here without),
 `group` and `vlsn` need a replicated log, and `journal` that of a front end (test_journal.py).
-`erase` is tested with planted secrets (tests/je_tools/erase)."""
+`erase` is tested with planted secrets (tests/je_tools/erase), `ignite` with a store of another
+engine (test_ignite.py)."""
 
 MASKED = [verb for verb in COMMANDS if verb not in OTHERS and is_masked(verb)]
 UNMASKED = [verb for verb in COMMANDS if verb not in OTHERS and not is_masked(verb)]
