@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -27,10 +28,8 @@ from je_tools.errors import (
     EXIT_TERMINATED,
     EXIT_USAGE,
 )
-from tests.builders.logs import write_log
 from tests.builders.planted import write_planted
 from tests.corpus import FIXTURES, ROOT
-from tests.damage.planted_findings import PLANTED, log
 from tests.damage.running import states
 from tests.engine.java import find_java
 from tests.je_tools.audit.auditing import age, below
@@ -41,12 +40,13 @@ from tests.spark.session import QUICK_JAVA
 TOOL = Path(sys.executable).parent / "je-tools"
 NAMES = {"audit.json", "metrics.prom", "report.html", *(table.name for table in (*TABLES, RUNS))}
 SEVERITIES = ("ok", "note", "warning", "error")
-MAKERS = {"note": "torn-tail", "warning": "vlsn-gap", "error": "damaged-entry"}
+WHOLE, OLD = FIXTURES / "v17-basic" / "env", FIXTURES / "v8-basic" / "env"
+LOG_NAME = "00000000.jdb"
 
 
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
-    return write_log(tmp_path / "env", [log()])
+    return Path(shutil.copytree(WHOLE, tmp_path / "env"))
 
 
 def audit(output: Path, *words: str | Path) -> Done:
@@ -64,9 +64,13 @@ def names_in(folder: Path) -> set[str]:
 def fleet(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the root of an environment of each severity."""
     root = tmp_path_factory.mktemp("fleet")
-    write_log(root / "ok", [log()])
-    for severity, code in MAKERS.items():
-        PLANTED[code](root / severity)
+    for severity in SEVERITIES:
+        shutil.copytree(OLD if severity == "warning" else WHOLE, root / severity)
+    with (root / "note" / LOG_NAME).open("ab") as file:
+        file.write(b"\x01\x02\x03")
+    with (root / "error" / LOG_NAME).open("r+b") as file:
+        file.seek(500)
+        file.write(b"XX")
     return root
 
 
@@ -152,7 +156,7 @@ def earlier(tmp_path: Path) -> Path:
     """Return an audit of the night before, alone in its folder."""
     output = tmp_path / "audits" / "out"
     output.parent.mkdir()
-    home = write_log(tmp_path / "night" / "env", [log()])
+    home = Path(shutil.copytree(WHOLE, tmp_path / "night" / "env"))
     assert audit(output, home, "--engine", "local").code == 0
     return output
 
@@ -343,7 +347,7 @@ def test_a_folder_with_somebody_elses_audit_json_is_refused(
 
 def test_an_audit_that_holds_logs_is_refused(earlier: Path) -> None:
     """It would read its own folder."""
-    write_log(earlier / "backups", [log()])
+    shutil.copytree(WHOLE, earlier / "backups")
     before = states(earlier)
     done = audit(earlier, earlier)
     assert done.code == EXIT_REFUSED

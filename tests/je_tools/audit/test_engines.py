@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import os
 import signal
 from collections.abc import Iterator
@@ -12,9 +13,11 @@ from typing import Any
 
 import pytest
 
+from je_tools.audit.engines import EngineChoice
 from je_tools.audit.local_engine import TRIES, LocalEngine
 from je_tools.audit.run import Job, run_audit
 from je_tools.audit.spark_engine import SparkEngine
+from je_tools.audit.tasks import Workplace
 from je_tools.errors import StoppedError
 from tests.corpus import FIXTURES, Environment
 from tests.je_tools.audit.auditing import (
@@ -38,8 +41,8 @@ def test_local_processes_give_the_same_tables(
     def step(_: str) -> Iterator[Any]:
         yield lambda *both: done.append(both)
 
-    job = Job((FIXTURES,), tmp_path / "out", is_local=True)
-    summary = run_audit(job, summarized, step)
+    job = Job((FIXTURES,), tmp_path / "out")
+    summary = run_audit(job, Workplace, summarized, step)
     assert without_sources(tables_in(tmp_path / "out")) == without_sources(
         audit_here([FIXTURES], tmp_path / "here")
     )
@@ -57,7 +60,7 @@ def test_every_log_in_local_processes(
     for size in (WHOLE, 100_000):
         cut(monkeypatch, size)
         out = tmp_path / f"out-{size}"
-        run_audit(Job((environment.home,), out, is_local=True), summarized)
+        run_audit(Job((environment.home,), out), Workplace, summarized)
         assert without_sources(tables_in(out)) == expected
 
 
@@ -65,7 +68,7 @@ def test_every_log_in_local_processes(
 @pytest.mark.exhaustive
 def test_every_log_on_spark(audit_session: Any, environment: Environment, tmp_path: Path) -> None:
     assert audit_session
-    run_audit(Job((environment.home,), tmp_path / "out"), summarized)
+    run_audit(Job((environment.home,), tmp_path / "out", EngineChoice()), Workplace, summarized)
     expected = audit_here([environment.home], tmp_path / "here")
     assert without_sources(tables_in(tmp_path / "out")) == without_sources(expected)
 
@@ -130,8 +133,10 @@ def test_an_error_of_a_task_is_that_of_the_audit() -> None:
 def test_spark_is_an_engine_like_the_others(audit_session: Any) -> None:
     engine = SparkEngine(audit_session)
     assert engine.cores == 2
-    assert sorted(engine.run(doubled, range(9))) == list(range(0, 18, 2))
-    assert list(engine.run(doubled, [])) == []
+    # Executors do not have the tests.
+    twice = partial(operator.mul, 2)
+    assert sorted(engine.run(twice, range(9))) == list(range(0, 18, 2))
+    assert list(engine.run(twice, [])) == []
 
 
 def test_tables_are_the_same_though_workers_are_killed(
@@ -148,7 +153,7 @@ def test_tables_are_the_same_though_workers_are_killed(
         return tried(self, once, left, count)
 
     monkeypatch.setattr(LocalEngine, "_tried", killing)
-    run_audit(Job((FIXTURES,), tmp_path / "out", is_local=True), summarized)
+    run_audit(Job((FIXTURES,), tmp_path / "out"), Workplace, summarized)
     assert len([path for path in tmp_path.iterdir() if path.name.startswith("killed-")]) == 3
     assert len(kills) == 6
     assert without_sources(tables_in(tmp_path / "out")) == without_sources(
