@@ -13,6 +13,7 @@ from je_tools.commands._options import (
     format_option,
     needs_output,
     output_option,
+    progress_bar,
     say,
     terminal_width,
     threads_count_option,
@@ -69,7 +70,8 @@ def command(**options: Unpack[Options]) -> int:
     store = open_store(options["paths"], options["nodes"])
     with opened_output(options["output"], store) as out:
         threads = thread_count(options["threads"])
-        summary = summarize_wal(store, threads, caches=options["by_cache"])
+        with progress_bar(store.size, "ignite wal summary") as progress:
+            summary = summarize_wal(store, threads, caches=options["by_cache"], progress=progress)
         sections = [tables.type_section(summary)]
         more = [tables.segment_section(summary)] if options["by_segment"] else []
         more += [tables.cache_section(summary)] if options["by_cache"] else []

@@ -13,6 +13,7 @@ from je_tools.commands._options import (
     format_option,
     needs_output,
     output_option,
+    progress_bar,
     say,
     terminal_width,
     threads_count_option,
@@ -63,9 +64,14 @@ def command(**options: Unpack[Options]) -> int:
     needs_output(options["format_"], options["output"])
     store = open_store(options["paths"], options["nodes"])
     totals = WalTotals()
-    with opened_output(options["output"], store) as out:
+    with (
+        opened_output(options["output"], store) as out,
+        progress_bar(store.size, "ignite wal verify") as progress,
+    ):
         threads = thread_count(options["threads"])
-        findings = verify_wal(store, totals, threads, everything=options["everything"])
+        findings = verify_wal(
+            store, totals, threads, everything=options["everything"], progress=progress
+        )
         sections = finding_sections(findings, options["format_"])
         write_sections(options["format_"], sections, out, terminal_width(options["output"]))
     say(f"je-tools: {totals.verdict(store.name)}")

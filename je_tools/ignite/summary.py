@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from je_tools.formats.ignite.walk import RecordRows
     from je_tools.ignite.segment_files import SegmentFile
     from je_tools.ignite.store import Node, Store
+    from je_tools.log.scan_options import Progress
 
 _IS_DATA = np.isin(np.arange(TYPE_COUNT), list(DATA_NOS))
 _OPERATIONS = len(OPERATIONS)
@@ -89,13 +90,16 @@ class _Counts(Struct):
     damaged: int
 
 
-def summarize_wal(store: Store, threads: int, *, caches: bool = False) -> WalSummary:
+def summarize_wal(
+    store: Store, threads: int, *, caches: bool = False, progress: Progress | None = None
+) -> WalSummary:
     """Count the records of all nodes.
 
     Args:
         store: the nodes.
         threads: number of segments to read at once.
         caches: also count the entries of each cache.
+        progress: called with the bytes of each node that was read; None for nothing.
 
     Raises:
         InputError: a file cannot be read.
@@ -104,6 +108,8 @@ def summarize_wal(store: Store, threads: int, *, caches: bool = False) -> WalSum
     summary = WalSummary()
     for node in store.nodes:
         _add_node(summary, node, judge_of(store, node), threads, caches)
+        if progress is not None:
+            progress(node.size)
     return summary
 
 

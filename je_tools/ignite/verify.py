@@ -15,6 +15,7 @@ from je_tools.ignite.segment_judge import FileJudge, Verdict, judge_of, missing_
 if TYPE_CHECKING:
     from je_tools.ignite.findings import WalFinding
     from je_tools.ignite.store import Node, Store
+    from je_tools.log.scan_options import Progress
 
 
 class WalTotals(Struct):
@@ -41,7 +42,12 @@ class WalTotals(Struct):
 
 
 def verify_wal(
-    store: Store, totals: WalTotals, threads: int, *, everything: bool = False
+    store: Store,
+    totals: WalTotals,
+    threads: int,
+    *,
+    everything: bool = False,
+    progress: Progress | None = None,
 ) -> Iterator[WalFinding]:
     """Yield the findings of all nodes, by node and file, and fill the totals.
 
@@ -50,12 +56,13 @@ def verify_wal(
         totals: filled as the findings are yielded.
         threads: number of files to read at once.
         everything: also yield where segments end without anything wrong.
+        progress: called with the bytes of each file that was read; None for nothing.
 
     Raises:
         StoppedError: a file shrank, vanished or was replaced while it was read.
     """
     for node in store.nodes:
-        for found in _findings_of(store, node, totals, threads):
+        for found in _findings_of(store, node, totals, threads, progress):
             if found.code == "wal-end" and not everything:
                 continue
             totals.errors += found.severity is Severity.ERROR
@@ -63,9 +70,15 @@ def verify_wal(
             yield found
 
 
-def _findings_of(store: Store, node: Node, totals: WalTotals, threads: int) -> Iterator[WalFinding]:
+def _findings_of(
+    store: Store, node: Node, totals: WalTotals, threads: int, progress: Progress | None
+) -> Iterator[WalFinding]:
     judge = judge_of(store, node)
-    verdicts = list(map_in_order(judge.judge, node.segments, threads))
+    verdicts = []
+    for verdict in map_in_order(judge.judge, node.segments, threads):
+        verdicts.append(verdict)
+        if progress is not None:
+            progress(verdict.file.size)
     for verdict in verdicts:
         totals.files += 1
         totals.records += verdict.records
