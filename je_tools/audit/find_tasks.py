@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from je_tools.audit.find_kinds import EnvironmentHits, FindTask, FoundTrace, PartHits
 from je_tools.audit.reasons import why_unread
 from je_tools.core.escaping import clean_text, printable
 from je_tools.erase.options import ErasureOptions
@@ -29,7 +30,6 @@ from je_tools.recovery.opening import held_snapshot
 
 if TYPE_CHECKING:
     from je_tools.audit.discover import FoundEnvironment
-    from je_tools.audit.find_kinds import EnvironmentHits, FindTask, FoundTrace, PartHits
     from je_tools.core.masking import Masking
     from je_tools.erase.subject.facts import SubjectReport
 
