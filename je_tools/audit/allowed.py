@@ -92,7 +92,7 @@ def check_code(code: str, where: str) -> None:
 
 
 class Verdict(Struct, frozen=True):
-    """What decides whether an audit fails.
+    """Rules that decide whether an audit fails.
 
     Attributes:
         fail_on: severities and codes of findings that make it fail.

@@ -111,13 +111,13 @@ class EnvironmentRow(Struct, frozen=True):
 
     @property
     def outcome(self) -> str | None:
-        """What the engine would do with it; None if unknown."""
+        """Whether and how its engine would open it; None if unknown."""
         found = self.values.get("outcome")
         return None if found is None else str(found)
 
     @property
     def stakes(self) -> tuple[int, int, int]:
-        """What is at stake, the worst least: whether it opens, then the Commits and keys lost."""
+        """Its stakes, the worst least: whether it opens, then the Commits and keys lost."""
         lost = [self.values.get(name) or 0 for name in ("lost_commit_count", *_LOST_KEYS)]
         if self.outcome is None:
             opens = 1 if self.severity == Severity.ERROR.value else 2

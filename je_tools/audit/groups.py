@@ -52,7 +52,7 @@ class GroupNode(Struct, frozen=True):
 
     @property
     def outcome(self) -> str | None:
-        """What it would do, as `vlsn compare` calls it."""
+        """The outcome under the name that `vlsn compare` gives it."""
         if self.is_leader:
             return LEADS
         if self.following is None or self.copy_of is not None:

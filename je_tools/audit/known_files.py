@@ -45,7 +45,7 @@ _ROWS_COMPRESSED = 100
 
 
 class FileMark(Struct, frozen=True):
-    """What tells whether a file has changed.
+    """Marks of a file that differ once it has changed.
 
     Attributes:
         size: bytes that were read.

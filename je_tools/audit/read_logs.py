@@ -1,4 +1,4 @@
-"""What the judge hands to the search for stakes, and what it gets back."""
+"""A log as the judge has read it, and the report of its stakes that comes back."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class ReadLog(Struct, frozen=True):
-    """What the judge has read of a log.
+    """Log as the judge has read it.
 
     Attributes:
         environment: the log.

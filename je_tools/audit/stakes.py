@@ -51,7 +51,7 @@ class StakeParts(Struct, frozen=True):
 
 
 class Loss(Struct, frozen=True):
-    """What recovery cuts off.
+    """Commits and keys that recovery cuts off.
 
     Attributes:
         lost_commit_count, lost_key_count: Commits, and different keys that are written, after the

@@ -116,7 +116,7 @@ class NodePair(Struct, frozen=True):
 
 
 class Following(Struct, frozen=True):
-    """What a node would do to follow another one; see `NodePair`."""
+    """Outcome if a node follows another one; see `NodePair`."""
 
     matchpoint: MatchpointSearch
     lost: LostEnd | None
@@ -124,7 +124,7 @@ class Following(Struct, frozen=True):
 
 
 class Standing(Protocol):
-    """What an election compares: a `NodeReport`, or the part of it without its columns."""
+    """Node as an election compares it: a `NodeReport`, or the part of it without its columns."""
 
     @property
     def facts(self) -> NodeFacts:
