@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import nullcontext, suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
@@ -25,8 +26,10 @@ from je_tools.audit.output_folder import (
 )
 from je_tools.audit.report import show_reports
 from je_tools.audit.stages import run_stages
-from je_tools.audit.tasks import Workplace
 from je_tools.output.files.outputs import check_outside
+
+if TYPE_CHECKING:
+    from je_tools.audit.tasks import Workplace
 
 
 class Job(Struct, frozen=True):
@@ -49,7 +52,7 @@ class Job(Struct, frozen=True):
     is_paranoid: bool = False
 
 
-MakeWork = Callable[[Path, KnownFiles], Workplace]
+MakeWork = Callable[[Path, KnownFiles], "Workplace"]
 """Makes the tasks from the folder for their results, and what earlier runs know."""
 Finish = Callable[[RunFolder, Ran, Path], FleetSummary]
 """Makes the reports of the tables of a run in a folder."""
