@@ -22,7 +22,7 @@ pub const SET: i64 = 0;
 pub const CLEAR: i64 = 1;
 
 /// Numbers of an operation before its tests: coding, column, size, base, number of tests.
-pub const OP_HEAD: usize = 5;
+pub const OP_HEAD: usize = 6;
 /// Numbers per test: column, flag for a column of the parent, kind, operand.
 pub const TEST_WIDTH: usize = 4;
 /// Numbers per operation.
