@@ -39,15 +39,19 @@ class VerbGroup(SuggestingGroup):
     The verb `show` of the group `vlsn` is `command` in `vlsn_show.py`.
     """
 
-    def __init__(self, *arguments: Any, verbs: Mapping[str, str], **options: Any) -> None:
+    def __init__(
+        self, *arguments: Any, verbs: Mapping[str, str], prefix: str = "", **options: Any
+    ) -> None:
         """Make a group.
 
         Args:
             arguments, options: as those of `click.Group`.
             verbs: verbs and their lines in `--help`.
+            prefix: beginning of the names of their modules; the name of the group if empty.
         """
         super().__init__(*arguments, **options)
         self.verbs = verbs
+        self.prefix = prefix or self.name
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the verbs in the order of their declaration."""
@@ -57,7 +61,7 @@ class VerbGroup(SuggestingGroup):
         """Return the command of a verb; None if there is no such verb."""
         if name not in self.verbs:
             return None
-        module = importlib.import_module(f"{__package__}.{self.name}_{name}")
+        module = importlib.import_module(f"{__package__}.{self.prefix}_{name}")
         found: click.Command = module.command
         return found
 

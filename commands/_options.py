@@ -89,9 +89,13 @@ def _threads(text: str) -> Callable[[F], F]:
     return click.option("--threads", type=click.IntRange(min=0), metavar="N", default=0, help=text)
 
 
+threads_count_option = _threads("Threads that read; 0: one per core.")
+"""`--threads` for commands that cannot limit how fast they read."""
+
+
 def threads_option(function: F) -> F:
     """Add `--threads` and `--max-rate`, the options of commands that read a log."""
-    return _threads("Threads that read; 0: one per core.")(max_rate_option(function))
+    return threads_count_option(max_rate_option(function))
 
 
 encoders_option = _threads("Threads or processes that read and encode; 0: one per core, at most 4.")

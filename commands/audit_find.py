@@ -100,6 +100,7 @@ def _find(options: Options, fleet: Fleet) -> FleetHits:
     from je_tools.audit.find import find_everywhere
     from je_tools.audit.find_tasks import FindWork
     from je_tools.erase.proof.needles import NeedleSearch
+    from je_tools.erase.subject.run import find_subject
 
     choice = chosen_engine(options)
     needles = named_needles(options)
@@ -111,7 +112,8 @@ def _find(options: Options, fleet: Fleet) -> FleetHits:
         folder = Path(made)
         log = folder / "spark.log"
         with failures_reported(folder, log), open_engine(choice, folder, log, step) as (engine, _):
-            return find_everywhere(engine, fleet, FindWork(tuple(needles), masking_of(options)))
+            work = FindWork(tuple(needles), masking_of(options), find_subject)
+            return find_everywhere(engine, fleet, work)
 
 
 def _say(found: FleetHits) -> None:

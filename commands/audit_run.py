@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 import sys
 import time
+from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
@@ -18,6 +20,7 @@ from je_tools.commands._engines import (
     shown_step,
 )
 from je_tools.commands._options import (
+    A_FILE,
     A_PATH,
     CONTEXT,
     format_option,
@@ -29,6 +32,7 @@ from je_tools.core.escaping import counted
 from je_tools.errors import EXIT_DAMAGE, EXIT_OK
 
 if TYPE_CHECKING:
+    from je_tools.audit.allowed import Verdict
     from je_tools.audit.engines import Ran
     from je_tools.audit.fleet import FleetSummary
     from je_tools.audit.output_folder import RunFolder
@@ -41,11 +45,13 @@ class Options(EngineOptions):
 
     roots: tuple[Path, ...]
     output: Path
+    tree: bool
     full: bool
     paranoid: bool
     keep: int | None
     format_: str
-    fail_on: str
+    fail_on: tuple[str, ...]
+    allow: Path | None
 
 
 @click.command("run", context_settings=CONTEXT)
@@ -58,6 +64,11 @@ class Options(EngineOptions):
     help="Folder for the tables of all runs, and the report of the last.",
 )
 @engine_options
+@click.option(
+    "--tree",
+    is_flag=True,
+    help="Also check the B-trees, and search for records whose places do not exist.",
+)
 @click.option(
     "--full",
     is_flag=True,
@@ -74,13 +85,21 @@ class Options(EngineOptions):
     type=click.IntRange(min=1),
     help="Remove all but the last N runs from the folder.",
 )
-@format_option("table", "json", "prometheus")
+@format_option("table", "json", "prometheus", "junit")
 @click.option(
     "--fail-on",
-    type=click.Choice(["error", "warning", "note", NEVER]),
-    default="error",
+    metavar="SEVERITY|CODE",
+    multiple=True,
+    default=("error",),
     show_default=True,
-    help="Exit with 3 if there is a finding of this severity or worse.",
+    help="Exit with 3 if there is a finding of this severity or worse (error, warning, note), or "
+    "of this code; never: exit with 0. Can be repeated.",
+)
+@click.option(
+    "--allow",
+    type=A_FILE,
+    metavar="FILE",
+    help="File of findings that are known, and do not make the audit fail until a day.",
 )
 def command(**options: Unpack[Options]) -> int:
     """Find every environment below the roots, verify each, and write tables and a report.
@@ -100,6 +119,8 @@ def command(**options: Unpack[Options]) -> int:
     from je_tools.audit.fleet import RunInfo
     from je_tools.audit.report import write_reports
     from je_tools.audit.run import Job, run_audit
+    from je_tools.audit.tasks import Workplace
+    from je_tools.audit.weighing import Weigher
 
     # On an interrupt, Py4J logs at length to the root logger.
     logging.getLogger().addHandler(logging.NullHandler())
@@ -127,16 +148,41 @@ def command(**options: Unpack[Options]) -> int:
         )
         return write_reports(run, about, folder)
 
-    summary = run_audit(job, finish, shown_step if is_terminal(sys.stderr) else None)
-    _write(summary, options)
-    return _exit_code(summary, options["fail_on"])
+    verdict = _verdict(options)
+    make = partial(Workplace, weigh=Weigher(options["tree"]))
+    step = shown_step if is_terminal(sys.stderr) else None
+    summary = run_audit(job, make, finish, step)
+    _write(summary, verdict, options)
+    fails = any(verdict.failing(row) for row in summary.environments)
+    return EXIT_DAMAGE if fails else EXIT_OK
+
+
+def _verdict(options: Options) -> Verdict:
+    """Return what decides the exit code.
+
+    Raises:
+        UsageError: `--fail-on` names no severity and no code, or the file is not of its form.
+        InputError: the file cannot be read.
+    """
+    from je_tools.audit.allowed import Verdict, check_code, read_allowed
+    from je_tools.findings import Severity
+
+    fail_on = options["fail_on"]
+    if NEVER in fail_on:
+        fail_on = ()
+    for each in fail_on:
+        if each not in list(Severity):
+            check_code(each, "--fail-on")
+    allowed = () if options["allow"] is None else read_allowed(options["allow"])
+    return Verdict(fail_on, allowed, datetime.now(UTC).date())
 
 
 SHOWN = 40
 """Largest number of environments in a table for people; the report has all."""
 
 
-def _write(summary: FleetSummary, options: Options) -> None:
+def _write(summary: FleetSummary, verdict: Verdict, options: Options) -> None:
+    from je_tools.audit.junit import junit_text
     from je_tools.audit.metrics import metrics_text
     from je_tools.audit.summary_json import json_lines
     from je_tools.output.views.fleet_tables import fleet_section
@@ -148,11 +194,24 @@ def _write(summary: FleetSummary, options: Options) -> None:
         if len(rows) < len(summary.environments):
             say(f"je-tools: {len(summary.environments) - len(rows):,} more, none of them worse")
     else:
-        text = json_lines if options["format_"] == "json" else metrics_text
-        for piece in text(summary):
+        pieces = {
+            "json": lambda: json_lines(summary),
+            "prometheus": lambda: metrics_text(summary),
+            "junit": lambda: junit_text(summary, verdict),
+        }
+        for piece in pieces[options["format_"]]():
             sys.stdout.buffer.write(piece.encode())
     sys.stdout.buffer.flush()
     _say_verdict(summary, options["output"])
+    _say_allowed(summary, verdict)
+
+
+def _say_allowed(summary: FleetSummary, verdict: Verdict) -> None:
+    count = verdict.allowed_count(summary.environments)
+    if count:
+        say(f"je-tools: {counted(count, 'finding')} allowed by --allow")
+    for each in verdict.expired:
+        say(f"je-tools: --allow: {each.code} of {each.env} was allowed until {each.until}")
 
 
 def _say_verdict(summary: FleetSummary, output: Path) -> None:
@@ -164,11 +223,3 @@ def _say_verdict(summary: FleetSummary, output: Path) -> None:
         f"{totals['entry_count']:,} good {'entry' if totals['entry_count'] == 1 else 'entries'}"
     )
     say(f"je-tools: tables and report.html are in {output}")
-
-
-def _exit_code(summary: FleetSummary, fail_on: str) -> int:
-    from je_tools.findings import Severity
-
-    if fail_on == NEVER:
-        return EXIT_OK
-    return EXIT_DAMAGE if summary.reaches(Severity(fail_on)) else EXIT_OK

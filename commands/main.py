@@ -60,6 +60,9 @@ GROUPS: dict[str, dict[str, str]] = {
         "erase": "Overwrite old versions, deleted records and removed databases.",
         "undo": "List the changes that commands made to a log, and revert the newest.",
     },
+    "Apache Ignite": {
+        "ignite": "Check and count the write-ahead log of an Apache Ignite node.",
+    },
     "Fleet": {
         "audit": "Verify all environments below directories, on Spark; write tables and a report.",
     },

@@ -15,6 +15,8 @@ import numpy.typing as npt
 
 from je_tools.formats.files.image import Image
 from je_tools.formats.files.source import Source
+from je_tools.formats.ignite.records import Payloads
+from je_tools.formats.ignite.walk import RecordColumns, Rules
 from je_tools.formats.je.btree.node_states import States
 from je_tools.formats.je.btree.slots import Slots
 from je_tools.formats.je.entry.columns import EntryPayloads, ListPrograms
@@ -127,6 +129,39 @@ class RangeReader:
 
     def is_blank(self) -> bool:
         """Return True if only zeros were seen from the start of the range."""
+
+def decode_fields(payloads: Payloads, codings: bytes) -> tuple[npt.NDArray[np.int64], _Mask]:
+    """Return columns of the fields, (columns, n), and a mask of the payloads that do not decode."""
+
+def decode_entries(
+    payloads: Payloads, types: npt.NDArray[np.uint8]
+) -> tuple[npt.NDArray[np.int64], _Mask]:
+    """Return the entries of data records, (ENTRY_COLUMNS, entries), and a mask of bad records."""
+
+_Stop = tuple[int, int, int, int, int, int, int]
+
+class SegmentWalker:
+    """Reader of the records of one segment of Ignite's write-ahead log."""
+
+    def __new__(cls, rules: Rules) -> SegmentWalker: ...
+    def position(self) -> int:
+        """Return the offset at which reading continues."""
+
+    def step(self, data: _Bytes, base: int, columns: RecordColumns) -> tuple[int, int]:
+        """Read the records of a window that begins at `position()`.
+
+        Returns the number of rows, and the number of bytes that the next window must have at
+        least; `walk.ROOM` if the columns are full, `walk.NOTHING` at the end.
+        """
+
+    def gaps(self) -> list[tuple[_Stop, int, bool]]:
+        """Return the fields of each `Gap`, those of its `Stop` as a tuple."""
+
+    def gap_totals(self) -> tuple[int, int]:
+        """Return the number of all gaps, and of their bytes."""
+
+    def tail(self) -> tuple[_Stop, bool, int, int, int] | None:
+        """Return the fields of the `Tail`; None before the end."""
 
 def tally(rows: Rows, programs: _Programs | None) -> _Lines:
     """Return the lines of a `Tally`, five numbers each; sizes only with `steps.programs`."""

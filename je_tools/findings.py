@@ -594,6 +594,59 @@ _TABLE: tuple[tuple[str, Severity, str, str], ...] = (
         "Create the environment again.",
     ),
     (
+        "group-diverged",
+        Severity.ERROR,
+        "The node has entries that the node of its group that would lead does not have, and takes "
+        "them back to follow it: Commits are lost. This is a warning if only Aborts are lost, for "
+        "which the engine cuts the log, and a note if only entries without a Commit or an Abort "
+        "are, as after every change of the master.",
+        "Keep a copy of the node. `je-tools vlsn compare` with all nodes of the group lists the "
+        "transactions, databases and keys.",
+    ),
+    (
+        "group-end-missing",
+        Severity.ERROR,
+        "The log ends before a VLSN that the node once had, as other members of its group show: "
+        "it wrote the Commit as master, the group database says so, or the VLSN was durable, for "
+        "which too few members have it. The log itself shows nothing: its last files are gone, an "
+        "older copy was put back, or the machine lost what was not yet on the disk.",
+        "Look for the newer files, or a newer backup of the same node. Start it only while the "
+        "other nodes run, so that it does not lead: it then gets the entries from them.",
+    ),
+    (
+        "group-lag",
+        Severity.NOTE,
+        "The log ends before that of the node of its group that would lead. This is a warning if "
+        "the last Commit is more than 15 minutes older, or if the node needs a network restore, "
+        "because the other log does not have the next VLSN any more.",
+        "Nodes that run, or were read one after the other, lag by seconds. If it is a warning, "
+        "find out why the node does not follow. Its master keeps files for it: `je-tools space`.",
+    ),
+    (
+        "group-uncompared",
+        Severity.NOTE,
+        "The audit could not compare the node with the one of its group that would lead: the "
+        "common part of their logs is too far back.",
+        "Compare them with `je-tools vlsn compare`, which reads as far back as it takes.",
+    ),
+    (
+        "group-member-missing",
+        Severity.WARNING,
+        "The group has a member of which the audit has found no log, although it has found those "
+        "of others. A member that is away for long keeps its master from deleting files.",
+        "Add its directory to the roots. If the member is gone for good, remove it from the group "
+        "with the engine's or the front end's own means.",
+    ),
+    (
+        "group-copy",
+        Severity.NOTE,
+        "The environment is an older copy of the same node as another one, such as a backup: it "
+        "is not counted as a member of the group. This is a warning if it has Commits that the "
+        "newer copy does not have, because they were rolled back or cut off.",
+        "Nothing, if it is a backup. If it is the live node, the other one has entries that it "
+        "lacks: compare them with `je-tools diff`.",
+    ),
+    (
         "group-record",
         Severity.ERROR,
         "A record of the group database (_jeRepGroupDB) is unreadable, contradicts another one, or "

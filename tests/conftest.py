@@ -15,6 +15,8 @@ from hypothesis import HealthCheck, settings
 from tests.corpus import (
     FIXTURES,
     environments,
+    ignite_damages,
+    ignite_nodes,
     legacy_files,
     one_of_each_kind,
 )
@@ -58,10 +60,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Run tests of `environment`, `environment_with_truth` or `legacy_file` for each of these.
+    """Run tests of `environment`, `ignite_node`, `legacy_file` and the like for each of these.
 
     A test of `some_environment` takes long: `make test` runs it for one of each kind. Without a
-    corpus there are no legacy files, and tests of `legacy_file` are not collected.
+    corpus there are no legacy files and Ignite stores, and tests of these are not collected.
     """
     marks = metafunc.definition.iter_markers("parametrize")
     named = [mark.args[0] for mark in marks]
@@ -77,13 +79,19 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         judged = [each for each in environments() if each.truth]
         ids = [each.name for each in judged]
         metafunc.parametrize("environment_with_truth", judged, ids=ids)
+    if "ignite_node" in wanted:
+        nodes = ignite_nodes()
+        metafunc.parametrize("ignite_node", nodes, ids=[f"{n.case}/{n.node}" for n in nodes])
+    if "ignite_damage" in wanted:
+        cases = ignite_damages()
+        metafunc.parametrize("ignite_damage", cases, ids=[path.name for path in cases])
     if "legacy_file" in wanted:
         files = legacy_files()
         metafunc.parametrize("legacy_file", files, ids=[path.name for path in files])
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Drop tests with an empty `legacy_file`: pytest would report them as skipped."""
+    """Drop tests with an empty list of cases: pytest would report them as skipped."""
     items[:] = [item for item in items if not item.name.endswith("[NOTSET]")]
 
 
@@ -155,7 +163,7 @@ def engines(
 def audit_session(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Any]:
-    """Start the session for audits in this process, like that of a user's notebook.
+    """Start the Spark of audits in this process, like that of a user's notebook.
 
     The parameter adds `spark` to the name of each of its tests.
     """
@@ -164,7 +172,7 @@ def audit_session(
     find_java()
     folder = tmp_path_factory.mktemp("session")
     with open_spark(folder, folder / "spark.log", request.param, {}) as spark:
-        yield spark.session()
+        yield spark
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
+import shutil
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -141,3 +142,49 @@ def vector_files() -> list[Path]:
     whole = corpus()
     complete = whole.parent / "vectors" / "je-entries.jsonl" if whole else None
     return [complete] if complete and complete.is_file() else [VECTORS]
+
+
+class IgniteNode(NamedTuple):
+    """One node of an Ignite store of the corpus: its work directory, and the engine's output."""
+
+    case: str
+    node: str
+    store: Path
+    truth: Path
+
+
+def ignite_nodes() -> list[IgniteNode]:
+    """Return the nodes of the undamaged Ignite stores, which only the corpus has."""
+    whole = corpus()
+    found = []
+    for store in sorted(whole.glob("ignite-*/store")) if whole else []:
+        for folder in sorted((store / "db").glob("node*")):
+            truth = store.parent / "truth"
+            own = truth / folder.name
+            case = store.parent.name
+            found.append(IgniteNode(case, folder.name, store, own if own.is_dir() else truth))
+    return found
+
+
+def ignite_damages() -> list[Path]:
+    """Return the folders of the damaged Ignite stores: each has `damage.txt` and `overlay`."""
+    whole = corpus()
+    return sorted(path.parent for path in whole.glob("ignite-*/damage.txt")) if whole else []
+
+
+def damaged_store(case: Path, into: Path) -> Path:
+    """Copy the base of a damaged store, put its files over it, and return the copy."""
+    store = into / "store"
+    shutil.copytree(undamaged_store(case), store)
+    if (case / "overlay").is_dir():
+        shutil.copytree(case / "overlay", store, dirs_exist_ok=True)
+    first = (case / "damage.txt").read_text().splitlines()[0]
+    if ", then remove: " in first:
+        (store / first.partition(", then remove: ")[2]).unlink()
+    return store
+
+
+def undamaged_store(case: Path) -> Path:
+    """Return the store that a damaged one was made of."""
+    first = (case / "damage.txt").read_text().splitlines()[0]
+    return case.parent / first.removeprefix("base: ").partition(";")[0]

@@ -17,12 +17,14 @@ import pytest
 from je_tools.commands.dump import db_dump_command
 from je_tools.commands.erase import VERBS as ERASE_VERBS
 from je_tools.commands.group import VERBS as GROUP_VERBS
+from je_tools.commands.ignite_wal import VERBS as IGNITE_WAL_VERBS
 from je_tools.commands.journal import VERBS as JOURNAL_VERBS
 from je_tools.commands.main import COMMANDS, group
 from je_tools.commands.recover import db_recover_command
 from je_tools.commands.vlsn import VERBS
 from je_tools.erase.proof import run
 from je_tools.erase.proof.scope import NOT_LOOKED_AT, Scope
+from tests.builders.ignite import write_damaged_store
 from tests.builders.logs import CREATED_MS, LogFile, entry, write_log
 from tests.builders.trees import simple, slot
 from tests.corpus import FIXTURES, ROOT
@@ -61,6 +63,15 @@ COMMAND_LINES = {
     **{f"help-group-{verb}": f"je-tools group {verb} --help" for verb in GROUP_VERBS},
     **{f"help-erase-{verb}": f"je-tools erase {verb} --help" for verb in ERASE_VERBS},
     **{f"help-journal-{verb}": f"je-tools journal {verb} --help" for verb in JOURNAL_VERBS},
+    "help-ignite-wal": "je-tools ignite wal --help",
+    **{
+        f"help-ignite-wal-{verb}": f"je-tools ignite wal {verb} --help" for verb in IGNITE_WAL_VERBS
+    },
+    "ignite-wal-verify": "je-tools ignite wal verify ignite",
+    "ignite-wal-verify-all": "je-tools ignite wal verify ignite --all --format jsonl",
+    "ignite-wal-verify-wrong": f"je-tools ignite wal verify {CRASH}",
+    "ignite-wal-summary": "je-tools ignite wal summary ignite --by-segment --by-cache",
+    "ignite-wal-summary-csv": "je-tools ignite wal summary ignite --by-cache --format csv",
     "erase-plan": f"je-tools erase plan {OTHER}",
     "erase-plan-jsonl": f"je-tools erase plan {OTHER} --format jsonl",
     "erase-plan-node": f"je-tools erase plan {REPLICATED} --force --checkpoint-first",
@@ -230,6 +241,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     change_log(small_log(tmp_path / "changed"))
     change_log(small_log(tmp_path / "spoiled"))
     spoil(journal_of(tmp_path / "spoiled"), 100)
+    write_damaged_store(tmp_path / "ignite")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(os, "statvfs", lambda _: FREE)
     monkeypatch.setattr(run, "find_scope", lambda *_: SCOPE)

@@ -10,7 +10,7 @@ import subprocess
 import click
 import pytest
 
-from je_tools.commands import erase, journal, vlsn
+from je_tools.commands import audit, erase, ignite, ignite_wal, journal, vlsn
 from je_tools.commands import group as group_command
 from je_tools.commands.main import COMMANDS, group
 from tests.corpus import ROOT
@@ -20,12 +20,15 @@ PAGES: dict[str, str] = runpy.run_path(str(ROOT / "docs" / "man.py"))["pages"]()
 
 def test_each_command_has_a_page() -> None:
     expected = {f"je-tools-{name}.1" for name in COMMANDS}
-    expected |= {"je-tools.1", "je-tools-audit-run.1", "db-dump.1", "db-recover.1"}
+    expected |= {"je-tools.1", "db-dump.1", "db-recover.1"}
+    expected |= {f"je-tools-audit-{verb}.1" for verb in audit.VERBS}
     expected |= {f"je-tools-vlsn-{verb}.1" for verb in vlsn.VERBS}
     expected |= {f"je-tools-group-{verb}.1" for verb in group_command.VERBS}
     expected |= {f"je-tools-erase-{verb}.1" for verb in erase.VERBS}
     expected |= {f"je-tools-journal-{verb}.1" for verb in journal.VERBS}
     expected |= {f"je-tools-erase-{verb}.1" for verb in erase.VERBS}
+    expected |= {f"je-tools-ignite-{verb}.1" for verb in ignite.VERBS}
+    expected |= {f"je-tools-ignite-wal-{verb}.1" for verb in ignite_wal.VERBS}
     assert PAGES.keys() == expected
     for name in COMMANDS:
         assert f"je\\-tools\\-{name}(1)" in PAGES["je-tools.1"]

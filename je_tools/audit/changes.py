@@ -129,7 +129,11 @@ def find_changes(folder: Path, names: Sequence[str]) -> Changes:
         InputError: the folder has not so many runs.
         UsageError: it has no such run.
     """
-    before, after = _chosen(folder, names)
+    return compare_runs(*_chosen(folder, names))
+
+
+def compare_runs(before: RunFolder, after: RunFolder) -> Changes:
+    """Compare two runs, the later of which need not be complete."""
     new, gone = _only_one_has(before, after, FINDINGS, _PLACE)
     files = _only_one_has(before, after, FILES, ("env", "name"))
     counts = [_by_env(table) for table in (*files, new, gone)]

@@ -41,7 +41,7 @@ class FoundEnvironment(Struct, frozen=True):
         name: its unique name in the tables.
         paths: absolute path of its home, or of its log files if these were named one by one.
         size: bytes of its log files; those that could not be examined count as empty.
-        folders: every directory with its files, including those that links lead to.
+        folders: absolute paths of all directories with its files, also those that links lead to.
     """
 
     name: str
@@ -100,7 +100,7 @@ def find_fleet(roots: Sequence[Path]) -> Fleet:
     return Fleet(
         tuple(
             # Executors have working directories of their own.
-            FoundEnvironment(name, tuple(path.absolute() for path in paths), size, folders)
+            FoundEnvironment(name, _absolute(paths), size, _absolute(folders))
             for name, paths, (size, folders) in found
         ),
         tuple(replace(problem, env=name) for problem, name in of_problems),
@@ -194,6 +194,10 @@ def _listed(paths: tuple[Path, ...]) -> tuple[int, tuple[Path, ...]]:
                 files += [Path(entry.path) for entry in entries if is_jdb_name(entry.name)]
     linked = {Path(os.path.realpath(path)).parent: None for path in files if path.is_symlink()}
     return sum(map(_size, files)), (*folders, *linked)
+
+
+def _absolute(paths: tuple[Path, ...]) -> tuple[Path, ...]:
+    return tuple(path.absolute() for path in paths)
 
 
 def _data_folders(home: Path) -> list[Path]:

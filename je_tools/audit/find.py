@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 
-from je_tools.audit.find_tasks import EnvironmentHits, FindTask, FindWork, PartHits
+from je_tools.audit.find_kinds import EnvironmentHits, FindTask, PartHits
 from je_tools.audit.plan import plan_fleet, shares_of
 from je_tools.erase.proof.tree import list_tree
 from je_tools.errors import JeToolsError
 
 if TYPE_CHECKING:
     from je_tools.audit.discover import Fleet, FoundEnvironment
+    from je_tools.audit.find_tasks import FindWork
     from je_tools.audit.stages import Engine
 
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import hashlib
 import os
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
-from msgspec import Struct, field
+from msgspec import Struct
 
+from je_tools.audit.find_kinds import EnvironmentHits, FindTask, FoundTrace, PartHits
 from je_tools.audit.reasons import why_unread
 from je_tools.core.escaping import clean_text, printable
 from je_tools.erase.options import ErasureOptions
@@ -22,8 +23,7 @@ from je_tools.erase.proof.run import (
     search_files,
     search_tree,
 )
-from je_tools.erase.proof.tree import FoundFile, list_tree
-from je_tools.erase.subject.run import find_subject
+from je_tools.erase.proof.tree import list_tree
 from je_tools.log.opening import open_environment
 from je_tools.log.scan import Scanner
 from je_tools.recovery.opening import held_snapshot
@@ -40,86 +40,18 @@ NOT_JUDGED = "not judged"
 """State of a trace in an environment that cannot be opened."""
 
 
-class FindTask(Struct, frozen=True):
-    """An environment to search, or some of its files.
-
-    Attributes:
-        found: the environment.
-        files: files to search; None for all.
-        number: place of the files among those of the environment.
-    """
-
-    found: FoundEnvironment
-    files: tuple[FoundFile, ...] | None = None
-    number: int = 0
-
-
-class PartHits(Struct, frozen=True):
-    """Result of a task.
-
-    Attributes:
-        env: name of the environment.
-        hit_count: number of hits.
-        size: bytes that were searched.
-        gaps: files and reasons why something may be unseen, as reports show them.
-    """
-
-    env: str
-    hit_count: int
-    size: int
-    gaps: list[tuple[str, str]]
-
-
-class FoundTrace(Struct, frozen=True):
-    """A trace, as `erase subject` lists it.
-
-    `can_erase` is None if that could not be judged. `needle` is the name of the needle in reports.
-    """
-
-    env: str
-    file: str
-    offset: int | None
-    size: int
-    lsn: int | None
-    type: str | None
-    db: str | None
-    where: str
-    state: str
-    can_erase: bool | None
-    reason: str
-    needle: str
-
-
-class EnvironmentHits(Struct):
-    """Hits in one environment.
-
-    Attributes:
-        env: its name.
-        shown: its name in reports, masked if a needle is in it.
-        hit_count: number of all hits.
-        traces: the first of them.
-        gaps: files and reasons why something may be unseen.
-        obstacles: kinds of what prevents any erasure in the log now.
-    """
-
-    env: str
-    shown: str
-    hit_count: int = 0
-    traces: list[FoundTrace] = field(default_factory=list)
-    gaps: list[tuple[str, str]] = field(default_factory=list)
-    obstacles: list[str] = field(default_factory=list)
-
-
 class FindWork(Struct, frozen=True):
     """Search for needles, and its tasks.
 
     Attributes:
         needles: literals and patterns.
         masking: names the needles in reports.
+        find: `erase.subject.run.find_subject`, which judges each trace in a log that opens.
     """
 
     needles: tuple[Needle, ...]
     masking: Masking
+    find: Callable[..., SubjectReport]
 
     def of(self) -> NeedleSearch:
         """Return the search, which does not travel."""
@@ -143,7 +75,7 @@ class FindWork(Struct, frozen=True):
             environment = open_environment(found.paths, keep_going=True)
             scanner = Scanner(threads=1, wide=True)
             with held_snapshot(environment, scanner, now_ms=now_ms, as_member=True) as snapshot:
-                report = find_subject(snapshot, search, None, options, ErasureOptions())
+                report = self.find(snapshot, search, None, options, ErasureOptions())
             return _of_report(report, found.name, shown)
         except Exception as error:
             reason = why_unread(error)

@@ -20,6 +20,8 @@ from je_tools.audit.tables import (
     ENVIRONMENTS,
     FILES,
     FINDINGS,
+    GROUPS,
+    NODES,
     RUNS,
     TABLES,
     TXN_STATS,
@@ -34,6 +36,12 @@ if TYPE_CHECKING:
 
 OK = SEVERITIES[-1]
 """The severity of an environment without findings."""
+
+
+NOT_OPENED = ("no-log", "unsafe", "refuses", "fails")
+"""Outcomes of environments that their engine does not open, or cannot use."""
+
+_LOST_KEYS = ("lost_key_count", "missing_key_count")
 
 
 class RunInfo(Struct, frozen=True):
@@ -78,11 +86,13 @@ class EnvironmentRow(Struct, frozen=True):
         values: the row, by column name; counts and sizes are never None.
         findings: its findings by code, the worst first.
         last_txn_ms: time of its last Commit or Abort.
+        node: its row of the table `nodes`; None if it has none.
     """
 
     values: Mapping[str, Any]
     findings: tuple[CodeCount, ...] = ()
     last_txn_ms: int | None = None
+    node: Mapping[str, Any] | None = None
 
     @property
     def env(self) -> str:
@@ -98,6 +108,22 @@ class EnvironmentRow(Struct, frozen=True):
     def versions(self) -> list[int]:
         """Log versions of its files, ascending."""
         return list(self.values["versions"] or ())
+
+    @property
+    def outcome(self) -> str | None:
+        """What the engine would do with it; None if unknown."""
+        found = self.values.get("outcome")
+        return None if found is None else str(found)
+
+    @property
+    def stakes(self) -> tuple[int, int, int]:
+        """What is at stake, the worst least: whether it opens, then the Commits and keys lost."""
+        lost = [self.values.get(name) or 0 for name in ("lost_commit_count", *_LOST_KEYS)]
+        if self.outcome is None:
+            opens = 1 if self.severity == Severity.ERROR.value else 2
+        else:
+            opens = 0 if self.outcome in NOT_OPENED else 2
+        return opens, -lost[0], -sum(lost[1:])
 
     def number(self, column: str) -> int:
         """Return a count or a size."""
@@ -142,6 +168,7 @@ class FleetSummary(Struct, frozen=True):
         outcomes: by outcome of transactions, the most frequent first.
         row_counts: number of rows of each table, by its name.
         read_file_count: number of log files of which at least a part was read in this run.
+        groups: rows of the table `groups`, the worst first.
     """
 
     run: RunInfo
@@ -152,6 +179,7 @@ class FleetSummary(Struct, frozen=True):
     outcomes: tuple[OutcomeCount, ...] = ()
     row_counts: Mapping[str, int] = field(default_factory=dict)
     read_file_count: int = 0
+    groups: tuple[Mapping[str, Any], ...] = ()
 
     @property
     def severities(self) -> dict[str, int]:
@@ -176,10 +204,14 @@ class FleetSummary(Struct, frozen=True):
         known = {**asdict(self.run), **self.totals, **counts}
         return {column.name: known[column.name] for column in RUNS.columns}
 
-    def reaches(self, severity: Severity) -> bool:
-        """Return True if an environment is of this severity or worse, as for `--fail-on`."""
-        at = SEVERITIES.index(severity.value)
-        return any(self.severities[name] for name in SEVERITIES[: at + 1])
+    @property
+    def outcomes_of_opening(self) -> dict[str, int]:
+        """Number of environments of each outcome of opening them, as far as it is known."""
+        counts: dict[str, int] = {}
+        for row in self.environments:
+            if row.outcome is not None:
+                counts[row.outcome] = counts.get(row.outcome, 0) + 1
+        return dict(sorted(counts.items()))
 
 
 _SUMMED = (
@@ -266,8 +298,14 @@ def read_summary(tables: RunFolder, run: RunInfo) -> FleetSummary:
     opened = {table.name: open_table(tables, table) for table in TABLES}
     by_env = _findings_by_environment(opened[FINDINGS.name])
     ends = _last_ends(opened[TXN_STATS.name])
+    nodes = {row["env"]: row for row in _rows_of(tables, NODES)}
     rows = [
-        EnvironmentRow(_whole(values), by_env.get(values["env"], ()), ends.get(values["env"]))
+        EnvironmentRow(
+            _whole(values),
+            by_env.get(values["env"], ()),
+            ends.get(values["env"]),
+            nodes.get(values["env"]),
+        )
         for values in opened[ENVIRONMENTS.name].to_table().to_pylist()
     ]
     return FleetSummary(
@@ -279,7 +317,13 @@ def read_summary(tables: RunFolder, run: RunInfo) -> FleetSummary:
         _outcomes(opened[TXN_STATS.name]),
         {name: data.count_rows() for name, data in opened.items()},
         opened[FILES.name].count_rows(filter=pc.field("source") != Source.KNOWN.value),
+        tuple(sorted(_rows_of(tables, GROUPS), key=_group_badness)),
     )
+
+
+def _rows_of(tables: RunFolder, table: AuditTable) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = open_table(tables, table).to_table().to_pylist()
+    return rows
 
 
 def _whole(values: dict[str, Any]) -> dict[str, Any]:
@@ -293,7 +337,19 @@ def _whole(values: dict[str, Any]) -> dict[str, Any]:
 def _badness(row: EnvironmentRow) -> tuple[int | str, ...]:
     worst = SEVERITIES.index(row.severity)
     numbers = ("error_count", "damaged_size", "warning_count", "note_count")
-    return (worst, *(-row.number(name) for name in numbers), row.env)
+    return (*row.stakes, worst, *(-row.number(name) for name in numbers), row.env)
+
+
+def _group_badness(row: Mapping[str, Any]) -> tuple[Any, ...]:
+    """Return a key by which groups that lose Commits come first, then those that lag."""
+    numbers = (
+        "lost_end_count",
+        "rollback_commit_count",
+        "diverged_count",
+        "missing_count",
+        "group_lag_vlsn",
+    )
+    return (*(-(row[name] or 0) for name in numbers), row["group_name"] or "", row["group_id"])
 
 
 def severity_rank(severity: str) -> int:

@@ -11,13 +11,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import groupby, repeat
 from typing import TYPE_CHECKING, Any, TypeVar
 
-import pyarrow as pa
 import pyarrow.parquet as pq
-from msgspec import Struct, field
 from msgspec.structs import replace
 
+from je_tools.audit.environment_rows import EnvironmentRows
 from je_tools.audit.file_counts import FileCounts
 from je_tools.audit.joining import OpenTransactions
+from je_tools.audit.read_logs import ReadLog, Weigh
 from je_tools.audit.reasons import why_unread
 from je_tools.audit.rows import (
     environment_row,
@@ -29,7 +29,6 @@ from je_tools.audit.rows import (
     unread,
 )
 from je_tools.audit.table_writer import write_txns
-from je_tools.audit.tables import TABLES, TXNS
 from je_tools.audit.txn_sums import TxnSums
 from je_tools.audit.work import Scanned, Show, Shown, scanner_of, take_txns
 from je_tools.errors import InputError
@@ -47,73 +46,44 @@ if TYPE_CHECKING:
     from je_tools.findings import Finding
     from je_tools.log.file_scan import ScanPart
     from je_tools.log.log_files import LogFile
+    from je_tools.vlsn.quick_check import Period
 
 T = TypeVar("T")
 
 
-class EnvironmentRows(Struct):
-    """Rows of one environment, by the name of the table.
-
-    Attributes:
-        rows: rows of all tables but txns.
-        txns: transactions, tables with the schema of `tables.TXNS`.
-        txn_paths: files that hold more transactions.
-    """
-
-    rows: dict[str, list[tuple[Any, ...]]] = field(default_factory=dict)
-    txns: list[Any] = field(default_factory=list)
-    txn_paths: list[str] = field(default_factory=list)
-
-    def extend(self, table: str, rows: Iterable[tuple[Any, ...]]) -> None:
-        """Add rows of a table."""
-        self.rows.setdefault(table, []).extend(rows)
-
-    def tables(self) -> dict[str, Any]:
-        """Return the rows as pyarrow Tables, without those in files."""
-        found = {TXNS.name: pa.concat_tables([TXNS.schema.empty_table(), *self.txns])}
-        for table in TABLES:
-            rows = self.rows.get(table.name)
-            if rows:
-                columns = zip(zip(*rows, strict=True), table.schema, strict=True)
-                arrays = [pa.array(values, field.type) for values, field in columns]
-                found[table.name] = pa.Table.from_arrays(arrays, schema=table.schema)
-        return found
-
-
-def judge(scanner: PartScanner, scanned: Iterable[Scanned], folder: Path) -> EnvironmentRows:
+def judge(
+    scanner: PartScanner, scanned: Iterable[Scanned], folder: Path, weigh: Weigh | None = None
+) -> EnvironmentRows:
     """Judge an environment, and return its rows.
 
     Args:
         scanner: scanner of its parts.
         scanned: all its parts, in log order; each is used before the next is asked for.
         folder: folder where transactions are staged.
+        weigh: finds the stakes of an environment (`weighing.Weigher`); None to leave them out.
     """
-    return _Judging(scanner, folder).judge(scanned)
-
-
-def unread_environment(env: str, reason: str) -> EnvironmentRows:
-    """Return the rows of an environment, or a directory, of which nothing could be read."""
-    found = EnvironmentRows()
-    found.extend("findings", [finding_row(unread(env, reason), env)])
-    found.extend("environments", [environment_row(env, {"error_count": 1})])
-    return found
+    return _Judging(scanner, folder, weigh).judge(scanned)
 
 
 class _Judging:
     """Judgement of one environment, up to its rows in the tables."""
 
-    def __init__(self, scanner: PartScanner, folder: Path) -> None:
+    def __init__(self, scanner: PartScanner, folder: Path, weigh: Weigh | None) -> None:
         environment = scanner.environment
         self.scanner = scanner
         self.environment = environment
         self.env = scanner.env
         self.folder = folder
+        self.weigh = weigh
         self.found = EnvironmentRows()
         self._listing = Listing(environment)
         self._checkpoints: list[CheckpointPart] = []
         self._open = OpenTransactions()
         self._sums = TxnSums()
+        self._findings: list[Finding] = []
+        self._periods: list[Period] = []
         self._severities: Counter[str] = Counter()
+        self._values: dict[str, Any] = {}
         self._counts = FileCounts()
         self._sources: dict[Path, Source] = {}
         # Size of the last file as it was read: an engine that has the log open writes to it.
@@ -135,9 +105,26 @@ class _Judging:
             self._counts = FileCounts()
         self._find(self._tried(self._listing.finish))
         self._add_unreadable()
-        self._find(self._tried(lambda: of_directory(self.environment, self._last_size)))
+        of_home = self._tried(lambda: of_directory(self.environment, self._last_size))
+        for each in of_home:
+            self._listing.totals.count(each)
+        self._find(of_home)
         self._add_rest()
+        if self.weigh is not None:
+            self._add_stakes(self.weigh)
+        values = self._values | self._severities
+        self.found.extend("environments", [environment_row(self.env, values)])
         return self.found
+
+    def _add_stakes(self, weigh: Weigh) -> None:
+        """Add what is at stake, found with what was read of the log."""
+        read = ReadLog(self.environment, self.env, self._listing, self._findings, self._periods)
+        weighed = weigh(read)
+        self._find(weighed.findings)
+        self.found.extend("space", weighed.files)
+        if weighed.member is not None:
+            self.found.add_member(weighed.member)
+        self._values |= weighed.values
 
     def _add_unreadable(self) -> None:
         """Add rows of files that the system does not open; the judge has their findings."""
@@ -193,10 +180,11 @@ class _Judging:
         paths.append(write_txns(self.folder, again))
         written = [path for path in paths if path is not None]
         self.found.txn_paths += written
-        self.scanner.keep(parts[0].index, joined, (pq.read_table(path) for path in written))
+        self.scanner.keep(parts, joined, (pq.read_table(path) for path in written))
 
     def _find(self, findings: Iterable[Finding]) -> None:
         for each in findings:
+            self._findings.append(each)
             self._severities[f"{each.severity.value}_count"] += 1
             self.found.extend("findings", [finding_row(each, self.env)])
 
@@ -206,6 +194,7 @@ class _Judging:
             self._open.first_active_lsn = shown.first_active_lsn
         self._open.rollbacks += shown.rollbacks
         self._open.parts.append(shown.segments)
+        self._periods += shown.file.judged.periods
         self._sums.add(shown.ended)
         self._counts.add(shown)
 
@@ -220,11 +209,9 @@ class _Judging:
             self.found.txns.append(joined)
             self._sums.add_rows(joined)
         self.found.extend("txn_stats", self._sums.rows(self.env))
-        values = {
+        self._values |= {
             "damaged_size": self._listing.totals.damaged_size,
-            **self._severities,
             **self._sums.counts,
             **sum_files(self._listing.rows),
             **sum_checkpoints([each for each in found if each.complete]),
         }
-        self.found.extend("environments", [environment_row(self.env, values)])

@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 import pickle
 import zlib
+from collections.abc import Callable
 from enum import Enum
 from importlib import import_module
 from typing import Any
@@ -25,7 +26,6 @@ _OTHERS = {
     ("array", "_array_reconstructor"),
     ("array", "array"),
     ("collections", "Counter"),
-    ("copyreg", "__newobj__"),
     ("numpy", "dtype"),
     ("numpy", "ndarray"),
     ("numpy._core.multiarray", "_reconstruct"),
@@ -39,27 +39,52 @@ class _Unpickler(pickle.Unpickler):
 
     def find_class(self, module: str, name: str) -> Any:
         if (module, name) in _OTHERS:
-            return super().find_class(module, name)
+            found = super().find_class(module, name)
+            return _maker(found) if isinstance(found, type) and _is_open(found) else found
         if module.partition(".")[0] == "je_tools":
             found = getattr(import_module(module), name, None)
             if isinstance(found, type) and issubclass(found, Struct | Places | Enum):
-                return found
+                return _maker(found)
         raise pickle.UnpicklingError(f"{module}.{name} is no result")
 
 
-def encoded(results: Struct) -> bytes:
-    """Return results as bytes."""
-    data = pickle.dumps(results, pickle.HIGHEST_PROTOCOL)
+def _is_open(found: type) -> bool:
+    """Return True if attributes of a class can be set."""
+    return not found.__flags__ & _IMMUTABLE
+
+
+def _maker(found: type) -> Callable[..., Any]:
+    """Return a function that makes an object: a pickle could set attributes of the class itself."""
+    return lambda *values: found(*values)
+
+
+_IMMUTABLE = 1 << 8
+"""Source: CPython, Py_TPFLAGS_IMMUTABLETYPE."""
+
+
+def sealed(data: bytes) -> bytes:
+    """Return data with the version of je-tools and a checksum."""
     return _HEAD + zlib.crc32(data).to_bytes(4, "little") + data
 
 
-def decoded(data: bytes) -> Any:
-    """Return the results in some bytes; None if another version wrote them, or they are damaged."""
+def unsealed(data: bytes) -> bytes | None:
+    """Return what was sealed; None if another version has sealed it, or it is damaged."""
     start = len(_HEAD) + 4
     body = data[start:]
     if not data.startswith(_HEAD):
         return None
-    if zlib.crc32(body).to_bytes(4, "little") != data[len(_HEAD) : start]:
+    return body if zlib.crc32(body).to_bytes(4, "little") == data[len(_HEAD) : start] else None
+
+
+def encoded(results: Struct) -> bytes:
+    """Return results as bytes."""
+    return sealed(pickle.dumps(results, pickle.HIGHEST_PROTOCOL))
+
+
+def decoded(data: bytes) -> Any:
+    """Return the results in some bytes; None if another version wrote them, or they are damaged."""
+    body = unsealed(data)
+    if body is None:
         return None
     try:
         return _Unpickler(io.BytesIO(body)).load()

@@ -17,15 +17,15 @@ import pyarrow as pa
 from msgspec import Struct
 
 from je_tools import __version__
+from je_tools.audit.known_codec import sealed, unsealed
 from je_tools.audit.known_files import ROWS_NAME, SETTLED_NS, KnownEnvironment, mark_of, stream_of
-from je_tools.audit.tables import FILES, FINDINGS, TABLES, Source
+from je_tools.audit.staged_members import SCHEMAS
+from je_tools.audit.tables import FILES, FINDINGS, Source
 from je_tools.log.file_names import is_jdb_name
 from je_tools.verify.judge import LOCK_NAME, lock_holder
 
 if TYPE_CHECKING:
     from je_tools.audit.discover import FoundEnvironment
-
-_TABLES = {table.name: table for table in TABLES}
 
 
 class _Kept(Struct, frozen=True):
@@ -45,13 +45,16 @@ def known_tables(known: KnownEnvironment, signature: bytes | None) -> dict[str, 
     if signature is None or not known.all.is_used:
         return None
     try:
-        kept = msgspec.msgpack.decode((known.folder / ROWS_NAME).read_bytes(), type=_Kept)
+        data = unsealed((known.folder / ROWS_NAME).read_bytes())
+        kept = msgspec.msgpack.decode(data or b"", type=_Kept)
         if kept.signature != signature:
             return None
         read = {name: pa.ipc.open_stream(data).read_all() for name, data in kept.tables.items()}
     except (OSError, msgspec.MsgspecError, pa.ArrowException):
         return None
-    if any(read[name].schema != _TABLES[name].schema for name in read):
+    if FILES.name not in read or not read.keys() <= SCHEMAS.keys():
+        return None
+    if any(read[name].schema != SCHEMAS[name] for name in read):
         return None
     files = read[FILES.name]
     place = files.schema.get_field_index("source")
@@ -74,22 +77,23 @@ def keep_tables(
     )
     known.folder.mkdir(exist_ok=True)
     half = path.with_name(".environment")
-    half.write_bytes(msgspec.msgpack.encode(kept))
+    half.write_bytes(sealed(msgspec.msgpack.encode(kept)))
     half.replace(path)
 
 
-def signature_of(found: FoundEnvironment, known: KnownEnvironment) -> bytes | None:
+def signature_of(found: FoundEnvironment, known: KnownEnvironment, options: str) -> bytes | None:
     """Return what changes with an environment; None if it may change without that.
 
     Args:
         found: the environment.
         known: results of earlier runs.
+        options: options of the audit on which its tables depend.
     """
     summed = hashlib.sha256()
     try:
         if lock_holder(found.folders[0] / LOCK_NAME) is not None:
             return None
-        for part in _parts(found, is_whole=known.all.is_whole):
+        for part in _parts(found, options, is_whole=known.all.is_whole):
             summed.update(msgspec.msgpack.encode(part))
     except (_UnsettledError, OSError):
         return None
@@ -100,8 +104,8 @@ class _UnsettledError(Exception):
     """Something has changed so recently that another change could have the same time."""
 
 
-def _parts(found: FoundEnvironment, *, is_whole: bool) -> Iterator[tuple[Any, ...]]:
-    yield __version__, is_whole, found.name, tuple(map(os.fsencode, found.paths))
+def _parts(found: FoundEnvironment, options: str, *, is_whole: bool) -> Iterator[tuple[Any, ...]]:
+    yield __version__, options, is_whole, found.name, tuple(map(os.fsencode, found.paths))
     latest_ns = time.time_ns() - SETTLED_NS
     for folder in found.folders:
         with os.scandir(folder) as entries:

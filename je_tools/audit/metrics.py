@@ -2,11 +2,14 @@
 
 Names of environments come from outside. A label holds one printable line, and no two environments
 share one, because a collector drops the whole file if it has one repeated series.
+
+The number of series is bounded: sums over the fleet, and series of the worst environments and
+groups only. A collector would otherwise keep many series of each of thousands of environments.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from je_tools.core.escaping import clean_text, metric_label, printable
@@ -14,6 +17,9 @@ from je_tools.pages.shown import distinct
 
 if TYPE_CHECKING:
     from je_tools.audit.fleet import EnvironmentRow, FleetSummary
+
+WORST_MAX = 100
+"""Largest number of environments, and of groups, with series of their own: the worst ones."""
 
 PREFIX = "je_tools_audit_"
 """Prefix of every metric."""
@@ -61,13 +67,52 @@ _GAUGES = (
         lambda row: row.last_txn_ms,
         is_time=True,
     ),
+    _Gauge(
+        "environment_last_commit_timestamp_seconds",
+        "Time of the last Commit that recovery leaves.",
+        lambda row: row.values.get("last_commit_ms"),
+        is_time=True,
+    ),
+    _Gauge(
+        "environment_lost_commits",
+        "Commits that recovery would cut off.",
+        lambda row: row.values.get("lost_commit_count"),
+    ),
+    _Gauge(
+        "environment_lost_keys",
+        "Keys that recovery would cut off.",
+        lambda row: row.values.get("lost_key_count"),
+    ),
+    _Gauge(
+        "environment_used_bytes",
+        "Bytes in use by the engine's counts.",
+        lambda row: row.values.get("used_size"),
+    ),
+    _Gauge(
+        "environment_group_lag_vlsn",
+        "Last VLSN of the leader of its group minus its own.",
+        lambda row: None if row.node is None else row.node["group_lag_vlsn"],
+    ),
+)
+
+_SUMS = (
+    ("lost_commits", "lost_commit_count", "Commits that recovery would cut off, in all."),
+    ("lost_keys", "lost_key_count", "Keys that recovery would cut off, in all."),
+)
+_OF_GROUPS = (
+    ("group_lag_vlsn", "Largest lag of a node behind the one that would lead."),
+    ("missing_count", "Members with a log that were not found."),
+    ("diverged_count", "Nodes that would take entries back to follow the leader."),
+    ("rollback_commit_count", "Commits that these would take back."),
+    ("lost_end_count", "Nodes that have lost an end of their log."),
 )
 
 
 def metrics_text(summary: FleetSummary) -> Iterator[str]:
     """Yield the lines, each with its end."""
     run = summary.run
-    names = distinct(printable(clean_text(row.env)) for row in summary.environments)
+    worst = summary.environments[:WORST_MAX]
+    names = distinct(printable(clean_text(row.env)) for row in worst)
     versions = {"version": run.version, "engine": run.engine}
     if run.spark_version is not None:
         versions["spark_version"] = run.spark_version
@@ -81,30 +126,78 @@ def metrics_text(summary: FleetSummary) -> Iterator[str]:
         "Environments by their worst finding.",
         [({"severity": name}, str(count)) for name, count in summary.severities.items()],
     )
+    yield from _sums(summary)
+    yield from _of_groups(summary)
     yield from _family(
         "environment_severity",
         "1 for the severity of the environment's worst finding.",
         [
             ({"env": name, "severity": row.severity}, "1")
-            for name, row in zip(names, summary.environments, strict=True)
+            for name, row in zip(names, worst, strict=True)
         ],
     )
-    yield from _family("findings", "Findings by code.", _findings(summary, names))
+    yield from _family("findings", "Findings by code.", _findings(worst, names))
     for gauge in _GAUGES:
-        yield from _family(gauge.name, gauge.text, _samples(gauge, summary, names))
+        yield from _family(gauge.name, gauge.text, _samples(gauge, worst, names))
 
 
-def _findings(summary: FleetSummary, names: list[str]) -> Iterator[tuple[Labels, str]]:
-    for name, row in zip(names, summary.environments, strict=True):
+def _sums(summary: FleetSummary) -> Iterator[str]:
+    """Yield sums over all environments."""
+    outcomes = summary.outcomes_of_opening
+    yield from _family(
+        "environments_by_outcome",
+        "Environments by what the engine would do with them.",
+        [({"outcome": name}, str(count)) for name, count in outcomes.items()],
+    )
+    for name, column, text in _SUMS:
+        known = [row.values.get(column) for row in summary.environments]
+        numbers = [number for number in known if number is not None]
+        samples: list[tuple[Labels, str]] = [({}, str(sum(numbers)))] if numbers else []
+        yield from _family(name, text, samples)
+    for name, text in (("count", "Findings by code, in all."), ("env_count", _WITH_FINDING)):
+        samples = [
+            ({"code": found.code, "severity": found.severity}, str(getattr(found, name)))
+            for found in summary.findings
+        ]
+        yield from _family("all_findings" if name == "count" else "found_in", text, samples)
+
+
+_WITH_FINDING = "Environments that have a finding of the code."
+
+
+def _of_groups(summary: FleetSummary) -> Iterator[str]:
+    """Yield the number of groups, and series of the worst ones."""
+    count = len(summary.groups)
+    if count:
+        yield from _family("groups", "Replication groups.", [({}, str(count))])
+    groups = summary.groups[:WORST_MAX]
+    ids = distinct(printable(clean_text(group["group_id"] or "")) for group in groups)
+    for column, text in _OF_GROUPS:
+        samples = [
+            (
+                {
+                    "group": printable(clean_text(group["group_name"] or "")),
+                    "group_id": group_id,
+                },
+                str(group[column] or 0),
+            )
+            for group_id, group in zip(ids, groups, strict=True)
+        ]
+        name = column if column.startswith("group_") else f"group_{column.removesuffix('_count')}"
+        yield from _family(name, text, samples)
+
+
+def _findings(rows: Sequence[EnvironmentRow], names: list[str]) -> Iterator[tuple[Labels, str]]:
+    for name, row in zip(names, rows, strict=True):
         for found in row.findings:
             labels = {"env": name, "code": found.code, "severity": found.severity}
             yield labels, str(found.count)
 
 
 def _samples(
-    gauge: _Gauge, summary: FleetSummary, names: list[str]
+    gauge: _Gauge, rows: Sequence[EnvironmentRow], names: list[str]
 ) -> Iterator[tuple[Labels, str]]:
-    for name, row in zip(names, summary.environments, strict=True):
+    for name, row in zip(names, rows, strict=True):
         value = gauge.value(row)
         if value is not None:
             yield {"env": name}, _seconds(value) if gauge.is_time else str(value)

@@ -123,20 +123,29 @@ def open_output(output: Path) -> Iterator[RunFolder]:
         held = os.open(output, os.O_RDONLY)
     except OSError as error:
         raise RefusedError(f"{output}: cannot create the folder: {error.strerror}") from error
-    new = None
     try:
         _lock(held, output)
-        _remove_what_was_killed(output)
-        new = RunFolder(output, _new_name(output))
-        (output / STAGING_NAME).mkdir()
-        (output / KNOWN_NAME).mkdir(exist_ok=True)
+        with _new_run(output) as new:
+            yield new
+    finally:
+        os.close(held)
+
+
+@contextmanager
+def _new_run(output: Path) -> Iterator[RunFolder]:
+    """Begin a run in a folder that no other audit writes into."""
+    _remove_what_was_killed(output)
+    new = RunFolder(output, _new_name(output))
+    try:
+        # It marks the folder as one of audits, also if this one is killed.
+        for name in (RUNS.name, STAGING_NAME, KNOWN_NAME):
+            (output / name).mkdir(exist_ok=True)
         yield new
     finally:
         shutil.rmtree(output / STAGING_NAME, ignore_errors=True)
-        if new is not None and new not in complete_runs(output):
+        if new not in complete_runs(output):
             new.remove()
             _remove_empty_folders(output)
-        os.close(held)
 
 
 def _lock(held: int, output: Path) -> None:
@@ -170,8 +179,11 @@ def _remove_what_was_killed(output: Path) -> None:
 
 
 def _remove_empty_folders(output: Path) -> None:
-    """Remove the folders of a first run that has failed."""
-    for folder in (*(output / table.name for table in (RUNS, *TABLES)), output):
+    """Remove the folders of a first run that has failed; what it knows already is kept."""
+    if not complete_runs(output):
+        (output / LOG_NAME).unlink(missing_ok=True)
+    names = (*(table.name for table in (RUNS, *TABLES)), KNOWN_NAME)
+    for folder in (*(output / name for name in names), output):
         with suppress(OSError):
             folder.rmdir()
 

@@ -2,26 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 from markupsafe import Markup
 
 from je_tools.audit import charts
 from je_tools.audit.details import environment_details, pick_findings
 from je_tools.audit.fleet import SEVERITIES, EnvironmentRow, FleetSummary, RunInfo
+from je_tools.audit.history import read_history
 from je_tools.pages.bars import ROWS_MAX, size_text
 from je_tools.pages.log_fields import env_fields
 from je_tools.pages.rendering import render_page
-from je_tools.pages.shown import NAME_MAX, distinct, script_json, shown
+from je_tools.pages.shown import NAME_MAX, distinct, exact, script_json, shown
 
 if TYPE_CHECKING:
     from je_tools.audit.output_folder import RunFolder
 
 PLAIN_MAX = 100
 """Maximum environments that are listed if scripts do not run."""
+
+GROUPS_MAX = 200
+"""Maximum groups that are shown: the worst ones."""
 
 _TEMPLATES = Path(__file__).parent / "templates"
 
@@ -33,14 +38,35 @@ def page_text(tables: RunFolder, summary: FleetSummary) -> Iterator[str]:
     names = distinct(shown(row.env, NAME_MAX) for row in summary.environments)
     values = {
         **_overview(summary),
+        "history": read_history(tables, summary),
         "findings_shown": picked.count,
         "findings_left_out": found - picked.count,
+        "groups": _groups(names, summary),
+        "groups_left_out": max(len(summary.groups) - GROUPS_MAX, 0),
         "environments": Markup(script_json(list(map(_row, names, summary.environments)))),
         "details": (
             Markup(script_json(each)) for each in environment_details(tables, summary, picked)
         ),
     }
     yield from render_page(_TEMPLATES, "report.html.j2", "report.js", values)
+
+
+def _groups(names: Sequence[str], summary: FleetSummary) -> list[dict[str, Any]]:
+    """Return the worst groups with their nodes, the leader first, then in the order of names."""
+    nodes: dict[tuple[Any, Any], list[tuple[str, EnvironmentRow]]] = {}
+    for name, row in zip(names, summary.environments, strict=True):
+        if row.node is not None:
+            place = row.node["group_id"], row.node["group_name"]
+            nodes.setdefault(place, []).append((name, row))
+    return [
+        _group(row, sorted(nodes.get((row["group_id"], row["group_name"]), ()), key=_by_role))
+        for row in summary.groups[:GROUPS_MAX]
+    ]
+
+
+def _by_role(each: tuple[str, EnvironmentRow]) -> tuple[bool, bool, str]:
+    node = each[1].node or {}
+    return node.get("outcome") != "leads", node.get("copy_of") is not None, each[0]
 
 
 def _overview(summary: FleetSummary) -> dict[str, Any]:
@@ -85,4 +111,73 @@ def _plain(row: EnvironmentRow) -> tuple[str, str, list[str]]:
 def _row(name: str, row: EnvironmentRow) -> list[Any]:
     """Return an environment with the fields of `ENV` in the page's script."""
     codes = ((found.code, found.severity, found.count) for found in row.findings)
-    return env_fields(name, row.values, row.last_txn_ms, row.versions, codes)
+    fields = env_fields(name, row.values, row.last_txn_ms, row.versions, codes)
+    verdict, node = row.values.get("verdict"), row.node
+    return [
+        *fields,
+        row.outcome,
+        None if verdict is None else shown(verdict),
+        *(exact(row.values.get(column)) for column in _STAKES),
+        None if node is None else _node_text(node),
+    ]
+
+
+_STAKES = (
+    "lost_commit_count",
+    "lost_key_count",
+    "missing_key_count",
+    "used_percent",
+    "used_size",
+    "last_commit_ms",
+    "last_commit_vlsn",
+)
+"""Columns after the fields of `ENV`, in the order of `STAKE` in the page's script."""
+
+
+def _node_text(node: Mapping[str, Any]) -> str:
+    """Return a node of a group in a line."""
+    name = f"{shown(node['node'], NAME_MAX)} of " if node["node"] else ""
+    text = f"{name}{shown(node['group_name'] or 'a group without a known name', NAME_MAX)}"
+    if node["copy_of"] is not None:
+        return f"{text}: an older copy of {shown(node['copy_of'], NAME_MAX)}"
+    if node["outcome"] is not None:
+        text += f": {node['outcome']}"
+    lag = node["group_lag_vlsn"] or 0
+    return f"{text}, {lag:,} VLSNs behind" if lag > 0 else text
+
+
+def _group(row: Mapping[str, Any], nodes: Sequence[tuple[str, EnvironmentRow]]) -> dict[str, Any]:
+    """Return a group with its nodes side by side, the leader first."""
+    return {
+        "name": shown(row["group_name"] or "", NAME_MAX),
+        "id": shown(row["group_id"] or "", NAME_MAX),
+        "members": row["member_count"],
+        "missing": shown(row["missing"] or "", NAME_MAX) if row["missing_count"] else "",
+        "missing_count": row["missing_count"] or 0,
+        "nodes": [_group_node(name, each) for name, each in nodes],
+        "state": _state_of(row),
+    }
+
+
+def _state_of(row: Mapping[str, Any]) -> str:
+    """Return the severity of what is at stake in a group."""
+    if row["lost_end_count"] or row["rollback_commit_count"]:
+        return "error"
+    return "warning" if row["missing_count"] and (row["node_count"] or 0) > 1 else "ok"
+
+
+def _group_node(name: str, row: EnvironmentRow) -> dict[str, Any]:
+    node = row.node or {}
+    commit_ms, lag = node.get("commit_ms"), node.get("group_lag_vlsn")
+    return {
+        "name": name,
+        "link": f"#q={quote(name)}",
+        "node": shown(node.get("node") or "", NAME_MAX),
+        "outcome": "older copy" if node.get("copy_of") else node.get("outcome") or "not compared",
+        "last_vlsn": node.get("last_vlsn"),
+        "lag": lag,
+        "commit": None if commit_ms is None else _time(commit_ms),
+        "commits": node.get("commit_count"),
+        "lost_end": node.get("lost_end_vlsn"),
+        "opening": row.outcome,
+    }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -64,18 +64,30 @@ class PartScanner(Struct, frozen=True):
         """Return True if an earlier run has read the file, or its beginning."""
         return self.known.take(file, self.inspector) is not None
 
-    def keep(self, index: int, parts: Iterable[ScanPart[Shown]], txns: Iterable[Any]) -> None:
-        """Keep the results of a file that was read in ranges, for the next run."""
-        file = self.environment.files[index]
-        self.known.keep(file, self.inspector, list(parts), list(txns), None)
+    def keep(
+        self, ranges: Sequence[Scanned], parts: Sequence[ScanPart[Shown]], txns: Iterable[Any]
+    ) -> None:
+        """Keep the results of a file that was read in ranges, for the next run.
+
+        Args:
+            ranges: all ranges of the file.
+            parts: their results, joined.
+            txns: tables of its whole transactions.
+        """
+        file = self.environment.files[ranges[0].index]
+        times = {each.begun_ns for each in ranges}
+        begun_ns = times.pop() if len(times) == 1 else None
+        self.known.keep(file, self.inspector, parts, list(txns), begun_ns)
 
     def _of_range(self, file: LogFile, part: FilePart) -> Scanned:
         cut, cuts = part.cut
+        begun_ns = _changed_ns(file.path)
         show = Show(self.inspector)
         outcome = read_cut(file, cut, scanner_of(cuts, show), show)
         txns: list[Any] = []
         results = list(take_txns(outcome.results, self.env, txns))
-        return Scanned(part.index, part.cut, outcome=replace(outcome, results=results), txns=txns)
+        outcome = replace(outcome, results=results)
+        return Scanned(part.index, part.cut, outcome=outcome, txns=txns, begun_ns=begun_ns)
 
     def _of_file(self, file: LogFile, part: FilePart) -> Scanned:
         begun_ns = _changed_ns(file.path)

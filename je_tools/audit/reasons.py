@@ -23,6 +23,21 @@ def why_unread(error: Exception) -> str:
         return clean_text(str(error))
     if isinstance(error, OSError | MemoryError | pa.ArrowException):
         raise error
+    return _bug(error)
+
+
+def why_unknown(error: Exception) -> str:
+    """Return the reason why part of a result is not known, whatever failed."""
+    if isinstance(error, JeToolsError):
+        return clean_text(str(error))
+    if isinstance(error, OSError):
+        return clean_text(error.strerror or type(error).__name__)
+    if isinstance(error, MemoryError):
+        return "there is not enough memory"
+    return _bug(error)
+
+
+def _bug(error: Exception) -> str:
     at = traceback.extract_tb(error.__traceback__)[-1]
     traceback.print_tb(error.__traceback__)
     return f"a bug of je-tools: {type(error).__name__} in {Path(at.filename).name}:{at.lineno}"

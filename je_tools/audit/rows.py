@@ -46,13 +46,23 @@ def environment_row(env: str, values: Mapping[str, Any]) -> tuple[Any, ...]:
         values: values of the table by column; missing ones become zero, or null.
     """
     counts = {f"{severity.value}_count": 0 for severity in Severity} | dict(values)
-    worst = (each.value for each in reversed(Severity) if counts[f"{each.value}_count"])
-    known = {"env": env, "severity": next(worst, "ok"), "size": 0, "damaged_size": 0} | counts
+    defaults = {"env": env, "severity": worst_severity(counts), "size": 0, "damaged_size": 0}
+    known = defaults | counts
     return tuple(known.get(c.name, _nothing(c.name)) for c in ENVIRONMENTS.columns)
 
 
+def worst_severity(counts: Mapping[str, int]) -> str:
+    """Return the worst severity of some findings, counted in the columns of environments."""
+    worst = (each.value for each in reversed(Severity) if counts[f"{each.value}_count"])
+    return next(worst, "ok")
+
+
+_PERHAPS_UNKNOWN = ("lost_commit_count", "lost_key_count", "missing_key_count")
+"""Counts of what recovery cuts off: nothing is known of them without a recovery."""
+
+
 def _nothing(column: str) -> int | None:
-    return 0 if column.endswith("_count") else None
+    return 0 if column.endswith("_count") and column not in _PERHAPS_UNKNOWN else None
 
 
 def signed(lsn: int | None) -> int | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import nullcontext, suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
@@ -12,6 +13,7 @@ from je_tools.audit.discover import find_fleet
 from je_tools.audit.engines import EngineChoice, Ran, Step, open_engine
 from je_tools.audit.failures import failures_reported, log_beside
 from je_tools.audit.fleet import FleetSummary
+from je_tools.audit.group_tables import add_groups
 from je_tools.audit.known_files import KnownFiles
 from je_tools.audit.output_folder import (
     KNOWN_NAME,
@@ -24,7 +26,6 @@ from je_tools.audit.output_folder import (
 )
 from je_tools.audit.report import show_reports
 from je_tools.audit.stages import run_stages
-from je_tools.audit.tasks import Workplace
 from je_tools.output.files.outputs import check_outside
 
 
@@ -48,15 +49,20 @@ class Job(Struct, frozen=True):
     is_paranoid: bool = False
 
 
+if TYPE_CHECKING:
+    from je_tools.audit.tasks import Workplace
+
+MakeWork = Callable[["Path", KnownFiles], "Workplace"]
 Finish = Callable[[RunFolder, Ran, Path], FleetSummary]
 """Makes the reports of the tables of a run in a folder."""
 
 
-def run_audit(job: Job, finish: Finish, step: Step | None = None) -> FleetSummary:
+def run_audit(job: Job, make: MakeWork, finish: Finish, step: Step | None = None) -> FleetSummary:
     """Audit all environments below the roots, and return what `finish` does.
 
     Args:
         job: input of the audit.
+        make: makes the tasks from the folder for their results, and what earlier runs know.
         finish: makes the reports.
         step: called with each step.
 
@@ -77,7 +83,8 @@ def run_audit(job: Job, finish: Finish, step: Step | None = None) -> FleetSummar
         with failures_reported(job.output, log):
             with open_engine(job.engine, staging, log, step) as (engine, ran):
                 known = KnownFiles(run.path / KNOWN_NAME, not job.is_full, job.is_paranoid)
-                run.publish(run_stages(engine, fleet, Workplace(staging, known)))
+                written = run_stages(engine, fleet, make(staging, known))
+                run.publish(add_groups(written, staging))
                 known.leave(each.paths[0] for each in fleet.environments)
             with step("writing the report"):
                 summary = finish(run, ran, staging)

@@ -7,10 +7,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from je_tools.audit.plan import plan_fleet
-from je_tools.audit.tasks import JudgeTask, Opened, SliceTask, Workplace, Written
+from je_tools.audit.task_kinds import JudgeTask, Opened, SliceTask, Written
 
 if TYPE_CHECKING:
     from je_tools.audit.discover import Fleet, FoundEnvironment
+    from je_tools.audit.tasks import Workplace
 
 T = TypeVar("T")
 R = TypeVar("R")

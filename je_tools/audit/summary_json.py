@@ -29,15 +29,20 @@ def summary_object(summary: FleetSummary) -> dict[str, Any]:
         "entry_types": [asdict(one) for one in summary.types],
         "txn_outcomes": [asdict(outcome) for outcome in summary.outcomes],
         "tables": dict(summary.row_counts),
+        "outcomes": summary.outcomes_of_opening,
+        "groups": [dict(group) for group in summary.groups],
     }
 
 
 def environment_object(row: EnvironmentRow) -> dict[str, Any]:
-    """Return an environment: columns of its table, time of its last transaction, finding codes."""
+    """Return an environment: its columns, the time of its last transaction, its codes, its node."""
     codes: dict[str, int] = {}
     for found in row.findings:
         codes[found.code] = codes.get(found.code, 0) + found.count
-    return {**row.values, "last_txn_ms": row.last_txn_ms, "findings": codes}
+    node = None
+    if row.node is not None:
+        node = {name: value for name, value in row.node.items() if name != "env"}
+    return {**row.values, "last_txn_ms": row.last_txn_ms, "findings": codes, "node": node}
 
 
 def json_lines(summary: FleetSummary) -> Iterator[str]:

@@ -14,10 +14,14 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from je_tools.audit.tables import TABLES, TXNS
+from je_tools.audit.staged_members import SCHEMAS
+from je_tools.audit.tables import TXNS
 
 _ROWS = 1 << 16
 """Rows that are collected before they are written, as one row group."""
+
+HELD_SIZE = 4 << 20
+"""Bytes that are collected, if that is less."""
 
 
 class TableWriter:
@@ -35,14 +39,15 @@ class TableWriter:
         self._half = folder / f".{name}.part"
         self._schema = schema
         self._waiting: list[Any] = []
-        self._row_count = 0
+        self._row_count = self._size = 0
         self._writer: Any = None
 
     def write(self, table: Any) -> None:
         """Add the rows of a table."""
         self._waiting.append(table)
         self._row_count += table.num_rows
-        if self._row_count >= _ROWS:
+        self._size += table.nbytes
+        if self._row_count >= _ROWS or self._size >= HELD_SIZE:
             self._flush()
 
     def close(self) -> Path | None:
@@ -61,7 +66,7 @@ class TableWriter:
             self._writer = pq.ParquetWriter(self._half, self._schema, **_encodings(self._schema))
         table = pa.concat_tables(self._waiting)
         self._writer.write_table(table, row_group_size=_ROWS)
-        self._waiting, self._row_count = [], 0
+        self._waiting, self._row_count, self._size = [], 0, 0
 
 
 class StagedTables:
@@ -70,7 +75,7 @@ class StagedTables:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._writers = {
-            table.name: TableWriter(folder / table.name, table.schema) for table in TABLES
+            name: TableWriter(folder / name, schema) for name, schema in SCHEMAS.items()
         }
 
     def __getitem__(self, name: str) -> TableWriter:

@@ -2,7 +2,7 @@
 
 LSNs are int64: the bits of file number and offset, negative from file 0x80000000 on. A column is
 null if it has no value. `env` is the environment's path as found below the roots, and joins all
-tables.
+tables but `groups`, which `group_id` joins.
 """
 
 from __future__ import annotations
@@ -146,6 +146,29 @@ ENVIRONMENTS = _table(
         ("checkpoint_count", _INT, "complete checkpoints"),
         ("last_checkpoint_lsn", _INT, "LSN of the last CkptEnd"),
         ("last_checkpoint_ms", _INT, "its time"),
+        ("outcome", _TEXT, "what the engine would do with it, as `doctor` says; null if unknown"),
+        ("verdict", _TEXT, "the same in a sentence, with the reasons"),
+        ("lost_commit_count", _INT, "Commits that recovery would cut off"),
+        ("lost_key_count", _INT, "keys that these and the other records after the end write"),
+        ("missing_key_count", _INT, "keys in places that do not exist, if they were searched for"),
+        ("cut_size", _INT, "bytes after the end of the log, which recovery cuts off"),
+        ("lost_first_lsn", _INT, "LSN from which on entries would be lost"),
+        ("lost_last_lsn", _INT, "LSN of the last lost entry"),
+        ("lost_first_vlsn", _INT, "lowest VLSN among the lost entries"),
+        ("lost_last_vlsn", _INT, "highest VLSN among them"),
+        ("last_commit_ms", _INT, "time of the last Commit that recovery leaves"),
+        ("last_commit_vlsn", _INT, "its VLSN"),
+        ("index_first_vlsn", _INT, "first VLSN of the VLSN index after recovery"),
+        ("index_vlsn", _INT, "last VLSN of the VLSN index after recovery"),
+        ("total_size", _INT, "bytes of files in use that the engine has counted"),
+        ("obsolete_size", _INT, "counted bytes that are obsolete"),
+        ("expired_size", _INT, "counted bytes that have expired; some may be obsolete too"),
+        ("used_size", _INT, "counted bytes that are not obsolete"),
+        ("used_percent", _INT, "percentage in use, as `space` counts it"),
+        ("uncounted_size", _INT, "bytes of files in use that the engine has not counted"),
+        ("reserved_size", _INT, "bytes of reserved files"),
+        ("group_name", _TEXT, "name of its replication group"),
+        ("group_id", _TEXT, "UUID of the group"),
     ),
 )
 
@@ -275,6 +298,87 @@ CHECKPOINTS = _table(
     ),
 )
 
+SPACE = _table(
+    "space",
+    "One row per log file, as `je-tools space` lists them.",
+    ("env", "file_no"),
+    (
+        ("file_no", _INT, "number of the file"),
+        ("state", _TEXT, "active, last, reserved or behind-end"),
+        ("size", _INT, "bytes"),
+        ("counted_size", _INT, "bytes of entries that the engine has counted"),
+        ("obsolete_size", _INT, "counted bytes that are obsolete"),
+        ("expired_size", _INT, "counted bytes that have expired; some may be obsolete too"),
+        ("used_percent", _INT, "percentage in use: the mean of the next two columns"),
+        ("used_least_percent", _INT, "percentage in use if no expired bytes are obsolete"),
+        ("used_most_percent", _INT, "percentage in use if all of them are"),
+        ("pending_size", _INT, "bytes that will expire later"),
+        ("reasons", _TEXT, "why the file still exists, separated by spaces"),
+    ),
+)
+
+NODES = _table(
+    "nodes",
+    "One row per environment of a replicated node, compared as by `je-tools vlsn compare`.",
+    ("env",),
+    (
+        ("group_name", _TEXT, "name of its group"),
+        ("group_id", _TEXT, "UUID of the group"),
+        ("node", _TEXT, "name of the node; null if no file beside the log has it"),
+        ("node_type", _TEXT, "electable, secondary, monitor, arbiter or external"),
+        ("copy_of", _TEXT, "environment that is a newer copy of the same node"),
+        ("outcome", _TEXT, "leads, or what it would do to follow the node that leads"),
+        ("group_lag_vlsn", _INT, "last VLSN of the leader, of a copy of the newer one, minus its"),
+        ("group_lag_ms", _INT, "the same of the times of the last Commits"),
+        ("lost_end_vlsn", _INT, "VLSN that it once had, after the end of its log"),
+        ("first_vlsn", _INT, "first VLSN that its index covers after recovery"),
+        ("last_vlsn", _INT, "last VLSN in the log as recovery leaves it"),
+        ("commit_vlsn", _INT, "VLSN of its last Commit"),
+        ("commit_ms", _INT, "time of its last Commit"),
+        ("master_node_id", _INT, "id of the master that wrote this Commit"),
+        ("master_name", _TEXT, "name of this master"),
+        ("master_term", _INT, "its term; null before log version 22"),
+        ("durable_vlsn", _INT, "last VLSN that the master knew to be durable"),
+        ("journal_id", _INT, "last journal id of a StarRocks or Doris front end"),
+        ("problems", _TEXT, "codes of its errors, separated by spaces: it would not lead"),
+        ("matchpoint_vlsn", _INT, "VLSN up to which it has the same as the leader"),
+        ("vlsn_count", _INT, "VLSNs after the matchpoint, which it would take back"),
+        ("record_count", _INT, "writes of records among them"),
+        ("txn_count", _INT, "transactions among them"),
+        ("commit_count", _INT, "Commits among them"),
+    ),
+)
+
+GROUPS = AuditTable(
+    "groups",
+    "One row per replication group of which an environment was found.",
+    ("group_name", "group_id"),
+    tuple(
+        TableColumn(*column)
+        for column in (
+            ("group_name", _TEXT, "name of the group"),
+            ("group_id", _TEXT, "its UUID"),
+            ("member_count", _INT, "members that its database names, without removed ones"),
+            ("node_count", _INT, "nodes that were found, each once"),
+            ("copy_count", _INT, "environments that are older copies of these nodes"),
+            ("missing_count", _INT, "members with a log that were not found"),
+            ("missing", _TEXT, "their names, or those that may be, separated by spaces"),
+            ("leader", _TEXT, "environment of the node that would lead; null if none can"),
+            ("leads_by", _TEXT, "what puts it before the next best node"),
+            ("uncommitted_count", _INT, "VLSNs after its last Commit"),
+            ("last_vlsn", _INT, "its last VLSN"),
+            ("durable_vlsn", _INT, "last VLSN that a node of the group knew to be durable"),
+            ("commit_ms", _INT, "time of its last Commit"),
+            ("lagging_count", _INT, "other nodes whose logs end before that"),
+            ("group_lag_vlsn", _INT, "largest lag of them"),
+            ("diverged_count", _INT, "nodes that would take entries back to follow it"),
+            ("rollback_txn_count", _INT, "transactions that these would take back"),
+            ("rollback_commit_count", _INT, "Commits among them"),
+            ("lost_end_count", _INT, "nodes that have lost an end of their log"),
+        )
+    ),
+)
+
 TABLES = (
     ENVIRONMENTS,
     FILES,
@@ -284,5 +388,8 @@ TABLES = (
     TXNS,
     TXN_STATS,
     CHECKPOINTS,
+    SPACE,
+    NODES,
+    GROUPS,
 )
 """All tables but runs. Each has a partition `run=ID` for every run."""

@@ -14,60 +14,23 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from je_tools.audit.judging import EnvironmentRows, judge, unread_environment
+from je_tools.audit.environment_rows import EnvironmentRows, unread_environment
+from je_tools.audit.judging import judge
 from je_tools.audit.known_environments import keep_tables, known_tables, signature_of
 from je_tools.audit.part_scan import PartScanner
 from je_tools.audit.plan import FilePart, slices_of
 from je_tools.audit.reasons import why_unread
 from je_tools.audit.table_writer import StagedTables, write_txns
 from je_tools.audit.tables import TXNS
+from je_tools.audit.task_kinds import JudgeTask, Opened, SliceResult, SliceTask, Written
 from je_tools.log.opening import open_environment
 
 if TYPE_CHECKING:
     from je_tools.audit.discover import FoundEnvironment, UnreadPath
     from je_tools.audit.known_files import KnownFiles
+    from je_tools.audit.read_logs import Weigh
     from je_tools.audit.work import Scanned
     from je_tools.log.environment import Environment
-
-Written = list[tuple[str, str]]
-"""Finished files: the name of the table, and the path."""
-
-
-class Opened(Struct, frozen=True):
-    """A large environment that was opened.
-
-    Attributes:
-        found: the environment.
-        path: file with the `Environment`.
-        slices: what is scanned by each task.
-    """
-
-    found: FoundEnvironment
-    path: str
-    slices: tuple[tuple[FilePart, ...], ...]
-
-
-class SliceTask(Struct, frozen=True):
-    """A slice of a large environment; `number` is its place among the slices."""
-
-    opened: Opened
-    number: int
-
-
-class SliceResult(Struct, frozen=True):
-    """A slice that was scanned: the file with the results, and files with transactions."""
-
-    name: str
-    number: int
-    path: str
-    written: Written
-
-
-class JudgeTask(Struct, frozen=True):
-    """A large environment of which all slices are scanned; `paths` has their results, in order."""
-
-    opened: Opened
-    paths: tuple[str, ...]
 
 
 class Workplace(Struct, frozen=True):
@@ -76,10 +39,12 @@ class Workplace(Struct, frozen=True):
     Attributes:
         staging: folder for results of this run.
         known: results of earlier runs.
+        weigh: finds the stakes of an environment; None to leave them out.
     """
 
     staging: Path
     known: KnownFiles
+    weigh: Weigh | None = None
 
     def audit_small(self, environments: Iterable[FoundEnvironment]) -> Written:
         """Scan and judge environments, one after the other."""
@@ -90,7 +55,7 @@ class Workplace(Struct, frozen=True):
 
     def _audited(self, found: FoundEnvironment) -> dict[str, Any]:
         known = self.known.of(found.paths[0])
-        signature = signature_of(found, known)
+        signature = signature_of(found, known, repr(self.weigh))
         tables = known_tables(known, signature)
         if tables is not None:
             return tables
@@ -99,10 +64,10 @@ class Workplace(Struct, frozen=True):
             return environment.tables()
         scanner = PartScanner.of(environment, found.name, known)
         parts = (FilePart(i, (0, 1), file.size) for i, file in enumerate(environment.files))
-        tables = judge(scanner, map(scanner.scan, parts), self.staging).tables()
+        tables = judge(scanner, map(scanner.scan, parts), self.staging, self.weigh).tables()
         known.leave(environment.files)
         # It must not have changed while it was read.
-        if signature == signature_of(found, known):
+        if signature == signature_of(found, known, repr(self.weigh)):
             keep_tables(known, signature, tables)
         return tables
 
@@ -144,7 +109,7 @@ class Workplace(Struct, frozen=True):
                 yield from _unpickled(path)
 
         staged = StagedTables(self.staging)
-        rows = judge(scanner, scanned(), self.staging)
+        rows = judge(scanner, scanned(), self.staging, self.weigh)
         staged.write(rows.tables())
         scanner.known.leave(environment.files)
         return [*staged.close(), *((TXNS.name, path) for path in rows.txn_paths)]

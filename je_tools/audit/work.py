@@ -89,6 +89,7 @@ class Scanned(Struct, frozen=True):
         outcome: result of a range of a file that is cut.
         txns: whole transactions, tables with the schema of `tables.TXNS`; empty once written.
         txns_path: file that holds them alone, for a range of a file that is cut.
+        begun_ns: time of change of a file that is cut, before the range was read; None if unknown.
         failure: reason why the part could not be read; then there is nothing else.
         source: where the results come from.
     """
@@ -99,6 +100,7 @@ class Scanned(Struct, frozen=True):
     outcome: RangeOutcome[Shown] | None = None
     txns: Sequence[Any] = field(default_factory=list)
     txns_path: str | None = None
+    begun_ns: int | None = None
     failure: str | None = None
     source: Source = Source.READ
 

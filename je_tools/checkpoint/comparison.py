@@ -1,16 +1,17 @@
-"""Comparison of a written checkpoint with the log before it, record by record.
+"""Comparison of a written log with the log before it, record by record.
 
 Both trees of a database refer mostly to the same bottom nodes. A node at the same LSN has the same
 bytes. Its records are the same if it also stands for the same keys, and neither undo, redo nor
 replay touches it. So only the records of the other nodes are read, through both trees, and
-compared.
+compared. Nodes with records that were to be deleted are read too, and these records left out.
 
 Source: the project's own; `je_tools.checkpoint.run` says what a checkpoint writes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator
+from collections.abc import Container, Iterator, Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -24,8 +25,12 @@ from je_tools.recovery.database import ID_DB, NAME_DB, Database
 if TYPE_CHECKING:
     from je_tools.btree.tree import Tree
     from je_tools.formats.arrays import Mask
+    from je_tools.log.record_sets import RecordSet
     from je_tools.log.records import Records
     from je_tools.recovery.snapshot import Snapshot
+
+
+NOTHING_DELETED: Mapping[int, RecordSet] = MappingProxyType({})
 
 
 class Compared(Struct, frozen=True):
@@ -50,7 +55,9 @@ class _Side(Struct, frozen=True):
     Attributes:
         snapshot, database, tree: the database in its log.
         nodes: its bottom nodes, unread.
-        untouched: bool; the nodes that neither replay nor undo nor redo touches.
+        untouched: bool; the nodes that neither replay nor undo nor redo touches, and that hold no
+            record to leave out.
+        left_out: records that are not compared; None for none.
     """
 
     snapshot: Snapshot
@@ -58,20 +65,25 @@ class _Side(Struct, frozen=True):
     tree: Tree
     nodes: Children
     untouched: Mask
+    left_out: RecordSet | None = None
 
     @classmethod
-    def of(cls, snapshot: Snapshot, database: Database) -> _Side:
+    def of(cls, snapshot: Snapshot, database: Database, left_out: RecordSet | None = None) -> _Side:
         """Read the upper nodes of a database."""
         tree = snapshot.tree(database)
         nodes = joined_children(list(tree.leaf_children()))
         touched = tree.that_hold(nodes, tree.replayed.keys())
         touched |= tree.that_hold(nodes, snapshot.overlay(database.db_id).key)
-        return cls(snapshot, database, tree, nodes, ~touched)
+        if left_out is not None:
+            touched |= tree.that_hold(nodes, left_out.slot_keys)
+        return cls(snapshot, database, tree, nodes, ~touched, left_out)
 
     def records(self, skipped: Mask) -> Iterator[Records]:
-        """Yield the records of all nodes that are not skipped."""
+        """Yield the records of all nodes that are not skipped, except those left out."""
         reading = self.snapshot.reading(self.database, with_data=True, show_expired=True)
         for records, _ in self.snapshot.in_order(self._parts(skipped), reading.read):
+            if self.left_out is not None:
+                records = records.select(~self.left_out.holds(records))
             if len(records):
                 yield records
 
@@ -81,25 +93,32 @@ class _Side(Struct, frozen=True):
             yield read.select(slice(first, first + NODES_AT_ONCE))
 
 
-def compare_records(before: Snapshot, after: Snapshot, written: Container[str]) -> Compared:
-    """Compare the records of all databases of a log before a checkpoint and after it.
+def compare_records(
+    before: Snapshot,
+    after: Snapshot,
+    written: Container[str],
+    deleted: Mapping[int, RecordSet] = NOTHING_DELETED,
+) -> Compared:
+    """Compare the records of all databases of a log before it was written and after.
 
     Args:
         before: the log as recovery would have left it.
         after: the log with the checkpoint.
         written: names of the internal databases that the checkpoint creates or changes.
+        deleted: records that the log after it must not have any more, by database id.
 
     Raises:
         StoppedError: a file shrank meanwhile.
     """
-    old, new = (_named(snapshot, written) for snapshot in (before, after))
+    old, new = (_compared(snapshot, written, deleted) for snapshot in (before, after))
     different = [_text(*each) for each in sorted(old.keys() ^ new.keys())]
     record_count = shared_count = 0
     both = sorted(old.keys() & new.keys())
     for each in both:
-        if _is_whole(before, old[each], after, new[each]):
+        left_out = deleted.get(old[each].db_id)
+        if left_out is None and _is_whole(before, old[each], after, new[each]):
             continue
-        ones, others = _Side.of(before, old[each]), _Side.of(after, new[each])
+        ones, others = _Side.of(before, old[each], left_out), _Side.of(after, new[each])
         in_old, in_new = _shared(ones, others)
         shared_count += int(np.count_nonzero(in_old))
         count, is_same = _compare(ones.records(in_old), others.records(in_new))
@@ -136,13 +155,15 @@ def _are_equal(ones: Records, others: Records) -> bool:
     return bool(same_data.all() and equal_keys(ones.key, others.key).all())
 
 
-def _named(snapshot: Snapshot, written: Container[str]) -> dict[tuple[str, int], Database]:
-    """Return the databases to compare by name and id."""
+def _compared(
+    snapshot: Snapshot, written: Container[str], deleted: Container[int]
+) -> dict[tuple[str, int], Database]:
+    """Return the databases to compare by name and id; one without a name has ''."""
     return {
-        (each.name, each.db_id): each
+        (each.name or "", each.db_id): each
         for each in snapshot.databases.values()
-        if each.name is not None and each.db_id not in (ID_DB, NAME_DB)
-        if each.name not in written
+        if each.name is not None or each.db_id in deleted
+        if each.db_id not in (ID_DB, NAME_DB) and each.name not in written
     }
 
 

@@ -51,6 +51,17 @@ def scan_log(
     for each in of_directory(environment, size):
         listing.totals.count(each)
         found.append(each)
+    return facts_of(listing, found, periods)
+
+
+def facts_of(listing: Listing, found: Sequence[Finding], periods: Sequence[Period]) -> LogFacts:
+    """Return the facts of a log that has been read.
+
+    Args:
+        listing: its files.
+        found: findings of `verify`, in its order.
+        periods: its rollbacks.
+    """
     rows = tuple(listing.rows)
     return LogFacts(rows, tuple(found), listing.totals, _releases_of(rows), tuple(periods))
 

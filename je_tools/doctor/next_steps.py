@@ -1,6 +1,7 @@
 """Commands to run next, the safest first: a copy, commands that read, dry runs, then changes.
 
-No step uses files of another node, and none changes a log before a dry run of the same command.
+No step uses files of another node, and none changes a log before a dry run of the same command. An
+erasure in kind that was interrupted is completed without a copy before it.
 """
 
 from __future__ import annotations
@@ -95,7 +96,8 @@ def _before(home: Path, evidence: Evidence, opinion: Opinion) -> Iterator[Step]:
         if opinion.outcome in _BROKEN:
             why += ": stop it before you copy or change anything"
         yield Step(f"je-tools lock {word}", why)
-    if opinion.outcome in _BROKEN:
+    # A copy would keep the bytes that the erasure is to overwrite; it overwrites no others.
+    if opinion.outcome in _BROKEN and not evidence.surroundings.is_erased_in_part:
         yield _copy(home, evidence)
     if any(file.path.is_file() for file in evidence.environment.unreadable):
         yield from _as_owner(word, evidence.surroundings)

@@ -10,12 +10,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from je_tools.append.operation import AppendLog, AppendOperation, PlannedChange
 from je_tools.checkpoint.comparison import compare_records
 from je_tools.core.escaping import printable
 from je_tools.errors import RefusedError
 from je_tools.formats.je.btree.keys import join_two_part
 from je_tools.formats.je.write.transactions import OldVersion
+from je_tools.log.record_sets import RecordSet
 from je_tools.operations.names import DELETION
 from je_tools.recovery.internal_databases import is_replicated
 
@@ -69,15 +72,11 @@ class RecordDeletion(AppendOperation):
 
     def difference(self, before: Snapshot, after: Snapshot) -> str:
         """Check that the records are gone, and only they."""
-        names = set()
-        for db_id, records in self.doomed.items():
-            database = before.databases[db_id]
-            names.add(database.name or "")
-            left = after.count(after.databases[db_id], show_expired=True)
-            expected = before.count(database, show_expired=True) - len(set(records))
-            if left != expected:
-                return f"database {printable(database.name or '')} has {left} records left"
-        different = compare_records(before, after, names).different
+        deleted = {
+            db_id: _set_of(before.databases[db_id], records)
+            for db_id, records in self.doomed.items()
+        }
+        different = compare_records(before, after, (), deleted).different
         return f"the records of {', '.join(different)} have changed" if different else ""
 
 
@@ -111,20 +110,21 @@ def _places(
     Raises:
         RefusedError: a record does not exist.
     """
-    wanted = dict.fromkeys(
-        key if data is None else join_two_part(key, data) for key, data in records
-    )
+    wanted = _set_of(database, records)
     found: dict[bytes, int] = {}
     two_part = database.has_duplicates
     for batch in snapshot.records(database, with_data=two_part, show_expired=True):
-        for row in range(len(batch)):
+        rows = np.flatnonzero(wanted.holds(batch))
+        for row, lsn in zip(rows.tolist(), batch.lsn[rows].tolist(), strict=True):
             key = batch.key[row] or b""
-            key = join_two_part(key, batch.data[row]) if two_part else key
-            if key in wanted:
-                found[key] = int(batch.lsn[row])
-    if len(found) < len(wanted):
+            found[join_two_part(key, batch.data[row]) if two_part else key] = lsn
+    if len(found) < wanted.count:
         raise RefusedError(
-            f"{snapshot.environment.name}: {len(wanted) - len(found):,} records of database "
+            f"{snapshot.environment.name}: {wanted.count - len(found):,} records of database "
             f"{printable(database.name or '')} do not exist any more; run the command again"
         )
     return sorted(found.items())
+
+
+def _set_of(database: Database, records: Sequence[tuple[bytes, bytes | None]]) -> RecordSet:
+    return RecordSet.of(records, two_part=database.has_duplicates)

@@ -43,6 +43,11 @@ class RecoveryMark(Struct, frozen=True):
     type_no: int
     fields: Mapping[str, Any]
 
+    def numbers(self) -> RecoveryMark:
+        """Return the mark without fields that are no numbers: the root of a tree has a key."""
+        kept = {name: value for name, value in self.fields.items() if isinstance(value, int)}
+        return RecoveryMark(self.lsn, self.type_no, kept)
+
 
 class MarkedRows(Struct, frozen=True):
     """Entries that matter for the end of the log, from some rows of a file.

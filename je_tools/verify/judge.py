@@ -169,11 +169,17 @@ class RowInspector(Struct, frozen=True):
             old_deltas(rows),
             runs_of(rows),
             collect_old_form(rows) if self.is_upgrade_asked else None,
-            collect_marks(rows).marks if rows.file_no == self.last_no else (),
+            self._marks(rows),
             bool(rows.survey.counts[MARK_TYPES].any()),
             collect_periods(rows),
             self.printing.of_rows(rows) if self.printing is not None else None,
         )
+
+    def _marks(self, rows: Rows) -> tuple[RecoveryMark, ...]:
+        if rows.file_no != self.last_no:
+            return ()
+        # Audits keep the result in files.
+        return tuple(mark.numbers() for mark in collect_marks(rows).marks)
 
 
 class Judge:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from enum import StrEnum
 from itertools import permutations
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 from msgspec import Struct
@@ -27,7 +27,7 @@ from je_tools.vlsn.own_member import ELECTABLE
 
 if TYPE_CHECKING:
     from je_tools.vlsn.lost_records import LostRecordReader, LostRecords
-    from je_tools.vlsn.node_report import NodeReport
+    from je_tools.vlsn.node_report import NodeFacts, NodeReport, SyncPoint
 
 ROLLBACK_LIMIT = 10
 """Default of je.rep.txnRollbackLimit: Commits that a node may roll back by itself.
@@ -115,6 +115,33 @@ class NodePair(Struct, frozen=True):
     outcome: Outcome
 
 
+class Following(Struct, frozen=True):
+    """What a node would do to follow another one; see `NodePair`."""
+
+    matchpoint: MatchpointSearch
+    lost: LostEnd | None
+    outcome: Outcome
+
+
+class Standing(Protocol):
+    """What an election compares: a `NodeReport`, or the part of it without its columns."""
+
+    @property
+    def facts(self) -> NodeFacts:
+        """Facts of the report."""
+        ...
+
+    @property
+    def last_commit(self) -> SyncPoint | None:
+        """The last Commit that was read."""
+        ...
+
+    @property
+    def durable_vlsn(self) -> int | None:
+        """Last VLSN that the master knew to be durable."""
+        ...
+
+
 class LeaderChoice(Struct, frozen=True):
     """The node that should lead, and the reason.
 
@@ -187,10 +214,13 @@ def compare_nodes(nodes: Sequence[ComparedNode], leader: str | None = None) -> G
         pairs.append((one, other, search))
     compared = tuple(found)
     reports = [node.report for node in compared]
+    choice = (
+        choose_leader(reports) if leader is None else _choice_of(reports, names.index(leader), None)
+    )
     return GroupComparison(
         compared,
         tuple(_pair(compared, *each) for each in pairs),
-        _choose(reports) if leader is None else _choice_of(reports, names.index(leader), None),
+        choice,
     )
 
 
@@ -249,11 +279,24 @@ def _read_back(nodes: list[ComparedNode], place: int, vlsn: int) -> bool:
 def _pair(
     nodes: Sequence[ComparedNode], one: int, other: int, search: MatchpointSearch
 ) -> NodePair:
-    report, feeder = nodes[one].report, nodes[other].report
+    followed = follow(nodes[one].report, nodes[other].report, search)
+    return NodePair(one, other, search, followed.lost, followed.outcome)
+
+
+def follow(
+    report: NodeReport, feeder: NodeReport, search: MatchpointSearch | None = None
+) -> Following:
+    """Return what a node would do to follow another one, as far as their reports reach back.
+
+    Args:
+        report, feeder: the node, and the one that it would follow.
+        search: their matchpoint; None to search for it.
+    """
+    search = find_matchpoint(report, feeder) if search is None else search
     if search.vlsn is None:
-        return NodePair(one, other, search, None, _outcome_without(report, search))
+        return Following(search, None, _outcome_without(report, search))
     lost = end_after(report, search.vlsn)
-    return NodePair(one, other, search, lost, _outcome(report, feeder, search.vlsn, lost))
+    return Following(search, lost, _outcome(report, feeder, search.vlsn, lost))
 
 
 def _outcome_without(report: NodeReport, search: MatchpointSearch) -> Outcome:
@@ -284,7 +327,7 @@ def _outcome(report: NodeReport, feeder: NodeReport, vlsn: int, lost: LostEnd) -
     return Outcome.CUTS_LOG
 
 
-def _choose(reports: Sequence[NodeReport]) -> LeaderChoice | None:
+def choose_leader(reports: Sequence[Standing]) -> LeaderChoice | None:
     """Choose the node that an election would prefer: by durable VLSN, then by its last VLSNs.
 
     A node with errors is not chosen, nor one whose type cannot be elected.
@@ -305,19 +348,17 @@ def _choose(reports: Sequence[NodeReport]) -> LeaderChoice | None:
     return _choice_of(reports, ranked[0], reason)
 
 
-def _choice_of(
-    reports: Sequence[NodeReport], node: int, reason: LeaderReason | None
-) -> LeaderChoice:
+def _choice_of(reports: Sequence[Standing], node: int, reason: LeaderReason | None) -> LeaderChoice:
     commit, last = reports[node].last_commit, reports[node].facts.last_vlsn or 0
     return LeaderChoice(node, reason, last - (commit.vlsn if commit is not None else 0))
 
 
-def can_lead(report: NodeReport) -> bool:
+def can_lead(report: Standing) -> bool:
     """Return True unless the type of a node is known and is not electable."""
     return report.facts.node_type in (None, ELECTABLE)
 
 
-def _rank(report: NodeReport) -> tuple[int, int, int]:
+def _rank(report: Standing) -> tuple[int, int, int]:
     commit = report.last_commit
     return (
         report.durable_vlsn or 0,

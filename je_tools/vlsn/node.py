@@ -29,6 +29,7 @@ from je_tools.vlsn.tail import Tail, TailReader
 if TYPE_CHECKING:
     from je_tools.findings import Finding
     from je_tools.recovery.snapshot import Snapshot
+    from je_tools.vlsn.quick_check import QuickCheck
 
 
 class NodeState(Struct, frozen=True):
@@ -68,12 +69,20 @@ class NodeState(Struct, frozen=True):
         return self.tail.last_vlsn if tracked is None else tracked - 1
 
 
-def read_node(snapshot: Snapshot, sync_count: int) -> tuple[NodeState, TailReader]:
+def read_node(
+    snapshot: Snapshot,
+    sync_count: int,
+    *,
+    known: QuickCheck | None = None,
+    with_masters: bool = True,
+) -> tuple[NodeState, TailReader]:
     """Read the state of a node.
 
     Args:
         snapshot: the log.
         sync_count: number of sync points to read at the end of the log.
+        known: result of a check, whose group and index are then not read again.
+        with_masters: sample the log for masters; else the state has none.
 
     Returns:
         The state, and the reader of the tail, which can go back further.
@@ -83,13 +92,14 @@ def read_node(snapshot: Snapshot, sync_count: int) -> tuple[NodeState, TailReade
         StoppedError: a file shrank, vanished or was replaced meanwhile.
     """
     check_replicated(snapshot)
-    group = read_group_names(snapshot)
-    index = read_index_state(snapshot)
+    group = read_group_names(snapshot) if known is None else known.group
+    index = read_index_state(snapshot) if known is None else known.index
     reader = TailReader(snapshot)
     tail = reader.at_least(sync_count)
     # Reading adds faults, which are findings too.
     journal_id = last_journal_id(snapshot)
-    masters = sampled_terms(snapshot, places_to_sample(index.usable.buckets), tail.sync)
+    places = places_to_sample(index.usable.buckets) if with_masters else None
+    masters = [] if places is None else sampled_terms(snapshot, places, tail.sync)
     findings = [
         *snapshot_findings(snapshot),
         *group_findings(snapshot, group),

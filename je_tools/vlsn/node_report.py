@@ -13,7 +13,7 @@ from je_tools.errors import InputError
 from je_tools.findings import Severity
 from je_tools.formats.je.types import BY_NAME, COMMIT_NO, type_name
 from je_tools.vlsn.sync_points import ABSENT, SYNC_FIELDS, SyncPoints
-from je_tools.vlsn.tail import TxnWrites
+from je_tools.vlsn.txn_writes import TxnWrites
 
 if TYPE_CHECKING:
     from je_tools.formats.arrays import Ints

@@ -28,6 +28,7 @@ from je_tools.vlsn.rollback_starts import (
     logged_rollbacks,
 )
 from je_tools.vlsn.sync_points import IS_TXN_END, SyncPoints
+from je_tools.vlsn.txn_writes import TxnWrites
 
 if TYPE_CHECKING:
     from je_tools.findings import Finding
@@ -71,31 +72,6 @@ class TailCollector(Struct, frozen=True):
         txn_id = read_references(some, IS_LN, ("txn_id",)).numbers["txn_id"]
         sync = SyncPoints.of_rows(some)
         return TailRows(sync, some.lsn, some.vlsn, txn_id, logged_rollbacks(rows))
-
-
-class TxnWrites(Struct, frozen=True):
-    """Numbers of LNs, by transaction and by the sync point after them.
-
-    Attributes:
-        place: int64, ascending; index of the sync point after the LNs, the number of sync points
-            for those after the last.
-        txn_id, count: int64; transaction, and number of its LNs.
-    """
-
-    place: Ints
-    txn_id: Ints
-    count: Ints
-
-    @classmethod
-    def of(cls, places: Ints, txn_ids: Ints, counts: Ints) -> TxnWrites:
-        """Add up numbers of LNs, in any order."""
-        order = np.lexsort((txn_ids, places))
-        places, txn_ids = places[order], txn_ids[order]
-        is_new = np.ones(len(order), np.bool_)
-        is_new[1:] = (places[1:] != places[:-1]) | (txn_ids[1:] != txn_ids[:-1])
-        starts = np.flatnonzero(is_new)
-        sums = np.add.reduceat(counts[order], starts) if len(starts) else counts[:0]
-        return cls(places[starts], txn_ids[starts], sums)
 
 
 class Tail(Struct, frozen=True):

@@ -7,23 +7,29 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from je_tools.audit.fleet import RunInfo
-from je_tools.audit.tables import TABLES
+from je_tools.audit.fleet import FleetSummary, RunInfo
+from je_tools.audit.output_folder import RunFolder
+from je_tools.audit.report import show_reports, write_reports
+from je_tools.audit.tables import GROUPS, NODES, SPACE, TABLES
 from je_tools.findings import CODES
 
 Row = dict[str, Any]
 
 START_MS = 1_790_000_000_000
+RUN = "20260921T141320Z"
 ABOUT = RunInfo(
+    run=RUN,
     roots=("fleet/backups",),
     started_ms=START_MS,
     duration_ms=61_250,
     version="0.1.0",
+    engine="spark",
     spark_version="4.1.0",
     master="local[*]",
     tables="audit-of-tonight",
@@ -61,10 +67,15 @@ TYPES += (("MapLN", 3), ("FileSummaryLN", 5), ("CkptEnd", 15), ("NewBINDelta", 3
 
 @dataclass
 class Fleet:
-    """A written fleet, with its rows by table."""
+    """A fleet of one run, with its rows by table."""
 
     directory: Path
     rows: dict[str, list[Row]] = field(default_factory=lambda: {one.name: [] for one in TABLES})
+
+    @property
+    def run(self) -> RunFolder:
+        """The run."""
+        return RunFolder(self.directory, RUN)
 
     @property
     def environments(self) -> list[Row]:
@@ -78,6 +89,7 @@ def write_fleet(
     seed: int = 1,
     files: Callable[[random.Random], int] = lambda chance: chance.randint(1, 24),
     hostile: bool = False,
+    stakes: bool = False,
 ) -> Fleet:
     """Write the tables of `env_count` environments; with `hostile`, texts are from HOSTILE."""
     chance = random.Random(seed)
@@ -87,14 +99,85 @@ def write_fleet(
         if hostile:
             name = f"fleet/{number}/{HOSTILE[number % len(HOSTILE)]}"
         _Environment(fleet, chance, name, files(chance), hostile=hostile).add()
+    if stakes:
+        _add_stakes(fleet, random.Random(seed))
     write_tables(fleet)
     return fleet
+
+
+def report(directory: Path, about: RunInfo = ABOUT) -> FleetSummary:
+    """Write the reports of a written fleet into its folder, which replace earlier ones."""
+    with TemporaryDirectory(dir=directory) as folder:
+        summary = write_reports(RunFolder(directory, RUN), about, Path(folder))
+        show_reports(Path(folder), directory)
+    return summary
+
+
+def _add_stakes(fleet: Fleet, chance: random.Random) -> None:
+    """Add what is at stake to all environments, and put them into groups of three nodes."""
+    fleet.rows |= {table.name: [] for table in (SPACE, NODES, GROUPS)}
+    for number, row in enumerate(fleet.environments):
+        is_bad = row["severity"] == "error"
+        outcome = chance.choice(("refuses", "fails", "loses")) if is_bad else "opens"
+        lost = chance.randint(1, 500) if outcome == "loses" else 0
+        used = chance.randint(0, 100)
+        row |= {
+            "outcome": outcome,
+            "verdict": "The engine would refuse to open it" if is_bad else "The engine opens it",
+            "lost_commit_count": lost,
+            "lost_key_count": 3 * lost,
+            "last_commit_ms": START_MS - chance.randint(0, 10_000_000),
+            "used_percent": used,
+            "used_size": row["size"] * used // 100,
+        }
+        _add_node(fleet, chance, row, number)
+
+
+def _add_node(fleet: Fleet, chance: random.Random, row: Row, number: int) -> None:
+    group = {"group_name": f"group {number // 3}", "group_id": f"uuid-{number // 3:04d}"}
+    row |= group
+    place = number % 3
+    lag = 0 if place == 0 else chance.choice((0, 0, 7, 90_000))
+    fleet.rows["nodes"].append(
+        {
+            **group,
+            "env": row["env"],
+            "node": f"fe{place + 1}",
+            "outcome": ("leads", "follows" if lag else "agrees", "cuts-log")[place],
+            "group_lag_vlsn": lag,
+            "last_vlsn": 1_000_000 - lag,
+            "commit_ms": row["last_commit_ms"],
+            "commit_count": 3 if place == 2 else 0,
+        }
+    )
+    if place == 0:
+        fleet.rows["groups"].append(
+            {
+                **group,
+                "member_count": 3,
+                "node_count": 3,
+                "copy_count": 0,
+                "missing_count": 0,
+                "leader": row["env"],
+                "last_vlsn": 1_000_000,
+                "group_lag_vlsn": 0,
+                "diverged_count": 0,
+                "rollback_commit_count": 0,
+                "lost_end_count": 0,
+            }
+        )
+    known = fleet.rows["groups"][-1]
+    known["group_lag_vlsn"] = max(known["group_lag_vlsn"], lag)
+    known["diverged_count"] += place == 2
+    known["rollback_commit_count"] += 3 * (place == 2)
 
 
 def write_tables(fleet: Fleet) -> None:
     """Write each table as two files, as several executors do."""
     for table in TABLES:
-        folder = fleet.directory / table.name
+        if table.name not in fleet.rows:
+            continue
+        folder = fleet.directory / table.name / f"run={RUN}"
         folder.mkdir(parents=True)
         rows = [
             {name: _clean(value) for name, value in row.items()} for row in fleet.rows[table.name]
@@ -102,9 +185,8 @@ def write_tables(fleet: Fleet) -> None:
         half = (len(rows) + 1) // 2
         for part, some in enumerate((rows[:half], rows[half:])):
             pq.write_table(
-                pa.Table.from_pylist(some, table.schema), folder / f"part-{part:05d}.zstd.parquet"
+                pa.Table.from_pylist(some, table.schema), folder / f"part-{part:05d}.parquet"
             )
-        (folder / "_SUCCESS").touch()
 
 
 def _clean(value: Any) -> Any:
@@ -182,6 +264,7 @@ class _Environment:
                 "env": self.env,
                 "file_no": no,
                 "size": size,
+                "source": chance.choice(("read", "grown", "known")),
                 "entry_count": count,
                 "name": f"{self.text('data001')}/{name}" if self.hostile else name,
                 "log_version": self.versions[i],

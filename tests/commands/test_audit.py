@@ -17,7 +17,8 @@ import pyarrow.parquet as pq
 import pyspark
 import pytest
 
-from je_tools.audit.tables import TABLES
+from je_tools.audit.output_folder import KNOWN_NAME, complete_runs, open_output, run_rows
+from je_tools.audit.tables import RUNS, TABLES
 from je_tools.errors import (
     EXIT_INPUT,
     EXIT_INTERRUPTED,
@@ -27,26 +28,25 @@ from je_tools.errors import (
     EXIT_TERMINATED,
     EXIT_USAGE,
 )
-from tests.builders.logs import write_log
 from tests.builders.planted import write_planted
 from tests.corpus import FIXTURES, ROOT
-from tests.damage.planted_findings import PLANTED, log
 from tests.damage.running import states
 from tests.engine.java import find_java
-from tests.je_tools.audit.auditing import below
+from tests.je_tools.audit.auditing import age, below
 from tests.je_tools.core.test_masking import leaks
 from tests.je_tools.dumped import Done, dump, je_tools, strict_json
 from tests.spark.session import QUICK_JAVA
 
 TOOL = Path(sys.executable).parent / "je-tools"
-NAMES = {"audit.json", "metrics.prom", "report.html", *(table.name for table in TABLES)}
+NAMES = {"audit.json", "metrics.prom", "report.html", *(table.name for table in (*TABLES, RUNS))}
 SEVERITIES = ("ok", "note", "warning", "error")
-MAKERS = {"note": "torn-tail", "warning": "vlsn-gap", "error": "damaged-entry"}
+WHOLE, OLD = FIXTURES / "v17-basic" / "env", FIXTURES / "v8-basic" / "env"
+LOG_NAME = "00000000.jdb"
 
 
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
-    return write_log(tmp_path / "env", [log()])
+    return Path(shutil.copytree(WHOLE, tmp_path / "env"))
 
 
 def audit(output: Path, *words: str | Path) -> Done:
@@ -64,9 +64,13 @@ def names_in(folder: Path) -> set[str]:
 def fleet(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the root of an environment of each severity."""
     root = tmp_path_factory.mktemp("fleet")
-    write_log(root / "ok", [log()])
-    for severity, code in MAKERS.items():
-        PLANTED[code](root / severity)
+    for severity in SEVERITIES:
+        shutil.copytree(OLD if severity == "warning" else WHOLE, root / severity)
+    with (root / "note" / LOG_NAME).open("ab") as file:
+        file.write(b"\x01\x02\x03")
+    with (root / "error" / LOG_NAME).open("r+b") as file:
+        file.seek(500)
+        file.write(b"XX")
     return root
 
 
@@ -74,7 +78,7 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_formats_and_exit_codes(
     audit_session: Any, fleet: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The audits run one after the other into one folder, so each replaces the one before it."""
+    """The audits run one after the other into one folder, which has their tables and one report."""
     assert audit_session
     monkeypatch.chdir(fleet)
     # Room for every column: a line names those that have none.
@@ -88,7 +92,6 @@ def test_formats_and_exit_codes(
     assert [line.split()[:2] for line in lines] == [[name, name] for name in reversed(SEVERITIES)]
     assert "4 environments (1 error, 1 warning, 1 note, 1 ok), 4 files" in done.err
     assert names_in(output) >= NAMES
-    shutil.copy(output / "txns" / "part-00000.parquet", output / "txns" / "part-99999.parquet")
     failed = tmp_path / "out put.spark.log"
     failed.write_text("what Spark said when an earlier audit failed")
 
@@ -98,7 +101,7 @@ def test_formats_and_exit_codes(
     assert done.out == (output / "audit.json").read_bytes()
     found = {row["env"]: row["severity"] for row in summary["environments"]}
     assert found == {name: name for name in SEVERITIES}
-    assert not (output / "txns" / "part-99999.parquet").exists()
+    assert len(complete_runs(output)) == 2
     assert not failed.exists()
 
     done = audit(output, "ok", "note", "--format", "prometheus", "--fail-on", "warning")
@@ -152,20 +155,20 @@ def test_nothing_of_keys_and_values_is_in_it(audit_session: Any, tmp_path: Path)
 def earlier(tmp_path: Path) -> Path:
     """Return an audit of the night before, alone in its folder."""
     output = tmp_path / "audits" / "out"
-    for table in TABLES:
-        (output / table.name).mkdir(parents=True)
-        (output / table.name / "part-00000.parquet").touch()
-    for name in ("metrics.prom", "report.html", "spark.log"):
-        (output / name).touch()
-    (output / "audit.json").write_text('{"format": 1,\n')
+    output.parent.mkdir()
+    home = Path(shutil.copytree(WHOLE, tmp_path / "night" / "env"))
+    assert audit(output, home, "--engine", "local").code == 0
     return output
 
 
-def reading(output: Path) -> subprocess.Popen[str]:
+SPARK, LOCAL = ("--master", "local[2]"), ("--engine", "local")
+
+
+def reading(output: Path, engine: tuple[str, str] = SPARK) -> subprocess.Popen[str]:
     """Start an audit, and return it once it reads."""
-    command = [TOOL, "audit", "run", FIXTURES, "--output", output, "--master", "local[2]"]
+    command = [TOOL, "audit", "run", FIXTURES, "--output", output, *engine]
     running = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    while running.poll() is None and not list(output.parent.glob(".*/.staging/*/*")):
+    while running.poll() is None and not list(output.glob(".staging/*/*")):
         time.sleep(0.02)
     return running
 
@@ -175,24 +178,41 @@ ENDED = {signal.SIGINT: EXIT_INTERRUPTED, signal.SIGTERM: EXIT_TERMINATED}
 
 @pytest.mark.spark
 @pytest.mark.parametrize(
-    "sent", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.exhaustive)]
+    ("sent", "engine"),
+    [
+        (signal.SIGINT, SPARK),
+        pytest.param(signal.SIGTERM, SPARK, marks=pytest.mark.exhaustive),
+        (signal.SIGINT, LOCAL),
+        (signal.SIGTERM, LOCAL),
+    ],
 )
-def test_nothing_is_left_of_an_interrupted_audit(earlier: Path, sent: signal.Signals) -> None:
-    """An earlier audit stays unchanged, too; `timeout` and cron send SIGTERM."""
-    before = states(earlier)
-    with reading(earlier) as running:
+def test_nothing_is_left_of_an_interrupted_audit(
+    earlier: Path, sent: signal.Signals, engine: tuple[str, str]
+) -> None:
+    """Earlier runs stay unchanged, too; `timeout` and cron send SIGTERM."""
+    before = runs_in(earlier)
+    with reading(earlier, engine) as running:
         running.send_signal(sent)
         told, _ = running.communicate()
     assert running.returncode == ENDED[sent], told
     assert "Traceback" not in told
     assert names_in(earlier.parent) == {"out"}
-    assert states(earlier) == before
+    assert runs_in(earlier) == before
+
+
+def runs_in(output: Path) -> dict[str, bytes]:
+    """Return all files of an audit but those of what is known, and of Spark."""
+    return {
+        str(path.relative_to(output)): path.read_bytes()
+        for path in output.rglob("*")
+        if path.is_file() and KNOWN_NAME not in path.parts and path.name != "spark.log"
+    }
 
 
 @pytest.mark.spark
 def test_an_audit_whose_java_is_killed(earlier: Path) -> None:
     """The kernel does that if memory is short: one line reports it, and Spark's log is left."""
-    before = states(earlier)
+    before = runs_in(earlier)
     with reading(earlier) as running:
         for java in below(running.pid, "org.apache.spark.deploy.SparkSubmit"):
             os.kill(java, signal.SIGKILL)
@@ -203,7 +223,7 @@ def test_an_audit_whose_java_is_killed(earlier: Path) -> None:
         f"je-tools: Spark ended before the audit: its Java has ended; {log_file} has its messages\n"
     )
     assert names_in(earlier.parent) == {"out", "out.spark.log"}
-    assert states(earlier) == before
+    assert runs_in(earlier) == before
 
 
 @pytest.mark.spark
@@ -325,9 +345,9 @@ def test_a_folder_with_somebody_elses_audit_json_is_refused(
     assert names_in(output) == {"audit.json", "main.js"}
 
 
-def test_an_audit_that_holds_logs_is_not_replaced(earlier: Path) -> None:
-    """Replacing it would delete them."""
-    write_log(earlier / "backups", [log()])
+def test_an_audit_that_holds_logs_is_refused(earlier: Path) -> None:
+    """It would read its own folder."""
+    shutil.copytree(WHOLE, earlier / "backups")
     before = states(earlier)
     done = audit(earlier, earlier)
     assert done.code == EXIT_REFUSED
@@ -335,13 +355,60 @@ def test_an_audit_that_holds_logs_is_not_replaced(earlier: Path) -> None:
     assert states(earlier) == before
 
 
-def test_an_audit_beside_files_of_others_is_not_replaced(home: Path, earlier: Path) -> None:
-    (earlier / "notes.txt").write_text("mine")
-    before = states(earlier)
-    done = audit(earlier, home)
-    assert (done.code, done.out) == (EXIT_REFUSED, b"")
-    assert f"{earlier}: the folder holds notes.txt, which is not from an audit" in done.err
-    assert states(earlier) == before
+def test_a_second_audit_into_a_folder_is_refused(home: Path, tmp_path: Path) -> None:
+    output = tmp_path / "out"
+    with open_output(output):
+        done = audit(output, home, *LOCAL)
+        assert (done.code, done.out) == (EXIT_REFUSED, b"")
+        assert f"{output}: another audit writes into this folder" in done.err
+    assert audit(output, home, *LOCAL).code == 0
+
+
+def test_a_folder_of_an_older_version_is_refused(home: Path, tmp_path: Path) -> None:
+    output = tmp_path / "out"
+    (output / "findings").mkdir(parents=True)
+    (output / "findings" / "part-00000.parquet").touch()
+    (output / "audit.json").write_text('{"format": 1,\n')
+    before = states(output)
+    done = audit(output, home, *LOCAL)
+    assert done.code == EXIT_REFUSED
+    assert "is not from an audit of this version; name another folder" in done.err
+    assert states(output) == before
+
+
+def test_runs_without_spark(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They need no Java, and take over what has not changed."""
+    monkeypatch.setitem(sys.modules, "pyspark", None)
+    monkeypatch.setenv("PATH", "")
+    age(home)
+    output = tmp_path / "out"
+    read = []
+    for options in ((), (), ("--full",), ("--paranoid",), ("--paranoid",)):
+        done = audit(output, home, *LOCAL, "--format", "json", *options)
+        assert done.code == 0, done.err
+        told = strict_json(done.out.replace(b"\n", b""))
+        read.append(told["totals"]["read_file_count"])
+        assert (told["run"]["engine"], told["run"]["spark_version"]) == ("local", None)
+        assert told["run"]["run"] == complete_runs(output)[-1].run
+    assert read == [1, 0, 1, 1, 0]
+    assert [row["read_file_count"] for row in run_rows(output)] == read
+    assert names_in(output) == NAMES | {KNOWN_NAME}
+
+
+def test_old_runs_are_removed(home: Path, tmp_path: Path) -> None:
+    output = tmp_path / "out"
+    for count, options in ((1, ()), (2, ()), (3, ()), (2, ("--keep", "2")), (1, ("--keep", "1"))):
+        assert audit(output, home, *LOCAL, *options).code == 0
+        assert len(complete_runs(output)) == count
+    done = audit(output, home, *LOCAL, "--keep", "0")
+    assert done.code == EXIT_USAGE
+
+
+@pytest.mark.parametrize("option", [("--master", "local[2]"), ("--conf", "spark.executor.cores=1")])
+def test_options_of_spark_without_it(home: Path, tmp_path: Path, option: tuple[str, str]) -> None:
+    done = audit(tmp_path / "out", home, *LOCAL, *option)
+    assert done.code == EXIT_USAGE
+    assert f"{option[0]}: --engine local runs without Spark" in done.err
 
 
 def test_roots_without_a_log(tmp_path: Path) -> None:

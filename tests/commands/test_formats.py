@@ -11,7 +11,11 @@ from je_tools.commands.main import COMMANDS, group
 from je_tools.output.formats import RECORDS, REPORT, REPORT_WITH_ROWS, ROWS
 
 _MONITORED = ("table", "json", "prometheus")
-OTHERS = {"explain": ("table", "jsonl"), "audit run": _MONITORED, "erase status": _MONITORED}
+OTHERS = {
+    "explain": ("table", "jsonl"),
+    "audit run": (*_MONITORED, "junit"),
+    "erase status": _MONITORED,
+}
 """Formats of texts, and of what a monitor reads."""
 
 

@@ -16,13 +16,13 @@ import click
 import pyarrow.parquet as pq
 import pytest
 
-from je_tools.audit.report import write_reports
+from je_tools.audit.known_files import ROWS_NAME
 from je_tools.commands.main import COMMANDS, group
-from tests.builders.fleets import ABOUT, Fleet, write_tables
+from tests.builders.fleets import Fleet, report, write_tables
 from tests.builders.planted import write_planted
 from tests.corpus import FIXTURES
 from tests.damage.running import je_tools
-from tests.je_tools.audit.auditing import audit_here
+from tests.je_tools.audit.auditing import age, audit_here
 from tests.je_tools.core.test_masking import leaks
 
 MODES = ["hide", "length"]
@@ -145,10 +145,11 @@ def is_masked(verb: str) -> bool:
     return any("--data" in each.opts for each in command_of(verb).params)
 
 
-OTHERS = {"audit", "erase", "group", "journal", "vlsn"}
+OTHERS = {"audit", "erase", "group", "ignite", "journal", "vlsn"}
 """Commands with tests of their own: an audit needs Spark (its work is tested here without),
 `group` and `vlsn` need a replicated log, and `journal` that of a front end (test_journal.py).
-`erase` is tested with planted secrets (tests/je_tools/erase)."""
+`erase` is tested with planted secrets (tests/je_tools/erase), `ignite` with a store of another
+engine (test_ignite.py)."""
 
 MASKED = [verb for verb in COMMANDS if verb not in OTHERS and is_masked(verb)]
 UNMASKED = [verb for verb in COMMANDS if verb not in OTHERS and not is_masked(verb)]
@@ -209,14 +210,15 @@ def test_what_cannot_mask_shows_nothing(verb: str, log: Log, tmp_path: Path) -> 
 
 
 def test_an_audit_shows_nothing(tmp_path: Path) -> None:
-    """Its tables, as executors write them, and the reports made from them."""
+    """Its tables, what it knows for the next run, and the reports made from the tables."""
     root, folder, made = tmp_path / "root", tmp_path / "audit", tmp_path / "reports"
     write_planted(root)
+    age(root)
     tables = audit_here([root], folder)
     write_tables(Fleet(made, tables))
-    write_reports(made, ABOUT)
+    report(made)
     found = dict([*contents(folder), *contents(made)])
-    assert {"report.html", "audit.json", "metrics.prom"} <= found.keys()
+    assert {"report.html", "audit.json", "metrics.prom", ROWS_NAME} <= found.keys()
     assert b"".join(found.values()).count(b"damaged-entry") > 100
     for name, data in found.items():
         assert leaks(data) == [], name

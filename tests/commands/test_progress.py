@@ -13,9 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from je_tools.commands import _options, erase, group, journal, vlsn
+from je_tools.commands import _options, erase, group, ignite_wal, journal, vlsn
 from je_tools.commands import dump as command
 from je_tools.commands.main import COMMANDS
+from tests.builders.ignite import segment, write_store
 from tests.corpus import FIXTURES
 from tests.je_tools.dumped import je_tools
 
@@ -298,8 +299,14 @@ OTHER_LOGS = {
     "vlsn": REPLICATED / "node1",
     "group": FIXTURES / "v26-rep-committed" / "node1",
 }
-GROUPS = {"journal": journal, "vlsn": vlsn, "group": group, "erase": erase}
-QUICK = {"lock", "undo", "audit", "erase abort"}
+GROUPS = {
+    "journal": journal,
+    "vlsn": vlsn,
+    "group": group,
+    "erase": erase,
+    "ignite wal": ignite_wal,
+}
+QUICK = {"lock", "undo", "audit", "erase abort", "ignite"}
 """Commands that read no log; `undo --apply` has a bar, and the audit those of its tasks."""
 
 VERBS = sorted(set(COMMANDS) - QUICK - {*GROUPS})
@@ -312,7 +319,9 @@ def test_every_command_has_a_bar(
     verb: str, monkeypatch: pytest.MonkeyPatch, clocks: list[Clock], tmp_path: Path
 ) -> None:
     more = [str(tmp_path / "out") if word == "OUT" else word for word in WITH_LOG.get(verb, ())]
-    home = str(OTHER_LOGS.get(verb.split()[0], HOME))
+    is_ignite = verb.startswith("ignite")
+    other = write_store(tmp_path / "work", [segment(0, [])[0]], []) if is_ignite else HOME
+    home = str(OTHER_LOGS.get(verb.split()[0], other))
     words = ["0x3/0x0", "--env", home] if verb == "explain" else [home, *more]
     real = _options.is_terminal
     monkeypatch.setattr(_options, "is_terminal", lambda each: each is sys.stderr or real(each))

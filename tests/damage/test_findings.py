@@ -19,7 +19,7 @@ from tests.damage.planted_findings import PLANTED, Told, log
 from tests.damage.running import Outcome, je_tools
 
 ELSEWHERE = {
-    "group-record",
+    *(code for code in CODES if code.startswith("group-")),
     "unreadable",
     "unreadable-file",
     "old-delta-in-v8",
@@ -46,12 +46,12 @@ ELSEWHERE = {
     *(code for code in CODES if code.startswith("vlsn-index-")),
     "vlsn-rollback",
     "vlsn-unmarked",
-    "group-unreadable",
 }
 """Codes without a planted log. They have tests below; in test_listed (damage that is only counted);
 in tests/je_tools/audit/test_judging.py (logs that an audit could not read); in test_trees and
 tests/je_tools/recovery (snapshots); in tests/je_tools/btree/check (B-trees); in
-tests/je_tools/vlsn (VLSN indexes and rollbacks); in tests/je_tools/journal (front ends); and in
+tests/je_tools/vlsn (VLSN indexes and rollbacks); in tests/je_tools/audit/test_groups.py (groups);
+in tests/je_tools/journal (front ends); and in
 test_unreadable_files (files that cannot be opened)."""
 
 HOLD_LOCK = """

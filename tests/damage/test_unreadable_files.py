@@ -27,7 +27,7 @@ MORE: dict[str, tuple[str, ...]] = {
 }
 """Further arguments that commands need."""
 
-GROUPS = {"audit", "erase", "group", "vlsn"}
+GROUPS = {"audit", "erase", "group", "ignite", "vlsn"}
 ERASING = {"erase plan", "erase run", "erase status", "erase resume"}
 READERS = ("dump", "summary", "verify", "files", "recover", "databases", "count", "export", "get")
 READERS += ("diff", "space")

@@ -51,8 +51,11 @@ class Places(Sequence[T]):
 
     width: ClassVar[int]
 
-    def __init__(self) -> None:
-        self._numbers = array("q")
+    def __init__(self, numbers: array[int] | None = None) -> None:
+        self._numbers = array("q") if numbers is None else numbers
+
+    def __reduce__(self) -> tuple[type[Places[T]], tuple[array[int]]]:
+        return type(self), (self._numbers,)
 
     def __len__(self) -> int:
         return len(self._numbers) // self.width

@@ -9,6 +9,7 @@
 mod arrays;
 mod detached;
 mod file;
+mod ignite;
 mod je;
 mod maps;
 mod needles;
@@ -34,6 +35,8 @@ fn declared(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
         je::segments::DECLARED,
         je::tally::DECLARED,
         je::walk::DECLARED,
+        ignite::records::DECLARED,
+        ignite::walk::DECLARED,
         // Columns and text.
         je::columns::DECLARED,
         je::identity::DECLARED,
@@ -61,6 +64,10 @@ mod _native {
     // Reading logs.
     #[pymodule_export]
     use super::file::File;
+    #[pymodule_export]
+    use super::ignite::records::{decode_entries, decode_fields};
+    #[pymodule_export]
+    use super::ignite::walk::SegmentWalker;
     #[pymodule_export]
     use super::je::reader::RangeReader;
     #[pymodule_export]

@@ -2,6 +2,11 @@
 
   const PAGE_ROWS = 50;
   const REST = { findings: "the table findings", files: "the table files" };
+  // What is at stake follows the fields of a log.
+  const STAKE = Object.fromEntries(("outcome verdict lostCommits lostKeys missingKeys fill used " +
+    "commit commitVlsn node").split(" ").map((name, i) => [name, Object.keys(ENV).length + i]));
+  const OPENS = { "no-log": "no log", unsafe: "unsafe", refuses: "refuses", fails: "fails",
+    stops: "stops", loses: "loses", locked: "locked", opens: "yes" };
   const rows = JSON.parse(byId("data-environments").textContent);
   const details = byId("data-details").textContent.trim().split("\n");
   const searched = rows.map((row) =>
@@ -12,14 +17,22 @@
   const COLUMNS = [
     { id: "worst", title: "Severity", by: null },
     { id: "name", title: "Environment", by: (row) => row[ENV.name] },
+    { id: "opens", title: "Opens", by: (row) => row[STAKE.outcome] === null ? null
+      : Object.keys(OPENS).indexOf(row[STAKE.outcome]) },
+    { id: "lost", title: "Lost", number: true,
+      by: (row) => row[STAKE.lostCommits] === null ? null
+        : Number(row[STAKE.lostCommits]) * 1e6 + lostKeys(row) },
     { id: "findings", title: "Findings", number: true,
       by: (row) => row[ENV.errors] * 1e12 + row[ENV.warnings] * 1e6 + row[ENV.notes] },
     { id: "files", title: "Files", number: true, by: (row) => row[ENV.files] },
     { id: "size", title: "Size", number: true, by: (row) => row[ENV.size] },
     { id: "version", title: "Log version", number: true, by: (row) => row[ENV.versions].at(-1) },
     { id: "vlsn", title: "Last VLSN", number: true, by: (row) => row[ENV.lastVlsn] },
+    { id: "fill", title: "In use", number: true, by: (row) => row[STAKE.fill] },
+    { id: "age", title: "Last Commit", by: (row) => row[STAKE.commit] },
     { id: "time", title: "Last checkpoint", by: (row) => row[ENV.checkpoint] },
   ];
+  const lostKeys = (row) => Number(row[STAKE.lostKeys] ?? 0) + Number(row[STAKE.missingKeys] ?? 0);
   const view = { q: "", severity: new Set(), code: "", sort: "worst", descending: false, page: 1,
     open: new Set(), theme: "" };
 
@@ -125,16 +138,27 @@
     const cells = [
       element("td", { class: "wide severity" }, sign(severity), severity),
       element("td", { class: "wide" }, name, codes ? element("div", { class: "codes" }, codes + more) : null),
+      labelled("opens", OPENS[row[STAKE.outcome]] ?? "–", null, row[STAKE.verdict]),
+      labelled("lost", lostText(row), "number lost"),
       labelled("findings", count(row[ENV.errors] + row[ENV.warnings] + row[ENV.notes]), "number"),
       labelled("files", count(row[ENV.files]), "number"),
       labelled("size", bytes(row[ENV.size]), "number", `${count(row[ENV.size])} bytes`),
       labelled("version", versionsOf(row), "number"),
       labelled("last VLSN", count(row[ENV.lastVlsn]), "number"),
+      labelled("in use", row[STAKE.fill] === null ? "–" : `${row[STAKE.fill]} %`, "number",
+        row[STAKE.used] === null ? null : `${count(row[STAKE.used])} bytes`),
+      labelled("last Commit", time(row[STAKE.commit]), "time"),
       labelled("last checkpoint", time(row[ENV.checkpoint]), "time"),
     ];
     const made = [element("tr", { "data-env": row[ENV.name] }, ...cells)];
     if (isOpen) made.push(detailsRow(i));
     return made;
+  }
+
+  function lostText(row) {
+    if (row[STAKE.lostCommits] === null) return lostKeys(row) ? counted(lostKeys(row), "key") : "–";
+    if (!Number(row[STAKE.lostCommits]) && !lostKeys(row)) return "0";
+    return `${counted(row[STAKE.lostCommits], "Commit")}, ${counted(lostKeys(row), "key")}`;
   }
 
   const labelled = (label, text, kind, title = null) =>
@@ -160,7 +184,7 @@
   function detailsRow(i) {
     const row = rows[i], more = JSON.parse(details[i]);
     const cell = element("div", { class: "inside" });
-    cell.append(facts(row));
+    cell.append(...stakes(row), facts(row));
     cell.append(element("h3", {}, "The log"), timeline(row, more));
     cell.append(element("h3", {}, "Findings"), ...findings(row, more));
     const two = element("div", { class: "two" });
@@ -168,6 +192,13 @@
     two.append(bars("Transactions", more.outcomes, (one) => one[1], (one) => `${count(one[1])}, ${bytes(one[2])}`));
     cell.append(two, element("h3", {}, "Files"), fileTable(row, more));
     return element("tr", { class: "details" }, element("td", { colspan: COLUMNS.length }, cell));
+  }
+
+  function stakes(row) {
+    if (row[STAKE.verdict] === null) return [];
+    const texts = [row[STAKE.verdict], row[STAKE.node]].filter(Boolean);
+    return [element("h3", {}, "What is at stake"),
+      ...texts.map((text) => element("p", { class: "stake" }, element("bdi", {}, text)))];
   }
 
   // What people do

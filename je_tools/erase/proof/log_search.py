@@ -174,6 +174,7 @@ def _unread(log: LogFile, gaps: Sequence[tuple[int, int]], end: FileState) -> li
     """Return what no entry accounts for, unless it is zeros."""
     try:
         with Source(log.path) as source:
+            source.limit(end.size)
             inside = DamagedBytes.of(each for each in gaps if not source.is_blank(*each))
             tail = [] if source.is_blank(end.tail, end.size) else [(end.tail, end.size)]
     except SourceError as error:

@@ -9,11 +9,12 @@ import numpy as np
 from msgspec import Struct, field
 
 from je_tools.erase.proof.needles import NeedleSearch
-from je_tools.formats.spans import Spans, starts_with
+from je_tools.formats.je.btree.key_sets import NOT_IN_SET, KeySet, PrefixSet
 
 if TYPE_CHECKING:
     from je_tools.erase.proof.needles import Needle
     from je_tools.formats.arrays import Mask
+    from je_tools.formats.spans import Spans
     from je_tools.recovery.database import Database
     from je_tools.recovery.snapshot import Snapshot
 
@@ -54,13 +55,14 @@ def find_live(
         UsageError: a pattern is refused.
     """
     found = LiveMatches()
-    keys = [each for each in needles if each.is_key]
+    keys = KeySet.of(each.value for each in needles if each.is_key and not each.is_prefix)
+    prefixes = PrefixSet.of(each.value for each in needles if each.is_key and each.is_prefix)
     others = [each for each in needles if not each.is_key]
     search = NeedleSearch(others) if others else None
     for db_id, database in snapshot.databases.items():
         if database.is_internal or (db_ids is not None and db_id not in db_ids):
             continue
-        records = list(_matches(snapshot, database, keys, search))
+        records = list(_matches(snapshot, database, keys, prefixes, search))
         if records:
             found.records[db_id] = records
             found.names[db_id] = database.name or ""
@@ -68,21 +70,19 @@ def find_live(
 
 
 def _matches(
-    snapshot: Snapshot, database: Database, keys: Collection[Needle], search: NeedleSearch | None
+    snapshot: Snapshot,
+    database: Database,
+    keys: KeySet,
+    prefixes: PrefixSet,
+    search: NeedleSearch | None,
 ) -> Iterator[tuple[bytes, bytes | None]]:
     for batch in snapshot.records(database, show_expired=True):
-        wanted = np.zeros(len(batch), np.bool_)
-        for needle in keys:
-            wanted |= _have_key(batch.key, needle)
+        wanted = (keys.ranks(batch.key) != NOT_IN_SET) | prefixes.begin(batch.key)
         if search is not None:
             wanted |= _contain(batch.key, search) | _contain(batch.data, search)
         for row in np.flatnonzero(wanted).tolist():
             data = batch.data[row] if database.has_duplicates else None
             yield batch.key[row] or b"", data
-
-
-def _have_key(keys: Spans, needle: Needle) -> Mask:
-    return starts_with(keys.data, keys.starts, keys.sizes, needle.value, whole=not needle.is_prefix)
 
 
 def _contain(values: Spans, search: NeedleSearch) -> Mask:

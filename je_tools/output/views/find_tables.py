@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from je_tools.audit.find import FleetHits
-    from je_tools.audit.find_tasks import EnvironmentHits
+    from je_tools.audit.find_kinds import EnvironmentHits
 
 _ENVIRONMENTS = (
     Column("env", "environment", Kind.KEY, cell=lambda each: each.shown),

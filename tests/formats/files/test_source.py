@@ -12,7 +12,16 @@ from typing import Any
 import pytest
 
 from je_tools.formats import _native
-from je_tools.formats.files.source import UNREADABLE, Source, SourceChangedError, SourceError
+from je_tools.formats.files.source import (
+    UNREADABLE,
+    Bytes,
+    Source,
+    SourceChangedError,
+    SourceError,
+)
+
+PIECE = 1 << 20
+"""Size of the pieces in which `is_blank` reads."""
 
 
 @pytest.fixture
@@ -79,6 +88,38 @@ def test_a_file_that_shrinks_or_goes_has_changed(path: Path) -> None:
             source.check_unchanged()
     with pytest.raises(SourceChangedError):
         Source(path)
+
+
+def test_a_range_is_blank_if_all_its_bytes_are_zero(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    size = 2 * PIECE + 1000
+    path.write_bytes(b"a" + bytes(size - 2) + b"b")
+    sizes: list[int] = []
+    real = Source.read
+
+    def read(source: Source, start: int, stop: int) -> Bytes:
+        sizes.append(stop - start)
+        return real(source, start, stop)
+
+    monkeypatch.setattr(Source, "read", read)
+    with Source(path) as source:
+        assert source.is_blank(1, size - 1)
+        assert sizes == [PIECE, PIECE, 998]
+        assert not source.is_blank(1, size), "a byte in the last piece"
+        assert not source.is_blank(size - 1, size)
+        assert not source.is_blank(0, size), "a byte in the first piece"
+        assert source.is_blank(0, 0)
+        assert source.is_blank(size, size)
+
+
+@pytest.mark.parametrize(
+    ("start", "stop"), [(19_999, 20_001), (20_000, 20_001), (-1, 1), (0, 3 * PIECE)]
+)
+def test_a_range_outside_of_the_file_is_not_called_blank(path: Path, start: int, stop: int) -> None:
+    path.write_bytes(bytes(20_000))
+    with Source(path) as source, pytest.raises(ValueError, match=r"is not in 0\.\.20000"):
+        source.is_blank(start, stop)
 
 
 def test_pickled_it_is_opened_again_when_it_is_the_same(path: Path) -> None:

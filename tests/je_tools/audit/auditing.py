@@ -1,31 +1,41 @@
-"""Audits in this process without Spark, and the rows that other commands print for a log.
-
-Spark's work between the two steps (grouping pieces by environment) is a dictionary here. Pieces
-travel as they do in Spark, pickled, and arrive in any order.
-"""
+"""Audits in this process without Spark, and the rows that other commands print for a log."""
 
 from __future__ import annotations
 
+import os
 import pickle
 import random
+import time
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
+import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
+from msgspec import Struct
 
-from je_tools.audit.attempts import leave_what_counts
+from je_tools.audit import plan
 from je_tools.audit.discover import Fleet, find_fleet
-from je_tools.audit.judging import judge_all
-from je_tools.audit.plan import plan_tasks
-from je_tools.audit.tables import TABLES
-from je_tools.audit.work import scan_task
+from je_tools.audit.fleet import FleetSummary, RunInfo, read_summary
+from je_tools.audit.known_files import KnownFiles
+from je_tools.audit.output_folder import RunFolder, complete_runs
+from je_tools.audit.read_logs import Weigh
+from je_tools.audit.report import METRICS_NAME, PAGE_NAME, SUMMARY_NAME
+from je_tools.audit.run import Ran
+from je_tools.audit.staged_members import SCHEMAS
+from je_tools.audit.stages import run_stages
+from je_tools.audit.tables import TABLES, TXNS
+from je_tools.audit.task_kinds import Written
+from je_tools.audit.tasks import Workplace
 from je_tools.log.opening import open_environment
 from je_tools.log.scan import Scanner
 from je_tools.summary.run import SummaryOptions, summarize
 from tests.damage.running import je_tools
 
+T = TypeVar("T")
+R = TypeVar("R")
 Row = dict[str, Any]
 Tables = dict[str, list[Row]]
 
@@ -47,44 +57,115 @@ ALL = 10**9
 """More transactions than any log of the tests has."""
 
 
-def audit_here(roots: Sequence[Path], folder: Path, cores: int = 2) -> Tables:
-    """Return the tables that executors write for environments below the roots, and staged rows."""
-    return audit_fleet(find_fleet(roots), folder, cores)
+WHOLE = plan.TASK_SIZES
+"""Sizes of tasks with which no environment of the tests is cut."""
 
 
-def audit_fleet(fleet: Fleet, folder: Path, cores: int = 2) -> Tables:
-    folder.mkdir(exist_ok=True)
-    grouped: dict[int, list[Any]] = defaultdict(list)
-    for task in plan_tasks(fleet, cores):
-        for number, scanned in scan_task(pickle.loads(pickle.dumps(task)), folder):
-            grouped[number].append(pickle.loads(pickle.dumps(scanned)))
-    for values in grouped.values():
-        random.Random(1).shuffle(values)
-    (written,) = judge_all(grouped.items(), fleet.names, folder)
-    tables = {
-        name: pq.read_table(written[name]).to_pylist() if name in written else []
-        for name in (*(table.name for table in TABLES), "taken", "facts")
-    }
-    tables["segments"] = counted_segments(folder, tables["taken"])
+class OneProcess(Struct, frozen=True):
+    """An engine in this process: all travels pickled, and results come in another order."""
+
+    cores: int = 2
+
+    def run(self, work: Callable[[T], R], tasks: Sequence[T]) -> Iterable[R]:
+        shuffled = random.Random(1).sample(tasks, len(tasks))
+        return [_sent(_sent(work)(_sent(task))) for task in shuffled]
+
+
+def _sent(what: T) -> T:
+    copy: T = pickle.loads(pickle.dumps(what))
+    return copy
+
+
+def cut(monkeypatch: pytest.MonkeyPatch, size: int | tuple[int, int]) -> None:
+    """Cut environments into slices of about this size, and files that are larger."""
+    monkeypatch.setattr(plan, "TASK_SIZES", size if isinstance(size, tuple) else (size, size))
+
+
+def audit_here(
+    roots: Sequence[Path], folder: Path, weigh: Weigh | None = None, **known: bool
+) -> Tables:
+    """Return the tables of environments below the roots; see `audit_fleet`."""
+    return audit_fleet(find_fleet(roots), folder, weigh, **known)
+
+
+def audit_fleet(fleet: Fleet, folder: Path, weigh: Weigh | None = None, **known: bool) -> Tables:
+    """Return the tables of a fleet; `folder` holds what is known from one audit to the next.
+
+    Args:
+        fleet: what is audited.
+        folder: folder for all files.
+        weigh: finds the stakes of environments; None to leave them out.
+        known: attributes of `KnownFiles`.
+    """
+    staging = folder / f"staging-{len(list(folder.glob('*')))}"
+    for each in (staging, folder / "known"):
+        each.mkdir(parents=True, exist_ok=True)
+    return read_tables(written_for(fleet, staging, KnownFiles(folder / "known", **known), weigh))
+
+
+def written_for(fleet: Fleet, staging: Path, known: KnownFiles, weigh: Weigh | None) -> Written:
+    """Return the files that the stages of an audit write."""
+    return run_stages(OneProcess(), fleet, Workplace(staging, known, weigh))
+
+
+def read_tables(written: Written) -> Tables:
+    """Return the rows of finished files, by table: those of one environment as they were judged."""
+    tables = {}
+    for table_name, schema in SCHEMAS.items():
+        parts = [pq.ParquetFile(path).read() for name, path in written if name == table_name]
+        # Strictly: readers that promote no types accept all parts of a table together.
+        read = pa.concat_tables([schema.empty_table(), *parts])
+        tables[table_name] = sorted(read.to_pylist(), key=lambda row: str(row.get("env")))
+    # These come from several tasks.
+    tables[TXNS.name].sort(key=lambda row: (row["env"], *_place(row)))
     return tables
 
 
-def counted_segments(folder: Path, taken: list[Row]) -> list[Row]:
-    """Return the staged segments of the pieces that count: whole transactions and parts."""
-    places = [tuple(row.values())[:3] for row in taken]
-    assert len(places) == len(set(places))
-    whole_paths = leave_what_counts(folder) if taken else []
-    parts = [
-        {**row, "is_ended": row["end_type"] != 0}
-        for path in sorted((folder / "segments").glob("*.parquet"))
-        for row in pq.read_table(path).to_pylist()
-    ]
-    whole = [
-        {**row, "is_ended": True, "cut": None}
-        for path in whole_paths
-        for row in pq.read_table(path).to_pylist()
-    ]
-    return parts + whole
+def _place(txn: Row) -> tuple[int, ...]:
+    return (txn["begin_lsn"], txn["txn_id"], txn["entry_count"])
+
+
+def tables_in(output: Path) -> Tables:
+    """Return the tables of the last run in a folder of audits."""
+    run = complete_runs(output)[-1]
+    return read_tables(
+        [(table.name, str(path)) for table in TABLES for path in run.parts(table.name)]
+    )
+
+
+def without_sources(tables: Tables) -> Tables:
+    """Return tables without the column that says where results come from, in a fixed order."""
+    return {
+        name: sorted(
+            ({key: value for key, value in row.items() if key != "source"} for row in rows),
+            key=lambda row: str(tuple(row.values())),
+        )
+        for name, rows in tables.items()
+    }
+
+
+def sources(tables: Tables) -> list[str | None]:
+    """Return where the results of each file come from."""
+    return [row["source"] for row in tables["files"]]
+
+
+def summarized(run: RunFolder, ran: Ran, folder: Path) -> FleetSummary:
+    """Finish a run with empty reports."""
+    for name in (SUMMARY_NAME, PAGE_NAME, METRICS_NAME):
+        (folder / name).touch()
+    about = RunInfo(run.run, (), 1, 2, "0", ran.engine, ran.spark_version, ran.master, "out")
+    return read_summary(run, about)
+
+
+def age(folder: Path, seconds: float = 60) -> None:
+    """Set recent times of change below a folder back: what has just changed is never known."""
+    now = time.time()
+    for path in (folder, *folder.rglob("*")):
+        if not path.is_symlink() and now - path.stat().st_mtime < RECENT_SECONDS:
+            os.utime(path, (now - seconds, now - seconds))
+
+
+RECENT_SECONDS = 30
 
 
 def of_env(rows: Iterable[Row], env: str) -> list[Row]:
@@ -138,7 +219,7 @@ def txns_said(*paths: Path) -> list[Row]:
         }
         for each in summary.transactions.largest()
     ]
-    return sorted(rows, key=lambda row: (row["begin_lsn"], row["txn_id"], row["entry_count"]))
+    return sorted(rows, key=_place)
 
 
 def _lsns(row: Row, *names: str) -> Row:

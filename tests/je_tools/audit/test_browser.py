@@ -11,9 +11,8 @@ from urllib.parse import quote
 import pytest
 
 from je_tools.audit.fleet import FleetSummary
-from je_tools.audit.report import write_reports
 from tests.browser import Browser
-from tests.builders.fleets import ABOUT, write_fleet
+from tests.builders.fleets import report, write_fleet
 
 NAMES = "[...document.querySelectorAll('#table tr[data-env]')].map(row => row.dataset.env)"
 STATUS = "document.querySelector('#status').textContent"
@@ -32,15 +31,16 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
 @pytest.fixture(scope="module")
 def fleet_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Made]:
     """Return a builder of pages of `count` environments, each with the summary it must show."""
-    made: dict[tuple[int, bool], Made] = {}
+    made: dict[tuple[int, bool, bool], Made] = {}
 
-    def make(count: int, *, hostile: bool = False) -> Made:
-        if (count, hostile) not in made:
+    def make(count: int, *, hostile: bool = False, stakes: bool = False) -> Made:
+        kind = count, hostile, stakes
+        if kind not in made:
             directory = tmp_path_factory.mktemp("fleet")
-            write_fleet(directory, count, seed=7, hostile=hostile)
-            summary = write_reports(directory, ABOUT)
-            made[count, hostile] = directory / "report.html", summary
-        return made[count, hostile]
+            write_fleet(directory, count, seed=7, hostile=hostile, stakes=stakes)
+            summary = report(directory)
+            made[kind] = directory / "report.html", summary
+        return made[kind]
 
     return make
 
@@ -250,3 +250,77 @@ def test_all_text_stands_out_and_all_controls_have_names(
     )
     assert browser.evaluate(nameless) == []
     assert json.loads(browser.evaluate("JSON.stringify(document.documentElement.lang)")) == "en"
+
+
+LABELLED = "[...document.querySelectorAll('[data-label=\"{}\"]')].map(cell => cell.textContent)"
+
+
+@pytest.mark.parametrize("count", [3, 1_000])
+def test_what_is_at_stake_is_in_the_list_and_in_the_details(
+    browser: Browser, fleet_of: Callable[..., Made], count: int
+) -> None:
+    page, summary = fleet_of(count, stakes=True)
+    rows = summary.environments
+    browser.open(page)
+    assert browser.evaluate(NAMES) == [row.env for row in rows][:50]
+    fills = [f"{row.values['used_percent']} %" for row in rows]
+    assert browser.evaluate(LABELLED.format("in use")) == fills[:50]
+    opens = [{"opens": "yes"}.get(str(row.outcome), row.outcome) for row in rows]
+    assert browser.evaluate(LABELLED.format("opens")) == opens[:50]
+    browser.open(page, "sort=lost")
+    losing = sorted((row.number("lost_commit_count") for row in rows), reverse=True)
+    told = browser.evaluate(LABELLED.format("lost"))
+    assert [int(text.split()[0].replace(",", "")) for text in told] == losing[:50]
+    browser.open(page, "sort=age&dir=asc")
+    by_age = sorted(row.values["last_commit_ms"] for row in rows)
+    known = {row.env: row.values["last_commit_ms"] for row in rows}
+    assert [known[env] for env in browser.evaluate(NAMES)] == by_age[:50]
+    browser.click("button.open")
+    texts = browser.evaluate("[...document.querySelectorAll('.stake')].map(p => p.textContent)")
+    assert texts[0].startswith("The engine")
+    assert texts[1].startswith("fe")
+    assert_quiet(browser, page)
+
+
+@pytest.mark.parametrize("count", [3, 1_000])
+def test_groups_are_shown_with_their_nodes_side_by_side(
+    browser: Browser, fleet_of: Callable[..., Made], count: int
+) -> None:
+    page, summary = fleet_of(count, stakes=True)
+    browser.open(page)
+    shown = "[...document.querySelectorAll('details.group')].map(group => {})"
+    names = browser.evaluate(shown.format("group.querySelector('summary bdi').textContent"))
+    assert names == [group["group_name"] for group in summary.groups][:200]
+    nodes = browser.evaluate(
+        shown.format("[...group.querySelectorAll('tbody bdi')].map(bdi => bdi.textContent)")
+    )
+    members: dict[str, set[str]] = {}
+    for row in summary.environments:
+        members.setdefault(row.values["group_name"], set()).add(row.env)
+    for name, texts in zip(names, nodes, strict=True):
+        assert set(texts[::2]) == members[name]
+    browser.click("details.group a")
+    browser.evaluate("new Promise(done => setTimeout(done, 100))")
+    assert browser.evaluate(f"{NAMES}.length") >= 1
+    assert_quiet(browser, page)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_groups_fit_and_stand_out_whatever_their_names_are(
+    browser: Browser, fleet_of: Callable[..., Made], scheme: str
+) -> None:
+    page, summary = fleet_of(60, hostile=True, stakes=True)
+    browser.open(page, f"theme={scheme}")
+    cells = "[...document.querySelectorAll('details.group tbody td:first-child')]"
+    names = browser.evaluate(f"{cells}.map(cell => cell.textContent)")
+    # No two nodes look alike.
+    assert len(set(names)) == len(names) == len(summary.environments)
+    browser.evaluate("document.querySelectorAll('details').forEach(one => one.open = true)")
+    assert browser.evaluate(CONTRASTS) == []
+    for width, media in ((1280, "screen"), (900, "screen"), (375, "screen"), (718, "print")):
+        browser.size(width, 900)
+        browser.prefer(scheme, media)
+        assert browser.evaluate("document.documentElement.scrollWidth") <= width, media
+    browser.prefer("light")
+    browser.size(1280, 1000)
+    assert_quiet(browser, page)

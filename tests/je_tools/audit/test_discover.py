@@ -10,19 +10,33 @@ from typing import Any
 
 import pytest
 
-from je_tools.audit import discover
+from je_tools.audit import tasks
 from je_tools.audit.discover import Fleet, find_fleet
 from je_tools.errors import InputError
 from tests.builders.logs import LogFile, write_log
 from tests.damage.planted_findings import log
-from tests.je_tools.audit.auditing import HOSTILE
+from tests.je_tools.audit.auditing import HOSTILE, Tables, audit_fleet
 
 ScanDir = Callable[[Path], Any]
 
 
 def names(fleet: Fleet, top: Path) -> list[str]:
     """Return the names in the tables, relative to `top`."""
-    return [os.path.relpath(name, top) for name in fleet.names]
+    return [os.path.relpath(each.name, top) for each in fleet.environments]
+
+
+def names_of(fleet: Fleet) -> tuple[str, ...]:
+    return tuple(each.name for each in fleet.environments)
+
+
+def unread(tables: Tables, top: Path) -> dict[str, str]:
+    """Return the reasons for which an audit has not read an environment or a directory."""
+    rows = [row for row in tables["findings"] if row["code"] == "unread"]
+    return {os.path.relpath(row["env"], top): row["found"] for row in rows}
+
+
+def file_counts(tables: Tables) -> list[int]:
+    return [row["file_count"] for row in tables["environments"]]
 
 
 def reasons(fleet: Fleet, top: Path) -> dict[str, str]:
@@ -31,6 +45,9 @@ def reasons(fleet: Fleet, top: Path) -> dict[str, str]:
 
 def home(folder: Path) -> Path:
     return write_log(folder, [log()])
+
+
+SIZE = len(log().data)
 
 
 def test_every_layout_of_directories(tmp_path: Path) -> None:
@@ -59,8 +76,9 @@ def test_every_layout_of_directories(tmp_path: Path) -> None:
         "group/node2",
         "parted",
     ]
-    assert [len(each.files) for each in fleet.environments] == [2, 1, 1, 1, 1, 2]
     assert fleet.problems == ()
+    assert [each.size for each in fleet.environments] == [2 * SIZE, *[SIZE] * 4, 2 * SIZE]
+    assert file_counts(audit_fleet(fleet, tmp_path / "out")) == [2, 1, 1, 1, 1, 2]
 
 
 def test_an_environment_inside_another(tmp_path: Path) -> None:
@@ -74,8 +92,9 @@ def test_log_files_named_as_roots_are_one_environment_a_folder(tmp_path: Path) -
     one, other = write_log(tmp_path / "a", [first, second]), home(tmp_path / "b")
     fleet = find_fleet([one / "00000001.jdb", other / "00000000.jdb", one / "00000000.jdb"])
     assert names(fleet, tmp_path) == ["a", "b/00000000.jdb"]
-    assert [len(each.files) for each in fleet.environments] == [2, 1]
-    assert not any(each.is_directory for each in fleet.environments)
+    assert [len(each.paths) for each in fleet.environments] == [2, 1]
+    assert [each.size for each in fleet.environments] == [2 * SIZE, SIZE]
+    assert file_counts(audit_fleet(fleet, tmp_path / "out")) == [2, 1]
 
 
 def test_roots_that_overlap_count_once(tmp_path: Path) -> None:
@@ -90,7 +109,7 @@ def test_roots_that_overlap_count_once(tmp_path: Path) -> None:
 def test_a_file_and_its_directory_are_told_apart(tmp_path: Path) -> None:
     env = write_log(tmp_path / "env", [log(), log(no=1)])
     fleet = find_fleet([env, env / "00000000.jdb", env / "00000001.jdb"])
-    assert len(set(fleet.names)) == 2
+    assert len(set(names_of(fleet))) == 2
 
 
 def test_links_that_lead_in_a_circle(tmp_path: Path) -> None:
@@ -131,8 +150,11 @@ def test_a_log_that_is_a_link_to_itself(tmp_path: Path) -> None:
     (bad / "00000000.jdb").symlink_to(bad / "00000000.jdb")
     home(bad / "below")
     fleet = find_fleet([tmp_path])
-    assert names(fleet, tmp_path) == ["bad/below", "good"]
-    assert "symbolic links" in reasons(fleet, tmp_path)["bad"]
+    assert names(fleet, tmp_path) == ["bad", "bad/below", "good"]
+    assert fleet.problems == ()
+    told = unread(audit_fleet(fleet, tmp_path / "out"), tmp_path)
+    assert told.keys() == {"bad"}
+    assert "symbolic links" in told["bad"]
 
 
 def test_roots_that_are_links(tmp_path: Path) -> None:
@@ -160,8 +182,8 @@ def test_directories_that_cannot_be_looked_into(
     closed = {tmp_path / "a" / "locked", tmp_path / "parted" / "data001"}
     monkeypatch.setattr(os, "scandir", refusing(closed, errno.EACCES))
     fleet = find_fleet([tmp_path])
-    assert names(fleet, tmp_path) == ["a/open/env", "b"]
-    told = reasons(fleet, tmp_path)
+    assert names(fleet, tmp_path) == ["a/open/env", "b", "parted"]
+    told = unread(audit_fleet(fleet, tmp_path / "out"), tmp_path)
     assert told.keys() == {"a/locked", "parted"}
     assert all("Permission denied" in reason for reason in told.values())
 
@@ -193,12 +215,14 @@ def test_a_directory_that_fails_while_it_is_listed(
     fleet = find_fleet([tmp_path])
     assert names(fleet, tmp_path) == ["b"]
     assert reasons(fleet, tmp_path) == {"a": "Input/output error"}
+    told = unread(audit_fleet(fleet, tmp_path / "out"), tmp_path)
+    assert told == {"a": "Input/output error"}
 
 
 def test_what_vanishes_meanwhile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("file", "folder", "stays"):
         home(tmp_path / name)
-    opened = discover.open_environment
+    opened = tasks.open_environment
 
     def open_late(paths: tuple[Path, ...], **how: Any) -> Any:
         if paths[0].name == "file":
@@ -207,20 +231,23 @@ def test_what_vanishes_meanwhile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
             paths[0].rename(tmp_path / "elsewhere")
         return opened(paths, **how)
 
-    monkeypatch.setattr(discover, "open_environment", open_late)
+    monkeypatch.setattr(tasks, "open_environment", open_late)
     fleet = find_fleet([tmp_path])
-    assert names(fleet, tmp_path) == ["stays"]
-    assert reasons(fleet, tmp_path).keys() == {"file", "folder"}
+    assert names(fleet, tmp_path) == ["file", "folder", "stays"]
+    tables = audit_fleet(fleet, tmp_path / "out")
+    assert unread(tables, tmp_path).keys() == {"file", "folder"}
+    severities = {Path(row["env"]).name: row["severity"] for row in tables["environments"]}
+    assert severities == {"file": "error", "folder": "error", "stays": "ok"}
 
 
 def test_hostile_names(tmp_path: Path) -> None:
     for name in HOSTILE:
         home(tmp_path / os.fsdecode(name) / "env")
     fleet = find_fleet([tmp_path])
-    assert len(set(fleet.names)) == len(fleet.environments) == len(HOSTILE)
-    for name in fleet.names:
+    assert len(set(names_of(fleet))) == len(fleet.environments) == len(HOSTILE)
+    for name in names_of(fleet):
         assert name.encode().decode() == name
-    assert f"{tmp_path}/not utf-8 \\xff\\x80/env" in fleet.names
+    assert f"{tmp_path}/not utf-8 \\xff\\x80/env" in names_of(fleet)
 
 
 def test_names_that_differ_only_in_bytes_that_are_no_text(tmp_path: Path) -> None:
@@ -229,7 +256,7 @@ def test_names_that_differ_only_in_bytes_that_are_no_text(tmp_path: Path) -> Non
         home(tmp_path / os.fsdecode(name))
     fleet = find_fleet([tmp_path])
     assert len(fleet.environments) == 3
-    assert len(set(fleet.names)) == 3
+    assert len(set(names_of(fleet))) == 3
 
 
 def test_problems_have_names_of_their_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -238,7 +265,7 @@ def test_problems_have_names_of_their_own(tmp_path: Path, monkeypatch: pytest.Mo
         home(path)
     monkeypatch.setattr(os, "scandir", refusing(set(paths[:1]), errno.EACCES))
     fleet = find_fleet([tmp_path])
-    found = [*fleet.names, *(each.env for each in fleet.problems)]
+    found = [*names_of(fleet), *(each.env for each in fleet.problems)]
     assert len(set(found)) == len(found) == 2
 
 
@@ -248,8 +275,9 @@ def test_files_that_are_no_log(tmp_path: Path) -> None:
     write_log(tmp_path / "later", [LogFile(0, 99)])
     home(tmp_path / "good")
     fleet = find_fleet([tmp_path / "good", tmp_path / "later", text])
-    assert names(fleet, tmp_path) == ["good"]
-    assert reasons(fleet, tmp_path).keys() == {"later", "notes.txt"}
+    assert names(fleet, tmp_path) == ["good", "later", "notes.txt"]
+    told = unread(audit_fleet(fleet, tmp_path / "out"), tmp_path)
+    assert told.keys() == {"later", "notes.txt"}
 
 
 def test_a_path_that_is_too_long(tmp_path: Path) -> None:
@@ -276,10 +304,9 @@ def test_relative_roots(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     home(tmp_path / "loose")
     monkeypatch.chdir(tmp_path)
     fleet = find_fleet([Path("fleet"), Path("loose/00000000.jdb")])
-    assert fleet.names == ("fleet/env", "loose/00000000.jdb")
+    assert names_of(fleet) == ("fleet/env", "loose/00000000.jdb")
     for each in fleet.environments:
-        assert Path(each.name).is_absolute()
-        assert all(file.path.is_absolute() for file in each.files)
+        assert all(path.is_absolute() for path in (*each.paths, *each.folders))
 
 
 def refusing(closed: set[Path], number: int) -> ScanDir:

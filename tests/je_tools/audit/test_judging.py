@@ -5,8 +5,6 @@ from __future__ import annotations
 import errno
 import os
 import shutil
-import tracemalloc
-from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -18,30 +16,23 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.errors import PySparkException
 
-from je_tools.audit import discover, plan
-from je_tools.audit.attempts import leave_what_counts
+from je_tools.audit import tasks
 from je_tools.audit.discover import find_fleet
 from je_tools.audit.failures import failures_reported
 from je_tools.audit.file_counts import FileCounts
-from je_tools.audit.staging import (
-    PARTS,
-    SEGMENTS,
-    TAKEN,
-    WHOLE_TXNS,
-    SegmentWriter,
-    TableWriter,
-    ordered,
-)
-from je_tools.audit.tables import TXNS
-from je_tools.audit.work import scan_task
-from je_tools.errors import RefusedError, StoppedError
+from je_tools.audit.joining import OpenTransactions
+from je_tools.audit.known_files import KnownFiles
+from je_tools.audit.table_writer import TableWriter
+from je_tools.audit.tasks import Workplace
+from je_tools.errors import InputError, RefusedError, StoppedError
 from je_tools.formats.files import source
+from je_tools.log.opening import open_environment
 from je_tools.verify.vlsn_sequence import ROLLBACK, Runs
 from tests.builders.logs import write_log
 from tests.corpus import FIXTURES
 from tests.damage.closed import DENIED, close
 from tests.damage.planted_findings import PLANTED, log
-from tests.je_tools.audit.auditing import Row, Tables, audit_fleet, lsn_said
+from tests.je_tools.audit.auditing import WHOLE, Row, Tables, audit_fleet, cut, lsn_said
 from tests.je_tools.dumped import dump, rows_of
 
 Change = Callable[[Path], None]
@@ -75,20 +66,26 @@ def circle(path: Path) -> None:
 
 
 def audited_after(change: Change, path: Path, folder: Path, root: Path | None = None) -> Tables:
-    """Audit an environment in which a file changes between discovery and reading."""
-    fleet = find_fleet([root or path.parent])
-    change(path)
-    return audit_fleet(fleet, folder)
+    """Audit an environment in which a file changes after the environment was opened."""
+
+    def opened(paths: tuple[Path, ...], **how: Any) -> Any:
+        environment = open_environment(paths, **how)
+        change(path)
+        return environment
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(tasks, "open_environment", opened)
+        return audit_fleet(find_fleet([root or path.parent]), folder)
 
 
-@pytest.mark.parametrize("size", [plan.CUT_SIZE, 300])
+@pytest.mark.parametrize("size", [WHOLE, 300])
 @pytest.mark.parametrize("number", [0, 1, 2])
 @pytest.mark.parametrize("change", [vanish, shrink, empty, circle])
 def test_a_file_that_is_not_what_it_was(
-    change: Change, number: int, size: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    change: Change, number: int, size: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It costs one finding; the other files are reported in full."""
-    monkeypatch.setattr(plan, "CUT_SIZE", size)
+    cut(monkeypatch, size)
     home = three_files(tmp_path / "env")
     tables = audited_after(change, home / f"{number:08x}.jdb", tmp_path / "out")
     (found,) = tables["findings"]
@@ -123,8 +120,8 @@ def test_a_file_that_the_system_does_not_open(
     row = tables["files"][number]
     assert (row["name"], row["size"], row["damage_count"]) == (closed.name, size, 1)
     assert (row["log_version"], row["created_ms"], row["first_lsn"]) == (None, None, None)
-    (facts,) = tables["facts"]
-    assert (facts["severity"], facts["error_count"], facts["file_count"]) == ("error", 1, 3)
+    (row,) = tables["environments"]
+    assert (row["severity"], row["error_count"], row["file_count"]) == ("error", 1, 3)
 
 
 def test_a_file_that_is_missing_before_one_that_the_system_does_not_open(
@@ -157,10 +154,12 @@ def test_an_environment_of_which_the_system_opens_nothing(
 ) -> None:
     home = three_files(tmp_path / "env")
     close(monkeypatch, *home.iterdir())
-    fleet = find_fleet([home])
-    assert fleet.environments == ()
-    (problem,) = fleet.problems
-    assert DENIED in problem.reason
+    tables = audit_fleet(find_fleet([home]), tmp_path / "out")
+    (found,) = tables["findings"]
+    assert (found["code"], found["file_no"]) == ("unread", None)
+    assert DENIED in found["found"]
+    (row,) = tables["environments"]
+    assert (row["severity"], row["file_count"]) == ("error", 0)
 
 
 def test_a_file_that_grows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -168,8 +167,8 @@ def test_a_file_that_grows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
         with path.open("ab") as file:
             file.write(b"more than there was")
 
-    for size in (plan.CUT_SIZE, 300):
-        monkeypatch.setattr(plan, "CUT_SIZE", size)
+    for size in (WHOLE, 300):
+        cut(monkeypatch, size)
         home = three_files(tmp_path / f"env{size}")
         tables = audited_after(grow, home / "00000002.jdb", tmp_path / f"out{size}")
         codes = {(row["code"], row["severity"]) for row in tables["findings"]}
@@ -178,12 +177,12 @@ def test_a_file_that_grows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
         assert [row["entry_count"] for row in tables["files"]] == [8, 11, 61]
 
 
-@pytest.mark.parametrize("size", [plan.CUT_SIZE, 300_000])
+@pytest.mark.parametrize("size", [WHOLE, 300_000])
 def test_transactions_of_a_file_that_could_not_be_read(
-    size: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    size: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Transactions read before the failure do not count; those of other files do."""
-    monkeypatch.setattr(plan, "CUT_SIZE", size)
+    cut(monkeypatch, size)
     home = tmp_path / "env"
     shutil.copytree(FIXTURES / "v17-erase-after" / "env", home)
     others = tmp_path / "others"
@@ -192,8 +191,9 @@ def test_transactions_of_a_file_that_could_not_be_read(
     tables = audited_after(shrink, home / "00000001.jdb", tmp_path / "out")
     assert [row["file_no"] for row in tables["findings"]] == [1]
     expected = audit_fleet(find_fleet([others]), tmp_path / "other-out")
-    entries = [sum(row["entry_count"] for row in each["segments"]) for each in (tables, expected)]
+    entries = [sum(row["entry_count"] for row in each["txns"]) for each in (tables, expected)]
     assert entries[0] == entries[1] > 0
+    assert [row["txn_id"] for row in tables["txns"]] == [row["txn_id"] for row in expected["txns"]]
 
 
 def test_an_environment_that_has_gone(tmp_path: Path) -> None:
@@ -202,10 +202,29 @@ def test_an_environment_that_has_gone(tmp_path: Path) -> None:
     home.rename(tmp_path / "elsewhere")
     tables = audit_fleet(fleet, tmp_path / "out")
     assert [(row["env"], row["code"], row["file_no"]) for row in tables["findings"]] == [
-        (str(home), "unread", no) for no in range(3)
+        (str(home), "unread", None)
     ]
     assert {row["env"] for row in tables["entry_stats"]} == {str(other)}
-    assert [row["env"] for row in tables["facts"]] == [str(home), str(other)]
+    assert [row["env"] for row in tables["environments"]] == [str(home), str(other)]
+
+
+def test_an_environment_that_goes_when_it_is_open(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = three_files(tmp_path / "env")
+    opened = tasks.open_environment
+
+    def gone(paths: tuple[Path, ...], **how: Any) -> Any:
+        environment = opened(paths, **how)
+        home.rename(tmp_path / "elsewhere")
+        return environment
+
+    monkeypatch.setattr(tasks, "open_environment", gone)
+    tables = audit_fleet(find_fleet([home]), tmp_path / "out")
+    assert [(row["code"], row["file_no"]) for row in tables["findings"]] == [
+        ("unread", no) for no in range(3)
+    ]
+    assert [row["source"] for row in tables["files"]] == [None] * 3
 
 
 def test_properties_that_cannot_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -246,8 +265,8 @@ def test_bytes_that_the_device_does_not_deliver(
 
     monkeypatch.setattr(os, "preadv", with_bad_sector)
     monkeypatch.setattr(source.Source, "file", lambda _: None)
-    for size in (plan.CUT_SIZE, 9000):
-        monkeypatch.setattr(plan, "CUT_SIZE", size)
+    for size in (WHOLE, 9000):
+        cut(monkeypatch, size)
         tables = audit_fleet(find_fleet([home]), tmp_path / f"out{size}")
         places = [(row["code"], row["offset"], row["length"]) for row in tables["findings"]]
         assert places == [("damaged-entry", start, stop - start), ("unreadable", 4096, 4096)]
@@ -267,28 +286,34 @@ def test_a_rollback_between_two_ranges_ends_a_run() -> None:
     ]
 
 
-@pytest.mark.parametrize("size", [plan.CUT_SIZE, 30_000])
-def test_facts_for_those_who_join_transactions(
-    size: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("size", [WHOLE, 30_000])
+def test_marks_that_decide_outcomes(
+    size: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """They match the RollbackStart and CkptEnd entries that `dump` shows."""
-    monkeypatch.setattr(plan, "CUT_SIZE", size)
+    cut(monkeypatch, size)
     home = FIXTURES / "v15-rep-uncommitted" / "node1"
     rows = rows_of(dump(home, "--type", "RollbackStart", "--type", "CkptEnd", "--format", "jsonl"))
     entries = [(row["type"], lsn_said(row["lsn"]), row["entry"]) for row in rows]
-    (facts,) = audit_fleet(find_fleet([home]), tmp_path / "out")["facts"]
-    told = [
-        (ordered(each["lsn"]), ordered(each["matchpoint_lsn"]), each["txn_ids"])
-        for each in facts["rollbacks"]
-    ]
+    opened: list[OpenTransactions] = []
+    joined = OpenTransactions.joined
+
+    def kept(self: OpenTransactions, env: str) -> Any:
+        opened.append(self)
+        return joined(self, env)
+
+    monkeypatch.setattr(OpenTransactions, "joined", kept)
+    audit_fleet(find_fleet([home]), tmp_path / "out")
+    (marks,) = opened
+    told = [(each.lsn, each.matchpoint_lsn, sorted(each.txn_ids)) for each in marks.rollbacks]
     assert told == [
-        (lsn, lsn_said(entry["matchpoint_lsn"]), entry["active_txns"])
+        (lsn, lsn_said(entry["matchpoint_lsn"]), sorted(entry["active_txns"]))
         for name, lsn, entry in entries
         if name == "RollbackStart"
     ]
     assert told
     ends = [entry for name, _, entry in entries if name == "CkptEnd"]
-    assert ordered(facts["first_active_lsn"]) == lsn_said(ends[-1]["first_active_lsn"])
+    assert marks.first_active_lsn == lsn_said(ends[-1]["first_active_lsn"])
 
 
 # Staging
@@ -298,14 +323,15 @@ def test_a_half_written_file_has_a_hidden_name(tmp_path: Path) -> None:
     """A killed task leaves nothing that a reader of the folder would pick up."""
     schema = pa.schema([("n", pa.int64())])
     writer = TableWriter(tmp_path, schema)
-    writer.write(pa.table({"n": [1, 2]}, schema))
+    count = 1 << 16
+    writer.write(pa.table({"n": range(count)}, schema))
     (half,) = tmp_path.iterdir()
     assert half.name.startswith(".")
     path = writer.close()
     assert path is not None
     assert [path] == list(tmp_path.iterdir())
     rows: list[Row] = pq.read_table(path).to_pylist()
-    assert rows == [{"n": 1}, {"n": 2}]
+    assert rows == [{"n": number} for number in range(count)]
     assert TableWriter(tmp_path, schema).close() is None
 
 
@@ -351,51 +377,14 @@ def test_a_spark_that_fails_leaves_its_log(tmp_path: Path, error: Exception, rea
 
 def test_a_folder_that_an_executor_does_not_reach(tmp_path: Path) -> None:
     """It does not create a folder that no other machine sees."""
-    (task,) = plan.plan_tasks(find_fleet([FIXTURES / "v17-basic" / "env"]), 1)
+    fleet = find_fleet([FIXTURES / "v17-basic" / "env"])
+    folder = tmp_path / "elsewhere"
+    work = Workplace(folder / ".staging", KnownFiles(folder / ".known"))
     with pytest.raises(FileNotFoundError):
-        list(scan_task(task, tmp_path / "elsewhere" / ".staging"))
+        work.audit_small(fleet.environments)
+    with pytest.raises(FileNotFoundError):
+        work.open_large(fleet.environments[0], 1000)
     assert list(tmp_path.iterdir()) == []
-
-
-# Staged rows that do not count
-
-
-ROWS = 200_000
-
-
-def test_rows_of_pieces_that_do_not_count_are_left_out_in_columns(tmp_path: Path) -> None:
-    """Memory stays low for any number of rows; as Python objects these take 120 MB."""
-    envs = {"a": 3, "b": 7, "c": 9}
-    for folder, schema in ((WHOLE_TXNS, TXNS.schema), (PARTS, SEGMENTS)):
-        columns = {name: pa.nulls(ROWS, schema.field(name).type) for name in schema.names}
-        which = np.arange(ROWS) % len(envs)
-        if folder == WHOLE_TXNS:
-            columns["env"] = pa.array(list(envs)).take(which)
-            # The LSNs of `b` are negative; `a`, which does not count, has the file number of `c`.
-            file_no = np.where(which == 1, 0x8000_0001, 1)
-            columns["begin_lsn"] = (file_no.astype(np.uint64) << 32).view(np.int64)
-        else:
-            columns["env_no"] = pa.array(list(envs.values()), pa.int32()).take(which)
-            columns["file_index"] = np.where(np.arange(ROWS) < ROWS // 2, 0, 1)
-        writer = TableWriter(tmp_path / folder, schema, "attempt")
-        writer.write(pa.table([columns[name] for name in schema.names], schema=schema))
-        writer.close()
-    taken = TableWriter(tmp_path / "taken", TAKEN)
-    for env, file_no in (("b", 0x8000_0001), ("c", 1)):
-        taken.add((envs[env], 0, 0, "attempt", env, file_no, 3))
-    taken.close()
-    tracemalloc.start()
-    (path,) = leave_what_counts(tmp_path)
-    _, peak = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
-    assert peak < 20 << 20
-    assert Counter(pq.read_table(path)["env"].to_pylist()).keys() == {"b", "c"}
-    parts = pq.read_table(tmp_path / PARTS / "attempt.parquet")
-    assert set(parts["env_no"].to_pylist()) == {7, 9}
-    assert set(parts["file_index"].to_pylist()) == {0}
-    assert pq.read_metadata(path).num_rows == np.isin(np.arange(ROWS) % 3, [1, 2]).sum()
-    half = np.arange(ROWS // 2) % 3
-    assert parts.num_rows == np.isin(half, [1, 2]).sum()
 
 
 def test_whole_transactions_of_one_of_two_files_with_one_number(tmp_path: Path) -> None:
@@ -409,7 +398,8 @@ def test_whole_transactions_of_one_of_two_files_with_one_number(tmp_path: Path) 
     assert "data002" in found["found"]
     shutil.rmtree(home / "data002")
     expected = audit_fleet(find_fleet([home]), tmp_path / "expected")
-    assert len(tables["segments"]) == len(expected["segments"]) > 100
+    assert [row["txn_id"] for row in tables["txns"]] == [row["txn_id"] for row in expected["txns"]]
+    assert len(tables["txns"]) > 100
 
 
 @pytest.mark.parametrize("code", ["torn-tail", "zero-tail", "truncated-file", "damaged-gap"])
@@ -417,18 +407,18 @@ def test_what_was_never_complete_is_no_damage(code: str, tmp_path: Path) -> None
     """Every log of a killed writer ends so; in a file before the last the same end is damage."""
     home, told = PLANTED[code](tmp_path / "env")
     tables = audit_fleet(find_fleet([home]), tmp_path / "out")
-    (facts,) = tables["facts"]
+    (row,) = tables["environments"]
     found = tables["findings"]
     assert {row["code"] for row in found} >= {each.code for each in told}
     lost = sum(row["length"] or 0 for row in found if row["severity"] == "error")
-    assert facts["damaged_size"] == lost
+    assert row["damaged_size"] == lost
     assert bool(lost) == (code != "torn-tail")
 
 
 # Bugs
 
 
-@pytest.mark.parametrize("size", [plan.CUT_SIZE, 300])
+@pytest.mark.parametrize("size", [WHOLE, 300])
 @pytest.mark.parametrize("where", ["work.summarize_rows", "judging.FileCounts.add"])
 def test_a_bug_costs_the_file_and_tells_nothing_of_the_log(
     where: str,
@@ -437,7 +427,7 @@ def test_a_bug_costs_the_file_and_tells_nothing_of_the_log(
     monkeypatch: pytest.MonkeyPatch,
     capfd: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.setattr(plan, "CUT_SIZE", size)
+    cut(monkeypatch, size)
     home = three_files(tmp_path / "env")
     calls, told_to_nobody = [], "a person's secret"
 
@@ -458,7 +448,9 @@ def test_a_bug_costs_the_file_and_tells_nothing_of_the_log(
     assert "secret" not in told + str(tables)
 
 
-@pytest.mark.parametrize("where", ["of_directory", "intervals", "Listing.finish"])
+@pytest.mark.parametrize(
+    "where", ["of_directory", "intervals", "Listing.finish", "OpenTransactions.joined"]
+)
 def test_a_bug_in_what_takes_all_files_costs_that(
     where: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -473,46 +465,59 @@ def test_a_bug_in_what_takes_all_files_costs_that(
     assert (found["code"], found["file_no"]) == ("unread", None)
     assert found["found"].startswith("a bug of je-tools: IndexError in test_judging.py:")
     assert [row["entry_count"] for row in tables["files"]] == [8, 11, 61]
-    assert [row["error_count"] for row in tables["facts"]] == [1]
+    assert [row["error_count"] for row in tables["environments"]] == [1]
 
 
+@pytest.mark.parametrize("size", [WHOLE, 300])
 @pytest.mark.parametrize(
     ("error", "reason"),
     [
         (OSError(errno.ESTALE, "Stale file handle"), "Stale file handle"),
+        (InputError("no log of ours"), "no log of ours"),
         (ValueError(), "a bug of je-tools: ValueError in test_judging.py:"),
     ],
 )
 def test_a_bug_in_opening_costs_the_environment(
-    error: Exception, reason: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    error: Exception, reason: str, size: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("a", "b"):
         three_files(tmp_path / name)
-    opened = discover.open_environment
+    opened = tasks.open_environment
 
     def broken(paths: list[Path], **how: Any) -> Any:
         if paths[0].name == "a":
             raise error
         return opened(paths, **how)
 
-    monkeypatch.setattr(discover, "open_environment", broken)
-    fleet = find_fleet([tmp_path])
-    assert [Path(name).name for name in fleet.names] == ["b"]
-    (problem,) = fleet.problems
-    assert problem.env == str(tmp_path / "a")
-    assert problem.reason.startswith(reason)
+    cut(monkeypatch, size)
+    monkeypatch.setattr(tasks, "open_environment", broken)
+    tables = audit_fleet(find_fleet([tmp_path]), tmp_path / "out")
+    (found,) = tables["findings"]
+    assert (found["env"], found["code"], found["file_no"]) == (str(tmp_path / "a"), "unread", None)
+    assert found["found"].startswith(reason)
+    severities = [(Path(row["env"]).name, row["severity"]) for row in tables["environments"]]
+    assert severities == [("a", "error"), ("b", "ok")]
 
 
+@pytest.mark.parametrize("size", [WHOLE, 300])
+@pytest.mark.parametrize(
+    "where",
+    [
+        f"je_tools.audit.{name}"
+        for name in ("table_writer.TableWriter.write", "work.summarize_rows", "judging.intervals")
+    ],
+)
 @pytest.mark.parametrize("error", [OSError(errno.ENOSPC, "full"), MemoryError()])
 def test_what_the_machine_lacks_costs_an_attempt(
-    error: Exception, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    error: Exception, where: str, size: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Spark tries the task again and reports the error."""
+    """The engine tries the task again and reports the error."""
+    cut(monkeypatch, size)
     home = three_files(tmp_path / "env")
 
     def broken(*_: Any) -> None:
         raise error
 
-    monkeypatch.setattr(SegmentWriter, "write", broken)
+    monkeypatch.setattr(where, broken)
     with pytest.raises(type(error)):
         audit_fleet(find_fleet([home]), tmp_path / "out")

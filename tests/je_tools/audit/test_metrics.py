@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from je_tools.audit.fleet import RunInfo
-from je_tools.audit.report import write_reports
-from tests.builders.fleets import ABOUT, Fleet, write_fleet, write_tables
+from je_tools.audit.metrics import WORST_MAX
+from tests.builders.fleets import ABOUT, Fleet, report, write_fleet, write_tables
 
 NAME = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*")
 LABEL = re.compile(r'([a-zA-Z_][a-zA-Z0-9_]*)="((?:[^"\\\n]|\\["\\n])*)"(,|\})')
@@ -63,7 +63,7 @@ def parse_sample(line: str, name: str) -> tuple[tuple[str, frozenset[tuple[str, 
 
 
 def metrics_of(directory: Path, about: RunInfo = ABOUT) -> Series:
-    write_reports(directory, about)
+    report(directory, about)
     text = (directory / "metrics.prom").read_bytes().decode("utf-8")
     told = parse(text)
     assert all(name.startswith("je_tools_audit_") for name, _ in told)
@@ -132,7 +132,30 @@ def test_names_that_mean_harm_stay_labels_and_different(tmp_path: Path) -> None:
 def test_hostile_fleets(tmp_path: Path, count: int) -> None:
     write_fleet(tmp_path, count, hostile=True)
     series = metrics_of(tmp_path)
-    assert len(of(series, "je_tools_audit_environment_bytes")) == count
+    assert len(of(series, "je_tools_audit_environment_bytes")) == min(count, WORST_MAX)
+
+
+def test_a_large_fleet_has_few_series(tmp_path: Path) -> None:
+    """Sums over all environments, and the worst environments and groups only."""
+    fleet = write_fleet(tmp_path, 3_000, files=lambda _: 1, stakes=True)
+    series = metrics_of(tmp_path)
+    assert len(series) < 3_000
+    none: frozenset[tuple[str, str]] = frozenset()
+    assert series["je_tools_audit_groups", none] == 1_000
+    lost = sum(row["lost_commit_count"] for row in fleet.environments)
+    assert series["je_tools_audit_lost_commits", none] == lost
+    outcomes = of(series, "je_tools_audit_environments_by_outcome")
+    assert sum(outcomes.values()) == 3_000
+    counted = of(series, "je_tools_audit_all_findings")
+    assert sum(counted.values()) == len(fleet.rows["findings"])
+    lags = of(series, "je_tools_audit_group_lag_vlsn")
+    assert len(lags) == WORST_MAX
+    lag = max(row["group_lag_vlsn"] for row in fleet.rows["groups"])
+    assert max(lags.values()) == lag
+    # The worst environments are those that their engine does not open.
+    listed = {dict(each)["env"] for each in of(series, "je_tools_audit_environment_bytes")}
+    outcome = {row["env"]: row["outcome"] for row in fleet.environments}
+    assert {outcome[env] for env in listed} <= {"refuses", "fails"}
 
 
 def test_without_environments_the_run_is_told(tmp_path: Path) -> None:

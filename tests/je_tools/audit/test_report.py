@@ -22,10 +22,9 @@ import pytest
 from je_tools.audit import details, page
 from je_tools.audit import fleet as fleets
 from je_tools.audit.fleet import read_summary
-from je_tools.audit.report import write_reports
+from je_tools.audit.output_folder import RunFolder
 from je_tools.audit.tables import ENVIRONMENTS, FILES, FINDINGS, TABLES, TXNS
-from je_tools.findings import Severity
-from tests.builders.fleets import ABOUT, HOSTILE, Fleet, write_fleet, write_tables
+from tests.builders.fleets import ABOUT, HOSTILE, RUN, Fleet, report, write_fleet, write_tables
 from tests.corpus import ROOT
 
 RANKS = {"error": 0, "warning": 1, "note": 2, "ok": 3}
@@ -84,10 +83,13 @@ def read_page(directory: Path) -> Page:
 @pytest.mark.parametrize("count", [3, 300])
 def test_totals_are_those_of_the_rows(tmp_path: Path, count: int) -> None:
     fleet = write_fleet(tmp_path, count)
-    summary = write_reports(tmp_path, ABOUT)
+    summary = report(tmp_path)
     rows = fleet.environments
     assert summary.severities == dict.fromkeys(RANKS, 0) | Counter(r["severity"] for r in rows)
-    for column, total in summary.totals.items():
+    totals = summary.totals
+    read = sum(row["source"] in ("read", "grown") for row in fleet.rows["files"])
+    assert totals.pop("read_file_count") == read
+    for column, total in totals.items():
         expected = count if column == "environment_count" else sum(row[column] for row in rows)
         assert total == expected, column
     findings = Counter((row["code"], row["severity"]) for row in fleet.rows["findings"])
@@ -110,7 +112,7 @@ def test_totals_are_those_of_the_rows(tmp_path: Path, count: int) -> None:
 
 def test_the_json_says_all_of_it(tmp_path: Path) -> None:
     fleet = write_fleet(tmp_path, 30)
-    summary = write_reports(tmp_path, ABOUT)
+    summary = report(tmp_path)
     told = read_json(tmp_path)
     assert list(told) == [
         "format",
@@ -122,6 +124,8 @@ def test_the_json_says_all_of_it(tmp_path: Path) -> None:
         "entry_types",
         "txn_outcomes",
         "tables",
+        "outcomes",
+        "groups",
         "environments",
     ]
     assert told["run"]["roots"] == ["fleet/backups"]
@@ -129,8 +133,10 @@ def test_the_json_says_all_of_it(tmp_path: Path) -> None:
     columns = {column.name for column in ENVIRONMENTS.columns}
     by_env = {row["env"]: row for row in fleet.environments}
     for row in told["environments"]:
-        assert set(row) == columns | {"last_txn_ms", "findings"}
-        assert {name: row[name] for name in columns} == by_env[row["env"]]
+        assert set(row) == columns | {"last_txn_ms", "findings", "node"}
+        assert {name: row[name] for name in columns} == {
+            name: by_env[row["env"]].get(name) for name in columns
+        }
         codes = Counter(one["code"] for one in fleet.rows["findings"] if one["env"] == row["env"])
         assert row["findings"] == codes
         ends = [
@@ -141,18 +147,47 @@ def test_the_json_says_all_of_it(tmp_path: Path) -> None:
         assert row["last_txn_ms"] == max(ends, default=None)
 
 
-def test_severities_for_cron(tmp_path: Path) -> None:
-    for worst, reached in (("ok", 0), ("note", 1), ("warning", 2), ("error", 3)):
-        fleet = Fleet(tmp_path / worst)
-        fleet.rows["environments"] = [{"env": "e", "severity": worst}, {"env": "f"}]
-        write_tables(fleet)
-        summary = read_summary(fleet.directory, ABOUT)
-        wanted = (Severity.NOTE, Severity.WARNING, Severity.ERROR)
-        assert [summary.reaches(one) for one in wanted] == [reached > i for i in range(3)]
+def test_what_is_at_stake_comes_first(tmp_path: Path) -> None:
+    fleet = Fleet(tmp_path)
+    fleet.rows["environments"] = [
+        {"env": "fine", "severity": "ok", "outcome": "opens"},
+        {"env": "noted", "severity": "error", "error_count": 9, "outcome": "opens"},
+        {"env": "keys", "severity": "error", "outcome": "fails", "missing_key_count": 7},
+        {"env": "shut", "severity": "error", "outcome": "refuses"},
+        {"env": "one", "severity": "error", "outcome": "loses", "lost_commit_count": 1},
+        {"env": "two", "severity": "warning", "outcome": "loses", "lost_commit_count": 2},
+        {"env": "unread", "severity": "error", "outcome": None},
+        {"env": "loose files", "severity": "ok", "outcome": None},
+    ]
+    write_tables(fleet)
+    summary = read_summary(fleet.run, ABOUT)
+    names = [row.env for row in summary.environments]
+    assert names == ["keys", "shut", "unread", "two", "one", "noted", "fine", "loose files"]
+    assert summary.outcomes_of_opening == {"fails": 1, "loses": 2, "opens": 2, "refuses": 1}
+
+
+def test_groups_and_nodes_are_in_the_json_and_on_the_page(tmp_path: Path) -> None:
+    fleet = write_fleet(tmp_path, 30, stakes=True)
+    summary = report(tmp_path)
+    told = read_json(tmp_path)
+    assert sum(told["outcomes"].values()) == 30
+    assert len(told["groups"]) == 10
+    worst = [(row["rollback_commit_count"], row["group_lag_vlsn"]) for row in told["groups"]]
+    assert worst == sorted(worst, reverse=True)
+    assert told["tables"]["nodes"] == 30
+    nodes = {row["env"]: row for row in fleet.rows["nodes"]}
+    for row in told["environments"]:
+        assert row["node"]["outcome"] == nodes[row["env"]]["outcome"]
+        assert "env" not in row["node"]
+    page = (tmp_path / "report.html").read_text(encoding="utf-8")
+    for group in summary.groups:
+        assert f"<bdi>{group['group_name']}</bdi>" in page
+    for env in nodes:
+        assert f"<bdi>{env}</bdi>" in page
 
 
 def test_tables_without_rows_or_files(tmp_path: Path) -> None:
-    summary = write_reports(tmp_path, ABOUT)
+    summary = report(tmp_path)
     assert summary.environments == ()
     assert read_json(tmp_path)["environments"] == []
     assert "No environment was found" in (tmp_path / "report.html").read_text(encoding="utf-8")
@@ -160,12 +195,13 @@ def test_tables_without_rows_or_files(tmp_path: Path) -> None:
 
 
 def test_lists_as_spark_names_their_items(tmp_path: Path) -> None:
-    (tmp_path / "environments").mkdir()
+    folder = tmp_path / "environments" / f"run={RUN}"
+    folder.mkdir(parents=True)
     items = pa.list_(pa.field("element", pa.int64(), nullable=False))
     columns = {"env": pa.array(["e"]), "severity": pa.array(["ok"])}
     columns["versions"] = pa.array([[14, 17]], items)
-    pq.write_table(pa.table(columns), tmp_path / "environments" / "part-0.parquet")
-    assert read_summary(tmp_path, ABOUT).environments[0].versions == [14, 17]
+    pq.write_table(pa.table(columns), folder / "part-0.parquet")
+    assert read_summary(RunFolder(tmp_path, RUN), ABOUT).environments[0].versions == [14, 17]
 
 
 def test_older_outputs_are_replaced_whole_and_nothing_is_left_beside(
@@ -183,10 +219,10 @@ def test_older_outputs_are_replaced_whole_and_nothing_is_left_beside(
     with monkeypatch.context() as patched:
         patched.setattr(page, "environment_details", broken)
         with pytest.raises(OSError, match="a table has gone"):
-            write_reports(tmp_path, ABOUT)
+            report(tmp_path)
     assert (tmp_path / "report.html").read_text(encoding="utf-8") == "old"
     assert set(tmp_path.iterdir()) == before
-    write_reports(tmp_path, ABOUT)
+    report(tmp_path)
     assert set(tmp_path.iterdir()) == before
     assert all((tmp_path / name).stat().st_size > 1_000 for name in names)
 
@@ -195,7 +231,7 @@ def test_the_same_tables_give_the_same_bytes(tmp_path: Path) -> None:
     write_fleet(tmp_path, 40)
     seen = []
     for _ in range(2):
-        write_reports(tmp_path, ABOUT)
+        report(tmp_path)
         names = ("audit.json", "metrics.prom", "report.html")
         seen.append([(tmp_path / name).read_bytes() for name in names])
     assert seen[0] == seen[1]
@@ -206,7 +242,7 @@ def test_the_page_loads_nothing_and_runs_only_its_own_script(
     tmp_path: Path, *, hostile: bool
 ) -> None:
     write_fleet(tmp_path, 63, hostile=hostile)
-    write_reports(tmp_path, ABOUT)
+    report(tmp_path)
     made = read_page(tmp_path)
     tags = Counter(tag for tag, _ in made.elements)
     assert not tags.keys() & {"link", "img", "iframe", "object", "embed", "base", "image", "video"}
@@ -257,7 +293,7 @@ def test_no_text_leaves_its_place(tmp_path: Path) -> None:
             for number, txn in enumerate(fleet.rows["txn_stats"]):
                 txn["outcome"] = f"outcome {number}"
         write_tables(fleet)
-        write_reports(fleet.directory, ABOUT)
+        report(fleet.directory)
         made = read_page(fleet.directory)
         shapes.append([(tag, sorted(given)) for tag, given in made.elements])
         text = (fleet.directory / "report.html").read_text(encoding="utf-8")
@@ -272,7 +308,7 @@ def test_numbers_that_a_script_would_round_are_texts(tmp_path: Path) -> None:
     row = {"env": "e", "severity": "ok", "last_vlsn": largest, "last_checkpoint_ms": largest}
     fleet.rows["environments"] = [row]
     write_tables(fleet)
-    write_reports(tmp_path, ABOUT)
+    report(tmp_path)
     (shown,) = json.loads(read_page(tmp_path).contents["data-environments"])
     assert shown.count(str(largest)) == 2
     assert read_json(tmp_path)["environments"][0]["last_vlsn"] == largest
@@ -290,7 +326,7 @@ def test_the_worst_findings_are_shown_and_the_others_counted(tmp_path: Path) -> 
             # The reverse of the wanted order.
             fleet.rows["findings"].append(found | {"file_no": 0, "offset": 10_000 - at})
     write_tables(fleet)
-    summary = write_reports(tmp_path, ABOUT)
+    summary = report(tmp_path)
     made = read_page(tmp_path)
     assert summary.environments[0].env == "e07"
     worst, *others = made.details
@@ -305,7 +341,7 @@ def test_the_worst_findings_are_shown_and_the_others_counted(tmp_path: Path) -> 
 
 def test_files_of_a_long_log_share_bars_and_nothing_is_lost(tmp_path: Path) -> None:
     fleet = write_fleet(tmp_path, 2, files=lambda _: 1_700)
-    write_reports(tmp_path, ABOUT)
+    report(tmp_path)
     made = read_page(tmp_path)
     envs = json.loads(made.contents["data-environments"])
     for env, each in zip(envs, made.details, strict=True):
@@ -322,10 +358,10 @@ def test_files_of_a_long_log_share_bars_and_nothing_is_lost(tmp_path: Path) -> N
 
 def test_environments_are_read_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_fleet(tmp_path, 40)
-    write_reports(tmp_path, ABOUT)
+    report(tmp_path)
     whole = (tmp_path / "report.html").read_bytes()
     monkeypatch.setattr(details, "FILES_AT_ONCE", 30)
-    write_reports(tmp_path, ABOUT)
+    report(tmp_path)
     assert (tmp_path / "report.html").read_bytes() == whole
 
 
@@ -346,7 +382,7 @@ def test_shares(counts: list[int], total: int, most: int, dealt: list[int]) -> N
 
 def test_a_fleet_of_5000_makes_a_page_that_a_browser_takes(tmp_path: Path) -> None:
     write_fleet(tmp_path, 5_000)
-    write_reports(tmp_path, ABOUT)
+    report(tmp_path)
     assert (tmp_path / "report.html").stat().st_size < 16 << 20
 
 
@@ -356,7 +392,7 @@ def test_memory_does_not_grow_with_transactions_and_findings(tmp_path: Path) -> 
     for count in (20_000, 4_000_000):
         directory = tmp_path / str(count)
         write_fleet(directory, 5, files=lambda _: 3)
-        env = pq.read_table(directory / "environments")["env"][0].as_py()
+        env = pq.read_table(directory / "environments", partitioning=None)["env"][0].as_py()
         for table in (TXNS, FINDINGS):
             values = {
                 "env": env,
@@ -370,7 +406,8 @@ def test_memory_does_not_grow_with_transactions_and_findings(tmp_path: Path) -> 
                 pa.array([values.get(name)] * 20_000, table.schema.field(name).type)
                 for name in names
             ]
-            with pq.ParquetWriter(directory / table.name / "more.parquet", table.schema) as out:
+            folder = directory / table.name / f"run={RUN}"
+            with pq.ParquetWriter(folder / "more.parquet", table.schema) as out:
                 for _ in range(count // 20_000):
                     out.write_table(pa.table(some, table.schema))
         peaks.append(_peak_of(directory))
@@ -391,15 +428,16 @@ def test_sums_of_parts_are_those_of_all_rows(
         if size is not None:
             expected.setdefault(env, []).append(size)
     columns = {"env": [env for env, _ in rows], "size": [size for _, size in rows]}
-    (tmp_path / "files").mkdir()
+    folder = tmp_path / "files" / f"run={RUN}"
+    folder.mkdir(parents=True)
     for number in range(3):
         part = pa.table(columns, pa.schema([("env", pa.string()), ("size", pa.int64())]))
-        path = tmp_path / "files" / f"{number}.parquet"
+        path = folder / f"{number}.parquet"
         pq.write_table(part.slice(number * 400, 400), path, row_group_size=30)
     size = pc.field("size")
     sums = {"n": (fleets.ONE, "sum"), "all": (size, "sum"), "least": (size, "min")}
     found = fleets.summed(
-        fleets.open_table(tmp_path, FILES),
+        fleets.open_table(RunFolder(tmp_path, RUN), FILES),
         {"env": pc.field("env")},
         sums | {"most": (size, "max")},
         size.is_valid(),
@@ -416,9 +454,8 @@ PEAK = """
 import os, re, sys
 from pathlib import Path
 os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
-from je_tools.audit.report import write_reports
-from tests.builders.fleets import ABOUT
-write_reports(Path(sys.argv[1]), ABOUT)
+from tests.builders.fleets import report
+report(Path(sys.argv[1]))
 print(re.search(r"VmHWM:\\s+(\\d+) kB", Path("/proc/self/status").read_text())[1])
 """
 
@@ -435,7 +472,7 @@ def test_a_file_of_unknown_number_is_shown(tmp_path: Path) -> None:
     fleet.rows["environments"] = [{"env": "e", "severity": "ok", "file_count": 1}]
     fleet.rows["files"] = [{"env": "e", "name": "strange.jdb", "size": 5}]
     write_tables(fleet)
-    write_reports(tmp_path, ABOUT)
+    report(tmp_path)
     (bar,) = read_page(tmp_path).details[0]["bars"]
     assert (bar[0], bar[3], bar[-1]) == (None, 5, "strange.jdb")
 
@@ -447,8 +484,8 @@ def test_every_table_that_is_read_is_declared() -> None:
 
 def test_every_key_metric_and_view_is_documented(tmp_path: Path) -> None:
     text = (ROOT / "docs" / "audit-outputs.md").read_text(encoding="utf-8")
-    write_fleet(tmp_path, 40)
-    write_reports(tmp_path, ABOUT)
+    write_fleet(tmp_path, 40, stakes=True)
+    report(tmp_path)
     told = read_json(tmp_path)
     keys = {*told, *told["run"], *told["totals"], *told["severities"], *told["tables"]}
     for name in ("findings", "versions", "entry_types", "txn_outcomes"):

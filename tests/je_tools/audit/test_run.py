@@ -16,13 +16,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
-from je_tools.audit import plan
-from je_tools.audit.run import Job, Ran, run_audit
-from je_tools.audit.tables import TABLES
+from je_tools.audit.engines import EngineChoice
+from je_tools.audit.run import Job, run_audit
+from je_tools.audit.tasks import Workplace
 from je_tools.core.escaping import clean_text
 from tests.builders.logs import write_log
 from tests.corpus import FIXTURES, environments_in
@@ -32,16 +30,20 @@ from tests.je_tools.audit.auditing import (
     Row,
     Tables,
     below,
+    cut,
     files_said,
     findings_said,
     of_env,
+    summarized,
     summary_said,
+    tables_in,
     txns_said,
 )
 from tests.spark.session import QUICK_JAVA
 
 pytestmark = pytest.mark.spark
 
+SPARK = EngineChoice()
 ENVIRONMENTS, EACH = 300, 4
 KINDS = (
     "bad-file-header",
@@ -111,30 +113,22 @@ def commit_lost(home: Path) -> Path:
     return home
 
 
-def ignore(_: Path, ran: Ran) -> None:
-    """Write no report."""
-    assert ran.spark_version
-
-
-def tables_in(folder: Path) -> Tables:
-    """Return all rows of an audit by table, in a fixed order."""
-    found = {}
-    for table in TABLES:
-        # Strictly: readers that promote no types accept all parts of a table together.
-        parts = [pq.read_table(part) for part in sorted((folder / table.name).iterdir())]
-        read = pa.concat_tables(parts)
-        assert read.schema.names == table.schema.names
-        found[table.name] = sorted(read.to_pylist(), key=lambda row: str(tuple(row.values())))
-    return found
-
-
 @pytest.fixture(scope="module")
 def tables(audit_session: Any, fleet: Fleet, tmp_path_factory: pytest.TempPathFactory) -> Tables:
     assert audit_session
     output = tmp_path_factory.mktemp("audit") / "out"
-    found = run_audit(Job((fleet.root,), output), ignore)
-    assert (len(found.environments), found.problems) == (ENVIRONMENTS, ())
-    return tables_in(output)
+    found = run_audit(Job((fleet.root,), output, SPARK), Workplace, summarized)
+    assert len(found.environments) == ENVIRONMENTS
+    assert (found.run.engine, found.run.spark_version) == ("spark", audit_session.version)
+    return in_order(tables_in(output))
+
+
+def in_order(tables: Tables) -> Tables:
+    """Return tables with their rows in a fixed order."""
+    return {
+        name: sorted(rows, key=lambda row: str(tuple(row.values())))
+        for name, rows in tables.items()
+    }
 
 
 def test_what_is_planted_is_found_and_nothing_else(fleet: Fleet, tables: Tables) -> None:
@@ -258,12 +252,14 @@ def test_equal_twice_though_a_worker_is_killed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The files are cut, too."""
-    monkeypatch.setattr(plan, "CUT_SIZE", 50_000)
-    tracker = audit_session.sparkContext.statusTracker()
+    cut(monkeypatch, 50_000)
+    tracker = audit_session.statusTracker()
     for attempt in range(RUNS):
         out = tmp_path / f"out-{attempt}"
-        failed_count = failed_tasks_of(tracker, partial(run_audit, Job((fleet.root,), out), ignore))
-        assert tables_in(out) == tables
+        failed_count = failed_tasks_of(
+            tracker, partial(run_audit, Job((fleet.root,), out, SPARK), Workplace, summarized)
+        )
+        assert in_order(tables_in(out)) == tables
         if failed_count:
             return
     pytest.fail("no task was running when its worker was killed")
@@ -334,12 +330,10 @@ def state_of(pid: int) -> str:
         return ""
 
 
-def test_equal_on_a_cluster_that_loses_an_executor(
-    fleet: Fleet, tables: Tables, tmp_path: Path
-) -> None:
+def test_equal_on_a_cluster_that_loses_an_executor(fleet: Fleet, tmp_path: Path) -> None:
     tool = Path(sys.executable).parent / "je-tools"
-    command = [tool, "audit", "run", fleet.root.name, "--output", tmp_path / "out"]
-    command += ["--master", "local-cluster[2,1,1024]", "--fail-on", "never"]
+    audit = [tool, "audit", "run", fleet.root.name, "--fail-on", "never", "--output"]
+    command = [*audit, tmp_path / "out", "--master", "local-cluster[2,1,1024]"]
     command += ["--conf", f"spark.executor.extraJavaOptions={QUICK_JAVA}"]
     with subprocess.Popen(
         command, cwd=fleet.root.parent, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
@@ -356,11 +350,11 @@ def test_equal_on_a_cluster_that_loses_an_executor(
         told, _ = running.communicate()
     assert killed is not None
     assert running.returncode == 0, told.decode()
-    found = tables_in(tmp_path / "out")
-    for rows in found.values():
-        for row in rows:
-            row["env"] = f"{fleet.root.parent}/{row['env']}"
-    assert found == tables
+    local = [*audit, tmp_path / "local", "--engine", "local"]
+    subprocess.run(local, cwd=fleet.root.parent, capture_output=True, check=True)
+    found = in_order(tables_in(tmp_path / "out"))
+    assert found == in_order(tables_in(tmp_path / "local"))
+    assert found["groups"]
     assert "Lost executor" in (tmp_path / "out" / "spark.log").read_text()
 
 
@@ -410,26 +404,27 @@ def test_what_changes_meanwhile_costs_a_finding(audit_session: Any, tmp_path: Pa
             change_files(root)
         yield None
 
-    run_audit(Job((root,), tmp_path / "out"), ignore, step)
+    run_audit(Job((root,), tmp_path / "out", SPARK), Workplace, summarized, step)
     tables = tables_in(tmp_path / "out")
     found: dict[str, list[tuple[str, int | None]]] = defaultdict(list)
     for row in tables["findings"]:
         found[Path(row["env"]).name].append((row["code"], row["file_no"]))
     assert {name: sorted(told, key=str) for name, told in found.items()} == {
-        "a folder": [("unread", 1)],
-        "gone": [("unread", 0), ("unread", 1), ("unread", 2)],
+        "a folder": [("unreadable-file", 1)],
+        "gone": [("unread", None)],
         "grown": [("zero-tail", 1)],
         "grown-last": [("zero-tail", 2)],
-        "last-locked": [("unread", 2)],
-        "locked": [("unread", 0), ("unread", 1), ("unread", 2)],
-        "shrunk": [("unread", 1)],
-        "shrunk-last": [("unread", 2)],
-        "vanished": [("unread", 1)],
+        "last-locked": [("unread", None)],
+        "locked": [("unread", None)],
+        "shrunk": [("truncated-file", 1)],
+        "shrunk-last": [("torn-tail", 2)],
+        "vanished": [("missing-file", 1)],
     }
     severities = {Path(row["env"]).name: row["severity"] for row in tables["environments"]}
     assert severities == {
         **dict.fromkeys(found, "error"),
         "grown-last": "note",
+        "shrunk-last": "note",
         "untouched": "ok",
     }
     entries = {Path(row["env"]).name: row["entry_count"] for row in tables["environments"]}

@@ -9,9 +9,8 @@ from typing import Any
 
 import pytest
 
-from je_tools.audit import plan
-from je_tools.audit.discover import find_fleet
-from je_tools.audit.staging import AGAIN
+from je_tools.audit import judging
+from je_tools.audit.weighing import Weigher
 from je_tools.errors import EXIT_INPUT
 from tests.corpus import Environment
 from tests.damage.mutate import make_input
@@ -19,9 +18,11 @@ from tests.damage.planted_cases import CASES
 from tests.damage.planted_findings import PLANTED
 from tests.damage.running import je_tools
 from tests.je_tools.audit.auditing import (
+    WHOLE,
     Row,
     Tables,
     audit_here,
+    cut,
     files_said,
     findings_said,
     of_env,
@@ -29,30 +30,55 @@ from tests.je_tools.audit.auditing import (
     txns_said,
 )
 
-WHOLE, SMALL, TINY = plan.CUT_SIZE, 50_000, 200
-"""Sizes above which files are cut."""
+LARGE, SMALL, TINY = 1_500_000, 50_000, 200
+"""Sizes of slices: of whole files, and of parts of files."""
 
 MUTATED = 150
 
 
 def audited(paths: list[Path], folder: Path) -> Tables:
     """Audit the paths, compare the tables with what the commands report, and return them."""
-    tables = audit_here(paths, folder)
-    (facts,) = tables["facts"]
-    env = facts["env"]
-    assert of_env(tables["findings"], env) == findings_said(*paths)
+    tables = audit_here(paths, folder, weigh=Weigher())
+    (row,) = tables["environments"]
+    env = row["env"]
+    found, said_first = of_env(tables["findings"], env), findings_said(*paths)
+    assert found[: len(said_first)] == said_first
+    check_stakes(row, said_first, found[len(said_first) :], paths)
     check_files(of_env(tables["files"], env), paths)
     said = summary_said(*paths)
     check_types(of_env(tables["entry_stats"], env), said)
     check_ranges(of_env(tables["vlsn_ranges"], env), said, of_env(tables["files"], env))
     check_checkpoints(of_env(tables["checkpoints"], env), said)
-    check_segments(tables["segments"], txns_said(*paths))
+    assert of_env(tables["txns"], env) == txns_said(*paths)
+    check_sums(tables)
     return tables
+
+
+def check_stakes(facts: Row, first: list[Row], more: list[Row], paths: list[Path]) -> None:
+    """Check the outcome, and the findings that `doctor` adds to those of `verify`."""
+    if not all(path.is_dir() for path in paths):
+        assert (facts["outcome"], more) == (None, [])
+        return
+    rows = je_tools("doctor", *paths, "--format", "jsonl").rows
+    assert facts["outcome"] == rows[0]["outcome"]
+    of_log = set(map(place, first))
+    added = [row for row in rows if row["section"] == "findings" and place(row) not in of_log]
+    if rows[0]["is_damaged"] and not any(row["severity"] == "error" for row in [*first, *added]):
+        (last,) = more[len(added) :]
+        assert last["found"] == facts["verdict"]
+        assert (last["code"], last["severity"]) == ("recovery-refused", "error")
+        more = more[: len(added)]
+    assert sorted(map(place, more), key=str) == sorted(map(place, added), key=str)
+
+
+def place(row: Row) -> tuple[Any, ...]:
+    return row["code"], row["severity"], row["file_no"], row["offset"]
 
 
 def check_files(rows: list[Row], paths: list[Path]) -> None:
     said = files_said(*paths)
     for row, other in zip(rows, said, strict=True):
+        assert row.pop("source") == "read"
         assert row.pop("old_delta_count") or "old-delta-in-v8" not in other["findings"]
     expected = [{name: row[name] for name in rows[0]} for row in said]
     assert rows == expected
@@ -111,75 +137,97 @@ def check_checkpoints(rows: list[Row], said: dict[str, list[Row]]) -> None:
     assert rows == [{name: row[name] for name in names} for row in said["checkpoint"]]
 
 
-def check_segments(segments: list[Row], txns: list[Row]) -> None:
-    """Check that each entry and each end of a transaction is in one segment that counts."""
-
-    def sums(rows: list[Row], is_ended: Any) -> dict[int, tuple[int, int, int, list[int]]]:
-        grouped: dict[int, list[Row]] = defaultdict(list)
-        for row in rows:
-            grouped[row["txn_id"]].append(row)
-        return {
-            txn_id: (
-                sum(row["entry_count"] for row in mine),
-                sum(row["size"] for row in mine),
-                sum(map(is_ended, mine)),
-                sorted({db_id for row in mine for db_id in row["databases"]}),
-            )
-            for txn_id, mine in grouped.items()
-        }
-
-    found = sums(segments, lambda row: row["is_ended"])
-    assert found == sums(txns, lambda row: row["end_ms"] is not None)
+def check_sums(tables: Tables) -> None:
+    """Check the counts of transactions by outcome, which are not made from the rows."""
+    expected: dict[str, Counter[str]] = defaultdict(Counter)
+    for row in tables["txns"]:
+        sums = {"count": 1, "entry_count": row["entry_count"], "total_size": row["size"]}
+        expected[row["outcome"]].update(sums)
+    names = ("count", "entry_count", "total_size")
+    found = {row["outcome"]: {name: row[name] for name in names} for row in tables["txn_stats"]}
+    assert found == expected
 
 
-@pytest.mark.parametrize("size", [WHOLE, SMALL])
+def of_slices(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Return a list that gets the number of ranges of each file that is joined of some."""
+    found = []
+    join_cuts = judging.join_cuts
+
+    def counted(file: Any, outcomes: Any, *rest: Any) -> Any:
+        found.append(len(outcomes))
+        for number, part in join_cuts(file, outcomes, *rest):
+            if number is None:
+                found.append(AGAIN)
+            yield number, part
+
+    monkeypatch.setattr(judging, "join_cuts", counted)
+    return found
+
+
+AGAIN = 0
+"""A range that was read again."""
+
+
+@pytest.mark.parametrize("size", [WHOLE, LARGE, SMALL])
 def test_of_logs_that_engines_wrote(
-    some_environment: Environment, size: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    some_environment: Environment, size: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(plan, "CUT_SIZE", size)
+    cut(monkeypatch, size)
+    ranges = of_slices(monkeypatch)
     tables = audited([some_environment.home], tmp_path)
-    is_cut = {row["cut"] for row in tables["taken"]} - {0, AGAIN}
-    assert bool(is_cut) == any(row["size"] > size for row in tables["files"])
+    sizes = [row["size"] for row in tables["files"]]
+    assert bool(ranges) == any(size == SMALL and each > 1.1 * SMALL for each in sizes)
 
 
-@pytest.mark.parametrize("size", [WHOLE, TINY])
+@pytest.mark.parametrize("size", [WHOLE, LARGE, TINY])
 @pytest.mark.parametrize("code", sorted(PLANTED))
 def test_of_every_code(
-    code: str, size: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    code: str, size: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(plan, "CUT_SIZE", size)
+    cut(monkeypatch, size)
     home, expected = PLANTED[code](tmp_path / "env")
     tables = audited([home], tmp_path / "out")
     found = [(row["code"], row["severity"], row["file_no"]) for row in tables["findings"]]
-    assert found == [each[:3] for each in expected if each.code != "clean-end"]
+    planted = [each[:3] for each in expected if each.code != "clean-end"]
+    assert found[: len(planted)] == planted
 
 
 @pytest.mark.parametrize("size", [WHOLE, TINY])
 @pytest.mark.parametrize("case", CASES)
 def test_of_damage_between_files(
-    case: str, size: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    case: str, size: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(plan, "CUT_SIZE", size)
+    cut(monkeypatch, size)
     make, _ = CASES[case]
     audited(make(tmp_path / "env"), tmp_path / "out")
 
 
+def is_opened(home: Path, folder: Path) -> bool:
+    """Return True if `verify` opens a log; check that an audit has the same reason if not."""
+    done = je_tools("verify", home)
+    if done.code != EXIT_INPUT:
+        return True
+    found = audit_here([home], folder)["findings"]
+    assert [(row["code"], row["file_no"]) for row in found] in ([("unread", None)], [])
+    assert all(row["found"] in done.err for row in found)
+    return False
+
+
 def test_of_damage_at_any_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Cuts meet the damage: some ranges are read again when they are joined."""
-    again = 0
+    ranges = of_slices(monkeypatch)
     for number in range(MUTATED):
         rng = random.Random(number)
         home = tmp_path / str(number)
         home.mkdir()
         for name, data in make_input(4, number).files.items():
             (home / name).write_bytes(data)
-        monkeypatch.setattr(plan, "CUT_SIZE", rng.choice([WHOLE, 1000, TINY, 60]))
-        if not find_fleet([home]).environments:
-            assert je_tools("verify", home).code == EXIT_INPUT
-            continue
+        cut(monkeypatch, rng.choice([WHOLE, 1000, TINY, 60]))
         try:
-            tables = audited([home], tmp_path / f"{number}-out")
+            if not is_opened(home, tmp_path / f"{number}-out"):
+                continue
+            audited([home], tmp_path / f"{number}-out")
         except AssertionError as error:
             raise AssertionError(f"input {number}") from error
-        again += any(row["cut"] == AGAIN for row in tables["segments"])
-    assert again
+    assert AGAIN in ranges
+    assert max(ranges) > 20

@@ -22,6 +22,7 @@ from je_tools.erase.results import ErasureResult
 from je_tools.erase.statistics import statistics_of
 from je_tools.formats.je.internal.cleaner import EraserState
 from je_tools.log.scan import Scanner
+from je_tools.operations.eraser_progress import EraserProgress
 from je_tools.writing.disk import Disk
 from je_tools.writing.lock import EnvironmentLock
 from tests.damage.running import je_tools
@@ -105,6 +106,32 @@ def test_a_file_that_vanished_is_neither_done_nor_left(home: Path) -> None:
     assert state is not None
     assert (state.completed, state.pending) == ((0, 1, 5), ())
     assert statistics_of(result, state).eraser_files_already_deleted == 1
+
+
+def test_the_lock_is_held_once_over_the_run_and_its_record(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between two holds an engine could open the log, and begin a cycle of its own."""
+    events: list[str] = []
+
+    def note(owner: type, name: str) -> None:
+        real = getattr(owner, name)
+
+        def noted(*args: object) -> object:
+            events.append(name)
+            return real(*args)
+
+        monkeypatch.setattr(owner, name, noted)
+
+    note(EnvironmentLock, "__enter__")
+    note(EnvironmentLock, "__exit__")
+    note(EraserProgress, "write")
+    options = ("--period", "1h", "--max-rate", "1G", "--checkpoint-first")
+    done = je_tools("erase", "run", home, *options, "--apply")
+    assert done.code == 0, done.err
+    # The record is planned, and then written.
+    assert events == ["__enter__", "write", "write", "__exit__"]
+    assert stored_state(snapshot_of(home)) is not None
 
 
 def test_a_clock_that_was_ahead_does_not_stop_erasing(home: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -205,11 +205,7 @@ def test_types_are_durable_before_zeros_after_an_fsync_that_failed(tmp_path: Pat
         erase(home, disk=Recorder(fail_at=second_sync(recorder.calls, name), error=errno.EIO))
     second = Recorder()
     assert complete_erasure(home, Scanner(threads=1), disk=second).entry_count
-    durable = bytearray(old[name])
-    for call in second.calls[: second_sync(second.calls, name)]:
-        if call.name == "write" and call.path.name == name:
-            offset, data = call.value
-            durable[offset : offset + len(data)] = data
+    durable = replayed(old[name], second.calls[: second_sync(second.calls, name)], name)
     marked = [entry.lsn + 4 for entry in entries if entry.lsn >> 32 == 0][:BATCH_MAX]
     assert {durable[each] for each in marked if durable[each] != old[name][each]} == {ERASED}
     assert all(durable[each] == ERASED for each in marked)
@@ -237,15 +233,21 @@ def test_zeros_that_an_fsync_did_not_write_are_written_again(tmp_path: Path) -> 
     assert marked.entry_count >= sum(each.item_size > 0 for each in entries[:BATCH_MAX])
     second = Recorder()
     complete_erasure(home, Scanner(threads=1), disk=second)
-    durable = bytearray(old[name])
-    for call in second.calls:
-        if call.name == "write" and call.path.name == name:
-            offset, data = call.value
-            durable[offset : offset + len(data)] = data
+    durable = replayed(old[name], second.calls, name)
     expected = log_bytes(whole)[name]
     for each in entries[:BATCH_MAX]:
         assert durable[each.lsn : each.lsn + each.size] == expected[each.lsn : each.lsn + each.size]
     assert find_marked(open_environment([home]), Scanner(threads=1)).entry_count == 0
+
+
+def replayed(data: bytes, calls: Iterable[Call], name: str) -> bytes:
+    """Return the bytes of a file after the recorded writes to it."""
+    changed = bytearray(data)
+    for call in calls:
+        if call.name == "write" and call.path.name == name:
+            offset, written = call.value
+            changed[offset : offset + len(written)] = written
+    return bytes(changed)
 
 
 def second_sync(calls: list[Call], name: str) -> int:

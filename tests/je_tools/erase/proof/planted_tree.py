@@ -102,10 +102,11 @@ def _log() -> TreeLog:
     return log
 
 
-def prefixed(log: TreeLog, prefix: bytes, rest: bytes) -> int:
-    """Append a BIN with one slot, whose key a prefix cuts in two."""
+def prefixed(log: TreeLog, prefix: bytes, rest: bytes, *, level: int = 1) -> int:
+    """Append a node, a BIN if the level is 1, with one slot, whose key a prefix cuts in two."""
     return log.node(
         [slot(rest, 100)],
+        level=level,
         key_prefix=prefix,
         booleans=NodeFlag.HAS_PREFIX,
         identifier_key=b"other",

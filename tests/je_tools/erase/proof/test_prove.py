@@ -14,13 +14,15 @@ import re
 import shutil
 import tarfile
 import zlib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from je_tools.erase.proof.places import Where
-from tests.builders.logs import ERASED, LogFile, write_log
+from je_tools.log.scan import Scanner
+from tests.builders.logs import ERASED, LogFile, Placed, write_log
 from tests.builders.trees import TreeLog, simple, slot
 from tests.commands.test_no_leaks import pattern_of
 from tests.corpus import FIXTURES
@@ -141,7 +143,7 @@ def test_keys_of_an_engine_are_found_whole() -> None:
     assert {hit["where"] for hit in report["hits"]} >= {"identifier key", "two-part key"}
 
 
-@pytest.mark.parametrize("damage", ["gap", "tail", "old node", "node"])
+@pytest.mark.parametrize("damage", ["gap", "tail", "old node"])
 def test_what_does_not_decode_is_no_all_clear(damage: str, tmp_path: Path) -> None:
     log = TreeLog([LogFile(0, 3 if damage == "old node" else 17)])
     for i in range(3):
@@ -154,11 +156,44 @@ def test_what_does_not_decode_is_no_all_clear(damage: str, tmp_path: Path) -> No
         log.file.data[place.start : place.start + 60] = b"\xa7" * 60
     elif damage == "tail":
         log.file.data += b"torn entry"
-    elif damage == "node":
-        log.file.data[place.stop - 12 : place.stop] = b"\xff" * 12
     report = proved(log.write(tmp_path / "env"), b"nothing-of-this")
     assert (report["verdict"], report["hit_count"]) == ("incomplete", 0)
     assert "nothing left" not in report["text"].lower()
+
+
+def put_undecodable(log: TreeLog, node: Placed, value: bytes) -> None:
+    """Append a node again with a right checksum, but with too large a size of one of its values."""
+    item = log.file.data[node.start + 14 : node.stop]
+    item[item.index(bytes([len(value)]) + value)] = 119
+    log.file.add(log.file.data[node.start + 4], bytes(item))
+
+
+@pytest.mark.parametrize("level", [1, 2])
+@pytest.mark.parametrize("broken", [b"user-", b"carol"], ids=["prefix", "slot"])
+def test_a_prefixed_node_that_does_not_decode_is_no_all_clear(
+    broken: bytes, level: int, tmp_path: Path
+) -> None:
+    log = TreeLog()
+    prefixed(log, b"user-", b"carol", level=level)
+    assert problems_of(proved(log.write(tmp_path / "env"), b"not-there", code=0)) == ""
+    put_undecodable(log, log.file.placed[1], broken)
+    report = proved(log.write(tmp_path / "env"), b"not-there")
+    assert (report["verdict"], report["hit_count"]) == ("incomplete", 0)
+    assert problems_of(report) == "1 B-tree node cannot be decoded"
+
+
+def test_a_key_of_a_node_without_a_prefix_is_found_in_the_bytes(tmp_path: Path) -> None:
+    """Even if the node does not decode: its keys are whole, so that it need not be decoded."""
+    log = TreeLog()
+    log.node([slot(b"user-carol", 100)], identifier_key=b"other")
+    put_undecodable(log, log.file.placed[1], b"user-carol")
+    home = log.write(tmp_path / "env")
+    hits = proved(home, b"user-carol")["hits"]
+    assert [(hit["where"], hit["type"]) for hit in hits] == [
+        ("slot key", "BIN"),
+        ("raw bytes", "BIN"),
+    ]
+    assert problems_of(proved(home, b"not-there", code=0)) == ""
 
 
 def problems_of(report: dict[str, Any], name: str = "00000000.jdb") -> str:
@@ -218,6 +253,28 @@ def test_a_torn_tail_says_what_to_do(tmp_path: Path) -> None:
     assert "recover --apply" in text
     assert je_tools("recover", home, "--apply").code in (0, 3)
     assert path.stat().st_size != size + 10
+
+
+def test_a_log_file_that_is_cut_during_the_search_is_no_all_clear(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As when an engine opens the log: it cuts a torn entry off."""
+    home = simple({b"a": b"1"}).write(tmp_path / "env")
+    path = home / "00000000.jdb"
+    size = path.stat().st_size
+    path.write_bytes(path.read_bytes() + b"torn entry")
+    real = Scanner.scan_piece
+
+    def scan_piece(*args: Any) -> Iterator[Any]:
+        parts = list(real(*args))
+        os.truncate(path, size)
+        yield from parts
+
+    monkeypatch.setattr(Scanner, "scan_piece", scan_piece)
+    report = proved(home, b"not-there")
+    assert report["verdict"] == "incomplete"
+    assert f"shrank from {size + 10} to {size} bytes" in problems_of(report)
+    assert "it changed during the search" in problems_of(report)
 
 
 def test_zeros_after_the_last_entry_hide_nothing(tmp_path: Path) -> None:

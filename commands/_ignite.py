@@ -1,0 +1,54 @@
+"""Options that the commands on Ignite's stores share, and the stores that they open."""
+
+from __future__ import annotations
+
+import os
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, BinaryIO
+
+import click
+
+from je_tools.commands._options import A_PATH, chosen_file_mode
+from je_tools.errors import RefusedError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from je_tools.ignite.store import Store
+
+store_argument = click.argument("paths", metavar="STORE...", nargs=-1, required=True, type=A_PATH)
+"""A work directory, or folders and files of segments."""
+
+node_option = click.option(
+    "--node",
+    "nodes",
+    multiple=True,
+    metavar="NAME",
+    help="Read only this node: the name of its folder.",
+)
+
+
+def thread_count(threads: int) -> int:
+    """Return the number of threads that `--threads` selects."""
+    return threads or len(os.sched_getaffinity(0))
+
+
+@contextmanager
+def opened_output(path: Path | None, store: Store) -> Iterator[BinaryIO]:
+    """Open the output of a command; see `open_output`.
+
+    Raises:
+        RefusedError: `path` exists, lies inside the store, or cannot be written.
+    """
+    from je_tools.output.files.outputs import open_output
+
+    if path is not None:
+        real = path.resolve()
+        for root in store.roots:
+            if real.is_relative_to(root.resolve()):
+                raise RefusedError(
+                    f"{path}: lies inside {root}, which is being read; name a file outside of it"
+                )
+    with open_output(path, None, chosen_file_mode()) as out:
+        yield out

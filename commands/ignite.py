@@ -1,0 +1,28 @@
+"""`je-tools ignite`: persistent stores of Apache Ignite."""
+
+from __future__ import annotations
+
+import click
+
+from je_tools.commands._groups import VerbGroup
+from je_tools.commands._options import CONTEXT
+
+VERBS = {
+    "wal": "Check and count the records of the write-ahead log.",
+}
+"""Verbs and their lines. The module of a verb is loaded when it is run."""
+
+
+@click.group("ignite", cls=VerbGroup, verbs=VERBS, context_settings=CONTEXT)
+def command() -> None:
+    """Read persistent stores of Apache Ignite 2.4 to 2.18.
+
+    STORE is the work directory of one or more nodes, its folder db, the folder of a node, or
+    folders and files of segments (.wal, .wal.zip). The commands take no lock and write nothing to
+    the store.
+
+    \b
+    Examples:
+      je-tools ignite wal verify /var/lib/ignite
+      je-tools ignite wal summary work/db/wal/archive/node1
+    """

@@ -1,0 +1,5 @@
+"""Apache Ignite's persistent store, versions 2.4 to 2.18: the write-ahead log.
+
+`types` declares the record types and their fields. `segments` reads the header of a segment,
+`walk` its records, and `records` the fields of records in columns.
+"""

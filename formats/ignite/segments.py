@@ -1,0 +1,80 @@
+"""Headers of segments of the write-ahead log.
+
+Source: HeaderRecord, RecordV1Serializer.putPosition and readSegmentHeader, Ignite 2.18.0.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from enum import StrEnum
+
+from msgspec import Struct
+
+SEGMENT_HEADER_SIZE = 29
+"""Bytes of the record at the start of a segment."""
+
+SEGMENT_SIZE_MAX = (1 << 31) - 1
+"""Largest size of a segment: offsets are signed numbers of 32 bits."""
+
+SERIALIZERS = (2,)
+"""Versions of the framing that this reader knows; 1 is of Ignite 2.1 to 2.3."""
+
+HEADER_NO = 4
+"""Type of the record at the start of a segment."""
+
+MAGIC = 0xB0D045ACE7ED045A
+COMPACTED_MAGIC = 0x4E07AE0E573A694E
+
+
+class Problem(StrEnum):
+    """What is wrong with a header."""
+
+    SHORT = "the file is shorter than a segment header"
+    UNUSED = "the segment was never used"
+    MAGIC = "it does not begin as a segment of a write-ahead log"
+    CHECKSUM = "the checksum of the header is wrong"
+
+
+class SegmentHeader(Struct, frozen=True):
+    """The first record of a segment.
+
+    Attributes:
+        segment: absolute index.
+        is_big: True if the writer's numbers have the highest byte first.
+        compacted: True if it holds only logical records, which keep their original offsets.
+        serializer: version of the framing.
+        summed: False if the writer did not compute checksums (IGNITE_PDS_SKIP_CRC).
+    """
+
+    segment: int
+    is_big: bool
+    compacted: bool
+    serializer: int
+    summed: bool
+
+
+def checksum(data: bytes) -> int:
+    """Return the engine's checksum: CRC-32 without the final inversion."""
+    return zlib.crc32(data) ^ 0xFFFFFFFF
+
+
+def read_segment_header(data: bytes) -> SegmentHeader | Problem:
+    """Return the header in the first bytes of a segment, or what is wrong with it."""
+    if not data.strip(b"\0"):
+        return Problem.UNUSED
+    if len(data) < SEGMENT_HEADER_SIZE:
+        return Problem.SHORT
+    for order in "<>":
+        type_no, segment, offset, magic, serializer, stored = struct.unpack_from(
+            f"{order}BqiQiI", data
+        )
+        if magic not in (MAGIC, COMPACTED_MAGIC):
+            continue
+        if type_no != HEADER_NO + 1 or offset != 0 or segment < 0:
+            return Problem.MAGIC
+        if stored not in (0, checksum(data[: SEGMENT_HEADER_SIZE - 4])):
+            return Problem.CHECKSUM
+        compacted = magic == COMPACTED_MAGIC
+        return SegmentHeader(segment, order == ">", compacted, serializer, summed=stored != 0)
+    return Problem.MAGIC

@@ -1,0 +1,183 @@
+//! Entries of caches in the payloads of data records.
+//!
+//! Source: RecordDataV2Serializer.readPlainDataEntry, readEncryptedDataEntry, Ignite 2.18.0.
+
+use crate::ignite::fields::{Cursor, Payloads};
+
+/// Type whose entries are followed by a version of the multi-version engine.
+const MVCC: u8 = 54;
+
+/// Columns of an entry, in the order of [`columns`].
+pub const ENTRY_COLUMNS: usize = 24;
+
+/// Value of a column that does not apply.
+const NONE: i64 = -1;
+
+/// Parts of an entry that depend on the type of its record.
+#[derive(Clone, Copy)]
+struct Shape {
+    has_flags: bool,
+    can_be_encrypted: bool,
+    has_key_id: bool,
+    is_mvcc: bool,
+}
+
+impl Shape {
+    fn of(type_no: u8) -> Self {
+        Self {
+            has_flags: matches!(type_no, 70 | 71 | 78),
+            can_be_encrypted: matches!(type_no, 53 | 64 | 71),
+            has_key_id: matches!(type_no, 64 | 71),
+            is_mvcc: type_no == MVCC,
+        }
+    }
+}
+
+/// Entries in columns, one after the other, each as long as `rows`.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Entries {
+    /// The columns.
+    pub columns: Vec<i64>,
+    /// Number of entries.
+    pub rows: usize,
+    /// True for each record that does not decode to its end.
+    pub bad: Vec<bool>,
+}
+
+/// Returns the entries of data records.
+///
+/// Columns: record, start, size, is encrypted, group, cache, key type, key start, key size, value
+/// type, value start, value size, operation, near version (4), written version (3: its parts are
+/// never missing), partition, counter, expire time, flags.
+pub fn columns(payloads: Payloads<'_>, types: &[u8]) -> Entries {
+    let rows = payloads.starts.len().min(payloads.ends.len()).min(types.len());
+    let mut entries: Vec<[i64; ENTRY_COLUMNS]> = Vec::with_capacity(rows);
+    let mut bad = vec![false; rows];
+    let spans = payloads.starts.iter().zip(payloads.ends).zip(types);
+    for (record, (((&start, &end), &type_no), bad)) in spans.zip(&mut bad).enumerate() {
+        let mut cursor = Cursor::new(payloads.bytes, start, end, payloads.order);
+        let whole = read_record(&mut cursor, Shape::of(type_no), record as i64, &mut entries);
+        *bad = whole.is_none() || !cursor.is_done();
+    }
+    let rows = entries.len();
+    let columns = (0..ENTRY_COLUMNS).flat_map(|i| entries.iter().map(move |entry| entry[i]));
+    Entries { columns: columns.collect(), rows, bad }
+}
+
+fn read_record(
+    cursor: &mut Cursor<'_>,
+    shape: Shape,
+    record: i64,
+    entries: &mut Vec<[i64; ENTRY_COLUMNS]>,
+) -> Option<()> {
+    let count = cursor.i32()?;
+    cursor.i64()?;
+    // Each entry has bytes, so a forged number ends at the end of the payload.
+    for _ in 0..count {
+        let start = cursor.position();
+        let mut entry = read_entry(cursor, shape)?;
+        if shape.is_mvcc {
+            cursor.span(20)?;
+        }
+        entry[0] = record;
+        entry[1] = start;
+        entry[2] = cursor.position() - start;
+        entries.push(entry);
+    }
+    (count >= 0).then_some(())
+}
+
+fn read_entry(cursor: &mut Cursor<'_>, shape: Shape) -> Option<[i64; ENTRY_COLUMNS]> {
+    if shape.can_be_encrypted && cursor.u8()? != 0 {
+        let group = cursor.i32()?;
+        let size = cursor.i32()?;
+        if shape.has_key_id {
+            cursor.u8()?;
+        }
+        let mut entry = [NONE; ENTRY_COLUMNS];
+        let [start, size] = cursor.span(size)?;
+        (entry[3], entry[4], entry[10], entry[11]) = (1, group, start, size);
+        entry[13] = 0;
+        return Some(entry);
+    }
+    let cache = cursor.i32()?;
+    let key_size = cursor.i32()?;
+    let key_type = cursor.u8()?;
+    let [key, key_size] = cursor.span(key_size)?;
+    let (value_type, value) = match cursor.i32()? {
+        size if size < 0 => (NONE, [cursor.position(), -1]),
+        size => (cursor.u8()?, cursor.span(size)?),
+    };
+    let op = cursor.u8()?;
+    let near = cursor.version()?;
+    let [_, topology, node, order] = cursor.version().filter(|version| version[0] > 0)?;
+    let (partition, counter, expire) = (cursor.i32()?, cursor.i64()?, cursor.i64()?);
+    let flags = if shape.has_flags { cursor.u8()? } else { NONE };
+    let [value, value_size] = value;
+    Some([
+        0, 0, 0, 0, NONE, cache, key_type, key, key_size, value_type, value, value_size, op,
+        near[0], near[1], near[2], near[3], topology, node, order, partition, counter, expire,
+        flags,
+    ])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ignite::order::Order;
+    use crate::testing::{bytes, places};
+    use proptest::prelude::*;
+
+    fn entry(flags: Option<u8>) -> Vec<u8> {
+        let mut out = vec![9, 0, 0, 0, 2, 0, 0, 0, 1, b'k', b'y', 255, 255, 255, 255, 3, 0];
+        out.extend([1, 5, 0, 0, 0, 6, 0, 0, 0, 7, 0, 0, 0, 0, 0, 0, 0]);
+        out.extend([3, 0, 0, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
+        out.extend(flags);
+        out
+    }
+
+    fn read(payload: &[u8], type_no: u8) -> Entries {
+        let ends = [payload.len() as i64];
+        let payloads = Payloads { bytes: payload, starts: &[0], ends: &ends, order: Order::Little };
+        columns(payloads, &[type_no])
+    }
+
+    #[test]
+    fn an_entry_with_and_without_flags() {
+        let mut payload = vec![1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+        payload.extend(entry(Some(5)));
+        let found = read(&payload, 70);
+        assert_eq!((found.rows, &found.bad), (1, &vec![false]));
+        assert_eq!(
+            found.columns[5..],
+            [9, 1, 21, 2, NONE, 27, NONE, 3, 0, 0, 0, 0, 5, 6, 7, 3, 4, 0, 5,]
+        );
+        assert_eq!(read(&payload, 2).bad, [true]);
+        payload.pop();
+        assert_eq!(read(&payload, 2).columns.last(), Some(&NONE));
+        assert_eq!(read(&payload, 70).rows, 0);
+    }
+
+    #[test]
+    fn an_encrypted_entry_is_bytes_of_a_group() {
+        let payload = b"\x01\0\0\0\0\0\0\0\0\0\0\0\x01\x07\0\0\0\x03\0\0\0\x02abc";
+        let found = read(payload, 71);
+        assert_eq!((found.rows, &found.bad), (1, &vec![false]));
+        assert_eq!((found.columns[3], found.columns[4], found.columns[11]), (1, 7, 3));
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_decode_inside_their_buffer(
+            data in bytes(120),
+            (starts, ends) in places(0..5),
+            types in proptest::collection::vec(50_u8..79, 5),
+        ) {
+            let order = Order::Little;
+            let payloads = Payloads { bytes: &data, starts: &starts, ends: &ends, order };
+            let found = columns(payloads, &types);
+            prop_assert_eq!(found.columns.len(), ENTRY_COLUMNS * found.rows);
+            prop_assert!(found.rows <= data.len() * starts.len());
+        }
+    }
+}

@@ -1,0 +1,4 @@
+//! Bindings for `formats/ignite`.
+
+pub mod records;
+pub mod walk;

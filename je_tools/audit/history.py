@@ -1,0 +1,119 @@
+"""History of a fleet for the page: the last runs, and what has changed since the one before."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+
+from je_tools.audit.changes import Change, Changes, compare_runs
+from je_tools.audit.output_folder import complete_runs, run_rows
+from je_tools.pages.shown import NAME_MAX, shown
+
+if TYPE_CHECKING:
+    from je_tools.audit.fleet import FleetSummary
+    from je_tools.audit.output_folder import RunFolder
+
+RUNS_MAX = 14
+"""Largest number of runs in the page."""
+
+CHANGED_MAX = 30
+"""Largest number of changed environments in the page."""
+
+
+class PastRun(Struct, frozen=True):
+    """A run in the history, with counts of environments by their worst finding."""
+
+    started: str
+    error: int
+    warning: int
+    note: int
+    ok: int
+    size: int
+    entry_count: int
+
+
+class ChangedEnvironment(Struct, frozen=True):
+    """An environment that has changed since the run before; sizes are differences."""
+
+    name: str
+    change: str
+    severity: str
+    new_finding_count: int
+    gone_finding_count: int
+    gone_file_count: int
+    size: int
+
+
+class History(Struct, frozen=True):
+    """History of a fleet.
+
+    Attributes:
+        runs: the last runs, this one included, the oldest first.
+        before: start of the run before; None for the first run.
+        environments: the changed environments, the worst first, at most CHANGED_MAX.
+        counts: number of changed environments by `Change`.
+        new_finding_count, gone_finding_count: findings that only one of the two runs has.
+    """
+
+    runs: tuple[PastRun, ...]
+    before: str | None = None
+    environments: tuple[ChangedEnvironment, ...] = ()
+    counts: dict[str, int] = {}
+    new_finding_count: int = 0
+    gone_finding_count: int = 0
+
+    @property
+    def left_out(self) -> int:
+        """Number of changed environments that are not listed."""
+        return sum(self.counts.values()) - len(self.environments)
+
+
+def read_history(tables: RunFolder, summary: FleetSummary) -> History:
+    """Return the history up to a run, which need not be complete."""
+    earlier = [row for row in run_rows(tables.path) if row["run"] < tables.run]
+    runs = tuple(map(_past, [*earlier, summary.row][-RUNS_MAX:]))
+    if not earlier:
+        return History(runs)
+    last = [each for each in complete_runs(tables.path) if each.run < tables.run][-1]
+    changes = compare_runs(last, tables)
+    return History(
+        runs,
+        runs[-2].started,
+        tuple(map(_changed, changes.environments[:CHANGED_MAX])),
+        _counts(changes),
+        changes.new_findings.num_rows,
+        changes.gone_findings.num_rows,
+    )
+
+
+def _counts(changes: Changes) -> dict[str, int]:
+    counts = {change.value: 0 for change in Change}
+    for each in changes.environments:
+        counts[each.change.value] += 1
+    return {name: count for name, count in counts.items() if count}
+
+
+def _past(row: dict[str, Any]) -> PastRun:
+    found = {name: row[f"{name}_env_count"] for name in ("error", "warning", "note")}
+    started = datetime.fromtimestamp(row["started_ms"] / 1000, UTC)
+    return PastRun(
+        started=started.strftime("%Y-%m-%d %H:%M"),
+        ok=row["environment_count"] - sum(found.values()),
+        size=row["size"],
+        entry_count=row["entry_count"],
+        **found,
+    )
+
+
+def _changed(each: Any) -> ChangedEnvironment:
+    return ChangedEnvironment(
+        shown(each.env, NAME_MAX),
+        "changed" if each.change is Change.SAME else each.change.value,
+        each.severity or each.severity_before or "ok",
+        each.new_finding_count,
+        each.gone_finding_count,
+        each.gone_file_count,
+        each.size,
+    )

@@ -1,0 +1,51 @@
+"""Inputs and results of the tasks of an audit; they travel between processes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+if TYPE_CHECKING:
+    from je_tools.audit.discover import FoundEnvironment
+    from je_tools.audit.plan import FilePart
+
+Written = list[tuple[str, str]]
+"""Finished files: the name of the table, and the path."""
+
+
+class Opened(Struct, frozen=True):
+    """A large environment that was opened.
+
+    Attributes:
+        found: the environment.
+        path: file with the `Environment`.
+        slices: what is scanned by each task.
+    """
+
+    found: FoundEnvironment
+    path: str
+    slices: tuple[tuple[FilePart, ...], ...]
+
+
+class SliceTask(Struct, frozen=True):
+    """A slice of a large environment; `number` is its place among the slices."""
+
+    opened: Opened
+    number: int
+
+
+class SliceResult(Struct, frozen=True):
+    """A slice that was scanned: the file with the results, and files with transactions."""
+
+    name: str
+    number: int
+    path: str
+    written: Written
+
+
+class JudgeTask(Struct, frozen=True):
+    """A large environment of which all slices are scanned; `paths` has their results, in order."""
+
+    opened: Opened
+    paths: tuple[str, ...]

@@ -1,0 +1,102 @@
+"""Findings on Ignite's stores: damage as rows."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from je_tools.findings import Code, Severity
+
+_TABLE: tuple[tuple[str, Severity, str, str], ...] = (
+    (
+        "wal-gap",
+        Severity.ERROR,
+        "Bytes of a segment are no records, and records of the same segment follow them. The "
+        "engine stops there: it refuses to start, or starts without everything that follows.",
+        "Copy the store before a node starts. If another file has the same segment undamaged, the "
+        "finding names it.",
+    ),
+    (
+        "wal-early-end",
+        Severity.ERROR,
+        "The records of a segment end before the segment does, and a later segment exists. "
+        "Segments before the last one were complete once.",
+        "Look for another copy of the segment, in the archive or a backup of the same node.",
+    ),
+    (
+        "wal-torn-tail",
+        Severity.NOTE,
+        "The last segment ends inside a record: the node died while it wrote. It is an error if "
+        "all bytes of the record were written, so that they are damaged.",
+        "If it is a note, nothing: the engine continues before this record.",
+    ),
+    (
+        "wal-missing-segment",
+        Severity.ERROR,
+        "A segment between two others is in no folder.",
+        "Look for it in a backup of the same node. The log before it cannot be replayed.",
+    ),
+    (
+        "wal-header",
+        Severity.ERROR,
+        "The first record of a segment is damaged, so the engine does not read the file.",
+        "The records after it are read if the first of them tells the index of the segment. Look "
+        "for another copy of the segment.",
+    ),
+    (
+        "wal-misnamed",
+        Severity.ERROR,
+        "The name of an archived segment is not the index in its header: the file was renamed, "
+        "or belongs to another node or time.",
+        "Compare it with the segments beside it before a node starts.",
+    ),
+    (
+        "wal-unreadable",
+        Severity.ERROR,
+        "A segment, or a part of it, cannot be read or unpacked, or has an unsupported version.",
+        "Copy the file from a healthy device, or from a backup.",
+    ),
+    (
+        "wal-unsearched",
+        Severity.ERROR,
+        "The rest of a segment was not searched for records, as too many places looked like "
+        "records and were none.",
+        "The file is not damaged by accident. Inspect how it was made.",
+    ),
+    (
+        "wal-end",
+        Severity.NOTE,
+        "The place where the records of a segment end, without anything wrong.",
+        "Nothing.",
+    ),
+)
+
+CODES = {row[0]: Code(*row) for row in _TABLE}
+"""Every finding code, in the order of the documentation."""
+
+
+class WalFinding(Struct, frozen=True):
+    """One finding on a write-ahead log; the same columns in every output.
+
+    Attributes:
+        code: a key of CODES.
+        severity: severity of this finding.
+        node: name of the node.
+        file: path below the store.
+        segment: index of the segment; None if unknown.
+        offset, length: byte range in the file, or in the unpacked segment.
+        resume_offset: offset of the next record after it.
+        expected, found: expected and actual content.
+        hint: next step, if it is a particular one.
+    """
+
+    code: str
+    severity: Severity
+    node: str
+    file: str | None = None
+    segment: int | None = None
+    offset: int | None = None
+    length: int | None = None
+    resume_offset: int | None = None
+    expected: str | None = None
+    found: str | None = None
+    hint: str | None = None

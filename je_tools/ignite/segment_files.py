@@ -1,0 +1,157 @@
+"""Files of segments: their names, headers and bytes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from enum import StrEnum
+from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from je_tools.errors import InputError, StoppedError
+from je_tools.formats.files.source import Source, SourceChangedError, SourceError
+from je_tools.formats.ignite.segments import (
+    SEGMENT_HEADER_SIZE,
+    SEGMENT_SIZE_MAX,
+    SERIALIZERS,
+    Problem,
+    SegmentHeader,
+    read_segment_header,
+)
+from je_tools.formats.ignite.unpacked import Unpacked
+from je_tools.formats.ignite.walk import SegmentReader
+
+_NAME = re.compile(r"(\d{16,19})\.wal(\.zip)?")
+
+
+class Status(StrEnum):
+    """What a file is, by its header."""
+
+    READABLE = "readable"
+    UNUSED = "unused"
+    """Created in advance, and not yet written."""
+    BAD_HEADER = "bad header"
+    UNSUPPORTED = "unsupported"
+    """Its framing is of a version that this reader does not know."""
+    UNREADABLE = "unreadable"
+    """It cannot be opened or unpacked."""
+
+
+class SegmentFile(Struct, frozen=True):
+    """A file of one segment.
+
+    Attributes:
+        path: path of the file.
+        number: number in its name: the index in an archive, the position in a ring.
+        is_packed: True for a ZIP.
+        size: bytes of the file.
+        status: what it is.
+        header: header of the segment, its own or derived; None if there is none.
+        problem: why it is not readable, in words; None if it is.
+        is_derived: True if the header is damaged, and the name and the first record tell what it
+            held.
+    """
+
+    path: Path
+    number: int
+    is_packed: bool
+    size: int
+    status: Status
+    header: SegmentHeader | None = None
+    problem: str | None = None
+    is_derived: bool = False
+
+
+def segment_name(name: str) -> tuple[int, bool] | None:
+    """Return the number in the name of a segment's file, and whether it is a ZIP."""
+    found = _NAME.fullmatch(name)
+    return (int(found[1]), found[2] is not None) if found else None
+
+
+def open_segment(path: Path) -> SegmentFile:
+    """Return a file of a segment; what is wrong with it is in its `status`."""
+    number, is_packed = segment_name(path.name) or (-1, path.name.endswith(".zip"))
+    try:
+        size = path.stat().st_size
+        with opened_segment(path, is_packed=is_packed) as source:
+            start = source.read(0, min(SEGMENT_HEADER_SIZE + 64, source.size)).tobytes()
+            problem = source.problem if isinstance(source, Unpacked) else None
+    except (OSError, InputError) as error:
+        text = getattr(error, "strerror", None) or str(error)
+        return SegmentFile(path, number, is_packed, 0, Status.UNREADABLE, problem=text)
+    segment = SegmentFile(path, number, is_packed, size, Status.READABLE)
+    if problem is not None and not start:
+        return replace(segment, status=Status.UNREADABLE, problem=problem)
+    return _with_header(segment, start)
+
+
+def _with_header(segment: SegmentFile, start: bytes) -> SegmentFile:
+    header = read_segment_header(start[:SEGMENT_HEADER_SIZE])
+    if header is Problem.UNUSED:
+        return replace(segment, status=Status.UNUSED, problem=header.value)
+    if isinstance(header, Problem):
+        derived = _derived_header(start, segment.is_packed)
+        return replace(
+            segment,
+            status=Status.BAD_HEADER,
+            problem=header.value,
+            header=derived,
+            is_derived=derived is not None,
+        )
+    if header.serializer not in SERIALIZERS:
+        text = f"serializer version {header.serializer} is not supported; expected 2"
+        return replace(segment, status=Status.UNSUPPORTED, header=header, problem=text)
+    return replace(segment, header=header)
+
+
+def _derived_header(start: bytes, is_packed: bool) -> SegmentHeader | None:
+    """Return the header that the first record after a damaged one implies; None if none does."""
+    record = start[SEGMENT_HEADER_SIZE:]
+    if len(record) < 17 or not record[0]:
+        return None
+    for order in ("little", "big"):
+        index = int.from_bytes(record[1:9], order, signed=True)
+        offset = int.from_bytes(record[9:13], order)
+        if 0 <= index < 1 << 40 and (offset == SEGMENT_HEADER_SIZE or is_packed):
+            return SegmentHeader(index, order == "big", is_packed, SERIALIZERS[0], summed=True)
+    return None
+
+
+@contextmanager
+def opened_segment(path: Path, *, is_packed: bool) -> Iterator[Source | Unpacked]:
+    """Open the bytes of a segment.
+
+    Raises:
+        InputError: it cannot be read.
+        StoppedError: it shrank, vanished or was replaced while it was read.
+    """
+    try:
+        source = Unpacked(path) if is_packed else Source(path)
+        try:
+            yield source
+            if isinstance(source, Source):
+                source.check_unchanged()
+        finally:
+            source.close()
+    except SourceChangedError as error:
+        raise StoppedError(str(error)) from error
+    except SourceError as error:
+        raise InputError(str(error)) from error
+    except OSError as error:
+        raise InputError(f"{path}: {error.strerror}") from error
+
+
+@contextmanager
+def segment_reader(segment: SegmentFile) -> Iterator[tuple[SegmentReader, Source | Unpacked]]:
+    """Open a reader of the records of a segment that has a header, and the bytes it reads.
+
+    Raises:
+        InputError, StoppedError: as `opened_segment`.
+    """
+    assert segment.header is not None
+    with opened_segment(segment.path, is_packed=segment.is_packed) as source:
+        size = min(source.size, SEGMENT_SIZE_MAX)
+        yield SegmentReader(source, segment.header, size), source

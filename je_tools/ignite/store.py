@@ -1,0 +1,200 @@
+"""Persistent stores of Ignite: the nodes in a work directory, and the files of each.
+
+Opening takes no lock and writes nothing.
+
+Source: NodeFileTree, SharedFileTree, FileWriteAheadLogManager, Ignite 2.18.0.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from enum import StrEnum
+from pathlib import Path
+
+from msgspec import Struct
+
+from je_tools.errors import InputError, UsageError
+from je_tools.ignite.segment_files import SegmentFile, Status, open_segment, segment_name
+
+_NOT_NODES = frozenset({"binary_meta", "marshaller", "wal", "archive", "cdc"})
+_NEW_NAME = re.compile(r"node\d+-([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})")
+_NODE_MEMBERS = ("cp", "metastorage", "maintenance_tasks.mntc", "lock")
+
+
+class Place(StrEnum):
+    """Folder in which a segment lies."""
+
+    WORK = "work"
+    """The ring that the node writes. The names of its files are positions in the ring."""
+    ARCHIVE = "archive"
+    """Complete segments. The names of its files are their indexes."""
+
+
+class Node(Struct, frozen=True):
+    """The files of one node.
+
+    Attributes:
+        name: name of its folders; empty if only files or folders of segments were named.
+        db: folder of its caches and markers; None if there is none.
+        work, archive: segments of the write-ahead log, by name.
+    """
+
+    name: str
+    db: Path | None
+    work: tuple[SegmentFile, ...]
+    archive: tuple[SegmentFile, ...]
+
+    @property
+    def segments(self) -> tuple[SegmentFile, ...]:
+        """All files of segments, those of the archive first."""
+        return self.archive + self.work
+
+    @property
+    def size(self) -> int:
+        """Bytes of all segments."""
+        return sum(each.size for each in self.segments)
+
+    @property
+    def consistent_id(self) -> str | None:
+        """The id in the name of the node's folder; None if the name is made of another id."""
+        found = _NEW_NAME.fullmatch(self.name)
+        return found[1] if found else None
+
+
+class Store(Struct, frozen=True):
+    """One or more nodes.
+
+    Attributes:
+        name: the path as named by the user.
+        roots: directories that belong to the store: no output may lie in them.
+        nodes: the nodes, by name.
+    """
+
+    name: str
+    roots: tuple[Path, ...]
+    nodes: tuple[Node, ...]
+
+    @property
+    def size(self) -> int:
+        """Bytes of all segments."""
+        return sum(node.size for node in self.nodes)
+
+
+def open_store(paths: Sequence[Path], names: Iterable[str] = ()) -> Store:
+    """Open a work directory, its `db`, a node's folder, or folders and files of segments.
+
+    Args:
+        paths: what the user named. Only folders and files of segments may be several.
+        names: nodes to keep; empty for all.
+
+    Raises:
+        InputError: a path does not exist or is no store, or has no node of such a name.
+        UsageError: several paths, and one is not a folder or file of segments.
+    """
+    for path in paths:
+        if not path.exists():
+            raise InputError(f"{path}: no such file or directory")
+    found = [_open_tree(path) for path in paths]
+    if len(paths) == 1 and found[0] is not None:
+        store = found[0]
+    elif any(found):
+        raise UsageError(
+            "one command reads one store: name one work directory, or folders and files of the "
+            "write-ahead log of one node"
+        )
+    else:
+        store = _open_segments(paths)
+    wanted = frozenset(names)
+    missing = wanted - {node.name for node in store.nodes}
+    if missing:
+        known = ", ".join(node.name for node in store.nodes) or "none"
+        raise InputError(f"{store.name}: no node is named {min(missing)}; its nodes: {known}")
+    kept = tuple(node for node in store.nodes if not wanted or node.name in wanted)
+    return Store(store.name, store.roots, kept)
+
+
+def _open_tree(path: Path) -> Store | None:
+    """Return the store at a directory; None if it holds at most segments."""
+    if not path.is_dir():
+        return None
+    names = set(_names(path))
+    if "db" in names and (path / "db").is_dir():
+        return _open_db(path / "db", path)
+    if "wal" in names and (path / "wal").is_dir():
+        return _open_db(path, path)
+    if names.intersection(_NODE_MEMBERS[:3]):
+        return Store(str(path), (path,), (_open_node(path.parent, path.name),))
+    return None
+
+
+def _open_db(db: Path, named: Path) -> Store:
+    nodes = sorted(set(_node_names(db)) | _wal_names(db / "wal"))
+    if not nodes:
+        raise InputError(f"{named}: no node has files in it; name the work directory of a node")
+    return Store(str(named), (named,), tuple(_open_node(db, name) for name in nodes))
+
+
+def _node_names(db: Path) -> Iterable[str]:
+    for name in _names(db):
+        folder = db / name
+        if name not in _NOT_NODES and any((folder / each).exists() for each in _NODE_MEMBERS):
+            yield name
+
+
+def _wal_names(wal: Path) -> set[str]:
+    folders = [wal, wal / "archive"]
+    return {
+        name
+        for folder in folders
+        if folder.is_dir()
+        for name in _names(folder)
+        if name not in _NOT_NODES and (folder / name).is_dir()
+    }
+
+
+def _open_node(db: Path, name: str) -> Node:
+    folder = db / name
+    work = _segments_in(db / "wal" / name)
+    archive = _segments_in(db / "wal" / "archive" / name)
+    return Node(name, folder if folder.is_dir() else None, work, archive)
+
+
+def _open_segments(paths: Sequence[Path]) -> Store:
+    """Return segments that were named as folders or files as one node without a name."""
+    found: list[SegmentFile] = []
+    for path in paths:
+        some = _segments_in(path) if path.is_dir() else (open_segment(path),)
+        if not some:
+            raise InputError(
+                f"{path}: neither an Ignite work directory nor a folder of a node or of segments "
+                "(0000000000000000.wal)"
+            )
+        found += some
+    others = [each for each in found if each.header is None and each.status is not Status.UNUSED]
+    if len(others) == len(found) and others:
+        raise InputError(f"{others[0].path}: {others[0].problem}")
+    roots = tuple(dict.fromkeys(path if path.is_dir() else path.parent for path in paths))
+    archive = tuple(each for each in found if _is_archived(each, found))
+    work = tuple(each for each in found if not _is_archived(each, found))
+    return Store(str(paths[0]), roots, (Node("", None, work, archive),))
+
+
+def _is_archived(segment: SegmentFile, others: Sequence[SegmentFile]) -> bool:
+    """Return True unless the names beside a segment can only be positions in a ring."""
+    folder = [each for each in others if each.path.parent == segment.path.parent]
+    return segment.path.parent.parent.name == "archive" or any(each.is_packed for each in folder)
+
+
+def _segments_in(folder: Path) -> tuple[SegmentFile, ...]:
+    if not folder.is_dir():
+        return ()
+    names = sorted(name for name in _names(folder) if segment_name(name) is not None)
+    return tuple(open_segment(folder / name) for name in names)
+
+
+def _names(folder: Path) -> list[str]:
+    try:
+        return sorted(each.name for each in folder.iterdir())
+    except OSError as error:
+        raise InputError(f"{folder}: {error.strerror}") from error

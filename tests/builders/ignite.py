@@ -1,0 +1,88 @@
+"""Segments of Ignite's write-ahead log, made byte by byte."""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections.abc import Sequence
+from pathlib import Path
+
+from je_tools.formats.ignite.types import NUMBERS
+
+_MAGIC = 0xB0D045ACE7ED045A
+_COMPACTED = 0x4E07AE0E573A694E
+_NEAR = (1, 5, 6, 7)
+
+Record = tuple[str, bytes]
+"""Name of a type, and a payload."""
+
+
+def checksum(data: bytes) -> int:
+    """Return the engine's checksum."""
+    return zlib.crc32(data) ^ 0xFFFFFFFF
+
+
+def header(index: int, *, order: str = "<", compacted: bool = False, serializer: int = 2) -> bytes:
+    """Return the first record of a segment."""
+    magic = _COMPACTED if compacted else _MAGIC
+    start = struct.pack(f"{order}BqiQi", 5, index, 0, magic, serializer)
+    return start + struct.pack(f"{order}I", checksum(start))
+
+
+def record(name: str, payload: bytes, index: int, offset: int, order: str = "<") -> bytes:
+    """Return a record at an offset of a segment."""
+    start = struct.pack(f"{order}BqiI", NUMBERS[name] + 1, index, offset, len(payload) + 21)
+    return start + payload + struct.pack(f"{order}I", checksum(start + payload))
+
+
+def segment(
+    index: int, records: Sequence[Record], *, order: str = "<", end: bytes = b"\x29"
+) -> tuple[bytes, list[int]]:
+    """Return a segment that ends with `end`, and the offsets of its records."""
+    data, offsets = header(index, order=order), []
+    for name, payload in records:
+        offsets.append(len(data))
+        data += record(name, payload, index, len(data), order)
+    return data + end, offsets
+
+
+def data_payload(
+    key: bytes, value: bytes | None, *, time_ms: int = 1000, order: str = "<"
+) -> bytes:
+    """Return the payload of a DATA_RECORD_V2 with one entry of cache 9."""
+    out = struct.pack(f"{order}iq", 1, time_ms)
+    out += struct.pack(f"{order}iiB", 9, len(key), 1) + key
+    out += struct.pack(f"{order}i", -1) if value is None else b""
+    if value is not None:
+        out += struct.pack(f"{order}iB", len(value), 1) + value
+    version = struct.pack(f"{order}Biiq", *_NEAR)
+    return out + b"\x02" + version * 2 + struct.pack(f"{order}iqqB", 3, 4, 0, 1)
+
+
+def recovery_payload(time_ms: int, order: str = "<") -> bytes:
+    """Return the payload of a MEMORY_RECOVERY."""
+    return struct.pack(f"{order}q", time_ms)
+
+
+def write_store(root: Path, archive: Sequence[bytes], work: Sequence[bytes]) -> Path:
+    """Write a work directory of one node, whose archive begins at segment 0."""
+    folders = (root / "db" / "wal" / "archive" / "node1", root / "db" / "wal" / "node1")
+    for folder, segments in zip(folders, (archive, work), strict=True):
+        folder.mkdir(parents=True)
+        for number, data in enumerate(segments):
+            (folder / f"{number:016}.wal").write_bytes(data)
+    (root / "db" / "node1" / "cp").mkdir(parents=True)
+    return root
+
+
+def write_damaged_store(root: Path) -> Path:
+    """Write a store with a record damaged in the archive only, and a segment that is missing."""
+    records = [
+        ("MEMORY_RECOVERY", recovery_payload(1_795_218_457_000)),
+        *(("DATA_RECORD_V2", data_payload(b"key", bytes(n))) for n in range(4)),
+    ]
+    first, offsets = segment(0, records)
+    damaged = bytearray(first)
+    damaged[offsets[2] + 40] ^= 1
+    last, _ = segment(2, records, end=bytes(60))
+    return write_store(root, [bytes(damaged)], [first + bytes(30), last])

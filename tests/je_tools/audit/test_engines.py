@@ -1,0 +1,170 @@
+"""Every engine gives the same tables; a process that is killed costs an attempt."""
+
+from __future__ import annotations
+
+import operator
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from je_tools.audit.engines import EngineChoice
+from je_tools.audit.local_engine import TRIES, LocalEngine
+from je_tools.audit.run import Job, run_audit
+from je_tools.audit.spark_engine import SparkEngine
+from je_tools.audit.tasks import Workplace
+from je_tools.errors import StoppedError
+from tests.corpus import FIXTURES, Environment
+from tests.je_tools.audit.auditing import (
+    WHOLE,
+    audit_here,
+    cut,
+    summarized,
+    tables_in,
+    without_sources,
+)
+
+
+@pytest.mark.parametrize("size", [WHOLE, 200_000])
+def test_local_processes_give_the_same_tables(
+    size: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cut(monkeypatch, size)
+    done: list[tuple[int, int]] = []
+
+    @contextmanager
+    def step(_: str) -> Iterator[Any]:
+        yield lambda *both: done.append(both)
+
+    job = Job((FIXTURES,), tmp_path / "out")
+    summary = run_audit(job, Workplace, summarized, step)
+    assert without_sources(tables_in(tmp_path / "out")) == without_sources(
+        audit_here([FIXTURES], tmp_path / "here")
+    )
+    about = summary.run
+    assert (about.engine, about.spark_version, about.master) == ("local", None, None)
+    # Each step of the run ends with all of its tasks done.
+    assert done[-1][0] == done[-1][1]
+
+
+@pytest.mark.exhaustive
+def test_every_log_in_local_processes(
+    environment: Environment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = without_sources(audit_here([environment.home], tmp_path / "here"))
+    for size in (WHOLE, 100_000):
+        cut(monkeypatch, size)
+        out = tmp_path / f"out-{size}"
+        run_audit(Job((environment.home,), out), Workplace, summarized)
+        assert without_sources(tables_in(out)) == expected
+
+
+@pytest.mark.spark
+@pytest.mark.exhaustive
+def test_every_log_on_spark(audit_session: Any, environment: Environment, tmp_path: Path) -> None:
+    assert audit_session
+    run_audit(Job((environment.home,), tmp_path / "out", EngineChoice()), Workplace, summarized)
+    expected = audit_here([environment.home], tmp_path / "here")
+    assert without_sources(tables_in(tmp_path / "out")) == without_sources(expected)
+
+
+# Processes that are killed
+
+
+def doubled(number: int) -> int:
+    return 2 * number
+
+
+def killed_once(folder: Path, number: int) -> int:
+    """Return a doubled number; the first try of every fifth is killed."""
+    mark = folder / str(number)
+    if number % 5 == 2 and not mark.exists():
+        mark.touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    return 2 * number
+
+
+def killed_always(folder: Path, number: int) -> int:
+    """Return a doubled number, or never return for 3."""
+    if number == 3:
+        with (folder / "tries").open("a") as tries:
+            tries.write("x")
+        os.kill(os.getpid(), signal.SIGKILL)
+    return 2 * number
+
+
+def failing(number: int) -> int:
+    if number == 3:
+        raise ZeroDivisionError(number)
+    return number
+
+
+def test_results_of_all_tasks_come_once() -> None:
+    told: list[tuple[int, int]] = []
+    engine = LocalEngine(2, lambda *both: told.append(both))
+    assert sorted(engine.run(doubled, range(30))) == list(range(0, 60, 2))
+    assert told == [(number, 30) for number in range(1, 31)]
+    assert list(engine.run(doubled, [])) == []
+
+
+def test_a_killed_process_costs_an_attempt(tmp_path: Path) -> None:
+    found = list(LocalEngine(2).run(partial(killed_once, tmp_path), range(10)))
+    assert sorted(found) == list(range(0, 20, 2))
+    assert {path.name for path in tmp_path.iterdir()} == {"2", "7"}
+
+
+def test_a_task_whose_process_is_always_killed_stops_the_audit(tmp_path: Path) -> None:
+    with pytest.raises(StoppedError, match="was killed, for lack of memory perhaps"):
+        list(LocalEngine(2).run(partial(killed_always, tmp_path), range(6)))
+    assert (tmp_path / "tries").read_text() == "x" * TRIES
+
+
+def test_an_error_of_a_task_is_that_of_the_audit() -> None:
+    with pytest.raises(ZeroDivisionError):
+        list(LocalEngine(2).run(failing, range(6)))
+
+
+@pytest.mark.spark
+def test_spark_is_an_engine_like_the_others(audit_session: Any) -> None:
+    engine = SparkEngine(audit_session)
+    assert engine.cores == 2
+    # Executors do not have the tests.
+    twice = partial(operator.mul, 2)
+    assert sorted(engine.run(twice, range(9))) == list(range(0, 18, 2))
+    assert list(engine.run(twice, [])) == []
+
+
+def test_tables_are_the_same_though_workers_are_killed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A task that is run twice leaves rows of one attempt only."""
+    cut(monkeypatch, 200_000)
+    tried = LocalEngine._tried
+    kills = []
+
+    def killing(self: LocalEngine, work: Any, left: dict[int, Any], count: int) -> Any:
+        once = partial(killed_after, work, tmp_path / f"killed-{len(kills)}")
+        kills.append(once)
+        return tried(self, once, left, count)
+
+    monkeypatch.setattr(LocalEngine, "_tried", killing)
+    run_audit(Job((FIXTURES,), tmp_path / "out"), Workplace, summarized)
+    assert len([path for path in tmp_path.iterdir() if path.name.startswith("killed-")]) == 3
+    assert len(kills) == 6
+    assert without_sources(tables_in(tmp_path / "out")) == without_sources(
+        audit_here([FIXTURES], tmp_path / "here")
+    )
+
+
+def killed_after(work: Any, mark: Path, task: Any) -> Any:
+    """Do the work; the process of the first is then killed, in every other try of all tasks."""
+    result = work(task)
+    if int(mark.name.rpartition("-")[2]) % 2 == 0 and not mark.exists():
+        mark.touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    return result

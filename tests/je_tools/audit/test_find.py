@@ -1,0 +1,100 @@
+"""`audit find`: a person's data in a fleet, by state, without a word of it in any output."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from je_tools.audit import plan
+from tests.corpus import FIXTURES
+from tests.damage.running import Outcome, je_tools
+
+KEY, EMAIL = "user00000003", "user3@example.org"
+NAMES = ("v17-basic", "v8-dbops", "v26-dbops", "v15-ttl")
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    for name in NAMES:
+        shutil.copytree(FIXTURES / name / "env", tmp_path / "fleet" / name)
+    return tmp_path / "fleet"
+
+
+def find(root: Path, *words: str | Path) -> Outcome:
+    return je_tools("audit", "find", root, *words, "--engine", "local")
+
+
+def rows_of(done: Outcome, section: str) -> list[dict[str, object]]:
+    return [row for row in done.rows if row["section"] == section]
+
+
+@pytest.mark.parametrize("words", [("--match", EMAIL), ("--key", KEY)])
+@pytest.mark.parametrize("is_cut", [False, True])
+def test_traces_are_those_of_subject(
+    words: tuple[str, str], root: Path, monkeypatch: pytest.MonkeyPatch, *, is_cut: bool
+) -> None:
+    if is_cut:
+        monkeypatch.setattr(plan, "TASK_SIZES", (1, 1000))
+        monkeypatch.setattr(plan, "ENVIRONMENT_COST", 1)
+    done = find(root, *words, "--format", "jsonl")
+    assert done.code == 3
+    traces = rows_of(done, "traces")
+    assert len({row["env"] for row in traces}) > 2
+    for name in NAMES:
+        env = root / name
+        alone = je_tools("erase", "subject", env, *words, "--format", "jsonl").rows
+        mine = [row for row in traces if row["env"] == str(env)]
+        said = [row for row in alone if row["section"] == "traces"]
+        columns = ("file", "offset", "lsn", "type", "db", "where", "state", "can_erase", "reason")
+        assert [[row[each] for each in columns] for row in mine] == [
+            [row[each] for each in columns] for row in said
+        ]
+    found = {row["env"]: row["hit_count"] for row in rows_of(done, "environments")}
+    assert found == {
+        env: sum(row["env"] == env for row in traces) for env in {row["env"] for row in traces}
+    }
+    assert KEY not in done.out.decode() + done.err
+    assert EMAIL not in done.out.decode() + done.err
+
+
+def test_nothing_is_found_where_nothing_is(root: Path) -> None:
+    done = find(root, "--match", "nobody@example.org")
+    assert done.code == 0
+    assert "no trace was found; searched: 4 environments" in done.err
+    assert done.out == b""
+
+
+def test_a_log_that_cannot_be_opened_is_searched(root: Path) -> None:
+    """What is left of it has traces, whose state is not known."""
+    path = root / "v17-basic" / "00000000.jdb"
+    data = path.read_bytes()
+    path.write_bytes(b"\xff" * 100 + data[100:150_000])
+    done = find(root / "v17-basic", "--match", EMAIL, "--format", "jsonl")
+    assert done.code == 3
+    assert rows_of(done, "traces")
+    assert rows_of(done, "gaps")
+
+
+def test_what_cannot_be_searched_is_no_all_clear(root: Path) -> None:
+    (root / "v17-basic" / "backup.lzma").write_bytes(b"]\x00\x00\x80\x00" + bytes(50))
+    done = find(root, "--match", "nobody@example.org", "--format", "jsonl")
+    assert done.code == 3
+    assert [(Path(str(row["env"])).name, row["file"]) for row in rows_of(done, "gaps")] == [
+        ("v17-basic", "backup.lzma")
+    ]
+    assert "not all was searched" in done.err
+    assert find(root, "--match", "nobody@example.org", "--exit-zero").code == 0
+
+
+def test_a_name_with_a_needle_is_masked(root: Path) -> None:
+    (root / "v17-basic").rename(root / EMAIL)
+    done = find(root, "--match", EMAIL)
+    assert "(masked " in done.out.decode()
+    assert EMAIL not in done.out.decode() + done.err
+
+
+def test_files_are_no_roots(root: Path) -> None:
+    assert find(root / "v17-basic" / "00000000.jdb", "--match", EMAIL).code == 2
+    assert je_tools("audit", "find", root, "--engine", "local").code == 2
