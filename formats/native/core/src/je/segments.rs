@@ -262,7 +262,7 @@ impl Hasher for Folded {
     }
 
     fn write_i64(&mut self, number: i64) {
-        self.write_u64(number.cast_unsigned());
+        self.write_u64(number as u64);
     }
 
     fn write_u64(&mut self, number: u64) {
@@ -316,7 +316,7 @@ mod tests {
     fn collected(entries: &[Given]) -> Segments {
         let mut segments = Segments::new(fields());
         let bytes: Vec<u8> =
-            entries.iter().flat_map(|each| each.1.map(|number| number.cast_unsigned())).collect();
+            entries.iter().flat_map(|each| each.1.map(|number| number as u64)).collect();
         let n = entries.len();
         let offset: Vec<u32> = (0..n as u32).map(|row| row * 5).collect();
         let of = |get: fn(&Given) -> u8| entries.iter().map(get).collect::<Vec<_>>();
