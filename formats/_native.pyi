@@ -53,6 +53,9 @@ def read_packed(data: bytes) -> tuple[int, int] | None:
 _Survey = tuple[_Ints, int, int, int, int]
 _Lines = tuple[_Ints, _Ints]
 _Programs = tuple[_Ints, _Ints, _Ints]
+_Segments = tuple[
+    _Ints, _Ints, _Ints, _Ints, _Ints, _Ints, _Mask, _Bytes, _Ints, _Mask, _Ints, _Ints
+]
 
 class File:
     """An open file for reading; threads that read it keep it open until they are done."""
@@ -99,6 +102,9 @@ class RangeReader:
 
     def take_quiet(self) -> tuple[_Survey, _Lines]:
         """Return the survey and the tally of rows that were not wanted, since the last call."""
+
+    def take_segments(self) -> _Segments | None:
+        """Return the fields of `Segments` of all rows; None if they are not collected, or taken."""
 
     def first(self) -> tuple[int, int]:
         """Return the offset of the first entry and its prevOffset; NO_OFFSET if there is none."""

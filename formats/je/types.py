@@ -215,6 +215,7 @@ BY_NAME: dict[str, EntryType] = {entry_type.name: entry_type for entry_type in E
 FILE_SUMMARY_NO = 11
 OLD_BIN_DELTA_NO = 22
 COMMIT_NO, ABORT_NO = 17, 18
+PREPARE_NO = 27
 CKPT_START_NO, CKPT_END_NO = 19, 20
 TRACE_NO = 24
 FILE_HEADER_NO = 25

@@ -14,8 +14,9 @@ import pyarrow as pa
 from msgspec import Struct, field
 
 from je_tools.audit.tables import TXNS
+from je_tools.formats.je.log.segments import Segments
 from je_tools.formats.je.types import COMMIT_NO
-from je_tools.log.transactions import Rollback, Segments, TransactionOutcome
+from je_tools.log.transactions import Rollback, TransactionOutcome
 
 if TYPE_CHECKING:
     from je_tools.formats.arrays import Ints, Mask

@@ -168,7 +168,7 @@ class _Judging:
         again: list[Any] = []
         joined: list[ScanPart[Shown]] = []
         paths: list[str | None] = []
-        for cut, part in join_cuts(file, outcomes, scanner_of(len(parts)), show):
+        for cut, part in join_cuts(file, outcomes, scanner_of(len(parts), show), show):
             if cut is not None:
                 paths.append(parts[cut].txns_path)
                 joined.append(part)

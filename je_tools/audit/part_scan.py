@@ -82,7 +82,8 @@ class PartScanner(Struct, frozen=True):
     def _of_range(self, file: LogFile, part: FilePart) -> Scanned:
         cut, cuts = part.cut
         begun_ns = _changed_ns(file.path)
-        outcome = read_cut(file, cut, scanner_of(cuts), Show(self.inspector))
+        show = Show(self.inspector)
+        outcome = read_cut(file, cut, scanner_of(cuts, show), show)
         txns: list[Any] = []
         results = list(take_txns(outcome.results, self.env, txns))
         outcome = replace(outcome, results=results)
@@ -92,7 +93,8 @@ class PartScanner(Struct, frozen=True):
         begun_ns = _changed_ns(file.path)
         alone = Environment("", (file,), None, is_directory=False)
         txns: list[Any] = []
-        scan = scanner_of(1).scan(alone, Show(self.inspector))
+        show = Show(self.inspector)
+        scan = scanner_of(1, show).scan(alone, show)
         parts = tuple(self._without_txns(scan, txns))
         end = parts[-1].end
         if end is not None and end.size < file.size:
@@ -124,7 +126,8 @@ class PartScanner(Struct, frozen=True):
         end = known.parts[-1].end
         assert end is not None
         piece = FilePiece(file, ReadState(end.tail, end.last))
-        scan = scanner_of(1).scan_piece(piece, Show(self.inspector))
+        show = Show(self.inspector)
+        scan = scanner_of(1, show).scan_piece(piece, show)
         return list(self._without_txns(scan, txns))
 
     def _without_txns(

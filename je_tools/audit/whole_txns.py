@@ -10,13 +10,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from je_tools.audit.joining import flat_indexes, table_of
+from je_tools.audit.joining import table_of
 from je_tools.audit.tables import TXNS
 from je_tools.formats.je.types import COMMIT_NO
-from je_tools.log.transactions import Segments, TransactionOutcome
+from je_tools.log.transactions import TransactionOutcome
 
 if TYPE_CHECKING:
-    from je_tools.formats.arrays import Ints
+    from je_tools.formats.je.log.segments import Segments
+
+    pass
 
 Ended = tuple[tuple[str, int, int, int, int], ...]
 """Whole transactions by outcome: their number, entries, bytes, and the time of the last end."""
@@ -25,24 +27,7 @@ Ended = tuple[tuple[str, int, int, int, int], ...]
 def split_segments(segments: Segments) -> tuple[Segments, Segments]:
     """Return the segments that are whole transactions, and the others; each in log order."""
     is_whole = segments.begins & (segments.end_type != 0)
-    whole, others = np.flatnonzero(is_whole), np.flatnonzero(~is_whole)
-    return _in_log_order(segments, whole), _in_log_order(segments, others)
-
-
-def _in_log_order(segments: Segments, rows: Ints) -> Segments:
-    # Within one file, the bits of LSNs sort as the LSNs do.
-    rows = rows[np.argsort(segments.first_lsn[rows], kind="stable")]
-    counts = np.diff(segments.db_first)[rows]
-    columns = {
-        name: getattr(segments, name)[rows]
-        for name in Segments.__struct_fields__
-        if name not in ("db_first", "db_id")
-    }
-    return Segments(
-        **columns,
-        db_first=np.append(0, np.cumsum(counts)),
-        db_id=segments.db_id[flat_indexes(segments.db_first[rows], counts)],
-    )
+    return segments.select(np.flatnonzero(is_whole)), segments.select(np.flatnonzero(~is_whole))
 
 
 def txn_rows(whole: Segments, env: str) -> Any:

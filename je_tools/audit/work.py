@@ -15,16 +15,20 @@ from msgspec.structs import replace
 from je_tools.audit.tables import Source
 from je_tools.audit.whole_txns import Ended, ended_sums, split_segments, txn_rows
 from je_tools.files.row_summary import RowSummary, summarize_rows
+from je_tools.formats.je.log.segments import Segments
 from je_tools.formats.je.log.tally import COUNT, count_types
+from je_tools.log.checkpoint_intervals import MARK_TYPES as CHECKPOINT_TYPES
 from je_tools.log.checkpoint_intervals import CheckpointPart, collect_checkpoints
 from je_tools.log.scan import Scanner
-from je_tools.log.transactions import Rollback, Segments, collect_marks
+from je_tools.log.transactions import MARK_TYPES as TRANSACTION_TYPES
+from je_tools.log.transactions import Rollback, collect_marks
 from je_tools.verify.watched import watched_entries
 
 if TYPE_CHECKING:
     from je_tools.formats.arrays import Ints
-    from je_tools.formats.je.log.entry_rows import Rows
+    from je_tools.formats.je.log.entry_rows import Rows, WantedEntries
     from je_tools.log.file_scan import RangeOutcome, ScanPart
+    from je_tools.log.log_files import LogFile
     from je_tools.verify.judge import RowInspector
 
 
@@ -54,6 +58,14 @@ class Show(Struct, frozen=True):
 
     inspector: RowInspector
 
+    def asked(self, file: LogFile) -> WantedEntries | None:
+        """Return the entries of a file to read as rows; None for all."""
+        asked = self.inspector.asked(file)
+        if asked is None:
+            return None
+        types = asked.types | CHECKPOINT_TYPES | TRANSACTION_TYPES
+        return replace(asked, types=types, is_tallied=True)
+
     def __call__(self, rows: Rows) -> Shown:
         """Inspect rows; damaged entries count only as damage."""
         counts = count_types(rows)
@@ -63,7 +75,7 @@ class Show(Struct, frozen=True):
             np.column_stack((seen, counts[seen])),
             collect_checkpoints(rows),
             *collect_marks(rows),
-            Segments.of(rows),
+            rows.segments if rows.segments is not None else Segments.none(),
         )
 
 
@@ -93,9 +105,16 @@ class Scanned(Struct, frozen=True):
     source: Source = Source.READ
 
 
-def scanner_of(cuts: int) -> Scanner:
+def scanner_of(cuts: int, show: Show) -> Scanner:
     """Return the scanner for parts: one thread, since each core has a task."""
-    return Scanner(threads=1, wide=True, cuts=cuts if cuts > 1 else 0, watched=watched_entries)
+    return Scanner(
+        threads=1,
+        wide=True,
+        cuts=cuts if cuts > 1 else 0,
+        asked=show.asked,
+        watched=watched_entries,
+        segmented=True,
+    )
 
 
 def take_txns(results: Iterable[Shown], env: str, txns: list[Any]) -> Iterator[Shown]:

@@ -13,15 +13,18 @@ from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 from msgspec import Struct, field
 
 from je_tools.core.properties import FILE_MAX, Settings, read_settings
+from je_tools.formats.je.log.walk import NO_OFFSET
 from je_tools.formats.je.types import BY_NAME, CKPT_END_NO, CKPT_START_NO, ENTRY_TYPES, mask_of
 
 if TYPE_CHECKING:
+    from je_tools.formats.arrays import Ints
     from je_tools.formats.je.log.entry_rows import Rows
     from je_tools.log.environment import Environment
 
@@ -40,7 +43,8 @@ for _entry_type in ENTRY_TYPES.values():
     if _entry_type.user_ln:
         _COUNTED[_entry_type.no] = LN_TXN if _entry_type.transactional else LN
 _COUNTED[BY_NAME["MapLN_TX"].no], _COUNTED[BY_NAME["MapLN"].no] = MAP_LN_TXN, MAP_LN
-_MARKS = mask_of((CKPT_START_NO, CKPT_END_NO))
+MARK_TYPES = mask_of((CKPT_START_NO, CKPT_END_NO))
+"""Types of the entries that `collect_checkpoints` needs as rows."""
 
 
 class Mark(Struct, frozen=True):
@@ -120,24 +124,29 @@ def collect_checkpoints(rows: Rows) -> CheckpointPart:
 
     Runs in any thread and keeps no view of the bytes.
     """
+    survey = rows.survey
+    last_lsn = None if survey.last == NO_OFFSET else rows.lsn_at(survey.last)
+    if not len(rows):
+        # Entries that are only surveyed are good, and no marks.
+        return CheckpointPart((), _count(_COUNTED, survey.counts), last_lsn)
     good = rows.good
     kinds = np.where(good, _COUNTED[rows.type], np.uint8(_OTHERS))
     marks = []
     start = 0
-    for row in np.flatnonzero(_MARKS[rows.type] & good).tolist():
+    for row in np.flatnonzero(MARK_TYPES[rows.type] & good).tolist():
         fields = rows.fields(row)
         is_end = bool(rows.type[row] == CKPT_END_NO)
         before = _count(kinds[start:row])
         lsn = int(rows.lsn[row])
         marks.append(Mark(lsn, is_end, before, fields.get("time_ms"), fields.get("invoker")))
         start = row
-    last = np.flatnonzero(good)[-1:].tolist()
-    last_lsn = int(rows.lsn[last[0]]) if last else None
     return CheckpointPart(tuple(marks), _count(kinds[start:]), last_lsn)
 
 
-def _count(kinds: np.ndarray[Any, np.dtype[np.uint8]]) -> Counts:
-    ln_txn, ln, map_ln_txn, map_ln = np.bincount(kinds, minlength=5)[:_OTHERS].tolist()
+def _count(kinds: npt.NDArray[np.uint8], weights: Ints | None = None) -> Counts:
+    # Sums of a range are far below 2 ** 53, so float64 is exact.
+    counts = np.bincount(kinds, weights, minlength=5).astype(np.int64)
+    ln_txn, ln, map_ln_txn, map_ln = counts[:_OTHERS].tolist()
     return ln_txn, ln, map_ln_txn, map_ln
 
 

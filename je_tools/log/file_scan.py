@@ -248,6 +248,7 @@ def _read(
         lend=scanner.wide,
         asked=scanner.asked(file) if scanner.asked is not None else None,
         watched=scanner.watched(file) if scanner.watched is not None else None,
+        segmented=scanner.segmented,
     )
     with _explained():
         results = scanner.pack(map(work, ranged))

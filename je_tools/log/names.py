@@ -38,7 +38,9 @@ _NAMING_NOS = [
     each.no for each in ENTRY_TYPES.values() if each.family in (Family.NAME_LN, Family.MAP_LN)
 ]
 _NAMING = mask_of(_NAMING_NOS)
-_NAMING_OR_ABORT = mask_of([*_NAMING_NOS, ABORT_NO])
+NAMING_TYPES = mask_of([*_NAMING_NOS, ABORT_NO])
+"""Types of the entries that `collect_names` needs as rows."""
+
 _MAP_LN_NOS = (BY_NAME["MapLN"].no, BY_NAME["MapLN_TX"].no)
 
 _DELETED = 1
@@ -112,7 +114,7 @@ def collect_names(rows: Rows) -> NamePart:
     Args:
         rows: entries of one file, in log order.
     """
-    found = np.flatnonzero(_NAMING_OR_ABORT[rows.type])
+    found = np.flatnonzero(NAMING_TYPES[rows.type])
     if not len(found):
         return _NOTHING
     chosen = rows.select(found)

@@ -58,6 +58,7 @@ class ScanOptions(Struct, frozen=True, dict=True):
         asked: returns the entries of a file that the work needs as rows; the others only appear
             in the survey (`entry_rows.WantedEntries`). None for all.
         watched: returns the entries of a file to note in the parts; None for none.
+        segmented: collect segments of transactions; the last rows of each range have them.
         pack: builds the results of a range from those of its rows, where the range is read.
         pace: limit of bytes per second; None for none.
     """
@@ -73,6 +74,7 @@ class ScanOptions(Struct, frozen=True, dict=True):
     readings: int = 1
     asked: Callable[[LogFile], WantedEntries | None] | None = None
     watched: Callable[[LogFile], WatchedEntries] | None = None
+    segmented: bool = False
     pack: Callable[[Iterator[Any]], list[Any]] = list
     pace: Pace | None = None
 

@@ -1,7 +1,7 @@
 """Transactions of a log: those without an end, and the largest.
 
-`collect_transactions` is work for a scan: it adds up each transaction's entries in columns. A
-transaction that begins and ends in the same range is finished there, and only the largest of them
+`collect_transactions` is work for a scan with `segmented`. A transaction that begins and ends in
+the same range is finished there, and only the largest of them
 are kept; `Transactions` joins the others. Memory grows with the number of transactions that are
 open at once, not with the log.
 
@@ -13,32 +13,24 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterable
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 from msgspec import Struct, field
 
-from je_tools.formats.je.header import NULL_LSN
+from je_tools.formats.je.log.segments import Segments
 from je_tools.formats.je.types import (
-    ABORT_NO,
-    BY_NAME,
     CKPT_END_NO,
     COMMIT_NO,
-    ENTRY_TYPES,
     ROLLBACK_START_NO,
     mask_of,
 )
-from je_tools.log.references import read_references
 
 if TYPE_CHECKING:
-    from je_tools.formats.arrays import Ints, Mask
     from je_tools.formats.je.log.entry_rows import Rows
 
-_OF_TXN = mask_of(each.no for each in ENTRY_TYPES.values() if each.transactional)
-_IS_END = mask_of((COMMIT_NO, ABORT_NO))
-_PREPARE_NO = BY_NAME["Prepare"].no
-_MARKS = mask_of((ROLLBACK_START_NO, CKPT_END_NO))
+MARK_TYPES = mask_of((ROLLBACK_START_NO, CKPT_END_NO))
+"""Types of the entries that `collect_marks` needs as rows."""
 
 
 class TransactionOutcome(StrEnum):
@@ -123,22 +115,23 @@ def collect_transactions(rows: Rows, largest: int) -> TransactionPart:
     Damaged entries do not count.
 
     Args:
-        rows: entries of one file, in log order.
+        rows: entries of one file, read with `segmented`; those that end a range have all segments
+            of it.
         largest: number of largest transactions to keep.
     """
-    segments = Segments.of(rows)
+    segments = rows.segments if rows.segments is not None else Segments.none()
     whole = segments.begins & (segments.end_type != 0)
     committed = int(np.count_nonzero(segments.end_type[whole] == COMMIT_NO))
     counts = committed, int(np.count_nonzero(whole)) - committed
     inside = np.flatnonzero(whole)
-    # Segments are in order of transactions; the second key sorts those of one size by LSN.
-    best = np.lexsort((segments.first_lsn[inside], -segments.size[inside]))[:largest]
+    # Segments are in log order, so that those of one size stay in it.
+    best = np.argsort(-segments.size[inside], kind="stable")[:largest]
     beyond = np.flatnonzero(~whole)
-    beyond = beyond[np.argsort(segments.first_lsn[beyond], kind="stable")]
     pieces = tuple(
-        TransactionPiece(bool(segments.begins[i]), segments.transaction(i)) for i in beyond.tolist()
+        TransactionPiece(bool(segments.begins[i]), _transaction(segments, i))
+        for i in beyond.tolist()
     )
-    kept = tuple(segments.transaction(i) for i in inside[best].tolist())
+    kept = tuple(_transaction(segments, i) for i in inside[best].tolist())
     return TransactionPart(pieces, kept, counts, *collect_marks(rows))
 
 
@@ -146,7 +139,7 @@ def collect_marks(rows: Rows) -> tuple[tuple[Rollback, ...], int | None]:
     """Return the RollbackStarts of these rows, and the firstActiveLsn of their last CkptEnd."""
     rollbacks = []
     first_active_lsn = None
-    for row in np.flatnonzero(_MARKS[rows.type] & rows.good).tolist():
+    for row in np.flatnonzero(MARK_TYPES[rows.type] & rows.good).tolist():
         fields = rows.fields(row)
         if "first_active_lsn" in fields:
             first_active_lsn = fields["first_active_lsn"]
@@ -156,120 +149,30 @@ def collect_marks(rows: Rows) -> tuple[tuple[Rollback, ...], int | None]:
     return tuple(rollbacks), first_active_lsn
 
 
-class Segments(Struct, frozen=True):
-    """Runs of entries of one transaction, in columns; a run ends with its Commit or Abort.
+def _transaction(segments: Segments, i: int) -> Transaction:
+    """Return one segment as an object."""
+    ended = bool(segments.end_type[i])
+    return Transaction(
+        txn_id=int(segments.txn_id[i]),
+        first_lsn=int(segments.first_lsn[i]),
+        last_lsn=int(segments.last_lsn[i]),
+        entries=int(segments.entries[i]),
+        size=int(segments.size[i]),
+        invisible=int(segments.invisible[i]),
+        databases=set(segments.db_id[segments.db_first[i] : segments.db_first[i + 1]].tolist()),
+        outcome=_outcome(segments, i),
+        end_ms=int(segments.end_ms[i]) if ended else None,
+    )
 
-    Attributes:
-        txn_id, first_lsn, last_lsn, entries, size, invisible: int64, as in Transaction.
-        begins: bool; True if it holds the transaction's first entry.
-        end_type: uint8; type of its end, 0 without one.
-        end_ms: int64; time of that end.
-        prepared: bool; True if it holds a Prepare.
-        db_first: int64 (segments + 1,); databases of segment i are [db_first[i], db_first[i + 1]).
-        db_id: int64; ids of databases, by segment.
-    """
 
-    txn_id: Ints
-    first_lsn: Ints
-    last_lsn: Ints
-    entries: Ints
-    size: Ints
-    invisible: Ints
-    begins: Mask
-    end_type: npt.NDArray[np.uint8]
-    end_ms: Ints
-    prepared: Mask
-    db_first: Ints
-    db_id: Ints
-
-    @classmethod
-    def of(cls, rows: Rows) -> Segments:
-        """Return the undamaged segments of these rows, by transaction, each in log order."""
-        names = ("txn_id", "db_id", "txn_prev_lsn", "last_lsn", "time_ms")
-        found = read_references(rows, _OF_TXN, names)
-        index = np.flatnonzero(found.present["txn_id"])
-        index = index[np.argsort(found.numbers["txn_id"][index], kind="stable")]
-        columns = {name: found.numbers[name][index] for name in names}
-        has = {name: found.present[name][index] for name in names}
-        types = rows.type[index]
-        is_end = _IS_END[types]
-        # A Commit or Abort without a last LSN is the whole transaction.
-        begins = has["txn_prev_lsn"] & (columns["txn_prev_lsn"] == NULL_LSN)
-        begins |= is_end & (columns["last_lsn"] == NULL_LSN)
-        new = _changes(columns["txn_id"]) | begins
-        new[1:] |= is_end[:-1]
-        starts = np.flatnonzero(new)
-        lsn = rows.lsn[index]
-        # Without entries of transactions there must be no stop either.
-        stops = np.append(starts[1:], len(index))[: len(starts)]
-        ended = is_end[stops - 1]
-        segment_of = np.cumsum(new) - 1
-        db_first, db_id = _databases(segment_of, columns["db_id"], has["db_id"], len(starts))
-        return cls(
-            txn_id=columns["txn_id"][starts],
-            first_lsn=lsn[starts],
-            last_lsn=lsn[stops - 1],
-            entries=stops - starts,
-            size=_sums(rows.size[index], starts),
-            invisible=_sums(rows.invisible[index], starts),
-            begins=begins[starts],
-            end_type=np.where(ended, types[stops - 1], 0).astype(np.uint8),
-            end_ms=columns["time_ms"][stops - 1],
-            prepared=_sums(types == _PREPARE_NO, starts) > 0,
-            db_first=db_first,
-            db_id=db_id,
+def _outcome(segments: Segments, i: int) -> TransactionOutcome:
+    if segments.end_type[i]:
+        return (
+            TransactionOutcome.COMMITTED
+            if segments.end_type[i] == COMMIT_NO
+            else TransactionOutcome.ABORTED
         )
-
-    def transaction(self, i: int) -> Transaction:
-        """Return one segment as an object."""
-        ended = bool(self.end_type[i])
-        return Transaction(
-            txn_id=int(self.txn_id[i]),
-            first_lsn=int(self.first_lsn[i]),
-            last_lsn=int(self.last_lsn[i]),
-            entries=int(self.entries[i]),
-            size=int(self.size[i]),
-            invisible=int(self.invisible[i]),
-            databases=set(self.db_id[self.db_first[i] : self.db_first[i + 1]].tolist()),
-            outcome=self._outcome(i),
-            end_ms=int(self.end_ms[i]) if ended else None,
-        )
-
-    def _outcome(self, i: int) -> TransactionOutcome:
-        if self.end_type[i]:
-            return (
-                TransactionOutcome.COMMITTED
-                if self.end_type[i] == COMMIT_NO
-                else TransactionOutcome.ABORTED
-            )
-        return TransactionOutcome.PREPARED if self.prepared[i] else TransactionOutcome.UNFINISHED
-
-
-def _changes(values: Ints) -> Mask:
-    """Return a mask of the values that differ from the one before; True for the first."""
-    changes = np.ones(len(values), np.bool_)
-    changes[1:] = values[1:] != values[:-1]
-    return changes
-
-
-def _sums(values: npt.NDArray[Any], starts: Ints) -> Ints:
-    if not len(starts):
-        return np.empty(0, np.int64)
-    sums: Ints = np.add.reduceat(values.astype(np.int64), starts)
-    return sums
-
-
-def _databases(segment: Ints, db_id: Ints, has_db: Mask, segments: int) -> tuple[Ints, Ints]:
-    """Return the different databases of each segment: their start indexes, and their ids."""
-    segment, db_id = segment[has_db], db_id[has_db]
-    # Most transactions write to one database, or to several in turn: drop repeats before sorting.
-    once = _changes(segment) | _changes(db_id)
-    segment, db_id = segment[once], db_id[once]
-    order = np.lexsort((db_id, segment))
-    segment, db_id = segment[order], db_id[order]
-    once = _changes(segment) | _changes(db_id)
-    segment, db_id = segment[once], db_id[once]
-    return np.searchsorted(segment, np.arange(segments + 1)), db_id
+    return TransactionOutcome.PREPARED if segments.prepared[i] else TransactionOutcome.UNFINISHED
 
 
 class Transactions(Struct):

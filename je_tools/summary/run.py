@@ -22,14 +22,16 @@ from je_tools.formats.je.header import lsn_of
 from je_tools.formats.je.log.tally import BROKEN, COUNT, TOTAL, Tally, tally_rows
 from je_tools.formats.je.log.walk import NO_OFFSET
 from je_tools.formats.je.types import ENTRY_TYPES, Group, mask_of
+from je_tools.log.checkpoint_intervals import MARK_TYPES as CHECKPOINT_TYPES
 from je_tools.log.checkpoint_intervals import (
     CheckpointPart,
     Interval,
     collect_checkpoints,
     intervals,
 )
-from je_tools.log.names import NamePart, collect_names, resolve
+from je_tools.log.names import NAMING_TYPES, NamePart, collect_names, resolve
 from je_tools.log.references import read_references
+from je_tools.log.transactions import MARK_TYPES as TRANSACTION_TYPES
 from je_tools.log.transactions import TransactionPart, Transactions, collect_transactions
 from je_tools.verify.judge import InspectedRows, Judge
 from je_tools.verify.totals import Damage, Totals
@@ -181,9 +183,9 @@ def summarize(environment: Environment, scanner: Scanner, wanted: SummaryOptions
         summary.transactions = Transactions(wanted.largest)
     names: list[NamePart] = []
     checkpoints: list[CheckpointPart] = []
-    scanner = replace(scanner, watched=watched_entries)
-    if wanted == SummaryOptions():
-        scanner = replace(scanner, asked=partial(_asked, judge))
+    asked = partial(_asked, judge, wanted)
+    segmented = wanted.largest is not None
+    scanner = replace(scanner, asked=asked, watched=watched_entries, segmented=segmented)
     for part in scanner.scan(environment, lambda rows: _collect(rows, wanted, judge)):
         _add_part(summary, part)
         summary.add_findings(judge.merge(part, [result.judged for result in part.results]))
@@ -197,10 +199,18 @@ def summarize(environment: Environment, scanner: Scanner, wanted: SummaryOptions
     return summary
 
 
-def _asked(judge: Judge, file: LogFile) -> WantedEntries | None:
-    """Return the entries to read as rows if only types and files are wanted; None for all."""
+def _asked(judge: Judge, wanted: SummaryOptions, file: LogFile) -> WantedEntries | None:
+    """Return the entries to read as rows; None for all."""
     asked = judge.inspector.asked(file)
-    return None if asked is None else replace(asked, programs=programs(file.version, of_users))
+    if asked is None or wanted.databases:
+        return None
+    types = asked.types
+    if wanted.checkpoints:
+        types = types | CHECKPOINT_TYPES
+    if wanted.largest is not None:
+        types = types | TRANSACTION_TYPES | NAMING_TYPES
+    sizes = programs(file.version, of_users)
+    return replace(asked, types=types, is_tallied=True, programs=sizes)
 
 
 def _collect(rows: Rows, wanted: SummaryOptions, judge: Judge) -> RangePart:

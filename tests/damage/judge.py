@@ -38,6 +38,7 @@ from je_tools.verify.totals import Totals
 from tests.damage.erasing import judge_erasure
 from tests.damage.reading import read_log
 from tests.damage.running import Outcome, je_tools
+from tests.je_tools.segmented import assert_segments_are_right
 from tests.je_tools.snapshots import NOW_MS, records_of
 
 COMMANDS_SHARE, ALL_COMMANDS_SHARE, VERDICT_SHARE = 0.04, 0.01, 0.15
@@ -82,6 +83,7 @@ def judge(home: Path, rng: random.Random) -> None:
             return
         draw = rng.random()
         assert_equal(*(observed(environment, draw, threads) for threads in THREADS))
+        assert_segments_are_right(environment, Scanner(threads=1))
         for each in read_log(home, threads=1):
             each.assert_covers_every_byte()
         assert_equal(*(recovered(environment, threads) for threads in THREADS))

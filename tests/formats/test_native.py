@@ -136,7 +136,7 @@ def test_an_output_that_is_read_only_is_refused(source: Source) -> None:
 
 
 def _program(**changed: Any) -> _native.Program:
-    ops = np.array([p.U8, 0, -1, 0, 0, *[0] * 8], np.int64)
+    ops = np.array([p.U8, 0, -1, 0, 0, -1, *[0] * 8], np.int64)
     tables = {"op_start": np.zeros(256, np.int64), "op_stop": np.full(256, p.OP_WIDTH, np.int64)}
     return _native.Program(**{**tables, "ops": ops, "columns": 1, "sized": 0, **changed})
 
@@ -150,10 +150,11 @@ def _program(**changed: Any) -> _native.Program:
         (p.OP_SIZE, 0),
         (p.OP_BASE, -1),
         (p.OP_TESTS, 3),
+        (p.OP_REPEAT, 0),
     ],
 )
 def test_numbers_that_are_no_program_are_refused(at: int, number: int) -> None:
-    ops = np.array([p.U8, 0, -1, 0, 1, *[0] * 8], np.int64)
+    ops = np.array([p.U8, 0, -1, 0, 1, -1, *[0] * 8], np.int64)
     _program(ops=ops)
     ops[at] = number
     with pytest.raises(ValueError, match=r"column|coding|sizes|base"):

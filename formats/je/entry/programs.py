@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from msgspec import Struct
+from msgspec.structs import replace
 
 from je_tools.formats import _native
 from je_tools.formats.je.layout import Coding, Field, Op, layout
@@ -26,7 +27,7 @@ COMPACT_LSN, BYTES_I32 = int(Coding.COMPACT_LSN), int(Coding.BYTES_I32)
 SET, CLEAR, NOT = int(Op.SET), int(Op.CLEAR), int(Op.NOT)
 
 # Numbers of one operation, followed by TEST_WIDTH more for each test.
-OP_CODING, OP_COLUMN, OP_SIZE, OP_BASE, OP_TESTS, OP_HEAD = range(6)
+OP_CODING, OP_COLUMN, OP_SIZE, OP_BASE, OP_TESTS, OP_REPEAT, OP_HEAD = range(7)
 TEST_COLUMN, TEST_PARENT, TEST_OP, TEST_OPERAND, TEST_WIDTH = range(5)
 _MAX_TESTS = 2
 OP_WIDTH = OP_HEAD + _MAX_TESTS * TEST_WIDTH
@@ -40,9 +41,9 @@ class Program(Struct, frozen=True, dict=True):
         sized: for each column its row in `sizes`, or -1 if it holds a number.
         op_start, op_stop: int64 (256,); bounds in `ops` of each type's operations.
         ops: int64 (OP_WIDTH k,); for each operation its coding, value column or -1, size column
-            or -1, the parent's column with the base file of compact LSNs, number of tests, and
-            two tests of (column, 1 if it is the parent's, operation, operand), those of parents
-            last.
+            or -1, the parent's column with the base file of compact LSNs, number of tests,
+            column with the number of repetitions or -1, and two tests of (column, 1 if it is the
+            parent's, operation, operand), those of parents last.
     """
 
     names: tuple[str, ...]
@@ -99,6 +100,51 @@ def slot_program(family: Family, version: int, wanted: frozenset[str] | None) ->
     every = _kept(parts.values(), None)
     kept = tuple(name for name in every if name in wanted or name in tested)
     return _assembled(parts, kept, _parent_columns(family, version))
+
+
+@functools.cache
+def front_program(types: frozenset[int], version: int, wanted: frozenset[str]) -> Program:
+    """Return the program that reads some numbers of entries of several families.
+
+    Groups and lists before these fields are read over. Types without any of the fields have no
+    operations.
+
+    Args:
+        types: type numbers.
+        version: log version.
+        wanted: names of fields.
+    """
+    read = {}
+    for no in types:
+        first, last = ENTRY_TYPES[no].first_version, ENTRY_TYPES[no].last_version
+        fields = layout(no, version) if first <= version <= last else ()
+        read[no] = _flat(_up_to_last(fields, tuple(wanted)))
+    parts = tuple(read.values())
+    names = dict.fromkeys(f.name for fields in parts for f in fields if f.name in wanted)
+    needed = {test.field for fields in parts for f in fields for test in f.when}
+    needed |= {f.count for fields in parts for f in fields if f.count}
+    kept = (*names, *sorted(needed - names.keys()))
+    return _assembled(read, kept, {})
+
+
+def _flat(fields: tuple[Field, ...], group: str = "") -> tuple[Field, ...]:
+    """Return fields without groups and lists: members of both follow each other, with long names.
+
+    The field that a list repeats keeps the name of the list's `count`.
+    """
+    flat: list[Field] = []
+    for declared in fields:
+        when = tuple(replace(test, field=group + test.field) for test in declared.when)
+        count = group + declared.count if declared.count else ""
+        name = group + declared.name
+        if declared.coding is Coding.GROUP:
+            flat += _flat(declared.fields, f"{name}.")
+        elif declared.coding is Coding.LIST:
+            (item,) = declared.fields
+            flat.append(replace(item, name=f"{name}.{item.name}", count=count))
+        else:
+            flat.append(replace(declared, name=name, when=when, count=count))
+    return tuple(flat)
 
 
 def _assembled(
@@ -186,7 +232,8 @@ def _operation(
     coding = Coding.BYTES if declared.coding is Coding.TEXT else declared.coding
     size = sized[column] if column >= 0 else -1
     base = parents.get("base_file_no", 0)
-    return [int(coding), column, size, base, len(declared.when), *tests]
+    repeat = kept.index(declared.count) if declared.count else -1
+    return [int(coding), column, size, base, len(declared.when), repeat, *tests]
 
 
 _WITH_SIZE = (Coding.BYTES, Coding.TEXT, Coding.REST, Coding.BYTES_I32)

@@ -18,6 +18,7 @@ from je_tools.formats.je.log import walk as w
 if TYPE_CHECKING:
     from je_tools.formats.arrays import Ints, Mask
     from je_tools.formats.files.source import Bytes
+    from je_tools.formats.je.log.segments import Segments
 
 
 class RangeSummary(Struct, frozen=True):
@@ -52,12 +53,13 @@ class WantedEntries(Struct, frozen=True):
     Attributes:
         types: bool (256,); types that are wanted.
         flags: flags, any of which makes an entry wanted.
-        programs: `steps.programs` of user records, to tally entries that are not wanted; None for
-            no tally.
+        is_tallied: True to tally entries that are not wanted, by type.
+        programs: `steps.programs` of user records, to tally their keys and values too.
     """
 
     types: Mask
     flags: int = 0
+    is_tallied: bool = False
     programs: tuple[Ints, Ints, Ints] | None = None
 
 
@@ -89,6 +91,8 @@ class Rows(Struct, frozen=True):
         type, flags, header_size, checksum: uint8; `checksum` holds `walk.Checksum`.
         surveyed: value of `survey`, if it is known already.
         tallied: lines of a `tally.Tally`, if they are known already.
+        segments: segments of all transactions of a range, if these are its last rows and the
+            segments were asked for.
 
     If its entries are not wanted (`WantedEntries`), it has no rows, and `survey` summarizes entries
     that are not in the columns.
@@ -109,6 +113,7 @@ class Rows(Struct, frozen=True):
     checksum: npt.NDArray[np.uint8]
     surveyed: RangeSummary | None = None
     tallied: tuple[Ints, Ints] | None = None
+    segments: Segments | None = None
 
     def __len__(self) -> int:
         return len(self.offset)
@@ -128,6 +133,10 @@ class Rows(Struct, frozen=True):
     def lsn(self) -> Ints:
         """Log sequence numbers, int64: negative from file 0x80000000 on."""
         return self.offset.astype(np.int64) | np.int64(self.file_no) << np.int64(32)
+
+    def lsn_at(self, offset: int) -> int:
+        """Return the LSN of an offset in the file, as in `lsn`."""
+        return int(np.int64(self.file_no) << np.int64(32)) | offset
 
     @property
     def size(self) -> Ints:

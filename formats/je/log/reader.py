@@ -30,6 +30,7 @@ from je_tools.formats.files.source import Bytes, Source, scratch
 from je_tools.formats.je.log import walk as w
 from je_tools.formats.je.log.entry_rows import RangeSummary, Rows, WantedEntries, WatchedEntries
 from je_tools.formats.je.log.places import ChainBreaks, Gaps
+from je_tools.formats.je.log.segments import Segments, TxnFields
 
 if TYPE_CHECKING:
     from je_tools.formats.arrays import Ints
@@ -125,6 +126,7 @@ class ReadOptions(Struct, frozen=True):
             forged headers may each claim another end, and each of them takes a read.
         asked: entries that are wanted as rows; None for all.
         watched: entries to note; None for none.
+        txns: fields of transactions to collect segments of; None for no segments.
     """
 
     start: int
@@ -137,6 +139,7 @@ class ReadOptions(Struct, frozen=True):
     slack: int
     asked: WantedEntries | None
     watched: WatchedEntries | None = None
+    txns: TxnFields | None = None
 
 
 class _Scratch(threading.local):
@@ -170,6 +173,7 @@ class RangeReader:
             a tenth of a scan.
         asked: entries that are wanted as rows; None for all.
         watched: entries to note in `state`; None for none.
+        segmented: collect segments of transactions; the last `Rows` have those of the range.
     """
 
     def __init__(
@@ -186,6 +190,7 @@ class RangeReader:
         lend: bool = False,
         asked: WantedEntries | None = None,
         watched: WatchedEntries | None = None,
+        segmented: bool = False,
     ) -> None:
         size = min(source.size, FILE_SIZE_MAX)
         # Set before the window shrinks: `asked` must not change where a search gives up.
@@ -202,6 +207,7 @@ class RangeReader:
             slack=_SLACK,
             asked=asked,
             watched=watched,
+            txns=TxnFields.of(file_no, version) if segmented else None,
         )
         rules = w.HeaderRules.of(version, size)
         self.file_no = file_no
@@ -223,8 +229,7 @@ class RangeReader:
             if event == StopReason.GROW:
                 buffer = scratch(count)
                 continue
-            if self._asked is not None:
-                yield from self._unwanted()
+            yield from self._without_rows(is_last=event == StopReason.DONE)
             if event == StopReason.ROWS:
                 yield self._rows(buffer, columns.part(0, count))
         first, first_prev = reader.first()
@@ -250,14 +255,18 @@ class RangeReader:
         survey = RangeSummary(*self._reader.survey())
         return Rows(self.file_no, self.version, data, base, **asdict(columns), surveyed=survey)
 
-    def _unwanted(self) -> Iterator[Rows]:
-        """Yield the entries before the wanted ones, as `Rows` without a row."""
+    def _without_rows(self, *, is_last: bool) -> Iterator[Rows]:
+        """Yield the entries before the wanted ones, and all segments, as `Rows` without a row."""
+        columns = self._reader.take_segments() if is_last else None
+        segments = None if columns is None else Segments(*columns)
+        if self._asked is None and segments is None:
+            return
         numbers, (types, sizes) = self._reader.take_quiet()
         survey = RangeSummary(*numbers)
-        if survey.counts.any():
+        if survey.counts.any() or (segments is not None and len(segments.txn_id)):
             none = w.HeaderColumns.empty(0)
             data = np.empty(0, np.uint8)
-            is_tallied = self._asked is not None and self._asked.programs is not None
+            is_tallied = self._asked is not None and self._asked.is_tallied
             yield Rows(
                 self.file_no,
                 self.version,
@@ -266,4 +275,5 @@ class RangeReader:
                 **asdict(none),
                 surveyed=survey,
                 tallied=(types, sizes) if is_tallied else None,
+                segments=segments,
             )

@@ -67,5 +67,5 @@ def tally_rows(rows: Rows) -> Tally:
 
 def count_types(rows: Rows) -> Ints:
     """Return the counts and bytes of entries by type, as in `Tally.types`."""
-    types, _ = _native.tally(rows, None)
+    types, _ = rows.tallied or _native.tally(rows, None)
     return types.reshape(-1, _WIDTH)

@@ -32,6 +32,7 @@ fn declared(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
         packed::DECLARED,
         // Reading logs.
         je::reader::DECLARED,
+        je::segments::DECLARED,
         je::tally::DECLARED,
         je::walk::DECLARED,
         ignite::records::DECLARED,

@@ -1,5 +1,7 @@
 //! Bindings for `formats/je/entry/programs.py` and `formats/je/entry/columns.py`.
 
+use std::sync::Arc;
+
 use je_tools_core::je::columns::{
     self, Ask, COMPACT_NULL_OFFSET, Coding, Family, NotAProgram, Payloads, Table,
 };
@@ -28,6 +30,7 @@ pub const DECLARED: crate::Declared = &[
     ("je.entry.programs.OP_SIZE", columns::OP_SIZE as i64),
     ("je.entry.programs.OP_BASE", columns::OP_BASE as i64),
     ("je.entry.programs.OP_TESTS", columns::OP_TESTS as i64),
+    ("je.entry.programs.OP_REPEAT", columns::OP_REPEAT as i64),
     ("je.entry.programs.OP_HEAD", columns::OP_HEAD as i64),
     ("je.entry.programs.OP_WIDTH", columns::OP_WIDTH as i64),
     ("je.entry.programs.TEST_COLUMN", columns::TEST_COLUMN as i64),
@@ -43,7 +46,7 @@ fn refused(NotAProgram(why): NotAProgram) -> PyErr {
 
 /// A program of `programs.py`, parsed and checked.
 #[pyclass(frozen, module = "je_tools.formats._native")]
-pub struct Program(columns::Program);
+pub struct Program(pub Arc<columns::Program>);
 
 #[pymethods]
 impl Program {
@@ -58,7 +61,7 @@ impl Program {
     ) -> PyResult<Self> {
         let (starts, stops) = (op_start.as_slice()?, op_stop.as_slice()?);
         let program = columns::Program::parse(starts, stops, ops.as_slice()?, columns, sized);
-        program.map(Self).map_err(refused)
+        program.map(|program| Self(program.into())).map_err(refused)
     }
 }
 

@@ -11,6 +11,7 @@ pub mod node_checks;
 pub mod node_writer;
 pub mod nodes;
 pub mod reader;
+pub mod segments;
 pub mod slots;
 pub mod summaries;
 pub mod tally;

@@ -1,14 +1,17 @@
 //! Bindings for `formats/je/log/reader.py`.
 
+use je_tools_core::je::header::Rules;
 use je_tools_core::je::notes::Watch;
 use je_tools_core::je::reader::{
     BAD_KEPT, Event, FILE_HEADER_SIZE, INSERTED, Place, Range, Reader, SINGLE, WantedEntries,
 };
+use je_tools_core::je::segments::Segments;
 use je_tools_core::je::walk::{NO_OFFSET, RangeSummary};
 use numpy::{IntoPyArray, PyArray1, PyReadonlyArray1, PyReadwriteArray1};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
+use super::segments::{PySegments, PyTxnFields};
 use super::tally::{PyPrograms, PyTally};
 use super::walk::{PyHeaderColumns, PyRules};
 use crate::detached::detached;
@@ -61,6 +64,7 @@ impl PyPlace {
 pub struct PyWantedEntries<'py> {
     types: PyReadonlyArray1<'py, bool>,
     flags: u8,
+    is_tallied: bool,
     programs: Option<PyPrograms<'py>>,
 }
 
@@ -69,7 +73,7 @@ impl PyWantedEntries<'_> {
         let types = self.types.as_slice()?.try_into();
         let types = types.map_err(|_| PyValueError::new_err("a type is one of 256"))?;
         let programs = self.programs.map(|programs| programs.owned()).transpose()?;
-        Ok(WantedEntries { types, flags: self.flags, programs })
+        Ok(WantedEntries { types, flags: self.flags, is_tallied: self.is_tallied, programs })
     }
 }
 
@@ -102,10 +106,11 @@ pub struct PyOptions<'py> {
     slack: i64,
     asked: Option<PyWantedEntries<'py>>,
     watched: Option<PyWatchedEntries<'py>>,
+    txns: Option<PyTxnFields<'py>>,
 }
 
 impl PyOptions<'_> {
-    fn parts(self) -> PyResult<(Range, Option<WantedEntries>, Option<Box<Watch>>)> {
+    fn reader(self, rules: Rules) -> PyResult<Reader> {
         let Self { start, stop, size, check, window, budget, slack, .. } = self;
         let are_offsets = [start, stop, size].iter().all(|each| (0..OFFSET_MAX).contains(each));
         if !are_offsets || window < 1 || budget < 0 || slack < SLACK_MIN {
@@ -114,7 +119,9 @@ impl PyOptions<'_> {
         let place = self.place.map(PyPlace::checked).transpose()?;
         let range = Range { start, stop, size, place, check, window, budget, slack };
         let watch = self.watched.map(PyWatchedEntries::owned).transpose()?;
-        Ok((range, self.asked.map(PyWantedEntries::owned).transpose()?, watch))
+        let asked = self.asked.map(PyWantedEntries::owned).transpose()?;
+        let segments = self.txns.map(|fields| fields.owned().map(Segments::new)).transpose()?;
+        Ok(Reader::new(range, rules, asked, watch).with_segments(segments))
     }
 }
 
@@ -146,8 +153,7 @@ impl RangeReader {
         rules: PyRules,
         options: PyOptions<'_>,
     ) -> PyResult<Self> {
-        let (range, asked, watch) = options.parts()?;
-        let reader = Reader::new(range, rules.into(), asked, watch);
+        let reader = options.reader(rules.into())?;
         Ok(Self { reader, source: PySource::new(file, source) })
     }
 
@@ -181,6 +187,10 @@ impl RangeReader {
     fn take_quiet<'py>(&mut self, py: Python<'py>) -> (Surveyed<'py>, PyTally<'py>) {
         let quiet = std::mem::take(&mut self.reader.quiet);
         (surveyed(py, &quiet.survey), PyTally::of(py, &quiet.tally))
+    }
+
+    fn take_segments<'py>(&mut self, py: Python<'py>) -> Option<PySegments<'py>> {
+        self.reader.segments.take().map(|segments| PySegments::of(py, *segments))
     }
 
     fn first(&self) -> (i64, i64) {

@@ -134,7 +134,7 @@ def test_rows_that_nobody_asks_for_are_surveyed(
         types = np.zeros(256, np.bool_)
         types[rng.sample(range(1, 46), 2)] = True
         flags = rng.choice([0, 0x20])
-        asked = WantedEntries(types, flags, programs(VERSION, of_users))
+        asked = WantedEntries(types, flags, is_tallied=True, programs=programs(VERSION, of_users))
         with monkeypatch.context() as patch:
             window = min(load_in_some_way(rng, patch), reader.SURVEY_WINDOW)
             some, every = Sums(source, window, asked), Sums(source, window, None)

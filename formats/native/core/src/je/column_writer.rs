@@ -21,8 +21,9 @@ pub const SET: i64 = 0;
 /// Test that no bit of the operand is set.
 pub const CLEAR: i64 = 1;
 
-/// Numbers of an operation before its tests: coding, column, size, base, number of tests.
-pub const OP_HEAD: usize = 5;
+/// Numbers of an operation before its tests: coding, column, size, base, number of tests,
+/// repetitions.
+pub const OP_HEAD: usize = 6;
 /// Numbers per test: column, flag for a column of the parent, kind, operand.
 pub const TEST_WIDTH: usize = 4;
 /// Numbers per operation.

@@ -7,7 +7,7 @@
 use crate::{bytes, packed};
 
 /// Numbers per operation.
-pub const OP_WIDTH: usize = 13;
+pub const OP_WIDTH: usize = 14;
 /// Index of the coding in the numbers of an operation.
 pub const OP_CODING: usize = 0;
 /// Index of its column, which may be -1.
@@ -18,8 +18,10 @@ pub const OP_SIZE: usize = 2;
 pub const OP_BASE: usize = 3;
 /// Index of the number of tests.
 pub const OP_TESTS: usize = 4;
+/// Index of the column with the number of repetitions, which may be -1 for a single field.
+pub const OP_REPEAT: usize = 5;
 /// Numbers of an operation before its tests.
-pub const OP_HEAD: usize = 5;
+pub const OP_HEAD: usize = 6;
 
 /// Index of the column in the numbers of a test.
 pub const TEST_COLUMN: usize = 0;
@@ -115,6 +117,8 @@ struct Op {
     column: Option<usize>,
     size: Option<usize>,
     base: usize,
+    /// Column with the number of repetitions; `None` for a single field.
+    repeat: Option<usize>,
     /// Tests of columns of the same item.
     own: Vec<Test>,
     /// Tests of columns of the parent.
@@ -186,8 +190,13 @@ impl Program {
         if coding == Coding::CompactLsn {
             self.parents = self.parents.max(base + 1);
         }
+        let repeat = below(numbers[OP_REPEAT], self.columns)?;
+        if repeat.is_some() && (coding == Coding::Rest || column.is_some()) {
+            return Err(NotAProgram("a column of repeated fields"));
+        }
         let count = below(numbers[OP_TESTS], (OP_WIDTH - OP_HEAD) / TEST_WIDTH + 1)?;
-        let mut op = Op { coding, column, size, base, own: Vec::new(), of_parent: Vec::new() };
+        let (own, of_parent) = (Vec::new(), Vec::new());
+        let mut op = Op { coding, column, size, base, repeat, own, of_parent };
         for numbers in numbers[OP_HEAD..].chunks_exact(TEST_WIDTH).take(count.unwrap_or(0)) {
             let of_parent = numbers[TEST_PARENT] != 0;
             let test = self.test(numbers, of_parent)?;
@@ -211,6 +220,32 @@ impl Program {
     /// Returns the number of columns of numbers that the program fills.
     pub fn columns(&self) -> usize {
         self.columns
+    }
+
+    /// Reads one payload of an entry into `values`, a number per column; returns presence bits.
+    ///
+    /// The values of absent fields stay as they are. Returns `None` if the payload ends inside a
+    /// field.
+    #[inline]
+    pub fn read_one(&self, type_no: u8, payload: &[u8], values: &mut [i64]) -> Option<i64> {
+        let mut cursor = Cursor { bytes: payload, at: 0, is_cut: false };
+        let mut present = [0];
+        let mut run = Run {
+            program: self,
+            rows: 1,
+            values,
+            sizes: &mut [],
+            present: &mut present,
+            present_shift: 0,
+        };
+        run.item(&mut cursor, 0, self.of_type(type_no).iter(), |_| 0);
+        (!cursor.is_cut).then_some(present[0])
+    }
+
+    /// Returns true if entries of the type have a field to read.
+    #[inline]
+    pub fn reads(&self, type_no: u8) -> bool {
+        !self.of_type(type_no).is_empty()
     }
 
     fn of_type(&self, type_no: u8) -> &[Op] {
@@ -395,6 +430,14 @@ impl<'a> Cursor<'a> {
         }
     }
 
+    /// Passes a field that is repeated; returns `None` if the entry ends before the last one.
+    fn pass(&mut self, coding: Coding, times: i64) -> Option<(i64, i64)> {
+        for _ in 0..u64::try_from(times).ok()? {
+            self.read(coding, 0)?;
+        }
+        Some((0, 0))
+    }
+
     #[inline]
     fn read_packed(&mut self) -> Option<i64> {
         let first = i64::from(*self.bytes.get(self.at)?);
@@ -458,7 +501,14 @@ impl Run<'_> {
             if !op.own.iter().all(wanted) {
                 continue;
             }
-            let Some((number, size)) = cursor.read(op.coding, base(op)) else {
+            let read = match op.repeat {
+                None => cursor.read(op.coding, base(op)),
+                Some(column) => {
+                    let times = self.values.get(column * self.rows + row);
+                    cursor.pass(op.coding, times.copied().unwrap_or(0))
+                }
+            };
+            let Some((number, size)) = read else {
                 cursor.is_cut = true;
                 break;
             };
@@ -621,7 +671,7 @@ mod tests {
     const NO_TEST: [i64; TEST_WIDTH] = [0; TEST_WIDTH];
 
     fn op(coding: Coding, column: i64, size: i64, tests: &[[i64; TEST_WIDTH]]) -> Vec<i64> {
-        let mut numbers = vec![coding as i64, column, size, 1, tests.len() as i64];
+        let mut numbers = vec![coding as i64, column, size, 1, tests.len() as i64, -1];
         numbers.extend(tests.iter().chain([NO_TEST, NO_TEST].iter()).take(2).flatten());
         numbers
     }
@@ -741,6 +791,23 @@ mod tests {
         assert_eq!(compact_lsn(0x0000_0101, i64::MAX), 1);
         assert_eq!(compact_lsn(0x0000_0101, i64::from(i32::MAX)), i64::MIN | 1);
         assert_eq!(compact_lsn(0xffff_ff00, 7), -1);
+    }
+
+    #[test]
+    fn a_repeated_field_is_passed() {
+        let mut list = op(Coding::Bytes, -1, -1, &[]);
+        list[OP_REPEAT] = 0;
+        let ops = [op(Coding::Packed, 0, -1, &[]), list.clone(), op(Coding::U8, 1, -1, &[])];
+        let fields = program(&ops, 2, 0);
+        let mut values = [0; 2];
+        let mut read = |payload: &[u8]| fields.read_one(1, payload, &mut values).map(|_| values[1]);
+        assert_eq!(read(&[0, 7]), Some(7));
+        assert_eq!(read(&[2, 1, b'a', 0, 8]), Some(8));
+        assert_eq!(read(&[2, 1, b'a', 0]), None);
+        assert_eq!(read(&[0xff, 7]), None);
+        list[OP_CODING] = Coding::Rest as i64;
+        let stops = [list.len() as i64; 256];
+        assert!(Program::parse(&[0; 256], &stops, &list, 2, 0).is_err());
     }
 
     #[test]

@@ -16,6 +16,7 @@ pub mod notes;
 pub mod reader;
 pub mod resync;
 pub mod search;
+pub mod segments;
 pub mod slots;
 pub mod summaries;
 pub mod tally;

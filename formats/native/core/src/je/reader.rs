@@ -11,6 +11,7 @@ use crate::je::header::{FILE_HEADER_TYPE, MIN_SIZE, Rules};
 use crate::je::notes::{Notes, Watch};
 use crate::je::resync::{Bytes, Found, Wanted, find_entry};
 use crate::je::search::Searcher;
+use crate::je::segments::Segments;
 use crate::je::tally::{Programs, Tally, tally_sizes, tally_types};
 use crate::je::walk::{
     ANY_FLAGS, Checksum, HeaderColumns, NO_OFFSET, RangeSummary, Stop, Walk, Window,
@@ -156,6 +157,8 @@ pub struct Reader {
     pub quiet: Box<Quiet>,
     /// Entries that were noted, returned or not.
     pub notes: Notes,
+    /// Segments of transactions of all rows, returned or not, if they are wanted.
+    pub segments: Option<Box<Segments>>,
     asked: Option<WantedEntries>,
     watch: Option<Box<Watch>>,
 }
@@ -168,7 +171,9 @@ pub struct WantedEntries {
     pub types: [bool; 256],
     /// Flags of which any selects the batch.
     pub flags: u8,
-    /// Programs that find keys and values, to tally the rows that are not returned.
+    /// True to tally the rows that are not returned, by type.
+    pub is_tallied: bool,
+    /// Programs that find keys and values, to tally these too.
     pub programs: Option<Programs>,
 }
 
@@ -186,6 +191,11 @@ pub struct Quiet {
     pub survey: RangeSummary,
     /// Tally of the rows, if [`WantedEntries`] has programs.
     pub tally: Tally,
+}
+
+fn window_of<'a, S: Source>(file: &'a Stretch<'_, S>) -> Window<'a> {
+    let base = u64::try_from(file.loaded.base).unwrap_or(0);
+    Window { bytes: file.filled(), base }
 }
 
 type Stepped<S> = Result<(), <S as Source>::Error>;
@@ -227,9 +237,15 @@ impl Reader {
             survey: RangeSummary::default(),
             quiet: Box::default(),
             notes: Notes::default(),
+            segments: None,
             asked,
             watch,
         }
+    }
+
+    /// Returns the reader, which also collects segments of transactions.
+    pub fn with_segments(self, segments: Option<Segments>) -> Self {
+        Self { segments: segments.map(Box::new), ..self }
     }
 
     /// Returns the position at which reading continues.
@@ -270,6 +286,9 @@ impl Reader {
                 Some(Event::Rows(n)) => {
                     self.describe(columns, n);
                     self.n = 0;
+                    if let Some(segments) = &mut self.segments {
+                        segments.add(window_of(&file), columns.tallied(n));
+                    }
                     if !self.keep_quiet(&file, columns, n) {
                         break Event::Rows(n);
                     }
@@ -324,12 +343,12 @@ impl Reader {
         let Some(asked) = self.asked.as_ref().filter(|asked| !asked.wants(&self.survey)) else {
             return false;
         };
-        if let Some(programs) = &asked.programs {
-            let base = u64::try_from(file.loaded.base).unwrap_or(0);
-            let window = Window { bytes: file.filled(), base };
-            let rows = columns.tallied(n);
+        let rows = columns.tallied(n);
+        if asked.is_tallied {
             tally_types(rows, &mut self.quiet.tally.types);
-            tally_sizes(window, rows, programs, &mut self.quiet.tally.sizes);
+        }
+        if let Some(programs) = &asked.programs {
+            tally_sizes(window_of(file), rows, programs, &mut self.quiet.tally.sizes);
         }
         self.quiet.survey.add(&self.survey);
         true
@@ -861,7 +880,7 @@ mod tests {
             assert_covered(&log, &found);
             prop_assert_eq!(found.counts.iter().sum::<i64>(), found.rows.len() as i64);
             let types = testing::no_types();
-            let asked = WantedEntries { types, flags: FLAGS, programs: Some(testing::programs()) };
+            let asked = WantedEntries { types, flags: FLAGS, is_tallied: true, programs: Some(testing::programs()) };
             let some = read(&log, range, rows, Some(asked));
             prop_assert_eq!((some.counts, some.bad), (found.counts, found.bad));
             prop_assert_eq!((some.gaps, some.place), (found.gaps, found.place));

@@ -120,7 +120,7 @@ impl Columns<'_> {
         lengths.iter().all(|&length| length == n).then_some(n)
     }
 
-    fn is_bad(&self, row: usize) -> bool {
+    pub(crate) fn is_bad(&self, row: usize) -> bool {
         self.checksum[row] == Checksum::Bad as u8
     }
 }
@@ -186,7 +186,9 @@ pub fn tally_sizes(
     }
 }
 
-fn item_of<'a>(window: Window<'a>, columns: Columns<'_>, row: usize) -> Option<&'a [u8]> {
+/// Returns the bytes of an entry after its header; `None` if they are not in the window.
+#[inline]
+pub fn item_of<'a>(window: Window<'a>, columns: Columns<'_>, row: usize) -> Option<&'a [u8]> {
     let start = window.index_of(columns.offset[row].into())?;
     let start = start.checked_add(columns.header_size[row].into())?;
     let size = usize::try_from(columns.item_size[row]).ok()?;
