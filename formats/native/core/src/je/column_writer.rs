@@ -198,7 +198,7 @@ mod tests {
     };
 
     fn op(coding: i64, column: i64, size: i64, tests: &[[i64; TEST_WIDTH]]) -> Vec<i64> {
-        let mut op = vec![coding, column, size, 1, tests.len() as i64];
+        let mut op = vec![coding, column, size, 1, tests.len() as i64, -1];
         op.extend(tests.concat());
         op.resize(OP_WIDTH, 0);
         op

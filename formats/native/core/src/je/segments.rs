@@ -316,7 +316,7 @@ mod tests {
     fn collected(entries: &[Given]) -> Segments {
         let mut segments = Segments::new(fields());
         let bytes: Vec<u8> =
-            entries.iter().flat_map(|each| each.1.map(|number| number as u64)).collect();
+            entries.iter().flat_map(|each| each.1.map(|number| number as u8)).collect();
         let n = entries.len();
         let offset: Vec<u32> = (0..n as u32).map(|row| row * 5).collect();
         let of = |get: fn(&Given) -> u8| entries.iter().map(get).collect::<Vec<_>>();
