@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import os
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO, TypedDict
 
 import click
 
-from je_tools.commands._options import A_PATH, chosen_file_mode
+from je_tools.commands._options import (
+    A_PATH,
+    F,
+    chosen_file_mode,
+    file_mode_option,
+    output_file_outside,
+)
 from je_tools.errors import RefusedError
 
 if TYPE_CHECKING:
@@ -16,6 +22,18 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from je_tools.ignite.store import Store
+
+
+class StoreOptions(TypedDict):
+    """Options that every command on a store has."""
+
+    paths: tuple[Path, ...]
+    nodes: tuple[str, ...]
+    format_: str
+    output: Path | None
+    threads: int
+    exit_zero: bool
+
 
 store_argument = click.argument("paths", metavar="STORE...", nargs=-1, required=True, type=A_PATH)
 """A work directory, or folders and files of segments."""
@@ -27,6 +45,11 @@ node_option = click.option(
     metavar="NAME",
     help="Read only this node: the name of its folder.",
 )
+
+
+def output_option(function: F) -> F:
+    """Add `--output` and `--file-mode`."""
+    return output_file_outside("store")(file_mode_option(function))
 
 
 def thread_count(threads: int) -> int:

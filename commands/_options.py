@@ -133,13 +133,18 @@ def chosen_file_mode() -> int | None:
     return mode
 
 
-output_file_option = click.option(
-    "--output",
-    "-o",
-    type=A_FILE,
-    callback=unless_dash,
-    help="Write to this file instead of standard output. It must be outside the environment.",
-)
+def output_file_outside(place: str) -> Callable[[F], F]:
+    """Return the option `--output`, whose file must be outside of `place`."""
+    return click.option(
+        "--output",
+        "-o",
+        type=A_FILE,
+        callback=unless_dash,
+        help=f"Write to this file instead of standard output. It must be outside the {place}.",
+    )
+
+
+output_file_option = output_file_outside("environment")
 
 
 def output_option(function: F) -> F:

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import TypedDict, Unpack
+from typing import Unpack
 
 import click
 
-from je_tools.commands._ignite import node_option, opened_output, store_argument, thread_count
+from je_tools.commands._ignite import (
+    StoreOptions,
+    node_option,
+    opened_output,
+    output_option,
+    store_argument,
+    thread_count,
+)
 from je_tools.commands._options import (
     exit_zero_option,
     format_option,
     needs_output,
-    output_option,
     progress_bar,
     say,
     terminal_width,
@@ -22,16 +27,10 @@ from je_tools.errors import EXIT_DAMAGE, EXIT_OK
 from je_tools.output.formats import ROWS
 
 
-class Options(TypedDict):
+class Options(StoreOptions):
     """Options of the command line."""
 
-    paths: tuple[Path, ...]
-    nodes: tuple[str, ...]
     everything: bool
-    format_: str
-    output: Path | None
-    threads: int
-    exit_zero: bool
 
 
 @click.command("verify")

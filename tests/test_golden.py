@@ -24,7 +24,7 @@ from je_tools.commands.recover import db_recover_command
 from je_tools.commands.vlsn import VERBS
 from je_tools.erase.proof import run
 from je_tools.erase.proof.scope import NOT_LOOKED_AT, Scope
-from tests.builders.ignite import write_damaged_store
+from tests.builders.ignite import write_checkpointed_store, write_damaged_store
 from tests.builders.logs import CREATED_MS, LogFile, entry, write_log
 from tests.builders.trees import simple, slot
 from tests.corpus import FIXTURES, ROOT
@@ -63,10 +63,16 @@ COMMAND_LINES = {
     **{f"help-group-{verb}": f"je-tools group {verb} --help" for verb in GROUP_VERBS},
     **{f"help-erase-{verb}": f"je-tools erase {verb} --help" for verb in ERASE_VERBS},
     **{f"help-journal-{verb}": f"je-tools journal {verb} --help" for verb in JOURNAL_VERBS},
+    "help-ignite-checkpoints": "je-tools ignite checkpoints --help",
     "help-ignite-wal": "je-tools ignite wal --help",
     **{
         f"help-ignite-wal-{verb}": f"je-tools ignite wal {verb} --help" for verb in IGNITE_WAL_VERBS
     },
+    "ignite-checkpoints": "je-tools ignite checkpoints checkpoints",
+    "ignite-checkpoints-json": (
+        "je-tools ignite checkpoints checkpoints --partitions --format json"
+    ),
+    "ignite-checkpoints-damaged": "je-tools ignite checkpoints ignite --format jsonl",
     "ignite-wal-verify": "je-tools ignite wal verify ignite",
     "ignite-wal-verify-all": "je-tools ignite wal verify ignite --all --format jsonl",
     "ignite-wal-verify-wrong": f"je-tools ignite wal verify {CRASH}",
@@ -242,6 +248,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     change_log(small_log(tmp_path / "spoiled"))
     spoil(journal_of(tmp_path / "spoiled"), 100)
     write_damaged_store(tmp_path / "ignite")
+    write_checkpointed_store(tmp_path / "checkpoints")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(os, "statvfs", lambda _: FREE)
     monkeypatch.setattr(run, "find_scope", lambda *_: SCOPE)

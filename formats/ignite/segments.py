@@ -28,7 +28,7 @@ COMPACTED_MAGIC = 0x4E07AE0E573A694E
 
 
 class Problem(StrEnum):
-    """What is wrong with a header."""
+    """Reason why a header is not accepted."""
 
     SHORT = "the file is shorter than a segment header"
     UNUSED = "the segment was never used"

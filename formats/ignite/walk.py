@@ -94,7 +94,7 @@ class Gap(Struct, frozen=True):
 
 
 class Tail(Struct, frozen=True):
-    """What follows the last record of a segment.
+    """The bytes after the last record of a segment.
 
     Attributes:
         stop: its start, and what stands there.

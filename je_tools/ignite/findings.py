@@ -68,6 +68,60 @@ _TABLE: tuple[tuple[str, Severity, str, str], ...] = (
         "The place where the records of a segment end, without anything wrong.",
         "Nothing.",
     ),
+    (
+        "marker-bad",
+        Severity.ERROR,
+        "A checkpoint marker does not have the 16 bytes of a pointer, or no valid id in its name. "
+        "A node does not start if it is the newest of its kind.",
+        "Copy the store. Remove the marker only if no checkpoint of its id is in the log.",
+    ),
+    (
+        "marker-differs",
+        Severity.ERROR,
+        "Begin and end of one checkpoint point to different places of the log.",
+        "Compare both with the record of the checkpoint in the log.",
+    ),
+    (
+        "marker-no-begin",
+        Severity.ERROR,
+        "A checkpoint has an end and no begin, which the engine never leaves.",
+        "Look for the marker in a backup of the same node. A node that takes an older begin halts.",
+    ),
+    (
+        "marker-unfinished",
+        Severity.NOTE,
+        "A checkpoint began and did not end: the node died while it wrote pages, or is running. If "
+        "it is the newest, the page files are a mix until recovery has replayed the log.",
+        "Keep the marker and the log: the node finishes the checkpoint when it starts.",
+    ),
+    (
+        "marker-leftover",
+        Severity.NOTE,
+        "A file that was not finished lies beside the markers. The engine ignores or deletes it.",
+        "Nothing.",
+    ),
+    (
+        "checkpoint-no-record",
+        Severity.ERROR,
+        "The place in the log that a marker names does not have the record of its checkpoint. It "
+        "is a note if recovery does not read it, and its segment is gone: the engine removes old "
+        "segments.",
+        "Look for the segment in a backup of the same node.",
+    ),
+    (
+        "checkpoint-unmarked",
+        Severity.WARNING,
+        "The log has a checkpoint newer than all begin markers. Either the node died before it "
+        "wrote the marker, or the marker was removed: then page files can be a mix that the engine "
+        "takes for complete.",
+        "Look for the marker in a backup. Do not start the node without a copy of the store.",
+    ),
+    (
+        "checkpoint-missing-wal",
+        Severity.ERROR,
+        "Segments that recovery reads are in no file.",
+        "Look for them in a backup of the same node. The node refuses to start, or loses updates.",
+    ),
 )
 
 CODES = {row[0]: Code(*row) for row in _TABLE}
@@ -75,7 +129,7 @@ CODES = {row[0]: Code(*row) for row in _TABLE}
 
 
 class WalFinding(Struct, frozen=True):
-    """One finding on a write-ahead log; the same columns in every output.
+    """One finding on a log or its checkpoints; the same columns in every output.
 
     Attributes:
         code: a key of CODES.

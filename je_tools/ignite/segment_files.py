@@ -28,7 +28,7 @@ _NAME = re.compile(r"(\d{16,19})\.wal(\.zip)?")
 
 
 class Status(StrEnum):
-    """What a file is, by its header."""
+    """State of a file, by its header."""
 
     READABLE = "readable"
     UNUSED = "unused"

@@ -51,7 +51,7 @@ def copies_of(node: Node) -> list[Copies]:
 
 
 class SegmentEnd(Struct):
-    """What reading a segment found besides records; filled when it has been read.
+    """Gaps and end of a segment that has been read; empty before that.
 
     Attributes:
         gaps: gaps between records, the first 1,000 of them.

@@ -6,6 +6,7 @@ import struct
 import zlib
 from collections.abc import Sequence
 from pathlib import Path
+from uuid import UUID
 
 from je_tools.formats.ignite.types import NUMBERS
 
@@ -86,3 +87,58 @@ def write_damaged_store(root: Path) -> Path:
     damaged[offsets[2] + 40] ^= 1
     last, _ = segment(2, records, end=bytes(60))
     return write_store(root, [bytes(damaged)], [first + bytes(30), last])
+
+
+def checkpoint_payload(
+    checkpoint: UUID,
+    counters: dict[int, int],
+    *,
+    mark: tuple[int, int, int] | None = None,
+    order: str = "<",
+) -> bytes:
+    """Return the payload of a CHECKPOINT_RECORD: group 9 with a counter for each partition."""
+    high, low = checkpoint.int >> 64, checkpoint.int & (1 << 64) - 1
+    out = struct.pack(f"{order}QQB", high, low, mark is not None)
+    out += struct.pack(f"{order}qii", *mark) if mark is not None else b""
+    out += struct.pack(f"{order}HiH", 1, 9, len(counters))
+    for partition, counter in counters.items():
+        out += struct.pack(f"{order}HqqB", partition, counter * 2, counter, 1)
+    return out + b"\0"
+
+
+def write_marker(
+    store: Path,
+    time_ms: int,
+    checkpoint: UUID,
+    kind: str,
+    pointer: tuple[int, int, int],
+    order: str = "<",
+) -> Path:
+    """Write a marker of the node of `write_store`."""
+    path = store / "db" / "node1" / "cp" / f"{time_ms}-{checkpoint}-{kind}.bin"
+    path.write_bytes(struct.pack(f"{order}qii", *pointer))
+    return path
+
+
+CHECKPOINTS = tuple(UUID(int=n) for n in (1, 2, 3))
+CHECKPOINT_TIMES = tuple(1_795_218_457_000 + 60_000 * n for n in range(3))
+
+
+def write_checkpointed_store(root: Path, order: str = "<") -> list[tuple[int, int, int]]:
+    """Write a store with a checkpoint in each of three segments; return the pointers to them.
+
+    All have a begin, and all but the last an end. The third is in the work ring.
+    """
+    segments, pointers = [], []
+    for n, checkpoint in enumerate(CHECKPOINTS):
+        payload = checkpoint_payload(checkpoint, {0: 10 * n, 1: 5 * n}, order=order)
+        records = [("DATA_RECORD_V2", data_payload(b"k", b"v", order=order))] * 2
+        records.insert(1, ("CHECKPOINT_RECORD", payload))
+        data, offsets = segment(n, records, order=order)
+        segments.append(data)
+        pointers.append((n, offsets[1], len(payload) + 21))
+    write_store(root, segments[:2], [segments[2]])
+    for n, pointer in enumerate(pointers):
+        for kind in ("START", "END")[: 1 if n == 2 else 2]:
+            write_marker(root, CHECKPOINT_TIMES[n], CHECKPOINTS[n], kind, pointer, order)
+    return pointers

@@ -68,3 +68,34 @@ def test_files_and_folders_of_segments(store: Path) -> None:
         done = je_tools("ignite", "wal", "verify", path)
         assert done.code == 3, path
         assert "1 error in 1 files, 2 records" in done.err, path
+
+
+@pytest.mark.parametrize("form", ["table", "json", "jsonl"])
+def test_checkpoints_exit_with_3_for_damage_only(form: str, tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    build.write_checkpointed_store(store)
+    words = ("ignite", "checkpoints", store, "--partitions", "--format", form)
+    whole = je_tools(*words)
+    assert (whole.code, "no errors or warnings" in whole.err) == (0, True)
+    for path in (store / "db" / "node1" / "cp").glob("*-END.bin"):
+        path.write_bytes(b"")
+    assert je_tools(*words).code == 3
+    assert je_tools(*words, "--exit-zero").code == 0
+
+
+def test_checkpoints_as_one_object(tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    pointers = build.write_checkpointed_store(store)
+    document = json.loads(je_tools("ignite", "checkpoints", store, "--format", "json").out)
+    places = [(c["segment"], c["offset"], c["length"]) for c in document["checkpoints"]]
+    assert places == pointers
+    assert [each["state"] for each in document["checkpoints"]] == ["finished"] * 2 + ["unfinished"]
+    assert document["log"][0]["first"] == 1
+    assert "partitions" not in document
+
+
+def test_checkpoints_need_a_work_directory(tmp_path: Path) -> None:
+    build.write_checkpointed_store(tmp_path / "store")
+    folder = tmp_path / "store" / "db" / "wal" / "node1"
+    done = je_tools("ignite", "checkpoints", folder)
+    assert (done.code, "name the work directory" in done.err) == (4, True)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from je_tools.commands import _options, erase, group, ignite_wal, journal, vlsn
+from je_tools.commands import _options, erase, group, ignite, ignite_wal, journal, vlsn
 from je_tools.commands import dump as command
 from je_tools.commands.main import COMMANDS
 from tests.builders.ignite import segment, write_store
@@ -304,9 +304,10 @@ GROUPS = {
     "vlsn": vlsn,
     "group": group,
     "erase": erase,
+    "ignite": ignite,
     "ignite wal": ignite_wal,
 }
-QUICK = {"lock", "undo", "audit", "erase abort", "ignite"}
+QUICK = {"lock", "undo", "audit", "erase abort", "ignite", "ignite wal"}
 """Commands that read no log; `undo --apply` has a bar, and the audit those of its tasks."""
 
 VERBS = sorted(set(COMMANDS) - QUICK - {*GROUPS})

@@ -25,6 +25,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tests.damage import ignite
+from tests.damage.ignite import judge_store
 from tests.damage.judge import judge
 from tests.damage.mutate import Input, make_input
 
@@ -78,13 +80,25 @@ class Failure:
         return frames[-1] if frames else self.text
 
 
+def any_input(seed: int, number: int) -> Input:
+    """Return the input with this number: a log, or a store of Ignite."""
+    rng = random.Random(f"{seed}/{number}/engine")
+    if rng.random() < ignite.SHARE:
+        return Input(ignite.KIND, ignite.make_store(rng))
+    return make_input(seed, number)
+
+
 def check(seed: int, number: int, folder: Path) -> float:
     """Judge one input, and return the seconds of CPU that it took."""
     home = folder / "env"
-    write_input(make_input(seed, number), home)
+    made = any_input(seed, number)
+    write_input(made, home)
     started = time.process_time()
     try:
-        judge(home, random.Random(f"{seed}/{number}/judge"))
+        if made.kind == ignite.KIND:
+            judge_store(home)
+        else:
+            judge(home, random.Random(f"{seed}/{number}/judge"))
         return time.process_time() - started
     finally:
         shutil.rmtree(home)
@@ -94,7 +108,9 @@ def write_input(made: Input, home: Path) -> None:
     """Write the files of an input into a new folder."""
     home.mkdir(parents=True)
     for name, data in made.files.items():
-        (home / name).write_bytes(data)
+        path = home / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
 
 
 def failure_of(seed: int, number: int, folder: Path) -> Failure | None:
@@ -205,7 +221,7 @@ def keep(seed: int, failure: Failure, folder: Path) -> Path:
     """Write the files of a failing input and its failure, and return their folder."""
     home = folder / f"{seed}-{failure.number}"
     shutil.rmtree(home, ignore_errors=True)
-    write_input(make_input(seed, failure.number), home)
+    write_input(any_input(seed, failure.number), home)
     (home / "failure.txt").write_text(failure.text, encoding="utf-8")
     return home
 

@@ -11,7 +11,8 @@ if TYPE_CHECKING:
     from je_tools.ignite.findings import WalFinding
     from je_tools.ignite.summary import WalSummary
 
-_NODE = Column("node", "node", Kind.TEXT, rank=5)
+NODE = Column("node", "node", Kind.TEXT, rank=5)
+"""Column of every table: the name of the node."""
 
 
 def _severity(found: Any) -> str:
@@ -21,7 +22,7 @@ def _severity(found: Any) -> str:
 FINDING_COLUMNS = (
     Column("severity", "severity", Kind.TEXT, cell=_severity),
     Column("code", "finding", Kind.TEXT),
-    Column("node", "node", Kind.TEXT, rank=5),
+    NODE,
     Column("file", "file", Kind.TEXT, rank=1),
     Column("segment", "segment", Kind.ID),
     Column("offset", "offset", Kind.COUNT),
@@ -43,7 +44,7 @@ def finding_sections(findings: Iterable[WalFinding], form: str) -> list[Section]
 def type_section(summary: WalSummary) -> Section:
     """Return records and bytes by node and type."""
     columns = (
-        _NODE,
+        NODE,
         Column("type_name", "type", Kind.TEXT),
         Column("purpose", "purpose", Kind.TEXT, rank=4),
         Column("records", "records"),
@@ -56,7 +57,7 @@ def type_section(summary: WalSummary) -> Section:
 def segment_section(summary: WalSummary) -> Section:
     """Return records and bytes by segment."""
     columns = (
-        _NODE,
+        NODE,
         Column("segment", "segment", Kind.ID),
         Column("file", "file", Kind.TEXT, rank=3),
         Column("records", "records"),
@@ -70,7 +71,7 @@ def segment_section(summary: WalSummary) -> Section:
 def cache_section(summary: WalSummary) -> Section:
     """Return entries by cache."""
     columns = (
-        _NODE,
+        NODE,
         Column("cache_id", "cache", Kind.ID),
         Column("entries", "entries"),
         Column("created", "created"),

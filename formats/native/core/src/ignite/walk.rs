@@ -113,7 +113,7 @@ pub struct Gap {
     pub is_zero: bool,
 }
 
-/// What follows the last trusted record.
+/// The bytes after the last trusted record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tail {
     /// Its start, and what stands there.
@@ -152,7 +152,7 @@ pub struct Window<'a> {
     pub base: u64,
 }
 
-/// What a step needs before the next.
+/// The need of a walk after a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
     /// A window that begins at [`Walker::position`] and has at least so many bytes.
@@ -191,7 +191,7 @@ pub struct Walker {
     pub gaps: Vec<Gap>,
     /// Number of all gaps that were closed, and of their bytes.
     pub gap_totals: (u64, u64),
-    /// What follows the last record, once everything has been read.
+    /// The bytes after the last record, once everything has been read.
     pub tail: Option<Tail>,
 }
 

@@ -1,0 +1,72 @@
+"""Checkpoint markers: files whose name is a checkpoint, and whose content points into the log.
+
+Source: CheckpointMarkersStorage, CheckpointEntryType, Ignite 2.18.0.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from enum import StrEnum
+from uuid import UUID
+
+from msgspec import Struct
+
+MARKER_SIZE = 16
+"""Bytes of a marker."""
+
+_NAME = re.compile(r"(\d{1,19})-(.*)-(START|END)\.bin", re.DOTALL)
+
+
+class MarkerKind(StrEnum):
+    """Moment of a checkpoint that a marker stands for."""
+
+    START = "START"
+    END = "END"
+
+
+class MarkerName(Struct, frozen=True):
+    """The name of a marker.
+
+    Attributes:
+        time_ms: time when the checkpoint began.
+        checkpoint: id; None if the name has no valid one.
+        kind: begin or end.
+    """
+
+    time_ms: int
+    checkpoint: UUID | None
+    kind: MarkerKind
+
+
+class Pointer(Struct, frozen=True, order=True):
+    """Place of a record in the log; all zero if the log was off."""
+
+    segment: int
+    offset: int
+    length: int
+
+    @property
+    def is_null(self) -> bool:
+        """True if it points nowhere, which the engine writes if the log was off."""
+        return self == Pointer(0, 0, 0)
+
+
+def read_marker_name(name: str) -> MarkerName | None:
+    """Return what the name of a marker tells; None if it is not that of a marker."""
+    found = _NAME.fullmatch(name)
+    if found is None:
+        return None
+    try:
+        checkpoint = UUID(found[2])
+    except ValueError:
+        checkpoint = None
+    return MarkerName(int(found[1]), checkpoint, MarkerKind(found[3]))
+
+
+def read_marker(data: bytes, *, is_big: bool) -> Pointer | None:
+    """Return the content of a marker; None if it is too short or points to no place of a log."""
+    if len(data) < MARKER_SIZE:
+        return None
+    pointer = Pointer(*struct.unpack_from(">qii" if is_big else "<qii", data))
+    return pointer if min(pointer.segment, pointer.offset, pointer.length) >= 0 else None

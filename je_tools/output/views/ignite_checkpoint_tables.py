@@ -1,0 +1,113 @@
+"""Tables on checkpoints of Ignite's stores."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from je_tools.output.views.ignite_tables import NODE, finding_sections
+from je_tools.output.views.sections import Column, Kind, Section, section_of
+
+if TYPE_CHECKING:
+    from je_tools.ignite.checkpoint_reach import GroupReach, PartitionReach
+    from je_tools.ignite.checkpoints import Checkpoint, LogNeed
+    from je_tools.ignite.findings import WalFinding
+
+
+def _state(item: Checkpoint) -> str:
+    if item.begin is None:
+        return "no begin"
+    return "unfinished" if item.end is None else "finished"
+
+
+def _pointer(name: str) -> Any:
+    def cell(item: Checkpoint) -> int | None:
+        return None if item.pointer is None else getattr(item.pointer, name)
+
+    return cell
+
+
+def _mark(place: int) -> Any:
+    def cell(item: Checkpoint) -> int | None:
+        mark = None if item.record is None else item.record.facts.mark
+        return None if mark is None else mark[place]
+
+    return cell
+
+
+def _missing(item: LogNeed) -> str | None:
+    ranges = [f"{a}" if b - a == 1 else f"{a}-{b - 1}" for a, b in item.missing]
+    return " ".join(ranges) or None
+
+
+CHECKPOINTS = (
+    NODE,
+    Column("time_ms", "began", Kind.TIME),
+    Column("checkpoint", "checkpoint", Kind.TEXT, rank=2, cell=lambda item: str(item.checkpoint)),
+    Column("state", "state", Kind.TEXT, cell=_state),
+    Column("segment", "segment", Kind.ID, cell=_pointer("segment")),
+    Column("offset", "offset", cell=_pointer("offset")),
+    Column("length", "bytes", rank=4, cell=_pointer("length")),
+    Column("has_record", "record", Kind.FLAG, cell=lambda item: item.record is not None),
+    Column("mark_segment", "mark segment", Kind.ID, rank=6, cell=_mark(0)),
+    Column("mark_offset", "mark offset", rank=6, cell=_mark(1)),
+    Column("recovery_files", "recovery files", rank=7),
+)
+"""Columns of checkpoints."""
+
+_NEEDS = (
+    NODE,
+    Column("status", "checkpoint", Kind.TEXT),
+    Column("first", "needed from", Kind.ID),
+    Column("offset", "offset"),
+    Column("last", "last", Kind.ID),
+    Column("missing", "missing", Kind.TEXT, cell=_missing),
+    Column("needed_files", "needed files", rank=1),
+    Column("needed_bytes", "bytes needed", rank=3),
+    Column("removable_files", "older files", rank=1),
+    Column("removable_bytes", "older bytes", rank=3),
+)
+
+_GROUPS = (
+    NODE,
+    Column("group_id", "group", Kind.ID),
+    Column("partitions", "partitions"),
+    Column("time_ms", "log reaches back to", Kind.TIME),
+    Column("segment", "segment", Kind.ID),
+    Column("updates", "updates"),
+    Column("size", "entries", rank=2),
+)
+
+_PARTITIONS = (
+    NODE,
+    Column("group_id", "group", Kind.ID),
+    Column("partition", "partition", Kind.ID),
+    Column("state", "state", Kind.TEXT, rank=3),
+    Column("time_ms", "log reaches back to", Kind.TIME),
+    Column("segment", "segment", Kind.ID),
+    Column("counter_from", "counter there"),
+    Column("counter_to", "counter"),
+    Column("size", "entries", rank=2),
+)
+
+
+def checkpoint_sections(
+    checkpoints: Iterable[Checkpoint], needs: Iterable[LogNeed], groups: Iterable[GroupReach]
+) -> list[Section]:
+    """Return the checkpoints, the log that recovery needs, and the reach of cache groups."""
+    return [
+        section_of("checkpoints", "Checkpoints", CHECKPOINTS, checkpoints),
+        section_of("log", "Log that recovery needs", _NEEDS, needs),
+        section_of("groups", "Reach of historical rebalance", _GROUPS, groups),
+    ]
+
+
+def partition_section(partitions: Iterable[PartitionReach]) -> Section:
+    """Return the reach of partitions."""
+    return section_of("partitions", "Partitions", _PARTITIONS, partitions)
+
+
+def finding_section(findings: Sequence[WalFinding]) -> Section:
+    """Return the findings."""
+    (section,) = finding_sections(findings, "json")
+    return Section("findings", "Findings", section.columns, section.rows)

@@ -1,0 +1,115 @@
+"""Ignite stores of the fuzz run: small good ones, mutated, and the invariants of each."""
+
+from __future__ import annotations
+
+import random
+import struct
+import tempfile
+from functools import cache
+from pathlib import Path
+
+from je_tools.errors import InputError
+from je_tools.formats.ignite.records import decode_entries, decode_type
+from je_tools.formats.ignite.segments import SEGMENT_HEADER_SIZE
+from je_tools.formats.ignite.types import DATA_NOS
+from je_tools.ignite.checkpoint_judge import CheckpointJudge
+from je_tools.ignite.checkpoint_reach import group_reach
+from je_tools.ignite.checkpoints import node_checkpoints
+from je_tools.ignite.findings import CODES, WalFinding
+from je_tools.ignite.segment_files import SegmentFile
+from je_tools.ignite.store import Store, open_store
+from je_tools.ignite.summary import summarize_wal
+from je_tools.ignite.verify import WalTotals, verify_wal
+from je_tools.ignite.wal import copies_of, read_segment
+from tests.builders import ignite as build
+
+KIND = "ignite store"
+SHARE = 0.1
+"""Share of the inputs."""
+
+THREADS = (1, 3)
+"""Numbers of threads, on which results must not depend."""
+
+NUMBERS = (0, 1, 20, 21, 29, 255, 1 << 15, (1 << 31) - 1, 1 << 31, (1 << 32) - 1)
+
+
+@cache
+def good_store(order: str) -> dict[str, bytes]:
+    """Return the files of a store by their paths."""
+    with tempfile.TemporaryDirectory() as made:
+        root = Path(made)
+        build.write_checkpointed_store(root, order)
+        paths = [path for path in root.rglob("*") if path.is_file()]
+        return {str(path.relative_to(root)): path.read_bytes() for path in sorted(paths)}
+
+
+def make_store(rng: random.Random) -> dict[str, bytes]:
+    """Return a store with some of its files damaged or removed."""
+    files = dict(good_store(rng.choice("<>")))
+    for _ in range(rng.choice([1, 1, 2, 5])):
+        name = rng.choice(sorted(files))
+        files[name] = _damaged(rng, files[name])
+    if rng.random() < 0.2:
+        del files[rng.choice(sorted(files))]
+    return files
+
+
+def _damaged(rng: random.Random, data: bytes) -> bytes:
+    at = rng.randrange(len(data) + 1)
+    size = rng.choice([1, 2, 4, 8, 30])
+    kind = rng.randrange(6)
+    if kind == 0:
+        return data[:at]
+    if kind == 1:
+        return data[:at] + bytes(size) + data[at + size :]
+    if kind == 2:
+        return data[:at] + rng.randbytes(size) + data[at + size :]
+    if kind == 3:
+        return data[:at] + struct.pack(rng.choice("<>") + "I", rng.choice(NUMBERS)) + data[at + 4 :]
+    if kind == 4:
+        return data[:at] + data[at + size :]
+    return data + data[at:]
+
+
+def judge_store(home: Path) -> None:
+    """Read a store in every way; any exception but that of unusable input is a bug."""
+    try:
+        store = open_store([home])
+    except InputError:
+        return
+    assert _findings(store, THREADS[0]) == _findings(store, THREADS[1])
+    for node in store.nodes:
+        for copies in copies_of(node):
+            for segment in copies.files:
+                _judge_segment(segment)
+    try:
+        summarize_wal(store, THREADS[0], caches=True)
+        nodes = [node_checkpoints(node, THREADS[1]) for node in store.nodes]
+    except InputError:
+        return
+    for found in nodes:
+        assert all(each.code in CODES for each in CheckpointJudge(found, str(home)).findings())
+        group_reach(found)
+
+
+def _findings(store: Store, threads: int) -> list[WalFinding]:
+    return list(verify_wal(store, WalTotals(), threads, everything=True))
+
+
+def _judge_segment(segment: SegmentFile) -> None:
+    """Assert that records and gaps cover a segment up to its tail, and decode all records."""
+    at, covered = SEGMENT_HEADER_SIZE, 0
+    with read_segment(segment) as (rows, end):
+        for some in rows:
+            columns = some.columns
+            for start, length in zip(columns.at.tolist(), columns.length.tolist(), strict=True):
+                assert start >= at
+                at = start + length
+                covered += length
+            for no in sorted(set(columns.type_no.tolist())):
+                chosen = some.select(columns.type_no == no)
+                decode_type(chosen, no)
+                if no in DATA_NOS:
+                    decode_entries(chosen)
+    assert end.tail is not None
+    assert SEGMENT_HEADER_SIZE + covered + end.gap_bytes == end.tail.stop.at
