@@ -20,7 +20,7 @@ from je_tools.erase.judging import (
 )
 from je_tools.erase.needed import needed_entries
 from je_tools.erase.options import BATCH_MAX
-from je_tools.erase.preconditions import obstacles
+from je_tools.erase.preconditions import obstacles, replays_nodes
 from je_tools.erase.reasons import KeepReason
 from je_tools.erase.rewriting import rewritable
 from je_tools.erase.vlsn_head import choose_head
@@ -258,7 +258,7 @@ def _head(
 
 def _needs_checkpoint(snapshot: Snapshot, head: VlsnHead | None) -> bool:
     """Return True if the log needs a checkpoint of our own before it is erased."""
-    if snapshot.checkpoint.end_lsn != snapshot.end.last_lsn:
+    if snapshot.checkpoint.end_lsn != snapshot.end.last_lsn or replays_nodes(snapshot):
         return True
     if head is None:
         return False

@@ -19,7 +19,8 @@ from je_tools.core.escaping import counted, quoted
 from je_tools.erase.journals import journals_text
 from je_tools.erase.judging import VERSION_MIN
 from je_tools.errors import RefusedError
-from je_tools.formats.je.header import lsn_text
+from je_tools.formats.je.flags import LEVEL_MASK
+from je_tools.formats.je.header import NULL_LSN, lsn_text
 from je_tools.recovery.interval_tables import INVISIBLE
 from je_tools.recovery.utilization import missing_in_use
 
@@ -31,6 +32,7 @@ class Obstacle(StrEnum):
     """Kinds of reasons not to erase anything in a log."""
 
     NO_CHECKPOINT = "no-checkpoint-at-end"
+    REPLAYED_NODES = "replayed-nodes"
     OPEN_TRANSACTION = "open-transaction"
     TORN_END = "torn-end"
     DAMAGE = "damage"
@@ -109,6 +111,13 @@ def _of_end(snapshot: Snapshot) -> Iterator[ErasureObstacle]:
             "--checkpoint-first writes one",
             is_mended_by_checkpoint=True,
         )
+    elif replays_nodes(snapshot):
+        yield ErasureObstacle(
+            Obstacle.REPLAYED_NODES,
+            "the last checkpoint did not write the upper nodes of all trees, so recovery reads "
+            "older ones to find the places of nodes; --checkpoint-first writes all",
+            is_mended_by_checkpoint=True,
+        )
     open_ids = unfinished_transactions(snapshot)
     if open_ids:
         yield ErasureObstacle(
@@ -143,6 +152,23 @@ def _of_damage(snapshot: Snapshot, damaged_count: int) -> Iterator[ErasureObstac
             f"{missing[0]:08x}.jdb is in use but missing; `je-tools missing {name}` lists what is "
             "lost with it",
         )
+
+
+def replays_nodes(snapshot: Snapshot) -> bool:
+    """Return True if recovery places nodes in trees whose upper nodes are older.
+
+    It finds their places through the versions that they replace: JE 25.3.17 does not open a log
+    that ends with such a checkpoint once those are erased. A checkpoint on close, and one of our
+    own, writes all trees up to their roots: it leaves no upper node to place, and a BIN that was
+    logged beside it is named by the root that follows.
+
+    Source: RecoveryManager.recoverIN, JE 25.3.17.
+    """
+    nodes = snapshot.interval.nodes
+    roots = {db_id: each.root_lsn for db_id, each in snapshot.databases.items()}
+    root_lsn = np.array([roots.get(db_id, NULL_LSN) for db_id in nodes.db_id.tolist()], np.int64)
+    is_upper = nodes.level & LEVEL_MASK > 1
+    return bool((~nodes.is_root & (is_upper | (nodes.lsn > root_lsn))).any())
 
 
 def unfinished_transactions(snapshot: Snapshot) -> list[int]:

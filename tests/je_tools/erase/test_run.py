@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from msgspec.structs import replace
 
@@ -17,12 +18,13 @@ from je_tools.erase.completion import complete_erasure, find_marked
 from je_tools.erase.control import ErasureControl
 from je_tools.erase.options import BATCH_MAX, ErasureOptions
 from je_tools.erase.plan import ErasurePlan, plan_erasure
-from je_tools.erase.preconditions import ErasureObstacle
+from je_tools.erase.preconditions import ErasureObstacle, Obstacle, obstacles
 from je_tools.erase.results import ErasureHooks
 from je_tools.errors import RefusedError
 from je_tools.formats.je.entry.entries import decode_entry
 from je_tools.log.opening import open_environment
 from je_tools.log.scan import Scanner
+from je_tools.recovery.interval_tables import LoggedNodes
 from je_tools.recovery.utilization import reserved_files
 from je_tools.vlsn.recovered import read_index
 from je_tools.writing.disk import Disk
@@ -267,6 +269,17 @@ def test_an_interrupted_erasure_is_completed(tmp_path: Path) -> None:
     assert found.entry_count == sum(entry.item_size > 0 for entry in entries)
     assert log_bytes(home) == whole
     assert complete_erasure(home, Scanner(threads=1)).entry_count == 0
+
+
+def test_a_checkpoint_that_leaves_upper_nodes_does_not_do(tmp_path: Path) -> None:
+    snapshot = snapshot_of(copy_of("v17-basic", tmp_path / "env"))
+    assert not plan_erasure(snapshot, JUST_ERASE).obstacles
+    one = np.ones(1, np.int64)
+    left = LoggedNodes(one, one, one, one, one, 2 * one, is_root=one < 1, is_old_delta=one < 1)
+    snapshot = replace(snapshot, interval=replace(snapshot.interval, nodes=left))
+    (found,) = obstacles(snapshot, 0)
+    assert found.kind is Obstacle.REPLAYED_NODES
+    assert found.is_mended_by_checkpoint
 
 
 def test_a_log_without_a_checkpoint_at_its_end_is_refused(tmp_path: Path) -> None:
