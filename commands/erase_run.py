@@ -197,7 +197,12 @@ def _until(text: str | None) -> int | None:
         until = now.replace(hour=int(match[1]), minute=int(match[2]), second=0, microsecond=0)
         until += timedelta(days=until <= now)
         return int(until.timestamp() * 1000)
-    until_ms = parse_time(text)
+    try:
+        until_ms = parse_time(text)
+    except UsageError as error:
+        raise UsageError(
+            f"--until {error}; or 06:00, for the next time that a clock shows it"
+        ) from None
     if until_ms <= now.timestamp() * 1000:
         raise UsageError(f"--until {text}: that time has passed")
     return until_ms

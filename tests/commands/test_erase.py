@@ -61,7 +61,10 @@ def test_a_hint_names_all_options(home: Path) -> None:
     options = ("--checkpoint-first", "--period", "30d", "--until", "06:00")
     done = je_tools("erase", "run", home, *options[:1], *options[3:])
     assert "--checkpoint-first --until 06:00 --apply` erases it" in done.err
-    assert je_tools("erase", "run", home, "--until", "yesterday").code == 2
+    wrong = je_tools("erase", "run", home, "--until", "06:00:00")
+    assert wrong.code == 2
+    assert "--until 06:00:00: a time is written" in wrong.err
+    assert "or 06:00, for the next time" in wrong.err
 
 
 def test_the_report_has_each_range_that_changed(home: Path, tmp_path: Path) -> None:

@@ -18,7 +18,9 @@ import java.nio.charset.StandardCharsets;
  *   <li>{@code unfinished NODE}: a transaction of a group goes on, that has deleted, changed and
  *       inserted records; NODE is as Nodes wants it;
  *   <li>{@code temporary RECORDS}: a temporary database is open, beside one that stays, with so many
- *       records in each, and there is a checkpoint in the middle.
+ *       records in each, and there is a checkpoint in the middle;
+ *   <li>{@code checkpointed RECORDS}: the last checkpoint left the upper nodes of a tree of small
+ *       nodes, as one that is asked for does, and there was no other on close; files are small.
  * </ul>
  */
 public final class Crashes {
@@ -30,8 +32,10 @@ public final class Crashes {
         File home = new File(args[0]);
         if (args[1].equals("unfinished")) {
             leaveUnfinished(home, args[2]);
-        } else {
+        } else if (args[1].equals("temporary")) {
             leaveTemporary(home, Integer.parseInt(args[2]));
+        } else {
+            leaveCheckpointed(home, Integer.parseInt(args[2]));
         }
         Runtime.getRuntime().halt(0);
     }
@@ -78,6 +82,21 @@ public final class Crashes {
             }
         }
         env.flushLog(true);
+    }
+
+    private static void leaveCheckpointed(File home, int records) {
+        EnvironmentConfig config = config();
+        config.setConfigParam("je.log.fileMax", "1000000");
+        Environment env = new Environment(home, config);
+        DatabaseConfig small = transactional();
+        small.setNodeMaxEntries(8);
+        Database db = env.openDatabase(null, "people", small);
+        for (String value : new String[] {"first", "second"}) {
+            for (int i = 0; i < records; i++) {
+                put(db, null, i, value);
+            }
+            checkpoint(env);
+        }
     }
 
     private static EnvironmentConfig config() {

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+import subprocess
 import time
 from collections.abc import Iterable
+from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -14,6 +16,7 @@ from je_tools.checkpoint.options import CheckpointOptions
 from je_tools.erase.cycle import stored_state
 from je_tools.erase.live_records import delete_records
 from je_tools.erase.options import ErasureOptions
+from je_tools.erase.results import ErasureHooks
 from je_tools.erase.run import run_erasure
 from je_tools.errors import InputError, RefusedError
 from je_tools.log.scan import Scanner
@@ -28,6 +31,8 @@ from tests.engine.acceptances import (
 from tests.engine.groups import Group, free_addresses, is_one_group, running_group
 from tests.engine.jars import JE_18, engine_jar
 from tests.engine.java import find_java
+from tests.engine.recovered import FOLDER, QUICK_START, compile_java
+from tests.engine.test_crash_states import leave
 from tests.je_tools.erase.erasing import copy_of, erase
 from tests.je_tools.snapshots import records_of, snapshot_of
 
@@ -220,3 +225,62 @@ def test_a_recorded_cycle(name: str, judge: Judge, tmp_path: Path) -> None:
     assert stored_state(snapshot_of(home)) == state
     verdict = write_and_judge(judge, lambda _: None, home, tmp_path / "judged", now_ms)
     assert not verdict.problems, verdict
+
+
+def test_a_checkpoint_that_left_upper_nodes(judge: Judge, tmp_path: Path) -> None:
+    """Recovery finds the places of these nodes through versions that a later one replaces."""
+    home = tmp_path / "env"
+    leave(judge, home, "checkpointed", 500)
+    with pytest.raises(RefusedError, match=r"upper nodes.*--checkpoint-first"):
+        erase(home, ErasureOptions())
+    now_ms = time.time_ns() // 1_000_000
+
+    def write(written: Path) -> None:
+        assert erase(written).counts.entry_count > 500
+
+    verdict = write_and_judge(judge, write, home, tmp_path / "written", now_ms)
+    assert not verdict.problems, verdict
+
+
+PERIOD_SECONDS = 16
+
+
+def test_the_engine_takes_up_a_cycle(judge: Judge, tmp_path: Path) -> None:
+    """It erases the files that our cycle left, and ours then finds the cycle at its end."""
+    home = tmp_path / "env"
+    leave(judge, home, "checkpointed", 20_000)
+    # A cycle takes files that are at least as old as its period.
+    time.sleep(PERIOD_SECONDS)
+    seen = [0]
+    hooks = ErasureHooks(
+        on_batch=lambda file, _batch: seen.append(file.file_no), should_stop=lambda: seen[-1] > 0
+    )
+    options = ErasureOptions(checkpoint_first=True, period_ms=PERIOD_SECONDS * 1000)
+    state = erase(home, options, hooks).state
+    assert state is not None
+    assert state.completed
+    assert state.pending
+    *times, erased_count, left_count = engine_erases(judge, home, tmp_path)
+    assert [shown_ms(each) for each in times] == [state.start_ms, state.end_ms]
+    assert (int(erased_count), int(left_count)) == (len(state.pending), 0)
+    last = stored_state(snapshot_of(home))
+    assert last is not None
+    assert set(last.completed) == {*state.completed, *state.pending}
+    assert not last.pending
+
+
+def engine_erases(judge: Judge, home: Path, folder: Path) -> list[str]:
+    """Let the engine's eraser end the cycle; return what Eraser.java prints."""
+    classes = folder / "eraser"
+    classes.mkdir()
+    jar = engine_jar(JE_18)
+    class_path = compile_java(judge.java, jar, classes, [FOLDER / "Eraser.java"])
+    words = ["Eraser", home, str(PERIOD_SECONDS), str(3 * PERIOD_SECONDS)]
+    command = [judge.java, *QUICK_START, "-cp", class_path, *words]
+    done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=300)
+    return done.stdout.splitlines()
+
+
+def shown_ms(text: str) -> int:
+    """Return a time that the engine shows in ms since 1970."""
+    return round(datetime.fromisoformat(text.replace(" UTC", "Z")).timestamp() * 1000)
