@@ -11,6 +11,7 @@ import click
 from je_tools.commands._completion import complete_databases, complete_types
 from je_tools.commands._findings import findings_option
 from je_tools.commands._options import (
+    check_no_uri,
     data_option,
     encoders_option,
     environment_argument,
@@ -141,6 +142,8 @@ def check_combination(options: Options) -> None:
     Raises:
         UsageError: there are such options.
     """
+    if options["follow"]:
+        check_no_uri(options["paths"], "--follow")
     if options["follow"] and (options["backward"] or options["output"]):
         raise UsageError(
             "--follow only writes to standard output and forward: omit --output and --backward"

@@ -12,6 +12,12 @@ if TYPE_CHECKING:
     from je_tools.log.environment import Environment
 
 
+_NOT_SEEN = (
+    "read from a store: whether an engine has it open was not checked, since a store shows no "
+    "locks; an object that is replaced while it is read ends the command"
+)
+
+
 def open_log(paths: Sequence[Path], *, keep_going: bool = True) -> Environment:
     """Open a log; if an erasure of it was interrupted, say so.
 
@@ -27,7 +33,9 @@ def open_log(paths: Sequence[Path], *, keep_going: bool = True) -> Environment:
     from je_tools.writing.redo_folder import is_unfinished, unfinished_text
 
     environment = open_environment(paths, keep_going=keep_going)
-    home = Path(environment.name) if environment.is_directory else home_of(paths[0])
+    home = environment.home if environment.is_directory else home_of(paths[0])
+    if environment.is_remote:
+        say(f"je-tools: {environment.name}: {_NOT_SEEN}")
     if is_unfinished(home):
         say(f"je-tools: {home}: {unfinished_text(home)}")
     return environment

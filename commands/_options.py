@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Lock, Timer
@@ -16,6 +16,7 @@ from msgspec import Struct
 from je_tools.core.escaping import printable
 from je_tools.core.masking import DataMode, Masking
 from je_tools.errors import UsageError
+from je_tools.formats.files.remote_path import RemotePath, URIError, is_uri, located
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -30,20 +31,68 @@ DELAY = 2.0
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-A_PATH = click.Path(path_type=Path, readable=False)
+
+class _LocalPath(click.Path):
+    """A path on this host; a URI is refused, before it is taken for a relative path."""
+
+    def convert(
+        self,
+        value: str | os.PathLike[str],
+        param: click.Parameter | None,
+        ctx: click.Context | None,
+    ) -> Any:
+        if isinstance(value, str) and is_uri(value):
+            place = _parsed(value)
+            if isinstance(place, RemotePath):
+                self.fail(
+                    f"{place}: expected a path on this host. Only verify, summary, files and dump "
+                    "read URIs: copy the environment to this host first",
+                    param,
+                    ctx,
+                )
+            value = place
+        return super().convert(value, param, ctx)
+
+
+class _LogPath(_LocalPath):
+    """A path on this host, or the URI of a log that is only read."""
+
+    def convert(
+        self,
+        value: str | os.PathLike[str],
+        param: click.Parameter | None,
+        ctx: click.Context | None,
+    ) -> Any:
+        place = _parsed(value) if isinstance(value, str) else value
+        return place if isinstance(place, RemotePath) else super().convert(place, param, ctx)
+
+
+def _parsed(text: str) -> Path:
+    try:
+        return located(text)
+    except URIError as error:
+        raise click.BadParameter(str(error)) from error
+
+
+A_PATH = _LocalPath(path_type=Path, readable=False)
 """A path that is only checked when it is opened, so that an error has its own exit code."""
 
-A_FILE = click.Path(path_type=Path, readable=False, dir_okay=False)
+A_LOG = _LogPath(path_type=Path, readable=False)
+"""A path, as `A_PATH`, or a URI."""
+
+A_FILE = _LocalPath(path_type=Path, readable=False, dir_okay=False)
 """A path that is not a directory; see `A_PATH`."""
 
-environment_argument = click.argument(
-    "paths",
-    metavar="ENV_DIR|FILE...",
-    nargs=-1,
-    required=True,
-    type=A_PATH,
-)
-"""One environment directory, or log files (.jdb, .del, .bad, .bup)."""
+
+def _paths_argument(kind: click.Path) -> Callable[[F], F]:
+    return click.argument("paths", metavar="ENV_DIR|FILE...", nargs=-1, required=True, type=kind)
+
+
+environment_argument = _paths_argument(A_LOG)
+"""One environment directory, or log files (.jdb, .del, .bad, .bup); paths or URIs."""
+
+local_environment_argument = _paths_argument(A_PATH)
+"""The same, on this host."""
 
 exit_zero_option = click.option(
     "--exit-zero", is_flag=True, help="Exit with 0 instead of 3 if damage is found (for cron)."
@@ -222,6 +271,19 @@ def terminal_width(output: Path | None) -> int | None:
 def is_terminal(stream: TextIO | None) -> bool:
     """Return True if a standard stream is a terminal; it is None if closed before the start."""
     return stream is not None and stream.isatty()
+
+
+def check_no_uri(paths: Iterable[Path], what: str) -> None:
+    """Refuse URIs for what needs files of this host.
+
+    Raises:
+        UsageError: one of the paths is a URI.
+    """
+    for path in paths:
+        if isinstance(path, RemotePath):
+            raise UsageError(
+                f"{path}: {what} needs an environment on this host: copy it here first"
+            )
 
 
 class Stages(Struct, frozen=True):

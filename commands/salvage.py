@@ -14,10 +14,10 @@ from je_tools.commands._options import (
     chosen_file_mode,
     chosen_pace,
     data_option,
-    environment_argument,
     exit_zero_option,
     file_mode_option,
     format_option,
+    local_environment_argument,
     progress_bar,
     say,
     threads_option,
@@ -56,7 +56,7 @@ class Options(TypedDict):
 
 
 @click.command("salvage")
-@environment_argument
+@local_environment_argument
 @click.option(
     "--output",
     "-o",

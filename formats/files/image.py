@@ -23,6 +23,7 @@ import numpy as np
 from msgspec import Struct
 
 from je_tools.formats import _native
+from je_tools.formats.files.remote_path import RemotePath
 from je_tools.formats.files.source import Bytes, SourceChangedError, SourceError, as_source_errors
 
 if TYPE_CHECKING:
@@ -141,6 +142,12 @@ def _map_all(
 
 def _map_file(maps: _native.Maps, part: ImagePart, at: int) -> None:
     with as_source_errors(part.path):
+        if isinstance(part.path, RemotePath):
+            reason = (
+                "B-trees are read from files on this host only: copy the environment to it, or "
+                "run the command on the host that has it"
+            )
+            raise SourceError(errno.EOPNOTSUPP, reason, str(part.path))
         file = _native.File(part.path)
     try:
         size = os.fstat(file.fileno()).st_size

@@ -59,7 +59,8 @@ class SourceChangedError(SourceError):
     """A file that shrank, vanished or was replaced while it was read."""
 
 
-def _changed(path: Path, reason: str) -> SourceChangedError:
+def changed_error(path: Path, reason: str) -> SourceChangedError:
+    """Return the error of a file that changed while it was read."""
     return SourceChangedError(errno.ESTALE, reason, str(path))
 
 
@@ -71,7 +72,7 @@ def as_source_errors(path: Path) -> Iterator[None]:
     except SourceError:
         raise
     except FileNotFoundError as error:
-        raise _changed(path, "removed while it was read") from error
+        raise changed_error(path, "removed while it was read") from error
     except OSError as error:
         changed = error.errno == errno.ESTALE
         kind = SourceChangedError if changed else SourceError
@@ -143,6 +144,11 @@ class Source:
         self.path, self.size, self._identity = state
         self.unreadable = set()
 
+    @property
+    def scan_unit(self) -> int:
+        """Number of bytes of which a range of a scan had best be a multiple."""
+        return 1
+
     def file(self) -> _native.File | None:
         """Return the file for native code; given None, it would only call `read_bytes`."""
         return self._opened()
@@ -212,7 +218,7 @@ class Source:
         """
         if self.size < size:
             reason = f"shrank from {size} to {self.size} bytes while it was read"
-            raise _changed(self.path, reason)
+            raise changed_error(self.path, reason)
         self.size = size
 
     def check_unchanged(self) -> None:
@@ -220,10 +226,10 @@ class Source:
         with as_source_errors(self.path):
             status = self.path.stat()
         if Identity(status.st_dev, status.st_ino) != self._identity:
-            raise _changed(self.path, "replaced while it was read")
+            raise changed_error(self.path, "replaced while it was read")
         if status.st_size < self.size:
             reason = f"shrank from {self.size} to {status.st_size} bytes while it was read"
-            raise _changed(self.path, reason)
+            raise changed_error(self.path, reason)
 
     def _fill(self, target: memoryview, start: int) -> None:
         self._opened()
@@ -243,7 +249,7 @@ class Source:
             if count == 0:
                 size = os.fstat(fd).st_size
                 reason = f"shrank from {self.size} to {size} bytes while it was read"
-                raise _changed(self.path, reason)
+                raise changed_error(self.path, reason)
             done += count
 
     def _fill_piece(self, fd: int, target: memoryview, start: int, done: int) -> int:

@@ -18,6 +18,9 @@ from pathlib import Path
 
 from msgspec import Struct, field
 
+from je_tools.formats.files.open_source import open_source
+from je_tools.formats.files.remote_path import RemotePath
+
 FILE_NAME = "je.properties"
 
 _SIZE_MAX, _DIGITS_MAX, _SHOWN = 1 << 20, 20, 60
@@ -146,6 +149,11 @@ def _content(path: Path) -> bytes:
     Raises:
         OSError: it cannot be read, is too long, or is not a regular file: a pipe never ends.
     """
+    if isinstance(path, RemotePath):
+        if not path.exists():
+            raise FileNotFoundError(errno.ENOENT, "no such file", str(path))
+        with open_source(path) as source:
+            return _checked(source.read_bytes(0, _SIZE_MAX + 1))
     number = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
     try:
         if not stat.S_ISREG(os.fstat(number).st_mode):
@@ -153,6 +161,10 @@ def _content(path: Path) -> bytes:
         data = os.read(number, _SIZE_MAX + 1)
     finally:
         os.close(number)
+    return _checked(data)
+
+
+def _checked(data: bytes) -> bytes:
     if len(data) > _SIZE_MAX:
         raise OSError(errno.EFBIG, f"longer than {_SIZE_MAX:,} bytes")
     return data

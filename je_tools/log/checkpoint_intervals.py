@@ -12,7 +12,6 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -234,7 +233,7 @@ def _file_size(environment: Environment) -> int:
     """Return the size that the log's engine assumes for a file between two LSNs."""
     if environment.files[-1].version >= _LARGEST_FILE_SINCE:
         return max(file.size for file in environment.files)
-    settings = read_settings(Path(environment.name)) if environment.is_directory else Settings()
+    settings = read_settings(environment.home) if environment.is_directory else Settings()
     return settings.number(FILE_MAX)
 
 

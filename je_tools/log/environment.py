@@ -12,6 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from je_tools.errors import InputError
+from je_tools.formats.files.remote_path import RemotePath, located
 from je_tools.formats.je.header import FILE_HEADER_SIZE
 from je_tools.log.file_names import log_file_no
 from je_tools.log.log_files import LogFile, Misnamed, UnreadableFile
@@ -40,6 +41,16 @@ class Environment(Struct, frozen=True, dict=True):
     def size(self) -> int:
         """Total bytes of all files."""
         return sum(file.size for file in self.files)
+
+    @property
+    def home(self) -> Path:
+        """The directory that `name` names, if this is one."""
+        return located(self.name)
+
+    @property
+    def is_remote(self) -> bool:
+        """True if the files are read from a store, whose locks nobody can see."""
+        return any(isinstance(file.path, RemotePath) for file in self.files)
 
     @property
     def numbers(self) -> list[int]:

@@ -16,6 +16,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from je_tools.errors import InputError, StoppedError
+from je_tools.formats.files.open_source import open_source
 from je_tools.formats.files.source import Source, SourceChangedError, SourceError
 from je_tools.formats.je.log.entry_rows import Rows
 from je_tools.formats.je.log.places import ChainBreak, ChainBreaks, Gap, Gaps
@@ -124,7 +125,7 @@ class FileScan(Generic[T]):
         self.work = work
         self.piece = piece
         with _explained():
-            self.source = Source(file.path)
+            self.source = open_source(file.path)
             if scanner.cuts or piece is not None:
                 # All readers of its ranges must see the same bytes.
                 self.source.limit(file.size)
@@ -140,6 +141,7 @@ class FileScan(Generic[T]):
         wanted = self.scanner.range_size() * self.scanner.readings
         count = self.scanner.cuts or max(-(-(size - first) // wanted), 1)
         step = max(-(-(size - first) // count), 1)
+        step = -(-step // self.source.scan_unit) * self.source.scan_unit
         starts = range(first, max(size, first + 1), step)
         return [
             Range(start, min(start + step, size), None if start > first else place)

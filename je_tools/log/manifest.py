@@ -7,13 +7,13 @@ import json
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from je_tools import __version__
 from je_tools.core.escaping import clean_text
 from je_tools.errors import InputError, StoppedError
-from je_tools.formats.files.source import Source, SourceChangedError
+from je_tools.formats.files.open_source import open_source
+from je_tools.formats.files.source import SourceChangedError
 
 if TYPE_CHECKING:
     from je_tools.log.environment import Environment
@@ -56,7 +56,7 @@ def write_manifest(
 
 
 def _input(file: LogFile) -> dict[str, Any]:
-    path = Path(file.path).resolve()
+    path = file.path.resolve()
     try:
         digest = _digest(file)
         modified = datetime.fromtimestamp(path.stat().st_mtime, UTC)
@@ -75,7 +75,7 @@ def _input(file: LogFile) -> dict[str, Any]:
 def _digest(file: LogFile) -> str | None:
     """Return the SHA-256 of a file up to its size when opened; None if not all can be read."""
     digest = hashlib.sha256()
-    with Source(file.path) as source:
+    with open_source(file.path) as source:
         if source.size < file.size:
             raise StoppedError(f"{file.path}: shrank while it was read")
         for start in range(0, file.size, _PIECE):

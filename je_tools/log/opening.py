@@ -7,14 +7,17 @@ Source: je-log.md "Files"; FileManager, JE 7.5.11 and 25.3.17.
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
+from typing import Self
 
 from msgspec import Struct, field
 
 from je_tools.errors import InputError, UsageError
+from je_tools.formats.files.remote_path import RemotePath, scandir
 from je_tools.formats.je.header import FILE_HEADER_SIZE
 from je_tools.formats.je.log.reader import FILE_SIZE_MAX
 from je_tools.formats.je.versions import fitting_versions
@@ -30,6 +33,9 @@ from je_tools.log.file_names import (
 from je_tools.log.file_versions import with_versions
 from je_tools.log.log_files import LogFile, UnreadableFile, VersionBy
 from je_tools.log.sources import reason_of, reopened
+
+_OPENERS = 16
+"""Number of threads that open remote files."""
 
 
 def open_environment(
@@ -103,38 +109,47 @@ def _complete_files(known: Environment | None) -> dict[Path, LogFile]:
 
 def _open_directory(path: Path, name: str, files: _OpenedFiles) -> Environment:
     try:
-        folders = sorted(_names(path, _is_data_directory))
-        found = [p for folder in (path, *folders) for p in _names(folder, _is_log)]
-        others = [p for folder in (path, *folders) for p in _names(folder, _is_no_file)]
+        listed = _List.of(path)
+        folders = sorted(listed.folders)
+        below = [listed, *map(_List.of, folders)]
     except OSError as error:
         raise InputError(f"{error.filename or path}: {error.strerror}") from error
+    found = [each for folder in below for each in folder.logs]
     if not found:
         raise InputError(
             f"{path}: no .jdb files here. Name the environment's home, the directory that holds "
             "00000000.jdb and its like (of a StarRocks or Doris front end: meta/bdb)."
         )
     files.open(found)
-    files.add_others(others)
+    files.add_others(each for folder in below for each in folder.others)
     return _make(name, files, is_directory=True, folders=tuple(p.name for p in folders))
 
 
-def _names(folder: Path, is_wanted: Callable[[os.DirEntry[str]], bool]) -> list[Path]:
-    """Return the wanted paths in a folder, without a stat of each file."""
-    with os.scandir(folder) as entries:
-        return [folder / entry.name for entry in entries if is_wanted(entry)]
+class _List(Struct):
+    """The paths in one folder that belong to a log.
 
+    Attributes:
+        folders: data directories.
+        logs: log files.
+        others: what has the name of a log file and is none.
+    """
 
-def _is_data_directory(entry: os.DirEntry[str]) -> bool:
-    return is_data_directory_name(entry.name) and entry.is_dir()
+    folders: list[Path] = field(default_factory=list)
+    logs: list[Path] = field(default_factory=list)
+    others: list[Path] = field(default_factory=list)
 
-
-def _is_log(entry: os.DirEntry[str]) -> bool:
-    return is_jdb_name(entry.name) and entry.is_file()
-
-
-def _is_no_file(entry: os.DirEntry[str]) -> bool:
-    """Return whether something other than a file has the name of a log file."""
-    return is_jdb_name(entry.name) and not entry.is_file()
+    @classmethod
+    def of(cls, folder: Path) -> Self:
+        """List a folder once, without a stat of each file."""
+        found = cls()
+        with scandir(folder) as entries:
+            for entry in entries:
+                if is_data_directory_name(entry.name) and entry.is_dir():
+                    found.folders.append(folder / entry.name)
+                elif is_jdb_name(entry.name):
+                    kept = found.logs if entry.is_file() else found.others
+                    kept.append(folder / entry.name)
+        return found
 
 
 def _kind(path: Path) -> str:
@@ -168,9 +183,9 @@ class _OpenedFiles(Struct):
             StoppedError: one has vanished since it was listed.
         """
         refused: InputError | None = None
-        for path in paths:
+        for path, result in _opened(paths, self.complete):
             try:
-                self.opened.append(self.complete.get(path) or open_log_file(path))
+                self.opened.append(result())
             except InputError as error:
                 refused = refused or error
                 file_no = log_file_no(path)
@@ -187,6 +202,26 @@ class _OpenedFiles(Struct):
             file_no = log_file_no(path)
             assert file_no is not None
             self.unreadable.append(UnreadableFile(path, file_no, 0, _kind(path)))
+
+
+def _opened(
+    paths: Iterable[Path], complete: Mapping[Path, LogFile]
+) -> Iterator[tuple[Path, Callable[[], LogFile]]]:
+    """Yield paths with functions that return the file or raise why it cannot be opened.
+
+    Remote files are opened ahead, by threads: each mostly waits for its store.
+    """
+
+    def opened(path: Path) -> LogFile:
+        return complete.get(path) or open_log_file(path)
+
+    paths = list(paths)
+    if not any(isinstance(path, RemotePath) for path in paths):
+        yield from ((path, partial(opened, path)) for path in paths)
+        return
+    with ThreadPoolExecutor(_OPENERS) as pool:
+        futures = [pool.submit(opened, path) for path in paths]
+        yield from ((path, future.result) for path, future in zip(paths, futures, strict=True))
 
 
 def _size(path: Path) -> int:

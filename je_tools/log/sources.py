@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from je_tools.errors import InputError, StoppedError
+from je_tools.formats.files.open_source import open_source
 from je_tools.formats.files.source import Source, SourceChangedError
 from je_tools.formats.je.header import MAX_HEADER_SIZE, EntryError, read_header
 
@@ -25,7 +26,7 @@ def reopened(path: Path, size: int = 0) -> Iterator[Source]:
         InputError: it cannot be read any more.
     """
     try:
-        with Source(path) as source:
+        with open_source(path) as source:
             if source.size < size:
                 raise StoppedError(
                     f"{path}: shrank from {size} to {source.size} bytes while the log was read"

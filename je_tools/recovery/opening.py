@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -214,7 +213,7 @@ def _is_to_halt(environment: Environment, end: LogEnd) -> bool:
     """Return whether the engine was told to halt instead of cutting off Commits."""
     if end.reason is not EndReason.DAMAGED or not len(end.commits_behind):
         return False
-    return environment.is_directory and read_settings(Path(environment.name)).switch(HALT)
+    return environment.is_directory and read_settings(environment.home).switch(HALT)
 
 
 def _image(end: LogEnd) -> Image:

@@ -348,7 +348,7 @@ def of_directory(environment: Environment, size_read: int) -> Iterator[Finding]:
     """
     if not environment.is_directory:
         return
-    if is_unfinished(Path(environment.name)):
+    if is_unfinished(environment.home):
         yield finding(environment, "erasure-unfinished", found=f"{FOLDER}/{FILE_NAME}")
     yield from _of_writer(environment, size_read)
 
@@ -360,7 +360,8 @@ def _of_writer(environment: Environment, size_read: int) -> Iterator[Finding]:
         environment: the log.
         size_read: number of bytes of its last file that were read.
     """
-    holder = lock_holder(Path(environment.name) / LOCK_NAME)
+    # Nobody sees the locks of a store.
+    holder = None if environment.is_remote else lock_holder(environment.home / LOCK_NAME)
     last = environment.files[-1]
     try:
         grown = last.path.stat().st_size - size_read

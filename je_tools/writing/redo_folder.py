@@ -6,11 +6,11 @@ environment has a journal of this name may hold entries of which only a part is 
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 from je_tools.core.escaping import quoted
 from je_tools.errors import RefusedError
+from je_tools.formats.files.remote_path import lexists
 
 FOLDER = ".je-tools-erase"
 """Name of the folder, in the home of an environment; the engine ignores it."""
@@ -22,7 +22,7 @@ BEGUN = "redo.new"
 
 def is_unfinished(home: Path) -> bool:
     """Return True if entries of an environment may be overwritten only in part."""
-    return os.path.lexists(home / FOLDER / FILE_NAME)
+    return lexists(home / FOLDER / FILE_NAME)
 
 
 def unfinished_text(home: Path) -> str:

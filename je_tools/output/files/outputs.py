@@ -244,12 +244,14 @@ def _is_inside(directory: Path, folders: Iterable[Path]) -> bool:
 
 
 def _folders(environment: Environment) -> set[Path]:
-    """Return every directory of the log, including those that its links lead to."""
+    """Return every directory of the log, with those of its links; none of a store."""
+    if environment.is_remote:
+        return set()
     files = [*environment.files, *([environment.marker] if environment.marker else [])]
     folders = {folder for file in files for folder in (file.path.parent, file.home)}
     folders |= {Path(os.path.realpath(file.path)).parent for file in files}
     if environment.is_directory:
-        home = Path(environment.name)
+        home = environment.home
         folders |= {home, *(home / name for name in environment.folders)}
     return folders
 

@@ -1,0 +1,225 @@
+"""Paths of files in object stores and other remote file systems, written as URIs.
+
+A `RemotePath` is a `Path` whose parts are the scheme, the bucket or host, and the names below it.
+So the code that reads logs joins, compares, sorts and pickles it like any other path. What asks
+the file system goes to `remote_store`. It has no `os.fspath`: code that would give it to the
+operating system fails instead of looking at a local file of that name.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path, PosixPath
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol
+from urllib.parse import unquote
+
+if TYPE_CHECKING:
+    from je_tools.formats.files.remote_store import RemoteStatus
+
+_URI = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://(.*)", re.DOTALL)
+_LOCAL_SCHEMES = frozenset({"file", "local"})
+_DEFAULT_HOSTS = {"hdfs": "default", "memory": "root"}
+"""First part of a URI that names no host: libhdfs knows the word; in memory it is a folder."""
+
+
+class URIError(ValueError):
+    """A URI that names no place; its text has the credentials masked."""
+
+
+class RemotePath(PosixPath):
+    """A place that a URI names; see `located`."""
+
+    def __str__(self) -> str:
+        scheme, *names = self.parts or ("",)
+        return f"{scheme}//{'/'.join(names)}"
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({str(self)!r})"
+
+    def __fspath__(self) -> NoReturn:
+        raise TypeError(f"{self}: not a path of the operating system")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), self.parts
+
+    def __hash__(self) -> int:
+        return hash(self.parts)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, RemotePath) and self.parts == other.parts
+
+    @property
+    def scheme(self) -> str:
+        """Name of the kind of file system, such as `s3`."""
+        return self.parts[0].removesuffix(":")
+
+    def absolute(self) -> RemotePath:
+        """Return the path itself: a URI is absolute."""
+        return self
+
+    def resolve(self, strict: bool = False) -> RemotePath:
+        """Return the path itself: stores have no links."""
+        return self
+
+    def is_symlink(self) -> bool:
+        """Return False: stores have no links."""
+        return False
+
+    def stat(self, *, follow_symlinks: bool = True) -> os.stat_result:
+        """Return kind, size and time of the file; ask the store for them."""
+        from je_tools.formats.files.remote_store import status_of
+
+        return _as_stat(status_of(self))
+
+    def exists(self, *, follow_symlinks: bool = True) -> bool:
+        """Return whether there is a file or a folder of this name."""
+        try:
+            self.stat()
+        except FileNotFoundError:
+            return False
+        return True
+
+    def is_dir(self, *, follow_symlinks: bool = True) -> bool:
+        """Return whether this is a folder, that is whether names begin with it and a slash."""
+        return self.exists() and stat.S_ISDIR(self.stat().st_mode)
+
+    def is_file(self, *, follow_symlinks: bool = True) -> bool:
+        """Return whether this is a file."""
+        return self.exists() and stat.S_ISREG(self.stat().st_mode)
+
+    def iterdir(self) -> Iterator[RemotePath]:  # type: ignore[override]
+        """Yield the paths in this folder."""
+        return (entry.path for entry in self.entries())
+
+    def entries(self) -> list[RemoteEntry]:
+        """Return files and folders in this folder; ask the store for them, page by page."""
+        from je_tools.formats.files.remote_store import listed
+
+        return [RemoteEntry(self / name, status) for name, status in listed(self)]
+
+
+class RemoteEntry:
+    """A file or folder as its folder lists it, with the methods of `os.DirEntry` used here."""
+
+    def __init__(self, path: RemotePath, status: RemoteStatus) -> None:
+        self.path = path
+        self._status = status
+
+    @property
+    def name(self) -> str:
+        """The last part of the path."""
+        return self.path.name
+
+    def is_dir(self) -> bool:
+        """Return whether it is a folder."""
+        return self._status.is_folder
+
+    def is_file(self) -> bool:
+        """Return whether it is a file."""
+        return not self._status.is_folder
+
+    def is_symlink(self) -> bool:
+        """Return False: stores have no links."""
+        return False
+
+    def stat(self) -> os.stat_result:
+        """Return kind, size and time, as listed."""
+        return _as_stat(self._status)
+
+
+class Entry(Protocol):
+    """The part of `os.DirEntry` that searches for logs use."""
+
+    @property
+    def name(self) -> str:
+        """The last part of the path."""
+
+    def is_dir(self) -> bool:
+        """Return whether it is a folder."""
+
+    def is_file(self) -> bool:
+        """Return whether it is a file."""
+
+    def is_symlink(self) -> bool:
+        """Return whether it is a link."""
+
+    def stat(self) -> os.stat_result:
+        """Return kind, size and time."""
+
+
+def _as_stat(status: RemoteStatus) -> os.stat_result:
+    kind = stat.S_IFDIR if status.is_folder else stat.S_IFREG
+    modified = int(status.modified or 0)
+    return os.stat_result((kind | 0o444, 0, 0, 1, 0, 0, status.size, 0, modified, 0))
+
+
+@contextmanager
+def scandir(folder: Path) -> Iterator[Iterator[Entry]]:
+    """Yield the entries of a folder, local or remote, without a request for each."""
+    if isinstance(folder, RemotePath):
+        yield iter(folder.entries())
+    else:
+        with os.scandir(folder) as entries:
+            yield entries
+
+
+def lexists(path: Path) -> bool:
+    """Return whether there is something at a path, local or remote."""
+    return path.exists() if isinstance(path, RemotePath) else os.path.lexists(path)
+
+
+def is_uri(text: str) -> bool:
+    """Return whether a text is a URI, and not a local path."""
+    return _URI.match(text) is not None
+
+
+def located(text: str) -> Path:
+    """Return the place that a local path or a URI names.
+
+    A `file:` URI is a local path. Other URIs are not percent-decoded: stores name objects so.
+
+    Raises:
+        URIError: the URI has credentials or an option, or names no place.
+    """
+    match = _URI.fullmatch(text)
+    if match is None:
+        return Path(text)
+    scheme, rest = match[1].lower(), match[2]
+    shown = masked_uri(text)
+    host, slash, below = rest.partition("/")
+    user, at, _ = host.rpartition("@")
+    if at and ":" in user:
+        raise URIError(
+            f"{shown}: a password in a URI is seen by every user of this host: give it as the "
+            "store's own tools take it, in their settings or the environment"
+        )
+    if "?" in rest:
+        raise URIError(
+            f"{shown}: a URI with '?' is not read: give options and tokens in the settings of the "
+            "store's own tools, and name an object with '?' in its name by its folder"
+        )
+    if scheme in _LOCAL_SCHEMES:
+        return _local(shown, host, slash + below)
+    host = host or _DEFAULT_HOSTS.get(scheme, "")
+    names = below.rstrip("/").split("/") if below.strip("/") else []
+    if not host or any(name in ("", ".", "..") for name in names):
+        raise URIError(f"{shown}: expected {scheme}://BUCKET/FOLDER, without empty or dotted parts")
+    return RemotePath(f"{scheme}:", host, *names)
+
+
+def _local(shown: str, host: str, path: str) -> Path:
+    if host not in ("", "localhost"):
+        raise URIError(f"{shown}: expected file:///PATH: a file URI names a file of this host")
+    if not path:
+        raise URIError(f"{shown}: expected file:///PATH")
+    return Path(unquote(path))
+
+
+def masked_uri(text: str) -> str:
+    """Return a text with passwords, and what follows `?`, in its URIs replaced by `***`."""
+    text = re.sub(r"(?<=://)[^/@\s]*:[^/\s]*@", "***@", text)
+    return re.sub(r"(://[^\s?]*\?)[^\s'\"]+", r"\1***", text)

@@ -1,0 +1,255 @@
+"""Logs read by URI: the same results, few requests, and clear errors."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from je_tools.errors import InputError, StoppedError
+from je_tools.formats.files import remote_store
+from je_tools.formats.files.remote_path import located
+from je_tools.log.opening import open_environment
+from je_tools.log.scan import Scanner
+from je_tools.verify.judge import verify
+from je_tools.verify.totals import Totals
+from tests.builders.trees import simple
+from tests.corpus import FIXTURES
+from tests.s3_store import BUCKET, S3Store, s3_store
+
+TOOL = Path(sys.executable).parent / "je-tools"
+LOGS = ("v17-basic", "v26-dbops", "v17-erase-after")
+BASIC = FIXTURES / "v17-basic" / "env"
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[tuple[S3Store, dict[str, str]]]:
+    with s3_store() as made:
+        yield made
+
+
+@pytest.fixture
+def store(server: tuple[S3Store, dict[str, str]], monkeypatch: pytest.MonkeyPatch) -> S3Store:
+    monkeypatch.setattr(remote_store, "_PAUSES", (0.01, 0.01))
+    server[0].fail("", 0)
+    server[0].requests.clear()
+    return server[0]
+
+
+@pytest.fixture
+def variables(server: tuple[S3Store, dict[str, str]]) -> dict[str, str]:
+    return {**os.environ, **server[1]}
+
+
+def run(variables: dict[str, str], *words: str | Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [TOOL, *words], env=variables, capture_output=True, text=True, check=False
+    )
+
+
+def verified(uri: str) -> list[str]:
+    environment = open_environment([located(uri)], keep_going=True)
+    found = verify(environment, Scanner(wide=True), Totals(environment.name))
+    return [each.text() for each in found]
+
+
+@pytest.mark.parametrize("name", LOGS)
+@pytest.mark.parametrize(
+    "verb",
+    [("verify", "--all"), ("summary", "--by-db", "--checkpoints"), ("files",), ("dump",)],
+    ids=lambda words: words[0],
+)
+def test_results_are_those_of_local_files(
+    store: S3Store, variables: dict[str, str], name: str, verb: tuple[str, ...]
+) -> None:
+    home = FIXTURES / name / "env"
+    uri = store.put(home, name)
+    remote, local = run(variables, *verb, uri), run(variables, *verb, home)
+    assert local.stdout
+    assert remote.stdout.replace(uri, str(home)) == local.stdout
+    assert remote.returncode == local.returncode
+    note, *said = remote.stderr.splitlines()
+    assert "a store shows no locks" in note
+    assert [line.replace(uri, str(home)) for line in said] == local.stderr.splitlines()
+
+
+def test_a_log_file_is_read_by_its_own_uri(store: S3Store, variables: dict[str, str]) -> None:
+    uri = f"{store.put(BASIC, 'single')}/00000000.jdb"
+    remote = run(variables, "verify", "--all", uri)
+    local = run(variables, "verify", "--all", BASIC / "00000000.jdb")
+    assert remote.stdout.replace(uri, str(BASIC / "00000000.jdb")) == local.stdout
+    assert remote.returncode == local.returncode
+
+
+def test_opening_reads_a_small_part_of_each_file_once(store: S3Store) -> None:
+    uri = store.put(BASIC, "opened")
+    environment = open_environment([located(uri)])
+    assert [read.path for read in store.reads] == [
+        f"/{BUCKET}/opened/{file.path.name}" for file in environment.files
+    ]
+    assert all(read.size <= 16 << 10 for read in store.reads)
+    assert len(store.requests) - len(store.reads) <= 8
+
+
+def test_a_scan_reads_each_byte_once(store: S3Store, tmp_path: Path) -> None:
+    log = simple({b"%05d" % i: bytes(900) for i in range(12_000)})
+    uri = store.put(log.write(tmp_path / "env"), "large")
+    environment = open_environment([located(uri)])
+    store.requests.clear()
+    assert environment.size > 10 << 20
+    for _ in Scanner(wide=True).scan(environment, len):
+        pass
+    assert sum(read.size for read in store.reads) <= environment.size * 1.05
+    assert len(store.reads) <= environment.size // (4 << 20) + 2 * len(environment.files)
+
+
+def test_missing_files_are_not_called_unused(store: S3Store) -> None:
+    found = verified(store.put(FIXTURES / "v8-cleaned" / "env", "cleaned"))
+    assert any("trees of a store are not read" in text for text in found)
+
+
+def test_more_files_than_a_page_of_a_listing(store: S3Store) -> None:
+    header = (BASIC / "00000000.jdb").read_bytes()[:64]
+    for number in range(1010):
+        store.put_bytes(f"many/{number:08x}.jdb", header)
+    store.requests.clear()
+    environment = open_environment([located(f"s3://{BUCKET}/many")])
+    assert len(environment.files) == 1010
+    assert len(store.reads) == 1010
+
+
+@pytest.mark.parametrize("name", ["a b", "ü?x", "a::b", "%41", "*", "[x]", "quote'\""])
+def test_folders_with_hostile_names(store: S3Store, name: str) -> None:
+    store.put(BASIC, f"hostile/{name}/env")
+    found = [each for each in located(f"s3://{BUCKET}/hostile").iterdir() if each.name == name]
+    assert open_environment([found[0] / "env"]).size == sum(
+        path.stat().st_size for path in BASIC.glob("*.jdb")
+    )
+
+
+@pytest.mark.parametrize("fault", ["503", "cut"])
+def test_a_failure_that_passes_changes_nothing(store: S3Store, fault: str) -> None:
+    uri = store.put(BASIC, f"passing-{fault}")
+    expected = verified(uri)
+    store.fail(fault, 2)
+    assert verified(uri) == expected
+
+
+@pytest.mark.parametrize(
+    ("fault", "text"),
+    [("503", "the store failed"), ("cut", "try again later"), ("403", "denies access")],
+)
+def test_a_failure_that_stays_ends_the_command(store: S3Store, fault: str, text: str) -> None:
+    uri = store.put(BASIC, f"staying-{fault}")
+    environment = open_environment([located(uri)])
+    store.fail(fault, 10_000)
+    with pytest.raises(InputError, match=text):
+        list(verify(environment, Scanner(wide=True), Totals(environment.name)))
+
+
+def test_a_store_that_does_not_answer(store: S3Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    options = {"config_kwargs": {"read_timeout": 0.5, "retries": {"max_attempts": 1}}}
+    monkeypatch.setitem(remote_store._OPTIONS, "s3", options)
+    uri = store.put(BASIC, "slow")
+    environment = open_environment([located(uri)])
+    store.fail("slow", 10_000)
+    with pytest.raises(InputError, match="no answer from the store"):
+        list(verify(environment, Scanner(wide=True), Totals(environment.name)))
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        (lambda data: data + b"more", "replaced"),
+        (lambda data: bytes(len(data)), "replaced"),
+        (lambda data: data[:100], "shrank"),
+        (lambda data: b"", "shrank"),
+        (None, "removed"),
+    ],
+    ids=["grown", "replaced", "short", "empty", "gone"],
+)
+def test_a_file_that_changes_after_it_was_opened(
+    store: S3Store, change: Callable[[bytes], bytes] | None, text: str
+) -> None:
+    uri = store.put(BASIC, f"changing-{text}")
+    environment = open_environment([located(uri)])
+    name = f"changing-{text}/{environment.files[0].path.name}"
+    if change is None:
+        store.file_system().rm_file(f"{BUCKET}/{name}")
+    else:
+        store.put_bytes(name, change(environment_bytes()))
+    with pytest.raises(StoppedError, match=text):
+        list(verify(environment, Scanner(wide=True), Totals(environment.name)))
+
+
+def environment_bytes() -> bytes:
+    return (BASIC / "00000000.jdb").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("uri", "code", "text"),
+    [
+        ("s3://no-such-bucket/env", 4, "no such file or directory"),
+        (f"s3://{BUCKET}/no-such-folder", 4, "no such file or directory"),
+        ("nonsense://a/b", 4, "no file system is known for nonsense://"),
+        ("gs://bucket/env", 4, "pip install 'je-tools[gcs]'"),
+        ("s3://key:pass-word@logs/env", 2, "s3://***@logs/env"),
+        ("s3://logs/env?token=pass-word", 2, "s3://logs/env?***"),
+        ("s3://", 2, "expected s3://BUCKET/FOLDER"),
+        ("s3://logs/../x", 2, "dotted parts"),
+        ("file://other/x", 2, "a file of this host"),
+    ],
+)
+def test_uris_that_cannot_be_read(
+    store: S3Store, variables: dict[str, str], uri: str, code: int, text: str
+) -> None:
+    ended = run(variables, "verify", uri)
+    assert ended.returncode == code
+    assert text in " ".join(ended.stderr.split())
+    assert "pass-word" not in ended.stderr
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("recover",),
+        ("count",),
+        ("verify", "--tree"),
+        ("dump", "--follow"),
+        ("salvage", "--output", "x"),
+    ],
+    ids=" ".join,
+)
+def test_what_needs_local_files_refuses_uris(
+    variables: dict[str, str], words: tuple[str, ...]
+) -> None:
+    ended = run(variables, *words, f"s3://{BUCKET}/env")
+    assert ended.returncode == 2
+    assert "this host" in ended.stderr
+
+
+def test_no_output_is_written_to_a_uri(variables: dict[str, str]) -> None:
+    ended = run(variables, "verify", BASIC, "--output", f"s3://{BUCKET}/out.txt")
+    assert ended.returncode == 2
+
+
+def test_a_file_uri_is_a_local_path(variables: dict[str, str], tmp_path: Path) -> None:
+    home = tmp_path / "a b"
+    home.symlink_to(BASIC)
+    ended = run(variables, "summary", f"file://{tmp_path}/a%20b")
+    assert ended.stdout == run(variables, "summary", home).stdout
+    assert ended.returncode == 0
+
+
+def test_stores_are_loaded_only_for_uris() -> None:
+    code = (
+        "import sys; from je_tools.commands.start import main\n"
+        f"sys.argv = ['je-tools', 'verify', {str(BASIC)!r}]\n"
+        "try: main()\nexcept SystemExit: pass\n"
+        "assert 'fsspec' not in sys.modules and 'asyncio' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
