@@ -16,7 +16,8 @@ from msgspec import Struct
 from je_tools.core.escaping import printable
 from je_tools.core.masking import DataMode, Masking
 from je_tools.errors import UsageError
-from je_tools.formats.files.remote_path import RemotePath, URIError, is_uri, located
+from je_tools.formats.files.remote_path import RemotePath, located
+from je_tools.formats.files.uris import URIError, is_uri
 
 if TYPE_CHECKING:
     from rich.progress import Progress

@@ -9,25 +9,19 @@ operating system fails instead of looking at a local file of that name.
 from __future__ import annotations
 
 import os
-import re
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path, PosixPath
-from typing import TYPE_CHECKING, Any, NoReturn, Protocol
+from typing import Any, NoReturn, Protocol
 from urllib.parse import unquote
 
-if TYPE_CHECKING:
-    from je_tools.formats.files.remote_store import RemoteStatus
+from je_tools.formats.files.remote_store import RemoteStatus, listed, status_of
+from je_tools.formats.files.uris import URIError, masked_uri, split_uri
 
-_URI = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://(.*)", re.DOTALL)
 _LOCAL_SCHEMES = frozenset({"file", "local"})
 _DEFAULT_HOSTS = {"hdfs": "default", "memory": "root"}
 """First part of a URI that names no host: libhdfs knows the word; in memory it is a folder."""
-
-
-class URIError(ValueError):
-    """A URI that names no place; its text has the credentials masked."""
 
 
 class RemotePath(PosixPath):
@@ -52,11 +46,6 @@ class RemotePath(PosixPath):
     def __eq__(self, other: object) -> bool:
         return isinstance(other, RemotePath) and self.parts == other.parts
 
-    @property
-    def scheme(self) -> str:
-        """Name of the kind of file system, such as `s3`."""
-        return self.parts[0].removesuffix(":")
-
     def absolute(self) -> RemotePath:
         """Return the path itself: a URI is absolute."""
         return self
@@ -71,9 +60,7 @@ class RemotePath(PosixPath):
 
     def stat(self, *, follow_symlinks: bool = True) -> os.stat_result:
         """Return kind, size and time of the file; ask the store for them."""
-        from je_tools.formats.files.remote_store import status_of
-
-        return _as_stat(status_of(self))
+        return _as_stat(status_of(str(self)))
 
     def exists(self, *, follow_symlinks: bool = True) -> bool:
         """Return whether there is a file or a folder of this name."""
@@ -97,9 +84,7 @@ class RemotePath(PosixPath):
 
     def entries(self) -> list[RemoteEntry]:
         """Return files and folders in this folder; ask the store for them, page by page."""
-        from je_tools.formats.files.remote_store import listed
-
-        return [RemoteEntry(self / name, status) for name, status in listed(self)]
+        return [RemoteEntry(self / name, status) for name, status in listed(str(self))]
 
 
 class RemoteEntry:
@@ -172,11 +157,6 @@ def lexists(path: Path) -> bool:
     return path.exists() if isinstance(path, RemotePath) else os.path.lexists(path)
 
 
-def is_uri(text: str) -> bool:
-    """Return whether a text is a URI, and not a local path."""
-    return _URI.match(text) is not None
-
-
 def located(text: str) -> Path:
     """Return the place that a local path or a URI names.
 
@@ -185,10 +165,10 @@ def located(text: str) -> Path:
     Raises:
         URIError: the URI has credentials or an option, or names no place.
     """
-    match = _URI.fullmatch(text)
-    if match is None:
+    split = split_uri(text)
+    if split is None:
         return Path(text)
-    scheme, rest = match[1].lower(), match[2]
+    scheme, rest = split
     shown = masked_uri(text)
     host, slash, below = rest.partition("/")
     user, at, _ = host.rpartition("@")
@@ -217,9 +197,3 @@ def _local(shown: str, host: str, path: str) -> Path:
     if not path:
         raise URIError(f"{shown}: expected file:///PATH")
     return Path(unquote(path))
-
-
-def masked_uri(text: str) -> str:
-    """Return a text with passwords, and what follows `?`, in its URIs replaced by `***`."""
-    text = re.sub(r"(?<=://)[^/@\s]*:[^/\s]*@", "***@", text)
-    return re.sub(r"(://[^\s?]*\?)[^\s'\"]+", r"\1***", text)

@@ -35,9 +35,15 @@ _Key = tuple[RemotePath, RemoteStatus, int, int]
 
 
 class _BlockCache:
-    """Blocks by key, the last used at the end; threads that need the same one fetch it once."""
+    """Blocks by key, the last used at the end; threads that need the same one fetch it once.
+
+    Attributes:
+        blank: large blocks of zeros, which need not be kept or fetched again: a scan reads a blank
+            stretch once to find its end, and again to report it.
+    """
 
     def __init__(self, limit: int) -> None:
+        self.blank: set[_Key] = set()
         self._limit = limit
         self._lock = threading.Lock()
         self._size = 0
@@ -92,7 +98,7 @@ class RemoteSource(Source):
         self.path = path
         self.unreadable = set()
         with as_source_errors(path):
-            self._begin(listed_status_of(path))
+            self._begin(listed_status_of(str(path)))
 
     def _begin(self, status: RemoteStatus) -> None:
         self._status = status
@@ -123,7 +129,7 @@ class RemoteSource(Source):
     def check_unchanged(self) -> None:
         """Raise SourceChangedError if the file has shrunk, vanished or been replaced since open."""
         with as_source_errors(self.path):
-            now = status_of(self.path)
+            now = status_of(str(self.path))
         if now.size < self.size:
             reason = f"shrank from {self.size} to {now.size} bytes while it was read"
             raise changed_error(self.path, reason)
@@ -148,7 +154,10 @@ class RemoteSource(Source):
         """Return the bytes of a span that one block holds, from its start on."""
         large = start - start % LARGE_BLOCK
         end = min(large + LARGE_BLOCK, self._status.size)
-        kept = _CACHE.get((self.path, self._status, large, end))
+        key = (self.path, self._status, large, end)
+        if key in _CACHE.blank:
+            return memoryview(bytes(min(stop, end) - start))
+        kept = _CACHE.get(key)
         if kept is not None:
             return memoryview(kept.result())[start - large : stop - large]
         if not is_scan:
@@ -159,6 +168,8 @@ class RemoteSource(Source):
             return memoryview(self._fetched(start, min(stop, end)))
         block = self._block(large, end)
         self._scanned.add(large)
+        if block == bytes(len(block)):
+            _CACHE.blank.add(key)
         return memoryview(block)[start - large : stop - large]
 
     def _block(self, start: int, stop: int) -> bytes:
@@ -167,7 +178,7 @@ class RemoteSource(Source):
 
     def _fetched(self, start: int, stop: int) -> bytes:
         try:
-            data = fetched(self.path, start, stop)
+            data = fetched(str(self.path), start, stop)
         except OSError as error:
             if error.errno == errno.ERANGE:
                 self.check_unchanged()

@@ -12,14 +12,11 @@ import re
 import time
 from collections.abc import Callable, Mapping
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from msgspec import Struct
 
-from je_tools.formats.files.remote_path import masked_uri
-
-if TYPE_CHECKING:
-    from je_tools.formats.files.remote_path import RemotePath
+from je_tools.formats.files.uris import masked_uri
 
 T = TypeVar("T")
 
@@ -57,7 +54,7 @@ _CREDENTIALS = re.compile(r"credential|ProfileNotFound|TokenRetrieval|ClientAuth
 _TIMEOUTS = re.compile("timeout", re.I)
 _CONNECTIONS = re.compile(r"connect|EndpointConnection|ServerDisconnected|Name.*Resolution", re.I)
 
-_known: dict[RemotePath, RemoteStatus] = {}
+_known: dict[str, RemoteStatus] = {}
 """Status of files by the last listing of their folder, so that opening them costs no request."""
 
 
@@ -86,22 +83,22 @@ class RemoteStatus(Struct, frozen=True):
         return self.size < other.size or self.modified == other.modified
 
 
-def status_of(path: RemotePath) -> RemoteStatus:
+def status_of(uri: str) -> RemoteStatus:
     """Ask the store for the status of a file or folder.
 
     Raises:
         OSError: there is none, or the store does not say.
     """
-    return _asked(path, lambda: _status(_file_system(path).info(_key(path))))
+    return _asked(uri, lambda: _status(_file_system(uri).info(_key(uri))))
 
 
-def listed_status_of(path: RemotePath) -> RemoteStatus:
+def listed_status_of(uri: str) -> RemoteStatus:
     """Return the status of a file as its folder was last listed; else ask the store."""
-    known = _known.get(path)
-    return known if known is not None else status_of(path)
+    known = _known.get(uri)
+    return known if known is not None else status_of(uri)
 
 
-def listed(folder: RemotePath) -> list[tuple[str, RemoteStatus]]:
+def listed(folder: str) -> list[tuple[str, RemoteStatus]]:
     """Ask the store for names and status of what is in a folder.
 
     Raises:
@@ -114,11 +111,11 @@ def listed(folder: RemotePath) -> list[tuple[str, RemoteStatus]]:
     kept = [(name, status) for name, status in statuses if name not in ("", ".", "..")]
     if len(_known) + len(kept) > _KNOWN_MAX:
         _known.clear()
-    _known.update({folder / name: status for name, status in kept if not status.is_folder})
+    _known.update({f"{folder}/{name}": status for name, status in kept if not status.is_folder})
     return kept
 
 
-def fetched(path: RemotePath, start: int, stop: int) -> bytes:
+def fetched(uri: str, start: int, stop: int) -> bytes:
     """Read bytes [start, stop) of a file with one request; fewer if the file ends before.
 
     Raises:
@@ -126,51 +123,56 @@ def fetched(path: RemotePath, start: int, stop: int) -> bytes:
     """
 
     def fetch() -> bytes:
-        data = bytes(_file_system(path).cat_file(_key(path), start=start, end=stop))
+        data = bytes(_file_system(uri).cat_file(_key(uri), start=start, end=stop))
         if len(data) < stop - start:
             # Else a body that was cut short would pass for the end of the file.
-            size = _file_system(path).info(_key(path))["size"]
+            size = _file_system(uri).info(_key(uri))["size"]
             if size >= stop:
                 reason = f"the store sent {len(data):,} of {stop - start:,} bytes at {start:,}"
                 raise OSError(errno.EREMOTEIO, reason)
         return data[: stop - start]
 
-    return _asked(path, fetch)
+    return _asked(uri, fetch)
 
 
-def _asked(path: RemotePath, request: Callable[[], T]) -> T:
+def _asked(uri: str, request: Callable[[], T]) -> T:
     for pause in (*_PAUSES, None):
         try:
             return request()
         # Each store's package has errors of its own, which have no base in common.
         except Exception as error:
-            failure = _failure(path, error)
+            failure = _failure(uri, error)
             if pause is None or failure.errno in _FINAL:
                 raise failure from error
         time.sleep(pause)
     raise AssertionError("unreachable")
 
 
-def _file_system(path: RemotePath) -> Any:
+def _file_system(uri: str) -> Any:
     """Return the file system of a path; fsspec keeps one for each process and its arguments."""
     import fsspec
     from fsspec.config import conf
 
-    kind = fsspec.get_filesystem_class(path.scheme)
-    options = {**_OPTIONS.get(path.scheme, {}), **conf.get(path.scheme, {})}
+    kind = fsspec.get_filesystem_class(_scheme(uri))
+    options = {**_OPTIONS.get(_scheme(uri), {}), **conf.get(_scheme(uri), {})}
     # Listings are kept here, where it is known when an old one will do.
-    options |= {**kind._get_kwargs_from_urls(str(path)), "use_listings_cache": False}
+    options |= {**kind._get_kwargs_from_urls(uri), "use_listings_cache": False}
     found = kind(**options)
-    if path.scheme in _OPTIONS:
+    if _scheme(uri) in _OPTIONS:
         found.retries = 1
     return found
 
 
-def _key(path: RemotePath) -> str:
+def _scheme(uri: str) -> str:
+    """Return the name of the kind of file system, such as `s3`."""
+    return uri.partition(":")[0]
+
+
+def _key(uri: str) -> str:
     """Return the path as its file system takes it."""
     import fsspec
 
-    return str(fsspec.get_filesystem_class(path.scheme)._strip_protocol(str(path)))
+    return str(fsspec.get_filesystem_class(_scheme(uri))._strip_protocol(uri))
 
 
 def _name(found: Mapping[str, Any], folder: str) -> str:
@@ -190,21 +192,21 @@ def _status(found: Mapping[str, Any]) -> RemoteStatus:
     )
 
 
-def _failure(path: RemotePath, error: Exception) -> OSError:
+def _failure(uri: str, error: Exception) -> OSError:
     """Return an error of a store's package as an OSError with the next step."""
-    number, reason = _explained(path, error)
+    number, reason = _explained(uri, error)
     kind = {errno.ENOENT: FileNotFoundError, errno.EACCES: PermissionError}.get(number, OSError)
-    return kind(number, reason, str(path))
+    return kind(number, reason, uri)
 
 
-def _explained(path: RemotePath, error: Exception) -> tuple[int, str]:
+def _explained(uri: str, error: Exception) -> tuple[int, str]:
     kind = type(error).__name__
     lines = masked_uri(str(error)).splitlines()
     words = f"{kind}: {lines[0][:300]}" if lines else kind
     if isinstance(error, ImportError):
-        return errno.ENOPKG, _missing_package(path)
+        return errno.ENOPKG, _missing_package(uri)
     if isinstance(error, ValueError) and "rotocol" in words:
-        return errno.EPROTONOSUPPORT, f"no file system is known for {path.scheme}://"
+        return errno.EPROTONOSUPPORT, f"no file system is known for {_scheme(uri)}://"
     if isinstance(error, FileNotFoundError | NotADirectoryError):
         return errno.ENOENT, "no such file, folder or bucket"
     if _CREDENTIALS.search(kind) or "InvalidAccessKeyId" in words:
@@ -228,10 +230,10 @@ def _explained(path: RemotePath, error: Exception) -> tuple[int, str]:
     return errno.EREMOTEIO, f"the store failed ({words}): try again later"
 
 
-def _missing_package(path: RemotePath) -> str:
-    extra = _EXTRAS.get(path.scheme)
+def _missing_package(uri: str) -> str:
+    extra = _EXTRAS.get(_scheme(uri))
     if extra is None:
-        return f"{path.scheme}:// needs packages that are not installed: pip install fsspec"
+        return f"{_scheme(uri)}:// needs packages that are not installed: pip install fsspec"
     return (
-        f"{path.scheme}:// needs a package that is not installed: pip install 'je-tools[{extra}]'"
+        f"{_scheme(uri)}:// needs a package that is not installed: pip install 'je-tools[{extra}]'"
     )

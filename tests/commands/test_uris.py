@@ -107,6 +107,15 @@ def test_a_scan_reads_each_byte_once(store: S3Store, tmp_path: Path) -> None:
     assert len(store.reads) <= environment.size // (4 << 20) + 2 * len(environment.files)
 
 
+def test_a_blank_tail_is_hardly_read_twice(store: S3Store, tmp_path: Path) -> None:
+    home = simple({b"%05d" % i: bytes(900) for i in range(1_000)}).write(tmp_path / "env")
+    with (home / "00000000.jdb").open("ab") as last:
+        last.truncate(60 << 20)
+    uri = store.put(home, "blank")
+    assert any("zero-tail" in text for text in verified(uri))
+    assert sum(read.size for read in store.reads) <= 75 << 20
+
+
 def test_missing_files_are_not_called_unused(store: S3Store) -> None:
     found = verified(store.put(FIXTURES / "v8-cleaned" / "env", "cleaned"))
     assert any("trees of a store are not read" in text for text in found)

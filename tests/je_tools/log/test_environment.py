@@ -30,13 +30,13 @@ def log_of(count: int) -> list[LogFile]:
 def opened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Collect the names of the files that are opened."""
     names: list[str] = []
-    real = sources.Source
+    real = sources.open_source
 
     def source(path: Path) -> sources.Source:
         names.append(path.name)
         return real(path)
 
-    monkeypatch.setattr(sources, "Source", source)
+    monkeypatch.setattr(sources, "open_source", source)
     return names
 
 
