@@ -53,7 +53,10 @@ from je_tools.log.field_descriptions import (
     condition_text,
     field_meaning,
 )
-from je_tools.spark.options import OPTIONS as SPARK_OPTIONS
+from je_tools.spark.entry_options import ENTRIES
+from je_tools.spark.findings import FINDING_ROWS
+from je_tools.spark.records import RECORDS
+from je_tools.spark.vlsns import VLSNS
 
 ROOT = Path(__file__).resolve().parents[1]
 WIDTH = 80
@@ -447,9 +450,13 @@ def _database(_: str) -> str:
     return "\n".join(texts)
 
 
-def _spark_options(_: str) -> str:
-    rows = [(f"`{name}`", text) for name, text in SPARK_OPTIONS.items()]
+def _spark_options(argument: str) -> str:
+    relation = next(each for each in _SPARK if each.name == argument)
+    rows = [(f"`{name}`", text) for name, text in relation.options.items()]
     return table(("option", "what it does"), rows)
+
+
+_SPARK = (ENTRIES, RECORDS, FINDING_ROWS, VLSNS)
 
 
 _BLOCKS: dict[str, Callable[[str], str]] = {

@@ -10,13 +10,7 @@ from typing import TYPE_CHECKING, Any
 from je_tools.api.calls import Call, Choice, recovered
 from je_tools.btree.key_ranges import parse_key_range
 from je_tools.core.ordered import map_in_order
-from je_tools.output.encoders.record_parquet import (
-    GROUP_BYTES,
-    GROUP_ROWS,
-    record_batch,
-    record_schema,
-)
-from je_tools.output.encoders.record_sources import DatabaseSource, pieces_of, read_batch
+from je_tools.output.encoders.record_parquet import record_batches, record_schema
 from je_tools.records.export import Export
 from je_tools.recovery.choices import choose_databases
 
@@ -24,8 +18,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from je_tools.core.masking import Masking
-    from je_tools.log.records import Batch
-    from je_tools.output.encoders.record_lines import Named
+    from je_tools.output.encoders.record_sources import DatabaseSource
 
 
 def read_records(call: Call, choice: Choice) -> Generator[Any, None, None]:
@@ -56,17 +49,8 @@ def _batches(
     source: DatabaseSource, masking: Masking, threads: int
 ) -> Generator[pa.RecordBatch, None, None]:
     """Yield the records of a database, which threads read and encode ahead."""
-    encode = partial(_encoded, source.database, masking)
+    encode = partial(record_batches, source.database, masking)
     for batches, notes in map_in_order(encode, source.batches, threads):
         for note in notes:
             source.note(note)
         yield from batches
-
-
-def _encoded(
-    database: Named, masking: Masking, batch: Batch
-) -> tuple[list[pa.RecordBatch], list[Any]]:
-    """Return the records of a batch, and the notes made while they were read."""
-    records, notes = read_batch(batch)
-    pieces = pieces_of(records, GROUP_ROWS, GROUP_BYTES)
-    return [record_batch(database, piece, masking) for piece in pieces], notes

@@ -20,7 +20,7 @@ from msgspec.structs import replace
 
 from je_tools.core.escaping import clean_text
 from je_tools.errors import InputError
-from je_tools.log.file_names import is_data_directory_name, is_jdb_name
+from je_tools.log.file_names import home_of, is_data_directory_name, is_jdb_name
 from je_tools.pages.shown import distinct
 
 _LISTERS = 16
@@ -86,11 +86,14 @@ def find_fleet(roots: Sequence[Path]) -> Fleet:
         if is_folder:
             search.add(root)
         else:
-            loose.setdefault(root.parent, {})[root] = None
+            loose.setdefault(home_of(root), {})[root] = None
     search.run()
     wanted = sorted([*((path,) for path in search.homes), *map(tuple, loose.values())])
     if not wanted and not search.problems:
-        raise InputError(f"there are no .jdb files below {', '.join(map(str, roots))}")
+        raise InputError(
+            f"{', '.join(map(str, roots))}: no .jdb files here or below. Name an environment's "
+            "home, the directory that holds 00000000.jdb and its like, or one above it"
+        )
     with ThreadPoolExecutor(_LISTERS) as pool:
         listed = list(pool.map(_listed, wanted))
     shown = [*map(_name_of, wanted), *(each.env for each in search.problems)]
@@ -185,7 +188,7 @@ def _is_link(entry: os.DirEntry[str]) -> bool:
 def _listed(paths: tuple[Path, ...]) -> tuple[int, tuple[Path, ...]]:
     """Return the bytes of the log files of an environment, and the directories that hold them."""
     if len(paths) > 1 or not paths[0].is_dir():
-        folders, files = [paths[0].parent], list(paths)
+        folders, files = list(dict.fromkeys(path.parent for path in paths)), list(paths)
     else:
         folders = [paths[0], *_data_folders(paths[0])]
         files = []
@@ -215,4 +218,4 @@ def _size(path: Path) -> int:
 
 
 def _name_of(paths: tuple[Path, ...]) -> str:
-    return str(paths[0] if len(paths) == 1 else paths[0].parent)
+    return str(paths[0] if len(paths) == 1 else home_of(paths[0]))

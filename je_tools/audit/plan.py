@@ -7,26 +7,19 @@ the results.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import accumulate, chain, groupby
-from typing import TYPE_CHECKING, TypeVar
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
+
+from je_tools.core.shares import share_of, shares_of, task_count
 
 if TYPE_CHECKING:
     from je_tools.audit.discover import Fleet, FoundEnvironment
     from je_tools.log.log_files import LogFile
 
-TASK_SIZES = (8 << 20, 256 << 20)
-"""Minimum and maximum bytes of a task, about."""
-
-TASKS_PER_CORE = 4
-"""Tasks per core: enough that the last ones end together, and a whole number for each core."""
-
 ENVIRONMENT_COST = 2 << 20
 """Bytes of log that can be read in the time that an environment takes by itself."""
-
-T = TypeVar("T")
 
 
 class FilePart(Struct, frozen=True):
@@ -66,10 +59,7 @@ def plan_fleet(fleet: Fleet, cores: int) -> Plan:
     """
     found = fleet.environments
     size = sum(_cost(each) for each in found)
-    least, most = TASK_SIZES
-    rounds = max(TASKS_PER_CORE, -(-size // (most * cores)))
-    count = min(rounds * cores, max(size // least, 1))
-    share = max(-(-size // count), 1)
+    share = share_of(size, task_count(size, cores))
     small = [each for each in found if _cost(each) <= share]
     large = tuple(each for each in found if _cost(each) > share)
     return Plan(share, tuple(map(tuple, shares_of(small, _cost, share))), large)
@@ -96,12 +86,3 @@ def slices_of(
 
 def _cost(found: FoundEnvironment) -> int:
     return found.size + ENVIRONMENT_COST
-
-
-def shares_of(items: Iterable[T], size_of: Callable[[T], int], share: int) -> Iterator[Iterator[T]]:
-    """Group items by the share of all bytes that holds their middle: at most a group a share."""
-    items = list(items)
-    starts = accumulate(chain([0], map(size_of, items)))
-    placed = zip(starts, items, strict=False)
-    for _, group in groupby(placed, lambda each: (each[0] + size_of(each[1]) / 2) // share):
-        yield (item for _, item in group)

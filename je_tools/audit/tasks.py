@@ -14,19 +14,19 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 from msgspec.structs import replace
 
+from je_tools.audit.discover import UnreadPath
 from je_tools.audit.environment_rows import EnvironmentRows, unread_environment
 from je_tools.audit.judging import judge
 from je_tools.audit.known_environments import keep_tables, known_tables, signature_of
+from je_tools.audit.opening import open_found
 from je_tools.audit.part_scan import PartScanner
 from je_tools.audit.plan import FilePart, slices_of
-from je_tools.audit.reasons import why_unread
 from je_tools.audit.table_writer import StagedTables, write_txns
 from je_tools.audit.tables import TXNS
 from je_tools.audit.task_kinds import JudgeTask, Opened, SliceResult, SliceTask, Written
-from je_tools.log.opening import open_environment
 
 if TYPE_CHECKING:
-    from je_tools.audit.discover import FoundEnvironment, UnreadPath
+    from je_tools.audit.discover import FoundEnvironment
     from je_tools.audit.known_files import KnownFiles
     from je_tools.audit.read_logs import Weigh
     from je_tools.audit.work import Scanned
@@ -140,9 +140,7 @@ def _unpickled(path: str) -> Any:
 
 def _opened(found: FoundEnvironment) -> Environment | EnvironmentRows:
     """Open an environment; return the rows that say why it cannot be opened."""
-    try:
-        return open_environment(found.paths, keep_going=True)
-    except OSError as error:
-        return unread_environment(found.name, str(error.strerror))
-    except Exception as error:
-        return unread_environment(found.name, why_unread(error))
+    opened = open_found(found)
+    if isinstance(opened, UnreadPath):
+        return unread_environment(opened.env, opened.reason)
+    return opened

@@ -1,4 +1,4 @@
-"""Spark data source for logs: `register(spark)`, then `spark.read.format("jelog").load(path)`.
+"""Spark data sources for logs: `register(spark)`, then `spark.read.format("jelog").load(path)`.
 
 The rest of je-tools imports nothing from here, and pyspark is imported only where Spark runs.
 """
@@ -9,11 +9,15 @@ from typing import Any
 
 
 def register(spark: Any) -> None:
-    """Register the format `jelog` with a session.
+    """Register the formats with a session.
 
     Args:
         spark: a SparkSession of PySpark 4.1 or newer; its workers must be able to import je_tools.
     """
-    from je_tools.spark.source import JelogSource
+    from je_tools.spark.sources import SOURCES
 
-    spark.dataSource.register(JelogSource)
+    # A session over Spark Connect has no context.
+    context = getattr(spark, "sparkContext", None)
+    cores = 0 if context is None else int(context.defaultParallelism)
+    for source in SOURCES:
+        spark.dataSource.register(source.on(cores))

@@ -1,8 +1,9 @@
-"""Columns of `dump`'s Parquet output in Spark's types.
+"""Columns of data sources in Spark's types, with the environment first.
 
 Spark has no unsigned numbers and no dictionaries. Numbers of 8 and 32 bits become the next larger
 signed ones, as Spark itself reads them from Parquet. LSNs become int64 with the same bits: those
-of files from 0x80000000 on are negative, and one that is NULL on disk is -1.
+of files from 0x80000000 on are negative, and one that is NULL on disk is -1. Every column may be
+null, so that all files that Spark writes have the same schema.
 """
 
 from __future__ import annotations
@@ -13,56 +14,57 @@ from collections.abc import Iterable, Sequence
 import pyarrow as pa
 
 from je_tools.errors import UsageError
-from je_tools.output.encoders.entry_batches import entry_schema
+
+ENV = "env"
+"""Name of the column that has the environment, in every source."""
 
 _SIGNED = {pa.uint8(): pa.int16(), pa.uint32(): pa.int64(), pa.uint64(): pa.int64()}
 
-PAYLOAD_FIELDS = {
-    "db_id": frozenset({"db_id"}),
-    "db": frozenset({"db_id"}),
-    "txn_id": frozenset({"txn_id"}),
-    "key": frozenset({"key"}),
-    "data_size": frozenset({"data"}),
-    "data": frozenset({"data"}),
-}
-"""Payload fields from which columns of every row are made; other such columns need none."""
+
+def spark_schema(schema: Iterable[pa.Field]) -> pa.Schema:
+    """Return fields in Spark's types, after the column of the environment."""
+    fields = [pa.field(field.name, _spark_type(field.type)) for field in schema]
+    return pa.schema([pa.field(ENV, pa.string()), *fields])
 
 
-def spark_schema(versions: frozenset[int], columns: Sequence[str] | None = None) -> pa.Schema:
-    """Return `entry_schema(versions)` in Spark's types, limited to `columns` if these are given.
+def chosen(schema: pa.Schema, columns: Sequence[str] | None) -> pa.Schema:
+    """Return the columns of a schema with these names, in their order; all for None.
 
     Raises:
-        UsageError: a log of these versions has no such column, or one is named twice.
+        UsageError: there is no such column, or one is named twice.
     """
-    whole = entry_schema(versions)
-    names = whole.names if columns is None else list(columns)
-    unknown = [name for name in names if name not in whole.names]
+    if columns is None:
+        return schema
+    unknown = [name for name in columns if name not in schema.names]
     if unknown:
-        raise UsageError(f"column {unknown[0]}: this log has none, but {', '.join(whole.names)}")
-    twice = {name for name in names if names.count(name) > 1}
+        raise UsageError(f"column {unknown[0]}: there is none, but {', '.join(schema.names)}")
+    twice = {name for name in columns if columns.count(name) > 1}
     if twice:
         raise UsageError(f"column {min(twice)}: named twice")
-    return pa.schema([pa.field(name, _spark_type(whole.field(name).type)) for name in names])
+    return pa.schema([schema.field(name) for name in columns])
 
 
-def spark_batch(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """Convert a batch of `entry_batch` to the types of `spark_schema`, with the same columns."""
+def spark_batch(batch: pa.RecordBatch, env: str, schema: pa.Schema) -> pa.RecordBatch:
+    """Return a batch in the columns of `schema`, a part of its `spark_schema`.
+
+    Columns of the batch that the schema does not have are dropped.
+    """
     arrays = [
-        # Most of the structs are null in most batches.
-        pa.nulls(len(batch), kind) if array.null_count == len(batch) else _cast(array, kind)
-        for array, kind in zip(batch.columns, schema.types, strict=True)
+        pa.repeat(env, len(batch)) if field.name == ENV else _converted(batch, field)
+        for field in schema
     ]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
-def wanted_fields(columns: Iterable[str]) -> frozenset[str]:
-    """Return the payload fields that must be decoded for these columns."""
-    return frozenset().union(*(PAYLOAD_FIELDS.get(name, frozenset()) for name in columns))
-
-
-def _cast(array: pa.Array, kind: pa.DataType) -> pa.Array:
+def _converted(batch: pa.RecordBatch, field: pa.Field) -> pa.Array:
+    array = batch.column(field.name)
+    if array.type == field.type:
+        return array
+    # Most of the structs are null in most batches.
+    if array.null_count == len(batch):
+        return pa.nulls(len(batch), field.type)
     # An unsafe cast, because an LSN keeps its bits.
-    return array if array.type == kind else array.cast(kind, safe=False)
+    return array.cast(field.type, safe=False)
 
 
 @functools.cache

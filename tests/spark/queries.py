@@ -24,7 +24,14 @@ def results(spark: Any) -> list[Any]:
     commits, inserts = log.where("type='Commit'"), log.where("type='INS_LN_TX'")
     both = commits.union(inserts).groupBy("type").count().orderBy("type")
     joined = inserts.join(commits.select("txn_id"), "txn_id").count()
+    # A frame that is kept, and one of its conditions that is not.
+    kept = log.where("type='Abort'").cache()
+    aborts = [kept.count(), kept.union(log.where("type='Commit'")).count(), kept.count()]
+    kept.unpersist()
+    selfs = log.alias("a").join(log.alias("b"), "lsn").where("a.type='Abort' and b.type='Abort'")
     return [
+        aborts,
+        selfs.count(),
         [list(row) for row in both.collect()],
         joined,
         # A condition that no option can do, and none at all, after one that an option could.
@@ -41,8 +48,11 @@ def expected() -> list[Any]:
     ended = pa.table({"txn_id": txns.filter(is_commit)}).group_by("txn_id").aggregate([])
     assert len(ended) == pc.sum(is_commit).as_py()
     joined = pc.is_in(txns.filter(is_insert), value_set=ended.column("txn_id").combine_chunks())
+    aborts = pc.sum(pc.equal(kinds, "Abort")).as_py()
     odd = pc.or_(pc.match_substring(kinds, "LN"), pc.less(log.column("lsn"), 100))
     return [
+        [aborts, aborts + len(ended), aborts],
+        aborts,
         [["Commit", len(ended)], ["INS_LN_TX", pc.sum(is_insert).as_py()]],
         pc.sum(joined).as_py(),
         pc.sum(odd).as_py(),

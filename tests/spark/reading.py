@@ -1,94 +1,107 @@
-"""Output of the format `jelog` without Spark, and of `dump` for comparison."""
+"""Output of the formats without Spark, and of `dump` for comparison."""
 
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from je_tools.spark.columns import spark_schema
-from je_tools.spark.source import JelogReader, JelogSource
+from je_tools.spark.columns import ENV
+from je_tools.spark.entry_options import ENTRIES
+from je_tools.spark.source import LogReader, LogSource
+from je_tools.spark.sources import JelogSource
 from tests.je_tools.dumped import je_tools
 
-ALL = ("show", "hide", "length", "hash", "salted-hash")
+OLD_FIELDS = {"item", "data_exists"}
+"""Fields of `dump` for log versions before 6 alone, whose payloads are not decoded."""
 
 
-def source(path: Path | Sequence[Path], **options: str) -> JelogSource:
-    """Return the source as `load` creates it."""
+def source(
+    path: Path | Sequence[Path], kind: type[LogSource] = JelogSource, **options: str
+) -> LogSource:
+    """Return a source as `load` creates it."""
     if isinstance(path, Path):
-        return JelogSource({"path": str(path), **options})
+        return kind({"path": str(path), **options})
     listed = ", ".join(f'"{each}"' for each in path)
-    return JelogSource({"paths": f"[{listed}]", **options})
+    return kind({"paths": f"[{listed}]", **options})
 
 
-def reader(path: Path | Sequence[Path], **options: str) -> JelogReader:
+def reader(
+    path: Path | Sequence[Path], kind: type[LogSource] = JelogSource, **options: str
+) -> LogReader:
     """Return the reader of a read."""
-    made = source(path, **options)
+    made = source(path, kind, **options)
     # Spark plans in another process than the one that created the source.
     made = pickle.loads(pickle.dumps(made))
     return made.reader(made.schema())
 
 
-def batches(reading: JelogReader) -> list[pa.RecordBatch]:
+def batches(reading: LogReader) -> list[pa.RecordBatch]:
     """Return the batches of all tasks; pickling limits each to what Spark sends to it."""
     partitions = pickle.loads(pickle.dumps(reading.partitions()))
     worker = pickle.loads(pickle.dumps(reading))
     return [batch for partition in partitions for batch in worker.read(partition)]
 
 
-def read(path: Path | Sequence[Path], **options: str) -> pa.Table:
-    """Return the entries as one table."""
-    reading = reader(path, **options)
-    schema = reading.planner.schema
-    return pa.Table.from_batches(batches(reading), schema)
+def read(
+    path: Path | Sequence[Path], kind: type[LogSource] = JelogSource, **options: str
+) -> pa.Table:
+    """Return the rows as one table."""
+    reading = reader(path, kind, **options)
+    return pa.Table.from_batches(batches(reading), reading.schema)
 
 
 def dumped(path: Path | Sequence[Path], out: Path, *arguments: str) -> pa.Table:
-    """Return the output of `dump --format parquet` in Spark's types."""
+    """Return the output of `dump --format parquet` in the columns of `jelog`."""
     paths = [path] if isinstance(path, Path) else path
     out.unlink(missing_ok=True)
     done = je_tools("dump", *paths, "--format", "parquet", "--output", out, *arguments)
     assert done.code in (0, 3), done.err
-    table = pq.read_table(out)
-    return in_spark(table)
+    env = str(path if isinstance(path, Path) else path[0].parent)
+    return in_spark(pq.read_table(out), env, ENTRIES.schema())
 
 
-def in_spark(table: pa.Table) -> pa.Table:
-    """Return a table with the same numbers in signed types: LSNs as the same 64 bits."""
-    return pa.table(
-        {name: _in_spark(table.column(name).combine_chunks()) for name in table.column_names}
-    )
+def in_spark(table: pa.Table, env: str, schema: pa.Schema) -> pa.Table:
+    """Return a table in Spark's types: LSNs as the same 64 bits, and null where it has no column.
+
+    The table may have no column that the schema lacks.
+    """
+    assert set(table.column_names) <= set(schema.names)
+    columns = {
+        field.name: _in_spark(table.column(field.name).combine_chunks(), field.type)
+        if field.name in table.column_names
+        else pa.nulls(len(table), field.type)
+        for field in schema
+    }
+    return pa.table(columns | {ENV: pa.repeat(env, len(table))}, schema)
 
 
-def _in_spark(array: Any) -> Any:
-    kind = array.type
-    if pa.types.is_uint64(kind):
+def _in_spark(array: Any, kind: Any) -> Any:
+    if pa.types.is_uint64(array.type):
         return array.view(pa.int64())
-    if pa.types.is_uint32(kind):
-        return array.cast(pa.int64())
-    if pa.types.is_uint8(kind):
-        return array.cast(pa.int16())
-    if pa.types.is_dictionary(kind):
-        return array.cast(kind.value_type)
     if pa.types.is_struct(kind):
-        children = [_in_spark(array.field(i)) for i in range(kind.num_fields)]
-        fields = [pa.field(f.name, c.type) for f, c in zip(kind, children, strict=True)]
-        return pa.StructArray.from_arrays(children, fields=fields, mask=array.is_null())
+        names = [field.name for field in array.type]
+        assert set(names) - OLD_FIELDS <= {field.name for field in kind}
+        children = [
+            _in_spark(array.field(names.index(field.name)), field.type)
+            if field.name in names
+            else pa.nulls(len(array), field.type)
+            for field in kind
+        ]
+        return pa.StructArray.from_arrays(children, fields=list(kind), mask=array.is_null())
     if pa.types.is_list(kind):
-        items = _in_spark(array.flatten())
+        items = _in_spark(array.flatten(), kind.value_type)
         lengths = array.value_lengths().fill_null(0).to_pylist()
-        ends = [0]
-        for length in lengths:
-            ends.append(ends[-1] + length)
-        made = pa.list_(pa.field("element", items.type))
+        ends = [0, *accumulate(lengths)]
         return pa.ListArray.from_arrays(
-            pa.array(ends, pa.int32()), items, type=made, mask=array.is_null()
+            pa.array(ends, pa.int32()), items, type=kind, mask=array.is_null()
         )
-    return array
+    return array if array.type == kind else array.cast(kind)
 
 
 def assert_same(found: pa.Table, expected: pa.Table) -> None:
@@ -98,8 +111,3 @@ def assert_same(found: pa.Table, expected: pa.Table) -> None:
         for name in found.column_names:
             one, other = found.column(name), expected.column(name)
             assert one.equals(other), (name, len(one), len(other))
-
-
-def types_of(versions: Iterable[int]) -> pa.Schema:
-    """Return the columns of a log with these versions."""
-    return spark_schema(frozenset(versions))

@@ -12,7 +12,7 @@ import pytest
 from je_tools.formats.je.log.reader import RangeReader
 from je_tools.formats.je.types import ENTRY_TYPES, Family, mask_of
 from je_tools.log import entry_table as entries
-from je_tools.spark import plan
+from je_tools.log.file_scan import FilePiece
 from tests.builders.logs import LogFile, write_log
 from tests.corpus import FIXTURES
 from tests.spark.reading import assert_same, batches, dumped, read, reader
@@ -121,9 +121,7 @@ def test_what_an_option_drops_is_not_decoded(
     reading = reader(home, columns="ln,txn_end,node,lsn", **options)
     tasks = reading.partitions()
     decoded.clear()
-    found = pa.Table.from_batches(
-        [b for t in tasks for b in reading.read(t)], reading.planner.schema
-    )
+    found = pa.Table.from_batches([b for t in tasks for b in reading.read(t)], reading.schema)
     whole_entries = sum(count for count, wanted in decoded if wanted is None)
     if options in EXACT:
         # Only selected entries are decoded, not even ids of the others.
@@ -159,6 +157,11 @@ def test_columns_of_headers_decode_nothing(
     assert {wanted for count, wanted in decoded if count > 1} == {frozenset({"txn_id"})}
 
 
+def pieces_of(partition: Any) -> tuple[FilePiece, ...]:
+    """Return the pieces of files that a task reads."""
+    return tuple(piece for part in partition.value.parts for piece in part.pieces)
+
+
 @pytest.fixture
 def walked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
     """Return a list of the ranges that are read: file number and start."""
@@ -181,6 +184,8 @@ def walked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
         ({"to_lsn": "0x2/0xffffffff"}, {2}),
         ({"from_lsn": "0x4/0x0"}, set()),
         ({"from_vlsn": "1"}, {2, 3}),
+        ({"file_no": "3"}, {3}),
+        ({"file_no": "0-2,9"}, {2}),
     ],
     ids=str,
 )
@@ -189,7 +194,7 @@ def test_files_that_cannot_match_are_not_planned(
 ) -> None:
     reading = reader(FIXTURES / "v8-cleaned" / "env", columns="lsn,vlsn,file_no", **options)
     tasks = reading.partitions()
-    assert {piece.file.file_no for task in tasks for piece in task.value.pieces} == files
+    assert {piece.file.file_no for task in tasks for piece in pieces_of(task)} == files
     walked.clear()
     for task in tasks:
         list(reading.read(task))
@@ -198,15 +203,13 @@ def test_files_that_cannot_match_are_not_planned(
 
 def test_pieces_that_cannot_match_are_not_planned(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("je_tools.formats.je.log.reader.RANGE_SIZE", 10_000)
-    monkeypatch.setattr(plan, "CUT_FROM", 0)
-    monkeypatch.setattr(plan, "TASK_SIZE", 40_000)
     home = FIXTURES / "v17-basic" / "env"
-    every = [t.value.pieces[0] for t in reader(home, columns="lsn").partitions()]
+    every = [pieces_of(t)[0] for t in reader(home, columns="lsn", tasks="8").partitions()]
     assert len(every) > 4
     lsn = every[2].place.at
     place = f"0x{lsn >> 32:x}/0x{lsn & 0xFFFFFFFF:x}"
-    planned = reader(home, columns="lsn", from_lsn=place, to_lsn=place)
-    assert [t.value.pieces for t in planned.partitions()] == [(every[2],)]
+    planned = reader(home, columns="lsn", from_lsn=place, to_lsn=place, tasks="8")
+    assert [pieces_of(t) for t in planned.partitions()] == [(every[2],)]
     assert pa.Table.from_batches(batches(planned)).column("lsn").to_pylist() == [lsn]
 
 

@@ -14,7 +14,6 @@ import pytest
 from je_tools.errors import InputError, StoppedError
 from je_tools.formats.je.log import reader as je_reader
 from je_tools.formats.je.types import Family
-from je_tools.spark import plan
 from tests.builders.logs import TRACE, LogFile, packed, write_log
 from tests.builders.planted import VERSIONS, planted_log
 from tests.corpus import FIXTURES, Environment
@@ -106,18 +105,16 @@ def test_damaged_files_in_pieces(
             hurt(rng, file)
     expected = dumped(home, tmp_path / "out.parquet")
     monkeypatch.setattr(je_reader, "RANGE_SIZE", rng.choice([12_000, 50_000]))
-    monkeypatch.setattr(plan, "CUT_FROM", 0)
-    monkeypatch.setattr(plan, "TASK_SIZE", rng.choice([15_000, 60_000]))
-    reading = reader(home)
-    pieces = [piece for task in reading.planner.tasks() for piece in task.pieces]
+    tasks = rng.choice(["5", "20"])
     if not seed:
-        assert len(pieces) > len(list(home.glob("*.jdb")))
-    assert_same(read(home), expected)
+        assert len(reader(home, tasks=tasks).partitions()) > len(list(home.glob("*.jdb")))
+    assert_same(read(home, tasks=tasks), expected)
     names = ["lsn", "db_id", "key", "checksum"]
-    assert_same(read(home, columns=",".join(names)), expected.select(names))
+    found = read(home, columns=",".join(names), tasks=tasks)
+    assert_same(found, expected.select(names))
     middle = expected.column("lsn")[len(expected) // 2].as_py()
     place = f"0x{middle >> 32:x}/0x{middle & 0xFFFFFFFF:x}"
-    behind = read(home, from_lsn=place)
+    behind = read(home, from_lsn=place, tasks=tasks)
     assert_same(behind, expected.filter(pc.greater_equal(expected.column("lsn"), middle)))
 
 
@@ -131,9 +128,7 @@ def test_an_image_of_a_log_inside_a_record_is_no_log(
         file.add(TRACE, b"\x7d" + bytes(6) + packed(len(image)) + image)
     home = write_log(tmp_path / "env", [file])
     monkeypatch.setattr(je_reader, "RANGE_SIZE", 30_000)
-    monkeypatch.setattr(plan, "CUT_FROM", 0)
-    monkeypatch.setattr(plan, "TASK_SIZE", 50_000)
-    found = read(home, columns="lsn")
+    found = read(home, columns="lsn", tasks="17")
     assert found.column("lsn").to_pylist() == [placed.start for placed in file.placed]
 
 
@@ -165,12 +160,10 @@ def test_a_piece_that_is_another_now(tmp_path: Path, monkeypatch: pytest.MonkeyP
     home = tmp_path / "env"
     shutil.copytree(FIXTURES / "v17-basic" / "env", home)
     monkeypatch.setattr(je_reader, "RANGE_SIZE", 10_000)
-    monkeypatch.setattr(plan, "CUT_FROM", 0)
-    monkeypatch.setattr(plan, "TASK_SIZE", 50_000)
-    reading = reader(home, columns="lsn")
+    reading = reader(home, columns="lsn", tasks="6")
     tasks = reading.partitions()
     assert len(tasks) > 3
-    at = tasks[1].value.pieces[0].behind.last
+    at = tasks[1].value.parts[0].pieces[0].behind.last
     with (home / "00000000.jdb").open("r+b") as file:
         file.seek(at)
         file.write(bytes(200))
@@ -184,14 +177,11 @@ def test_masked_as_in_dump(mode: str, tmp_path: Path) -> None:
     assert_same(read(home, data=mode), dumped(home, tmp_path / "out.parquet", "--data", mode))
 
 
-def test_salted_hashes_are_the_same_in_all_tasks_of_a_load(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_salted_hashes_are_the_same_in_all_tasks_of_a_load() -> None:
     """Equal keys have equal hashes in all tasks, and different ones after another `load`."""
     home = FIXTURES / "v8-cleaned" / "env"
-    monkeypatch.setattr(plan, "TASK_SIZE", 1)
     shown = read(home, columns="key").column("key").to_pylist()
-    made = source(home, columns="key", data="salted-hash")
+    made = source(home, columns="key", data="salted-hash", tasks="2")
     hashed: list[bytes] = []
     for _ in range(2):
         reading = pickle.loads(pickle.dumps(made)).reader(made.schema())

@@ -205,6 +205,15 @@ def record_batch(
     return pa.RecordBatch.from_arrays(arrays, schema=record_schema(marks))
 
 
+def record_batches(
+    database: Named, masking: Masking, batch: Batch
+) -> tuple[list[pa.RecordBatch], list[Any]]:
+    """Return the records of a batch, and the notes made while they were read."""
+    records, notes = read_batch(batch)
+    pieces = pieces_of(records, GROUP_ROWS, GROUP_BYTES)
+    return [record_batch(database, piece, masking) for piece in pieces], notes
+
+
 def _binary(values: Spans) -> pa.Array:
     offsets, content = gather(values.data, values.starts, values.sizes)
     return t.string_array(offsets, content, values.sizes >= 0).view(pa.binary())

@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, BinaryIO
 
 import numpy as np
 
-from je_tools.formats.je.types import type_name
 from je_tools.formats.rows import Buffer, Cell, Form, Text, lines_of, words
-from je_tools.vlsn.logged import EntryState, LoggedStream
+from je_tools.vlsn.stream_columns import (
+    STATES,
+    TYPES,
+    pieces_of,
+    stream_batch,
+    stream_schema,
+)
 
 if TYPE_CHECKING:
     import numpy.typing as npt
-    import pyarrow as pa
 
     from je_tools.formats.arrays import Ints
     from je_tools.formats.files.source import Bytes
+    from je_tools.vlsn.logged import LoggedStream
 
-ROWS_AT_ONCE = 1 << 16
-"""Entries that are encoded at once."""
-
-_STATES = [state.label for state in EntryState]
-_TYPES = [type_name(number) for number in range(256)]
 _CSV_HEADER = b"vlsn,lsn,type,size,state\n"
 _POWERS = np.array([10**digits for digits in range(1, 19)], np.int64)
 
@@ -45,13 +44,8 @@ def write_stream(form: str, stream: LoggedStream, rows: Ints, out: BinaryIO) -> 
     if form == "csv":
         out.write(_CSV_HEADER)
     buffer = Buffer()
-    for some in _pieces(rows):
+    for some in pieces_of(rows):
         out.write(_lines(stream, some, is_json=form == "jsonl", buffer=buffer).data)
-
-
-def _pieces(rows: Ints) -> Iterator[Ints]:
-    for first in range(0, len(rows), ROWS_AT_ONCE):
-        yield rows[first : first + ROWS_AT_ONCE]
 
 
 def _lines(stream: LoggedStream, rows: Ints, *, is_json: bool, buffer: Buffer) -> Bytes:
@@ -65,11 +59,11 @@ def _lines(stream: LoggedStream, rows: Ints, *, is_json: bool, buffer: Buffer) -
         [
             Cell(Form.DECIMAL, stream.vlsn[rows], before("vlsn") if is_json else b""),
             Cell(Form.LSN, stream.lsn[rows], before("lsn", quote), quote),
-            Cell(Form.TEXT, _words(_TYPES, stream.type[rows]), before("type", quote), quote),
+            Cell(Form.TEXT, _words(TYPES, stream.type[rows]), before("type", quote), quote),
             Cell(Form.DECIMAL, stream.size[rows].astype(np.int64), before("size")),
             Cell(
                 Form.TEXT,
-                _words(_STATES, stream.state[rows]),
+                _words(STATES, stream.state[rows]),
                 before("state", quote),
                 quote + (b"}\n" if is_json else b"\n"),
             ),
@@ -87,18 +81,18 @@ def _write_table(stream: LoggedStream, rows: Ints, out: BinaryIO) -> None:
     if not len(rows):
         out.write(b"none\n")
         return
-    types = sorted({_TYPES[number] for number in np.unique(stream.type[rows]).tolist()}, key=len)
+    types = sorted({TYPES[number] for number in np.unique(stream.type[rows]).tolist()}, key=len)
     type_width = len(types[-1])
-    state_width = max(len(_STATES[state]) for state in np.unique(stream.state[rows]).tolist())
+    state_width = max(len(STATES[state]) for state in np.unique(stream.state[rows]).tolist())
     state_width = max(state_width, len("state"))
     most = (int(stream.vlsn[rows].max()), int(stream.size[rows].max()))
     widths = [max(len(str(number)), 5) for number in most]
     head = ["VLSN".rjust(widths[0]), "state".ljust(state_width), "type".ljust(type_width)]
     out.write("  ".join([*head, "bytes".rjust(widths[1]), "LSN"]).encode() + b"\n")
     buffer = Buffer()
-    states = [label.ljust(state_width) for label in _STATES]
-    names = [name.ljust(type_width) for name in _TYPES]
-    for some in _pieces(rows):
+    states = [label.ljust(state_width) for label in STATES]
+    names = [name.ljust(type_width) for name in TYPES]
+    for some in pieces_of(rows):
         vlsn, size = stream.vlsn[some], stream.size[some].astype(np.int64)
         cells = [
             Cell(Form.TEXT, _padding(vlsn, widths[0])),
@@ -121,32 +115,8 @@ def _padding(numbers: Ints, width: int) -> Text:
 
 
 def _write_parquet(stream: LoggedStream, rows: Ints, out: BinaryIO) -> None:
-    import pyarrow as pa
     import pyarrow.parquet as pq
 
-    text = pa.dictionary(pa.int32(), pa.string())
-    schema = pa.schema(
-        [
-            ("vlsn", pa.int64()),
-            ("lsn", pa.uint64()),
-            ("type", text),
-            ("size", pa.int64()),
-            ("state", text),
-        ]
-    )
-    with pq.ParquetWriter(out, schema) as writer:
-        for some in _pieces(rows):
-            columns = [
-                pa.array(stream.vlsn[some]),
-                pa.array(stream.lsn[some].astype(np.uint64)),
-                _dictionary(_TYPES, stream.type[some]),
-                pa.array(stream.size[some].astype(np.int64)),
-                _dictionary(_STATES, stream.state[some]),
-            ]
-            writer.write_batch(pa.record_batch(columns, schema=schema))
-
-
-def _dictionary(texts: list[str], choice: npt.NDArray[np.uint8]) -> pa.Array:
-    import pyarrow as pa
-
-    return pa.DictionaryArray.from_arrays(pa.array(choice.astype(np.int32)), pa.array(texts))
+    with pq.ParquetWriter(out, stream_schema()) as writer:
+        for some in pieces_of(rows):
+            writer.write_batch(stream_batch(stream, some))

@@ -16,7 +16,6 @@ import pyarrow.parquet as pq
 import pytest
 from msgspec import Struct
 
-from je_tools.audit import plan
 from je_tools.audit.discover import Fleet, find_fleet
 from je_tools.audit.fleet import FleetSummary, RunInfo, read_summary
 from je_tools.audit.known_files import KnownFiles
@@ -29,6 +28,7 @@ from je_tools.audit.stages import run_stages
 from je_tools.audit.tables import TABLES, TXNS
 from je_tools.audit.task_kinds import Written
 from je_tools.audit.tasks import Workplace
+from je_tools.core import shares
 from je_tools.log.opening import open_environment
 from je_tools.log.scan import Scanner
 from je_tools.summary.run import SummaryOptions, summarize
@@ -57,7 +57,7 @@ ALL = 10**9
 """More transactions than any log of the tests has."""
 
 
-WHOLE = plan.TASK_SIZES
+WHOLE = shares.TASK_SIZES
 """Sizes of tasks with which no environment of the tests is cut."""
 
 
@@ -78,7 +78,7 @@ def _sent(what: T) -> T:
 
 def cut(monkeypatch: pytest.MonkeyPatch, size: int | tuple[int, int]) -> None:
     """Cut environments into slices of about this size, and files that are larger."""
-    monkeypatch.setattr(plan, "TASK_SIZES", size if isinstance(size, tuple) else (size, size))
+    monkeypatch.setattr(shares, "TASK_SIZES", size if isinstance(size, tuple) else (size, size))
 
 
 def audit_here(

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from je_tools.audit import tasks
+from je_tools.audit import opening
 from je_tools.audit.discover import Fleet, find_fleet
 from je_tools.errors import InputError
 from tests.builders.logs import LogFile, write_log
@@ -222,7 +222,7 @@ def test_a_directory_that_fails_while_it_is_listed(
 def test_what_vanishes_meanwhile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("file", "folder", "stays"):
         home(tmp_path / name)
-    opened = tasks.open_environment
+    opened = opening.open_environment
 
     def open_late(paths: tuple[Path, ...], **how: Any) -> Any:
         if paths[0].name == "file":
@@ -231,7 +231,7 @@ def test_what_vanishes_meanwhile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
             paths[0].rename(tmp_path / "elsewhere")
         return opened(paths, **how)
 
-    monkeypatch.setattr(tasks, "open_environment", open_late)
+    monkeypatch.setattr(opening, "open_environment", open_late)
     fleet = find_fleet([tmp_path])
     assert names(fleet, tmp_path) == ["file", "folder", "stays"]
     tables = audit_fleet(fleet, tmp_path / "out")

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from je_tools.audit import plan
+from je_tools.core import shares
 from tests.corpus import FIXTURES
 from tests.damage.running import Outcome, je_tools
 
@@ -36,7 +37,7 @@ def test_traces_are_those_of_subject(
     words: tuple[str, str], root: Path, monkeypatch: pytest.MonkeyPatch, *, is_cut: bool
 ) -> None:
     if is_cut:
-        monkeypatch.setattr(plan, "TASK_SIZES", (1, 1000))
+        monkeypatch.setattr(shares, "TASK_SIZES", (1, 1000))
         monkeypatch.setattr(plan, "ENVIRONMENT_COST", 1)
     done = find(root, *words, "--format", "jsonl")
     assert done.code == 3

@@ -1,0 +1,161 @@
+"""Places of logs: the environments below paths and patterns, and those of them to read."""
+
+from __future__ import annotations
+
+import glob
+import os
+import re
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import unquote, urlsplit
+
+from msgspec import Struct
+
+from je_tools.audit.discover import UnreadPath, find_fleet
+from je_tools.audit.opening import open_found
+from je_tools.errors import InputError, UsageError
+from je_tools.log.file_names import is_jdb_name
+
+if TYPE_CHECKING:
+    from je_tools.log.environment import Environment
+
+_OPENERS = 16
+"""Number of threads that open environments; each mostly waits for the file system."""
+
+_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
+
+
+class Log(Struct, frozen=True):
+    """An environment, and its name in the column `env`."""
+
+    env: str
+    environment: Environment
+
+    @property
+    def size(self) -> int:
+        """Total bytes of all files."""
+        return self.environment.size
+
+
+class FoundLogs(Struct, frozen=True):
+    """Environments to read, and directories and environments that cannot be opened."""
+
+    logs: tuple[Log, ...]
+    problems: tuple[UnreadPath, ...]
+
+
+class Places(Struct, frozen=True):
+    """Where logs are.
+
+    Attributes:
+        names: paths and patterns, as the user wrote them.
+        envs: names and patterns of the environments to read; empty for all.
+        skips: leave out what cannot be read, instead of failing.
+    """
+
+    names: tuple[str, ...]
+    envs: tuple[str, ...] = ()
+    skips: bool = False
+
+    def roots(self) -> list[Path]:
+        """Return the paths that the names stand for.
+
+        Raises:
+            UsageError: a name is a URL of another file system.
+            InputError: there is no such file or directory.
+        """
+        return [path for name in self.names for path in _expanded(name)]
+
+    def find(self) -> FoundLogs:
+        """Find and open the environments; their names are the paths below the roots.
+
+        Raises:
+            UsageError: no environment has one of the names that were asked for.
+            InputError: there is no such directory, or no environment in it.
+        """
+        fleet = find_fleet(self.roots())
+        wanted = [each for each in fleet.environments if self._is_wanted(each.name)]
+        problems = [each for each in fleet.problems if self._is_wanted(each.env)]
+        if self.envs and not wanted and not problems:
+            raise UsageError(
+                f"option env: {', '.join(self.envs)}: none of {len(fleet.environments)} "
+                f"environments, which are {_listed([each.name for each in fleet.environments])}"
+            )
+        with ThreadPoolExecutor(_OPENERS) as pool:
+            opened = list(zip(wanted, pool.map(open_found, wanted), strict=True))
+        problems += [each for _, each in opened if isinstance(each, UnreadPath)]
+        logs = (Log(found.name, e) for found, e in opened if not isinstance(e, UnreadPath))
+        return FoundLogs(tuple(logs), tuple(problems))
+
+    def readable(self) -> tuple[Log, ...]:
+        """Return the environments to read; see `find`.
+
+        Raises:
+            InputError: something cannot be read, and nothing may be left out.
+        """
+        found = self.find()
+        problems = [*found.problems, *_unreadable_files(found.logs)]
+        if problems and not self.skips:
+            first, count = problems[0], len(problems)
+            more = f" (and {count - 1:,} more)" if count > 1 else ""
+            raise InputError(f"{_text(first)}{more}. {SKIP_HINT}")
+        return found.logs
+
+    def _is_wanted(self, env: str) -> bool:
+        return not self.envs or any(env == name or fnmatchcase(env, name) for name in self.envs)
+
+
+SKIP_HINT = (
+    "To read the rest, give the option unreadable=skip; the format jefindings lists what is left "
+    "out then"
+)
+"""Next step for what cannot be read."""
+
+
+def _text(problem: UnreadPath) -> str:
+    is_named = problem.reason.startswith(problem.env)
+    return problem.reason if is_named else f"{problem.env}: {problem.reason}"
+
+
+def _listed(names: Sequence[str], most: int = 5) -> str:
+    more = f" and {len(names) - most:,} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
+
+
+def _unreadable_files(logs: Sequence[Log]) -> Iterator[UnreadPath]:
+    for log in logs:
+        for file in log.environment.unreadable:
+            yield UnreadPath(log.env, f"{file.path.name}: {file.reason}")
+
+
+def _expanded(name: str) -> list[Path]:
+    """Return the path of this name, or the directories and log files that match it as a pattern."""
+    path = _local(name)
+    if os.path.lexists(path):
+        return [Path(path)]
+    if glob.has_magic(path):
+        # Path.glob would also match hidden directories, such as the .snapshot of a file server.
+        matching = map(Path, sorted(glob.glob(path, recursive=True)))  # noqa: PTH207
+        found = [each for each in matching if each.is_dir() or is_jdb_name(each.name)]
+        if found:
+            return found
+        raise InputError(f"{name}: no directory and no log file matches")
+    raise InputError(f"{path}: no such file or directory")
+
+
+def _local(name: str) -> str:
+    """Return the path of a name, which may be a URL.
+
+    Spark writes the location of a table as a URL without escapes.
+    """
+    if not name.startswith("file:/"):
+        if _URL.match(name):
+            raise UsageError(
+                f"{name}: logs are read from file systems that are mounted, not by a URL"
+            )
+        return name
+    plain = re.sub("^file:/+", "/", name)
+    return plain if os.path.lexists(plain) else unquote(urlsplit(name).path) or plain
