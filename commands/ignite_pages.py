@@ -9,6 +9,7 @@ from je_tools.commands._options import CONTEXT
 
 VERBS = {
     "verify": "Check every page, and say of each file what to do about it.",
+    "space": "Show pages by kind, and free bytes of data pages.",
 }
 """Verbs and their lines. The module of a verb is loaded when it is run."""
 
@@ -20,5 +21,5 @@ def command() -> None:
     \b
     Examples:
       je-tools ignite pages verify /var/lib/ignite
-      je-tools ignite pages verify /var/lib/ignite --all
+      je-tools ignite pages space /var/lib/ignite --by-type
     """

@@ -32,6 +32,7 @@ from je_tools.formats.rows import CellTable
 from je_tools.formats.spans import Spans
 
 _Bytes = npt.NDArray[np.uint8]
+_I32s = npt.NDArray[np.int32]
 _U16s = npt.NDArray[np.uint16]
 _U32s = npt.NDArray[np.uint32]
 _Ints = npt.NDArray[np.int64]
@@ -144,7 +145,7 @@ _Stop = tuple[int, int, int, int, int, int, int]
 
 def read_pages(
     data: _Bytes, rules: PageRules, first: int
-) -> tuple[_Bytes, _U16s, _U16s, _Ints, _Bytes, _Bytes, _U16s, _U16s, _U32s, _U32s]:
+) -> tuple[_Bytes, _U16s, _U16s, _Ints, _Bytes, _Bytes, _U16s, _U16s, _U32s, _U32s, _I32s, _I32s]:
     """Return the fields of `PageColumns` for consecutive pages; `first` is the first's index."""
 
 class SegmentWalker:

@@ -82,6 +82,8 @@ COMMAND_LINES = {
     "ignite-checkpoints-damaged": "je-tools ignite checkpoints ignite --format jsonl",
     "ignite-pages-verify": "je-tools ignite pages verify pages",
     "ignite-pages-verify-all": "je-tools ignite pages verify pages --all --format jsonl",
+    "ignite-pages-space": "je-tools ignite pages space pages",
+    "ignite-pages-space-types": "je-tools ignite pages space pages --by-type --format csv",
     "ignite-wal-verify": "je-tools ignite wal verify ignite",
     "ignite-wal-verify-all": "je-tools ignite wal verify ignite --all --format jsonl",
     "ignite-wal-verify-wrong": f"je-tools ignite wal verify {CRASH}",

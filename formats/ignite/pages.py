@@ -96,6 +96,20 @@ def page_type_name(type_no: int) -> str:
     return f"type {type_no}"
 
 
+DATA_TYPES = (1, 21, 32)
+"""Types of pages that hold rows."""
+
+ROW_LEAVES = (6, 17, 23, 25, 27)
+"""Types of leaves with an item for each row."""
+
+_LISTS = {12: 40, 13: 56, 20: 40}
+"""Offset of the number of items of lists, by type."""
+
+_DATA_FREE_AT = 48
+_DATA_ITEMS_AT = 50
+_TREE_ITEMS_AT = 40
+
+
 def _versions() -> npt.NDArray[np.uint8]:
     versions = np.zeros(_INLINE[-1][0] + _INLINE_COUNT, np.uint8)
     for type_no, (_, newest) in _NAMES.items():
@@ -107,6 +121,46 @@ def _versions() -> npt.NDArray[np.uint8]:
 
 VERSIONS = _versions()
 """Newest version of each type's layout, by type; 0 for a type that no engine writes."""
+
+
+class PagePlaces(Struct, frozen=True):
+    """Places of counts in pages, by type; uint8, offset 0 for none.
+
+    Attributes:
+        items_at, items_size: offset and bytes of the number of items: entries of a data page,
+            items of a tree page, ids of a list.
+        free_at: offset of the free bytes of a data page.
+    """
+
+    items_at: npt.NDArray[np.uint8]
+    items_size: npt.NDArray[np.uint8]
+    free_at: npt.NDArray[np.uint8]
+
+
+def is_tree(type_no: int) -> bool:
+    """Return True for an inner page or a leaf of a tree."""
+    name = page_type_name(type_no)
+    return " leaf" in name or " inner" in name
+
+
+def _places() -> PagePlaces:
+    """Return the places of counts.
+
+    Source: AbstractDataPageIO, BPlusIO, PagesListMetaIO, PagesListNodeIO,
+    PagePartitionCountersIO, Ignite 2.18.0.
+    """
+    items_at, items_size, free_at = (np.zeros(len(VERSIONS), np.uint8) for _ in range(3))
+    for type_no in np.flatnonzero(VERSIONS).tolist():
+        if type_no in DATA_TYPES:
+            items_at[type_no], items_size[type_no] = _DATA_ITEMS_AT, 1
+            free_at[type_no] = _DATA_FREE_AT
+        elif is_tree(type_no) or type_no in _LISTS:
+            items_at[type_no], items_size[type_no] = _LISTS.get(type_no, _TREE_ITEMS_AT), 2
+    return PagePlaces(items_at, items_size, free_at)
+
+
+PLACES = _places()
+"""Places of counts in the pages of every type."""
 
 
 class FileProblem(StrEnum):
@@ -184,6 +238,9 @@ class PageRules(Struct, frozen=True):
     is_big: bool
     partition: int
     versions: npt.NDArray[np.uint8]
+    items_at: npt.NDArray[np.uint8]
+    items_size: npt.NDArray[np.uint8]
+    free_at: npt.NDArray[np.uint8]
 
 
 class PageColumns(Struct, frozen=True):
@@ -200,6 +257,9 @@ class PageColumns(Struct, frozen=True):
         compacted_size: bytes after decompression; 0 for all.
         stored: stored checksum.
         computed: checksum of the bytes.
+        items: number of items; -1 for a type without, and if the content is damaged, encrypted or
+            compressed.
+        free: free bytes of a data page; -1 as for `items`.
     """
 
     state: npt.NDArray[np.uint8]
@@ -212,6 +272,8 @@ class PageColumns(Struct, frozen=True):
     compacted_size: npt.NDArray[np.uint16]
     stored: npt.NDArray[np.uint32]
     computed: npt.NDArray[np.uint32]
+    items: npt.NDArray[np.int32]
+    free: npt.NDArray[np.int32]
 
     def __len__(self) -> int:
         return len(self.state)
@@ -219,7 +281,8 @@ class PageColumns(Struct, frozen=True):
 
 def page_rules(header: FileHeader, partition: int) -> PageRules:
     """Return the rules for the pages of a file."""
-    return PageRules(header.page_size, header.is_big, partition, VERSIONS)
+    places = (PLACES.items_at, PLACES.items_size, PLACES.free_at)
+    return PageRules(header.page_size, header.is_big, partition, VERSIONS, *places)
 
 
 def read_pages(data: Bytes, rules: PageRules, first: int) -> PageColumns:

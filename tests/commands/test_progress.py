@@ -333,7 +333,7 @@ def test_every_command_has_a_bar(
     more = [str(tmp_path / "out") if word == "OUT" else word for word in WITH_LOG.get(verb, ())]
     is_ignite = verb.startswith("ignite")
     other = write_store(tmp_path / "work", [segment(0, [])[0]], []) if is_ignite else HOME
-    if verb == "ignite pages verify":
+    if verb.startswith("ignite pages"):
         write_page_store(tmp_path / "work")
     home = str(OTHER_LOGS.get(verb.split()[0], other))
     words = ["0x3/0x0", "--env", home] if verb == "explain" else [home, *more]

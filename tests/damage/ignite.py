@@ -17,6 +17,7 @@ from je_tools.ignite.checkpoint_reach import group_reach
 from je_tools.ignite.checkpoints import node_checkpoints
 from je_tools.ignite.findings import CODES, WalFinding
 from je_tools.ignite.page_findings import CODES as PAGE_CODES
+from je_tools.ignite.page_space import measure_pages
 from je_tools.ignite.page_verify import PageReport, verify_pages
 from je_tools.ignite.segment_files import SegmentFile
 from je_tools.ignite.store import Store, open_store
@@ -103,6 +104,8 @@ def _judge_pages(store: Store) -> None:
         reports = [verify_pages(store, threads) for threads in THREADS]
     except InputError:
         return
+    spaces = [measure_pages(store, threads) for threads in THREADS]
+    assert spaces[0].files == spaces[1].files
     one, other = map(_facts, reports)
     assert one == other
     for found in reports[0].findings:

@@ -9,6 +9,7 @@ from je_tools.output.views.ignite_tables import NODE
 from je_tools.output.views.sections import Column, Kind, Section, section_of
 
 if TYPE_CHECKING:
+    from je_tools.ignite.page_space import SpaceReport
     from je_tools.ignite.page_verify import PageReport
 
 
@@ -72,3 +73,43 @@ def report_sections(report: PageReport, *, everything: bool) -> list[Section]:
         section_of("findings", "Findings", FINDINGS, report.findings),
         section_of("types", "Pages by type", columns, types),
     ]
+
+
+def space_section(report: SpaceReport) -> Section:
+    """Return the space in files as a table."""
+    columns = (
+        NODE,
+        _GROUP,
+        Column("file", "file", Kind.TEXT, rank=1),
+        Column("kind", "kind", Kind.TEXT, rank=9, cell=_value("kind")),
+        _PARTITION,
+        Column("size", "bytes", rank=4),
+        Column("pages", "pages"),
+        Column("data_pages", "data"),
+        Column("tree_pages", "tree", rank=2),
+        Column("list_pages", "list", rank=2),
+        Column("other_pages", "other", rank=3),
+        Column("zero_pages", "zeros", rank=6),
+        Column("tail_pages", "tail"),
+        Column("uncounted", "uncounted", rank=5),
+        Column("packed_pages", "packed", rank=8),
+        Column("entries", "entries", rank=6),
+        Column("rows", "rows", rank=7),
+        Column("free", "free bytes"),
+        Column("empty_pages", "empty", rank=5),
+        Column("fill_percent", "fill", Kind.PERCENT),
+    )
+    return section_of("files", "", columns, report.files)
+
+
+def type_section(report: SpaceReport) -> Section:
+    """Return pages by type as a table."""
+    columns = (
+        NODE,
+        Column("type", "type", Kind.TEXT),
+        Column("pages", "pages"),
+        Column("size", "bytes"),
+        Column("items", "items", rank=2),
+        Column("free", "free bytes", rank=1),
+    )
+    return section_of("types", "", columns, report.types)

@@ -32,6 +32,9 @@ pub struct PyPageRules<'py> {
     is_big: bool,
     partition: u16,
     versions: Column<'py, u8>,
+    items_at: Column<'py, u8>,
+    items_size: Column<'py, u8>,
+    free_at: Column<'py, u8>,
 }
 
 /// The fields of Python's `pages.PageColumns`.
@@ -46,6 +49,8 @@ type PyPages<'py> = (
     Bound<'py, PyArray1<u16>>,
     Bound<'py, PyArray1<u32>>,
     Bound<'py, PyArray1<u32>>,
+    Bound<'py, PyArray1<i32>>,
+    Bound<'py, PyArray1<i32>>,
 );
 
 #[pyfunction]
@@ -55,9 +60,16 @@ pub fn read_pages<'py>(
     rules: PyPageRules<'py>,
     first: u64,
 ) -> PyResult<PyPages<'py>> {
-    let (bytes, versions) = (data.as_slice()?, rules.versions.as_slice()?);
-    let PyPageRules { page_size, is_big, partition, .. } = rules;
-    let rules = PageRules { page_size, order: order_of(is_big), partition, versions };
+    let bytes = data.as_slice()?;
+    let rules = PageRules {
+        page_size: rules.page_size,
+        order: order_of(rules.is_big),
+        partition: rules.partition,
+        versions: rules.versions.as_slice()?,
+        items_at: rules.items_at.as_slice()?,
+        items_size: rules.items_size.as_slice()?,
+        free_at: rules.free_at.as_slice()?,
+    };
     let pages = detached(py, || pages::read(bytes, rules, first))?;
     Ok((
         array(py, pages.state),
@@ -70,5 +82,7 @@ pub fn read_pages<'py>(
         array(py, pages.compacted_size),
         array(py, pages.stored),
         array(py, pages.computed),
+        array(py, pages.items),
+        array(py, pages.free),
     ))
 }

@@ -23,6 +23,9 @@ const COMPRESSION_AT: usize = 17;
 const COMPRESSED_SIZE_AT: usize = 18;
 const COMPACTED_SIZE_AT: usize = 20;
 const LAST_COMPRESSION: u8 = 4;
+/// Last method that leaves the bytes after the header as they are: none, and without garbage.
+const LAST_PLAIN: u8 = 1;
+const NONE: i32 = -1;
 
 /// What a page's bytes show.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,6 +62,12 @@ pub struct PageRules<'a> {
     pub partition: u16,
     /// Newest known version of each type's layout, by type; 0 for an unknown type.
     pub versions: &'a [u8],
+    /// Offset of each type's number of items, by type; 0 for none.
+    pub items_at: &'a [u8],
+    /// Bytes of that number, by type.
+    pub items_size: &'a [u8],
+    /// Offset of each type's free bytes, by type; 0 for none.
+    pub free_at: &'a [u8],
 }
 
 /// Headers of pages in columns, one element each.
@@ -84,6 +93,10 @@ pub struct Pages {
     pub stored: Vec<u32>,
     /// Checksum of the bytes.
     pub computed: Vec<u32>,
+    /// Number of items; -1 for none, and if the content cannot be trusted or read.
+    pub items: Vec<i32>,
+    /// Number of free bytes; -1 as for `items`.
+    pub free: Vec<i32>,
 }
 
 /// Reads the pages in consecutive bytes of a file; the last may be cut.
@@ -111,6 +124,11 @@ impl Pages {
         self.compacted_size.push(header.compacted_size);
         self.stored.push(header.stored);
         self.computed.push(computed);
+        let is_plain = matches!(state, PageState::Good | PageState::Unsummed)
+            && header.compression <= LAST_PLAIN;
+        let (items, free) = if is_plain { counts(page, &header, rules) } else { (NONE, NONE) };
+        self.items.push(items);
+        self.free.push(free);
     }
 }
 
@@ -186,6 +204,20 @@ fn judge(page: &[u8], header: &Header, rules: PageRules<'_>, index: u64) -> (Pag
     (if is_known { PageState::Good } else { PageState::Unknown }, computed)
 }
 
+/// Returns the number of items of a page, and of its free bytes; -1 for none.
+fn counts(page: &[u8], header: &Header, rules: PageRules<'_>) -> (i32, i32) {
+    let of = |table: &[u8]| table.get(usize::from(header.type_no)).copied().unwrap_or(0);
+    let at = |place: u8| (place > 0).then_some(usize::from(place));
+    let number = |at: usize| rules.order.u16_at(page, at).map(i32::from);
+    let items = at(of(rules.items_at)).and_then(|at| match of(rules.items_size) {
+        1 => page.get(at).copied().map(i32::from),
+        _ => number(at),
+    });
+    let most = i32::try_from(rules.page_size).unwrap_or(i32::MAX);
+    let free = at(of(rules.free_at)).and_then(number).filter(|&free| free <= most);
+    (items.unwrap_or(NONE), free.unwrap_or(NONE))
+}
+
 fn is_zero(page: &[u8]) -> bool {
     page.iter().all(|&byte| byte == 0)
 }
@@ -214,9 +246,12 @@ mod tests {
 
     const SIZE: usize = 1024;
     const VERSIONS: &[u8] = &[0, 2];
+    const TABLES: [&[u8]; 3] = [&[0, 50], &[0, 1], &[0, 48]];
 
     fn rules(order: Order) -> PageRules<'static> {
-        PageRules { page_size: SIZE, order, partition: 3, versions: VERSIONS }
+        let [items_at, items_size, free_at] = TABLES;
+        let versions = VERSIONS;
+        PageRules { page_size: SIZE, order, partition: 3, versions, items_at, items_size, free_at }
     }
 
     fn put(page: &mut [u8], at: usize, mut number: Vec<u8>, order: Order) {
@@ -275,6 +310,28 @@ mod tests {
         let compressed = page(7, 60, 9, Order::Little);
         assert_eq!(state(&compressed[..60], 7, Order::Little), PageState::Good as u8);
         assert_eq!(state(&compressed[..59], 7, Order::Little), PageState::Cut as u8);
+    }
+
+    #[test]
+    fn counts_of_pages_that_can_be_trusted() {
+        for order in [Order::Little, Order::Big] {
+            let mut whole = page(7, 0, 9, order);
+            put(&mut whole, 48, 300u16.to_le_bytes().into(), order);
+            assert_eq!(read(&whole, rules(order), 7).free, [NONE]);
+            sum(&mut whole, 0, order);
+            let pages = read(&whole, rules(order), 7);
+            assert_eq!((&pages.items[..], &pages.free[..]), (&[9][..], &[300][..]));
+            put(&mut whole, 48, 1025u16.to_le_bytes().into(), order);
+            sum(&mut whole, 0, order);
+            assert_eq!(read(&whole, rules(order), 7).free, [NONE]);
+            whole[COMPRESSION_AT] = 2;
+            sum(&mut whole, 0, order);
+            assert_eq!(read(&whole, rules(order), 7).items, [NONE]);
+            let two = PageRules { items_size: &[], ..rules(order) };
+            whole[COMPRESSION_AT] = 1;
+            sum(&mut whole, 0, order);
+            assert_eq!(read(&whole, two, 7).items, [0x0909]);
+        }
     }
 
     #[test]
