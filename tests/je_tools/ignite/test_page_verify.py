@@ -15,12 +15,14 @@ from je_tools.errors import InputError
 from je_tools.findings import Severity
 from je_tools.formats.ignite.ids import cache_id
 from je_tools.formats.ignite.pages import PAGE_SIZES, PageState, page_type_name
+from je_tools.ignite.checkpoints import node_checkpoints
 from je_tools.ignite.page_files import FileKind, page_folder
 from je_tools.ignite.page_findings import CODES, PageFinding
 from je_tools.ignite.page_judge import ADVICE, FileState
 from je_tools.ignite.page_scan import BLOCK_SIZE, Block, read_blocks
 from je_tools.ignite.page_verify import PageReport, verify_pages
 from je_tools.ignite.store import open_store
+from je_tools.ignite.wal import copies_of
 from tests.builders import ignite as build
 from tests.builders import ignite_pages as pages
 from tests.corpus import ROOT, IgniteNode, damaged_store
@@ -119,19 +121,44 @@ def test_exactly_the_planted_faults_are_found(ignite_damage: Path, tmp_path: Pat
     assert [each.file for each in bad] == [each.file for each in wrong]
 
 
-def test_a_torn_page_is_damage_if_the_log_of_recovery_is_incomplete(
+def test_a_torn_page_is_damage_if_a_segment_of_recovery_is_missing(
     ignite_node: IgniteNode, tmp_path: Path
 ) -> None:
     if ignite_node.case != "ignite-crash-mid-checkpoint":
         return
+    need = node_checkpoints(node_of(ignite_node.store), 1).need
+    assert need.first is not None
+    stop = max(copies.index for copies in copies_of(node_of(ignite_node.store)))
+    missing = range(need.first, stop)
+    assert len(missing) > 1
+    for index in missing:
+        store = _copied(ignite_node.store, tmp_path / str(index))
+        for segment in node_of(store).segments:
+            if segment.header is not None and segment.header.segment == index:
+                segment.path.unlink()
+        assert [each.code for each in _verify(store).findings] == ["page-mixed", "page-checksum"]
+
+
+def test_a_torn_page_is_mended_from_a_recovery_file(
+    ignite_node: IgniteNode, tmp_path: Path
+) -> None:
+    if ignite_node.case != "ignite-recovery-files":
+        return
     store = _copied(ignite_node.store, tmp_path)
-    first = sorted((store / "db" / "wal" / "node1").glob("*.wal"))
-    for path in first[:-1]:
-        path.unlink()
-    for path in (store / "db" / "wal" / "archive" / "node1").iterdir():
-        path.unlink()
-    codes = [each.code for each in _verify(store).findings]
-    assert codes == ["page-mixed", "page-checksum"]
+    (first, *_) = sorted((store / "db" / "node1" / "cp").glob("*-RECOVERY-*.bin"))
+    saved = first.read_bytes()
+    page_id, group_id = struct.unpack_from("<qi", saved)
+    groups = [(each, cache_id(each.group)) for each in page_folder(node_of(store)).files]
+    partition, index = page_id >> 32 & 0xFFFF, page_id & 0xFFFFFFFF
+    (file,) = [each for each, no in groups if (no, each.partition) == (group_id, partition)]
+    data = bytearray(file.path.read_bytes())
+    data[4096 * (index + 1) + 50] ^= 1
+    file.path.write_bytes(data)
+    found = [(each.code, each.page) for each in _verify(store).findings]
+    assert found == [("page-mixed", None), ("page-torn", index)]
+    first.write_bytes(saved[:60] + bytes([saved[60] ^ 1]) + saved[61:])
+    found = [(each.code, each.page) for each in _verify(store).findings]
+    assert found == [("page-mixed", None), ("page-checksum", index)]
 
 
 def _copied(store: Path, into: Path) -> Path:
