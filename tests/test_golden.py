@@ -73,6 +73,10 @@ COMMAND_LINES = {
         "je-tools ignite checkpoints checkpoints --partitions --format json"
     ),
     "ignite-checkpoints-damaged": "je-tools ignite checkpoints ignite --format jsonl",
+    "ignite-wal-dump": "je-tools ignite wal dump checkpoints",
+    "ignite-wal-dump-jsonl": "je-tools ignite wal dump ignite --format jsonl --data length",
+    "ignite-wal-dump-csv": "je-tools ignite wal dump checkpoints --type DATA --format csv",
+    "ignite-wal-dump-wrong": "je-tools ignite wal dump ignite --type NONE",
     "ignite-wal-verify": "je-tools ignite wal verify ignite",
     "ignite-wal-verify-all": "je-tools ignite wal verify ignite --all --format jsonl",
     "ignite-wal-verify-wrong": f"je-tools ignite wal verify {CRASH}",
