@@ -64,6 +64,7 @@ COMMAND_LINES = {
     **{f"help-erase-{verb}": f"je-tools erase {verb} --help" for verb in ERASE_VERBS},
     **{f"help-journal-{verb}": f"je-tools journal {verb} --help" for verb in JOURNAL_VERBS},
     "help-ignite-checkpoints": "je-tools ignite checkpoints --help",
+    "help-ignite-info": "je-tools ignite info --help",
     "help-ignite-wal": "je-tools ignite wal --help",
     **{
         f"help-ignite-wal-{verb}": f"je-tools ignite wal {verb} --help" for verb in IGNITE_WAL_VERBS
@@ -73,6 +74,8 @@ COMMAND_LINES = {
         "je-tools ignite checkpoints checkpoints --partitions --format json"
     ),
     "ignite-checkpoints-damaged": "je-tools ignite checkpoints ignite --format jsonl",
+    "ignite-info": "je-tools ignite info checkpoints",
+    "ignite-info-json": "je-tools ignite info ignite --format json",
     "ignite-wal-dump": "je-tools ignite wal dump checkpoints",
     "ignite-wal-dump-jsonl": "je-tools ignite wal dump ignite --format jsonl --data length",
     "ignite-wal-dump-csv": "je-tools ignite wal dump checkpoints --type DATA --format csv",

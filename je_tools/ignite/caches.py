@@ -1,6 +1,6 @@
 """Names of caches and cache groups, which the log has only as numbers.
 
-Source: GridCacheUtils.cacheId and cacheGroupId, NodeFileTree, CacheFileTree, Ignite 2.18.0.
+Source: NodeFileTree, CacheFileTree, Ignite 2.18.0.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from je_tools.errors import InputError, UsageError
+from je_tools.formats.ignite.ids import cache_id
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -20,15 +21,6 @@ if TYPE_CHECKING:
 _ALONE = "cache-"
 _SHARED = "cacheGroup-"
 _CONFIGURATION = "cache_data.dat"
-
-
-def cache_id(name: str) -> int:
-    """Return the id of a cache or of a group: Java's hash of its name, and 1 for 0."""
-    found = 0
-    units = name.encode("utf-16-le", "surrogatepass")
-    for at in range(0, len(units), 2):
-        found = (31 * found + int.from_bytes(units[at : at + 2], "little")) & 0xFFFF_FFFF
-    return (found - (1 << 32) if found >> 31 else found) or 1
 
 
 METASTORAGE = "MetaStorage"
