@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable
 from hashlib import sha256
 from itertools import groupby
@@ -231,3 +232,20 @@ def test_every_record_is_in_the_table(ignite_node: IgniteNode) -> None:
     for segment, rows in each_rows(node_of(ignite_node.store, ignite_node.node)):
         found |= {f"{segment}:{offset}" for offset in rows.columns.offset.tolist()}
     assert shown == found
+
+
+def test_the_history_of_a_page_is_that_of_the_engine(ignite_node: IgniteNode) -> None:
+    engine = [(record, fields_of(record.detail)) for record in _engine(ignite_node)]
+    pages = Counter((f["grp"], f["page"][4:]) for _, f in engine if "page" in f)
+    words = ("ignite", "wal", "dump", ignite_node.store, "--node", ignite_node.node)
+    every = je_tools(*words, "--type", "PAGE", "--format", "jsonl").out.splitlines()
+    assert len(every) == pages.total()
+    for (group, page), _ in pages.most_common(2):
+        done = je_tools(*words, "--page", f"{group}:{page}", "--format", "jsonl")
+        rows = [json.loads(line) for line in done.out.splitlines()]
+        expected = [
+            (record.segment, record.offset, record.type_name)
+            for record, fields in engine
+            if (fields.get("grp"), fields.get("page", "")[4:]) == (group, page)
+        ]
+        assert [(row["segment"], row["file_offset"], row["type"]) for row in rows] == expected
