@@ -71,6 +71,7 @@ COMMAND_LINES = {
         f"help-ignite-pages-{verb}": f"je-tools ignite pages {verb} --help"
         for verb in IGNITE_PAGES_VERBS
     },
+    "help-ignite-info": "je-tools ignite info --help",
     "help-ignite-wal": "je-tools ignite wal --help",
     **{
         f"help-ignite-wal-{verb}": f"je-tools ignite wal {verb} --help" for verb in IGNITE_WAL_VERBS
@@ -84,6 +85,12 @@ COMMAND_LINES = {
     "ignite-pages-verify-all": "je-tools ignite pages verify pages --all --format jsonl",
     "ignite-pages-space": "je-tools ignite pages space pages",
     "ignite-pages-space-types": "je-tools ignite pages space pages --by-type --format csv",
+    "ignite-info": "je-tools ignite info checkpoints",
+    "ignite-info-json": "je-tools ignite info ignite --format json",
+    "ignite-wal-dump": "je-tools ignite wal dump checkpoints",
+    "ignite-wal-dump-jsonl": "je-tools ignite wal dump ignite --format jsonl --data length",
+    "ignite-wal-dump-csv": "je-tools ignite wal dump checkpoints --type DATA --format csv",
+    "ignite-wal-dump-wrong": "je-tools ignite wal dump ignite --type NONE",
     "ignite-wal-verify": "je-tools ignite wal verify ignite",
     "ignite-wal-verify-all": "je-tools ignite wal verify ignite --all --format jsonl",
     "ignite-wal-verify-wrong": f"je-tools ignite wal verify {CRASH}",

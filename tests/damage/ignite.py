@@ -26,6 +26,7 @@ from je_tools.ignite.verify import WalTotals, verify_wal
 from je_tools.ignite.wal import copies_of, read_segment
 from tests.builders import ignite as build
 from tests.builders import ignite_pages as build_pages
+from tests.damage.ignite_dump import check_dump
 
 KIND = "ignite store"
 SHARE = 0.1
@@ -89,6 +90,7 @@ def judge_store(home: Path) -> None:
                 _judge_segment(segment)
     _judge_pages(store)
     try:
+        check_dump(store)
         summarize_wal(store, THREADS[0], caches=True)
         nodes = [node_checkpoints(node, THREADS[1]) for node in store.nodes]
     except InputError:
