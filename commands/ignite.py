@@ -9,7 +9,9 @@ from je_tools.commands._options import CONTEXT
 
 VERBS = {
     "checkpoints": "Show checkpoint markers, their records, and the log still needed.",
-    "wal": "Check and count the records of the write-ahead log.",
+    "info": "Show nodes, caches and folders, and whether a node holds its lock.",
+    "pages": "Check the pages of partitions, indexes and the metastorage.",
+    "wal": "Print, check and count the records of the write-ahead log.",
 }
 """Verbs and their lines. The module of a verb is loaded when it is run."""
 
@@ -24,7 +26,9 @@ def command() -> None:
 
     \b
     Examples:
+      je-tools ignite info /var/lib/ignite
       je-tools ignite checkpoints /var/lib/ignite
+      je-tools ignite pages verify /var/lib/ignite
       je-tools ignite wal verify /var/lib/ignite
       je-tools ignite wal summary work/db/wal/archive/node1
     """

@@ -8,6 +8,7 @@ from je_tools.commands._groups import VerbGroup
 from je_tools.commands._options import CONTEXT
 
 VERBS = {
+    "dump": "Print the records: entries of caches, transactions, changes of pages.",
     "verify": "Report every damaged byte range of the segments, and missing segments.",
     "summary": "Count records and bytes by type, segment and cache.",
 }

@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from je_tools.formats.files.image import Image
 from je_tools.formats.files.source import Source
+from je_tools.formats.ignite.pages import PageRules
 from je_tools.formats.ignite.records import Payloads
 from je_tools.formats.ignite.walk import RecordColumns, Rules
 from je_tools.formats.je.btree.node_states import States
@@ -31,6 +32,8 @@ from je_tools.formats.rows import CellTable
 from je_tools.formats.spans import Spans
 
 _Bytes = npt.NDArray[np.uint8]
+_I32s = npt.NDArray[np.int32]
+_U16s = npt.NDArray[np.uint16]
 _U32s = npt.NDArray[np.uint32]
 _Ints = npt.NDArray[np.int64]
 _Mask = npt.NDArray[np.bool_]
@@ -139,6 +142,11 @@ def decode_entries(
     """Return the entries of data records, (ENTRY_COLUMNS, entries), and a mask of bad records."""
 
 _Stop = tuple[int, int, int, int, int, int, int]
+
+def read_pages(
+    data: _Bytes, rules: PageRules, first: int
+) -> tuple[_Bytes, _U16s, _U16s, _Ints, _Bytes, _Bytes, _U16s, _U16s, _U32s, _U32s, _I32s, _I32s]:
+    """Return the fields of `PageColumns` for consecutive pages; `first` is the first's index."""
 
 class SegmentWalker:
     """Reader of the records of one segment of Ignite's write-ahead log."""

@@ -17,6 +17,7 @@ import pytest
 from je_tools.commands.dump import db_dump_command
 from je_tools.commands.erase import VERBS as ERASE_VERBS
 from je_tools.commands.group import VERBS as GROUP_VERBS
+from je_tools.commands.ignite_pages import VERBS as IGNITE_PAGES_VERBS
 from je_tools.commands.ignite_wal import VERBS as IGNITE_WAL_VERBS
 from je_tools.commands.journal import VERBS as JOURNAL_VERBS
 from je_tools.commands.main import COMMANDS, group
@@ -25,6 +26,7 @@ from je_tools.commands.vlsn import VERBS
 from je_tools.erase.proof import run
 from je_tools.erase.proof.scope import NOT_LOOKED_AT, Scope
 from tests.builders.ignite import write_checkpointed_store, write_damaged_store
+from tests.builders.ignite_pages import write_damaged_page_store
 from tests.builders.logs import CREATED_MS, LogFile, entry, write_log
 from tests.builders.trees import simple, slot
 from tests.corpus import FIXTURES, ROOT
@@ -64,6 +66,12 @@ COMMAND_LINES = {
     **{f"help-erase-{verb}": f"je-tools erase {verb} --help" for verb in ERASE_VERBS},
     **{f"help-journal-{verb}": f"je-tools journal {verb} --help" for verb in JOURNAL_VERBS},
     "help-ignite-checkpoints": "je-tools ignite checkpoints --help",
+    "help-ignite-pages": "je-tools ignite pages --help",
+    **{
+        f"help-ignite-pages-{verb}": f"je-tools ignite pages {verb} --help"
+        for verb in IGNITE_PAGES_VERBS
+    },
+    "help-ignite-info": "je-tools ignite info --help",
     "help-ignite-wal": "je-tools ignite wal --help",
     **{
         f"help-ignite-wal-{verb}": f"je-tools ignite wal {verb} --help" for verb in IGNITE_WAL_VERBS
@@ -73,6 +81,16 @@ COMMAND_LINES = {
         "je-tools ignite checkpoints checkpoints --partitions --format json"
     ),
     "ignite-checkpoints-damaged": "je-tools ignite checkpoints ignite --format jsonl",
+    "ignite-pages-verify": "je-tools ignite pages verify pages",
+    "ignite-pages-verify-all": "je-tools ignite pages verify pages --all --format jsonl",
+    "ignite-pages-space": "je-tools ignite pages space pages",
+    "ignite-pages-space-types": "je-tools ignite pages space pages --by-type --format csv",
+    "ignite-info": "je-tools ignite info checkpoints",
+    "ignite-info-json": "je-tools ignite info ignite --format json",
+    "ignite-wal-dump": "je-tools ignite wal dump checkpoints",
+    "ignite-wal-dump-jsonl": "je-tools ignite wal dump ignite --format jsonl --data length",
+    "ignite-wal-dump-csv": "je-tools ignite wal dump checkpoints --type DATA --format csv",
+    "ignite-wal-dump-wrong": "je-tools ignite wal dump ignite --type NONE",
     "ignite-wal-verify": "je-tools ignite wal verify ignite",
     "ignite-wal-verify-all": "je-tools ignite wal verify ignite --all --format jsonl",
     "ignite-wal-verify-wrong": f"je-tools ignite wal verify {CRASH}",
@@ -248,6 +266,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     change_log(small_log(tmp_path / "spoiled"))
     spoil(journal_of(tmp_path / "spoiled"), 100)
     write_damaged_store(tmp_path / "ignite")
+    write_damaged_page_store(tmp_path / "pages")
     write_checkpointed_store(tmp_path / "checkpoints")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(os, "statvfs", lambda _: FREE)

@@ -10,7 +10,7 @@ import subprocess
 import click
 import pytest
 
-from je_tools.commands import audit, erase, ignite, ignite_wal, journal, vlsn
+from je_tools.commands import audit, erase, ignite, ignite_pages, ignite_wal, journal, vlsn
 from je_tools.commands import group as group_command
 from je_tools.commands.main import COMMANDS, group
 from tests.corpus import ROOT
@@ -28,6 +28,7 @@ def test_each_command_has_a_page() -> None:
     expected |= {f"je-tools-journal-{verb}.1" for verb in journal.VERBS}
     expected |= {f"je-tools-erase-{verb}.1" for verb in erase.VERBS}
     expected |= {f"je-tools-ignite-{verb}.1" for verb in ignite.VERBS}
+    expected |= {f"je-tools-ignite-pages-{verb}.1" for verb in ignite_pages.VERBS}
     expected |= {f"je-tools-ignite-wal-{verb}.1" for verb in ignite_wal.VERBS}
     assert PAGES.keys() == expected
     for name in COMMANDS:

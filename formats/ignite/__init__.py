@@ -1,5 +1,6 @@
-"""Apache Ignite's persistent store, versions 2.4 to 2.18: the write-ahead log.
+"""Apache Ignite's persistent store, versions 2.4 to 2.18: the write-ahead log and the pages.
 
 `types` declares the record types and their fields. `segments` reads the header of a segment,
-`walk` its records, and `records` the fields of records in columns.
+`walk` its records, and `records` the fields of records in columns. `pages` reads the headers of
+files and pages of the page store.
 """

@@ -3,7 +3,8 @@
 A node sends another one the updates of a partition from the log if a checkpoint, from which on the
 log is whole, has a counter that is not above the other's.
 
-Source: CheckpointHistory, CacheState, Ignite 2.18.0.
+Source: CheckpointHistory.searchEarliestWalPointer and searchCheckpointEntry,
+CheckpointEntry.partitionCounter, CacheState, Ignite 2.18.0.
 """
 
 from __future__ import annotations

@@ -36,6 +36,14 @@ _TABLE: tuple[tuple[str, Severity, str, str], ...] = (
         "Look for it in a backup of the same node. The log before it cannot be replayed.",
     ),
     (
+        "wal-copies-differ",
+        Severity.ERROR,
+        "Two copies of a segment hold different records, each with a right checksum: one of them "
+        "is of another node or time, or was changed on purpose.",
+        "Keep both. Compare each with the segments before and after it. `wal dump` reads the first "
+        "of them; its column `file` names it.",
+    ),
+    (
         "wal-header",
         Severity.ERROR,
         "The first record of a segment is damaged, so the engine does not read the file.",

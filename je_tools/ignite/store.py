@@ -8,7 +8,7 @@ Source: NodeFileTree, SharedFileTree, FileWriteAheadLogManager, Ignite 2.18.0.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 from enum import StrEnum
 from pathlib import Path
 
@@ -175,15 +175,15 @@ def _open_segments(paths: Sequence[Path]) -> Store:
     if len(others) == len(found) and others:
         raise InputError(f"{others[0].path}: {others[0].problem}")
     roots = tuple(dict.fromkeys(path if path.is_dir() else path.parent for path in paths))
-    archive = tuple(each for each in found if _is_archived(each, found))
-    work = tuple(each for each in found if not _is_archived(each, found))
+    packed = {each.path.parent for each in found if each.is_packed}
+    archive = tuple(each for each in found if _is_archive(each.path.parent, packed))
+    work = tuple(each for each in found if not _is_archive(each.path.parent, packed))
     return Store(str(paths[0]), roots, (Node("", None, work, archive),))
 
 
-def _is_archived(segment: SegmentFile, others: Sequence[SegmentFile]) -> bool:
-    """Return True unless the names beside a segment can only be positions in a ring."""
-    folder = [each for each in others if each.path.parent == segment.path.parent]
-    return segment.path.parent.parent.name == "archive" or any(each.is_packed for each in folder)
+def _is_archive(folder: Path, packed: Set[Path]) -> bool:
+    """Return True unless the names in a folder can only be positions in a ring."""
+    return folder.parent.name == "archive" or folder in packed
 
 
 def _segments_in(folder: Path) -> tuple[SegmentFile, ...]:

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from je_tools.core.ordered import map_in_order
 from je_tools.findings import Severity
 from je_tools.ignite.segment_judge import FileJudge, Verdict, judge_of, missing_segments
+from je_tools.ignite.twins import differing_twins
 
 if TYPE_CHECKING:
     from je_tools.ignite.findings import WalFinding
@@ -85,6 +86,7 @@ def _findings_of(
         totals.size += verdict.file.size
         for found in verdict.findings:
             yield _with_twin(found, verdict, verdicts, judge)
+    yield from differing_twins(verdicts, judge)
     yield from missing_segments(node)
 
 

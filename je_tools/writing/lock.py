@@ -67,8 +67,8 @@ class Holder(Struct, frozen=True):
         return f"process {self.pid}" + (f" ({self.command})" if self.command else "")
 
 
-def find_holders(home: Path) -> tuple[Holder, ...]:
-    """Return the holders of an environment's lock without taking it; none if it has no lock file.
+def find_holders(home: Path, name: str = FILE_NAME) -> tuple[Holder, ...]:
+    """Return the holders of a directory's lock without taking it; none if it has no lock file.
 
     The pid of a holder in another pid namespace (a container) is None.
 
@@ -76,11 +76,11 @@ def find_holders(home: Path) -> tuple[Holder, ...]:
         InputError: the lock file cannot be opened.
     """
     try:
-        number = os.open(home / FILE_NAME, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        number = os.open(home / name, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except FileNotFoundError:
         return ()
     except OSError as error:
-        raise InputError(f"{home / FILE_NAME}: {error.strerror}") from error
+        raise InputError(f"{home / name}: {error.strerror}") from error
     try:
         return _holders(number)
     finally:

@@ -142,3 +142,31 @@ def write_checkpointed_store(root: Path, order: str = "<") -> list[tuple[int, in
         for kind in ("START", "END")[: 1 if n == 2 else 2]:
             write_marker(root, CHECKPOINT_TIMES[n], CHECKPOINTS[n], kind, pointer, order)
     return pointers
+
+
+ACCOUNTS = -2137146394
+"""Id of the cache `accounts`."""
+
+
+def tx_payload(state: int, time_ms: int, order: str = "<") -> bytes:
+    """Return the payload of a TX_RECORD without nodes."""
+    version = struct.pack(f"{order}Biiq", *_NEAR)
+    return bytes([state]) + version * 2 + struct.pack(f"{order}iq", 0, time_ms)
+
+
+def write_dumped_store(root: Path) -> Path:
+    """Write a store with entries of cache 9, a transaction, and a page of the cache `accounts`."""
+    page = struct.pack("<iQQ", ACCOUNTS, 0x0001_0005_0000_0002, 0x0001_0005_0000_0007)
+    first, _ = segment(
+        0,
+        [
+            ("DATA_RECORD_V2", data_payload(b"one", b"1")),
+            ("PAGES_LIST_ADD_PAGE", page),
+            ("TX_RECORD", tx_payload(5, 2000)),
+            ("DATA_RECORD_V2", data_payload(b"one", b"2")),
+        ],
+    )
+    last, _ = segment(1, [("DATA_RECORD_V2", data_payload(b"two", None, time_ms=3000))])
+    write_store(root, [first], [last + bytes(60)])
+    (root / "db" / "node1" / "cache-accounts").mkdir()
+    return root

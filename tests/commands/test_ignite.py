@@ -31,7 +31,8 @@ def test_outputs_hold_nothing_of_an_entry(
     verb: str, form: str, store: Path, tmp_path: Path
 ) -> None:
     output = tmp_path / "out"
-    done = je_tools("ignite", "wal", verb, store, "--format", form, "--output", output)
+    masked = ("--data", "hash") if verb == "dump" else ()
+    done = je_tools("ignite", "wal", verb, store, *masked, "--format", form, "--output", output)
     assert done.code == 3
     written = output.read_bytes()
     texts = str(pq.read_table(output).to_pylist()).encode() if form == "parquet" else written

@@ -13,10 +13,20 @@ from pathlib import Path
 
 import pytest
 
-from je_tools.commands import _options, erase, group, ignite, ignite_wal, journal, vlsn
+from je_tools.commands import (
+    _options,
+    erase,
+    group,
+    ignite,
+    ignite_pages,
+    ignite_wal,
+    journal,
+    vlsn,
+)
 from je_tools.commands import dump as command
 from je_tools.commands.main import COMMANDS
 from tests.builders.ignite import segment, write_store
+from tests.builders.ignite_pages import write_page_store
 from tests.corpus import FIXTURES
 from tests.je_tools.dumped import je_tools
 
@@ -305,9 +315,10 @@ GROUPS = {
     "group": group,
     "erase": erase,
     "ignite": ignite,
+    "ignite pages": ignite_pages,
     "ignite wal": ignite_wal,
 }
-QUICK = {"lock", "undo", "audit", "erase abort", "ignite", "ignite wal"}
+QUICK = {"lock", "undo", "audit", "erase abort", "ignite", "ignite pages", "ignite wal"}
 """Commands that read no log; `undo --apply` has a bar, and the audit those of its tasks."""
 
 VERBS = sorted(set(COMMANDS) - QUICK - {*GROUPS})
@@ -322,6 +333,8 @@ def test_every_command_has_a_bar(
     more = [str(tmp_path / "out") if word == "OUT" else word for word in WITH_LOG.get(verb, ())]
     is_ignite = verb.startswith("ignite")
     other = write_store(tmp_path / "work", [segment(0, [])[0]], []) if is_ignite else HOME
+    if verb.startswith("ignite pages"):
+        write_page_store(tmp_path / "work")
     home = str(OTHER_LOGS.get(verb.split()[0], other))
     words = ["0x3/0x0", "--env", home] if verb == "explain" else [home, *more]
     real = _options.is_terminal

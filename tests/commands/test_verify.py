@@ -130,7 +130,7 @@ def test_what_cannot_be_read_has_no_digest(
         source.unreadable.add((0, 1))
         check(source)
 
-    monkeypatch.setattr(manifest.Source, "check_unchanged", with_a_bad_sector)
+    monkeypatch.setattr(Source, "check_unchanged", with_a_bad_sector)
     told = examined(tmp_path / "manifest.json", home)
     assert [each["sha256"] for each in told["inputs"]] == [None] * 3
 

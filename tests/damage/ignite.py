@@ -16,12 +16,17 @@ from je_tools.ignite.checkpoint_judge import CheckpointJudge
 from je_tools.ignite.checkpoint_reach import group_reach
 from je_tools.ignite.checkpoints import node_checkpoints
 from je_tools.ignite.findings import CODES, WalFinding
+from je_tools.ignite.page_findings import CODES as PAGE_CODES
+from je_tools.ignite.page_space import measure_pages
+from je_tools.ignite.page_verify import PageReport, verify_pages
 from je_tools.ignite.segment_files import SegmentFile
 from je_tools.ignite.store import Store, open_store
 from je_tools.ignite.summary import summarize_wal
 from je_tools.ignite.verify import WalTotals, verify_wal
 from je_tools.ignite.wal import copies_of, read_segment
 from tests.builders import ignite as build
+from tests.builders import ignite_pages as build_pages
+from tests.damage.ignite_dump import check_dump
 
 KIND = "ignite store"
 SHARE = 0.1
@@ -39,6 +44,7 @@ def good_store(order: str) -> dict[str, bytes]:
     with tempfile.TemporaryDirectory() as made:
         root = Path(made)
         build.write_checkpointed_store(root, order)
+        build_pages.write_page_store(root, order)
         paths = [path for path in root.rglob("*") if path.is_file()]
         return {str(path.relative_to(root)): path.read_bytes() for path in sorted(paths)}
 
@@ -82,7 +88,9 @@ def judge_store(home: Path) -> None:
         for copies in copies_of(node):
             for segment in copies.files:
                 _judge_segment(segment)
+    _judge_pages(store)
     try:
+        check_dump(store)
         summarize_wal(store, THREADS[0], caches=True)
         nodes = [node_checkpoints(node, THREADS[1]) for node in store.nodes]
     except InputError:
@@ -90,6 +98,27 @@ def judge_store(home: Path) -> None:
     for found in nodes:
         assert all(each.code in CODES for each in CheckpointJudge(found, str(home)).findings())
         group_reach(found)
+
+
+def _judge_pages(store: Store) -> None:
+    """Assert that findings are within their files and do not depend on threads."""
+    try:
+        reports = [verify_pages(store, threads) for threads in THREADS]
+    except InputError:
+        return
+    spaces = [measure_pages(store, threads) for threads in THREADS]
+    assert spaces[0].files == spaces[1].files
+    one, other = map(_facts, reports)
+    assert one == other
+    for found in reports[0].findings:
+        assert found.code in PAGE_CODES
+        if found.page is not None and found.offset is not None and found.length is not None:
+            size = (store.roots[0] / (found.file or "")).stat().st_size
+            assert 0 < found.offset + found.length <= size
+
+
+def _facts(report: PageReport) -> tuple[object, ...]:
+    return report.files, report.findings, report.types
 
 
 def _findings(store: Store, threads: int) -> list[WalFinding]:

@@ -35,6 +35,7 @@ fn declared(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
         je::segments::DECLARED,
         je::tally::DECLARED,
         je::walk::DECLARED,
+        ignite::pages::DECLARED,
         ignite::records::DECLARED,
         ignite::walk::DECLARED,
         // Columns and text.
@@ -64,6 +65,8 @@ mod _native {
     // Reading logs.
     #[pymodule_export]
     use super::file::File;
+    #[pymodule_export]
+    use super::ignite::pages::read_pages;
     #[pymodule_export]
     use super::ignite::records::{decode_entries, decode_fields};
     #[pymodule_export]

@@ -8,6 +8,7 @@ rest of Arrow, and Parquet output does not need it.
 from __future__ import annotations
 
 import functools
+import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +20,7 @@ from je_tools.core.escaping import clean_text as clean_text
 from je_tools.core.escaping import is_lsn as is_lsn
 from je_tools.core.masking import DataMode, Masking
 from je_tools.formats import _native
-from je_tools.formats.spans import Offsets, gather_hex, spell_lsns
+from je_tools.formats.spans import Offsets, gather, gather_hex, spell_lsns
 from je_tools.output.encoders.entry_jsonl import entry_objects
 
 if TYPE_CHECKING:
@@ -70,6 +71,24 @@ def data_texts(data: Bytes, starts: Ints, sizes: Ints, masking: Masking) -> pa.S
     if masking.mode is not DataMode.SHOW:
         return pa.array(masking.texts(data, starts, sizes), pa.string())
     return string_array(*gather_hex(data, starts, sizes), sizes >= 0)
+
+
+def data_bytes(data: Bytes, starts: Ints, sizes: Ints, masking: Masking) -> pa.Array:
+    """Return byte strings, or the UTF-8 of what masking replaces them with; null stays null."""
+    if masking.mode is not DataMode.SHOW:
+        return pa.array(masking.texts(data, starts, sizes), pa.string()).cast(pa.binary())
+    offsets, content = gather(data, starts, sizes)
+    return string_array(offsets, content, sizes >= 0).view(pa.binary())
+
+
+def json_escaped(texts: pa.StringArray) -> pa.StringArray:
+    """Return texts as they stand in a JSON string, without its quotes."""
+    import pyarrow.compute as pc
+
+    if not pc.any(pc.match_substring_regex(texts, r"[^ !#-\[\]-~]")).as_py():
+        return texts
+    found = texts.to_pylist()
+    return pa.array([None if x is None else json.dumps(x)[1:-1] for x in found], pa.string())
 
 
 def entry_texts(table: EntryTable, masking: Masking) -> pa.StringArray:

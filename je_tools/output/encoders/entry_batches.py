@@ -30,13 +30,11 @@ from je_tools.formats.je.types import (
     Family,
     type_name,
 )
-from je_tools.formats.spans import gather
 from je_tools.log.entry_table import ROW_FIELDS, EntryTable, FamilyPart, Single
 from je_tools.output.encoders import arrow_texts as t
 
 if TYPE_CHECKING:
     from je_tools.formats.arrays import Ints
-    from je_tools.formats.files.source import Bytes
 
 UNDECODABLE = "undecodable"
 """Name of the column that says why a payload was not decoded; null if it was."""
@@ -219,22 +217,14 @@ def _row_makers(
         "db_id": lambda: t.number_array(table.db_id, table.has_db),
         "db": db_names,
         "txn_id": lambda: t.number_array(table.txn_id, table.has_txn),
-        "key": lambda: _binary(rows.data, table.key_start, table.key_size, masking),
+        "key": lambda: t.data_bytes(rows.data, table.key_start, table.key_size, masking),
         "data_size": lambda: t.number_array(table.data_size, table.data_size >= 0),
-        "data": lambda: _binary(rows.data, table.data_start, table.data_size, masking),
+        "data": lambda: t.data_bytes(rows.data, table.data_start, table.data_size, masking),
     }
 
 
 def _chosen(codes: npt.NDArray[np.uint8], texts: pa.StringArray) -> pa.DictionaryArray:
     return pa.DictionaryArray.from_arrays(t.number_array(codes.astype(np.int32)), texts)
-
-
-def _binary(data: Bytes, starts: Ints, sizes: Ints, masking: Masking) -> pa.Array:
-    """Return byte strings, or the UTF-8 of what masking replaces them with."""
-    if masking.mode is not DataMode.SHOW:
-        return pa.array(masking.texts(data, starts, sizes), pa.string()).cast(pa.binary())
-    offsets, content = gather(data, starts, sizes)
-    return t.string_array(offsets, content, sizes >= 0).view(pa.binary())
 
 
 def _scattered(array: pa.Array, index: Ints, n: int) -> pa.Array:
@@ -287,8 +277,8 @@ def _slot_struct(
     if family is Family.NODE:
         key_start, key_size, data_start, data_size = split_embedded(slots)
         given = {
-            "key": _binary(slots.data, key_start, key_size, masking),
-            "data": _binary(slots.data, data_start, data_size, masking),
+            "key": t.data_bytes(slots.data, key_start, key_size, masking),
+            "data": t.data_bytes(slots.data, data_start, data_size, masking),
         }
     place = _Placement(len(slots.present))
     children = _children(slots, kind, given, place, masking)
@@ -320,7 +310,7 @@ def _column_array(
     if columns.is_bytes(field.name):
         starts, sizes = columns.span(field.name)
         shown = masking if field.name in KEY_FIELDS else Masking()
-        return _binary(columns.data, place.spread(starts), place.spread(sizes, -1), shown)
+        return t.data_bytes(columns.data, place.spread(starts), place.spread(sizes, -1), shown)
     numbers = place.spread(_as_type(columns.number(field.name), field.type.to_pandas_dtype()))
     # In rows in which the struct is null, its fields may hold anything.
     if columns.is_complete(field.name):

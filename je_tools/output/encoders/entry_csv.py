@@ -57,8 +57,13 @@ def csv_lines(table: EntryTable, names: Mapping[int, str], masking: Masking) -> 
         t.data_texts(rows.data, table.data_start, table.data_size, masking),
         t.entry_texts(table, masking),
     ]
+    return csv_bytes(dict(zip(CSV_COLUMNS, arrays, strict=True)))
+
+
+def csv_bytes(columns: Mapping[str, pa.Array]) -> pa.Buffer:
+    """Return columns as lines of CSV, without a header."""
     out = pa.BufferOutputStream()
     options = pyarrow.csv.WriteOptions(include_header=False)
-    batch = pa.RecordBatch.from_arrays(arrays, names=CSV_COLUMNS)
+    batch = pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
     pyarrow.csv.write_csv(batch, out, options)
     return out.getvalue()

@@ -8,20 +8,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from msgspec import Struct
 
 from je_tools.core.masking import DataMode, Masking
 from je_tools.formats.je.log.walk import CHECKSUM_NAMES, Checksum
 from je_tools.formats.je.types import ENTRY_TYPES, Family, mask_of, type_name
 from je_tools.formats.spans import gather, gather_hex, gather_printable
 from je_tools.output.encoders import arrow_texts as t
+from je_tools.output.encoders.fixed_lines import MIN_WIDTH, Layout, layout_header, layout_lines
 
 if TYPE_CHECKING:
     from je_tools.formats.arrays import Ints
     from je_tools.log.entry_table import EntryTable
-
-MIN_WIDTH = 40
-_CUT = "~"
 
 _IS_RECORD = mask_of(
     each.no for each in ENTRY_TYPES.values() if each.family in (Family.LN, Family.DEL_DUP_LN)
@@ -44,22 +41,6 @@ _TIME = (
     r"^(?P<front>.*?)\b(?P<name>\w*(?:time|created|modified))_ms="
     r"(?P<ms>[0-9]{12,13}) ?(?P<rest>.*)$"
 )
-
-
-class Layout(Struct, frozen=True):
-    """Widths of the columns; the detail takes the remaining width.
-
-    Attributes:
-        shown: names of the columns with their widths.
-        width: largest number of characters in a line.
-    """
-
-    shown: tuple[tuple[str, int], ...]
-    width: int
-
-    def shows(self, name: str) -> bool:
-        """Return True if the column is shown."""
-        return any(name == shown for shown, _ in self.shown)
 
 
 _ORDER = ("lsn", "type", "size", "vlsn", "txn", "db", "key")
@@ -94,27 +75,15 @@ def lay_out(width: int) -> Layout:
 
 def header_line(layout: Layout) -> bytes:
     """Return the line with the column names."""
-    cells = [
-        name.upper().rjust(size) if name in _NUMBERS else name.upper().ljust(size)
-        for name, size in layout.shown
-    ]
-    return (" ".join([*cells, "DETAIL"]).rstrip() + "\n").encode()
+    return layout_header(layout, _NUMBERS)
 
 
 def entry_lines(
     table: EntryTable, names: Mapping[int, str], masking: Masking, layout: Layout
 ) -> pa.Buffer:
     """Return the entries of a table as lines of printable ASCII, with `~` where a cell is cut."""
-    pieces: list[str | pa.StringArray] = []
-    for name, size in layout.shown:
-        cells = pc.fill_null(_cells(table, name, names, masking, size), "")
-        if name in _NUMBERS:
-            cells = pc.ascii_lpad(cells, size)
-        else:
-            cells = pc.ascii_rpad(cells if name in _WHOLE else _cut(cells, size), size)
-        pieces += [cells, " "]
-    lines = t.joined(*pieces, _detail(table, masking, layout))
-    return t.text_bytes(t.joined(_cut(pc.utf8_rtrim_whitespace(lines), layout.width), "\n"))
+    cells = {name: _cells(table, name, names, masking, size) for name, size in layout.shown}
+    return layout_lines(layout, cells, _NUMBERS, _WHOLE, _detail(table, masking, layout))
 
 
 def _cells(
@@ -222,9 +191,3 @@ def _with_date(texts: pa.StringArray) -> pa.StringArray:
     dates = pc.replace_substring(pc.cast(moments, pa.string()), " ", "T")
     dated = t.joined(parts["name"], "=", dates, "Z ", parts["front"], parts["rest"])
     return pc.coalesce(dated, texts)
-
-
-def _cut(texts: pa.StringArray, width: int) -> pa.StringArray:
-    long = pc.greater(pc.binary_length(texts), width)
-    short = pc.utf8_slice_codeunits(texts, 0, width - 1)
-    return pc.if_else(long, t.joined(short, _CUT), texts)

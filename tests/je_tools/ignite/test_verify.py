@@ -119,3 +119,25 @@ def test_every_finding_has_its_row_in_the_page() -> None:
         assert f"| `{code.name}` | {code.severity.value} |" in page
     for column in WalFinding.__struct_fields__:
         assert f"`{column}`" in page
+
+
+def test_copies_with_other_records_are_found(tmp_path: Path) -> None:
+    def made(value: bytes) -> tuple[bytes, list[int]]:
+        values = (b"1", value, b"3")
+        return build.segment(0, [("DATA_RECORD_V2", build.data_payload(b"k", v)) for v in values])
+
+    (archived, offsets), (work, _) = made(b"22"), made(b"2x")
+    last, _ = build.segment(1, [("MEMORY_RECOVERY", build.recovery_payload(1))], end=bytes(9))
+    same = build.write_store(tmp_path / "same", [archived], [archived + bytes(99), last])
+    assert _findings(same) == []
+    other = build.write_store(tmp_path / "other", [archived], [work + bytes(99), last])
+    (found,) = _findings(other)
+    assert (found.code, found.segment) == ("wal-copies-differ", 0)
+    assert found.file == "db/wal/node1/0000000000000000.wal"
+    assert found.offset is not None
+    assert offsets[1] < found.offset < offsets[2]
+    # Damage is a gap, and does not make the copies differ.
+    damaged = bytearray(archived)
+    damaged[offsets[1] + 30] ^= 1
+    hurt = build.write_store(tmp_path / "hurt", [bytes(damaged)], [archived, last])
+    assert [each.code for each in _findings(hurt)] == ["wal-gap"]

@@ -1,4 +1,5 @@
 //! Bindings for `formats/ignite`.
 
+pub mod pages;
 pub mod records;
 pub mod walk;

@@ -1,0 +1,57 @@
+"""`je-tools ignite info`: the nodes, caches and folders of a store."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TypedDict, Unpack
+
+import click
+
+from je_tools.commands._ignite import node_option, opened_output, output_option, store_argument
+from je_tools.commands._options import format_option, terminal_width
+from je_tools.core.escaping import clean_text
+from je_tools.errors import EXIT_OK
+from je_tools.output.formats import REPORT
+
+
+class Options(TypedDict):
+    """Options of the command line."""
+
+    paths: tuple[Path, ...]
+    nodes: tuple[str, ...]
+    format_: str
+    output: Path | None
+
+
+@click.command("info")
+@store_argument
+@node_option
+@format_option(*REPORT)
+@output_option
+def command(**options: Unpack[Options]) -> int:
+    """Show the nodes, caches and folders of a store.
+
+    The command lists folders, and reads the headers of segments and partitions. It checks nothing
+    else. It asks whether a node holds its lock, and does not take it.
+
+    \b
+    Examples:
+      je-tools ignite info /var/lib/ignite
+      je-tools ignite info work --node node1 --format json
+    """
+    from je_tools.ignite.info import node_info
+    from je_tools.ignite.store import open_store
+    from je_tools.output.views.ignite_info_tables import info_sections
+    from je_tools.output.views.section_formats import Report, write_sections
+
+    form = options["format_"]
+    store = open_store(options["paths"], options["nodes"])
+    with opened_output(options["output"], store) as out:
+        sections = info_sections([node_info(store, node) for node in store.nodes])
+        if form == "table":
+            shown = [each for each in sections if each.rows]
+            write_sections(form, shown, out, terminal_width(options["output"]))
+        else:
+            row = {"store": clean_text(store.name)}
+            Report(row, "store", sections=sections).write(form, out)
+    return EXIT_OK

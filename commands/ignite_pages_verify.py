@@ -1,0 +1,80 @@
+"""`je-tools ignite pages verify`: the damage in a page store."""
+
+from __future__ import annotations
+
+from typing import Unpack
+
+import click
+
+from je_tools.commands._ignite import (
+    StoreOptions,
+    node_option,
+    opened_output,
+    output_option,
+    store_argument,
+    thread_count,
+)
+from je_tools.commands._options import (
+    exit_zero_option,
+    format_option,
+    progress_bar,
+    say,
+    terminal_width,
+    threads_count_option,
+)
+from je_tools.core.escaping import clean_text
+from je_tools.errors import EXIT_DAMAGE, EXIT_OK
+from je_tools.output.formats import REPORT
+
+
+class Options(StoreOptions):
+    """Options of the command line."""
+
+    everything: bool
+
+
+@click.command("verify")
+@store_argument
+@node_option
+@click.option("--all", "everything", is_flag=True, help="Also show good files, and page types.")
+@format_option(*REPORT)
+@output_option
+@threads_count_option
+@exit_zero_option
+def command(**options: Unpack[Options]) -> int:
+    """Check every page of a node's files, and say of each file what to do about it.
+
+    The command checks the header of each file, and checksum, place, type and version of each page.
+    If the newest checkpoint did not end, it looks for damaged pages in the log that recovery
+    replays: those that are there are notes. Content of pages is not judged. The exit code is 3 if
+    there are errors or warnings.
+
+    \b
+    Examples:
+      je-tools ignite pages verify /var/lib/ignite
+      je-tools ignite pages verify work --node node1 --all --format json
+    """
+    from je_tools.ignite.page_verify import page_bytes, verify_pages
+    from je_tools.ignite.store import open_store
+    from je_tools.output.views.ignite_page_tables import report_sections
+    from je_tools.output.views.section_formats import Report, write_sections
+
+    form = options["format_"]
+    store = open_store(options["paths"], options["nodes"])
+    with opened_output(options["output"], store) as out:
+        with progress_bar(page_bytes(store), "ignite pages verify") as progress:
+            report = verify_pages(store, thread_count(options["threads"]), progress)
+        is_table = form == "table"
+        sections = report_sections(report, everything=options["everything"] or not is_table)
+        if is_table:
+            shown = [each for each in sections if each.rows]
+            write_sections(form, shown, out, terminal_width(options["output"]))
+        else:
+            row = {
+                "store": clean_text(store.name),
+                "nodes": len(store.nodes),
+                "findings_count": len(report.findings),
+            }
+            Report(row, "store", sections=sections).write(form, out)
+    say(f"je-tools: {report.verdict(store.name)}")
+    return EXIT_DAMAGE if report.wrong and not options["exit_zero"] else EXIT_OK

@@ -1,0 +1,159 @@
+"""`je-tools ignite wal dump`: the records of a write-ahead log."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from typing import TYPE_CHECKING, Unpack
+
+import click
+
+from je_tools.commands._ignite import (
+    StoreOptions,
+    node_option,
+    opened_output,
+    output_option,
+    store_argument,
+    thread_count,
+)
+from je_tools.commands._options import (
+    data_option,
+    exit_zero_option,
+    format_option,
+    is_terminal,
+    needs_output,
+    progress_bar,
+    say,
+    threads_count_option,
+)
+from je_tools.core.masking import DataMode, Masking
+from je_tools.errors import EXIT_DAMAGE, EXIT_OK
+from je_tools.output.formats import ROWS
+
+if TYPE_CHECKING:
+    from je_tools.ignite.record_filters import Selection
+
+PIPED_WIDTH = 200
+"""Characters in a line of a table if no terminal gives a width."""
+
+
+class Options(StoreOptions):
+    """Options of the command line."""
+
+    types: tuple[str, ...]
+    caches: tuple[str, ...]
+    partitions: tuple[int, ...]
+    pages: tuple[str, ...]
+    transactions: tuple[str, ...]
+    from_pointer: str | None
+    to_pointer: str | None
+    since: str | None
+    until: str | None
+    limit: int | None
+    data_mode: str
+
+
+@click.command("dump")
+@store_argument
+@node_option
+@click.option(
+    "--type",
+    "types",
+    multiple=True,
+    metavar="TYPE",
+    help="Record type by the engine's name, or a group: DATA, TX, PAGE, PHYSICAL, LOGICAL, MIXED.",
+)
+@click.option(
+    "--cache", "caches", multiple=True, metavar="NAME", help="Cache or group, by name or id."
+)
+@click.option(
+    "--partition", "partitions", type=int, multiple=True, metavar="N", help="Number of a partition."
+)
+@click.option(
+    "--page",
+    "pages",
+    multiple=True,
+    metavar="GROUP:PAGE",
+    help="Changes of a page: mycache:0001000500000002.",
+)
+@click.option(
+    "--transaction",
+    "transactions",
+    multiple=True,
+    metavar="VERSION",
+    help="Version of a transaction or entry, as it is shown: 406698471:1:1795218469159.",
+)
+@click.option("--from", "from_pointer", metavar="POINTER", help="First pointer: SEGMENT:OFFSET.")
+@click.option("--to", "to_pointer", metavar="POINTER", help="Last pointer, inclusive.")
+@click.option(
+    "--since", help="First time, UTC: 2026-11-20T10:00:00, or 1795168800s, 1795168800000ms."
+)
+@click.option("--until", help="Last time, UTC, inclusive.")
+@click.option("--limit", type=click.IntRange(1), metavar="N", help="Stop after this many rows.")
+@format_option(*ROWS)
+@output_option
+@data_option
+@threads_count_option
+@exit_zero_option
+def command(**options: Unpack[Options]) -> int:
+    """Print the records of a write-ahead log, in the order of their pointers.
+
+    A data record has a row for each of its entries, any other record has one row. The command
+    reads past damage; if there is any, standard error says so, and the exit code is 3. Of a
+    segment with several copies, one is read, as `ignite wal summary` does; `file` names it.
+
+    A row must match all filters. Those that can be repeated match one of their values. Only
+    records that have a time match --since and --until.
+
+    \b
+    Examples:
+      je-tools ignite wal dump /var/lib/ignite --type DATA --cache accounts
+      je-tools ignite wal dump work --transaction 406698471:1:1795218469159
+      je-tools ignite wal dump work --page accounts:0001000500000002 --format jsonl
+      je-tools ignite wal dump work --from 7:0 --to 7:65535 --data hash
+      je-tools ignite wal dump work --format parquet --output records.parquet
+    """
+    selection = _selection(options)
+    needs_output(options["format_"], options["output"])
+    from je_tools.ignite.dump import RecordDump
+    from je_tools.ignite.dump_sinks import open_record_sink
+    from je_tools.ignite.store import open_store
+    from je_tools.output.encoders.entry_sinks import EntryFormat
+
+    store = open_store(options["paths"], options["nodes"])
+    masking = Masking(DataMode(options["data_mode"]))
+    width = shutil.get_terminal_size((PIPED_WIDTH, 24)).columns
+    sink = open_record_sink(EntryFormat(options["format_"]), masking, width)
+    is_between = options["output"] is None and is_terminal(sys.stdout)
+    with (
+        opened_output(options["output"], store) as out,
+        progress_bar(0 if is_between else store.size, "ignite wal dump") as progress,
+    ):
+        threads = thread_count(options["threads"])
+        dump = RecordDump(selection, sink.encode, threads, options["limit"], progress)
+        sink.write_all(dump.run(store), out)
+    if not dump.count:
+        say("je-tools: no record matches")
+    if not dump.damaged:
+        return EXIT_OK
+    say(
+        f"je-tools: not everything is shown ({dump.damaged:,} errors); "
+        "`je-tools ignite wal verify` reports the places"
+    )
+    return EXIT_OK if options["exit_zero"] else EXIT_DAMAGE
+
+
+def _selection(options: Options) -> Selection:
+    from je_tools.ignite.record_filters import Filters
+
+    return Filters(
+        types=options["types"],
+        caches=options["caches"],
+        partitions=options["partitions"],
+        pages=options["pages"],
+        transactions=options["transactions"],
+        from_pointer=options["from_pointer"],
+        to_pointer=options["to_pointer"],
+        since=options["since"],
+        until=options["until"],
+    ).selection()

@@ -1,0 +1,100 @@
+"""Names of caches and cache groups, which the log has only as numbers.
+
+Source: NodeFileTree, CacheFileTree, Ignite 2.18.0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from je_tools.errors import InputError, UsageError
+from je_tools.formats.ignite.ids import cache_id
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from je_tools.ignite.store import Node
+
+_ALONE = "cache-"
+_SHARED = "cacheGroup-"
+_CONFIGURATION = "cache_data.dat"
+
+
+METASTORAGE = "MetaStorage"
+"""Group of the node's own pages, which lie in another folder than those of caches."""
+
+
+class CacheFolder(Struct, frozen=True):
+    """A folder of a cache, or of the caches of a group.
+
+    Attributes:
+        path: the folder.
+        group: name of the group: that of the cache if it has none of its own.
+        caches: names of the caches.
+        is_shared: True for a group.
+    """
+
+    path: Path
+    group: str
+    caches: tuple[str, ...]
+    is_shared: bool
+
+
+class CacheNames(Struct, frozen=True):
+    """Names by id, as the folders of a node tell."""
+
+    caches: dict[int, str]
+    groups: dict[int, str]
+
+
+def cache_folders(db: Path) -> Iterator[CacheFolder]:
+    """Yield the folders of caches in a node's folder, by name.
+
+    Raises:
+        InputError: a folder cannot be read.
+    """
+    try:
+        for path in sorted(each for each in db.iterdir() if each.is_dir()):
+            if path.name.startswith(_SHARED):
+                group = path.name.removeprefix(_SHARED)
+                files = sorted(each.name for each in path.iterdir())
+                ends = [name for name in files if name.endswith(_CONFIGURATION)]
+                caches = tuple(name.removesuffix(_CONFIGURATION) for name in ends)
+                yield CacheFolder(path, group, caches, is_shared=True)
+            elif path.name.startswith(_ALONE):
+                cache = path.name.removeprefix(_ALONE)
+                yield CacheFolder(path, cache, (cache,), is_shared=False)
+    except OSError as error:
+        raise InputError(f"{error.filename}: {error.strerror}") from error
+
+
+def cache_names(node: Node) -> CacheNames:
+    """Return the names of the caches and groups whose folders a node has.
+
+    Raises:
+        InputError: a folder cannot be read.
+    """
+    names = CacheNames({}, {cache_id(METASTORAGE): METASTORAGE})
+    for folder in cache_folders(node.db) if node.db is not None else ():
+        names.groups[cache_id(folder.group)] = folder.group
+        names.caches.update((cache_id(name), name) for name in folder.caches)
+    return names
+
+
+def parse_id(text: str) -> int:
+    """Return the id that a user wrote, as a number or as the name of a cache or group.
+
+    Raises:
+        UsageError: it is empty, or a number outside of 32 bits.
+    """
+    if not text:
+        raise UsageError("a cache has a name or an id")
+    if text.removeprefix("-").isdecimal() and text.isascii():
+        number = int(text)
+        if not -(1 << 31) <= number < 1 << 31:
+            raise UsageError(f"{text}: an id of a cache or group has 32 bits, with sign")
+        return number
+    return cache_id(text.removeprefix("name:"))

@@ -1,0 +1,145 @@
+"""Findings on the page stores of Ignite: damage as rows."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from je_tools.findings import Code, Severity
+
+_TABLE: tuple[tuple[str, Severity, str, str], ...] = (
+    (
+        "page-checksum",
+        Severity.ERROR,
+        "The checksum of a page is wrong. The node halts or refuses to start when it reads the "
+        "page, unless it finds the page in its log.",
+        "See the advice on the file.",
+    ),
+    (
+        "page-zero",
+        Severity.ERROR,
+        "A page is zeros, and a page after it was written. It is a warning if a checkpoint did "
+        "not end: the page may not have been written yet.",
+        "See the advice on the file.",
+    ),
+    (
+        "page-cut",
+        Severity.ERROR,
+        "The file ends inside a page.",
+        "See the advice on the file.",
+    ),
+    (
+        "page-misplaced",
+        Severity.ERROR,
+        "The checksum of a page is right, and its id is that of another place: it was written to "
+        "the wrong place, or the file is a mix of two.",
+        "See the advice on the file.",
+    ),
+    (
+        "page-unknown",
+        Severity.WARNING,
+        "The checksum of a page is right, and no engine up to 2.18 writes its type, the version "
+        "of its layout or its compression.",
+        "Compare the version of the node with those that this program reads.",
+    ),
+    (
+        "page-unreadable",
+        Severity.ERROR,
+        "The device did not deliver the bytes of a page, or the file cannot be read.",
+        "Copy the file from a healthy device, or from a backup.",
+    ),
+    (
+        "page-file-header",
+        Severity.ERROR,
+        "The header of a file is damaged, and the node refuses it. The pages are read with the "
+        "page size of another file.",
+        "See the advice on the file.",
+    ),
+    (
+        "page-file-missing",
+        Severity.ERROR,
+        "The newest checkpoint counted rows in a partition, and its file does not exist. The "
+        "node starts without these rows, and reports nothing.",
+        "Look for the file in a backup of the same node before it starts.",
+    ),
+    (
+        "page-torn",
+        Severity.NOTE,
+        "A page is damaged or zeros, and was written by a checkpoint that did not end. Recovery "
+        "writes the page anew from the log.",
+        "Keep the markers and the log: the node mends the page when it starts.",
+    ),
+    (
+        "page-mixed",
+        Severity.NOTE,
+        "The newest checkpoint did not end, or its markers do not tell. Until recovery has "
+        "replayed the log, the pages are those of two states.",
+        "Keep the markers and the log. `ignite checkpoints` shows what recovery needs.",
+    ),
+    (
+        "page-unwritten",
+        Severity.NOTE,
+        "The pages at the end of a file are zeros: they were allocated and not written, or the "
+        "file has no header yet. It cannot be told from pages that were lost.",
+        "Nothing.",
+    ),
+    (
+        "page-unsummed",
+        Severity.NOTE,
+        "No page of a file has a checksum (IGNITE_PDS_SKIP_CRC): damage in them is not seen.",
+        "Nothing.",
+    ),
+    (
+        "page-encrypted",
+        Severity.NOTE,
+        "Pages of a group are encrypted. Their checksums are right; types, places and content "
+        "were not judged.",
+        "Nothing.",
+    ),
+    (
+        "page-compressed",
+        Severity.NOTE,
+        "Pages of a group are compressed. Their checksums are right; they were not unpacked.",
+        "Nothing.",
+    ),
+    (
+        "page-file-unread",
+        Severity.NOTE,
+        "A file beside the partitions has no name of a partition or an index, and was not read.",
+        "Nothing.",
+    ),
+)
+
+CODES = {row[0]: Code(*row) for row in _TABLE}
+"""Every finding code, in the order of the documentation."""
+
+
+class PageFinding(Struct, frozen=True):
+    """One finding on pages that follow each other; the same columns in every output.
+
+    Attributes:
+        code: a key of CODES.
+        severity: severity of this finding.
+        node: name of the node.
+        group: name of the cache group, or of the cache if it has none.
+        file: path below the store.
+        partition: partition; 65535 for an index.
+        page: index of the first page; None for the file.
+        pages: number of pages.
+        offset, length: byte range in the file.
+        type: type of the first page, as its header names it.
+        expected, found: expected and actual content of the first page.
+    """
+
+    code: str
+    severity: Severity
+    node: str
+    group: str | None = None
+    file: str | None = None
+    partition: int | None = None
+    page: int | None = None
+    pages: int | None = None
+    offset: int | None = None
+    length: int | None = None
+    type: str | None = None
+    expected: str | None = None
+    found: str | None = None

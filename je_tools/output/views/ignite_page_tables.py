@@ -1,0 +1,115 @@
+"""Tables on page stores of Ignite."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from je_tools.ignite.page_judge import FileState
+from je_tools.output.views.ignite_tables import NODE
+from je_tools.output.views.sections import Column, Kind, Section, section_of
+
+if TYPE_CHECKING:
+    from je_tools.ignite.page_space import SpaceReport
+    from je_tools.ignite.page_verify import PageReport
+
+
+def _value(name: str) -> Any:
+    def cell(item: Any) -> str:
+        return str(getattr(item, name).value)
+
+    return cell
+
+
+_GROUP = Column("group", "group", Kind.TEXT, rank=4)
+_PARTITION = Column("partition", "partition", Kind.ID, rank=7)
+
+FILES = (
+    NODE,
+    _GROUP,
+    Column("file", "file", Kind.TEXT, rank=1),
+    Column("kind", "kind", Kind.TEXT, rank=6, cell=_value("kind")),
+    _PARTITION,
+    Column("pages", "pages"),
+    Column("zeros", "zeros", rank=5),
+    Column("encrypted", "encrypted", rank=8),
+    Column("compressed", "compressed", rank=8),
+    Column("torn", "torn", rank=3),
+    Column("bad", "bad"),
+    Column("state", "state", Kind.TEXT, cell=_value("state")),
+    Column("advice", "advice", Kind.TEXT, rank=2, wraps=True),
+)
+"""Columns of verdicts on files."""
+
+FINDINGS = (
+    Column("severity", "severity", Kind.TEXT, cell=_value("severity")),
+    Column("code", "finding", Kind.TEXT),
+    NODE,
+    _GROUP,
+    Column("file", "file", Kind.TEXT, rank=1),
+    _PARTITION,
+    Column("page", "page", Kind.ID),
+    Column("pages", "pages", rank=3),
+    Column("offset", "offset", Kind.COUNT),
+    Column("length", "bytes", Kind.COUNT),
+    Column("type", "type", Kind.TEXT, rank=2),
+    Column("expected", "expected", Kind.TEXT, rank=6, wraps=True),
+    Column("found", "found", Kind.TEXT, rank=3, wraps=True),
+)
+"""Columns of findings on a page store."""
+
+
+def report_sections(report: PageReport, *, everything: bool) -> list[Section]:
+    """Return a verification as tables.
+
+    Args:
+        report: the verification.
+        everything: also show good files, and pages by type.
+    """
+    files = [each for each in report.files if everything or each.state is not FileState.GOOD]
+    types = report.types if everything else []
+    columns = (NODE, Column("type", "type", Kind.TEXT), Column("pages", "pages"))
+    return [
+        section_of("files", "Files", FILES, files),
+        section_of("findings", "Findings", FINDINGS, report.findings),
+        section_of("types", "Pages by type", columns, types),
+    ]
+
+
+def space_section(report: SpaceReport) -> Section:
+    """Return the space in files as a table."""
+    columns = (
+        NODE,
+        _GROUP,
+        Column("file", "file", Kind.TEXT, rank=1),
+        Column("kind", "kind", Kind.TEXT, rank=9, cell=_value("kind")),
+        _PARTITION,
+        Column("size", "bytes", rank=4),
+        Column("pages", "pages"),
+        Column("data_pages", "data"),
+        Column("tree_pages", "tree", rank=2),
+        Column("list_pages", "list", rank=2),
+        Column("other_pages", "other", rank=3),
+        Column("zero_pages", "zeros", rank=6),
+        Column("tail_pages", "tail"),
+        Column("uncounted", "uncounted", rank=5),
+        Column("packed_pages", "packed", rank=8),
+        Column("entries", "entries", rank=6),
+        Column("rows", "rows", rank=7),
+        Column("free", "free bytes"),
+        Column("empty_pages", "empty", rank=5),
+        Column("fill_percent", "fill", Kind.PERCENT),
+    )
+    return section_of("files", "", columns, report.files)
+
+
+def type_section(report: SpaceReport) -> Section:
+    """Return pages by type as a table."""
+    columns = (
+        NODE,
+        Column("type", "type", Kind.TEXT),
+        Column("pages", "pages"),
+        Column("size", "bytes"),
+        Column("items", "items", rank=2),
+        Column("free", "free bytes", rank=1),
+    )
+    return section_of("types", "", columns, report.types)

@@ -1,0 +1,30 @@
+"""Dump of a damaged Ignite store in all formats."""
+
+from __future__ import annotations
+
+import json
+
+from je_tools.core.masking import Masking
+from je_tools.ignite.dump import RecordDump
+from je_tools.ignite.dump_sinks import open_record_sink
+from je_tools.ignite.record_filters import Filters
+from je_tools.ignite.store import Store
+from je_tools.output.encoders.entry_sinks import EntryFormat
+
+
+def check_dump(store: Store) -> None:
+    """Assert that all formats have the same number of rows, and that lines are JSON."""
+    counts = set()
+    for form in EntryFormat:
+        sink = open_record_sink(form, Masking(), 120)
+        dump = RecordDump(Filters().selection(), sink.encode, 1)
+        pieces = list(dump.run(store))
+        if form is EntryFormat.PARQUET:
+            counts.add(sum(map(len, pieces)))
+            continue
+        lines = b"".join(bytes(piece) for piece in pieces).splitlines()
+        counts.add(len(lines))
+        if form is EntryFormat.JSONL:
+            rows = list(map(json.loads, lines))
+            assert all(row["type"] for row in rows)
+    assert len(counts) == 1
