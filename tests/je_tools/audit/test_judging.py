@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.errors import PySparkException
 
-from je_tools.audit import tasks
+from je_tools.audit import opening
 from je_tools.audit.discover import find_fleet
 from je_tools.audit.failures import failures_reported
 from je_tools.audit.file_counts import FileCounts
@@ -74,7 +74,7 @@ def audited_after(change: Change, path: Path, folder: Path, root: Path | None = 
         return environment
 
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(tasks, "open_environment", opened)
+        patched.setattr(opening, "open_environment", opened)
         return audit_fleet(find_fleet([root or path.parent]), folder)
 
 
@@ -212,14 +212,14 @@ def test_an_environment_that_goes_when_it_is_open(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     home = three_files(tmp_path / "env")
-    opened = tasks.open_environment
+    opened = opening.open_environment
 
     def gone(paths: tuple[Path, ...], **how: Any) -> Any:
         environment = opened(paths, **how)
         home.rename(tmp_path / "elsewhere")
         return environment
 
-    monkeypatch.setattr(tasks, "open_environment", gone)
+    monkeypatch.setattr(opening, "open_environment", gone)
     tables = audit_fleet(find_fleet([home]), tmp_path / "out")
     assert [(row["code"], row["file_no"]) for row in tables["findings"]] == [
         ("unread", no) for no in range(3)
@@ -482,7 +482,7 @@ def test_a_bug_in_opening_costs_the_environment(
 ) -> None:
     for name in ("a", "b"):
         three_files(tmp_path / name)
-    opened = tasks.open_environment
+    opened = opening.open_environment
 
     def broken(paths: list[Path], **how: Any) -> Any:
         if paths[0].name == "a":
@@ -490,7 +490,7 @@ def test_a_bug_in_opening_costs_the_environment(
         return opened(paths, **how)
 
     cut(monkeypatch, size)
-    monkeypatch.setattr(tasks, "open_environment", broken)
+    monkeypatch.setattr(opening, "open_environment", broken)
     tables = audit_fleet(find_fleet([tmp_path]), tmp_path / "out")
     (found,) = tables["findings"]
     assert (found["env"], found["code"], found["file_no"]) == (str(tmp_path / "a"), "unread", None)

@@ -130,7 +130,7 @@ def test_nothing_is_read_of_unchanged_logs_but_their_ends(
     rows_path(audits).unlink()
     assert sources(audit_here([home], audits)) == ["known"] * 3
     assert rows_path(audits).exists()
-    monkeypatch.setattr("je_tools.audit.tasks.open_environment", refused)
+    monkeypatch.setattr("je_tools.audit.opening.open_environment", refused)
     assert sources(audit_here([home], audits)) == ["known"] * 3
 
 
