@@ -8,7 +8,6 @@ Ignite 2.18.0.
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,7 +15,9 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from je_tools.errors import InputError
+from je_tools.formats.files.source import Source, SourceError
 from je_tools.formats.ignite.ids import cache_id
+from je_tools.formats.ignite.pages import FILE_HEADER_SIZE, FileHeader, read_file_header
 from je_tools.ignite.caches import CacheFolder, cache_folders
 from je_tools.ignite.segment_files import SegmentFile, Status
 from je_tools.writing.lock import find_holders
@@ -24,7 +25,6 @@ from je_tools.writing.lock import find_holders
 if TYPE_CHECKING:
     from je_tools.ignite.store import Node, Store
 
-_SIGNATURE = 0xF19A_C4FE_60C5_30B8
 _PAGE_FILE = ("part-*.bin", "index.bin")
 _LOCK = "lock"
 _LEFTOVERS = ("*.tmp", "part-dfrg-*", "index-dfrg*", "part-map-*.bin", "dfrg-completion-marker")
@@ -185,8 +185,7 @@ def _caches(node: Node) -> Iterator[CacheInfo]:
 
 def _cache(node: Node, folder: CacheFolder) -> CacheInfo:
     files = [path for pattern in _PAGE_FILE for path in sorted(folder.path.glob(pattern))]
-    facts = next((found for found in map(page_file_facts, files) if found is not None), None)
-    version, page_size = facts if facts is not None else (None, None)
+    header = next((found for found in map(_header_of, files) if found is not None), None)
     return CacheInfo(
         node=node.name,
         group=folder.group,
@@ -196,27 +195,23 @@ def _cache(node: Node, folder: CacheFolder) -> CacheInfo:
         partitions=sum(path.name != "index.bin" for path in files),
         has_index=any(path.name == "index.bin" for path in files),
         size=sum(path.stat().st_size for path in files),
-        page_size=page_size,
-        page_version=version,
+        page_size=None if header is None else header.page_size,
+        page_version=None if header is None else header.version,
     )
 
 
-def page_file_facts(path: Path) -> tuple[int, int] | None:
-    """Return version and page size in the header of a partition; None if it has no header.
+def _header_of(path: Path) -> FileHeader | None:
+    """Return the header of a file of pages; None if it is damaged or not there.
 
     Raises:
-        InputError: it cannot be read.
+        InputError: the file cannot be read.
     """
     try:
-        with path.open("rb") as file:
-            data = file.read(17)
-    except OSError as error:
-        raise InputError(f"{path}: {error.strerror}") from error
-    for order in "<>" if len(data) == 17 else "":
-        signature, version, _, page_size = struct.unpack(f"{order}QiBi", data)
-        if signature == _SIGNATURE:
-            return version, page_size
-    return None
+        with Source(path) as source:
+            header = read_file_header(source.read_bytes(0, FILE_HEADER_SIZE))
+    except SourceError as error:
+        raise InputError(str(error)) from error
+    return header if isinstance(header, FileHeader) else None
 
 
 def _folders(store: Store, node: Node) -> Iterator[FolderInfo]:

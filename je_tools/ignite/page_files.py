@@ -19,6 +19,7 @@ from je_tools.formats.ignite.pages import (
     FileProblem,
     read_file_header,
 )
+from je_tools.ignite.caches import METASTORAGE, cache_folders
 
 if TYPE_CHECKING:
     from je_tools.ignite.store import Node
@@ -26,8 +27,6 @@ if TYPE_CHECKING:
 _PARTITION = re.compile(r"part-(\d{1,5})\.bin")
 _INDEX = "index.bin"
 _METASTORAGE = "metastorage"
-_METASTORAGE_GROUP = "MetaStorage"
-_PREFIXES = ("cache-", "cacheGroup-")
 
 
 class FileKind(StrEnum):
@@ -103,7 +102,7 @@ def page_folder(node: Node) -> PageFolder:
             if number is None:
                 others.append(path)
                 continue
-            is_metastorage = group == _METASTORAGE_GROUP
+            is_metastorage = group == METASTORAGE
             kind = FileKind.METASTORAGE if is_metastorage else FileKind.PARTITION
             kind = FileKind.INDEX if number == INDEX_PARTITION else kind
             files.append(_open(path, group, kind, number))
@@ -112,14 +111,12 @@ def page_folder(node: Node) -> PageFolder:
 
 
 def _groups(db: Path) -> Iterator[tuple[Path, str]]:
-    for folder in _listed(db):
-        if not folder.is_dir():
-            continue
-        if folder.name == _METASTORAGE:
-            yield folder, _METASTORAGE_GROUP
-        for prefix in _PREFIXES:
-            if folder.name.startswith(prefix):
-                yield folder, folder.name[len(prefix) :]
+    """Yield the folders with files of pages, and the names of their groups."""
+    metastorage = db / _METASTORAGE
+    if metastorage.is_dir():
+        yield metastorage, METASTORAGE
+    for folder in cache_folders(db):
+        yield folder.path, folder.group
 
 
 def _listed(folder: Path) -> list[Path]:
