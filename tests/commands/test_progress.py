@@ -318,7 +318,10 @@ GROUPS = {
     "ignite pages": ignite_pages,
     "ignite wal": ignite_wal,
 }
-QUICK = {"lock", "undo", "audit", "erase abort", "ignite", "ignite pages", "ignite wal"}
+QUICK = {
+    *("lock", "undo", "audit", "erase abort"),
+    *("ignite", "ignite info", "ignite pages", "ignite wal"),
+}
 """Commands that read no log; `undo --apply` has a bar, and the audit those of its tasks."""
 
 VERBS = sorted(set(COMMANDS) - QUICK - {*GROUPS})
