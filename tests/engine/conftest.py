@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.engine.acceptance import Judge
+from tests.engine.ignite import IgniteEngine, ignite_engine
 from tests.engine.jars import JE_5, JE_18
 
 
@@ -20,3 +21,9 @@ def judge(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Judge]:
 def old_judge(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Judge]:
     with Judge.of(JE_5, tmp_path_factory.mktemp("judge") / "old") as made:
         yield made
+
+
+@pytest.fixture(scope="module")
+def ignite(tmp_path_factory: pytest.TempPathFactory) -> Iterator[IgniteEngine]:
+    with ignite_engine(tmp_path_factory.mktemp("ignite")) as engine:
+        yield engine

@@ -27,6 +27,8 @@ from tests.engine.java import NoJavaError, find_java
 JE_18 = "com.sleepycat:je:18.3.12"
 JE_5 = "com.sleepycat:je:5.0.73"
 STARROCKS = "com.starrocks:starrocks-bdb-je:18.3.20"
+IGNITE = "org.apache.ignite:ignite-core:2.18.0"
+IGNITE_NEEDS = ("javax.cache:cache-api:1.0.0", "org.jetbrains:annotations:16.0.3")
 
 ROOT = Path(__file__).resolve().parents[2]
 MINUTES_15 = 15 * 60
@@ -151,7 +153,7 @@ def _ivy_jar() -> Path:
 def main() -> int:
     """Print the path of each coordinate's jar."""
     try:
-        for coordinate in sys.argv[1:] or [JE_18, JE_5]:
+        for coordinate in sys.argv[1:] or [JE_18, JE_5, IGNITE, *IGNITE_NEEDS]:
             print(engine_jar(coordinate))
     except NoEngineError as error:
         print(error, file=sys.stderr)
