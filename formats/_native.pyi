@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from je_tools.formats.files.image import Image
 from je_tools.formats.files.source import Source
+from je_tools.formats.ignite.page_image import PageImage
 from je_tools.formats.ignite.pages import PageRules
 from je_tools.formats.ignite.records import Payloads
 from je_tools.formats.ignite.walk import RecordColumns, Rules
@@ -142,6 +143,9 @@ def decode_entries(
     """Return the entries of data records, (ENTRY_COLUMNS, entries), and a mask of bad records."""
 
 _Stop = tuple[int, int, int, int, int, int, int]
+
+def image_pages(image: PageImage, indexes: _Ints) -> tuple[npt.NDArray[np.uint8], _Bytes]:
+    """Return pages of an image as (n, page_size), and a `PageFault` or 0 for each."""
 
 def read_pages(
     data: _Bytes, rules: PageRules, first: int

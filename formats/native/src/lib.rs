@@ -35,6 +35,7 @@ fn declared(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
         je::segments::DECLARED,
         je::tally::DECLARED,
         je::walk::DECLARED,
+        ignite::page_image::DECLARED,
         ignite::pages::DECLARED,
         ignite::records::DECLARED,
         ignite::walk::DECLARED,
@@ -65,6 +66,8 @@ mod _native {
     // Reading logs.
     #[pymodule_export]
     use super::file::File;
+    #[pymodule_export]
+    use super::ignite::page_image::image_pages;
     #[pymodule_export]
     use super::ignite::pages::read_pages;
     #[pymodule_export]

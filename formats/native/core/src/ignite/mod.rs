@@ -3,5 +3,8 @@
 pub mod entries;
 pub mod fields;
 pub mod order;
+pub mod page_image;
+pub mod page_layout;
+pub mod page_packing;
 pub mod pages;
 pub mod walk;

@@ -16,12 +16,12 @@ pub const ENCRYPTED_TAIL_SIZE: usize = 16;
 pub const INDEX_PARTITION: u16 = u16::MAX;
 
 const VERSION_AT: usize = 2;
-const CRC_AT: usize = 4;
-const ID_AT: usize = 8;
+pub(crate) const CRC_AT: usize = 4;
+pub(crate) const ID_AT: usize = 8;
 const ROTATED_AT: usize = 16;
-const COMPRESSION_AT: usize = 17;
-const COMPRESSED_SIZE_AT: usize = 18;
-const COMPACTED_SIZE_AT: usize = 20;
+pub(crate) const COMPRESSION_AT: usize = 17;
+pub(crate) const COMPRESSED_SIZE_AT: usize = 18;
+pub(crate) const COMPACTED_SIZE_AT: usize = 20;
 const LAST_COMPRESSION: u8 = 4;
 /// Last method that leaves the bytes after the header as they are: none, and without garbage.
 const LAST_PLAIN: u8 = 1;
@@ -132,20 +132,21 @@ impl Pages {
     }
 }
 
-#[derive(Debug, Default)]
-struct Header {
-    type_no: u16,
-    version: u16,
-    stored: u32,
-    id: i64,
+/// Header of a page.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Header {
+    pub(crate) type_no: u16,
+    pub(crate) version: u16,
+    pub(crate) stored: u32,
+    pub(crate) id: i64,
     rotated: u8,
-    compression: u8,
-    compressed_size: u16,
-    compacted_size: u16,
+    pub(crate) compression: u8,
+    pub(crate) compressed_size: u16,
+    pub(crate) compacted_size: u16,
 }
 
 impl Header {
-    fn read(page: &[u8], order: Order) -> Option<Self> {
+    pub(crate) fn read(page: &[u8], order: Order) -> Option<Self> {
         array_at::<PAGE_HEADER_SIZE>(page, 0)?;
         Some(Self {
             type_no: order.u16_at(page, 0)?,
@@ -159,7 +160,7 @@ impl Header {
         })
     }
 
-    fn is_in_place(&self, partition: u16, index: u64) -> bool {
+    pub(crate) fn is_in_place(&self, partition: u16, index: u64) -> bool {
         let flags: &[u8] = if partition == INDEX_PARTITION { &[2] } else { &[1, 4] };
         let flag = (self.id >> 48) as u8;
         self.id as u32 == index as u32
@@ -179,15 +180,7 @@ fn judge(page: &[u8], header: &Header, rules: PageRules<'_>, index: u64) -> (Pag
     if is_zero(page) {
         return (PageState::Zero, 0);
     }
-    // No writer leaves less than a header.
-    let size = match usize::from(header.compressed_size) {
-        0..PAGE_HEADER_SIZE => rules.page_size,
-        size => size.min(rules.page_size),
-    };
-    let (Some(start), Some(rest)) = (page.get(..CRC_AT), page.get(ID_AT..size)) else {
-        return (PageState::Cut, 0);
-    };
-    let computed = checksum_of(start, rest);
+    let Some(computed) = sum_of(page, header, rules.page_size) else { return (PageState::Cut, 0) };
     if computed != header.stored {
         if is_encrypted(page, rules.page_size) {
             return (PageState::Encrypted, computed);
@@ -218,21 +211,27 @@ fn counts(page: &[u8], header: &Header, rules: PageRules<'_>) -> (i32, i32) {
     (items.unwrap_or(NONE), free.unwrap_or(NONE))
 }
 
-fn is_zero(page: &[u8]) -> bool {
+pub(crate) fn is_zero(page: &[u8]) -> bool {
     page.iter().all(|&byte| byte == 0)
 }
 
-/// Returns the checksum of a page, whose own field counts as zeros.
-fn checksum_of(start: &[u8], rest: &[u8]) -> u32 {
+/// Returns the checksum of a page, whose own field counts as zeros; `None` if the page is cut.
+pub(crate) fn sum_of(page: &[u8], header: &Header, page_size: usize) -> Option<u32> {
+    // No writer leaves less than a header.
+    let size = match usize::from(header.compressed_size) {
+        0..PAGE_HEADER_SIZE => page_size,
+        size => size.min(page_size),
+    };
+    let (start, rest) = (page.get(..CRC_AT)?, page.get(ID_AT..size)?);
     let mut hasher = crc32fast::Hasher::new();
     hasher.update(start);
     hasher.update(&[0; ID_AT - CRC_AT]);
     hasher.update(rest);
-    !hasher.finalize()
+    Some(!hasher.finalize())
 }
 
 /// Returns true if the checksum at the end of an encrypted page is right.
-fn is_encrypted(page: &[u8], page_size: usize) -> bool {
+pub(crate) fn is_encrypted(page: &[u8], page_size: usize) -> bool {
     let Some(end) = page_size.checked_sub(ENCRYPTED_TAIL_SIZE) else { return false };
     let stored = array_at(page, end).map(|four| u32::from_be_bytes(*four));
     page.len() == page_size && page.get(..end).map(checksum) == stored

@@ -1,0 +1,96 @@
+"""Pages of one file as they are, or as physical recovery would leave them."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+from msgspec import Struct
+
+from je_tools.formats import _native
+
+if TYPE_CHECKING:
+    from je_tools.formats.arrays import Ints
+    from je_tools.formats.files.source import Bytes
+    from je_tools.formats.ignite.pages import FileHeader
+
+
+class PageFault(IntEnum):
+    """Reason why a page of an image cannot be read."""
+
+    ABSENT = 1
+    """The file ends before the page."""
+    ZERO = 2
+    """All bytes are zero."""
+    CUT = 3
+    """The file ends inside the page."""
+    CHECKSUM = 4
+    MISPLACED = 5
+    """The checksum is right, and the id is that of another place."""
+    ENCRYPTED = 6
+    PACKED = 7
+    """The page does not unpack."""
+
+
+class PageImage(Struct, frozen=True):
+    """The pages of one file, of which some may have been changed in memory.
+
+    Attributes:
+        base: the bytes of the file, mapped or in memory; empty for a file that is only in memory.
+        header_size: bytes before the first page.
+        page_size: bytes of a page.
+        is_big: True if the writer's numbers have the highest byte first.
+        partition: partition in the ids of the pages.
+        changed_indexes: indexes of changed pages, ascending.
+        changed_pages: uint8 (n, page_size), these pages: plain, without a checksum.
+    """
+
+    base: Bytes
+    header_size: int
+    page_size: int
+    is_big: bool
+    partition: int
+    changed_indexes: Ints
+    changed_pages: npt.NDArray[np.uint8]
+
+    @property
+    def page_count(self) -> int:
+        """Number of pages, of which the last in the file may be cut."""
+        stored = -(-max(len(self.base) - self.header_size, 0) // self.page_size)
+        changed = int(self.changed_indexes[-1]) + 1 if len(self.changed_indexes) else 0
+        return max(stored, changed)
+
+
+def page_image(
+    base: Bytes,
+    header: FileHeader,
+    partition: int,
+    changed: tuple[Ints, npt.NDArray[np.uint8]] | None = None,
+) -> PageImage:
+    """Return the image of a file.
+
+    Args:
+        base: its bytes, as in `PageImage`.
+        header: its header.
+        partition: partition in the ids of its pages.
+        changed: indexes and pages as in `PageImage`; None for the file as it is.
+    """
+    size = header.page_size
+    indexes, pages = changed or (np.empty(0, np.int64), np.empty((0, size), np.uint8))
+    return PageImage(base, header.size, size, header.is_big, partition, indexes, pages)
+
+
+def read_image_pages(
+    image: PageImage, indexes: Ints
+) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.uint8]]:
+    """Return pages of an image, whole and plain.
+
+    The checksum and the place of a page are checked unless it was changed in memory.
+
+    Returns:
+        uint8 (n, page_size), zeros in place of pages that cannot be read; uint8 (n,), a
+        `PageFault` for each page, or 0.
+    """
+    return _native.image_pages(image, indexes)

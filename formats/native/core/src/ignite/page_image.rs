@@ -1,0 +1,223 @@
+//! Pages of one file as they are, or as physical recovery would leave them.
+
+use std::borrow::Cow;
+
+use crate::ignite::order::Order;
+use crate::ignite::page_packing::{Packing, unpack};
+use crate::ignite::pages::{Header, is_encrypted, is_zero, sum_of};
+
+/// Reason why a page cannot be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum PageFault {
+    /// The file ends before the page.
+    Absent = 1,
+    /// All bytes are zero.
+    Zero = 2,
+    /// The file ends inside the page.
+    Cut = 3,
+    /// The checksum is wrong.
+    Checksum = 4,
+    /// The id is that of another place.
+    Misplaced = 5,
+    /// The page is encrypted.
+    Encrypted = 6,
+    /// The page does not unpack.
+    Packed = 7,
+}
+
+/// The pages of one file, of which some were changed in memory.
+#[derive(Clone, Copy, Debug)]
+pub struct PageImage<'a> {
+    /// Bytes of the file; empty for a file that exists only in memory.
+    pub base: &'a [u8],
+    /// Bytes before the first page.
+    pub header_size: usize,
+    /// Bytes of a page.
+    pub page_size: usize,
+    /// Byte order of the numbers.
+    pub order: Order,
+    /// Partition in the ids of the pages.
+    pub partition: u16,
+    /// Indexes of changed pages, ascending.
+    pub changed_indexes: &'a [i64],
+    /// Changed pages one after the other, whole and plain.
+    pub changed_pages: &'a [u8],
+}
+
+impl<'a> PageImage<'a> {
+    /// Returns the number of pages; all indexes are below it.
+    pub fn page_count(&self) -> u32 {
+        let bytes = self.base.len().saturating_sub(self.header_size);
+        let stored = bytes.div_ceil(self.page_size.max(1));
+        let last = self.changed_indexes.last().map_or(0, |&last| last.saturating_add(1));
+        let count = usize::try_from(last).unwrap_or(0).max(stored);
+        u32::try_from(count).unwrap_or(u32::MAX)
+    }
+
+    /// Returns a page that was changed in memory.
+    pub fn changed(&self, index: u32) -> Option<&'a [u8]> {
+        let row = self.changed_indexes.binary_search(&index.into()).ok()?;
+        let start = row.checked_mul(self.page_size)?;
+        self.changed_pages.get(start..start.checked_add(self.page_size)?)
+    }
+
+    /// Returns the bytes of a page in the file, as they are; fewer than a page at its end.
+    pub fn stored(&self, index: u32) -> Option<&'a [u8]> {
+        let start = usize::try_from(index).ok()?.checked_mul(self.page_size)?;
+        let start = start.checked_add(self.header_size)?;
+        let stop = start.checked_add(self.page_size)?.min(self.base.len());
+        self.base.get(start..stop).filter(|page| !page.is_empty())
+    }
+
+    /// Returns a page, whole and plain, and checked unless it was changed.
+    pub fn page(&self, index: u32) -> Result<Cow<'a, [u8]>, PageFault> {
+        match self.changed(index) {
+            Some(page) => Ok(Cow::Borrowed(page)),
+            None => self.checked(index).and_then(|(page, header)| self.plain(page, &header)),
+        }
+    }
+
+    /// Returns a page that was found good before, without checking it again.
+    pub fn checked_page(&self, index: u32) -> Result<Cow<'a, [u8]>, PageFault> {
+        if let Some(page) = self.changed(index) {
+            return Ok(Cow::Borrowed(page));
+        }
+        let page = self.stored(index).ok_or(PageFault::Absent)?;
+        let header = Header::read(page, self.order).ok_or(PageFault::Cut)?;
+        self.plain(page, &header)
+    }
+
+    fn checked(&self, index: u32) -> Result<(&'a [u8], Header), PageFault> {
+        let page = self.stored(index).ok_or(PageFault::Absent)?;
+        if is_zero(page) {
+            return Err(PageFault::Zero);
+        }
+        let header = Header::read(page, self.order).ok_or(PageFault::Cut)?;
+        let computed = sum_of(page, &header, self.page_size).ok_or(PageFault::Cut)?;
+        let is_in_place = header.is_in_place(self.partition, index.into());
+        // The engine can be told not to compute checksums.
+        if computed != header.stored && !(header.stored == 0 && is_in_place) {
+            let is_encrypted = is_encrypted(page, self.page_size);
+            return Err(if is_encrypted { PageFault::Encrypted } else { PageFault::Checksum });
+        }
+        if is_in_place { Ok((page, header)) } else { Err(PageFault::Misplaced) }
+    }
+
+    fn plain(&self, page: &'a [u8], header: &Header) -> Result<Cow<'a, [u8]>, PageFault> {
+        if header.compression == Packing::None as u8 {
+            let is_whole = page.len() == self.page_size;
+            return if is_whole { Ok(Cow::Borrowed(page)) } else { Err(PageFault::Cut) };
+        }
+        unpack(page, self.page_size, self.order).map(Cow::Owned).ok_or(PageFault::Packed)
+    }
+}
+
+/// Pages of an image, whole and plain.
+#[derive(Debug, Default)]
+pub struct PlainPages {
+    /// The pages one after the other; zeros in place of those with a fault.
+    pub pages: Vec<u8>,
+    /// A `PageFault` for each, or 0.
+    pub faults: Vec<u8>,
+}
+
+/// Returns pages of an image.
+pub fn read(image: &PageImage<'_>, indexes: &[i64]) -> PlainPages {
+    let mut found = PlainPages::default();
+    for &index in indexes {
+        let page = u32::try_from(index).map_err(|_| PageFault::Absent);
+        match page.and_then(|index| image.page(index)) {
+            Ok(page) => {
+                found.pages.extend_from_slice(&page);
+                found.faults.push(0);
+            }
+            Err(fault) => {
+                found.pages.resize(found.pages.len() + image.page_size, 0);
+                found.faults.push(fault as u8);
+            }
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::ignite::pages::{CRC_AT, ID_AT};
+
+    const SIZE: usize = 1024;
+
+    fn page(index: u32) -> Vec<u8> {
+        let mut page = vec![index as u8 + 1; SIZE];
+        page[..40].fill(0);
+        page[0] = 6;
+        page[2] = 1;
+        let id = 1 << 48 | 3 << 32 | u64::from(index);
+        page[ID_AT..ID_AT + 8].copy_from_slice(&id.to_le_bytes());
+        let sum = crate::ignite::walk::checksum(&page);
+        page[CRC_AT..ID_AT].copy_from_slice(&sum.to_le_bytes());
+        page
+    }
+
+    fn image<'a>(base: &'a [u8], indexes: &'a [i64], pages: &'a [u8]) -> PageImage<'a> {
+        PageImage {
+            base,
+            header_size: SIZE,
+            page_size: SIZE,
+            order: Order::Little,
+            partition: 3,
+            changed_indexes: indexes,
+            changed_pages: pages,
+        }
+    }
+
+    #[test]
+    fn changed_pages_hide_those_of_the_file() {
+        let base = [vec![0; SIZE], page(0), page(1), page(2)].concat();
+        let changed = [page(9), page(8)].concat();
+        let image = image(&base, &[1, 5], &changed);
+        assert_eq!(image.page_count(), 6);
+        assert_eq!(image.page(0).as_deref(), Ok(&page(0)[..]));
+        assert_eq!(image.page(1).as_deref(), Ok(&page(9)[..]));
+        assert_eq!(image.page(3), Err(PageFault::Absent));
+        assert_eq!(image.page(5).as_deref(), Ok(&page(8)[..]));
+        assert_eq!(read(&image, &[-1, 2, 1 << 40]).faults, [1, 0, 1]);
+    }
+
+    #[test]
+    fn each_fault() {
+        let mut misplaced = page(0);
+        misplaced.copy_from_slice(&page(2));
+        let mut damaged = page(2);
+        damaged[700] ^= 1;
+        let base =
+            [vec![0; SIZE], misplaced, vec![0; SIZE], damaged, page(3)[..900].to_vec()].concat();
+        let image = image(&base, &[], &[]);
+        let faults = read(&image, &[0, 1, 2, 3, 4]).faults;
+        assert_eq!(faults, [5, 2, 4, 3, 1]);
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_give_pages_or_faults(
+            base in prop::collection::vec(any::<u8>(), 0..4 * SIZE),
+            header_size in 0usize..2 * SIZE,
+            page_size in 0usize..2 * SIZE,
+            changed_indexes in prop::collection::vec(-2i64..9, 0..4),
+            indexes in prop::collection::vec(-2i64..9, 0..9),
+        ) {
+            let changed_pages = vec![1; 3000];
+            let image = PageImage {
+                header_size,
+                page_size,
+                ..image(&base, &changed_indexes, &changed_pages)
+            };
+            let found = read(&image, &indexes);
+            prop_assert_eq!(found.faults.len(), indexes.len());
+            prop_assert_eq!(found.pages.len(), indexes.len() * page_size);
+        }
+    }
+}
