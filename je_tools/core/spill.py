@@ -97,6 +97,51 @@ class Spill:
         return (digests >> (_DIGEST_BITS - self._bits)).astype(np.uint16)
 
 
+class _HeldRows:
+    """Rows of a table that are in memory.
+
+    Attributes:
+        kinds: types of the columns.
+        pieces: the columns of rows that were appended at once.
+        count: number of all rows that were appended, in memory or not.
+    """
+
+    def __init__(self, spill: Spill, kinds: Sequence[npt.DTypeLike]) -> None:
+        self.kinds = [np.dtype(kind) for kind in kinds]
+        self.pieces: list[Sequence[Array]] = []
+        self.count = 0
+        self._spill = spill
+
+    def append(self, columns: Sequence[Array]) -> None:
+        """Append rows, which may cause the tables of the spill to be written.
+
+        Raises:
+            RefusedError: they cannot be written to a file.
+        """
+        if len(columns[0]):
+            self.count += len(columns[0])
+            self.pieces.append(columns)
+            self._spill.hold(sum(column.nbytes for column in columns))
+
+    def column(self, index: int) -> Array:
+        """Return a column of all rows in memory, of which there is one at least."""
+        return np.concatenate([piece[index] for piece in self.pieces])
+
+    def write(self, file: NamelessFile, order: Ints | None = None) -> tuple[int, ...]:
+        """Move the rows to a file, in another order if one is given; return each column's offset.
+
+        Raises:
+            RefusedError: they cannot be written.
+        """
+        offsets = []
+        for index, kind in enumerate(self.kinds):
+            column = self.column(index)
+            ordered = column if order is None else column[order]
+            offsets.append(file.append(ordered.astype(kind, copy=False)))
+        self.pieces.clear()
+        return tuple(offsets)
+
+
 class _Block(Struct, frozen=True):
     """Rows that were written at once: offset of each column, and first row of each partition."""
 
@@ -120,16 +165,14 @@ class RowTable:
             digest: index of the column with the digest, int64 of 63 bits.
         """
         self._spill = spill
-        self._kinds = [np.dtype(kind) for kind in kinds]
         self._digest = digest
-        self._pieces: list[Sequence[Array]] = []
+        self._rows = _HeldRows(spill, kinds)
         self._blocks: list[_Block] = []
         self._file: NamelessFile | None = None
-        self._count = 0
         spill.join(self)
 
     def __len__(self) -> int:
-        return self._count
+        return self._rows.count
 
     def append(self, columns: Sequence[Array]) -> None:
         """Append rows: an array of each column.
@@ -137,10 +180,7 @@ class RowTable:
         Raises:
             RefusedError: they cannot be written to a file.
         """
-        if len(columns[0]):
-            self._count += len(columns[0])
-            self._pieces.append(columns)
-            self._spill.hold(sum(column.nbytes for column in columns))
+        self._rows.append(columns)
 
     def flush(self) -> None:
         """Write the rows in memory to the file.
@@ -148,19 +188,14 @@ class RowTable:
         Raises:
             RefusedError: they cannot be written.
         """
-        if not self._pieces:
+        if not self._rows.pieces:
             return
         self._file = self._file or self._spill.open()
-        digests = np.concatenate([piece[self._digest] for piece in self._pieces])
-        parts = self._spill.partition_of(digests)
+        parts = self._spill.partition_of(self._rows.column(self._digest))
         order = np.argsort(parts, kind="stable")
         counts = np.bincount(parts, minlength=self._spill.partition_count)
-        offsets = []
-        for i, kind in enumerate(self._kinds):
-            column = np.concatenate([piece[i] for piece in self._pieces])
-            offsets.append(self._file.append(column[order].astype(kind, copy=False)))
-        self._blocks.append(_Block(tuple(offsets), np.concatenate(([0], np.cumsum(counts)))))
-        self._pieces.clear()
+        offsets = self._rows.write(self._file, order)
+        self._blocks.append(_Block(offsets, np.concatenate(([0], np.cumsum(counts)))))
 
     def read(self, partition: int) -> list[Array]:
         """Return the columns of a partition, and forget it if it is in memory.
@@ -171,12 +206,12 @@ class RowTable:
         if self._spill.is_spilled:
             self.flush()
         found = []
-        for i, kind in enumerate(self._kinds):
+        for i, kind in enumerate(self._rows.kinds):
             pieces = [np.empty(0, kind), *self._written(partition, i)]
             # One column at a time, so that at most one is in memory twice.
-            found.append(np.concatenate([*pieces, *(piece[i] for piece in self._pieces)]))
-            self._pieces = [_without(piece, i) for piece in self._pieces]
-        self._pieces.clear()
+            found.append(np.concatenate([*pieces, *(piece[i] for piece in self._rows.pieces)]))
+            self._rows.pieces = [_without(piece, i) for piece in self._rows.pieces]
+        self._rows.pieces.clear()
         return found
 
     def partitions(self) -> Iterator[list[Array]]:
@@ -185,7 +220,7 @@ class RowTable:
             yield self.read(partition)
 
     def _written(self, partition: int, column: int) -> Iterator[Array]:
-        kind = self._kinds[column]
+        kind = self._rows.kinds[column]
         for block in self._blocks:
             assert self._file is not None
             start, stop = block.starts[partition : partition + 2].tolist()
@@ -203,15 +238,13 @@ class RowLog:
     def __init__(self, spill: Spill, kinds: Sequence[npt.DTypeLike]) -> None:
         """Create an empty log of rows with columns of these types."""
         self._spill = spill
-        self._kinds = [np.dtype(kind) for kind in kinds]
-        self._pieces: list[Sequence[Array]] = []
+        self._rows = _HeldRows(spill, kinds)
         self._blocks: list[tuple[int, tuple[int, ...]]] = []
         self._file: NamelessFile | None = None
-        self._count = 0
         spill.join(self)
 
     def __len__(self) -> int:
-        return self._count
+        return self._rows.count
 
     def append(self, columns: Sequence[Array]) -> None:
         """Append rows: an array of each column.
@@ -219,10 +252,7 @@ class RowLog:
         Raises:
             RefusedError: they cannot be written to a file.
         """
-        if len(columns[0]):
-            self._count += len(columns[0])
-            self._pieces.append(columns)
-            self._spill.hold(sum(column.nbytes for column in columns))
+        self._rows.append(columns)
 
     def flush(self) -> None:
         """Write the rows in memory to the file.
@@ -230,15 +260,11 @@ class RowLog:
         Raises:
             RefusedError: they cannot be written.
         """
-        if not self._pieces:
+        if not self._rows.pieces:
             return
         self._file = self._file or self._spill.open()
-        offsets = []
-        for i, kind in enumerate(self._kinds):
-            column = np.concatenate([piece[i] for piece in self._pieces])
-            offsets.append(self._file.append(column.astype(kind, copy=False)))
-        self._blocks.append((sum(len(piece[0]) for piece in self._pieces), tuple(offsets)))
-        self._pieces.clear()
+        count = sum(len(piece[0]) for piece in self._rows.pieces)
+        self._blocks.append((count, self._rows.write(self._file)))
 
     def chunks(self) -> Iterator[list[Array]]:
         """Yield the columns of all rows, in chunks of bounded size.
@@ -252,9 +278,9 @@ class RowLog:
                 some = min(_CHUNK_ROWS, count - at)
                 yield [
                     self._file.read(offset + at * kind.itemsize, kind, some)
-                    for offset, kind in zip(offsets, self._kinds, strict=True)
+                    for offset, kind in zip(offsets, self._rows.kinds, strict=True)
                 ]
-        for piece in self._pieces:
+        for piece in self._rows.pieces:
             yield list(piece)
 
 
