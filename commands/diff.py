@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from je_tools.core.masking import Masking
     from je_tools.diff.environments import DatabaseDifferences, Pair
     from je_tools.diff.files import FilePair
-    from je_tools.diff.records import Changes
+    from je_tools.diff.records import ChangedRecords
     from je_tools.output.views.sections import Section
     from je_tools.recovery.snapshot import Snapshot
 
@@ -265,7 +265,7 @@ def _write_records(
 
     is_table = options["format_"] == "table"
 
-    def tallied(tally: DatabaseDifferences) -> Iterator[Changes]:
+    def tallied(tally: DatabaseDifferences) -> Iterator[ChangedRecords]:
         for batch in differences(a, b, tally.pair):
             tally.add(batch)
             yield batch
@@ -295,7 +295,7 @@ def _write_records(
 def _stream_records(
     a: Snapshot,
     b: Snapshot,
-    found: Iterator[tuple[Pair, Iterator[Changes]]],
+    found: Iterator[tuple[Pair, Iterator[ChangedRecords]]],
     masking: Masking,
     out: BinaryIO,
     options: Options,
@@ -303,15 +303,15 @@ def _stream_records(
     """Write the records that differ, in a format without a limit on their number."""
     from typing import cast
 
-    from je_tools.diff.records import Change, Changes
+    from je_tools.diff.records import ChangedRecords, RecordChange
     from je_tools.output.encoders.record_files import write_stream
     from je_tools.output.encoders.record_lines import Marks
     from je_tools.output.encoders.record_sinks import RecordFormat, open_record_sink
     from je_tools.output.encoders.record_sources import DatabaseSource
     from je_tools.records.export import named
 
-    labels = tuple(change.label for change in Change)
-    marks = Marks("change", labels, lambda records: cast(Changes, records).change)
+    labels = tuple(change.label for change in RecordChange)
+    marks = Marks("change", labels, lambda records: cast(ChangedRecords, records).change)
     form = RecordFormat(options["format_"])
     sink = open_record_sink(form, masking, marks)
     sources = (DatabaseSource(named(pair.either, a, b), changes) for pair, changes in found)

@@ -34,7 +34,7 @@ from je_tools.recovery.choices import chosen_now
 
 if TYPE_CHECKING:
     from je_tools.log.environment import Environment
-    from je_tools.missing.losses import Loss, Report
+    from je_tools.missing.losses import DatabaseLoss, LossReport
 
 
 NAMED = 5
@@ -130,14 +130,14 @@ def _numbers(environment: Environment, named: tuple[str, ...]) -> frozenset[int]
     return frozenset(numbers)
 
 
-def _has_loss(report: Report) -> bool:
+def _has_loss(report: LossReport) -> bool:
     from je_tools.findings import Severity
 
     is_damaged = any(finding.severity is Severity.ERROR for finding in report.findings)
     return bool(report.losses) or report.refused is not None or is_damaged
 
 
-def _verdict(environment: Environment, report: Report) -> str:
+def _verdict(environment: Environment, report: LossReport) -> str:
     if report.refused is not None:
         return report.refused
     if report.losses:
@@ -148,7 +148,7 @@ def _verdict(environment: Environment, report: Report) -> str:
     return f"{environment.name}: {told}{', but see above' if _has_loss(report) else ''}"
 
 
-def _of_losses(losses: Sequence[Loss]) -> str:
+def _of_losses(losses: Sequence[DatabaseLoss]) -> str:
     """Return the counts of what is lost, and of what is left of it, as text."""
     whole = [loss for loss in losses if loss.is_whole]
     others = [loss for loss in losses if not loss.is_whole and (loss.ranges or len(loss.keys))]
@@ -175,6 +175,6 @@ def _of_losses(losses: Sequence[Loss]) -> str:
     return f"lost: {'; '.join(parts)}. `je-tools salvage` gets {kept} of them from the other files"
 
 
-def _label(loss: Loss) -> str:
+def _label(loss: DatabaseLoss) -> str:
     by_id = f"id:{loss.db_id}"
     return by_id if loss.name == by_id else f"{printable(loss.name)} ({by_id})"

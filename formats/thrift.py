@@ -37,7 +37,7 @@ class ThriftError(Exception):
     """Bytes that are not valid in the compact protocol."""
 
 
-class Opened(Struct, frozen=True):
+class Extracted(Struct, frozen=True):
     """Bytes from which numbers were extracted.
 
     Attributes:
@@ -55,7 +55,7 @@ class Opened(Struct, frozen=True):
 
 def open_values(
     data: Bytes, at: int, kind: int, rules: Ints, state: int, count: int = 1
-) -> tuple[Opened, int]:
+) -> tuple[Extracted, int]:
     """Extract numbers from consecutive values; return them and the offset after the last value.
 
     Args:
@@ -76,10 +76,10 @@ def open_values(
     if found is None:
         raise ThriftError(f"{len(data)} bytes of Thrift are cut short or damaged")
     text, places, numbers, roles, end = found
-    return Opened(text, places, numbers, roles), end
+    return Extracted(text, places, numbers, roles), end
 
 
-def fill(opened: Opened, values: Ints) -> tuple[Bytes, Ints]:
+def fill(opened: Extracted, values: Ints) -> tuple[Bytes, Ints]:
     """Return the bytes with other numbers, and the offset after each number.
 
     Args:

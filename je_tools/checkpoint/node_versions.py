@@ -14,7 +14,7 @@ from msgspec.structs import astuple
 from je_tools.btree.children import BINS_AT_ONCE
 from je_tools.formats.je.btree.nodes import OLD_DELTA_NOS
 from je_tools.formats.je.log.fetch import fetch
-from je_tools.recovery.interval_tables import RowTable
+from je_tools.recovery.interval_tables import ColumnTable
 
 if TYPE_CHECKING:
     from je_tools.btree.tree import Tree
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _NONE = np.empty(0, np.int64)
 
 
-class Versions(RowTable, frozen=True):
+class Versions(ColumnTable, frozen=True):
     """Versions of nodes in log order.
 
     Attributes:

@@ -8,14 +8,14 @@ import numpy as np
 from msgspec.structs import astuple
 
 from je_tools.formats.arrays import Ints, Mask, rows_by
-from je_tools.recovery.interval_tables import RowTable
+from je_tools.recovery.interval_tables import ColumnTable
 from je_tools.recovery.utilization import FileSummary
 
 _OFFSET = (1 << 32) - 1
 _NONE = np.empty(0, np.int64)
 
 
-class ObsoleteEntries(RowTable, frozen=True):
+class ObsoleteEntries(ColumnTable, frozen=True):
     """Obsolete entries, in no order.
 
     Attributes:

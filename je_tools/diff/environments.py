@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from msgspec import Struct
 
-from je_tools.diff.records import Change, Changes, Comparison
+from je_tools.diff.records import ChangedRecords, Comparison, RecordChange
 
 if TYPE_CHECKING:
     from je_tools.recovery.database import Database
@@ -90,12 +90,12 @@ class DatabaseDifferences(Struct):
         alike = None not in (self.pair.a, self.pair.b) and not self.pair.kinds_differ
         return not alike or bool(self.only_a_count or self.only_b_count or self.changed_count)
 
-    def add(self, changes: Changes) -> None:
+    def add(self, changes: ChangedRecords) -> None:
         """Add the counts of a batch of changes."""
-        counts = np.bincount(changes.change, minlength=len(Change))
-        self.only_a_count += int(counts[Change.ONLY_A])
-        self.only_b_count += int(counts[Change.ONLY_B])
-        self.changed_count += int(counts[Change.CHANGED_A])
+        counts = np.bincount(changes.change, minlength=len(RecordChange))
+        self.only_a_count += int(counts[RecordChange.ONLY_A])
+        self.only_b_count += int(counts[RecordChange.ONLY_B])
+        self.changed_count += int(counts[RecordChange.CHANGED_A])
 
 
 def pairs(a: Snapshot, b: Snapshot, names: tuple[str, ...], *, internal: bool) -> list[Pair]:
@@ -122,7 +122,7 @@ def pairs(a: Snapshot, b: Snapshot, names: tuple[str, ...], *, internal: bool) -
     return [pair for pair in named if internal or not pair.either.is_internal]
 
 
-def differences(a: Snapshot, b: Snapshot, pair: Pair) -> Iterator[Changes]:
+def differences(a: Snapshot, b: Snapshot, pair: Pair) -> Iterator[ChangedRecords]:
     """Yield the differences of a database, in key order."""
     how = Comparison(
         by_data=any(side.has_duplicates for side in pair.sides),

@@ -31,7 +31,7 @@ _PACKED_LIMITS = np.array([119, 119 + 0xFF, 119 + 0xFFFF, 119 + 0xFFFFFF], np.in
 """Largest numbers whose packed form takes 1, 2, 3 and 4 bytes."""
 
 
-class Change(IntEnum):
+class RecordChange(IntEnum):
     """Change to a record from the first environment to the second."""
 
     ONLY_A = 0
@@ -46,25 +46,25 @@ class Change(IntEnum):
         return self.name.lower().replace("_", "-")
 
 
-class Changes(Records, frozen=True):
+class ChangedRecords(Records, frozen=True):
     """Records that differ, in key order.
 
     Attributes:
-        change: uint8, a `Change`.
+        change: uint8, a `RecordChange`.
         position: int64; number of records of either side before it; those in both count once.
     """
 
     change: npt.NDArray[np.uint8]
     position: Ints
 
-    def select(self, keep: npt.NDArray[Any] | slice) -> Changes:
+    def select(self, keep: npt.NDArray[Any] | slice) -> ChangedRecords:
         """Return the records of a mask or of an index array, in its order."""
         return _changes(Records.select(self, keep), self.change[keep], self.position[keep])
 
 
-def _changes(records: Records, change: npt.NDArray[np.uint8], position: Ints) -> Changes:
+def _changes(records: Records, change: npt.NDArray[np.uint8], position: Ints) -> ChangedRecords:
     columns = asdict(records)
-    return Changes(**columns, change=change, position=position)
+    return ChangedRecords(**columns, change=change, position=position)
 
 
 class Comparison(Struct, frozen=True):
@@ -78,7 +78,7 @@ class Comparison(Struct, frozen=True):
     by_data: bool
     ordered: bool
 
-    def differences(self, a: Iterator[Records], b: Iterator[Records]) -> Iterator[Changes]:
+    def differences(self, a: Iterator[Records], b: Iterator[Records]) -> Iterator[ChangedRecords]:
         """Yield the differences in key order; a batch without any is empty."""
         sides = (self._prepared(a), self._prepared(b))
         yield from _Merge(self, *sides).run()
@@ -172,7 +172,7 @@ class _Merge:
         self.left = [no_records(), no_records()]
         self.position = 0
 
-    def run(self) -> Iterator[Changes]:
+    def run(self) -> Iterator[ChangedRecords]:
         while True:
             there = [self._fill(side) for side in (0, 1)]
             if not any(there):
@@ -217,7 +217,7 @@ class _Merge:
         self.left[side] = records.select(rows[count:])
         return records.select(rows[:count])
 
-    def _compare(self, a: Records, b: Records) -> Changes:
+    def _compare(self, a: Records, b: Records) -> ChangedRecords:
         how = self.how
         keys_a, keys_b = how.keys(a), how.keys(b)
         at, same = _found(how, keys_a, keys_b)
@@ -236,8 +236,8 @@ class _Merge:
         found = joined_records([a.select(rows_a), b.select(rows_b)])
         change = np.concatenate(
             (
-                np.where(same[rows_a], Change.CHANGED_A, Change.ONLY_A),
-                np.where(in_a[rows_b], Change.CHANGED_B, Change.ONLY_B),
+                np.where(same[rows_a], RecordChange.CHANGED_A, RecordChange.ONLY_A),
+                np.where(in_a[rows_b], RecordChange.CHANGED_B, RecordChange.ONLY_B),
             )
         ).astype(np.uint8)
         position = np.concatenate((position_a, position_b))
@@ -267,7 +267,7 @@ def _found(how: Comparison, keys_a: Spans, keys_b: Spans) -> tuple[Ints, Mask]:
     return at, same
 
 
-class Block(Struct):
+class DifferingRange(Struct):
     """A range of records that differ, with few equal ones among them.
 
     Attributes:
@@ -284,21 +284,21 @@ class Block(Struct):
     last_position: int
 
 
-def blocks(changes: Iterator[Changes], most_equal: int) -> Iterator[Block]:
+def blocks(changes: Iterator[ChangedRecords], most_equal: int) -> Iterator[DifferingRange]:
     """Yield differences as key ranges with fewer than `most_equal` equal records in a row."""
-    current: Block | None = None
+    current: DifferingRange | None = None
     for batch in changes:
         if not len(batch):
             continue
         cuts = np.flatnonzero(np.diff(batch.position) > most_equal) + 1
         for rows in np.split(np.arange(len(batch)), cuts):
             counts = np.bincount(batch.change[rows], minlength=4)
-            found = Block(
+            found = DifferingRange(
                 batch.key[int(rows[0])] or b"",
                 batch.key[int(rows[-1])] or b"",
-                int(counts[Change.ONLY_A]),
-                int(counts[Change.ONLY_B]),
-                int(counts[Change.CHANGED_A]),
+                int(counts[RecordChange.ONLY_A]),
+                int(counts[RecordChange.ONLY_B]),
+                int(counts[RecordChange.CHANGED_A]),
                 int(batch.position[rows[-1]]),
             )
             first = int(batch.position[rows[0]])

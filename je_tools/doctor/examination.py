@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from je_tools.core.ordered import in_background
 from je_tools.doctor.conditions import conditions_of, surrounding_conditions
-from je_tools.doctor.facts import Diagnosis, NotRecovered, Outcome, Recovered
+from je_tools.doctor.facts import Diagnosis, NotRecovered, OpenOutcome, Recovered
 from je_tools.doctor.next_steps import steps_of, steps_without_log
 from je_tools.doctor.opinion import Evidence, opinion_of
 from je_tools.doctor.recovered import Asked, Examiners, Further, OpenedState, held_state, open_state
@@ -146,7 +146,7 @@ def _without_log(home: Path, error: InputError) -> Diagnosis:
         verdict = f"The log cannot be read: {reason}"
     return Diagnosis(
         env=str(home),
-        outcome=Outcome.NO_LOG,
+        outcome=OpenOutcome.NO_LOG,
         verdict=verdict,
         reasons=(reason,),
         releases=None,

@@ -12,7 +12,7 @@ from je_tools.findings import Finding, Severity
 if TYPE_CHECKING:
     from je_tools.files.listing import FileRow
     from je_tools.journal.report import JournalReport
-    from je_tools.missing.losses import Report
+    from je_tools.missing.losses import LossReport
     from je_tools.recovery.end import LogEnd
     from je_tools.recovery.lost_content import LostContent
     from je_tools.recovery.plan import Plan
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from je_tools.writing.lock import Holder
 
 
-class Outcome(StrEnum):
+class OpenOutcome(StrEnum):
     """Result of an attempt of the engine to open the log and to use it, the worst first."""
 
     NO_LOG = "no-log"
@@ -158,7 +158,7 @@ class Recovered(Struct, frozen=True):
 
     plan: Plan
     findings: tuple[Finding, ...]
-    missing: Report | None
+    missing: LossReport | None
     space: Space
     has_trees: bool
     is_at_rest: bool
@@ -237,7 +237,7 @@ class Diagnosis(Struct, frozen=True):
     """
 
     env: str
-    outcome: Outcome
+    outcome: OpenOutcome
     verdict: str
     reasons: tuple[str, ...]
     releases: Releases | None
@@ -257,4 +257,4 @@ class Diagnosis(Struct, frozen=True):
     def is_damaged(self) -> bool:
         """True if there is an error, or a loss."""
         has_errors = any(found.severity is Severity.ERROR for found in self.findings)
-        return has_errors or self.outcome not in (Outcome.LOCKED, Outcome.OPENS)
+        return has_errors or self.outcome not in (OpenOutcome.LOCKED, OpenOutcome.OPENS)

@@ -11,16 +11,16 @@ from je_tools.missing.losses import LossOptions
 from je_tools.output.files.outputs import scratch_directory
 
 if TYPE_CHECKING:
-    from je_tools.missing.losses import Report
+    from je_tools.missing.losses import LossReport
     from je_tools.recovery.snapshot import Snapshot
 
 
-Search = Callable[["Snapshot", LossOptions], "Report"]
+Search = Callable[["Snapshot", LossOptions], "LossReport"]
 
 
 def loss_search(
     report_losses: Search, tmp: Path | None, on_refused: Callable[[RefusedError], None]
-) -> Callable[[Snapshot, int], Report | None]:
+) -> Callable[[Snapshot, int], LossReport | None]:
     """Return the search that `examination.diagnosed` calls; it returns None if it could not.
 
     Args:
@@ -29,7 +29,7 @@ def loss_search(
         on_refused: called with the reason if there is no such directory outside of the environment.
     """
 
-    def search(snapshot: Snapshot, now_ms: int) -> Report | None:
+    def search(snapshot: Snapshot, now_ms: int) -> LossReport | None:
         try:
             directory = scratch_directory(tmp, snapshot.environment)
             return report_losses(snapshot, LossOptions(now_ms, directory=directory))

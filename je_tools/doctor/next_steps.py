@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from je_tools.core.escaping import counted, quoted
-from je_tools.doctor.facts import Outcome, Step, Surroundings
+from je_tools.doctor.facts import OpenOutcome, Step, Surroundings
 from je_tools.doctor.opinion import (
     OF_CONTENT,
     OF_FRONT_END,
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 _COMMANDS_MAX = 3
 """Largest number of commands for single findings."""
 
-_BROKEN = (Outcome.UNSAFE, Outcome.REFUSES, Outcome.FAILS, Outcome.LOSES)
+_BROKEN = (OpenOutcome.UNSAFE, OpenOutcome.REFUSES, OpenOutcome.FAILS, OpenOutcome.LOSES)
 _SHOWN = OF_CONTENT | OF_FRONT_END | OF_GROUP | OF_INDEX | OF_JOURNALS
 _TO_CUT = {Refusal.DAMAGED_INTERVAL, Refusal.BROKEN_CHAIN}
 _WITHOUT_FILE = {Refusal.MISSING_FILE, Refusal.NO_ROOT, Refusal.BAD_FILE_HEADER, Refusal.NO_FILES}
@@ -48,7 +48,7 @@ def steps_of(home: Path, evidence: Evidence, opinion: Opinion) -> list[Step]:
     steps = [*_before(home, evidence, opinion)]
     if evidence.surroundings.is_erased_in_part:
         steps += _resume(home)
-    elif opinion.outcome is Outcome.UNSAFE:
+    elif opinion.outcome is OpenOutcome.UNSAFE:
         steps += _undo(home)
     else:
         steps += _looks(home, evidence, opinion)
@@ -157,7 +157,7 @@ def _looks(home: Path, evidence: Evidence, opinion: Opinion) -> Iterator[Step]:
     elif state.end.reason is EndReason.DAMAGED:
         why = "lists what the engine would cut off: Commits, databases, keys"
         yield Step(f"je-tools recover {word}", why)
-    if opinion.outcome is Outcome.FAILS and state is not None and not state.has_trees:
+    if opinion.outcome is OpenOutcome.FAILS and state is not None and not state.has_trees:
         yield Step(f"je-tools doctor {word} --tree", "checks the B-trees: which records are lost")
     if refusals & _TO_CUT:
         yield from _earlier_end(word, evidence)

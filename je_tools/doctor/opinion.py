@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from je_tools.core.escaping import counted, printable
-from je_tools.doctor.facts import NotRecovered, Outcome, Recovered, Surroundings
+from je_tools.doctor.facts import NotRecovered, OpenOutcome, Recovered, Surroundings
 from je_tools.findings import Finding, Severity
 from je_tools.recovery.end import EndReason, Refusal
 from je_tools.recovery.refusals import WHY
@@ -18,7 +18,7 @@ from je_tools.writing.lock import LockMode
 if TYPE_CHECKING:
     from je_tools.doctor.facts import LogFacts, Mending, Releases
     from je_tools.log.environment import Environment
-    from je_tools.missing.losses import Loss
+    from je_tools.missing.losses import DatabaseLoss
 
 _NAMED = 3
 """Number of files, or codes, that the verdict names."""
@@ -106,7 +106,7 @@ _OF_FRONT_END = {reason for codes, reason in _REASONS if codes in (OF_JOURNALS, 
 class Opinion(Struct, frozen=True):
     """The verdict and the reasons for it; see `Diagnosis`."""
 
-    outcome: Outcome
+    outcome: OpenOutcome
     verdict: str
     reasons: tuple[str, ...] = ()
 
@@ -161,31 +161,33 @@ def opinion_of(evidence: Evidence) -> Opinion:
     engine = _engine(evidence.releases)
     if interrupted is not None:
         text = f"Do not open it: {interrupted}"
-        return Opinion(Outcome.UNSAFE, text + _now_open(evidence), reasons)
+        return Opinion(OpenOutcome.UNSAFE, text + _now_open(evidence), reasons)
     if refused:
         text = f"{engine} would refuse to open it: {'; '.join(refused)}"
         more = _and(failing + stopping + losing)
-        return Opinion(Outcome.REFUSES, text + more + _now_open(evidence), reasons)
+        return Opinion(OpenOutcome.REFUSES, text + more + _now_open(evidence), reasons)
     if failing:
         text = f"{engine} may open it, and then fails or misses records: {'; '.join(failing)}"
         more = _and(stopping + losing)
-        return Opinion(Outcome.FAILS, text + more + _now_open(evidence), reasons)
+        return Opinion(OpenOutcome.FAILS, text + more + _now_open(evidence), reasons)
     if stopping:
         text = f"{engine} opens it, but {'; '.join(stopping)}{_and(losing)}"
-        return Opinion(Outcome.STOPS, text + _now_open(evidence) + _unchecked(evidence), reasons)
+        return Opinion(
+            OpenOutcome.STOPS, text + _now_open(evidence) + _unchecked(evidence), reasons
+        )
     if lost:
         text = f"{engine} opens it, and {lost}{_but(evidence.releases)}" + _now_open(evidence)
-        return Opinion(Outcome.LOSES, f"{text}{_unchecked(evidence)}", reasons)
+        return Opinion(OpenOutcome.LOSES, f"{text}{_unchecked(evidence)}", reasons)
     writer = _writer(evidence)
     if writer is not None:
         text = f"{writer} has it open for writing, so another engine would not open it"
-        return Opinion(Outcome.LOCKED, f"{text}; no loss found{_unchecked(evidence)}")
+        return Opinion(OpenOutcome.LOCKED, f"{text}; no loss found{_unchecked(evidence)}")
     work = f"{_work(evidence)}{_but(evidence.releases)}{_limits(evidence)}"
     found = "no loss found"
     if any(each.code == "old-form-left-out" for each in evidence.findings):
         found = "je-tools does not replay all of it (old-form-left-out), so losses are not known"
     text = f"{engine} opens it{work}; {found}{_unchecked(evidence)}"
-    return Opinion(Outcome.OPENS, text)
+    return Opinion(OpenOutcome.OPENS, text)
 
 
 def _engine(releases: Releases) -> str:
@@ -307,7 +309,7 @@ def _missing(state: Recovered) -> str:
     return f"{text}{_keys(losses)}"
 
 
-def _keys(losses: Sequence[Loss]) -> str:
+def _keys(losses: Sequence[DatabaseLoss]) -> str:
     """Return the number of lost keys, as far as it is known, in words after others."""
     keys = [loss.key_count for loss in losses if not loss.is_internal]
     if not keys:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from je_tools.formats.je.log.fingerprints import Fingerprints
     from je_tools.log.environment import Environment
     from je_tools.log.scan import Scanner
-    from je_tools.missing.losses import Report as Losses
+    from je_tools.missing.losses import LossReport as Losses
     from je_tools.recovery.plan import Plan
     from je_tools.recovery.snapshot import Snapshot
 

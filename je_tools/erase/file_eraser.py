@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from je_tools.erase.erasures import Erasures
 from je_tools.erase.in_kind.file_blanking import blank_file
 from je_tools.erase.judging import rows_to_erase
-from je_tools.erase.outcomes import Outcome, outcome_before_change
+from je_tools.erase.outcomes import FileOutcome, outcome_before_change
 from je_tools.erase.overwriting import Overwriter
 from je_tools.erase.throttle import DELETE_SHARE
 from je_tools.log.file_scan import FilePiece
@@ -41,9 +41,9 @@ class FileEraser:
         self._hooks = hooks
         self._disk = disk
         self._lists = {
-            Outcome.ERASED: result.erased,
-            Outcome.PROTECTED: result.protected,
-            Outcome.SHARED: result.shared,
+            FileOutcome.ERASED: result.erased,
+            FileOutcome.PROTECTED: result.protected,
+            FileOutcome.SHARED: result.shared,
         }
 
     def erase(self, files: list[FileErasure]) -> None:
@@ -65,7 +65,7 @@ class FileEraser:
                 self._delete(each.file)
             else:
                 outcome = self._overwrite(each)
-                if outcome is Outcome.STOPPED:
+                if outcome is FileOutcome.STOPPED:
                     return
                 self._lists[outcome].append(each.file)
             result.pending.remove(each.file)
@@ -76,13 +76,13 @@ class FileEraser:
         self._result.deleted.append(file)
         self._hooks.on_work(DELETE_SHARE * file.size)
 
-    def _overwrite(self, erasure: FileErasure) -> Outcome:
+    def _overwrite(self, erasure: FileErasure) -> FileOutcome:
         """Overwrite the entries of a file."""
         if erasure.is_in_kind:
             return blank_file(erasure.file, self._scanner, self._result, self._hooks, self._disk)
         return self._mark_and_overwrite(erasure.file)
 
-    def _mark_and_overwrite(self, file: LogFile) -> Outcome:
+    def _mark_and_overwrite(self, file: LogFile) -> FileOutcome:
         """Overwrite entries batch by batch."""
         result, hooks = self._result, self._hooks
         erasures = find_erasures(file, self._scanner, result.plan.rules)
@@ -94,7 +94,7 @@ class FileEraser:
                     return outcome
                 overwriter.erase(batch)
                 hooks.on_batch(file, batch)
-        return Outcome.ERASED
+        return FileOutcome.ERASED
 
 
 def find_erasures(file: LogFile, scanner: Scanner, rules: ErasureRules) -> Erasures:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from je_tools.log.log_files import LogFile
 
 
-class Outcome(StrEnum):
+class FileOutcome(StrEnum):
     """Outcome of the erasure of one file."""
 
     ERASED = "erased"
@@ -27,7 +27,7 @@ class Outcome(StrEnum):
 
 def outcome_before_change(
     file: LogFile, hooks: ErasureHooks, number: int | None = None
-) -> Outcome | None:
+) -> FileOutcome | None:
     """Return why a file must not be changed any further; None if it may be.
 
     Args:
@@ -36,8 +36,8 @@ def outcome_before_change(
         number: descriptor by which the file is open; None if it is not open.
     """
     if hooks.should_stop():
-        return Outcome.STOPPED
+        return FileOutcome.STOPPED
     reason = reason_while_erasing(file, hooks.is_protected, number)
     if reason is None:
         return None
-    return Outcome.PROTECTED if reason is KeepReason.PROTECTED else Outcome.SHARED
+    return FileOutcome.PROTECTED if reason is KeepReason.PROTECTED else FileOutcome.SHARED

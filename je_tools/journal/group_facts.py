@@ -47,7 +47,7 @@ class GroupFacts(Struct, frozen=True):
         return sorted(name for name, node in self.nodes.items() if not node.is_removed)
 
 
-class Difference(Struct, frozen=True):
+class GroupDifference(Struct, frozen=True):
     """A difference between the files of a front end and its group database, or a bad file.
 
     Attributes:
@@ -75,31 +75,35 @@ def node_type_of(node: RepNode) -> str:
     return NODE_TYPES[node.node_type] if known else f"of type {node.node_type}"
 
 
-def compare_with_group(front_end: FrontEnd, group: GroupFacts) -> Iterator[Difference]:
+def compare_with_group(front_end: FrontEnd, group: GroupFacts) -> Iterator[GroupDifference]:
     """Yield the differences between ROLE and VERSION of a front end and its group."""
     for problem in front_end.problems:
-        yield Difference("ROLE and VERSION that can be read", problem)
+        yield GroupDifference("ROLE and VERSION that can be read", problem)
     if group.name is not None and group.name != GROUP_NAME:
         found = f"the group {group.name}"
-        yield Difference(f"the group {GROUP_NAME}", found, is_harmless=True)
+        yield GroupDifference(f"the group {GROUP_NAME}", found, is_harmless=True)
     cluster_id = front_end.cluster_id
     if cluster_id is not None and not (cluster_id.isascii() and cluster_id.isdigit()):
-        yield Difference("a number as clusterId in image/VERSION", f"clusterId {cluster_id!r}")
+        yield GroupDifference("a number as clusterId in image/VERSION", f"clusterId {cluster_id!r}")
     role, name = front_end.role, front_end.node_name
     if role is None:
         return
     if role not in (_FOLLOWER, _OBSERVER):
-        yield Difference(f"the role {_FOLLOWER} or {_OBSERVER} in image/ROLE", f"role {role!r}")
+        yield GroupDifference(
+            f"the role {_FOLLOWER} or {_OBSERVER} in image/ROLE", f"role {role!r}"
+        )
         return
     if not group.exists:
-        yield Difference(f"a replication group, since image/ROLE says {role}", "no group database")
+        yield GroupDifference(
+            f"a replication group, since image/ROLE says {role}", "no group database"
+        )
     elif name is not None:
         difference = _of_node(role, name, group)
         if difference is not None:
             yield difference
 
 
-def _of_node(role: str, name: str, group: GroupFacts) -> Difference | None:
+def _of_node(role: str, name: str, group: GroupFacts) -> GroupDifference | None:
     """Return the difference between the role of a node and its record in the group."""
     node = group.nodes.get(name)
     members = ", ".join(group.members) or "none"
@@ -107,12 +111,12 @@ def _of_node(role: str, name: str, group: GroupFacts) -> Difference | None:
         if node is None or node.is_removed or node_type_of(node) != _ELECTABLE:
             return None
         expected = f"no electable member {name}, since image/ROLE says {role}"
-        return Difference(expected, f"an electable member of this name; members: {members}")
+        return GroupDifference(expected, f"an electable member of this name; members: {members}")
     expected = f"an electable member {name}, since image/ROLE says {role}"
     if node is None:
-        return Difference(expected, f"no member of this name; members: {members}")
+        return GroupDifference(expected, f"no member of this name; members: {members}")
     if node.is_removed:
-        return Difference(expected, f"a removed node of this name; members: {members}")
+        return GroupDifference(expected, f"a removed node of this name; members: {members}")
     if node_type_of(node) != _ELECTABLE:
-        return Difference(expected, f"a member that is {node_type_of(node)}")
+        return GroupDifference(expected, f"a member that is {node_type_of(node)}")
     return None

@@ -13,7 +13,7 @@ from msgspec import Struct
 from je_tools.errors import DamageError, InputError
 from je_tools.journal.continuity import Continuity, Hole, check_continuity
 from je_tools.journal.group_facts import (
-    Difference,
+    GroupDifference,
     GroupFacts,
     compare_with_group,
     group_facts,
@@ -85,7 +85,7 @@ class JournalReport(Struct, frozen=True):
 
     front_end: FrontEnd
     group: GroupFacts
-    differences: list[Difference]
+    differences: list[GroupDifference]
     product: Product | None
     journals: Journals
     continuity: Continuity

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from je_tools.findings import CODES
 from je_tools.formats.je.log.fetch import Found, fetch
 from je_tools.log.wrong_places import foreign_findings
-from je_tools.missing.losses import FileLoss, Loss, LossReason
+from je_tools.missing.losses import DatabaseLoss, FileLoss, LossReason
 from je_tools.recovery.findings import missing_findings
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ _BY_FOUND = {
 """State of a file, by the content found at a lost place in it."""
 
 
-def found_at(image: Image, losses: Iterable[Loss]) -> dict[int, list[Found]]:
+def found_at(image: Image, losses: Iterable[DatabaseLoss]) -> dict[int, list[Found]]:
     """Return, by file number, the content found at each lost place."""
     lsns = np.unique(np.array([lsn for loss in losses for lsn in loss.lsns], np.int64))
     found = fetch(image, lsns).found
@@ -40,7 +40,7 @@ def found_at(image: Image, losses: Iterable[Loss]) -> dict[int, list[Found]]:
     return places
 
 
-def foreign_files(environment: Environment, losses: Iterable[Loss]) -> list[Finding]:
+def foreign_files(environment: Environment, losses: Iterable[DatabaseLoss]) -> list[Finding]:
     """Return findings of files of another log, in which lost places are no entries."""
     return list(foreign_findings(environment, (lsn for loss in losses for lsn in loss.lsns)))
 

@@ -92,7 +92,7 @@ class LostRange(Struct, frozen=True):
         return (self.low is None or self.low <= key) and (self.high is None or key < self.high)
 
 
-class Loss(Struct):
+class DatabaseLoss(Struct):
     """Loss of one database.
 
     Attributes:
@@ -156,7 +156,7 @@ class Loss(Struct):
         return [lsn for lsn in found if lsn != NULL_LSN]
 
 
-class Report(Struct, frozen=True):
+class LossReport(Struct, frozen=True):
     """Losses from missing files.
 
     Attributes:
@@ -167,7 +167,7 @@ class Report(Struct, frozen=True):
     """
 
     files: tuple[FileLoss, ...]
-    losses: tuple[Loss, ...]
+    losses: tuple[DatabaseLoss, ...]
     findings: tuple[Finding, ...] = ()
     refused: str | None = None
 

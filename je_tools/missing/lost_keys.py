@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 if TYPE_CHECKING:
-    from je_tools.missing.losses import Loss, LostRange
+    from je_tools.missing.losses import DatabaseLoss, LostRange
 
 
 class LossIndex(Struct, frozen=True):
@@ -25,7 +25,7 @@ class LossIndex(Struct, frozen=True):
     lows: list[bytes]
 
     @classmethod
-    def by(cls, loss: Loss) -> LossIndex:
+    def by(cls, loss: DatabaseLoss) -> LossIndex:
         """Return the keys of a loss."""
         keys = (loss.keys[row] or b"" for row in range(len(loss.keys)))
         alone = dict(zip(keys, loss.key_lsns.tolist(), strict=True))

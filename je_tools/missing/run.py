@@ -20,7 +20,7 @@ from je_tools.log.file_findings import unreadable_findings
 from je_tools.log.images import unchanged
 from je_tools.log.names import FIXED_NAMES
 from je_tools.missing.file_losses import file_losses, foreign_files, found_at, unnamed_files
-from je_tools.missing.losses import Loss, LossOptions, Report
+from je_tools.missing.losses import DatabaseLoss, LossOptions, LossReport
 from je_tools.missing.lost_keys import LossIndex
 from je_tools.missing.survivor_counts import SurvivorCounts
 from je_tools.missing.tree_search import TreeSearch
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from je_tools.recovery.snapshot import Snapshot
 
 
-def report_missing(environment: Environment, scanner: Scanner, options: LossOptions) -> Report:
+def report_missing(environment: Environment, scanner: Scanner, options: LossOptions) -> LossReport:
     """Report the losses from files that are missing, or from files to treat as missing.
 
     Args:
@@ -54,11 +54,11 @@ def report_missing(environment: Environment, scanner: Scanner, options: LossOpti
         except InputError as error:
             files = tuple(file_losses(environment, options.without, {}))
             findings = tuple(unreadable_findings(environment))
-            return Report(files, (), findings, str(error))
+            return LossReport(files, (), findings, str(error))
         return report_losses(snapshot, options)
 
 
-def report_losses(snapshot: Snapshot, options: LossOptions) -> Report:
+def report_losses(snapshot: Snapshot, options: LossOptions) -> LossReport:
     """Report the losses from files that are missing for a snapshot; see `report_missing`."""
     search = _LossSearch(snapshot, options)
     losses = tuple(search.losses())
@@ -67,7 +67,7 @@ def report_losses(snapshot: Snapshot, options: LossOptions) -> Report:
     numbers = [each.file_no for each in foreign if each.file_no is not None]
     files = tuple(file_losses(snapshot.environment, options.without, places, numbers))
     findings = (*log_findings(snapshot), *unnamed_files(snapshot, places), *foreign)
-    return Report(files, losses, findings)
+    return LossReport(files, losses, findings)
 
 
 class _LossSearch(Struct, frozen=True, dict=True):
@@ -81,7 +81,7 @@ class _LossSearch(Struct, frozen=True, dict=True):
     snapshot: Snapshot
     options: LossOptions
 
-    def losses(self) -> Iterator[Loss]:
+    def losses(self) -> Iterator[DatabaseLoss]:
         """Yield the losses of the databases that lose something."""
         descriptors = self.trees.loss_of(self.snapshot.databases[ID_DB])
         names = self.trees.loss_of(self.snapshot.databases[NAME_DB])
@@ -117,7 +117,9 @@ class _LossSearch(Struct, frozen=True, dict=True):
             snapshot.environment, snapshot.scanner, options.without, cut, options.directory
         )
 
-    def _of_descriptors(self, descriptors: Loss, names: Loss) -> Iterator[Loss]:
+    def _of_descriptors(
+        self, descriptors: DatabaseLoss, names: DatabaseLoss
+    ) -> Iterator[DatabaseLoss]:
         """Yield databases whose descriptor is lost, as far as anything names them."""
         if not descriptors:
             return
@@ -134,12 +136,12 @@ class _LossSearch(Struct, frozen=True, dict=True):
             database = snapshot.databases.get(db_id)
             if lsn is None and (db_id not in snapshot.names or database is not None):
                 continue
-            loss = Loss(name, db_id, NULL_LSN if lsn is None else lsn)
+            loss = DatabaseLoss(name, db_id, NULL_LSN if lsn is None else lsn)
             if database is not None and self.trees.is_gone(np.array([loss.descriptor_lsn])).all():
                 loss.whole_count = snapshot.count(database)
             yield loss
 
-    def _find_name(self, loss: Loss, names: LossIndex) -> None:
+    def _find_name(self, loss: DatabaseLoss, names: LossIndex) -> None:
         """Set whether the name of a database is lost, and its name if the survivors have it."""
         if loss.db_id in FIXED_NAMES:
             return

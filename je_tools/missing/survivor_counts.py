@@ -16,7 +16,7 @@ from je_tools.salvage.stored_keys import whole_keys
 if TYPE_CHECKING:
     from je_tools.btree.tree import Tree
     from je_tools.formats.arrays import Ints, Mask
-    from je_tools.missing.losses import Loss
+    from je_tools.missing.losses import DatabaseLoss
     from je_tools.recovery.database import Database
     from je_tools.recovery.snapshot import Snapshot
     from je_tools.salvage.survivors import Survivors
@@ -35,7 +35,7 @@ class SurvivorCounts(Struct, frozen=True):
     survivors: Survivors
     is_gone: Callable[[Ints], Mask]
 
-    def count(self, loss: Loss) -> None:
+    def count(self, loss: DatabaseLoss) -> None:
         """Count the lost keys of which the remaining files have a record, even an older one."""
         database = self.snapshot.databases.get(loss.db_id)
         if loss.is_whole or database is None:
@@ -60,7 +60,7 @@ class SurvivorCounts(Struct, frozen=True):
             )
         ]
 
-    def _keys_in(self, loss: Loss, database: Database, tree: Tree) -> list[int | None]:
+    def _keys_in(self, loss: DatabaseLoss, database: Database, tree: Tree) -> list[int | None]:
         """Return the number of keys in each range; None if its node cannot be read."""
         lsns = np.array([one.lsn for one in loss.ranges], np.int64)
         is_known = self.is_gone(lsns)

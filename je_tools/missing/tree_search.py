@@ -18,7 +18,7 @@ from je_tools.formats.je.flags import SlotState
 from je_tools.formats.je.header import NULL_LSN
 from je_tools.formats.je.log.fetch import Found, fetch
 from je_tools.formats.spans import joined_spans
-from je_tools.missing.losses import Loss, LostRange
+from je_tools.missing.losses import DatabaseLoss, LostRange
 from je_tools.missing.lost_ranges import range_bounds
 from je_tools.recovery.reading import RecordReader
 from je_tools.recovery.slot_matching import match
@@ -47,10 +47,10 @@ class TreeSearch(Struct, frozen=True, dict=True):
         """Return a mask of the LSNs that lie in files treated as missing."""
         return np.isin(lsns >> 32 & 0xFFFFFFFF, list(self.without))
 
-    def loss_of(self, database: Database) -> Loss:
+    def loss_of(self, database: Database) -> DatabaseLoss:
         """Return the loss of the tree of a database, from its root down."""
         name = f"id:{database.db_id}" if database.name is None else database.name
-        loss = Loss(name, database.db_id)
+        loss = DatabaseLoss(name, database.db_id)
         tree = self.snapshot.tree(database)
         if tree.root_lsn == NULL_LSN:
             return loss
@@ -66,7 +66,7 @@ class TreeSearch(Struct, frozen=True, dict=True):
         return loss
 
     def _leaves(
-        self, tree: Tree, children: Children, loss: Loss, known: NumberSet
+        self, tree: Tree, children: Children, loss: DatabaseLoss, known: NumberSet
     ) -> Iterator[Leaves]:
         """Yield the bottom nodes that exist; add the ranges of lost nodes to the loss."""
         leaves = self._without_lost(tree.read(children), loss)
@@ -82,7 +82,7 @@ class TreeSearch(Struct, frozen=True, dict=True):
                 tree, below.select(slice(first, first + NODES_AT_ONCE)), loss, known
             )
 
-    def _without_lost(self, leaves: Leaves, loss: Loss) -> Leaves:
+    def _without_lost(self, leaves: Leaves, loss: DatabaseLoss) -> Leaves:
         nodes, children = leaves.nodes, leaves.children
         lost_lsn = np.full(len(nodes), NULL_LSN, np.int64)
         logged, fulls = leaves.logged
@@ -115,7 +115,7 @@ class TreeSearch(Struct, frozen=True, dict=True):
         lost = self._lost(tree.image, slots.lsn)
         return slots.key.select(lost), slots.lsn[lost]
 
-    def _changed(self, tree: Tree, overlay: Overlay, loss: Loss) -> tuple[Spans, Ints]:
+    def _changed(self, tree: Tree, overlay: Overlay, loss: DatabaseLoss) -> tuple[Spans, Ints]:
         """Return keys and LSNs of records that recovery restores and that are lost."""
         reading = RecordReader(replace(tree, image=self.left), overlay, with_data=True, now_ms=None)
         lacking = reading.lacking_changes(0, len(overlay))

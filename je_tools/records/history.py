@@ -21,7 +21,7 @@ from je_tools.log.entry_table import NO_TIME
 from je_tools.log.records import PIECE_BYTES, PIECE_ROWS, cuts
 from je_tools.output.files.outputs import scratch_directory
 from je_tools.records.current_versions import CurrentVersions
-from je_tools.records.version_ends import NO_END, EndedVersions, OpenVersions, TxnEnds
+from je_tools.records.version_ends import NO_END, EndedVersions, OpenVersions, ScannedTxnEnds
 from je_tools.records.version_scan import CollectVersions
 from je_tools.records.versions import (
     ABORTED,
@@ -63,7 +63,7 @@ def _matches(keys: Spans, pattern: KeyPattern) -> Mask:
     return starts_with(keys.data, keys.starts, keys.sizes, pattern.needle, whole=pattern.whole)
 
 
-class History(Struct, frozen=True):
+class KeyHistory(Struct, frozen=True):
     """Versions of a key that a log still holds.
 
     Attributes:
@@ -148,7 +148,7 @@ def history_of_key(
     database: Database,
     pattern: KeyPattern,
     directory: Callable[[], Path] | None = None,
-) -> History:
+) -> KeyHistory:
     """Find every version of a key's records, by one scan of the log.
 
     Args:
@@ -182,7 +182,7 @@ def history_of_key(
         current.add_records(records.lsn, records.key)
     current.match()
     ended = collecting.open.ended()
-    return History(snapshot, database, pattern, collecting.rows, ended, current, damaged)
+    return KeyHistory(snapshot, database, pattern, collecting.rows, ended, current, damaged)
 
 
 class _Collecting(Struct, frozen=True):
@@ -193,7 +193,7 @@ class _Collecting(Struct, frozen=True):
     current: CurrentVersions
     open: OpenVersions
 
-    def add(self, versions: VersionRows, ends: TxnEnds) -> None:
+    def add(self, versions: VersionRows, ends: ScannedTxnEnds) -> None:
         """Add the versions of a part of the log, with the outcome of their transactions."""
         state, time_ms = versions.state.copy(), versions.time_ms.copy()
         is_open = (versions.txn_id != 0) & (state != ROLLED_BACK)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 NO_END = -1
 
 
-class TxnEnds(Struct, frozen=True):
+class ScannedTxnEnds(Struct, frozen=True):
     """Commits and Aborts in int64 columns; `is_commit` marks the Commits."""
 
     lsn: Ints
@@ -45,7 +45,7 @@ class TxnEnds(Struct, frozen=True):
         return np.where(own, found, NO_END)
 
 
-def ends_of(rows: Rows, wanted: Mask) -> TxnEnds:
+def ends_of(rows: Rows, wanted: Mask) -> ScannedTxnEnds:
     """Return the Commits and Aborts among rows that a mask selects."""
     parts = []
     chosen = np.flatnonzero(wanted)
@@ -53,13 +53,13 @@ def ends_of(rows: Rows, wanted: Mask) -> TxnEnds:
         some = rows.select(chosen[first : first + MAX_ROWS])
         head = decode(some, Family.TXN_END).fields
         times = head.number("time_ms") if head.has("time_ms") else np.zeros(len(some), np.int64)
-        parts.append(TxnEnds(some.lsn, head.number("txn_id"), times, some.type == COMMIT_NO))
+        parts.append(ScannedTxnEnds(some.lsn, head.number("txn_id"), times, some.type == COMMIT_NO))
     return _joined(parts)
 
 
-def _joined(parts: Sequence[TxnEnds]) -> TxnEnds:
+def _joined(parts: Sequence[ScannedTxnEnds]) -> ScannedTxnEnds:
     none = np.empty(0, np.int64)
-    return TxnEnds(
+    return ScannedTxnEnds(
         np.concatenate([none, *(part.lsn for part in parts)]),
         np.concatenate([none, *(part.txn_id for part in parts)]),
         np.concatenate([none, *(part.time_ms for part in parts)]),
@@ -79,7 +79,7 @@ class OpenVersions:
         self._txn_id, self._first, self._stop = none, none, none
         self._ended: list[tuple[Ints, Ints, Ints, Mask]] = []
 
-    def end(self, ends: TxnEnds) -> None:
+    def end(self, ends: ScannedTxnEnds) -> None:
         """Find the ends of open versions in the next part of the log."""
         if not len(self._txn_id) or not len(ends.lsn):
             return

@@ -16,7 +16,7 @@ from je_tools.formats.spans import Spans, starts_with
 from je_tools.log import entry_table as entries
 from je_tools.log.records import NO_VLSN
 from je_tools.records.current_versions import version_digests
-from je_tools.records.version_ends import TxnEnds, ends_of
+from je_tools.records.version_ends import ScannedTxnEnds, ends_of
 from je_tools.records.versions import NON_TRANSACTIONAL, ROLLED_BACK, VersionRows
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ class RangeVersions(Struct, frozen=True):
     """
 
     versions: list[tuple[VersionRows, Ints, Ints]]
-    ends: TxnEnds
+    ends: ScannedTxnEnds
     bad_count: int
 
 

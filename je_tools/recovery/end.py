@@ -108,7 +108,7 @@ class LogEnd(Struct, frozen=True):
         return lsn_of(self.files[-1].file_no, self.next_offset) if self.files else NULL_LSN
 
 
-class Checkpoint(Struct, frozen=True):
+class StartCheckpoint(Struct, frozen=True):
     """The checkpoint from which recovery starts.
 
     Attributes:
@@ -287,7 +287,7 @@ def find_checkpoint(
     end: LogEnd,
     scanner: Scanner,
     has_marks: Callable[[LogFile], bool] = lambda _: True,
-) -> tuple[Checkpoint, Refusal | None]:
+) -> tuple[StartCheckpoint, Refusal | None]:
     """Find the checkpoint from which the engine recovers a log with this end.
 
     Files before the last are read, last first, only until one holds a CkptEnd.
@@ -325,19 +325,19 @@ def find_checkpoint(
     root = trees[-1].lsn if trees else NULL_LSN
     partial = starts[0] if starts else NULL_LSN
     if at < 0:
-        checkpoint = Checkpoint(NULL_LSN, NULL_LSN, NULL_LSN, partial, root, {})
+        checkpoint = StartCheckpoint(NULL_LSN, NULL_LSN, NULL_LSN, partial, root, {})
     else:
         fields = marks[at].fields
         if root == NULL_LSN:
             root = fields.get("root_lsn", NULL_LSN)
         start, active = fields["ckpt_start_lsn"], fields["first_active_lsn"]
-        checkpoint = Checkpoint(marks[at].lsn, start, active, partial, root, fields)
+        checkpoint = StartCheckpoint(marks[at].lsn, start, active, partial, root, fields)
     if root == NULL_LSN and refusal is None:
         refusal = Refusal.NO_ROOT
     return checkpoint, refusal
 
 
-def is_gapless(end: LogEnd, checkpoint: Checkpoint) -> bool:
+def is_gapless(end: LogEnd, checkpoint: StartCheckpoint) -> bool:
     """Return whether no file is missing between the first active entry and the log's end."""
     if checkpoint.end_lsn == NULL_LSN:
         return True

@@ -35,14 +35,14 @@ DELETED, TRANSACTIONAL, INVISIBLE, REPLICATED, COMMITTED, SKIPPED = (mark.value 
 """The bits as plain numbers: numpy would widen `flags` if it is combined with a `LnMark`."""
 
 
-class RowTable(Struct, frozen=True):
+class ColumnTable(Struct, frozen=True):
     """Columns of one length."""
 
     def __len__(self) -> int:
         return len(getattr(self, self.__struct_fields__[0]))
 
 
-class Lns(RowTable, frozen=True):
+class Lns(ColumnTable, frozen=True):
     """LNs in log order.
 
     Attributes:
@@ -65,7 +65,7 @@ class Lns(RowTable, frozen=True):
         return Lns(*(column[keep] for column in astuple(self)))
 
 
-class Writes(RowTable, frozen=True):
+class Writes(ColumnTable, frozen=True):
     """The columns of `Lns` that undo and redo need."""
 
     lsn: Ints
@@ -82,7 +82,7 @@ class Writes(RowTable, frozen=True):
         return Writes(self.lsn[keep], self.txn_id[keep], self.flags[keep])
 
 
-class LoggedNodes(RowTable, frozen=True):
+class LoggedNodes(ColumnTable, frozen=True):
     """Nodes that recovery replays, in log order.
 
     Attributes:
@@ -108,7 +108,7 @@ class LoggedNodes(RowTable, frozen=True):
         return LoggedNodes(*(column[keep] for column in astuple(self)))
 
 
-class TxnEnds(RowTable, frozen=True):
+class TxnEnds(ColumnTable, frozen=True):
     """Commits and Aborts.
 
     Attributes:

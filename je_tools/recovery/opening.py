@@ -19,10 +19,10 @@ from je_tools.log.environment import Environment, check_numbers
 from je_tools.log.images import check_image, map_files, unchanged
 from je_tools.recovery.catalogue import find_databases
 from je_tools.recovery.end import (
-    Checkpoint,
     EndReason,
     LogEnd,
     Refusal,
+    StartCheckpoint,
     find_checkpoint,
     find_end,
     is_gapless,
@@ -121,7 +121,7 @@ def take_snapshot(
 def _snapshot_of(
     environment: Environment,
     end: LogEnd,
-    checkpoint: Checkpoint,
+    checkpoint: StartCheckpoint,
     refusal: Refusal | None,
     image: Image,
     scanner: Scanner,

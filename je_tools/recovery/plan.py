@@ -22,7 +22,7 @@ from je_tools.recovery.utilization import missing_in_use
 
 if TYPE_CHECKING:
     from je_tools.formats.arrays import Mask
-    from je_tools.recovery.end import Checkpoint, LogEnd, Refusal
+    from je_tools.recovery.end import LogEnd, Refusal, StartCheckpoint
     from je_tools.recovery.interval import ReplayInterval
     from je_tools.recovery.replay_rules import ReplayRules
     from je_tools.recovery.snapshot import Snapshot
@@ -125,7 +125,7 @@ class Plan(Struct, frozen=True):
         return self.snapshot.end
 
     @property
-    def checkpoint(self) -> Checkpoint:
+    def checkpoint(self) -> StartCheckpoint:
         """Checkpoint at which recovery begins."""
         return self.snapshot.checkpoint
 

@@ -41,9 +41,9 @@ if TYPE_CHECKING:
     from je_tools.log.scan import Scanner
     from je_tools.recovery.database import Database
     from je_tools.recovery.end import (
-        Checkpoint,
         LogEnd,
         Refusal,
+        StartCheckpoint,
     )
     from je_tools.recovery.interval import ReplayInterval
     from je_tools.recovery.interval_tables import LoggedNodes
@@ -83,7 +83,7 @@ class Snapshot(Struct, dict=True):
 
     environment: Environment
     end: LogEnd
-    checkpoint: Checkpoint
+    checkpoint: StartCheckpoint
     refusals: tuple[Refusal, ...]
     image: Image
     interval: ReplayInterval
@@ -353,7 +353,7 @@ class Snapshot(Struct, dict=True):
             check_image(image)
 
 
-def first_lsn_of(end: LogEnd, checkpoint: Checkpoint) -> int:
+def first_lsn_of(end: LogEnd, checkpoint: StartCheckpoint) -> int:
     """Return the LSN of the first entry that recovery reads."""
     begin = end.files[0].file_no << 32
     if checkpoint.end_lsn == NULL_LSN:

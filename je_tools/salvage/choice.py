@@ -56,7 +56,7 @@ GRADES = 8
 """Number of values of a confidence among the bits of an outcome."""
 
 
-class Outcome(IntFlag):
+class LnOutcome(IntFlag):
     """Bits of the outcome of an LN."""
 
     CONFIDENCE = GRADES - 1

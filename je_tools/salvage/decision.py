@@ -16,7 +16,7 @@ from msgspec import Struct, field
 
 from je_tools.core.spill import GroupedRuns
 from je_tools.formats.arrays import rows_by
-from je_tools.salvage.choice import GRADES, Confidence, Outcome, choose, grade
+from je_tools.salvage.choice import GRADES, Confidence, LnOutcome, choose, grade
 from je_tools.salvage.dangling_rows import DANGLING_KINDS
 from je_tools.salvage.extents import ordered
 from je_tools.salvage.gaps import GapCounter
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from je_tools.salvage.extents import Ordered
     from je_tools.salvage.gaps import LogGap
     from je_tools.salvage.lost import Dangling
-    from je_tools.salvage.resolving import LostRecords
+    from je_tools.salvage.resolving import DanglingRecords
 
 
 SAMPLE_SIZE = 1000
@@ -160,16 +160,16 @@ class _Deciding:
     def add_lns(self, lns: RecordVersions, choice: RecordChoice) -> None:
         """Keep the chosen LNs of a partition."""
         is_record = (lns.marks & DELETED) == 0
-        outcome: Grades = choice.taken * np.uint8(Outcome.TAKEN)
-        outcome |= choice.apart * np.uint8(Outcome.APART)
+        outcome: Grades = choice.taken * np.uint8(LnOutcome.TAKEN)
+        outcome |= choice.apart * np.uint8(LnOutcome.APART)
         undecided = (choice.confidence == Confidence.END_NOT_FOUND) & is_record & (outcome == 0)
-        outcome |= undecided * np.uint8(Outcome.UNDECIDED)
+        outcome |= undecided * np.uint8(LnOutcome.UNDECIDED)
         outcome |= choice.confidence
         for first in range(0, len(lns), _COUNTED_ROWS):
             some = slice(first, first + _COUNTED_ROWS)
             self._count(lns.db[some], outcome[some])
         self._sample(lns, is_record)
-        keep = outcome > Outcome.CONFIDENCE
+        keep = outcome > LnOutcome.CONFIDENCE
         # Only 16 bits are sorted fast.
         groups = lns.db[keep].astype(np.uint16 if len(self.content.db_ids) <= 1 << 16 else np.int32)
         self.chosen.append(groups, (ordered(lns.lsn)[keep], lns.size[keep], outcome[keep]))
@@ -177,11 +177,14 @@ class _Deciding:
     def _count(self, db: npt.NDArray[np.int32], outcome: Grades) -> None:
         counts, count = self.ln_counts, len(self.content.db_ids)
         counts.versions[:] += np.bincount(db, minlength=count)
-        taken = (outcome & Outcome.TAKEN) != 0
-        graded = db[taken].astype(np.int64) * GRADES + (outcome[taken] & Outcome.CONFIDENCE)
+        taken = (outcome & LnOutcome.TAKEN) != 0
+        graded = db[taken].astype(np.int64) * GRADES + (outcome[taken] & LnOutcome.CONFIDENCE)
         found = np.bincount(graded, minlength=count * GRADES)
         counts.records[:] += found.reshape(counts.records.shape)
-        for counted, bit in ((counts.apart, Outcome.APART), (counts.undecided, Outcome.UNDECIDED)):
+        for counted, bit in (
+            (counts.apart, LnOutcome.APART),
+            (counts.undecided, LnOutcome.UNDECIDED),
+        ):
             counted[:] += np.bincount(db[(outcome & bit) != 0], minlength=count)
 
     def _sample(self, lns: RecordVersions, is_record: Mask) -> None:
@@ -193,7 +196,7 @@ class _Deciding:
             more = ordered(lns.lsn)[rows[of_database[:SAMPLE_SIZE]]]
             self.samples[number] = np.sort(np.concatenate((known, more)))[:SAMPLE_SIZE]
 
-    def add_lost(self, lost: LostRecords) -> None:
+    def add_lost(self, lost: DanglingRecords) -> None:
         """Keep the lost records of a partition."""
         rows, counts = lost.rows, self.lost_counts
         is_missed = self.content.readable.is_lost(rows.lsn) & ~lost.comes_back

@@ -13,7 +13,7 @@ from je_tools.output.encoders.record_files import stems_of, write_files
 from je_tools.output.encoders.record_lines import Marks
 from je_tools.output.encoders.record_sources import DatabaseSource, RecordSink, Written
 from je_tools.salvage.batches import Graded
-from je_tools.salvage.choice import Confidence, Outcome
+from je_tools.salvage.choice import Confidence, LnOutcome
 
 if TYPE_CHECKING:
     from je_tools.salvage.salvaged import Described, Salvage
@@ -66,13 +66,13 @@ def _write(
     sources = (
         DatabaseSource(
             one.database,
-            chain(salvaged.batches(one, Outcome.TAKEN), salvaged.dangling_batches(one)),
+            chain(salvaged.batches(one, LnOutcome.TAKEN), salvaged.dangling_batches(one)),
         )
         for one in databases
     )
     records = write_files(sink, sources, stems, directory, known)
     unfinished = (
-        DatabaseSource(one.database, salvaged.batches(one, Outcome.APART))
+        DatabaseSource(one.database, salvaged.batches(one, LnOutcome.APART))
         for one in databases
         if one.apart
     )

@@ -18,7 +18,7 @@ from je_tools.formats.je.header import lsn_text
 from je_tools.formats.je.types import type_name
 from je_tools.formats.rows import Cell, Form, lines_of, words
 from je_tools.log.records import PIECE_ROWS
-from je_tools.salvage.choice import Confidence, Outcome
+from je_tools.salvage.choice import Confidence, LnOutcome
 from je_tools.salvage.extents import NO_TYPE
 from je_tools.salvage.gaps import GapKind, LogGap
 from je_tools.salvage.internal_names import INTERNAL, NAMES_ID
@@ -195,8 +195,8 @@ def _record_lines(salvaged: Salvage, one: Described, masking: Masking) -> Iterat
     for batch in salvaged.dangling_batches(one):
         yield line.of("record", batch)
     for kind, outcome, confidence in (
-        ("record", Outcome.TAKEN, Confidence.OLDER),
-        ("undecided", Outcome.UNDECIDED, None),
+        ("record", LnOutcome.TAKEN, Confidence.OLDER),
+        ("undecided", LnOutcome.UNDECIDED, None),
     ):
         for coming in salvaged.batches(one, outcome, confidence):
             yield line.of(kind, coming.read())

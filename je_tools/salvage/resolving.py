@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from je_tools.salvage.record_versions import RecordVersions
 
 
-class LostRecords(Struct, frozen=True):
+class DanglingRecords(Struct, frozen=True):
     """Records that the log names and whose newest version is lost.
 
     One of each record; in the mode `everything` one of each version.
@@ -41,7 +41,7 @@ def resolve(
     choice: RecordChoice,
     dangling: DanglingRows,
     mode: Mode,
-) -> tuple[LostRecords, RecordChoice]:
+) -> tuple[DanglingRecords, RecordChoice]:
     """Decide which named records count, and downgrade or withdraw LNs that are outdated.
 
     The versions of each record are put in order; a version that is named and lost counts if it is
@@ -87,7 +87,7 @@ def resolve(
     confidence[rows[older]] = Confidence.OLDER
     if mode is Mode.COMMITTED:
         taken[rows[is_record & ~older]] = False
-    lost = LostRecords(chosen.select(missed), comes_back, has_older[missed])
+    lost = DanglingRecords(chosen.select(missed), comes_back, has_older[missed])
     return lost, replace(choice, taken=taken, confidence=confidence)
 
 

@@ -16,7 +16,7 @@ from je_tools.log.names import FIXED_NAMES
 from je_tools.log.records import cuts
 from je_tools.output.encoders.record_lines import Named, Typed
 from je_tools.salvage.batches import Graded, LnReader, graded
-from je_tools.salvage.choice import Confidence, Mode, Outcome
+from je_tools.salvage.choice import Confidence, LnOutcome, Mode
 from je_tools.salvage.dangling_rows import DanglingRows
 from je_tools.salvage.internal_names import INTERNAL, NAMES_ID
 
@@ -218,7 +218,7 @@ class Salvage(Struct, frozen=True, dict=True):
     def batches(
         self,
         one: Described,
-        outcome: Outcome,
+        outcome: LnOutcome,
         confidence: Confidence | None = None,
         *,
         has_duplicates: bool | None = None,
@@ -241,7 +241,7 @@ class Salvage(Struct, frozen=True, dict=True):
             has_duplicates = one.database.has_duplicates
         reader = LnReader(self.image, has_duplicates, self.now_ms)
         for lsn, size, outcomes in self.decision.chosen.rows(code):
-            grades = outcomes & np.uint8(Outcome.CONFIDENCE)
+            grades = outcomes & np.uint8(LnOutcome.CONFIDENCE)
             keep = (outcomes & np.uint8(outcome)) != 0
             if confidence is not None:
                 keep &= grades == confidence

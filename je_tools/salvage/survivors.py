@@ -13,7 +13,7 @@ from je_tools.formats.spans import joined_spans
 from je_tools.log.names import FIXED_NAMES, NamedDatabase
 from je_tools.log.scan_options import WIDE_RANGE
 from je_tools.output.files.outputs import scratch_directory
-from je_tools.salvage.choice import Mode, Outcome
+from je_tools.salvage.choice import LnOutcome, Mode
 from je_tools.salvage.run import salvage
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ class Survivors(Struct, frozen=True):
         salvaged = self.salvaged
         # Keys that `LnReader` does not split are as stored.
         splits = one.database.has_duplicates and not two_part
-        for batch in salvaged.batches(one, Outcome.TAKEN, has_duplicates=splits):
+        for batch in salvaged.batches(one, LnOutcome.TAKEN, has_duplicates=splits):
             yield batch.read().key
         for lost in salvaged.lost_records(db_id):
             keys = lost.dangling.stored if two_part else lost.dangling.records.key

@@ -21,8 +21,8 @@ from je_tools.log.file_findings import finding
 from je_tools.log.scan import Scanner
 from je_tools.log.sources import fields_at, reopened
 from je_tools.recovery.end import (
-    Checkpoint,
     Refusal,
+    StartCheckpoint,
     end_of_whole,
     find_checkpoint,
     find_end,
@@ -85,7 +85,7 @@ class Opening:
         self._is_unread = True
 
     @cached_property
-    def _found(self) -> tuple[Checkpoint, Refusal | None] | None:
+    def _found(self) -> tuple[StartCheckpoint, Refusal | None] | None:
         """The checkpoint, and the reason for a refusal.
 
         None if the engine would not look for a checkpoint, or not all of the log was read.

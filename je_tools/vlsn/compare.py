@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from je_tools.errors import InputError, UsageError
 from je_tools.vlsn.matchpoint import (
-    LostEnd,
+    EndAfterMatchpoint,
     MatchpointSearch,
     commits_from,
     end_after,
@@ -111,7 +111,7 @@ class NodePair(Struct, frozen=True):
     node: int
     other: int
     matchpoint: MatchpointSearch
-    lost: LostEnd | None
+    lost: EndAfterMatchpoint | None
     outcome: Outcome
 
 
@@ -119,7 +119,7 @@ class Following(Struct, frozen=True):
     """Outcome if a node follows another one; see `NodePair`."""
 
     matchpoint: MatchpointSearch
-    lost: LostEnd | None
+    lost: EndAfterMatchpoint | None
     outcome: Outcome
 
 
@@ -310,7 +310,9 @@ def _outcome_without(report: NodeReport, search: MatchpointSearch) -> Outcome:
     return Outcome.UNKNOWN
 
 
-def _outcome(report: NodeReport, feeder: NodeReport, vlsn: int, lost: LostEnd) -> Outcome:
+def _outcome(
+    report: NodeReport, feeder: NodeReport, vlsn: int, lost: EndAfterMatchpoint
+) -> Outcome:
     if feeder.facts.last_vlsn is not None and feeder.facts.last_vlsn > vlsn:
         first = feeder.facts.first_vlsn
         if first is not None and first > vlsn + 1:

@@ -21,7 +21,7 @@ from je_tools.formats.je.log.entry_rows import WantedEntries
 from je_tools.vlsn.rollback_starts import (
     ROLLBACK_TYPES,
     LoggedRollback,
-    Rollback,
+    NodeRollback,
     bounds_of,
     is_left,
     joined_rollbacks,
@@ -86,7 +86,7 @@ class LoggedStream(Struct, frozen=True):
     type: npt.NDArray[np.uint8]
     size: npt.NDArray[np.int32]
     state: npt.NDArray[np.uint8]
-    rollbacks: list[Rollback]
+    rollbacks: list[NodeRollback]
 
     def __len__(self) -> int:
         return len(self.lsn)

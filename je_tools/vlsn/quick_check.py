@@ -27,13 +27,13 @@ from je_tools.vlsn.judged import right_in_log
 from je_tools.vlsn.rollback_starts import (
     ROLLBACK_TYPES,
     LoggedRollback,
-    Rollback,
+    NodeRollback,
     joined_rollbacks,
     logged_rollbacks,
 )
 from je_tools.vlsn.stored import mappings_of
 from je_tools.vlsn.stream_findings import mapping_findings, rollback_findings
-from je_tools.vlsn.stream_summary import Spans, StreamSummary
+from je_tools.vlsn.stream_summary import StreamSummary, VlsnRuns
 from je_tools.vlsn.sync_points import ABSENT, IS_TXN_END, SyncPoints
 from je_tools.vlsn.tail import Tail, TailReader
 
@@ -118,9 +118,9 @@ def quick_check(snapshot: Snapshot, periods: Sequence[Period]) -> QuickCheck:
     return QuickCheck(group, index, tail, len(mappings), findings)
 
 
-def _summary(end: StreamEnd, rollbacks: list[Rollback]) -> StreamSummary:
+def _summary(end: StreamEnd, rollbacks: list[NodeRollback]) -> StreamSummary:
     """Return the stream as one run: `verify` reports VLSNs that are used twice."""
-    one = Spans(*(np.array([each], np.int64) for each in (0, 1, _FOREVER - 1)))
+    one = VlsnRuns(*(np.array([each], np.int64) for each in (0, 1, _FOREVER - 1)))
     return StreamSummary(
         entry_count=0,
         visible_count=0,
@@ -146,7 +146,7 @@ def _tail_of(snapshot: Snapshot) -> Tail:
     return tail
 
 
-def _rollbacks(snapshot: Snapshot, periods: Sequence[Period]) -> list[Rollback]:
+def _rollbacks(snapshot: Snapshot, periods: Sequence[Period]) -> list[NodeRollback]:
     """Read the rollbacks of a log; a RollbackEnd may be in the file after that of its start."""
     next_lsn = snapshot.end.next_lsn
 

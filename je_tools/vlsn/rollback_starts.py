@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 ROLLBACK_TYPES: Mask = mask_of((ROLLBACK_START_NO, ROLLBACK_END_NO))
 
 
-class Rollback(Struct, frozen=True):
+class NodeRollback(Struct, frozen=True):
     """A rollback of a node.
 
     Attributes:
@@ -44,7 +44,7 @@ class Rollback(Struct, frozen=True):
 
 
 class LoggedRollback(Struct, frozen=True):
-    """A RollbackStart or a RollbackEnd, with the fields of `Rollback` that it has."""
+    """A RollbackStart or a RollbackEnd, with the fields of `NodeRollback` that it has."""
 
     lsn: int
     is_start: bool
@@ -71,11 +71,11 @@ def logged_rollbacks(rows: Rows) -> list[LoggedRollback]:
     return found
 
 
-def joined_rollbacks(logged: Sequence[LoggedRollback]) -> list[Rollback]:
+def joined_rollbacks(logged: Sequence[LoggedRollback]) -> list[NodeRollback]:
     """Return the rollbacks of which the start was logged, in log order."""
     ends = {each.fields["rollback_start_lsn"]: each.lsn for each in logged if not each.is_start}
     return [
-        Rollback(
+        NodeRollback(
             each.lsn,
             each.fields["matchpoint_vlsn"],
             each.fields["matchpoint_lsn"],
@@ -114,6 +114,6 @@ def highest_left(lsns: Ints, rollbacks: Sequence[tuple[int, int]]) -> Ints:
     return lowest[np.searchsorted(starts, lsns)]
 
 
-def bounds_of(rollbacks: Sequence[Rollback]) -> list[tuple[int, int]]:
+def bounds_of(rollbacks: Sequence[NodeRollback]) -> list[tuple[int, int]]:
     """Return the LSN of each RollbackStart and the VLSN of its matchpoint, for `is_left`."""
     return [(each.start_lsn, each.matchpoint_vlsn) for each in rollbacks]

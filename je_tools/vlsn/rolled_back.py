@@ -14,7 +14,7 @@ from msgspec import Struct
 from je_tools.formats.je.log.fetch import fetch
 from je_tools.formats.je.types import COMMIT_NO
 from je_tools.vlsn.logged import LoggedRows, collect_logged
-from je_tools.vlsn.rollback_starts import Rollback, bounds_of, is_left
+from je_tools.vlsn.rollback_starts import NodeRollback, bounds_of, is_left
 from je_tools.vlsn.stretch import read_stretch
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ class RolledBackEntries(Struct):
     unmarked: Inside
 
 
-def read_inside(snapshot: Snapshot, rollbacks: Sequence[Rollback]) -> list[RolledBackEntries]:
+def read_inside(snapshot: Snapshot, rollbacks: Sequence[NodeRollback]) -> list[RolledBackEntries]:
     """Read what lies inside each rollback; a part of the log is read once.
 
     Args:
@@ -89,7 +89,7 @@ def read_inside(snapshot: Snapshot, rollbacks: Sequence[Rollback]) -> list[Rolle
 
 
 def _stretches(
-    snapshot: Snapshot, rollbacks: Sequence[Rollback]
+    snapshot: Snapshot, rollbacks: Sequence[NodeRollback]
 ) -> Iterator[tuple[int, int, list[int]]]:
     """Yield the disjoint stretches that rollbacks cover, in order: LSNs, and which rollbacks."""
     starts = [_entry_at(snapshot, each.matchpoint_lsn) for each in rollbacks]

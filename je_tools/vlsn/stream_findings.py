@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from je_tools.formats.arrays import Ints
     from je_tools.recovery.snapshot import Snapshot
     from je_tools.vlsn.index import VlsnIndex
-    from je_tools.vlsn.rollback_starts import Rollback
+    from je_tools.vlsn.rollback_starts import NodeRollback
     from je_tools.vlsn.stored import Mappings
     from je_tools.vlsn.stream_summary import StreamSummary
 
@@ -82,7 +82,7 @@ def _found_at(snapshot: Snapshot, lsns: Ints, summary: StreamSummary) -> Iterato
         yield text if state is EntryState.VISIBLE else f"{text}, {state.label}"
 
 
-def rollback_findings(snapshot: Snapshot, rollbacks: Sequence[Rollback]) -> Iterator[Finding]:
+def rollback_findings(snapshot: Snapshot, rollbacks: Sequence[NodeRollback]) -> Iterator[Finding]:
     """Yield the findings on the rollbacks of a stream.
 
     The log from each matchpoint to its RollbackStart is read again.
@@ -115,13 +115,15 @@ def rollback_findings(snapshot: Snapshot, rollbacks: Sequence[Rollback]) -> Iter
         yield made(snapshot, "vlsn-rollback", after.start_lsn, expected, found)
 
 
-def _wrongly_nested(rollbacks: Sequence[Rollback]) -> Iterator[tuple[Rollback, Rollback]]:
+def _wrongly_nested(
+    rollbacks: Sequence[NodeRollback],
+) -> Iterator[tuple[NodeRollback, NodeRollback]]:
     """Yield each rollback whose matchpoint lies inside an earlier one, after the earlier one.
 
     Args:
         rollbacks: in log order.
     """
-    earlier: list[Rollback] = []
+    earlier: list[NodeRollback] = []
     for each in rollbacks:
         # A later matchpoint cannot lie in these without lying in this rollback too.
         while earlier and earlier[-1].matchpoint_lsn >= each.matchpoint_lsn:
@@ -131,7 +133,7 @@ def _wrongly_nested(rollbacks: Sequence[Rollback]) -> Iterator[tuple[Rollback, R
         earlier.append(each)
 
 
-def _matchpoint_finding(snapshot: Snapshot, rollback: Rollback) -> Iterator[Finding]:
+def _matchpoint_finding(snapshot: Snapshot, rollback: NodeRollback) -> Iterator[Finding]:
     """Yield a finding if the matchpoint of a rollback is not what its RollbackStart names."""
     lsn = rollback.matchpoint_lsn
     if not any(file.file_no == lsn >> 32 for file in snapshot.end.files):

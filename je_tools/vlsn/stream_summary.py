@@ -17,7 +17,7 @@ from je_tools.verify.vlsn_sequence import ROLLBACK, Runs
 from je_tools.vlsn.logged import EntryState, StreamEnd
 from je_tools.vlsn.rollback_starts import (
     LoggedRollback,
-    Rollback,
+    NodeRollback,
     bounds_of,
     highest_left,
     is_left,
@@ -36,7 +36,7 @@ RUNS_MAX = 1 << 16
 """Largest number of runs that are kept; a log with more is hostile, and each border a finding."""
 
 
-class Spans(Struct, frozen=True):
+class VlsnRuns(Struct, frozen=True):
     """Runs of consecutive VLSNs that no rollback took back, in log order.
 
     Attributes:
@@ -111,8 +111,8 @@ class StreamSummary(Struct, frozen=True):
     has_sync: bool
     has_txn_end: bool
     is_right: Mask
-    rollbacks: list[Rollback]
-    spans: Spans
+    rollbacks: list[NodeRollback]
+    spans: VlsnRuns
 
     def states(self, lsns: Ints, vlsns: Ints, hidden: Mask) -> npt.NDArray[np.uint8]:
         """Return the state of some entries, as values of `EntryState`.
@@ -191,7 +191,7 @@ class SummaryBuilder:
         )
 
     def _end(
-        self, newest_ends: NewestEnds, spans: Spans, rollbacks: Sequence[Rollback]
+        self, newest_ends: NewestEnds, spans: VlsnRuns, rollbacks: Sequence[NodeRollback]
     ) -> StreamEnd:
         last = int(spans.last[-1]) if len(spans) else None
         found = [each for each in (self._last_sync, self._last_txn_end) if each is not None]
@@ -202,7 +202,7 @@ class SummaryBuilder:
         return StreamEnd(last, *newest_ends(self._probe.covered.last))
 
 
-def _left_of(runs: Ints, rollbacks: Sequence[Rollback]) -> Spans:
+def _left_of(runs: Ints, rollbacks: Sequence[NodeRollback]) -> VlsnRuns:
     """Return what rollbacks leave of runs; no run goes on after a rollback.
 
     Args:
@@ -212,4 +212,4 @@ def _left_of(runs: Ints, rollbacks: Sequence[Rollback]) -> Spans:
     lsn, first, last = runs.T
     last = np.minimum(last, highest_left(lsn, bounds_of(rollbacks)))
     kept = first <= last
-    return Spans(lsn[kept], first[kept], last[kept])
+    return VlsnRuns(lsn[kept], first[kept], last[kept])

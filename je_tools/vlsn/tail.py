@@ -21,7 +21,7 @@ from je_tools.vlsn.logged import StreamEnd
 from je_tools.vlsn.rollback_starts import (
     ROLLBACK_TYPES,
     LoggedRollback,
-    Rollback,
+    NodeRollback,
     bounds_of,
     is_left,
     joined_rollbacks,
@@ -90,7 +90,7 @@ class Tail(Struct, frozen=True):
     writes: TxnWrites
     first_vlsn: int | None
     last_vlsn: int | None
-    rollbacks: list[Rollback]
+    rollbacks: list[NodeRollback]
     is_whole: bool
 
     def end(self, index_last: int) -> StreamEnd:
@@ -157,7 +157,7 @@ class TailReader:
         return sum(len(part.sync) for part in self._parts) >= SYNC_POINTS_MAX
 
     @property
-    def rollbacks(self) -> list[Rollback]:
+    def rollbacks(self) -> list[NodeRollback]:
         """Rollbacks in the files read so far, in log order."""
         return joined_rollbacks(self._logged)
 

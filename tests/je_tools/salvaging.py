@@ -12,7 +12,7 @@ from je_tools.formats.je.log.entry_rows import Rows
 from je_tools.formats.je.types import ENTRY_TYPES, Family, type_name
 from je_tools.log.opening import open_environment
 from je_tools.log.scan import Scanner
-from je_tools.salvage.choice import Confidence, Mode, Outcome
+from je_tools.salvage.choice import Confidence, LnOutcome, Mode
 from je_tools.salvage.run import salvage
 from je_tools.salvage.salvaged import LostPiece, Salvage
 
@@ -144,7 +144,7 @@ def records_back(done: Salvage) -> dict[int, list[Back]]:
     found: dict[int, list[Back]] = {}
     for one in done.databases():
         rows = found.setdefault(one.database.db_id, [])
-        batches = [batch.read() for batch in done.batches(one, Outcome.TAKEN)]
+        batches = [batch.read() for batch in done.batches(one, LnOutcome.TAKEN)]
         for batch in [*batches, *done.dangling_batches(one)]:
             for i in range(len(batch)):
                 data = batch.data[i]

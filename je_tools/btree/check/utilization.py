@@ -32,7 +32,7 @@ _TOTALS = SUMMARY_TOTALS[:6]
 _ERASED_PLACE = len(_TOTALS)
 
 
-class Difference(Struct, frozen=True):
+class TotalsDifference(Struct, frozen=True):
     """A file with wrong totals.
 
     Attributes:
@@ -64,7 +64,7 @@ def count_rows(rows: Rows) -> tuple[int, Ints]:
 
 def wrong_totals(
     environment: Environment, scanner: Scanner, notes: CleanerNotes
-) -> Iterator[Difference]:
+) -> Iterator[TotalsDifference]:
     """Yield files whose totals differ from a count of their entries.
 
     A summary that was written before its file was complete covers part of it, so its totals may be
@@ -88,7 +88,7 @@ def wrong_totals(
             if kept[name] > counted[name] or (is_whole and kept[name] < counted[name])
         ]
         if wrong:
-            yield Difference(
+            yield TotalsDifference(
                 file_no,
                 summary.lsn,
                 {name: kept[name] for name in wrong},

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from je_tools.erase.in_kind.blanks import find_blanks
 from je_tools.erase.in_kind.overwriting import carry_out
 from je_tools.erase.in_kind.redo_journal import RedoJournal, read_redo
-from je_tools.erase.outcomes import Outcome, outcome_before_change
+from je_tools.erase.outcomes import FileOutcome, outcome_before_change
 from je_tools.erase.throttle import FILE_WORK
 from je_tools.log.file_names import home_of
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 def blank_file(
     file: LogFile, scanner: Scanner, result: ErasureResult, hooks: ErasureHooks, disk: Disk
-) -> Outcome:
+) -> FileOutcome:
     """Overwrite the entries of a file in kind.
 
     Once the journal is durable, nothing stops it any more.
@@ -59,4 +59,4 @@ def blank_file(
     assert redo is not None
     hooks.on_fsync(redo.path, time.time_ns() // 1_000_000)
     carry_out(home, redo, disk, result.counts, hooks)
-    return Outcome.ERASED
+    return FileOutcome.ERASED

@@ -102,7 +102,7 @@ class Unread(Struct, frozen=True):
     may_hold: bool
 
 
-class Verdict(StrEnum):
+class SearchVerdict(StrEnum):
     """Answer of a search."""
 
     NOTHING_LEFT = "nothing left"
@@ -151,11 +151,11 @@ class Proof(Struct):
         return [each for each in self.unread if not each.may_hold]
 
     @property
-    def verdict(self) -> Verdict:
+    def verdict(self) -> SearchVerdict:
         """The answer."""
         if self.hit_count:
-            return Verdict.LEFT
-        return Verdict.INCOMPLETE if self.gaps else Verdict.NOTHING_LEFT
+            return SearchVerdict.LEFT
+        return SearchVerdict.INCOMPLETE if self.gaps else SearchVerdict.NOTHING_LEFT
 
     @property
     def verdict_text(self) -> str:
@@ -163,13 +163,13 @@ class Proof(Struct):
         size = sum(file.read_size for file in self.files)
         searched = f"{counted(len(self.files), 'file')}, {size:,} bytes"
         what = counted(len(self.needles), "needle")
-        if self.verdict is Verdict.LEFT:
+        if self.verdict is SearchVerdict.LEFT:
             files = {hit.file for hit in self.hits}
             return (
                 f"LEFT: {counted(self.hit_count, 'hit')} of {what} in "
                 f"{counted(len(files), 'file')} ({searched} searched)."
             )
-        if self.verdict is Verdict.INCOMPLETE:
+        if self.verdict is SearchVerdict.INCOMPLETE:
             return (
                 f"INCOMPLETE: no hit of {what} in what was searched ({searched}), but something "
                 f"may be left: {counted(len(self.gaps), 'reason')} below."

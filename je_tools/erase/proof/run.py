@@ -22,7 +22,7 @@ from je_tools.erase.proof.places import EntryFields, Where
 from je_tools.erase.proof.raw_search import RawHits, RawSearch
 from je_tools.erase.proof.run_lines import ZEROS
 from je_tools.erase.proof.scope import find_scope
-from je_tools.erase.proof.tree import FileKind, FileTree, FoundFile, list_tree
+from je_tools.erase.proof.tree import FileTree, FoundFile, SearchedKind, list_tree
 from je_tools.erase.proof.undo_journals import journal_problem
 from je_tools.formats.files.source import Source, SourceError
 from je_tools.formats.je.log.walk import NO_OFFSET
@@ -159,9 +159,9 @@ def search_files(
                 options.progress(file.size)
         if file.name in refused:
             each.problems.append(f"{refused[file.name]}: only its bytes were searched")
-        if file.kind is FileKind.JOURNAL and (problem := journal_problem(home, file)):
+        if file.kind is SearchedKind.JOURNAL and (problem := journal_problem(home, file)):
             each.problems.append(problem)
-        if file.kind is FileKind.OTHER and (problem := compressed_problem(file.path)):
+        if file.kind is SearchedKind.OTHER and (problem := compressed_problem(file.path)):
             each.problems.append(problem)
         files.append(each)
     return files
@@ -221,7 +221,7 @@ def name_hits(found: SearchedTree) -> list[Hit]:
 
 
 def _hits_of_other(found: SearchedTree, each: FileSearch) -> Iterator[Hit]:
-    where = Where.JOURNAL if each.file.kind is FileKind.JOURNAL else Where.OTHER_FILE
+    where = Where.JOURNAL if each.file.kind is SearchedKind.JOURNAL else Where.OTHER_FILE
     name, raw = found.shown(each.file.name), each.raw
     rows = zip(raw.start.tolist(), raw.size.tolist(), raw.needle.tolist(), strict=True)
     for start, size, needle in rows:
@@ -331,7 +331,7 @@ def check_ranges(proof: Proof, found: SearchedTree, run: ReportedRun) -> None:
             ranges.setdefault(batch.file, []).extend(batch.ranges)
     for facts, each in zip(proof.files, found.files, strict=True):
         wrong = _not_zero(each.file.path, ranges.get(each.file.path.name, []))
-        if wrong and each.file.kind is FileKind.LOG:
+        if wrong and each.file.kind is SearchedKind.LOG:
             facts.problems.append(
                 f"{wrong:,} byte ranges that the run reports as zeros are not zeros: "
                 "something wrote to them, or the report is of another log"

@@ -18,7 +18,7 @@ from je_tools.log.file_names import is_data_directory_name, is_jdb_name, log_fil
 from je_tools.writing.frames import FOLDER, REMOVED
 
 
-class FileKind(StrEnum):
+class SearchedKind(StrEnum):
     """Kind of a file, by its name and place."""
 
     LOG = "log"
@@ -31,7 +31,7 @@ class FileKind(StrEnum):
     OTHER = "other"
 
 
-_LOGS = (FileKind.LOG, FileKind.PUT_ASIDE, FileKind.ELSEWHERE)
+_LOGS = (SearchedKind.LOG, SearchedKind.PUT_ASIDE, SearchedKind.ELSEWHERE)
 
 
 class FoundFile(Struct, frozen=True):
@@ -49,7 +49,7 @@ class FoundFile(Struct, frozen=True):
 
     path: Path
     name: str
-    kind: FileKind
+    kind: SearchedKind
     size: int
     mtime_ns: int
     ctime_ns: int
@@ -200,14 +200,14 @@ def _found(path: Path, name: str, status: os.stat_result) -> FoundFile:
     )
 
 
-def _kind_of(name: str) -> FileKind:
+def _kind_of(name: str) -> SearchedKind:
     *folders, last = name.split("/")
     if log_file_no(Path(last.removesuffix(REMOVED))) is None:
-        return FileKind.JOURNAL if FOLDER in folders else FileKind.OTHER
+        return SearchedKind.JOURNAL if FOLDER in folders else SearchedKind.OTHER
     if not is_jdb_name(last) or FOLDER in folders:
-        return FileKind.PUT_ASIDE
+        return SearchedKind.PUT_ASIDE
     is_home = not folders or (len(folders) == 1 and is_data_directory_name(folders[0]))
-    return FileKind.LOG if is_home else FileKind.ELSEWHERE
+    return SearchedKind.LOG if is_home else SearchedKind.ELSEWHERE
 
 
 def _has_name_of_log(name: str) -> bool:

@@ -13,7 +13,7 @@ from je_tools.erase.proof.facts import NeedleFacts
 from je_tools.erase.proof.needles import NeedleSearch
 from je_tools.erase.proof.places import EntryFields, Where
 from je_tools.erase.proof.run import LISTED_MAX, name_hits, search_tree
-from je_tools.erase.proof.tree import FileKind
+from je_tools.erase.proof.tree import SearchedKind
 from je_tools.erase.reasons import FIRST_ERASE, REASONS
 from je_tools.erase.subject.facts import IN_NODES, SubjectReport, Trace, TraceState
 from je_tools.erase.subject.states import OF_OTHERS, OUTSIDE, reason_text, state_of
@@ -30,11 +30,11 @@ if TYPE_CHECKING:
     from je_tools.recovery.snapshot import Snapshot
 
 _FILE_STATES = {
-    FileKind.LOG: TraceState.PUT_ASIDE,
-    FileKind.PUT_ASIDE: TraceState.PUT_ASIDE,
-    FileKind.ELSEWHERE: TraceState.ELSEWHERE,
-    FileKind.JOURNAL: TraceState.JOURNAL,
-    FileKind.OTHER: TraceState.OTHER_FILE,
+    SearchedKind.LOG: TraceState.PUT_ASIDE,
+    SearchedKind.PUT_ASIDE: TraceState.PUT_ASIDE,
+    SearchedKind.ELSEWHERE: TraceState.ELSEWHERE,
+    SearchedKind.JOURNAL: TraceState.JOURNAL,
+    SearchedKind.OTHER: TraceState.OTHER_FILE,
 }
 
 

@@ -23,7 +23,7 @@ from je_tools.formats.thrift import (
     LIST,
     NOTHING,
     STRUCT,
-    Opened,
+    Extracted,
     fill,
     open_values,
 )
@@ -115,9 +115,9 @@ class ParquetPart(Struct, frozen=True):
     rows: int
     groups: int
     stop: int
-    row_groups: Opened
+    row_groups: Extracted
     column_indexes: bytes
-    offset_indexes: Opened
+    offset_indexes: Extracted
 
 
 def take_apart(file: memoryview) -> ParquetPart:
@@ -141,7 +141,7 @@ def take_apart(file: memoryview) -> ParquetPart:
     stop = int(footer.places[-1]) if groups else head
     if text[first:head].tobytes() != _list_field(groups) or footer.roles[0] != _NumberRole.ROWS:
         raise ValueError("row groups are not where they are looked for")
-    row_groups = Opened(
+    row_groups = Extracted(
         text[head:stop], footer.places[1:] - head, footer.numbers[1:], footer.roles[1:]
     )
     if row_groups.text[row_groups.places[row_groups.roles == _NumberRole.ORDINAL]].any():
@@ -163,7 +163,7 @@ def take_apart(file: memoryview) -> ParquetPart:
     )
 
 
-def _spans(opened: Opened, role: _NumberRole) -> Sequence[tuple[int, int]]:
+def _spans(opened: Extracted, role: _NumberRole) -> Sequence[tuple[int, int]]:
     """Return starts and stops of indexes; `role` marks their starts, and `role + 1` their sizes."""
     starts = opened.numbers[opened.roles == role]
     sizes = opened.numbers[opened.roles == role + 1]
@@ -216,7 +216,7 @@ class Joiner(Struct):
         is_data = row_groups.roles == _NumberRole.DATA
         values[is_data] = _shifted(values[is_data], shift)
         values[row_groups.roles == _NumberRole.OFFSET_INDEX_SIZE] = np.diff(ends[is_end], prepend=0)
-        moved = Opened(row_groups.text, row_groups.places, values, row_groups.roles)
+        moved = Extracted(row_groups.text, row_groups.places, values, row_groups.roles)
         kept = (moved, part.column_indexes, offset_indexes.tobytes())
         self._kept.append(zlib.compress(pickle.dumps(kept), zlib.Z_BEST_SPEED))
         self._rows += part.rows
@@ -245,7 +245,9 @@ class Joiner(Struct):
         self._write(self._frame[1])
         self._write((self._at - start).to_bytes(4, "little") + MAGIC)
 
-    def _values(self, opened: Opened, column_index: int, offset_index: int, ordinal: int) -> Ints:
+    def _values(
+        self, opened: Extracted, column_index: int, offset_index: int, ordinal: int
+    ) -> Ints:
         """Return the numbers of row groups whose indexes begin at the given offsets."""
         values, roles = opened.numbers, opened.roles
         for role, first in (
@@ -265,7 +267,7 @@ class Joiner(Struct):
         self._at += len(data)
 
 
-def _unpacked(kept: bytes) -> tuple[Opened, bytes, bytes]:
+def _unpacked(kept: bytes) -> tuple[Extracted, bytes, bytes]:
     opened, column_indexes, offset_indexes = pickle.loads(zlib.decompress(kept))
     return opened, column_indexes, offset_indexes
 

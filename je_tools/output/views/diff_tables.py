@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from je_tools.diff.records import Block, Change, Changes
+from je_tools.diff.records import ChangedRecords, DifferingRange, RecordChange
 from je_tools.output.views.key_tables import RECORD_COLUMNS, record_cells, shown, spelled
 from je_tools.output.views.sections import Cell, Column, Kind, Section, section_of
 
@@ -59,7 +59,9 @@ def database_section(tallies: Iterable[DatabaseDifferences]) -> Section:
     return section_of("", "", _DATABASES, tallies)
 
 
-def record_section(changes: Iterable[tuple[str, Changes]], masking: Masking) -> tuple[Section, int]:
+def record_section(
+    changes: Iterable[tuple[str, ChangedRecords]], masking: Masking
+) -> tuple[Section, int]:
     """Return a table of the first records that differ, and the number of further ones.
 
     Args:
@@ -72,7 +74,7 @@ def record_section(changes: Iterable[tuple[str, Changes]], masking: Masking) -> 
         listed = min(len(batch), RECORDS_LISTED - len(rows))
         more += len(batch) - listed
         rows += [
-            [name, Change(int(batch.change[row])).label, *record_cells(batch, row, masking)]
+            [name, RecordChange(int(batch.change[row])).label, *record_cells(batch, row, masking)]
             for row in range(listed)
         ]
     # A column that no record has a value for would take width from the differences.
@@ -82,7 +84,7 @@ def record_section(changes: Iterable[tuple[str, Changes]], masking: Masking) -> 
 
 
 def block_section(
-    blocks: Iterable[tuple[str, Block]], masking: Masking, *, for_people: bool
+    blocks: Iterable[tuple[str, DifferingRange]], masking: Masking, *, for_people: bool
 ) -> Section:
     """Return a table with a row for each block; keys are in hexadecimal unless `for_people`."""
     spelling = shown if for_people else spelled

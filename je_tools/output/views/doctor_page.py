@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from je_tools import __version__
 from je_tools.doctor.data_use import used_size
-from je_tools.doctor.facts import Outcome, State
+from je_tools.doctor.facts import OpenOutcome, State
 from je_tools.output.views.doctor_texts import loss_facts, opening_facts
 from je_tools.pages.bars import (
     ROWS_MAX,
@@ -39,7 +39,7 @@ FINDINGS_MAX = 1_000
 BARS_MAX = 600
 """Maximum bars of the timeline; neighbouring files of a longer log share one."""
 
-_TONES = {Outcome.OPENS: "ok", Outcome.LOCKED: "warning"}
+_TONES = {OpenOutcome.OPENS: "ok", OpenOutcome.LOCKED: "warning"}
 _STATES = {
     State.OK: "ok",
     State.UNKNOWN: "",

@@ -16,7 +16,7 @@ from je_tools.output.views.writing_tables import lock_report
 
 if TYPE_CHECKING:
     from je_tools.doctor.facts import Diagnosis, Recovered, Replication
-    from je_tools.missing.losses import Report as Losses
+    from je_tools.missing.losses import LossReport as Losses
     from je_tools.recovery.lost_content import LostKeys
 
 Row = dict[str, Any]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, BinaryIO
 from rich.text import Text
 
 from je_tools.core.escaping import printable
-from je_tools.doctor.facts import Outcome, State
+from je_tools.doctor.facts import OpenOutcome, State
 from je_tools.output.views.doctor_texts import Facts, loss_facts, opening_facts
 from je_tools.output.views.rich_texts import STYLES, console_for, wrapped_lines, write_lines
 
@@ -21,8 +21,8 @@ OF_CODE, IN_ALL = 3, 20
 """Largest number of findings of one code, and of all, that the page shows; rows have all."""
 
 _OUTCOMES = {
-    Outcome.OPENS: "bold green",
-    Outcome.LOCKED: "bold yellow",
+    OpenOutcome.OPENS: "bold green",
+    OpenOutcome.LOCKED: "bold yellow",
 }
 _STATES = {
     State.OK: "green",
@@ -114,7 +114,7 @@ def _has_warnings(diagnosis: Diagnosis) -> bool:
 def _step_lines(diagnosis: Diagnosis, width: int) -> Iterator[Text]:
     if not diagnosis.steps:
         yield from wrapped_lines("Nothing has to be done.", "", width)
-    elif diagnosis.outcome is Outcome.OPENS and not _has_warnings(diagnosis):
+    elif diagnosis.outcome is OpenOutcome.OPENS and not _has_warnings(diagnosis):
         yield from wrapped_lines("Nothing has to be done. These commands show more:", "", width)
     for number, step in enumerate(diagnosis.steps, 1):
         yield from wrapped_lines(step.why, f"{number}. ", width)

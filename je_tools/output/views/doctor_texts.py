@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from je_tools.core.escaping import counted, printable
-from je_tools.doctor.facts import Outcome
+from je_tools.doctor.facts import OpenOutcome
 from je_tools.doctor.opinion import is_tree_code
 from je_tools.findings import Severity
 from je_tools.log.field_texts import null_or_lsn
@@ -16,7 +16,7 @@ from je_tools.recovery.end import EndReason
 
 if TYPE_CHECKING:
     from je_tools.doctor.facts import Diagnosis, Recovered
-    from je_tools.missing.losses import Loss
+    from je_tools.missing.losses import DatabaseLoss
     from je_tools.recovery.lost_content import LostKeys
 
 _DATABASES = 10
@@ -26,20 +26,20 @@ Facts = Iterator[tuple[str, str]]
 """Names and values."""
 
 _ANSWERS = {
-    Outcome.UNSAFE: "do not let it",
-    Outcome.REFUSES: "no",
-    Outcome.FAILS: "perhaps, and it then fails or misses records",
-    Outcome.STOPS: "yes, but the front end that uses it stops",
-    Outcome.LOSES: "yes, and it cuts off whole entries",
-    Outcome.LOCKED: "not while another process has it open",
-    Outcome.OPENS: "yes",
+    OpenOutcome.UNSAFE: "do not let it",
+    OpenOutcome.REFUSES: "no",
+    OpenOutcome.FAILS: "perhaps, and it then fails or misses records",
+    OpenOutcome.STOPS: "yes, but the front end that uses it stops",
+    OpenOutcome.LOSES: "yes, and it cuts off whole entries",
+    OpenOutcome.LOCKED: "not while another process has it open",
+    OpenOutcome.OPENS: "yes",
 }
 
 
 def opening_facts(diagnosis: Diagnosis) -> Facts:
     """Yield the facts about opening the log."""
     yield "answer", _ANSWERS[diagnosis.outcome]
-    if diagnosis.outcome is not Outcome.LOSES:
+    if diagnosis.outcome is not OpenOutcome.LOSES:
         for reason in diagnosis.reasons:
             yield "because", reason
     releases = diagnosis.releases
@@ -53,7 +53,7 @@ def opening_facts(diagnosis: Diagnosis) -> Facts:
     first, last = state.plan.files_needed
     yield "recovery", f"reads {first:08x}.jdb to {last:08x}.jdb"
     yield "last entry", null_or_lsn(state.end.last_lsn)
-    if diagnosis.outcome in (Outcome.LOCKED, Outcome.OPENS):
+    if diagnosis.outcome in (OpenOutcome.LOCKED, OpenOutcome.OPENS):
         yield "writes", "nothing" if state.is_at_rest else "a checkpoint"
 
 
@@ -65,7 +65,7 @@ def loss_facts(diagnosis: Diagnosis) -> Facts:
         return
     found = [*_cut(state), *_of_files(state), *_of_journals(state)]
     yield from found
-    is_broken = diagnosis.outcome in (Outcome.UNSAFE, Outcome.REFUSES, Outcome.FAILS)
+    is_broken = diagnosis.outcome in (OpenOutcome.UNSAFE, OpenOutcome.REFUSES, OpenOutcome.FAILS)
     if not found and is_broken and _are_trees_whole(diagnosis, state):
         is_hurt = diagnosis.log is not None and diagnosis.log.totals.damaged_size
         more = ", so the damage is in entries that no record needs" if is_hurt else ""
@@ -140,7 +140,7 @@ def _of_files(state: Recovered) -> Facts:
         yield "internal", f"parts of {counted(internal, 'internal database')}"
 
 
-def _loss_text(loss: Loss) -> str:
+def _loss_text(loss: DatabaseLoss) -> str:
     keys = "an unknown number of keys"
     if loss.key_count is not None:
         keys = counted(loss.key_count, "key")

@@ -12,7 +12,7 @@ from je_tools.output.views.sections import Cell, Column, Kind, Section, section_
 
 if TYPE_CHECKING:
     from je_tools.core.masking import Masking
-    from je_tools.missing.losses import Loss, Report
+    from je_tools.missing.losses import DatabaseLoss, LossReport
 
 Spelling = Callable[[bytes | None], str | None]
 """Formatter of keys."""
@@ -51,7 +51,9 @@ _KEYS = (
 )
 
 
-def missing_sections(report: Report, masking: Masking, *, listed: int | None) -> Iterator[Section]:
+def missing_sections(
+    report: LossReport, masking: Masking, *, listed: int | None
+) -> Iterator[Section]:
     """Yield tables of the losses; for people without empty ones.
 
     Args:
@@ -76,21 +78,21 @@ def missing_sections(report: Report, masking: Masking, *, listed: int | None) ->
             yield section
 
 
-def lost_text(loss: Loss) -> str:
+def lost_text(loss: DatabaseLoss) -> str:
     """Return the extent of a database's loss in words."""
     part = "in part" if loss.ranges or len(loss.keys) else ""
     parts = ("all of it" if loss.is_whole else part, "its name" if loss.name_lost else "")
     return ", ".join(filter(None, parts))
 
 
-def _ranges(loss: Loss, listed: int | None, spelling: Spelling) -> Iterator[list[Cell]]:
+def _ranges(loss: DatabaseLoss, listed: int | None, spelling: Spelling) -> Iterator[list[Cell]]:
     for one in loss.ranges[:listed]:
         lsn = None if one.lsn == NULL_LSN else one.lsn
         bounds = (spelling(one.low), spelling(one.high))
         yield [loss.name, *bounds, one.level, lsn, one.key_count, one.kept_count]
 
 
-def _keys(loss: Loss, listed: int | None, spelling: Spelling) -> Iterator[list[Cell]]:
+def _keys(loss: DatabaseLoss, listed: int | None, spelling: Spelling) -> Iterator[list[Cell]]:
     for row in range(len(loss.keys) if listed is None else min(listed, len(loss.keys))):
         kept = "kept" if loss.kept[row] else "none"
         yield [loss.name, spelling(loss.keys[row]), int(loss.key_lsns[row]), kept]

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from je_tools import __version__
-from je_tools.erase.proof.facts import Verdict
+from je_tools.erase.proof.facts import SearchVerdict
 from je_tools.formats.je.header import lsn_text
 from je_tools.output.views.proof_tables import places
 from je_tools.output.views.sections import time_text
@@ -21,9 +21,9 @@ ROWS_MAX = 1_000
 """Largest number of rows of a table of the page."""
 
 _TONES = {
-    Verdict.NOTHING_LEFT: "ok",
-    Verdict.LEFT: "error",
-    Verdict.INCOMPLETE: "warning",
+    SearchVerdict.NOTHING_LEFT: "ok",
+    SearchVerdict.LEFT: "error",
+    SearchVerdict.INCOMPLETE: "warning",
 }
 
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from je_tools.formats.arrays import Ints, Mask
     from je_tools.formats.files.source import Bytes
     from je_tools.formats.rows import Text
-    from je_tools.records.history import History
+    from je_tools.records.history import KeyHistory
     from je_tools.records.versions import Version, VersionBatch
 
 _PARQUET_ROWS = 1 << 15
@@ -36,7 +36,7 @@ _STATE_NAMES = [state.value.encode() for state in STATES]
 
 
 def write_history(
-    history: History, masking: Masking, form: str, out: BinaryIO, width: int | None
+    history: KeyHistory, masking: Masking, form: str, out: BinaryIO, width: int | None
 ) -> None:
     """Write the versions of a key, batch by batch.
 
@@ -64,7 +64,7 @@ def write_history(
             out.write(_lines(batch, masking, is_json=form == "jsonl").data)
 
 
-def _row_groups(history: History, masking: Masking) -> Iterator[Section]:
+def _row_groups(history: KeyHistory, masking: Masking) -> Iterator[Section]:
     """Yield the versions as sections of some size, at least one."""
     columns = _columns(masking, for_people=False)
     rows: list[list[SectionCell]] = []

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import je_tools
-from je_tools.doctor.facts import Outcome
+from je_tools.doctor.facts import OpenOutcome
 from je_tools.errors import InputError, UsageError
 from je_tools.output.views.doctor_report import doctor_report
 from je_tools.output.views.journal_tables import journal_report
@@ -55,7 +55,7 @@ def report_rows(report: Report) -> list[Row]:
 def test_damage_is_reported(tmp_path: Path) -> None:
     opened = je_tools.open(damaged(tmp_path))
     diagnosis = opened.doctor()
-    assert diagnosis.outcome is not Outcome.OPENS
+    assert diagnosis.outcome is not OpenOutcome.OPENS
     assert diagnosis.is_damaged
     assert diagnosis.findings == opened.findings
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from je_tools.diff.environments import DatabaseDifferences, differences, pairs
-from je_tools.diff.records import Change
+from je_tools.diff.records import RecordChange
 from tests.builders.trees import DUPLICATES, TreeLog, simple, slot
 from tests.corpus import FIXTURES
 from tests.je_tools.corpus_snapshots import database_named, pairs_of, snapshot_of
@@ -25,11 +25,11 @@ def told(a: Path, b: Path, name: str) -> tuple[str, dict[str, Rows]]:
     one, other = snapshot_of(a, now_ms=NOW_MS), snapshot_of(b, now_ms=NOW_MS)
     (pair,) = pairs(one, other, (name,), internal=False)
     tally = DatabaseDifferences(pair)
-    found: dict[str, Rows] = {change.label: [] for change in Change}
+    found: dict[str, Rows] = {change.label: [] for change in RecordChange}
     for batch in differences(one, other, pair):
         tally.add(batch)
         for row in range(len(batch)):
-            label = Change(int(batch.change[row])).label
+            label = RecordChange(int(batch.change[row])).label
             found[label].append((batch.key[row] or b"", batch.data[row] or b""))
     return tally.state, found
 
@@ -59,7 +59,7 @@ def visits() -> Rows:
 
 
 def test_duplicates_of_real_environments_on_both_sides(tmp_path: Path, visits: Rows) -> None:
-    assert told(DUPS, DUPS, "visits") == ("same", {each.label: [] for each in Change})
+    assert told(DUPS, DUPS, "visits") == ("same", {each.label: [] for each in RecordChange})
     others = sorted([pair for i, pair in enumerate(visits) if i % 3] + [(b"new", b"1")])
     state, found = told(DUPS, database_of(tmp_path, others, duplicates=True), "visits")
     assert state == "differs"

@@ -13,7 +13,7 @@ import pytest
 from msgspec.structs import replace
 
 from je_tools.diff.files import CopyState, compare_files
-from je_tools.diff.records import Change, Comparison, blocks
+from je_tools.diff.records import Comparison, RecordChange, blocks
 from je_tools.formats.je.btree.keys import join_two_part
 from je_tools.formats.je.btree.slots import split_two_part_keys
 from je_tools.formats.spans import Spans
@@ -79,10 +79,10 @@ def test_duplicates_whose_data_is_lost_are_told_apart_by_their_key() -> None:
         for row in range(len(batch))
     ]
     assert found == [
-        (b"a" * 130, None, Change.ONLY_B),
-        (b"a" * 130, b"1", Change.ONLY_A),
-        (b"b", None, Change.ONLY_B),
-        (b"b", b"2", Change.ONLY_A),
+        (b"a" * 130, None, RecordChange.ONLY_B),
+        (b"a" * 130, b"1", RecordChange.ONLY_A),
+        (b"b", None, RecordChange.ONLY_B),
+        (b"b", b"2", RecordChange.ONLY_A),
     ]
 
 
@@ -105,18 +105,18 @@ def side(chance: random.Random, two_part: bool) -> Pairs:
 
 def expected(a: Pairs, b: Pairs, two_part: bool) -> list[tuple[bytes, bytes, int]]:
     if two_part:
-        lone = [(*pair, Change.ONLY_A) for pair in set(a) - set(b)]
-        return sorted(lone + [(*pair, Change.ONLY_B) for pair in set(b) - set(a)])
+        lone = [(*pair, RecordChange.ONLY_A) for pair in set(a) - set(b)]
+        return sorted(lone + [(*pair, RecordChange.ONLY_B) for pair in set(b) - set(a)])
     ours, theirs = dict(a), dict(b)
     rows = []
     for key in sorted(ours | theirs):
         if key not in theirs:
-            rows.append((key, ours[key], Change.ONLY_A))
+            rows.append((key, ours[key], RecordChange.ONLY_A))
         elif key not in ours:
-            rows.append((key, theirs[key], Change.ONLY_B))
+            rows.append((key, theirs[key], RecordChange.ONLY_B))
         elif ours[key] != theirs[key]:
-            rows.append((key, ours[key], Change.CHANGED_A))
-            rows.append((key, theirs[key], Change.CHANGED_B))
+            rows.append((key, ours[key], RecordChange.CHANGED_A))
+            rows.append((key, theirs[key], RecordChange.CHANGED_B))
     return [(key, data, int(change)) for key, data, change in rows]
 
 

@@ -23,7 +23,7 @@ from je_tools.formats.spans import Spans, joined_spans
 from je_tools.log.opening import open_environment
 from je_tools.log.scan import Scanner
 from je_tools.log.selection import parse_key
-from je_tools.missing.losses import Loss, LossOptions, LostRange, Report
+from je_tools.missing.losses import DatabaseLoss, LossOptions, LossReport, LostRange
 from je_tools.missing.lost_ranges import range_bounds
 from je_tools.missing.run import report_missing
 from je_tools.output.views.key_tables import shown
@@ -122,7 +122,7 @@ def lain(home: Path) -> dict[str, dict[bytes, frozenset[int]]]:
     return found
 
 
-def lost_of(loss: Loss, keys: Iterable[bytes], *, two_part: bool) -> set[bytes]:
+def lost_of(loss: DatabaseLoss, keys: Iterable[bytes], *, two_part: bool) -> set[bytes]:
     """Return those of some keys that a loss takes."""
     if loss.descriptor_lsn is not None:
         return set(keys)
@@ -135,12 +135,12 @@ def lost_of(loss: Loss, keys: Iterable[bytes], *, two_part: bool) -> set[bytes]:
     }
 
 
-def report_of(home: Path, without: tuple[int, ...] = ()) -> Report:
+def report_of(home: Path, without: tuple[int, ...] = ()) -> LossReport:
     wanted = LossOptions(0, frozenset(without))
     return report_missing(open_environment([home]), Scanner(threads=1), wanted)
 
 
-def lost_keys(report: Report, home: Path) -> dict[str, set[bytes]]:
+def lost_keys(report: LossReport, home: Path) -> dict[str, set[bytes]]:
     """Return the keys of the complete log that a report counts as lost, by database."""
     losses = {loss.db_id: loss for loss in report.losses}
     lost = {}
@@ -253,7 +253,9 @@ def salvaged_keys(home: Path, folder: Path) -> dict[int, list[tuple[bytes, bytes
     return found
 
 
-def kept_by(loss: Loss, records: list[tuple[bytes, bytes | None]], *, two_part: bool) -> list[int]:
+def kept_by(
+    loss: DatabaseLoss, records: list[tuple[bytes, bytes | None]], *, two_part: bool
+) -> list[int]:
     """Count salvaged records per range of a loss, then in the whole, then of keys lost alone."""
     keys = [join_two_part(key, data or b"") if two_part else key for key, data in records]
     ranges = [

@@ -15,8 +15,8 @@ from je_tools.formats.je.btree.keys import split_two_part
 from je_tools.log.opening import open_environment
 from je_tools.log.scan import Scanner
 from je_tools.log.selection import KeyPattern
-from je_tools.records.history import History, history_of_key
-from je_tools.records.version_ends import NO_END, OpenVersions, TxnEnds
+from je_tools.records.history import KeyHistory, history_of_key
+from je_tools.records.version_ends import NO_END, OpenVersions, ScannedTxnEnds
 from je_tools.records.versions import Version, VersionState
 from je_tools.recovery.opening import take_snapshot
 from tests.builders.trees import simple
@@ -29,7 +29,7 @@ ROLLED_BACK = "v26-rep-committed/node1"
 ANY = KeyPattern(b"", whole=False)
 
 
-def versions_of(history: History) -> list[Version]:
+def versions_of(history: KeyHistory) -> list[Version]:
     found = [each for batch in history.batches() for each in batch.versions()]
     assert len(found) == len(history)
     return found
@@ -159,7 +159,7 @@ def with_ends(
             each[(each[:, 0] >= start) & (each[:, 0] < start + part)] for each in (written, ended)
         ]
         lsns, txn_ids = of_part[0].T
-        some = TxnEnds(*of_part[1].T, of_part[1][:, 0], np.ones(len(of_part[1]), np.bool_))
+        some = ScannedTxnEnds(*of_part[1].T, of_part[1][:, 0], np.ones(len(of_part[1]), np.bool_))
         open_.end(some)
         rows = some.next_of(txn_ids, lsns)
         found |= dict(zip(lsns.tolist(), np.append(some.lsn, -1)[rows].tolist(), strict=True))

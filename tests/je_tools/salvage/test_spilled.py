@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from je_tools.core import spill
-from je_tools.salvage.choice import Confidence, Mode, Outcome
+from je_tools.salvage.choice import Confidence, LnOutcome, Mode
 from je_tools.salvage.gaps import GapKind
 from tests.builders.logs import LogFile
 from tests.builders.trees import TreeLog, slot
@@ -182,7 +182,7 @@ def test_an_end_may_have_been_in_damage_in_any_file(later: int, tmp_path: Path) 
     done = salvaged(log.write(tmp_path / "env"), Mode.EVERYTHING)
     (one,) = done.databases()
     found = {}
-    for batch in done.batches(one, Outcome.APART):
+    for batch in done.batches(one, LnOutcome.APART):
         records = batch.read()
         grades = records.confidence.tolist()
         found |= {records.key[i]: Confidence(grade) for i, grade in enumerate(grades)}

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from je_tools.core.masking import DataMode, Masking
-from je_tools.erase.proof.facts import Verdict
+from je_tools.erase.proof.facts import SearchVerdict
 from je_tools.erase.proof.needle_options import match_needles
 from je_tools.erase.proof.needles import NeedleSearch
 from je_tools.erase.proof.places import Where
@@ -54,7 +54,7 @@ def test_every_occurrence_is_found_in_damaged_files(seed: int, tmp_path: Path) -
     assert found.files[0].raw.counts.tolist() == expected
     joined = sum(hit.where is Where.PREFIXED_KEY for hit in proof.hits)
     assert proof.hit_count == sum(expected) + joined
-    assert proof.verdict is Verdict.LEFT
+    assert proof.verdict is SearchVerdict.LEFT
 
 
 def occurrences(data: bytes, needle: bytes) -> list[int]:
