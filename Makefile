@@ -20,6 +20,7 @@ test: lint
 	scripts/rust-test.sh
 	$(PYTEST) -n auto --budget -m "not exhaustive"
 
+# `make test-all SHARD=1/8` runs an eighth of the cases of each test; see tests/shards.py.
 test-all: lint
 	@scripts/jdk.sh || true
 	@scripts/chromium.sh || true
@@ -27,7 +28,7 @@ test-all: lint
 	@scripts/venv.sh site
 	@scripts/connect.sh
 	scripts/rust-test.sh
-	$(PYTEST) -n auto --timeout 3600 --hypothesis-profile search
+	$(PYTEST) -n auto --timeout 3600 --hypothesis-profile search $(if $(SHARD),--shard $(SHARD))
 
 # With overflow checks and debug assertions in the extension, which is built anew afterwards.
 fuzz: dev

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 import signal
 from collections.abc import Iterator
@@ -25,7 +26,7 @@ from tests.engine.java import find_java
 from tests.engine.recovered import PROGRAMS, RECORDS, Engine, compile_java
 from tests.engine.tools import Tools
 
-pytest_plugins = ["tests.budget"]
+pytest_plugins = ["tests.budget", "tests.shards"]
 
 _OF_SESSION = re.compile(r"[\[-]spark[-\]]")
 
@@ -47,6 +48,9 @@ settings.register_profile("search", _PATIENT)
 # A change must not fail for a case that existed before it; `make test-all` searches for new ones.
 settings.register_profile("same", _PATIENT, derandomize=True)
 settings.load_profile("same")
+
+# Every process that a test starts would compile all modules anew, which is a third of its CPU time.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 # A shell starts background processes with SIGINT ignored, and their children would inherit that.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
