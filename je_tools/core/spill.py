@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
+from je_tools.core.held_rows import HeldRows
 from je_tools.core.temporary import Array, NamelessFile
 from je_tools.formats.spans import Spans
 
@@ -97,51 +98,6 @@ class Spill:
         return (digests >> (_DIGEST_BITS - self._bits)).astype(np.uint16)
 
 
-class _HeldRows:
-    """Rows of a table that are in memory.
-
-    Attributes:
-        kinds: types of the columns.
-        pieces: the columns of rows that were appended at once.
-        count: number of all rows that were appended, in memory or not.
-    """
-
-    def __init__(self, spill: Spill, kinds: Sequence[npt.DTypeLike]) -> None:
-        self.kinds = [np.dtype(kind) for kind in kinds]
-        self.pieces: list[Sequence[Array]] = []
-        self.count = 0
-        self._spill = spill
-
-    def append(self, columns: Sequence[Array]) -> None:
-        """Append rows, which may cause the tables of the spill to be written.
-
-        Raises:
-            RefusedError: they cannot be written to a file.
-        """
-        if len(columns[0]):
-            self.count += len(columns[0])
-            self.pieces.append(columns)
-            self._spill.hold(sum(column.nbytes for column in columns))
-
-    def column(self, index: int) -> Array:
-        """Return a column of all rows in memory, of which there is one at least."""
-        return np.concatenate([piece[index] for piece in self.pieces])
-
-    def write(self, file: NamelessFile, order: Ints | None = None) -> tuple[int, ...]:
-        """Move the rows to a file, in another order if one is given; return each column's offset.
-
-        Raises:
-            RefusedError: they cannot be written.
-        """
-        offsets = []
-        for index, kind in enumerate(self.kinds):
-            column = self.column(index)
-            ordered = column if order is None else column[order]
-            offsets.append(file.append(ordered.astype(kind, copy=False)))
-        self.pieces.clear()
-        return tuple(offsets)
-
-
 class _Block(Struct, frozen=True):
     """Rows that were written at once: offset of each column, and first row of each partition."""
 
@@ -166,7 +122,7 @@ class RowTable:
         """
         self._spill = spill
         self._digest = digest
-        self._rows = _HeldRows(spill, kinds)
+        self._rows = HeldRows(kinds, spill.hold)
         self._blocks: list[_Block] = []
         self._file: NamelessFile | None = None
         spill.join(self)
@@ -238,7 +194,7 @@ class RowLog:
     def __init__(self, spill: Spill, kinds: Sequence[npt.DTypeLike]) -> None:
         """Create an empty log of rows with columns of these types."""
         self._spill = spill
-        self._rows = _HeldRows(spill, kinds)
+        self._rows = HeldRows(kinds, spill.hold)
         self._blocks: list[tuple[int, tuple[int, ...]]] = []
         self._file: NamelessFile | None = None
         spill.join(self)

@@ -14,7 +14,7 @@ from je_tools.formats.thrift import (
     LEFT_OUT,
     NOTHING,
     STRUCT,
-    Opened,
+    Extracted,
     ThriftError,
     fill,
     open_values,
@@ -114,7 +114,7 @@ def told_inside(
             yield from told_inside(rules, item, each, state)
 
 
-def again(opened: Opened, numbers: list[int]) -> bytes:
+def again(opened: Extracted, numbers: list[int]) -> bytes:
     values = np.where(opened.roles == END, NOTHING, np.array(numbers, np.int64))
     return fill(opened, values)[0].tobytes()
 
