@@ -18,6 +18,7 @@ from je_tools.formats.files.source import Source
 from je_tools.formats.ignite.page_image import PageImage
 from je_tools.formats.ignite.pages import PageRules
 from je_tools.formats.ignite.records import Payloads
+from je_tools.formats.ignite.replay import ReplayRules
 from je_tools.formats.ignite.walk import RecordColumns, Rules
 from je_tools.formats.je.btree.node_states import States
 from je_tools.formats.je.btree.slots import Slots
@@ -151,6 +152,47 @@ def read_pages(
     data: _Bytes, rules: PageRules, first: int
 ) -> tuple[_Bytes, _U16s, _U16s, _Ints, _Bytes, _Bytes, _U16s, _U16s, _U32s, _U32s, _I32s, _I32s]:
     """Return the fields of `PageColumns` for consecutive pages; `first` is the first's index."""
+
+class PageReplay:
+    """Changes of pages, applied in their order: see `replay.py`."""
+
+    def __new__(cls, rules: ReplayRules) -> PageReplay: ...
+    def apply(
+        self,
+        data: _Bytes,
+        base: int,
+        columns: RecordColumns,
+        segment: int,
+        is_big: bool,
+    ) -> None:
+        """Apply records of a window of a segment; those that change no page are passed."""
+
+    def take_recovered(
+        self,
+        data: _Bytes,
+        base: int,
+        is_big: bool,
+    ) -> tuple[int, int]:
+        """Take the pages in bytes of a recovery file.
+
+        Returns the bytes that were read, and those that the record after them has; 0 if no record
+        stands there.
+        """
+
+    def applied(self) -> npt.NDArray[np.uint64]:
+        """Return the number of applied records of each type."""
+
+    def misfits(self) -> tuple[list[tuple[int, int, int, int, int, int]], int]:
+        """Return the fields of each `Misfit`, the first of them, and the number of all."""
+
+    def destroyed(self) -> list[tuple[int, int]]:
+        """Return the groups and partitions that are to be destroyed."""
+
+    def places(self) -> tuple[_Ints, _Ints, _Ints, _Mask]:
+        """Return the fields of `Places`."""
+
+    def pages_of(self, group: int, partition: int) -> tuple[_Ints, _Bytes]:
+        """Return indexes and bytes of the whole pages of a partition."""
 
 class SegmentWalker:
     """Reader of the records of one segment of Ignite's write-ahead log."""

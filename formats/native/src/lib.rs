@@ -38,6 +38,7 @@ fn declared(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
         ignite::page_image::DECLARED,
         ignite::pages::DECLARED,
         ignite::records::DECLARED,
+        ignite::replay::DECLARED,
         ignite::walk::DECLARED,
         // Columns and text.
         je::columns::DECLARED,
@@ -72,6 +73,8 @@ mod _native {
     use super::ignite::pages::read_pages;
     #[pymodule_export]
     use super::ignite::records::{decode_entries, decode_fields};
+    #[pymodule_export]
+    use super::ignite::replay::PageReplay;
     #[pymodule_export]
     use super::ignite::walk::SegmentWalker;
     #[pymodule_export]

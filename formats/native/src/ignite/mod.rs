@@ -3,4 +3,5 @@
 pub mod page_image;
 pub mod pages;
 pub mod records;
+pub mod replay;
 pub mod walk;

@@ -191,6 +191,34 @@ pub struct Payloads<'a> {
     pub order: Order,
 }
 
+/// Reads fields, and passes the columns of each to `put`; `None` from the first incomplete one on.
+#[inline]
+pub fn read(
+    cursor: &mut Cursor<'_>,
+    codings: &[Coding],
+    mut put: impl FnMut(&[i64]),
+) -> Option<()> {
+    codings.iter().try_for_each(|&coding| {
+        match coding {
+            Coding::U1 => put(&[cursor.u8()?]),
+            Coding::U2 => put(&[cursor.u16()?]),
+            Coding::I2 => put(&[i64::from(cursor.u16()? as u16 as i16)]),
+            Coding::I4 => put(&[cursor.i32()?]),
+            Coding::I8 | Coding::Page | Coding::Time => put(&[cursor.i64()?]),
+            Coding::Version => put(&cursor.version()?),
+            Coding::Bytes2 => {
+                let size = cursor.u16()?;
+                put(&cursor.span(size)?);
+            }
+            Coding::Bytes4 => put(&cursor.bytes4()?),
+            Coding::Uuid => put(&cursor.span(16)?),
+            Coding::Nodes => put(&cursor.nodes()?),
+            Coding::Rest => put(&cursor.rest()),
+        }
+        Some(())
+    })
+}
+
 /// Returns the columns of the fields, one after the other, and a mask of the payloads that do not
 /// decode to their end. Their fields are 0 from the first that is incomplete.
 pub fn decode(payloads: Payloads<'_>, codings: &[Coding]) -> (Vec<i64>, Vec<bool>) {
@@ -210,25 +238,7 @@ pub fn decode(payloads: Payloads<'_>, codings: &[Coding]) -> (Vec<i64>, Vec<bool
             }
             column += found.len();
         };
-        let whole = codings.iter().try_for_each(|&coding| {
-            match coding {
-                Coding::U1 => put(&[cursor.u8()?]),
-                Coding::U2 => put(&[cursor.u16()?]),
-                Coding::I2 => put(&[i64::from(cursor.u16()? as u16 as i16)]),
-                Coding::I4 => put(&[cursor.i32()?]),
-                Coding::I8 | Coding::Page | Coding::Time => put(&[cursor.i64()?]),
-                Coding::Version => put(&cursor.version()?),
-                Coding::Bytes2 => {
-                    let size = cursor.u16()?;
-                    put(&cursor.span(size)?);
-                }
-                Coding::Bytes4 => put(&cursor.bytes4()?),
-                Coding::Uuid => put(&cursor.span(16)?),
-                Coding::Nodes => put(&cursor.nodes()?),
-                Coding::Rest => put(&cursor.rest()),
-            }
-            Some(())
-        });
+        let whole = read(&mut cursor, codings, &mut put);
         *bad = whole.is_none() || !cursor.is_done();
     }
     (columns, bad)

@@ -1,4 +1,5 @@
-//! Apache Ignite's store: records of a segment and their fields, and pages of a page store.
+//! Apache Ignite's store: records of a segment and their fields, pages of a page store,
+//! and the replay of changes of pages.
 
 pub mod entries;
 pub mod fields;
@@ -7,4 +8,5 @@ pub mod page_image;
 pub mod page_layout;
 pub mod page_packing;
 pub mod pages;
+pub mod replay;
 pub mod walk;

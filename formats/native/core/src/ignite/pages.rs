@@ -15,10 +15,11 @@ pub const ENCRYPTED_TAIL_SIZE: usize = 16;
 /// Partition of the pages in an index file.
 pub const INDEX_PARTITION: u16 = u16::MAX;
 
-const VERSION_AT: usize = 2;
+pub(crate) const TYPE_AT: usize = 0;
+pub(crate) const VERSION_AT: usize = 2;
 pub(crate) const CRC_AT: usize = 4;
 pub(crate) const ID_AT: usize = 8;
-const ROTATED_AT: usize = 16;
+pub(crate) const ROTATED_AT: usize = 16;
 pub(crate) const COMPRESSION_AT: usize = 17;
 pub(crate) const COMPRESSED_SIZE_AT: usize = 18;
 pub(crate) const COMPACTED_SIZE_AT: usize = 20;
@@ -149,7 +150,7 @@ impl Header {
     pub(crate) fn read(page: &[u8], order: Order) -> Option<Self> {
         array_at::<PAGE_HEADER_SIZE>(page, 0)?;
         Some(Self {
-            type_no: order.u16_at(page, 0)?,
+            type_no: order.u16_at(page, TYPE_AT)?,
             version: order.u16_at(page, VERSION_AT)?,
             stored: order.u32_at(page, CRC_AT)?,
             id: order.i64_at(page, ID_AT)?,
@@ -228,6 +229,14 @@ pub(crate) fn sum_of(page: &[u8], header: &Header, page_size: usize) -> Option<u
     hasher.update(&[0; ID_AT - CRC_AT]);
     hasher.update(rest);
     Some(!hasher.finalize())
+}
+
+/// Writes the checksum of an uncompressed page; a page without a header stays as it is.
+pub fn seal(page: &mut [u8], order: Order) {
+    let computed = Header::read(page, order).and_then(|header| sum_of(page, &header, page.len()));
+    if let Some(computed) = computed {
+        order.put_u32(page, CRC_AT, computed);
+    }
 }
 
 /// Returns true if the checksum at the end of an encrypted page is right.
