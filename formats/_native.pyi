@@ -194,6 +194,22 @@ class PageReplay:
     def pages_of(self, group: int, partition: int) -> tuple[_Ints, _Bytes]:
         """Return indexes and bytes of the whole pages of a partition."""
 
+class RowWalker:
+    """Reader of the rows of the tree of one image of pages."""
+
+    def __new__(cls, image: PageImage) -> RowWalker: ...
+    def step(
+        self, image: PageImage, most_rows: int, most_bytes: int
+    ) -> tuple[npt.NDArray[np.int64], _Bytes]:
+        """Read the rows of leaves until they are so many, or so many bytes.
+
+        Returns columns of rows, (ROW_COLUMNS, n), and the bytes of keys and values; no rows at the
+        end. `image` is that of `__new__`.
+        """
+
+    def faults(self) -> list[tuple[int, int]]:
+        """Return what is wrong with the tree so far: a page and its fault each."""
+
 class SegmentWalker:
     """Reader of the records of one segment of Ignite's write-ahead log."""
 

@@ -39,6 +39,7 @@ fn declared(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
         ignite::pages::DECLARED,
         ignite::records::DECLARED,
         ignite::replay::DECLARED,
+        ignite::rows::DECLARED,
         ignite::walk::DECLARED,
         // Columns and text.
         je::columns::DECLARED,
@@ -75,6 +76,8 @@ mod _native {
     use super::ignite::records::{decode_entries, decode_fields};
     #[pymodule_export]
     use super::ignite::replay::PageReplay;
+    #[pymodule_export]
+    use super::ignite::rows::RowWalker;
     #[pymodule_export]
     use super::ignite::walk::SegmentWalker;
     #[pymodule_export]

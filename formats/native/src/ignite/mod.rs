@@ -4,4 +4,5 @@ pub mod page_image;
 pub mod pages;
 pub mod records;
 pub mod replay;
+pub mod rows;
 pub mod walk;

@@ -1,12 +1,16 @@
 //! Apache Ignite's store: records of a segment and their fields, pages of a page store,
 //! and the replay of changes of pages.
 
+pub mod data_page;
 pub mod entries;
 pub mod fields;
 pub mod order;
 pub mod page_image;
 pub mod page_layout;
 pub mod page_packing;
+pub mod page_reader;
 pub mod pages;
 pub mod replay;
+pub mod rows;
+pub mod tree;
 pub mod walk;

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use crate::ignite::order::Order;
 use crate::ignite::page_packing::{Packing, unpack};
-use crate::ignite::pages::{Header, is_encrypted, is_zero, sum_of};
+use crate::ignite::pages::{COMPRESSION_AT, Header, is_encrypted, is_zero, sum_of};
 
 /// Reason why a page cannot be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,23 +72,18 @@ impl<'a> PageImage<'a> {
 
     /// Returns a page, whole and plain, and checked unless it was changed.
     pub fn page(&self, index: u32) -> Result<Cow<'a, [u8]>, PageFault> {
-        match self.changed(index) {
-            Some(page) => Ok(Cow::Borrowed(page)),
-            None => self.checked(index).and_then(|(page, header)| self.plain(page, &header)),
-        }
-    }
-
-    /// Returns a page that was found good before, without checking it again.
-    pub fn checked_page(&self, index: u32) -> Result<Cow<'a, [u8]>, PageFault> {
         if let Some(page) = self.changed(index) {
             return Ok(Cow::Borrowed(page));
         }
-        let page = self.stored(index).ok_or(PageFault::Absent)?;
-        let header = Header::read(page, self.order).ok_or(PageFault::Cut)?;
-        self.plain(page, &header)
+        self.check(index)?;
+        match self.plain(index) {
+            Some(page) => Ok(Cow::Borrowed(page)),
+            None => self.unpacked(index).map(Cow::Owned).ok_or(PageFault::Packed),
+        }
     }
 
-    fn checked(&self, index: u32) -> Result<(&'a [u8], Header), PageFault> {
+    /// Checks a page in the file, without unpacking it.
+    pub fn check(&self, index: u32) -> Result<(), PageFault> {
         let page = self.stored(index).ok_or(PageFault::Absent)?;
         if is_zero(page) {
             return Err(PageFault::Zero);
@@ -101,15 +96,40 @@ impl<'a> PageImage<'a> {
             let is_encrypted = is_encrypted(page, self.page_size);
             return Err(if is_encrypted { PageFault::Encrypted } else { PageFault::Checksum });
         }
-        if is_in_place { Ok((page, header)) } else { Err(PageFault::Misplaced) }
+        let is_packed = header.compression != Packing::None as u8;
+        match is_in_place {
+            true if is_packed || page.len() == self.page_size => Ok(()),
+            true => Err(PageFault::Cut),
+            false => Err(PageFault::Misplaced),
+        }
     }
 
-    fn plain(&self, page: &'a [u8], header: &Header) -> Result<Cow<'a, [u8]>, PageFault> {
-        if header.compression == Packing::None as u8 {
-            let is_whole = page.len() == self.page_size;
-            return if is_whole { Ok(Cow::Borrowed(page)) } else { Err(PageFault::Cut) };
-        }
-        unpack(page, self.page_size, self.order).map(Cow::Owned).ok_or(PageFault::Packed)
+    /// Returns a page in the file that is not compressed, unchecked; `None` if it is.
+    pub fn plain(&self, index: u32) -> Option<&'a [u8]> {
+        let page = self.stored(index)?;
+        let is_plain = page.get(COMPRESSION_AT) == Some(&(Packing::None as u8));
+        (is_plain && page.len() == self.page_size).then_some(page)
+    }
+
+    /// Returns a page in the file as it is in memory, unchecked; `None` if it does not unpack.
+    pub fn unpacked(&self, index: u32) -> Option<Vec<u8>> {
+        unpack(self.stored(index)?, self.page_size, self.order)
+    }
+}
+
+impl PageFault {
+    /// Returns the fault with a number.
+    pub fn of(number: u8) -> Option<Self> {
+        const ALL: [PageFault; 7] = [
+            PageFault::Absent,
+            PageFault::Zero,
+            PageFault::Cut,
+            PageFault::Checksum,
+            PageFault::Misplaced,
+            PageFault::Encrypted,
+            PageFault::Packed,
+        ];
+        ALL.get(usize::from(number).checked_sub(1)?).copied()
     }
 }
 

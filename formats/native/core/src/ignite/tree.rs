@@ -1,0 +1,214 @@
+//! Levels of B+trees: the pages of one in order, also past pages that are damaged.
+//!
+//! Source: BPlusTree, BPlusMetaIO, BPlusIO, BPlusInnerIO, Ignite 2.18.0.
+
+use crate::ignite::order::Order;
+use crate::ignite::page_image::{PageFault, PageImage};
+use crate::ignite::page_layout::{TreePage, tree, tree_meta, types};
+use crate::ignite::page_reader::{Marks, PageReader, index_of, kind_of, partition_of};
+
+/// Number of faults that are kept.
+pub const FAULTS_KEPT: usize = 1000;
+
+/// What is wrong with a page of a tree.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TreeFault {
+    /// The page cannot be read.
+    Page(PageFault),
+    /// The page has a type that does not belong there.
+    Type,
+    /// The page names more items than it has place for.
+    Count,
+    /// A second link leads to the page.
+    Loop,
+    /// The pages after it are not known.
+    Lost,
+}
+
+impl TreeFault {
+    /// Returns the number of the fault: that of a `PageFault`, or one above them.
+    pub fn number(self) -> u8 {
+        match self {
+            Self::Page(fault) => fault as u8,
+            Self::Type => 32,
+            Self::Count => 33,
+            Self::Loop => 34,
+            Self::Lost => 35,
+        }
+    }
+}
+
+/// First pages of the levels of a tree, the leaves first.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TreeMeta {
+    /// Ids of the first pages.
+    pub refs: Vec<i64>,
+}
+
+impl TreeMeta {
+    /// Reads the page that names the levels.
+    pub fn read(page: &[u8], order: Order) -> Result<Self, TreeFault> {
+        let (type_no, version) = kind_of(page, order).ok_or(TreeFault::Type)?;
+        let at = tree_meta::refs_at(version).filter(|_| type_no == types::TREE_META);
+        let at = at.ok_or(TreeFault::Type)?;
+        let levels = usize::from(*page.get(tree_meta::LEVELS_AT).ok_or(TreeFault::Count)?);
+        let refs: Option<_> =
+            (0..levels).map(|n| order.i64_at(page, at + n * tree_meta::REF_SIZE)).collect();
+        Ok(Self { refs: refs.ok_or(TreeFault::Count)? })
+    }
+}
+
+/// A page of a tree that was read.
+#[derive(Clone, Copy, Debug)]
+pub struct Node<'a> {
+    /// The page.
+    pub page: &'a [u8],
+    /// Its layout.
+    pub layout: TreePage,
+    /// Number of items.
+    pub count: usize,
+    /// Id of the next page of the level; 0 for none.
+    pub forward: i64,
+}
+
+impl<'a> Node<'a> {
+    /// Reads a page as one of a tree.
+    pub fn read(page: &'a [u8], order: Order) -> Result<Self, TreeFault> {
+        let layout = kind_of(page, order).and_then(|(no, version)| TreePage::of(no, version));
+        let layout = layout.ok_or(TreeFault::Type)?;
+        let count = order.u16_at(page, tree::COUNT_AT).ok_or(TreeFault::Count)?;
+        let forward = order.i64_at(page, tree::FORWARD_AT).ok_or(TreeFault::Count)?;
+        let count = usize::from(count);
+        if count > layout.capacity(page.len()) {
+            return Err(TreeFault::Count);
+        }
+        Ok(Self { page, layout, count, forward })
+    }
+
+    /// Returns an item.
+    pub fn item(&self, n: usize) -> Option<&'a [u8]> {
+        let at = self.layout.items_at() + n * self.layout.step();
+        self.page.get(at..at + self.layout.kind.item_size())
+    }
+
+    /// Returns the ids of the children of an inner page.
+    pub fn children(&self, order: Order) -> Vec<i64> {
+        let step = if self.layout.is_leaf { return Vec::new() } else { self.layout.step() };
+        (0..=self.count)
+            .filter_map(|n| order.i64_at(self.page, tree::ITEMS_AT + n * step))
+            .collect()
+    }
+}
+
+/// Pages of one level of a tree, from the first to the last.
+///
+/// Follows the link of each page to the next. After a page that cannot be read, goes on with the
+/// page that the level above names next.
+#[derive(Debug)]
+pub struct LevelWalk {
+    level: usize,
+    next: Option<u32>,
+    seen: Marks,
+    /// Pages of this level as the level above names them; read after the first fault.
+    named: Option<Vec<u32>>,
+    /// Damage on the way: page and fault.
+    pub faults: Vec<(u32, TreeFault)>,
+}
+
+impl LevelWalk {
+    /// Starts at the first page of a level; level 0 has the leaves.
+    pub fn new(image: &PageImage<'_>, meta: &TreeMeta, level: usize) -> Self {
+        let next = meta.refs.get(level).map(|&id| index_of(id));
+        let seen = Marks::new(usize::try_from(image.page_count()).unwrap_or(0));
+        Self { level, next, seen, named: None, faults: Vec::new() }
+    }
+
+    /// Calls `use_node` with the next page that can be read; returns its index, `None` at the end.
+    pub fn step<T>(
+        &mut self,
+        image: &PageImage<'_>,
+        reader: &mut PageReader,
+        meta: &TreeMeta,
+        mut use_node: impl FnMut(u32, &Node<'_>) -> T,
+    ) -> Option<T> {
+        loop {
+            let index = self.next?;
+            let is_new = self.seen.add(usize::try_from(index).ok()?);
+            let found = match is_new {
+                true => reader.page(image, index).map_err(TreeFault::Page).and_then(|page| {
+                    let node = Node::read(page, image.order)?;
+                    let is_right = node.layout.is_leaf == (self.level == 0);
+                    if is_right { Ok(node) } else { Err(TreeFault::Type) }
+                }),
+                false if index >= image.page_count() => Err(TreeFault::Page(PageFault::Absent)),
+                false => Err(TreeFault::Loop),
+            };
+            match found {
+                Ok(node) => {
+                    let forward = node.forward;
+                    let result = use_node(index, &node);
+                    self.next = (forward != 0).then(|| index_of(forward));
+                    let is_here = partition_of(forward) == image.partition;
+                    if forward != 0 && !is_here {
+                        self.note(index, TreeFault::Lost);
+                        self.next = self.after(image, reader, meta, index);
+                    }
+                    return Some(result);
+                }
+                Err(fault) => {
+                    self.note(index, fault);
+                    self.next = self.after(image, reader, meta, index);
+                }
+            }
+        }
+    }
+
+    fn note(&mut self, index: u32, fault: TreeFault) {
+        if self.faults.len() < FAULTS_KEPT {
+            self.faults.push((index, fault));
+        }
+    }
+
+    /// Returns the first page that was not seen after one, in the order of the level above.
+    fn after(
+        &mut self,
+        image: &PageImage<'_>,
+        reader: &mut PageReader,
+        meta: &TreeMeta,
+        index: u32,
+    ) -> Option<u32> {
+        if self.named.is_none() {
+            self.named = Some(children(image, reader, meta, self.level + 1));
+        }
+        let named = self.named.as_deref().unwrap_or_default();
+        let seen = &self.seen;
+        let is_seen = |page: u32| usize::try_from(page).is_ok_and(|page| seen.has(page));
+        let start = named.iter().position(|&page| page == index).map_or(0, |at| at + 1);
+        let next = named.get(start..)?.iter().copied().find(|&page| !is_seen(page));
+        if next.is_none() && named.is_empty() {
+            self.note(index, TreeFault::Lost);
+        }
+        next
+    }
+}
+
+/// Returns the pages that the inner pages of a level name, in order.
+fn children(
+    image: &PageImage<'_>,
+    reader: &mut PageReader,
+    meta: &TreeMeta,
+    level: usize,
+) -> Vec<u32> {
+    let mut found = Vec::new();
+    if level >= meta.refs.len() {
+        return found;
+    }
+    let mut walk = LevelWalk::new(image, meta, level);
+    while walk
+        .step(image, reader, meta, |_, node| {
+            found.extend(node.children(image.order).into_iter().map(index_of));
+        })
+        .is_some()
+    {}
+    found
+}
