@@ -26,6 +26,12 @@ class KeyRange(Struct, frozen=True):
         """True if no key can lie in it."""
         return self.low is not None and self.high is not None and self.low >= self.high
 
+    def common_with(self, other: KeyRange) -> KeyRange:
+        """Return the keys that are in both ranges; see `is_empty`."""
+        lows = [each.low for each in (self, other) if each.low is not None]
+        highs = [each.high for each in (self, other) if each.high is not None]
+        return KeyRange(max(lows, default=None), min(highs, default=None))
+
     def of_two_parts(self) -> KeyRange:
         """Return the same range over the two-part keys of a database with duplicates."""
         low, high = (

@@ -126,7 +126,7 @@ class FileScan(Generic[T]):
         self.piece = piece
         with _explained():
             self.source = open_source(file.path)
-            if scanner.cuts or piece is not None:
+            if scanner.cuts or scanner.pinned or piece is not None:
                 # All readers of its ranges must see the same bytes.
                 self.source.limit(file.size)
         self.state = FileState(file, self.source.size)

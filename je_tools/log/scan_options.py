@@ -53,6 +53,8 @@ class ScanOptions(Struct, frozen=True, dict=True):
             less overhead.
         processes: run the work in processes instead of threads, since it is mostly Python: it and
             its results must pickle.
+        pinned: read files only up to the size that they had when they were opened, not what was
+            appended since.
         cuts: number of ranges per file; 0 to use `range_size`. See `read_cut`.
         readings: approximate number of windows of `range_size` per range.
         asked: returns the entries of a file that the work needs as rows; the others only appear
@@ -70,6 +72,7 @@ class ScanOptions(Struct, frozen=True, dict=True):
     start: int = 0
     wide: bool = False
     processes: bool = False
+    pinned: bool = False
     cuts: int = 0
     readings: int = 1
     asked: Callable[[LogFile], WantedEntries | None] | None = None

@@ -5,7 +5,10 @@ The rest of je-tools imports nothing from here, and pyspark is imported only whe
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from je_tools.spark.source import LogSource
 
 
 def register(spark: Any) -> None:
@@ -14,10 +17,18 @@ def register(spark: Any) -> None:
     Args:
         spark: a SparkSession of PySpark 4.1 or newer; its workers must be able to import je_tools.
     """
-    from je_tools.spark.sources import SOURCES
-
     # A session over Spark Connect has no context.
     context = getattr(spark, "sparkContext", None)
     cores = 0 if context is None else int(context.defaultParallelism)
-    for source in SOURCES:
+    for source in sources():
         spark.dataSource.register(source.on(cores))
+
+
+def sources() -> tuple[type[LogSource], ...]:
+    """Return the formats that `register` makes known, each a class."""
+    from je_tools.spark.jefindings import JefindingsSource
+    from je_tools.spark.jelog import JelogSource
+    from je_tools.spark.jerecords import JerecordsSource
+    from je_tools.spark.jevlsn import JevlsnSource
+
+    return (JelogSource, JerecordsSource, JefindingsSource, JevlsnSource)

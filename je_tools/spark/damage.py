@@ -6,7 +6,12 @@ from collections.abc import Iterable
 
 from je_tools.errors import DamageError
 from je_tools.findings import Finding, Severity
-from je_tools.spark.places import SKIP_HINT
+
+SKIP_HINT = (
+    "To read the rest, give the option unreadable=skip; the format jefindings lists what is left "
+    "out then"
+)
+"""Next step for what cannot be read."""
 
 
 def check_damage(env: str, findings: Iterable[Finding]) -> None:

@@ -18,6 +18,7 @@ from je_tools.audit.discover import UnreadPath, find_fleet
 from je_tools.audit.opening import open_found
 from je_tools.errors import InputError, UsageError
 from je_tools.log.file_names import is_jdb_name
+from je_tools.spark.damage import SKIP_HINT
 
 if TYPE_CHECKING:
     from je_tools.log.environment import Environment
@@ -106,13 +107,6 @@ class Places(Struct, frozen=True):
 
     def _is_wanted(self, env: str) -> bool:
         return not self.envs or any(env == name or fnmatchcase(env, name) for name in self.envs)
-
-
-SKIP_HINT = (
-    "To read the rest, give the option unreadable=skip; the format jefindings lists what is left "
-    "out then"
-)
-"""Next step for what cannot be read."""
 
 
 def _text(problem: UnreadPath) -> str:

@@ -50,17 +50,30 @@ class RecordOptions(Struct, frozen=True):
     skips: bool
 
 
+class RecordPart(Struct, frozen=True):
+    """Records of one environment that a task reads.
+
+    Attributes:
+        log: the environment.
+        ranges: ids of databases, each with a range of its keys (None for all keys); None for all
+            databases.
+    """
+
+    log: Log
+    ranges: tuple[tuple[int, KeyRange | None], ...] | None = None
+
+
 class RecordTask(Struct, frozen=True):
     """Input of one task; it pickles.
 
     Attributes:
-        logs: environments to read.
+        parts: what to read, by environment.
         columns: names of the columns, in order.
         options: records to read.
         must_exist: refuse a database that an environment does not have.
     """
 
-    logs: tuple[Log, ...]
+    parts: tuple[RecordPart, ...]
     columns: tuple[str, ...]
     options: RecordOptions
     must_exist: bool
@@ -74,45 +87,65 @@ class RecordTask(Struct, frozen=True):
             StoppedError: a file shrank, vanished or was replaced meanwhile.
         """
         schema = chosen(spark_schema(record_schema()), self.columns)
-        for log in self.logs:
-            for batch in self._of_log(log):
-                yield spark_batch(batch, log.env, schema)
+        for part in self.parts:
+            for batch in self._of_part(part):
+                yield spark_batch(batch, part.log.env, schema)
 
-    def _of_log(self, log: Log) -> Iterator[pa.RecordBatch]:
-        scanner = Scanner(threads=1, wide=True)
-        now_ms = self.options.now_ms
+    def _of_part(self, part: RecordPart) -> Iterator[pa.RecordBatch]:
+        log, options = part.log, self.options
+        # All tasks of an environment must see the same log.
+        scanner = Scanner(threads=1, wide=True, pinned=True)
         try:
-            with held_snapshot(log.environment, scanner, now_ms=now_ms) as snapshot:
-                yield from self._of_snapshot(snapshot)
-                if not self.options.skips:
-                    check_damage(log.env, snapshot_findings(snapshot, self.options.masking))
+            with held_snapshot(log.environment, scanner, now_ms=options.now_ms) as snapshot:
+                if part.ranges is None:
+                    for database in wanted_databases(snapshot, options, self.must_exist):
+                        yield from self._of_database(snapshot, database, options.inside)
+                else:
+                    for db_id, inside in part.ranges:
+                        yield from self._of_database(snapshot, snapshot.databases[db_id], inside)
+                if not options.skips:
+                    check_damage(log.env, snapshot_findings(snapshot, options.masking))
         except NoTreeError:
-            if not self.options.skips:
+            if not options.skips:
                 raise
 
-    def _of_snapshot(self, snapshot: Snapshot) -> Iterator[pa.RecordBatch]:
-        options = self.options
-        export = Export(snapshot, options.inside, options.show_expired)
-        for source in export.sources(self._databases(snapshot)):
+    def _of_database(
+        self, snapshot: Snapshot, database: Database, inside: KeyRange | None
+    ) -> Iterator[pa.RecordBatch]:
+        export = Export(snapshot, inside, self.options.show_expired)
+        for source in export.sources([database]):
             for batch in source.batches:
-                made, notes = record_batches(source.database, options.masking, batch)
+                made, notes = record_batches(source.database, self.options.masking, batch)
                 for note in notes:
                     source.note(note)
                 yield from made
 
-    def _databases(self, snapshot: Snapshot) -> list[Database]:
-        options = self.options
-        with as_option("db"):
-            if self.must_exist or not options.databases:
-                return choose_databases(snapshot, options.databases, internal=options.internal)
-            found: dict[int, Database] = {}
-            for name in options.databases:
-                try:
-                    found |= {each.db_id: each for each in choose_databases(snapshot, [name])}
-                except UsageError:
-                    # Another environment may have it.
-                    continue
-                except InputError:
-                    if not options.skips:
-                        raise
-            return list(found.values())
+
+def wanted_databases(
+    snapshot: Snapshot, options: RecordOptions, must_exist: bool
+) -> list[Database]:
+    """Return the databases to read of an environment.
+
+    Args:
+        snapshot: the environment.
+        options: records to read.
+        must_exist: refuse a database that it does not have.
+
+    Raises:
+        UsageError: it does not have one.
+        DamageError: damage may hide one, and nothing may be left out.
+    """
+    with as_option("db"):
+        if must_exist or not options.databases:
+            return choose_databases(snapshot, options.databases, internal=options.internal)
+        found: dict[int, Database] = {}
+        for name in options.databases:
+            try:
+                found |= {each.db_id: each for each in choose_databases(snapshot, [name])}
+            except UsageError:
+                # Another environment may have it.
+                continue
+            except InputError:
+                if not options.skips:
+                    raise
+        return list(found.values())

@@ -25,7 +25,8 @@ from je_tools.spark.query import (
     Task,
     parse_common,
 )
-from je_tools.spark.record_reading import RecordOptions, RecordTask
+from je_tools.spark.record_plan import RecordPlanner
+from je_tools.spark.record_reading import RecordOptions
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -54,18 +55,22 @@ class RecordQuery(Struct, frozen=True):
     records: RecordOptions
 
     def tasks(self, columns: tuple[str, ...], cores: int) -> list[Task]:
-        """Return tasks for the environments, each of which is read by one task.
+        """Return tasks for environments, and for ranges of keys of large databases.
 
         Raises:
-            UsageError: single files are named.
-            InputError: an environment cannot be opened.
+            UsageError: single files are named, or the only environment lacks a database.
+            InputError: an environment cannot be opened, or damage may hide a database.
+            StoppedError: a file shrank, vanished or was replaced meanwhile.
         """
         logs = self.common.places.readable()
         for log in logs:
             if not log.environment.is_directory:
                 raise UsageError(f"{log.env}: single files; name the directory they lie in")
-        groups = self.common.by_log(logs, cores)
-        return [RecordTask(group, columns, self.records, len(logs) == 1) for group in groups]
+        share = self.common.share(sum(log.size for log in logs), cores)
+        planner = RecordPlanner(
+            self.records, share, len(logs) == 1, is_exact=self.common.task_count is not None
+        )
+        return list(planner.tasks(logs, columns))
 
 
 def parse_record_query(texts: OptionTexts) -> RecordQuery:

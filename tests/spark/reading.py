@@ -13,8 +13,8 @@ import pyarrow.parquet as pq
 
 from je_tools.spark.columns import ENV
 from je_tools.spark.entry_options import ENTRIES
+from je_tools.spark.jelog import JelogSource
 from je_tools.spark.source import LogReader, LogSource
-from je_tools.spark.sources import JelogSource
 from tests.je_tools.dumped import je_tools
 
 OLD_FIELDS = {"item", "data_exists"}

@@ -11,7 +11,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from je_tools.spark.sources import SOURCES
+from je_tools.spark import sources
 
 SCHEMAS = Path(__file__).with_name("schemas.txt")
 
@@ -30,7 +30,7 @@ def lines(name: str, kind: pa.DataType) -> Iterator[str]:
 def test_columns_stay(request: pytest.FixtureRequest) -> None:
     every = [
         line
-        for source in SOURCES
+        for source in sources()
         for field in source.relation.schema()
         for line in lines(f"{source.name()}.{field.name}", field.type)
     ]

@@ -10,15 +10,18 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from je_tools.btree.key_ranges import KeyRange
 from je_tools.errors import DamageError, InputError, UsageError
 from je_tools.spark.findings import FINDING_ROWS
+from je_tools.spark.jefindings import JefindingsSource
+from je_tools.spark.jerecords import JerecordsSource
+from je_tools.spark.jevlsn import JevlsnSource
 from je_tools.spark.records import RECORDS
-from je_tools.spark.sources import JefindingsSource, JerecordsSource, JevlsnSource
 from je_tools.spark.vlsns import VLSNS
 from tests.corpus import FIXTURES, Environment, marked_beyond_fixtures, recorded_environments
 from tests.je_tools.corpus_snapshots import newest_ms
 from tests.je_tools.dumped import je_tools
-from tests.spark.reading import assert_same, in_spark, read
+from tests.spark.reading import assert_same, in_spark, read, reader
 from tests.truth.contents import read_contents
 
 RECORDED = [
@@ -101,6 +104,64 @@ def test_records_of_a_fleet(tmp_path: Path) -> None:
         read(tmp_path / "v17-basic", JerecordsSource, db="nobody")
 
 
+@pytest.mark.parametrize(
+    "home",
+    [pytest.param(each.home, marks=marked_beyond_fixtures(each)) for each, _ in RECORDED],
+    ids=[each.name for each, _ in RECORDED],
+)
+def test_ranges_of_keys_have_the_records_of_one_task(home: Path) -> None:
+    now = f"{newest_ms(home)}ms"
+    whole = read(home, JerecordsSource, tasks="1", now=now)
+    for tasks in ("4", "50"):
+        assert_same(read(home, JerecordsSource, tasks=tasks, now=now), whole)
+
+
+def key_ranges(home: Path, **options: str) -> list[KeyRange | None]:
+    """Return the range of keys of each database in each task."""
+    tasks = [each.value for each in reader(home, JerecordsSource, **options).partitions()]
+    return [inside for task in tasks for part in task.parts for _, inside in part.ranges or ()]
+
+
+def test_ranges_of_keys_of_databases_with_duplicates() -> None:
+    home = FIXTURES / "v17-dups" / "env"
+    ranges = key_ranges(home, tasks="40")
+    assert len(ranges) == 40
+    # They are cut between keys, not between the records of a key.
+    keys = set(read(home, JerecordsSource, columns="key").column("key").to_pylist())
+    assert {each.low for each in ranges if each is not None and each.low is not None} <= keys
+
+
+def test_ranges_of_keys_within_an_asked_range() -> None:
+    home = FIXTURES / "v17-dups" / "env"
+    keys = sorted(set(read(home, JerecordsSource, columns="key").column("key").to_pylist()))
+    inside = f"hex:{keys[len(keys) // 3].hex()}..hex:{keys[len(keys) // 2].hex()}"
+    some = read(home, JerecordsSource, key_range=inside, tasks="1")
+    assert len(some) > 0
+    assert len(key_ranges(home, key_range=inside, tasks="40")) >= 5
+    assert_same(read(home, JerecordsSource, key_range=inside, tasks="40"), some)
+
+
+def test_tasks_of_a_growing_environment_have_the_same_records(tmp_path: Path) -> None:
+    home = tmp_path / "env"
+    shutil.copytree(FIXTURES / "v17-basic" / "env", home)
+    expected = read(home, JerecordsSource)
+    planned = reader(home, JerecordsSource, tasks="5")
+    partitions = planned.partitions()
+    assert len(partitions) == 5
+    with (home / "00000000.jdb").open("ab") as file:
+        file.write((home / "00000000.jdb").read_bytes()[:5000])
+    found = [batch for each in partitions for batch in planned.read(each)]
+    assert_same(pa.Table.from_batches(found, planned.schema), expected)
+
+
+def test_few_tasks_if_recovery_replays_much(monkeypatch: pytest.MonkeyPatch) -> None:
+    home = FIXTURES / "v17-crash-txn" / "env"
+    monkeypatch.setattr("je_tools.core.shares.TASK_SIZES", (1000, 10_000))
+    many = key_ranges(home, tasks="40")
+    few = key_ranges(home)
+    assert 1 <= len(few) < len(many)
+
+
 def damaged_copy(folder: Path) -> Path:
     """Copy an environment, and overwrite a part of its log that holds records."""
     home = folder / "env"
@@ -118,6 +179,9 @@ def test_records_that_damage_costs(tmp_path: Path) -> None:
         read(home, JerecordsSource)
     left = read(home, JerecordsSource, unreadable="skip")
     assert 0 < len(left) < len(whole)
+    with pytest.raises(DamageError, match=r"rows may be missing"):
+        read(home, JerecordsSource, tasks="20")
+    assert_same(read(home, JerecordsSource, unreadable="skip", tasks="20"), left)
 
 
 def test_an_environment_without_records(tmp_path: Path) -> None:

@@ -19,8 +19,8 @@ from pyspark.sql.datasource import DataSourceReader
 from pyspark.sql.types import ArrayType, StructType
 
 from je_tools.formats.je.log import reader
+from je_tools.spark import sources
 from je_tools.spark.source import LogSource
-from je_tools.spark.sources import SOURCES
 from tests.corpus import FIXTURES, ROOT
 from tests.je_tools.dumped import je_tools
 from tests.spark import queries
@@ -128,7 +128,7 @@ def test_one_load_that_is_filtered_twice(spark: Any, pushes: str) -> None:
         spark.conf.set(setting, before)
 
 
-@pytest.mark.parametrize("kind", SOURCES, ids=lambda kind: kind.name())
+@pytest.mark.parametrize("kind", sources(), ids=lambda kind: kind.name())
 def test_no_source_takes_conditions(kind: type[LogSource]) -> None:
     """Spark would reuse what one query planned with its conditions for others, and lose rows."""
     made = kind({"path": str(HOME)})

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 from je_tools.errors import StoppedError, UsageError
-from je_tools.spark.sources import JelogSource
+from je_tools.spark.jelog import JelogSource
 from je_tools.spark.stream import JelogStreamReader
 from tests.corpus import FIXTURES
 from tests.spark.reading import assert_same, read, source

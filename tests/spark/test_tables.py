@@ -10,8 +10,10 @@ from typing import Any
 import pytest
 from pyspark.errors import AnalysisException
 
+from je_tools.spark.jefindings import JefindingsSource
+from je_tools.spark.jerecords import JerecordsSource
+from je_tools.spark.jevlsn import JevlsnSource
 from je_tools.spark.source import LogSource
-from je_tools.spark.sources import JefindingsSource, JerecordsSource, JevlsnSource
 from tests.corpus import FIXTURES
 from tests.spark.reading import read
 
