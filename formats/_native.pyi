@@ -210,6 +210,29 @@ class RowWalker:
     def faults(self) -> list[tuple[int, int]]:
         """Return what is wrong with the tree so far: a page and its fault each."""
 
+def read_metadata(
+    data: bytes,
+) -> (
+    tuple[
+        int,
+        bytes,
+        list[tuple[bytes, int, int]],
+        list[tuple[int, list[int]]],
+        list[tuple[bytes, int]],
+    ]
+    | None
+):
+    """Return the fields of `TypeMetadata`, names in UTF-8; None if the bytes are no metadata."""
+
+class ValueTypes:
+    """Names and schemas of types of binary objects."""
+
+    def __new__(
+        cls, metadata: Sequence[bytes], classes: Sequence[tuple[int, bytes]]
+    ) -> ValueTypes: ...
+    def texts(self, values: Spans, kinds: _Ints) -> tuple[_I32s, _Bytes, _Bytes]:
+        """Return values as JSON, in the fields of `ValueTexts`."""
+
 class SegmentWalker:
     """Reader of the records of one segment of Ignite's write-ahead log."""
 

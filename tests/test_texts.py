@@ -48,6 +48,7 @@ TEXTS = {
     "je_tools/explain/recognition.py recognise": "a message that the caller gave",
     "je_tools/ignite/dump_fields.py _value": "ids of nodes, names of indexes and snapshots",
     "je_tools/ignite/dump_fields.py page_texts": "numbers of pages",
+    "je_tools/ignite/values/types.py node_types": "names of classes, escaped in the extension",
     "je_tools/journal/payload.py DecodedValue.text": "called if nothing is masked",
     "je_tools/journal/payload.py _is_text": "returns no text",
     "je_tools/log/field_texts.py bytes_text": "fields that explain shows; it masks them before",

@@ -14,9 +14,11 @@ from je_tools.findings import Severity
 from je_tools.ignite.caches import CacheNames, cache_names
 from je_tools.ignite.record_table import RecordTable, record_table
 from je_tools.ignite.segment_judge import FileJudge, judge_of, missing_segments
+from je_tools.ignite.values.types import node_types
 from je_tools.ignite.wal import copies_of, has_records, read_segment
 
 if TYPE_CHECKING:
+    from je_tools.formats.ignite.values import ValueTypes
     from je_tools.formats.ignite.walk import RecordColumns, RecordRows
     from je_tools.ignite.record_filters import Selection
     from je_tools.ignite.segment_files import SegmentFile
@@ -33,11 +35,13 @@ class Place(Struct, frozen=True):
         node: name of the node.
         file: path of the file below the store.
         names: names of the caches of the node.
+        types: types of the objects in its caches.
     """
 
     node: str
     file: str
     names: CacheNames
+    types: ValueTypes
 
 
 class RecordDump(Struct, Generic[Piece]):
@@ -79,8 +83,7 @@ class RecordDump(Struct, Generic[Piece]):
         unread = [each for each in node.segments if not has_records(each)]
         self.damaged += sum(len(list(judge.of_header(each))) for each in unread)
         self.damaged += len(list(missing_segments(node)))
-        names = cache_names(node)
-        windows = self._windows(node, judge, names)
+        windows = self._windows(node, judge)
         # With a limit, nothing is decoded in advance.
         threads = self.threads if self.limit is None else 1
         for count, bad, piece in map_in_order(self._encoded, windows, threads):
@@ -89,13 +92,12 @@ class RecordDump(Struct, Generic[Piece]):
             if piece is not None:
                 yield piece
 
-    def _windows(
-        self, node: Node, judge: FileJudge, names: CacheNames
-    ) -> Iterator[tuple[RecordRows, Place]]:
+    def _windows(self, node: Node, judge: FileJudge) -> Iterator[tuple[RecordRows, Place]]:
+        names, types = cache_names(node), node_types(node)
         for copies in copies_of(node):
             segment = copies.chosen
             if self.selection.wants_segment(copies.index):
-                place = Place(node.name, judge.path(segment), names)
+                place = Place(node.name, judge.path(segment), names, types)
                 yield from ((rows, place) for rows in self._segment(segment, judge))
             if self.progress is not None:
                 self.progress(segment.size)

@@ -17,9 +17,11 @@ from je_tools.formats.ignite.types import (
     TYPE_COUNT,
     type_name,
 )
+from je_tools.formats.spans import Spans
 from je_tools.ignite.dump_fields import field_texts, page_texts
 from je_tools.ignite.record_filters import NODE_BITS
 from je_tools.ignite.record_table import PARTITION_STATE
+from je_tools.ignite.values.texts import value_texts
 from je_tools.output.encoders import arrow_texts as t
 
 if TYPE_CHECKING:
@@ -53,9 +55,11 @@ RECORD_SCHEMA = pa.schema(
         ("flags", pa.uint8()),
         ("key_type", pa.uint8()),
         ("key", pa.binary()),
+        ("key_json", pa.string()),
         ("value_type", pa.uint8()),
         ("value_size", pa.int64()),
         ("value", pa.binary()),
+        ("value_json", pa.string()),
         ("fields", pa.string()),
         ("encrypted", pa.bool_()),
         ("undecodable", pa.bool_()),
@@ -109,6 +113,14 @@ def _same(text: str, n: int) -> pa.DictionaryArray:
     return pa.DictionaryArray.from_arrays(t.number_array(np.zeros(n, np.int32)), values)
 
 
+def object_texts(table: RecordTable, name: str, place: Place, masking: Masking) -> pa.StringArray:
+    """Return keys or values of entries as JSON; null for other records, and if they are masked."""
+    kinds, spans = table.columns[f"{name}_type"], getattr(table, name)
+    sizes = np.where(kinds.valid, spans.sizes, -1)
+    values = Spans(table.rows.data, spans.starts, sizes)
+    return value_texts(place.types, values, kinds.values, masking)
+
+
 def record_columns(
     table: RecordTable, place: Place, masking: Masking, name_of: Callable[[str], str] = clean_text
 ) -> dict[str, pa.Array]:
@@ -152,6 +164,8 @@ def record_columns(
         "key": t.data_bytes(data, table.key.starts, table.key.sizes, masking),
         "value_size": t.number_array(table.value.sizes, table.value.sizes >= 0),
         "value": t.data_bytes(data, table.value.starts, table.value.sizes, masking),
+        "key_json": object_texts(table, "key", place, masking),
+        "value_json": object_texts(table, "value", place, masking),
         "fields": field_texts(table, masking),
         "encrypted": t.bool_array(table.is_encrypted),
         "undecodable": t.bool_array(table.bad),

@@ -5,13 +5,20 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from msgspec.structs import replace
 
 from je_tools.core.escaping import safe_cell
 from je_tools.core.masking import DataMode, Masking
-from je_tools.ignite.dump_columns import RECORD_SCHEMA, record_columns, record_texts
+from je_tools.ignite.dump_columns import (
+    RECORD_SCHEMA,
+    object_texts,
+    record_columns,
+    record_texts,
+)
+from je_tools.ignite.values.texts import UNDECODED
 from je_tools.output.encoders import arrow_texts as t
 from je_tools.output.encoders.entry_csv import csv_bytes
 from je_tools.output.encoders.entry_sinks import EntryFormat, ParquetSink, TextSink
@@ -21,7 +28,7 @@ if TYPE_CHECKING:
     from je_tools.ignite.dump import Place
     from je_tools.ignite.record_table import RecordTable
 
-_BARE = frozenset({"fields"})
+_BARE = frozenset({"fields", "key_json", "value_json"})
 """Texts that are JSON already."""
 
 _COLUMNS = (
@@ -35,6 +42,9 @@ _COLUMNS = (
 
 _NUMBERS = frozenset({"part", "length"})
 _BARE_DETAILS = frozenset({"op", "state", "fields"})
+_CUT_MAX = 1 << 12
+"""Bytes of a value that is decoded for a line; of a longer one, the first bytes are shown."""
+
 _DETAILS = ("op", "state", "transaction", "page_id", "fields", "key", "value")
 
 
@@ -85,12 +95,28 @@ def _json_lines(table: RecordTable, place: Place, masking: Masking) -> pa.Buffer
     return t.text_bytes(t.joined("{", fields, "}\n"))
 
 
-def _lines(table: RecordTable, place: Place, masking: Masking, layout: Layout) -> pa.Buffer:
+def _cut_texts(
+    table: RecordTable, place: Place, masking: Masking, width: int
+) -> dict[str, pa.StringArray]:
+    """Return the texts of a line, keys and values as JSON if they are entries."""
+    shown: dict[str, pa.StringArray] = {}
     if masking.mode is DataMode.SHOW:
+        for name in ("key", "value"):
+            spans = getattr(table, name)
+            short = replace(spans, sizes=np.where(spans.sizes > _CUT_MAX, -1, spans.sizes))
+            shown[name] = object_texts(replace(table, **{name: short}), name, place, masking)
         # The rest would be cut.
-        key, value = (each.first(layout.width) for each in (table.key, table.value))
+        key, value = (each.first(width) for each in (table.key, table.value))
         table = replace(table, key=key, value=value)
     found = record_texts(table, place, masking, lambda name: ascii(name)[1:-1])
+    for name, texts in shown.items():
+        decoded = pc.if_else(pc.starts_with(texts, UNDECODED), None, texts)
+        found[name] = pc.coalesce(decoded, found[name])
+    return found
+
+
+def _lines(table: RecordTable, place: Place, masking: Masking, layout: Layout) -> pa.Buffer:
+    found = _cut_texts(table, place, masking, layout.width)
 
     def numbers(name: str) -> pa.StringArray:
         return pc.cast(found[name], pa.string())

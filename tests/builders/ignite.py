@@ -47,6 +47,11 @@ def segment(
     return data + end, offsets
 
 
+def string(text: bytes) -> bytes:
+    """Return a string as a value of a cache."""
+    return b"\x09" + struct.pack("<i", len(text)) + text
+
+
 def data_payload(
     key: bytes, value: bytes | None, *, time_ms: int = 1000, order: str = "<"
 ) -> bytes:

@@ -18,7 +18,8 @@ SECRET = b"alice@example.org"
 @pytest.fixture
 def store(tmp_path: Path) -> Path:
     """Return a store with a damaged record, whose entries all hold a secret."""
-    records = [("DATA_RECORD_V2", build.data_payload(SECRET, SECRET + bytes(n))) for n in range(3)]
+    texts = [build.string(SECRET + bytes(n)) for n in range(3)]
+    records = [("DATA_RECORD_V2", build.data_payload(texts[0], text)) for text in texts]
     data, offsets = build.segment(0, records, end=bytes(50))
     damaged = bytearray(data)
     damaged[offsets[1] + 20] ^= 1
@@ -40,6 +41,17 @@ def test_outputs_hold_nothing_of_an_entry(
     for text in (written, texts, done.err.encode()):
         assert SECRET not in text
         assert SECRET.hex().encode() not in text
+
+
+def test_keys_and_values_are_shown_unless_they_are_masked(store: Path) -> None:
+    shown = je_tools("ignite", "wal", "dump", store, "--format", "jsonl")
+    row = json.loads(shown.out.splitlines()[0])
+    assert row["key_json"] == row["value_json"] == SECRET.decode()
+    for form in ("table", "jsonl", "csv"):
+        words = ("ignite", "wal", "dump", store, "--format", form)
+        assert SECRET in je_tools(*words).out
+        for mode in ("hide", "length", "hash", "salted-hash"):
+            assert SECRET not in je_tools(*words, "--data", mode).out
 
 
 def test_damage_is_exit_code_3_unless_zero_is_asked_for(store: Path) -> None:

@@ -27,4 +27,5 @@ def check_dump(store: Store) -> None:
         if form is EntryFormat.JSONL:
             rows = list(map(json.loads, lines))
             assert all(row["type"] for row in rows)
+            assert all(("key_json" in row) == ("key_type" in row) for row in rows)
     assert len(counts) == 1

@@ -40,6 +40,7 @@ fn declared(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
         ignite::records::DECLARED,
         ignite::replay::DECLARED,
         ignite::rows::DECLARED,
+        ignite::values::DECLARED,
         ignite::walk::DECLARED,
         // Columns and text.
         je::columns::DECLARED,
@@ -78,6 +79,8 @@ mod _native {
     use super::ignite::replay::PageReplay;
     #[pymodule_export]
     use super::ignite::rows::RowWalker;
+    #[pymodule_export]
+    use super::ignite::values::{ValueTypes, read_metadata};
     #[pymodule_export]
     use super::ignite::walk::SegmentWalker;
     #[pymodule_export]

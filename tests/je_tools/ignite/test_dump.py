@@ -123,7 +123,7 @@ def test_lines_of_json_have_the_values_of_parquet(ignite_node: IgniteNode, tmp_p
                 assert line[name] == value.hex()
             elif name == "page_id":
                 assert line.get(name) == (None if value is None else f"{value:016x}")
-            elif name == "fields":
+            elif name in ("fields", "key_json", "value_json"):
                 assert line.get(name) == (None if value is None else json.loads(value))
             else:
                 assert line.get(name, False if value is False else None) == value, name

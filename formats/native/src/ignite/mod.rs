@@ -5,4 +5,5 @@ pub mod pages;
 pub mod records;
 pub mod replay;
 pub mod rows;
+pub mod values;
 pub mod walk;

@@ -13,4 +13,5 @@ pub mod pages;
 pub mod replay;
 pub mod rows;
 pub mod tree;
+pub mod values;
 pub mod walk;

@@ -1,0 +1,169 @@
+//! Values of caches as JSON: cache objects, tagged values, and binary objects with their metadata.
+//!
+//! Source: CacheObjectAdapter, GridBinaryMarshaller, BinaryReaderExImpl, BinaryUtils, Ignite 2.18.0.
+
+mod json;
+pub mod metadata;
+mod reader;
+pub mod types;
+
+pub use reader::Problem;
+
+use crate::spans::{Outside, Spans};
+use reader::Writer;
+use types::Types;
+
+/// Depth of nested values from which a value is not decoded: it bounds the stack.
+pub const DEPTH_MAX: usize = 100;
+
+/// Bytes of text for each byte of a value, and bytes beside them, from which a value is not decoded.
+/// References can name one value many times, so that a text could grow without bounds.
+pub const EXPANSION: usize = 64;
+const EXPANSION_BASE: usize = 64 << 10;
+
+/// Total size of texts that are made at once: their offsets are numbers of 32 bits.
+pub const TEXTS_MAX: usize = 1 << 30;
+
+/// Kind of a cache object that is bare bytes.
+pub const KIND_BYTES: i64 = 2;
+
+/// Texts one after the other.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Texts {
+    /// ASCII.
+    pub data: Vec<u8>,
+    /// Start of each text in `data`, and the end of the last.
+    pub offsets: Vec<i32>,
+    /// What is wrong with each value.
+    pub problems: Vec<Problem>,
+}
+
+/// Returns cache objects as JSON; one that is null has no text.
+///
+/// A value that does not decode is `{"undecoded":"reason"}`.
+pub fn texts(types: &Types, values: &Spans<'_>, kinds: &[i64]) -> Result<Texts, Outside> {
+    let mut found = Texts { offsets: vec![0], ..Texts::default() };
+    for (row, &kind) in (0..values.len()).zip(kinds) {
+        let problem = match values.get(row)? {
+            Some(bytes) => text(types, bytes, kind, &mut found.data),
+            None => Problem::Good,
+        };
+        found.problems.push(problem);
+        found.offsets.push(i32::try_from(found.data.len()).unwrap_or(i32::MAX));
+    }
+    Ok(found)
+}
+
+fn text(types: &Types, bytes: &[u8], kind: i64, out: &mut Vec<u8>) -> Problem {
+    let start = out.len();
+    let room = bytes.len().saturating_mul(EXPANSION).saturating_add(EXPANSION_BASE);
+    let most = start.saturating_add(room).min(TEXTS_MAX);
+    let mut writer = Writer::new(types, bytes, out, most);
+    let problem = match if kind == KIND_BYTES { writer.bytes() } else { writer.whole() } {
+        Ok(()) => return writer.doubt(),
+        Err(problem) => problem,
+    };
+    out.truncate(start);
+    out.extend_from_slice(b"{\"undecoded\":\"");
+    out.extend_from_slice(problem.reason().as_bytes());
+    out.extend_from_slice(b"\"}");
+    problem
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::bytes;
+    use proptest::prelude::*;
+
+    fn json(value: &[u8]) -> (String, Problem) {
+        let mut out = Vec::new();
+        let problem = text(&Types::default(), value, 1, &mut out);
+        (String::from_utf8(out).unwrap(), problem)
+    }
+
+    fn good(value: &[u8]) -> String {
+        let (text, problem) = json(value);
+        assert_eq!(problem, Problem::Good, "{text}");
+        text
+    }
+
+    #[test]
+    fn scalars() {
+        assert_eq!(good(b"\x03\xff\xff\xff\xff"), r#"{"int":-1}"#);
+        assert_eq!(good(b"\x09\x03\0\0\0a\"\x01"), r#""a\"\u0001""#);
+        assert_eq!(good(b"\x08\x01"), "true");
+        assert_eq!(good(b"\x65"), "null");
+        assert_eq!(good(b"\x05\0\0\x80\x3f"), r#"{"floatBits":"3f800000"}"#);
+        assert_eq!(good(b"\x1e\x02\0\0\0\x01\0\0\0\x85"), r#"{"decimal":["-5",2]}"#);
+        assert_eq!(
+            good(b"\x0a\x01\0\0\0\0\0\0\0\x02\0\0\0\0\0\0\0"),
+            r#"{"uuid":"00000000-0000-0001-0000-000000000002"}"#
+        );
+    }
+
+    #[test]
+    fn lists_and_references() {
+        let list = b"\x18\x02\0\0\0\x01\x14\x01\0\0\0\x65\x66\x06\0\0\0";
+        let inner = r#"{"array":"String","of":[null]}"#;
+        let expected = format!(r#"{{"collection":"ArrayList","of":[{inner},{inner}]}}"#);
+        assert_eq!(good(list), expected);
+        let itself = b"\x18\x01\0\0\0\x01\x66\x06\0\0\0";
+        assert_eq!(good(itself), r#"{"collection":"ArrayList","of":[{"handle":0}]}"#);
+    }
+
+    #[test]
+    fn an_object_without_metadata_has_numbers_for_names() {
+        let mut object = vec![103, 1, 3 | 8 | 32, 0, 7, 0, 0, 0, 0, 0, 0, 0, 30, 0, 0, 0];
+        object.extend([9, 0, 0, 0, 29, 0, 0, 0, 3, 5, 0, 0, 0, 24]);
+        let (text, problem) = json(&object);
+        assert_eq!(text, r##"{"object":null,"typeId":7,"fields":{"#0":{"int":5}}}"##);
+        assert_eq!(problem, Problem::Partial);
+    }
+
+    #[test]
+    fn what_does_not_decode_has_a_reason() {
+        assert_eq!(json(b"\x03\0").1, Problem::Damaged);
+        assert_eq!(json(b"\x65\x65").1, Problem::Damaged);
+        assert_eq!(json(b"\xfd\x01").1, Problem::Transformed);
+        assert_eq!(json(b"").1, Problem::Damaged);
+        let deep = b"\x18\x01\0\0\0\x01".repeat(DEPTH_MAX + 1);
+        assert_eq!(json(&deep).1, Problem::Deep);
+    }
+
+    #[test]
+    fn references_to_references_do_not_grow_without_bounds() {
+        // Each list names the one before it twice.
+        let mut value = vec![24, 41, 0, 0, 0, 1, 24, 0, 0, 0, 0, 1];
+        let mut before = 6_usize;
+        for _ in 0..40 {
+            let start = value.len();
+            value.extend([24, 2, 0, 0, 0, 1]);
+            for _ in 0..2 {
+                let back = i32::try_from(value.len() - before).unwrap();
+                value.push(102);
+                value.extend(back.to_le_bytes());
+            }
+            before = start;
+        }
+        assert_eq!(json(&value).1, Problem::Long);
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_become_ascii_of_bounded_size(value in bytes(200), kind in 0_i64..4) {
+            let mut out = Vec::new();
+            text(&Types::default(), &value, kind, &mut out);
+            prop_assert!(out.is_ascii());
+            prop_assert!(out.len() <= value.len() * EXPANSION + 2 * EXPANSION_BASE);
+        }
+
+        #[test]
+        fn any_tags_decode(tags in proptest::collection::vec(
+            prop_oneof![4 => proptest::sample::select(vec![0_u8, 1, 2, 3, 9, 23, 24, 25, 27, 28, 101, 102, 103, 254]), 1 => any::<u8>()], 0..300)) {
+            let mut out = Vec::new();
+            text(&Types::default(), &tags, 1, &mut out);
+            prop_assert!(out.is_ascii());
+        }
+    }
+}

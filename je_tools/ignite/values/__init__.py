@@ -1,0 +1,1 @@
+"""Keys and values of Ignite's caches: the types that a store knows, and values as JSON texts."""
