@@ -316,8 +316,9 @@ def test_a_part_that_cannot_be_written_is_named_as_it_would_be(tmp_path: Path) -
     out = tmp_path / "out"
     words = ["dump", FIXTURES / "v17-basic/env", "--format", "parquet", "--parts", "-o", out]
     # Byte code that Python writes would be cut short, too, and it does not notice that.
+    limited = 'ulimit -f 1; PYTHONDONTWRITEBYTECODE=1 exec "$@"'
     done = subprocess.run(
-        ["bash", "-c", 'ulimit -f 1; PYTHONDONTWRITEBYTECODE=1 exec "$@"', "bash", TOOLS / "je-tools", *words],
+        ["bash", "-c", limited, "bash", TOOLS / "je-tools", *words],
         capture_output=True,
         text=True,
         check=False,
