@@ -46,8 +46,8 @@ class _LocalPath(click.Path):
             place = _parsed(value)
             if isinstance(place, RemotePath):
                 self.fail(
-                    f"{place}: expected a path on this host. Only verify, summary, files and dump "
-                    "read URIs: copy the environment to this host first",
+                    f"{place}: expected a path on this host. This command reads "
+                    "no URIs: copy the environment to this host first",
                     param,
                     ctx,
                 )

@@ -18,6 +18,7 @@ from je_tools.commands._findings import (
 )
 from je_tools.commands._opening import open_log
 from je_tools.commands._options import (
+    A_LOG,
     A_PATH,
     chosen_file_mode,
     chosen_masking,
@@ -65,6 +66,9 @@ class SnapshotOptions(EndOptions):
 home_argument = click.argument("path", metavar="ENV_DIR", type=A_PATH)
 """One environment directory."""
 
+_home_or_uri = click.argument("path", metavar="ENV_DIR", type=A_LOG)
+"""One environment directory, a path or a URI."""
+
 _END_OPTIONS = (
     click.option("--to-lsn", help="End the log with the entry at this LSN, 0xFILE/0xOFFSET."),
     click.option("--to-vlsn", type=int, help="End the log with this VLSN."),
@@ -105,6 +109,15 @@ def end_options(function: F) -> F:
 
 def snapshot_options(function: F) -> F:
     """Add the environment, the end of its log, the time, masking, findings and threads."""
+    return home_argument(_but_home(function))
+
+
+def remote_snapshot_options(function: F) -> F:
+    """Add the same as `snapshot_options`; the environment may be in a store."""
+    return _home_or_uri(_but_home(function))
+
+
+def _but_home(function: F) -> F:
     shared = (
         exit_zero_option,
         findings_option,
@@ -113,7 +126,7 @@ def snapshot_options(function: F) -> F:
         now_option,
         end_options,
     )
-    for option in (*shared, home_argument):
+    for option in shared:
         function = option(function)
     return function
 

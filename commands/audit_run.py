@@ -21,7 +21,7 @@ from je_tools.commands._engines import (
 )
 from je_tools.commands._options import (
     A_FILE,
-    A_PATH,
+    A_LOG,
     CONTEXT,
     format_option,
     is_terminal,
@@ -55,7 +55,7 @@ class Options(EngineOptions):
 
 
 @click.command("run", context_settings=CONTEXT)
-@click.argument("roots", metavar="ROOT...", nargs=-1, required=True, type=A_PATH)
+@click.argument("roots", metavar="ROOT...", nargs=-1, required=True, type=A_LOG)
 @click.option(
     "--output",
     "-o",
@@ -104,10 +104,10 @@ class Options(EngineOptions):
 def command(**options: Unpack[Options]) -> int:
     """Find every environment below the roots, verify each, and write tables and a report.
 
-    An environment is any directory with .jdb files, or log files given by name. Spark's executors
-    do the work of verify, summary and files. Unreadable input becomes a finding, and does not stop
-    the audit. The output folder holds the tables as Parquet, report.html, audit.json and
-    metrics.prom.
+    An environment is any directory with .jdb files, or log files given by name. A root may be a
+    URI, such as s3://backups/fleet. Spark's executors do the work of verify, summary and files.
+    Unreadable input becomes a finding, and does not stop the audit. The output folder holds the
+    tables as Parquet, report.html, audit.json and metrics.prom.
 
     \b
     Examples:

@@ -14,9 +14,9 @@ from je_tools.commands._snapshot import (
     internal_option,
     open_results,
     open_snapshot,
+    remote_snapshot_options,
     report,
     show_expired_option,
-    snapshot_options,
     write_section,
 )
 from je_tools.output.formats import ROWS
@@ -32,7 +32,7 @@ class Options(SnapshotOptions):
 
 
 @click.command("count")
-@snapshot_options
+@remote_snapshot_options
 @database_option
 @internal_option
 @show_expired_option

@@ -24,9 +24,9 @@ from je_tools.commands._snapshot import (
     internal_option,
     open_results,
     open_snapshot,
+    remote_snapshot_options,
     report,
     show_expired_option,
-    snapshot_options,
 )
 from je_tools.errors import UsageError
 from je_tools.output.formats import RECORDS
@@ -50,7 +50,7 @@ class Options(SnapshotOptions):
 
 
 @click.command("export")
-@snapshot_options
+@remote_snapshot_options
 @database_option
 @click.option("--all", "all_", is_flag=True, help="Export all databases of applications.")
 @internal_option

@@ -15,7 +15,6 @@ from je_tools.commands._findings import check_outputs
 from je_tools.commands._opening import open_log
 from je_tools.commands._options import (
     A_FILE,
-    check_no_uri,
     chosen_file_mode,
     chosen_masking,
     chosen_pace,
@@ -123,8 +122,6 @@ def command(**options: Unpack[Options]) -> int:
     from je_tools.verify.totals import Totals
 
     needs_output(options["format_"], options["output"])
-    if options["tree"]:
-        check_no_uri(options["paths"], "--tree")
     started = datetime.now(UTC)
     environment = open_log(options["paths"])
     _tree_check(options).check(environment, tree=options["tree"])

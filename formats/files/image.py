@@ -5,7 +5,7 @@ into one stretch of address space, so that native code needs one number for a pl
 pages that nobody reads cost nothing. Sizes are frozen when the image is made. If the device cannot
 deliver a page, the SIGBUS guard (`native/src/maps.rs`) puts zeros in place of it and of the rest of
 its file, and `Image.lost` reports the file. Sequential reads use `formats.files.source`, which
-loses only the unreadable parts of a file.
+loses only the unreadable parts of a file. What is read of remote files must be loaded before.
 
 Source: mmap(2), Linux.
 """
@@ -17,13 +17,12 @@ import mmap
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 from msgspec import Struct
 
 from je_tools.formats import _native
-from je_tools.formats.files.remote_path import RemotePath
 from je_tools.formats.files.source import Bytes, SourceChangedError, SourceError, as_source_errors
 
 if TYPE_CHECKING:
@@ -42,6 +41,22 @@ class ImagePart(Struct, frozen=True):
     stop: int
 
 
+class Copies(Protocol):
+    """What was fetched of remote files; see `remote_copies`."""
+
+    file: _native.File
+
+    def load(self, positions: Ints, sizes: Ints) -> None:
+        """Fetch spans, unless they are there."""
+
+    def check_unchanged(self) -> None:
+        """Check the files of which something was fetched."""
+
+
+MakeCopies = Callable[[Sequence[Path], "Ints", "Ints", int], Copies]
+"""Makes copies of paths, from the positions of their first bytes and ends, and the whole size."""
+
+
 class Image:
     """Files of a log as one array.
 
@@ -55,8 +70,12 @@ class Image:
 
     before_fetch: Callable[[], None] | None = None
 
-    def __init__(self, parts: Sequence[ImagePart]) -> None:
+    def __init__(self, parts: Sequence[ImagePart], copied: MakeCopies | None = None) -> None:
         """Map files.
+
+        Args:
+            parts: the files.
+            copied: makes what is mapped in their place, if they are remote.
 
         Raises:
             SourceError: a file cannot be opened or mapped, or is shorter than its `stop`.
@@ -70,7 +89,30 @@ class Image:
         self.stops: Ints = self.starts + np.array([part.stop for part in parts], np.int64)
         size = int(ends[-1]) if len(parts) else 0
         self._parts = parts
-        self.data, self._maps = _map_all(parts, self.starts.tolist(), size)
+        self._copies: Copies | None = None
+        paths = [part.path for part in parts]
+        if copied is not None:
+            self._copies = copied(paths, self.starts, self.stops, size)
+        self.data, self._maps = _map_all(parts, self.starts.tolist(), size, self._copies)
+
+    @property
+    def is_remote(self) -> bool:
+        """True if bytes must be loaded before they are read."""
+        return self._copies is not None
+
+    def load(self, positions: Ints, sizes: Ints) -> None:
+        """Fetch spans of remote files, unless they are there; do nothing for files of this host.
+
+        Args:
+            positions: int64; first byte of each span, inside a file; or NOWHERE.
+            sizes: int64; number of bytes.
+
+        Raises:
+            SourceError: they cannot be fetched.
+        """
+        if self._copies is not None:
+            is_there = positions != NOWHERE
+            self._copies.load(positions[is_there], sizes[is_there])
 
     @property
     def is_torn(self) -> bool:
@@ -81,8 +123,13 @@ class Image:
         """Return a file that shrank since it was mapped, or has an unreadable page; else None.
 
         A file whose size can no longer be determined counts as lost.
+
+        Raises:
+            SourceError: a remote file has changed, or its store does not say.
         """
-        for part in self._parts:
+        if self._copies is not None:
+            self._copies.check_unchanged()
+        for part in self._parts if self._copies is None else ():
             try:
                 is_short = part.path.stat().st_size < part.stop
             except (FileNotFoundError, NotADirectoryError):
@@ -122,15 +169,17 @@ class Image:
 
 
 def _map_all(
-    parts: Sequence[ImagePart], starts: Sequence[int], size: int
+    parts: Sequence[ImagePart], starts: Sequence[int], size: int, copies: Copies | None
 ) -> tuple[Bytes, _native.Maps | None]:
     """Return one array over all files; its memory is unmapped with the last view of it."""
     if size == 0:
         return np.empty(0, np.uint8), None
     try:
         maps = _native.Maps([*starts[1:], size])
+        if copies is not None:
+            maps.map(copies.file, "a temporary file", 0, size)
         for part, start in zip(parts, starts, strict=True):
-            if part.stop > 0:
+            if part.stop > 0 and copies is None:
                 _map_file(maps, part, start)
     except SourceError:
         raise
@@ -142,12 +191,6 @@ def _map_all(
 
 def _map_file(maps: _native.Maps, part: ImagePart, at: int) -> None:
     with as_source_errors(part.path):
-        if isinstance(part.path, RemotePath):
-            reason = (
-                "B-trees are read from files on this host only: copy the environment to it, or "
-                "run the command on the host that has it"
-            )
-            raise SourceError(errno.EOPNOTSUPP, reason, str(part.path))
         file = _native.File(part.path)
     try:
         size = os.fstat(file.fileno()).st_size

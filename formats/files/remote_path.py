@@ -139,7 +139,8 @@ class Entry(Protocol):
 def _as_stat(status: RemoteStatus) -> os.stat_result:
     kind = stat.S_IFDIR if status.is_folder else stat.S_IFREG
     modified = int(status.modified or 0)
-    return os.stat_result((kind | 0o444, 0, 0, 1, 0, 0, status.size, 0, modified, 0))
+    numbers = (kind | 0o444, 0, 0, 1, 0, 0, status.size, 0, modified, 0)
+    return os.stat_result(numbers, {"st_mtime_ns": modified * 10**9})
 
 
 @contextmanager

@@ -116,6 +116,11 @@ class RemoteSource(Source):
         self.size = size
 
     @property
+    def status(self) -> RemoteStatus:
+        """What the store said of the file when it was opened."""
+        return self._status
+
+    @property
     def scan_unit(self) -> int:
         """Ranges of a scan begin at its multiples, so that no block is fetched for two."""
         return LARGE_BLOCK
@@ -150,20 +155,41 @@ class RemoteSource(Source):
             yield piece
             start += len(piece)
 
-    def _piece(self, start: int, stop: int, *, is_scan: bool) -> memoryview:
-        """Return the bytes of a span that one block holds, from its start on."""
-        large = start - start % LARGE_BLOCK
-        end = min(large + LARGE_BLOCK, self._status.size)
-        key = (self.path, self._status, large, end)
+    def fetch(self, start: int, stop: int) -> bytes | memoryview:
+        """Return bytes [start, stop) of one large block; only what no scan keeps is fetched.
+
+        Raises:
+            SourceChangedError: the file has shrunk, or vanished.
+            SourceError: the store does not deliver it.
+        """
+        with as_source_errors(self.path):
+            return self._kept(start, stop) or self._fetched(start, stop)
+
+    def _kept(self, start: int, stop: int) -> memoryview | None:
+        """Return the bytes of a span that a kept large block holds, from its start on."""
+        key = self._large(start)
+        *_, first, end = key
         if key in _CACHE.blank:
             return memoryview(bytes(min(stop, end) - start))
         kept = _CACHE.get(key)
+        return None if kept is None else memoryview(kept.result())[start - first : stop - first]
+
+    def _large(self, at: int) -> _Key:
+        """Return the key of the large block at an offset."""
+        first = at - at % LARGE_BLOCK
+        return self.path, self._status, first, min(first + LARGE_BLOCK, self._status.size)
+
+    def _piece(self, start: int, stop: int, *, is_scan: bool) -> memoryview:
+        """Return the bytes of a span that one block holds, from its start on."""
+        kept = self._kept(start, stop)
         if kept is not None:
-            return memoryview(kept.result())[start - large : stop - large]
+            return kept
         if not is_scan:
             first = start - start % SMALL_BLOCK
             end = min(first + SMALL_BLOCK, self._status.size)
             return memoryview(self._block(first, end))[start - first : stop - first]
+        key = self._large(start)
+        *_, large, end = key
         if large in self._scanned:
             return memoryview(self._fetched(start, min(stop, end)))
         block = self._block(large, end)

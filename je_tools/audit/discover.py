@@ -20,6 +20,7 @@ from msgspec.structs import replace
 
 from je_tools.core.escaping import clean_text
 from je_tools.errors import InputError
+from je_tools.formats.files.remote_path import Entry, RemotePath, lexists, scandir
 from je_tools.log.file_names import home_of, is_data_directory_name, is_jdb_name
 from je_tools.pages.shown import distinct
 
@@ -49,6 +50,12 @@ class FoundEnvironment(Struct, frozen=True):
     size: int
     folders: tuple[Path, ...]
 
+    @property
+    def local_places(self) -> list[Path]:
+        """Folders and paths on this host."""
+        places = (*self.folders, *self.paths)
+        return [each for each in places if not isinstance(each, RemotePath)]
+
 
 class Fleet(Struct, frozen=True):
     """Environments found below the roots.
@@ -73,7 +80,7 @@ def find_fleet(roots: Sequence[Path]) -> Fleet:
     """
     search = _RootSearch()
     for root in roots:
-        if not os.path.lexists(root):
+        if not lexists(root):
             raise InputError(f"{root}: there is no such file or directory")
     # Each once, in the order given.
     loose: dict[Path, dict[Path, None]] = {}
@@ -119,25 +126,24 @@ class _RootSearch(Struct):
 
     homes: list[Path] = field(default_factory=list)
     problems: list[UnreadPath] = field(default_factory=list)
-    _seen: set[tuple[int, int]] = field(default_factory=set)
-    _waiting: list[tuple[int, int, str]] = field(default_factory=list)
+    _seen: set[object] = field(default_factory=set)
+    _waiting: list[tuple[int, int, str, Path]] = field(default_factory=list)
 
     def add(self, root: Path) -> None:
         """Add a directory to search."""
-        heappush(self._waiting, (len(root.parts), 0, str(root)))
+        heappush(self._waiting, (len(root.parts), 0, str(root), root))
 
     def run(self) -> None:
         """Search all directories and everything below them."""
         while self._waiting:
-            part_count, link_count, name = heappop(self._waiting)
-            folder = Path(name)
+            part_count, link_count, _, folder = heappop(self._waiting)
             try:
-                status = folder.stat()
-                if (status.st_dev, status.st_ino) in self._seen:
+                identity = _identity(folder)
+                if identity in self._seen:
                     continue
-                self._seen.add((status.st_dev, status.st_ino))
+                self._seen.add(identity)
                 for below, is_link in self._look_at(folder):
-                    place = (part_count + 1, link_count + is_link, str(below))
+                    place = (part_count + 1, link_count + is_link, str(below), below)
                     heappush(self._waiting, place)
             except OSError as error:
                 self.add_problem(folder, error)
@@ -150,7 +156,7 @@ class _RootSearch(Struct):
 
         Each comes with True if it is a link.
         """
-        with os.scandir(folder) as entries:
+        with scandir(folder) as entries:
             names = [(entry.name, _is_folder(entry), _is_link(entry)) for entry in entries]
         below = [(folder / name, is_link) for name, is_folder, is_link in names if is_folder]
         data = [path for path, _ in below if is_data_directory_name(path.name)]
@@ -162,6 +168,14 @@ class _RootSearch(Struct):
         return below
 
 
+def _identity(folder: Path) -> object:
+    """Return what two names of one folder have in common; a store has one name for each."""
+    if isinstance(folder, RemotePath):
+        return folder
+    status = folder.stat()
+    return status.st_dev, status.st_ino
+
+
 def _holds_log(folder: Path) -> bool:
     try:
         return any(is_jdb_name(path.name) for path in folder.iterdir())
@@ -170,7 +184,7 @@ def _holds_log(folder: Path) -> bool:
         return False
 
 
-def _is_folder(entry: os.DirEntry[str]) -> bool:
+def _is_folder(entry: Entry) -> bool:
     """Return True for a folder, or if the type is unknown: then the search reports why."""
     try:
         return entry.is_dir()
@@ -178,7 +192,7 @@ def _is_folder(entry: os.DirEntry[str]) -> bool:
         return error.errno != errno.ELOOP
 
 
-def _is_link(entry: os.DirEntry[str]) -> bool:
+def _is_link(entry: Entry) -> bool:
     try:
         return entry.is_symlink()
     except OSError:
@@ -189,14 +203,17 @@ def _listed(paths: tuple[Path, ...]) -> tuple[int, tuple[Path, ...]]:
     """Return the bytes of the log files of an environment, and the directories that hold them."""
     if len(paths) > 1 or not paths[0].is_dir():
         folders, files = list(dict.fromkeys(path.parent for path in paths)), list(paths)
+        size = sum(map(_size, files))
     else:
-        folders = [paths[0], *_data_folders(paths[0])]
-        files = []
+        folders, files, size = [paths[0], *_data_folders(paths[0])], [], 0
         for folder in folders:
-            with suppress(OSError), os.scandir(folder) as entries:
-                files += [Path(entry.path) for entry in entries if is_jdb_name(entry.name)]
+            with suppress(OSError), scandir(folder) as entries:
+                for entry in entries:
+                    if is_jdb_name(entry.name):
+                        files.append(folder / entry.name)
+                        size += _size(entry)
     linked = {Path(os.path.realpath(path)).parent: None for path in files if path.is_symlink()}
-    return sum(map(_size, files)), (*folders, *linked)
+    return size, (*folders, *linked)
 
 
 def _absolute(paths: tuple[Path, ...]) -> tuple[Path, ...]:
@@ -210,9 +227,9 @@ def _data_folders(home: Path) -> list[Path]:
         return []
 
 
-def _size(path: Path) -> int:
+def _size(file: Path | Entry) -> int:
     try:
-        return path.stat().st_size
+        return file.stat().st_size
     except OSError:
         return 0
 

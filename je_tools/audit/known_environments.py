@@ -21,6 +21,7 @@ from je_tools.audit.known_codec import sealed, unsealed
 from je_tools.audit.known_files import ROWS_NAME, SETTLED_NS, KnownEnvironment, mark_of, stream_of
 from je_tools.audit.staged_members import SCHEMAS
 from je_tools.audit.tables import FILES, FINDINGS, Source
+from je_tools.formats.files.remote_path import RemotePath, scandir
 from je_tools.log.file_names import is_jdb_name
 from je_tools.verify.judge import LOCK_NAME, lock_holder
 
@@ -91,7 +92,8 @@ def signature_of(found: FoundEnvironment, known: KnownEnvironment, options: str)
     """
     summed = hashlib.sha256()
     try:
-        if lock_holder(found.folders[0] / LOCK_NAME) is not None:
+        home = found.folders[0]
+        if not isinstance(home, RemotePath) and lock_holder(home / LOCK_NAME) is not None:
             return None
         for part in _parts(found, options, is_whole=known.all.is_whole):
             summed.update(msgspec.msgpack.encode(part))
@@ -105,10 +107,10 @@ class _UnsettledError(Exception):
 
 
 def _parts(found: FoundEnvironment, options: str, *, is_whole: bool) -> Iterator[tuple[Any, ...]]:
-    yield __version__, options, is_whole, found.name, tuple(map(os.fsencode, found.paths))
+    yield __version__, options, is_whole, found.name, tuple(map(_encoded, found.paths))
     latest_ns = time.time_ns() - SETTLED_NS
     for folder in found.folders:
-        with os.scandir(folder) as entries:
+        with scandir(folder) as entries:
             listed = sorted(entries, key=lambda entry: entry.name)
         for entry in listed:
             status = entry.stat()
@@ -116,8 +118,12 @@ def _parts(found: FoundEnvironment, options: str, *, is_whole: bool) -> Iterator
                 raise _UnsettledError
             mark = None
             if is_jdb_name(entry.name) and entry.is_file():
-                mark = mark_of(Path(entry.path), status.st_size, is_whole=is_whole)
+                mark = mark_of(folder / entry.name, status.st_size, is_whole=is_whole)
             yield (
-                *(os.fsencode(entry.path), status.st_mode, status.st_size),
+                *(_encoded(folder / entry.name), status.st_mode, status.st_size),
                 *(status.st_mtime_ns, status.st_ino, mark),
             )
+
+
+def _encoded(path: Path) -> bytes:
+    return os.fsencode(str(path))

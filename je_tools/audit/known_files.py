@@ -3,6 +3,7 @@
 Whether a file is unchanged is judged by its size, its time of change, and checksums of its first
 and last bytes; on request by a checksum of all its bytes. The log of an engine is written at its
 end only, but a rollback and an eraser change flags and bytes in place. They change the time too.
+Of a file in a store, the tag that the store gives its content takes the place of checksums.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from msgspec.structs import replace
 
 from je_tools.audit.known_codec import decoded, encoded
 from je_tools.audit.tables import TXNS, Source
+from je_tools.formats.files.remote_path import RemotePath
 from je_tools.formats.je.log.walk import NO_OFFSET
 
 if TYPE_CHECKING:
@@ -52,6 +54,7 @@ class FileMark(Struct, frozen=True):
         changed_ns: time of change; None if the file may have changed since without another time.
         head, tail: CRC-32C of the first and of the last SUMMED_SIZE bytes.
         whole: CRC-32C of all bytes; None if they were not summed.
+        tag: what a store says of the content, such as an ETag; None if it says nothing.
     """
 
     size: int
@@ -59,6 +62,12 @@ class FileMark(Struct, frozen=True):
     head: int
     tail: int
     whole: int | None = None
+    tag: str | None = None
+
+    @property
+    def content(self) -> tuple[object, ...]:
+        """What tells whether the first bytes are the same, whenever they were written."""
+        return self.head, self.tail, self.whole, self.tag
 
 
 def mark_of(path: Path, size: int, *, is_whole: bool) -> FileMark:
@@ -72,6 +81,8 @@ def mark_of(path: Path, size: int, *, is_whole: bool) -> FileMark:
     Raises:
         OSError: the file cannot be read.
     """
+    if isinstance(path, RemotePath):
+        return _mark_in_store(path, size, is_whole=is_whole)
     with path.open("rb", buffering=0) as file:
         status = os.fstat(file.fileno())
         is_settled = time.time_ns() - status.st_mtime_ns > SETTLED_NS
@@ -84,6 +95,25 @@ def mark_of(path: Path, size: int, *, is_whole: bool) -> FileMark:
             for at in range(0, size, _PIECE):
                 whole = crc32c(os.pread(file.fileno(), min(_PIECE, size - at), at), whole)
         return FileMark(size, status.st_mtime_ns if is_settled else None, head, tail, whole)
+
+
+def _mark_in_store(path: RemotePath, size: int, *, is_whole: bool) -> FileMark:
+    from je_tools.formats.files.remote_source import RemoteSource
+
+    with RemoteSource(path) as source:
+        status = source.status
+        changed_ns = int(status.modified or 0) * 10**9
+        is_settled = status.tag is not None or time.time_ns() - changed_ns > SETTLED_NS
+        head = tail = 0
+        whole = None
+        if status.tag is None:
+            head = crc32c(source.read_bytes(0, min(SUMMED_SIZE, size)))
+            tail = crc32c(source.read_bytes(max(size - SUMMED_SIZE, 0), size))
+        if is_whole:
+            whole = 0
+            for at in range(0, size, _PIECE):
+                whole = crc32c(source.read_bytes(at, min(at + _PIECE, size)), whole)
+    return FileMark(size, changed_ns if is_settled else None, head, tail, whole, status.tag)
 
 
 class KnownFile(Struct, frozen=True):
@@ -124,11 +154,11 @@ class KnownFiles(Struct, frozen=True):
         Args:
             home: absolute path of its directory, or of the first of its files.
         """
-        return KnownEnvironment(self, self.folder / _digest(os.fsencode(home)))
+        return KnownEnvironment(self, self.folder / _digest(home))
 
     def leave(self, homes: Iterable[Path]) -> None:
         """Remove what is known of other environments than these."""
-        wanted = {_digest(os.fsencode(home)) for home in homes}
+        wanted = set(map(_digest, homes))
         for folder in self.folder.glob("*"):
             if folder.name not in wanted:
                 shutil.rmtree(folder, ignore_errors=True)
@@ -156,9 +186,9 @@ class KnownEnvironment(Struct, frozen=True):
             now = mark_of(file.path, was.size, is_whole=self.all.is_whole)
         except OSError:
             return None
-        if (now.head, now.tail) != (was.head, was.tail):
-            return None
-        if self.all.is_whole and now.whole != was.whole:
+        if not self.all.is_whole:
+            was = replace(was, whole=None)
+        if now.content != was.content:
             return None
         if file.size > was.size:
             return (known, Source.GROWN) if _can_grow(known) else None
@@ -210,7 +240,7 @@ class KnownEnvironment(Struct, frozen=True):
                 path.unlink(missing_ok=True)
 
     def _path(self, file: LogFile) -> Path:
-        return self.folder / _digest(os.fsencode(file.path))
+        return self.folder / _digest(file.path)
 
     def _load(self, file: LogFile) -> KnownFile | None:
         try:
@@ -258,5 +288,5 @@ def txn_table(data: bytes, env: str) -> Any:
     return table.set_column(place, "env", pa.repeat(env, table.num_rows))
 
 
-def _digest(name: bytes) -> str:
-    return hashlib.sha256(name).hexdigest()[:32]
+def _digest(path: Path) -> str:
+    return hashlib.sha256(os.fsencode(str(path))).hexdigest()[:32]

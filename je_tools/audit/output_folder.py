@@ -214,7 +214,7 @@ def refuse_what_holds_logs(output: Path, fleet: Fleet) -> None:
     """Refuse an output that holds logs: an audit would read its own folder."""
     place = os.path.realpath(output)
     for found in fleet.environments:
-        places = map(os.path.realpath, (*found.folders, *found.paths))
+        places = map(os.path.realpath, found.local_places)
         if any(Path(each).is_relative_to(place) for each in places):
             raise RefusedError(
                 f"{output}: the folder holds logs that the audit reads; name another folder"

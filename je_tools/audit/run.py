@@ -76,7 +76,7 @@ def run_audit(job: Job, make: MakeWork, finish: Finish, step: Step | None = None
     step = step or (lambda _: nullcontext())
     with step("looking for environments"):
         fleet = find_fleet(job.roots)
-    check_outside(job.output, (folder for each in fleet.environments for folder in each.folders))
+    check_outside(job.output, (place for each in fleet.environments for place in each.local_places))
     refuse_what_holds_logs(job.output, fleet)
     with open_output(job.output) as run:
         staging = run.path / STAGING_NAME

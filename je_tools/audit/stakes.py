@@ -9,7 +9,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from msgspec import Struct
@@ -141,7 +140,7 @@ def find_stakes(
     examiners = parts.examiners(lambda error: problems.append(str(error)))
     found = Stakes()
     try:
-        home = Path(environment.name)
+        home = environment.home
         with diagnosed(home, environment, scanner, asked, examiners) as (diagnosis, snapshot):
             found = _of_diagnosis(diagnosis)
             if snapshot is not None and diagnosis.state is not None:

@@ -7,7 +7,6 @@ Source: FileManager.gatherDataDirs, checkNoDataDirs, getFullFileNames, JEFileFil
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from je_tools.core.properties import DATA_DIRECTORIES, read_settings
@@ -26,7 +25,7 @@ def check_layout(environment: Environment) -> None:
     Raises:
         RefusedError: it would not open the environment; the message says why.
     """
-    home = Path(environment.name)
+    home = environment.home
     for file in environment.files:
         if file.path.suffix != _SUFFIX:
             raise RefusedError(

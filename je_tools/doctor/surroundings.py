@@ -12,6 +12,7 @@ from je_tools.checkpoint.directories import check_layout
 from je_tools.core.properties import read_settings
 from je_tools.doctor.facts import Surroundings
 from je_tools.errors import InputError, RefusedError
+from je_tools.formats.files.remote_path import RemotePath
 from je_tools.log.file_names import is_data_directory_name, is_jdb_name, log_file_no
 from je_tools.space.usage import FileRole, disk_use
 from je_tools.writing.interrupted import check_not_interrupted
@@ -35,19 +36,16 @@ _SEEN_MAX = 2_000
 def examine_surroundings(home: Path, environment: Environment | None) -> Surroundings:
     """Return what lies beside a log, and who uses it; nothing is changed, and no lock taken.
 
-    What cannot be examined is described instead of raising an error.
+    What cannot be examined is described instead of raising an error. Of an environment in a store,
+    nobody sees the lock, the owner and the space, and undo journals are not read.
 
     Args:
         home: the directory.
         environment: its log; None if it has none.
     """
-    holders: tuple[Holder, ...] = ()
-    lock_problem = None
-    try:
-        holders = find_holders(home)
-    except InputError as error:
-        lock_problem = str(error)
-    interrupted, undo_count = _journals(home)
+    is_remote = isinstance(home, RemotePath)
+    holders, lock_problem = ((), None) if is_remote else _lock(home)
+    interrupted, undo_count = (None, 0) if is_remote else _journals(home)
     settings = read_settings(home)
     refused = [*settings.refused, *_layout(environment)]
     sizes = {FileRole.ACTIVE: environment.size if environment is not None else 0}
@@ -63,8 +61,16 @@ def examine_surroundings(home: Path, environment: Environment | None) -> Surroun
         settings_problem=settings.unreadable,
         disk=disk_use(home, settings, sizes),
         logs_below=() if environment is not None else tuple(_logs_below(home)),
-        owner=_owner(home),
+        owner=None if is_remote else _owner(home),
     )
+
+
+def _lock(home: Path) -> tuple[tuple[Holder, ...], str | None]:
+    """Return who holds the lock, and the reason if nobody can tell."""
+    try:
+        return find_holders(home), None
+    except InputError as error:
+        return (), str(error)
 
 
 def _journals(home: Path) -> tuple[str | None, int]:

@@ -12,7 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from je_tools.errors import InputError
-from je_tools.formats.files.remote_path import RemotePath, located
+from je_tools.formats.files.remote_path import RemotePath
 from je_tools.formats.je.header import FILE_HEADER_SIZE
 from je_tools.log.file_names import log_file_no
 from je_tools.log.log_files import LogFile, Misnamed, UnreadableFile
@@ -45,7 +45,11 @@ class Environment(Struct, frozen=True, dict=True):
     @property
     def home(self) -> Path:
         """The directory that `name` names, if this is one."""
-        return located(self.name)
+        if not self.is_remote:
+            return Path(self.name)
+        # Its text may be no URI that a user could name.
+        folder = self.files[0].path.parent
+        return folder.parent if folder.name in self.folders else folder
 
     @property
     def is_remote(self) -> bool:

@@ -8,25 +8,25 @@ read again from the right offset.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from je_tools.errors import InputError, StoppedError
+from je_tools.errors import StoppedError
 from je_tools.formats.files.open_source import open_source
-from je_tools.formats.files.source import Source, SourceChangedError, SourceError
 from je_tools.formats.je.log.entry_rows import Rows
 from je_tools.formats.je.log.places import ChainBreak, ChainBreaks, Gap, Gaps
 from je_tools.formats.je.log.reader import FILE_SIZE_MAX, KEPT, RangeReader, RangeState, ReadState
 from je_tools.formats.je.log.walk import NO_OFFSET
+from je_tools.log.source_errors import explained
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor, Future
 
     from je_tools.formats.arrays import Ints
+    from je_tools.formats.files.source import Source
     from je_tools.log.log_files import LogFile
     from je_tools.log.scan_options import ScanOptions
 
@@ -124,7 +124,7 @@ class FileScan(Generic[T]):
         self.file = file
         self.work = work
         self.piece = piece
-        with _explained():
+        with explained():
             self.source = open_source(file.path)
             if scanner.cuts or scanner.pinned or piece is not None:
                 # All readers of its ranges must see the same bytes.
@@ -216,21 +216,10 @@ class FileScan(Generic[T]):
     def _finish(self) -> None:
         self.state.unreadable = _merged(self.source.unreadable)
         try:
-            with _explained():
+            with explained():
                 self.source.check_unchanged()
         finally:
             self.source.close()
-
-
-@contextmanager
-def _explained() -> Iterator[None]:
-    """Turn errors of a source into `StoppedError` and `InputError`."""
-    try:
-        yield
-    except SourceChangedError as error:
-        raise StoppedError(str(error)) from error
-    except SourceError as error:
-        raise InputError(str(error)) from error
 
 
 def _read(
@@ -252,7 +241,7 @@ def _read(
         watched=scanner.watched(file) if scanner.watched is not None else None,
         segmented=scanner.segmented,
     )
-    with _explained():
+    with explained():
         results = scanner.pack(map(work, ranged))
     return RangeOutcome(results, ranged.state)
 

@@ -11,7 +11,9 @@ from contextlib import contextmanager
 
 from je_tools.errors import StoppedError, UsageError
 from je_tools.formats.files.image import Image, ImagePart
+from je_tools.formats.files.remote_path import RemotePath
 from je_tools.formats.files.source import SourceError
+from je_tools.log.source_errors import explained
 
 
 def map_files(parts: Sequence[ImagePart]) -> Image:
@@ -20,8 +22,13 @@ def map_files(parts: Sequence[ImagePart]) -> Image:
     Raises:
         StoppedError: one cannot be mapped any more, or is shorter than stated.
     """
+    copied = None
+    if any(isinstance(part.path, RemotePath) for part in parts):
+        from je_tools.formats.files.remote_copies import RemoteCopies
+
+        copied = RemoteCopies
     try:
-        return Image(parts)
+        return Image(parts, copied)
     except SourceError as error:
         raise StoppedError(str(error)) from error
 
@@ -30,9 +37,12 @@ def check_image(image: Image) -> None:
     """Check that all files still have their length, and that all could be read.
 
     Raises:
-        StoppedError: one is shorter, or its device failed, so results may be wrong.
+        StoppedError: one is shorter, or its device failed, so results may be wrong; or a remote
+            file has changed.
+        InputError: the store of a remote file does not say whether it has changed.
     """
-    path = image.lost()
+    with explained():
+        path = image.lost()
     if path is not None:
         raise StoppedError(
             f"{path}: became shorter while it was read, or its device failed; what was written "
@@ -45,10 +55,12 @@ def unchanged(check: Callable[[], None]) -> Iterator[None]:
     """Call `check` when the body ends, and if it fails, since zeros may be the reason.
 
     Raises:
-        StoppedError: raised by `check`, in place of the body's error.
+        StoppedError: raised by `check`, in place of the body's error; or a remote file has changed.
+        InputError: a remote file cannot be read.
     """
     try:
-        yield
+        with explained():
+            yield
     except (UsageError, BrokenPipeError):
         raise
     except Exception:

@@ -114,6 +114,8 @@ class KeyHistory(Struct, frozen=True):
         positions, _ = image.places(rows.lsn)
         if (positions < 0).any():
             raise StoppedError("a log file changed while it was read: run the command again")
+        ends = np.maximum(rows.key_start + rows.key_size, rows.data_start + rows.data_size)
+        image.load(positions, ends.astype(np.int64))
         return VersionBatch(
             lsn=rows.lsn,
             txn_id=rows.txn_id,

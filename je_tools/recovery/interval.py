@@ -96,6 +96,10 @@ def read_interval(
     work = Collector(starts, first_lsn, nodes_from, next_lsn, end_lsn)
     found = scan_interval(replace(environment, files=some), work, scanner)
     lns, all_ends = joined(found.lns, NO_LNS), joined(found.ends, NO_ENDS)
+    nodes = joined(found.nodes, NO_NODES)
+    for rows in (lns, nodes):
+        has_key = rows.key_size > 0
+        image.load(rows.key_position[has_key], rows.key_size[has_key].astype(np.int64))
     backward = STRAIGHT
     # With damage the engine does not open the log at all, so the path does not matter.
     is_broken = any(lsn > first_lsn for lsn in found.break_lsns)
@@ -107,7 +111,7 @@ def read_interval(
     _mark_committed(lns, ends)
     return ReplayInterval(
         lns=lns,
-        nodes=joined(found.nodes, NO_NODES),
+        nodes=nodes,
         ends=ends,
         periods=_periods(each for each in found.rollbacks if not backward.misses_one(each[0])),
         in_doubt=frozenset(each for each in found.prepared if not (ends.txn_id == each).any()),

@@ -27,6 +27,7 @@ from je_tools.core.properties import (
     Settings,
     read_settings,
 )
+from je_tools.formats.files.remote_path import RemotePath
 from je_tools.formats.je.internal.names import UTILIZATION_DB, VLSN_MAP_DB
 from je_tools.formats.je.internal.replication import VlsnBucket
 from je_tools.recovery.utilization import (
@@ -347,6 +348,8 @@ def disk_use(home: Path, settings: Settings, sizes: Mapping[FileRole, int]) -> D
 
 def _free_size(home: Path) -> int | None:
     """Return the bytes that an unprivileged program may still write, or None if unknown."""
+    if isinstance(home, RemotePath):
+        return None
     try:
         found = os.statvfs(home)
     except OSError:

@@ -178,11 +178,7 @@ class FileSetChecks:
             if last >= start:
                 yield self._missing(max(first, start), last, Severity.ERROR, why)
             elif in_use is None:
-                found = (
-                    "trees of a store are not read, so whether they are in use was not checked"
-                    if self.environment.is_remote
-                    else "no tree that shows whether they are in use"
-                )
+                found = "no tree that shows whether they are in use"
                 yield self._missing(first, last, Severity.WARNING, found)
             elif not used and first:
                 yield self._missing(first, last, Severity.NOTE, "no record of them in use")

@@ -19,7 +19,7 @@ from je_tools.formats import _native
 from je_tools.formats.arrays import Ints, Mask, distinct, run_of
 from je_tools.formats.je.entry.columns import MAX_ROWS, Decoded, EntryPayloads, decode_items
 from je_tools.formats.je.entry.entries import Entry, decode_entry
-from je_tools.formats.je.header import EntryError
+from je_tools.formats.je.header import MAX_HEADER_SIZE, EntryError
 from je_tools.formats.je.log.walk import HeaderRules
 from je_tools.formats.je.types import ENTRY_TYPES, LOG_VERSION_MAX, Family
 
@@ -166,10 +166,21 @@ def fetch(image: Image, lsns: Ints, *, check: bool = True, room_size: int = 0) -
     """
     if image.before_fetch is not None:
         image.before_fetch()
+    if image.is_remote:
+        _load(image, lsns)
     columns, room = _native.fetch_entries(
         image, lsns, rules=_RULES, check=check, room_size=room_size
     )
     return Entries(image=image, lsn=lsns, data=image.data if room is None else room, **columns)
+
+
+def _load(image: Image, lsns: Ints) -> None:
+    """Load remote entries: their headers, which say how large they are, then all of them."""
+    positions = image.places(lsns)[0]
+    image.load(positions, np.full(len(positions), MAX_HEADER_SIZE))
+    headers, _ = _native.fetch_entries(image, lsns, rules=_RULES, check=False, room_size=0)
+    fits = headers["found"] >= Found.BAD
+    image.load(headers["position"][fits], headers["size"][fits])
 
 
 def fetch_entry(image: Image, lsn: int) -> Entry | None:
