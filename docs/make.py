@@ -55,6 +55,8 @@ from je_tools.log.field_descriptions import (
 )
 from je_tools.spark.entry_options import ENTRIES
 from je_tools.spark.findings import FINDING_ROWS
+from je_tools.spark.ignite_pages import PAGES
+from je_tools.spark.ignite_records import WAL_RECORDS
 from je_tools.spark.records import RECORDS
 from je_tools.spark.vlsns import VLSNS
 
@@ -456,7 +458,7 @@ def _spark_options(argument: str) -> str:
     return table(("option", "what it does"), rows)
 
 
-_SPARK = (ENTRIES, RECORDS, FINDING_ROWS, VLSNS)
+_SPARK = (ENTRIES, RECORDS, FINDING_ROWS, VLSNS, WAL_RECORDS, PAGES)
 
 
 _BLOCKS: dict[str, Callable[[str], str]] = {

@@ -1,4 +1,4 @@
-"""Search for environments below some roots: all directories that hold .jdb files.
+"""Search for environments below some roots: directories with .jdb files, and stores of Ignite.
 
 A directory that cannot be searched is reported as a problem, and the search goes on. No file is
 opened: executors do that.
@@ -9,9 +9,10 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from enum import StrEnum
 from heapq import heappop, heappush
 from pathlib import Path
 
@@ -21,6 +22,7 @@ from msgspec.structs import replace
 from je_tools.core.escaping import clean_text
 from je_tools.errors import InputError
 from je_tools.formats.files.remote_path import Entry, RemotePath, lexists, scandir
+from je_tools.ignite.store import STORE_FOLDERS, holds_store, store_size
 from je_tools.log.file_names import home_of, is_data_directory_name, is_jdb_name
 from je_tools.pages.shown import distinct
 
@@ -35,20 +37,43 @@ class UnreadPath(Struct, frozen=True):
     reason: str
 
 
+class Kind(StrEnum):
+    """Kind of an environment, as the tables name it."""
+
+    JE = "je"
+    """An environment of Berkeley DB Java Edition."""
+    IGNITE = "ignite"
+    """A persistent store of Apache Ignite."""
+
+
+_SOUGHT = {
+    Kind.JE: (
+        ".jdb files",
+        "an environment's home, the directory that holds 00000000.jdb and its like",
+    ),
+    Kind.IGNITE: ("store of Ignite", "the work directory of a node of Ignite"),
+}
+"""What is sought, and what to name instead, for errors."""
+
+
 class FoundEnvironment(Struct, frozen=True):
     """An environment that was found, and is not yet opened.
 
     Attributes:
         name: its unique name in the tables.
-        paths: absolute path of its home, or of its log files if these were named one by one.
-        size: bytes of its log files; those that could not be examined count as empty.
+        paths: absolute path of its home, or of its log files if these were named one by one; of a
+            store, the directory that `ignite` takes.
+        size: bytes of its log files, of a store also of its pages; files that could not be examined
+            count as empty.
         folders: absolute paths of all directories with its files, also those that links lead to.
+        kind: what it is.
     """
 
     name: str
     paths: tuple[Path, ...]
     size: int
     folders: tuple[Path, ...]
+    kind: Kind = Kind.JE
 
     @property
     def local_places(self) -> list[Path]:
@@ -69,8 +94,8 @@ class Fleet(Struct, frozen=True):
     problems: tuple[UnreadPath, ...]
 
 
-def find_fleet(roots: Sequence[Path]) -> Fleet:
-    """Find every environment below the roots; log files given as roots form one a folder.
+def find_fleet(roots: Sequence[Path], kinds: Collection[Kind] = (Kind.JE,)) -> Fleet:
+    """Find the environments of some kinds below the roots; .jdb files as roots form one a folder.
 
     A directory that is reached twice, by links or by roots that overlap, counts once, under its
     shortest name.
@@ -78,7 +103,7 @@ def find_fleet(roots: Sequence[Path]) -> Fleet:
     Raises:
         InputError: a root does not exist, or nothing is below the roots.
     """
-    search = _RootSearch()
+    search = _RootSearch(frozenset(kinds))
     for root in roots:
         if not lexists(root):
             raise InputError(f"{root}: there is no such file or directory")
@@ -92,39 +117,51 @@ def find_fleet(roots: Sequence[Path]) -> Fleet:
             continue
         if is_folder:
             search.add(root)
-        else:
+        elif Kind.JE in search.kinds:
             loose.setdefault(home_of(root), {})[root] = None
     search.run()
-    wanted = sorted([*((path,) for path in search.homes), *map(tuple, loose.values())])
+    logs = [*((path,) for path in search.homes), *map(tuple, loose.values())]
+    stores = [(path,) for path in search.stores]
+    wanted = sorted(
+        [*((paths, Kind.JE) for paths in logs), *((paths, Kind.IGNITE) for paths in stores)]
+    )
     if not wanted and not search.problems:
+        none, instead = zip(*(_SOUGHT[each] for each in kinds), strict=True)
         raise InputError(
-            f"{', '.join(map(str, roots))}: no .jdb files here or below. Name an environment's "
-            "home, the directory that holds 00000000.jdb and its like, or one above it"
+            f"{', '.join(map(str, roots))}: no {' and no '.join(none)} here or below. "
+            f"Name {', '.join(instead)}, or one above it"
         )
+    return _fleet(wanted, search.problems)
+
+
+def _fleet(wanted: Sequence[tuple[tuple[Path, ...], Kind]], problems: list[UnreadPath]) -> Fleet:
+    """Return a fleet of some paths, with names and sizes."""
     with ThreadPoolExecutor(_LISTERS) as pool:
-        listed = list(pool.map(_listed, wanted))
-    shown = [*map(_name_of, wanted), *(each.env for each in search.problems)]
+        listed = list(pool.map(_sizes_of, wanted))
+    shown = [*(_name_of(paths) for paths, _ in wanted), *(each.env for each in problems)]
     names = list(distinct(map(clean_text, shown), " ({})"))
-    of_problems = zip(search.problems, names[len(wanted) :], strict=True)
+    of_problems = zip(problems, names[len(wanted) :], strict=True)
     found = zip(names, wanted, listed, strict=False)
     return Fleet(
         tuple(
             # Executors have working directories of their own.
-            FoundEnvironment(name, _absolute(paths), size, _absolute(folders))
-            for name, paths, (size, folders) in found
+            FoundEnvironment(name, _absolute(paths), size, _absolute(folders), kind)
+            for name, (paths, kind), (size, folders) in found
         ),
         tuple(replace(problem, env=name) for problem, name in of_problems),
     )
 
 
 class _RootSearch(Struct):
-    """Search for directories that hold logs.
+    """Search for directories that hold logs, and for those of stores.
 
     Directories with fewer parts in their path come first, then those with fewer links in it. So a
     place with several names gets the shortest one.
     """
 
+    kinds: frozenset[Kind]
     homes: list[Path] = field(default_factory=list)
+    stores: list[Path] = field(default_factory=list)
     problems: list[UnreadPath] = field(default_factory=list)
     _seen: set[object] = field(default_factory=set)
     _waiting: list[tuple[int, int, str, Path]] = field(default_factory=list)
@@ -159,13 +196,26 @@ class _RootSearch(Struct):
         with scandir(folder) as entries:
             names = [(entry.name, _is_folder(entry), _is_link(entry)) for entry in entries]
         below = [(folder / name, is_link) for name, is_folder, is_link in names if is_folder]
+        if Kind.IGNITE in self.kinds and STORE_FOLDERS.intersection(path.name for path, _ in below):
+            self._look_for_store(folder)
         data = [path for path, _ in below if is_data_directory_name(path.name)]
         is_home = any(is_jdb_name(name) for name, is_folder, _ in names if not is_folder)
         if is_home or any(_holds_log(path) for path in data):
-            self.homes.append(folder)
+            if Kind.JE in self.kinds:
+                self.homes.append(folder)
             # Data directories are this environment's, not environments of their own.
             return [each for each in below if each[0] not in data]
         return below
+
+    def _look_for_store(self, folder: Path) -> None:
+        """Record the folder if it is a store, and not a part of one."""
+        if not set(self.stores).isdisjoint(folder.parents) or not holds_store(folder):
+            return
+        if isinstance(folder, RemotePath):
+            reason = "a store of Ignite; copy it to a file system, where such stores are read"
+            self.problems.append(UnreadPath(str(folder), reason))
+        else:
+            self.stores.append(folder)
 
 
 def _identity(folder: Path) -> object:
@@ -197,6 +247,12 @@ def _is_link(entry: Entry) -> bool:
         return entry.is_symlink()
     except OSError:
         return False
+
+
+def _sizes_of(wanted: tuple[tuple[Path, ...], Kind]) -> tuple[int, tuple[Path, ...]]:
+    """Return the bytes of the files of an environment, and the directories that hold them."""
+    paths, kind = wanted
+    return (store_size(paths[0]), paths) if kind is Kind.IGNITE else _listed(paths)
 
 
 def _listed(paths: tuple[Path, ...]) -> tuple[int, tuple[Path, ...]]:

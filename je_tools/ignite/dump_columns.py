@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -122,17 +122,22 @@ def object_texts(table: RecordTable, name: str, place: Place, masking: Masking) 
 
 
 def record_columns(
-    table: RecordTable, place: Place, masking: Masking, name_of: Callable[[str], str] = clean_text
+    table: RecordTable,
+    place: Place,
+    masking: Masking,
+    name_of: Callable[[str], str] = clean_text,
+    wanted: Iterable[str] = RECORD_SCHEMA.names,
 ) -> dict[str, pa.Array]:
-    """Return the columns of RECORD_SCHEMA by name, keys and values as bytes.
+    """Return columns of RECORD_SCHEMA by name, keys and values as bytes.
 
     Args:
         table: the rows.
         place: where they are.
         masking: masking of keys and values.
         name_of: escaping of names of caches, groups, nodes and files.
+        wanted: names of the columns; the others are not built.
     """
-    n, rows, columns = len(table), table.rows, table.columns
+    n, rows, columns, data = len(table), table.rows, table.columns, table.rows.data
 
     def numbers(name: str) -> pa.Array:
         column, kind = columns[name], RECORD_SCHEMA.field(name).type
@@ -145,37 +150,34 @@ def record_columns(
     def header(values: Any) -> pa.Array:
         return t.number_array(values[table.index])
 
-    types = pa.array(_TYPES, pa.string())
-    data = rows.data
-    found = {
-        "node": _same(name_of(place.node), n),
-        "segment": t.number_array(np.full(n, rows.header.segment, np.int64)),
-        "offset": header(rows.columns.offset),
-        "length": header(rows.columns.length),
-        "type": pa.DictionaryArray.from_arrays(
-            header(rows.columns.type_no.astype(np.int32)), types
-        ),
-        "group": names("group_id", place.names.groups),
-        "cache": names("cache_id", place.names.caches),
-        "op": chosen(columns["op"], _OPERATIONS),
-        "state": chosen(columns["state"], _STATES),
-        "transaction": version_texts(table, "near"),
-        "version": version_texts(table, "version"),
-        "key": t.data_bytes(data, table.key.starts, table.key.sizes, masking),
-        "value_size": t.number_array(table.value.sizes, table.value.sizes >= 0),
-        "value": t.data_bytes(data, table.value.starts, table.value.sizes, masking),
-        "key_json": object_texts(table, "key", place, masking),
-        "value_json": object_texts(table, "value", place, masking),
-        "fields": field_texts(table, masking),
-        "encrypted": t.bool_array(table.is_encrypted),
-        "undecodable": t.bool_array(table.bad),
-        "file": _same(name_of(place.file), n),
-        "file_offset": header(rows.columns.at),
+    def types() -> pa.Array:
+        numbers = header(rows.columns.type_no.astype(np.int32))
+        return pa.DictionaryArray.from_arrays(numbers, pa.array(_TYPES, pa.string()))
+
+    made: dict[str, Callable[[], pa.Array]] = {
+        "node": lambda: _same(name_of(place.node), n),
+        "segment": lambda: t.number_array(np.full(n, rows.header.segment, np.int64)),
+        "offset": lambda: header(rows.columns.offset),
+        "length": lambda: header(rows.columns.length),
+        "type": types,
+        "group": lambda: names("group_id", place.names.groups),
+        "cache": lambda: names("cache_id", place.names.caches),
+        "op": lambda: chosen(columns["op"], _OPERATIONS),
+        "state": lambda: chosen(columns["state"], _STATES),
+        "transaction": lambda: version_texts(table, "near"),
+        "version": lambda: version_texts(table, "version"),
+        "key": lambda: t.data_bytes(data, table.key.starts, table.key.sizes, masking),
+        "value_size": lambda: t.number_array(table.value.sizes, table.value.sizes >= 0),
+        "value": lambda: t.data_bytes(data, table.value.starts, table.value.sizes, masking),
+        "key_json": lambda: object_texts(table, "key", place, masking),
+        "value_json": lambda: object_texts(table, "value", place, masking),
+        "fields": lambda: field_texts(table, masking),
+        "encrypted": lambda: t.bool_array(table.is_encrypted),
+        "undecodable": lambda: t.bool_array(table.bad),
+        "file": lambda: _same(name_of(place.file), n),
+        "file_offset": lambda: header(rows.columns.at),
     }
-    for field in RECORD_SCHEMA:
-        if field.name not in found:
-            found[field.name] = numbers(field.name)
-    return found
+    return {name: made[name]() if name in made else numbers(name) for name in wanted}
 
 
 def record_texts(

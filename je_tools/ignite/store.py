@@ -7,8 +7,10 @@ Source: NodeFileTree, SharedFileTree, FileWriteAheadLogManager, Ignite 2.18.0.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Sequence, Set
+from contextlib import suppress
 from enum import StrEnum
 from pathlib import Path
 
@@ -20,6 +22,10 @@ from je_tools.ignite.segment_files import SegmentFile, Status, open_segment, seg
 _NOT_NODES = frozenset({"binary_meta", "marshaller", "wal", "archive", "cdc"})
 _NEW_NAME = re.compile(r"node\d+-([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})")
 _NODE_MEMBERS = ("cp", "metastorage", "maintenance_tasks.mntc", "lock")
+
+
+STORE_FOLDERS = frozenset({"db", "wal", *_NODE_MEMBERS[:2]})
+"""Names of folders, one of which every directory has that `holds_store`."""
 
 
 class Place(StrEnum):
@@ -79,6 +85,32 @@ class Store(Struct, frozen=True):
     def size(self) -> int:
         """Bytes of all segments."""
         return sum(node.size for node in self.nodes)
+
+
+def holds_store(folder: Path) -> bool:
+    """Return True if a directory is one that `open_store` opens as a whole store.
+
+    Other directories have folders of these names too, so files of a node must be in them.
+    """
+    try:
+        store = _open_tree(folder)
+    except InputError:
+        return False
+    return store is not None and any(node.segments or node.db is not None for node in store.nodes)
+
+
+def store_size(folder: Path) -> int:
+    """Return the bytes of all segments and page files below a directory.
+
+    Files that cannot be examined count as empty.
+    """
+    total = 0
+    for place, _, names in os.walk(folder):
+        for name in names:
+            if name.endswith((".wal", ".wal.zip", ".bin")):
+                with suppress(OSError):
+                    total += (Path(place) / name).stat().st_size
+    return total
 
 
 def open_store(paths: Sequence[Path], names: Iterable[str] = ()) -> Store:

@@ -26,9 +26,18 @@ def register(spark: Any) -> None:
 
 def sources() -> tuple[type[LogSource], ...]:
     """Return the formats that `register` makes known, each a class."""
+    from je_tools.spark.ignitepages import IgnitepagesSource
+    from je_tools.spark.ignitewal import IgnitewalSource
     from je_tools.spark.jefindings import JefindingsSource
     from je_tools.spark.jelog import JelogSource
     from je_tools.spark.jerecords import JerecordsSource
     from je_tools.spark.jevlsn import JevlsnSource
 
-    return (JelogSource, JerecordsSource, JefindingsSource, JevlsnSource)
+    return (
+        JelogSource,
+        JerecordsSource,
+        JefindingsSource,
+        JevlsnSource,
+        IgnitewalSource,
+        IgnitepagesSource,
+    )

@@ -1,6 +1,6 @@
 """Columns of data sources in Spark's types, with the environment first.
 
-Spark has no unsigned numbers and no dictionaries. Numbers of 8 and 32 bits become the next larger
+Spark has no unsigned numbers and no dictionaries. Numbers of 8 to 32 bits become the next larger
 signed ones, as Spark itself reads them from Parquet. LSNs become int64 with the same bits: those
 of files from 0x80000000 on are negative, and one that is NULL on disk is -1. Every column may be
 null, so that all files that Spark writes have the same schema.
@@ -18,7 +18,12 @@ from je_tools.errors import UsageError
 ENV = "env"
 """Name of the column that has the environment, in every source."""
 
-_SIGNED = {pa.uint8(): pa.int16(), pa.uint32(): pa.int64(), pa.uint64(): pa.int64()}
+_SIGNED = {
+    pa.uint8(): pa.int16(),
+    pa.uint16(): pa.int32(),
+    pa.uint32(): pa.int64(),
+    pa.uint64(): pa.int64(),
+}
 
 
 def spark_schema(schema: Iterable[pa.Field]) -> pa.Schema:

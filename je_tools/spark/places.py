@@ -14,7 +14,7 @@ from urllib.parse import unquote, urlsplit
 
 from msgspec import Struct
 
-from je_tools.audit.discover import UnreadPath, find_fleet
+from je_tools.audit.discover import FoundEnvironment, Kind, UnreadPath, find_fleet
 from je_tools.audit.opening import open_found
 from je_tools.errors import InputError, UsageError
 from je_tools.log.file_names import is_jdb_name
@@ -70,21 +70,29 @@ class Places(Struct, frozen=True):
         """
         return [path for name in self.names for path in _expanded(name)]
 
-    def find(self) -> FoundLogs:
-        """Find and open the environments; their names are the paths below the roots.
+    def found(self, kind: Kind) -> tuple[list[FoundEnvironment], list[UnreadPath]]:
+        """Find the environments of a kind, and directories that cannot be searched.
+
+        Their names are the paths below the roots.
 
         Raises:
             UsageError: no environment has one of the names that were asked for.
             InputError: there is no such directory, or no environment in it.
         """
-        fleet = find_fleet(self.roots())
-        wanted = [each for each in fleet.environments if self._is_wanted(each.name)]
+        fleet = find_fleet(self.roots(), [kind])
+        every = fleet.environments
+        wanted = [each for each in every if self._is_wanted(each.name)]
         problems = [each for each in fleet.problems if self._is_wanted(each.env)]
         if self.envs and not wanted and not problems:
             raise UsageError(
-                f"option env: {', '.join(self.envs)}: none of {len(fleet.environments)} "
-                f"environments, which are {_listed([each.name for each in fleet.environments])}"
+                f"option env: {', '.join(self.envs)}: none of {len(every)} "
+                f"environments, which are {_listed([each.name for each in every])}"
             )
+        return wanted, problems
+
+    def find(self) -> FoundLogs:
+        """Find and open the environments; see `found`."""
+        wanted, problems = self.found(Kind.JE)
         with ThreadPoolExecutor(_OPENERS) as pool:
             opened = list(zip(wanted, pool.map(open_found, wanted), strict=True))
         problems += [each for _, each in opened if isinstance(each, UnreadPath)]
@@ -98,12 +106,23 @@ class Places(Struct, frozen=True):
             InputError: something cannot be read, and nothing may be left out.
         """
         found = self.find()
-        problems = [*found.problems, *_unreadable_files(found.logs)]
+        self.check([*found.problems, *_unreadable_files(found.logs)])
+        return found.logs
+
+    def check(self, problems: Sequence[UnreadPath], hint: str = SKIP_HINT) -> None:
+        """Check that everything can be read, unless it may be left out.
+
+        Args:
+            problems: what cannot be read.
+            hint: next step.
+
+        Raises:
+            InputError: something cannot be read.
+        """
         if problems and not self.skips:
             first, count = problems[0], len(problems)
             more = f" (and {count - 1:,} more)" if count > 1 else ""
-            raise InputError(f"{_text(first)}{more}. {SKIP_HINT}")
-        return found.logs
+            raise InputError(f"{_text(first)}{more}. {hint}")
 
     def _is_wanted(self, env: str) -> bool:
         return not self.envs or any(env == name or fnmatchcase(env, name) for name in self.envs)

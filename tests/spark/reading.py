@@ -22,7 +22,7 @@ OLD_FIELDS = {"item", "data_exists"}
 
 
 def source(
-    path: Path | Sequence[Path], kind: type[LogSource] = JelogSource, **options: str
+    path: Path | Sequence[Path], kind: type[LogSource] = JelogSource, /, **options: str
 ) -> LogSource:
     """Return a source as `load` creates it."""
     if isinstance(path, Path):
@@ -32,7 +32,7 @@ def source(
 
 
 def reader(
-    path: Path | Sequence[Path], kind: type[LogSource] = JelogSource, **options: str
+    path: Path | Sequence[Path], kind: type[LogSource] = JelogSource, /, **options: str
 ) -> LogReader:
     """Return the reader of a read."""
     made = source(path, kind, **options)
@@ -49,7 +49,7 @@ def batches(reading: LogReader) -> list[pa.RecordBatch]:
 
 
 def read(
-    path: Path | Sequence[Path], kind: type[LogSource] = JelogSource, **options: str
+    path: Path | Sequence[Path], kind: type[LogSource] = JelogSource, /, **options: str
 ) -> pa.Table:
     """Return the rows as one table."""
     reading = reader(path, kind, **options)
