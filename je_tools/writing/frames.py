@@ -185,7 +185,8 @@ def is_number(value: Any) -> bool:
     return type(value) is int and 0 <= value <= _NUMBER_MAX
 
 
-def _is_sum(value: Any) -> bool:
+def is_sum(value: Any) -> bool:
+    """Return True for an unsigned integer of 32 bits."""
     return is_number(value) and value < 1 << 32
 
 
@@ -213,7 +214,7 @@ def _is_moved_name(source: str, target: str, number: int) -> bool:
     return target.startswith(stem) and _BAD.fullmatch(target[len(stem) :]) is not None
 
 
-def _rows(*columns: Callable[[Any], bool]) -> Callable[[Any], bool]:
+def rows_of(*columns: Callable[[Any], bool]) -> Callable[[Any], bool]:
     """Return a check that a value is a non-empty list of rows with such columns."""
 
     def is_right(value: Any) -> bool:
@@ -231,7 +232,8 @@ def _rows(*columns: Callable[[Any], bool]) -> Callable[[Any], bool]:
     return is_right
 
 
-def _is_size(value: Any) -> bool:
+def is_size(value: Any) -> bool:
+    """Return True for an integer above 0 of 63 bits."""
     return is_number(value) and value > 0
 
 
@@ -240,11 +242,11 @@ def _is_hex(value: Any) -> bool:
 
 
 def _are_flips(value: Any) -> bool:
-    has_columns = _rows(is_log_name, is_number, _is_hex, _is_hex)
+    has_columns = rows_of(is_log_name, is_number, _is_hex, _is_hex)
     return has_columns(value) and all(len(old) == len(new) for _, _, old, new in value)
 
 
-_FILES = _rows(is_log_name, is_number, is_number)
+_FILES = rows_of(is_log_name, is_number, is_number)
 
 _OWN_FIELDS: dict[str, dict[str, Callable[[Any], bool]]] = {
     "begin": {
@@ -257,8 +259,8 @@ _OWN_FIELDS: dict[str, dict[str, Callable[[Any], bool]]] = {
     },
     "saved": {"file": is_log_name, "offset": is_number},
     "cut": {"file": is_log_name, "size": is_number, "before": is_number},
-    "rename": {"file": is_log_name, "target": is_text, "checksum": _is_sum},
-    "append": {"pieces": _rows(is_log_name, is_number, _is_size, _is_sum)},
+    "rename": {"file": is_log_name, "target": is_text, "checksum": is_sum},
+    "append": {"pieces": rows_of(is_log_name, is_number, is_size, is_sum)},
     "flip": {"flips": _are_flips},
     "done": {"time_ms": is_number, "files": _FILES},
     "undo": {},

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 from stat import S_ISREG
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from msgspec import Struct
 
@@ -24,6 +25,9 @@ from je_tools.writing.frames import (
 from je_tools.writing.journal_folders import FILE_NAME, journal_folder
 
 _PIECE = 1 << 20
+
+FrameCheck = Callable[[Any, int, int], None]
+"""A check like `check_frame`, of the frames that an operation may write."""
 
 
 class Recorded(Struct, frozen=True):
@@ -71,8 +75,13 @@ class Recorded(Struct, frozen=True):
             return file.read(stop - start)
 
 
-def read_journal(home: Path, number: int) -> Recorded:
+def read_journal(home: Path, number: int, check: FrameCheck = check_frame) -> Recorded:
     """Read a journal up to the first incomplete frame, and check every checksum.
+
+    Args:
+        home: folder around that of the journals.
+        number: number of the journal.
+        check: check of the fields of each frame.
 
     Raises:
         OSError: it cannot be read.
@@ -91,24 +100,24 @@ def read_journal(home: Path, number: int) -> Recorded:
         os.close(descriptor)
         return Recorded(home, number, (), 0, _NO_FILE)
     with os.fdopen(descriptor, "rb") as file:
-        return _read(home, number, file)
+        return _read(home, number, file, check)
 
 
 _NO_FILE = f"{FILE_NAME} is not a regular file"
 
 
-def _read(home: Path, number: int, file: BinaryIO) -> Recorded:
+def _read(home: Path, number: int, file: BinaryIO, check: FrameCheck) -> Recorded:
     total = os.fstat(file.fileno()).st_size
     frames: list[Frame] = []
     size = 0
     try:
-        while (frame := _frame_at(file, size, total, number)) is not None:
+        while (frame := _frame_at(file, size, total, number, check)) is not None:
             frames.append(frame)
             size = frame.blob_at + frame.blob_size
         is_begun = bool(frames) and frames[0].record == "begin"
         if is_begun and size == total:
             return Recorded(home, number, tuple(frames), size)
-        later = _frames_behind(file, size, total, number)
+        later = _frames_behind(file, size, total, number, check)
     except NewerJournalError as error:
         return Recorded(home, number, (), 0, str(error), file_size=total, is_newer=True)
     except JournalError as error:
@@ -124,7 +133,7 @@ def _read(home: Path, number: int, file: BinaryIO) -> Recorded:
     return Recorded(home, number, tuple(frames), size, damage, later, total)
 
 
-def _frame_at(file: BinaryIO, at: int, total: int, number: int) -> Frame | None:
+def _frame_at(file: BinaryIO, at: int, total: int, number: int, check: FrameCheck) -> Frame | None:
     """Read the frame at an offset; return None if there is no complete one.
 
     Raises:
@@ -133,11 +142,13 @@ def _frame_at(file: BinaryIO, at: int, total: int, number: int) -> Frame | None:
     raw = read_frame(file, at, total)
     if raw is None:
         return None
-    check_frame(raw.head, len(raw.blob), number)
+    check(raw.head, len(raw.blob), number)
     return Frame(raw.head, raw.blob_at, len(raw.blob), crc32c(raw.blob))
 
 
-def _frames_behind(file: BinaryIO, start: int, total: int, number: int) -> tuple[Frame, ...]:
+def _frames_behind(
+    file: BinaryIO, start: int, total: int, number: int, check: FrameCheck
+) -> tuple[Frame, ...]:
     """Find complete frames anywhere after an offset.
 
     Raises:
@@ -151,7 +162,7 @@ def _frames_behind(file: BinaryIO, start: int, total: int, number: int) -> tuple
         if place < 0:
             at += _PIECE - len(FRAME_MAGIC) + 1
             continue
-        frame = _frame_at(file, at + place, total, number)
+        frame = _frame_at(file, at + place, total, number, check)
         if frame is None:
             at += place + 1
         else:

@@ -15,10 +15,12 @@ import os
 import re
 import stat
 import struct
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import suppress
 from enum import StrEnum
 from pathlib import Path
+from typing import Self
 
 from msgspec import Struct
 
@@ -87,15 +89,104 @@ def find_holders(home: Path, name: str = FILE_NAME) -> tuple[Holder, ...]:
         os.close(number)
 
 
-class EnvironmentLock:
-    """The lock of an engine that writes, held from `__enter__` to `__exit__`.
+class FileLock(ABC):
+    """A lock on byte 0 of a file of an engine, held from `__enter__` to `__exit__`.
 
     Do not fork while it is held: a child would keep holding it. Children started by `subprocess`
     do not, since the file is closed in them.
 
     Attributes:
+        path: path of the file.
+        others: processes that held other parts of the file when the lock was taken.
+    """
+
+    def __init__(self, path: Path, disk: Disk | None = None) -> None:
+        """Prepare the lock without taking it.
+
+        Args:
+            path: path of the file.
+            disk: disk on which a missing lock file is created.
+        """
+        self.path = path
+        self.others: tuple[Holder, ...] = ()
+        self._disk = disk or Disk()
+        self._number: int | None = None
+
+    def __enter__(self) -> Self:
+        """Take the lock.
+
+        Raises:
+            RefusedError: another process holds it, or it cannot be taken.
+        """
+        try:
+            while self._number is None:
+                self._number = self._taken()
+        except OSError as error:
+            raise RefusedError(f"{self.path}: cannot lock the file: {error.strerror}") from error
+        held = _holders(self._number)
+        self.others = tuple(each for each in held if each.mode is not LockMode.READ_WRITE)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        number, self._number = self._number, None
+        if number is not None:
+            os.close(number)
+
+    @property
+    def is_held(self) -> bool:
+        """True if the lock is held now."""
+        return self._number is not None
+
+    @abstractmethod
+    def neighbour(self) -> os.stat_result:
+        """Return the status of a file whose owner, group and mode a new lock file gets."""
+
+    @abstractmethod
+    def refusal(self, holders: str) -> RefusedError:
+        """Return the error for a lock that is held.
+
+        Args:
+            holders: the processes, in words.
+        """
+
+    def _taken(self) -> int | None:
+        """Lock the file and return its descriptor; return None if it was replaced meanwhile."""
+        number = self._opened()
+        try:
+            fcntl.fcntl(number, fcntl.F_OFD_SETLK, _flock(fcntl.F_WRLCK, _WRITER))
+            if os.path.samestat(os.fstat(number), self.path.stat()):
+                return number
+        except FileNotFoundError:
+            pass
+        except OSError as error:
+            found = _holders(number) if error.errno in _UNHELD else ()
+            os.close(number)
+            if error.errno in _UNHELD:
+                writers = [each.text for each in found if each.mode is LockMode.READ_WRITE]
+                raise self.refusal(" and ".join(writers) or "another process") from error
+            raise
+        os.close(number)
+        return None
+
+    def _opened(self) -> int:
+        flags = os.O_RDWR | os.O_CLOEXEC | os.O_NONBLOCK
+        try:
+            return os.open(self.path, flags)
+        except FileNotFoundError:
+            # The engine never removes the lock file, so it must be able to open this one.
+            like = self.neighbour()
+            check_new_files(self.path.parent, like)
+            with suppress(FileExistsError), self._disk:
+                self._disk.create(self.path, like)
+            return os.open(self.path, flags)
+
+
+class EnvironmentLock(FileLock):
+    """The lock of an engine that has an environment open for writing.
+
+    Attributes:
+        home: home of the environment.
         can_copy: True if the command can write to a copy instead.
-        readers: holders that had the environment open to read when the lock was taken.
     """
 
     def __init__(
@@ -113,74 +204,24 @@ class EnvironmentLock:
             instead: advice for a user who is refused; None for a command that can write to a copy,
                 which is then the advice.
         """
+        super().__init__(home / FILE_NAME, disk)
         self.home = home
         self._instead = instead or "stop that first, or write to a copy (--output DIR)"
         self.can_copy = instead is None
-        self.readers: tuple[Holder, ...] = ()
-        self._disk = disk or Disk()
-        self._number: int | None = None
-
-    def __enter__(self) -> EnvironmentLock:
-        """Take the lock.
-
-        Raises:
-            RefusedError: another process holds it, or it cannot be taken.
-        """
-        path = self.home / FILE_NAME
-        try:
-            while self._number is None:
-                self._number = self._taken(path)
-        except OSError as error:
-            raise RefusedError(f"{path}: cannot lock the file: {error.strerror}") from error
-        self.readers = tuple(h for h in _holders(self._number) if h.mode is not LockMode.READ_WRITE)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        number, self._number = self._number, None
-        if number is not None:
-            os.close(number)
 
     @property
-    def is_held(self) -> bool:
-        """True if the lock is held now."""
-        return self._number is not None
+    def readers(self) -> tuple[Holder, ...]:
+        """Holders that had the environment open to read when the lock was taken."""
+        return self.others
 
-    def _taken(self, path: Path) -> int | None:
-        """Lock the file and return its descriptor; return None if it was replaced meanwhile."""
-        number = self._opened(path)
-        try:
-            fcntl.fcntl(number, fcntl.F_OFD_SETLK, _flock(fcntl.F_WRLCK, _WRITER))
-            if os.path.samestat(os.fstat(number), path.stat()):
-                return number
-        except FileNotFoundError:
-            pass
-        except OSError as error:
-            found = _holders(number) if error.errno in _UNHELD else ()
-            os.close(number)
-            if error.errno in _UNHELD:
-                raise self._held(found) from error
-            raise
-        os.close(number)
-        return None
+    def neighbour(self) -> os.stat_result:
+        """Return the status of a log file."""
+        return _neighbour(self.home)
 
-    def _opened(self, path: Path) -> int:
-        flags = os.O_RDWR | os.O_CLOEXEC | os.O_NONBLOCK
-        try:
-            return os.open(path, flags)
-        except FileNotFoundError:
-            # The engine never removes the lock file, so it must be able to open this one.
-            like = _neighbour(self.home)
-            check_new_files(self.home, like)
-            with suppress(FileExistsError), self._disk:
-                self._disk.create(path, like)
-            return os.open(path, flags)
-
-    def _held(self, found: tuple[Holder, ...]) -> RefusedError:
-        writers = [each.text for each in found if each.mode is LockMode.READ_WRITE]
-        who = " and ".join(writers) or "another process"
+    def refusal(self, holders: str) -> RefusedError:
+        """Return the error for an environment that is open for writing."""
         return RefusedError(
-            f"{self.home / FILE_NAME}: {who} has the environment open for writing; "
-            f"{self._instead}. "
+            f"{self.path}: {holders} has the environment open for writing; {self._instead}. "
             f"`je-tools lock {quoted(str(self.home))}` shows who holds the lock"
         )
 

@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from je_tools import __version__
 from je_tools.errors import RefusedError
@@ -19,11 +19,27 @@ from je_tools.writing.lock import check_new_files
 from je_tools.writing.refusing import refusing, undo_command
 
 if TYPE_CHECKING:
+    import os
+
     from je_tools.writing.disk import Disk
-    from je_tools.writing.log_files import LogFiles
     from je_tools.writing.stamps import FileStamp
 
-    pass
+
+class OperationFiles(Protocol):
+    """The files that an operation changes."""
+
+    @property
+    def home(self) -> Path:
+        """Folder in which the journals lie."""
+
+    def check_unchanged(self, stamps: Mapping[Path, FileStamp], /) -> None:
+        """Refuse to write if the files are not in these states any more."""
+
+    def like(self) -> os.stat_result:
+        """Return the owner, group and mode of the journal."""
+
+    def listed(self) -> list[tuple[str, int, int]]:
+        """Return names, sizes and times of all files."""
 
 
 class Operation:
@@ -39,7 +55,7 @@ class Operation:
     def __init__(
         self,
         name: str,
-        files: LogFiles,
+        files: OperationFiles,
         stamps: Mapping[Path, FileStamp],
         disk: Disk,
         *,
@@ -92,7 +108,7 @@ class Operation:
         is_plain = isinstance(error, Exception)
         text = self.state_text() if self.is_begun or not is_plain else ""
         if self.is_finished and not isinstance(error, RefusedError):
-            text = f"; the {self.name} is done. {undo_command(self._files.home)} reverts it"
+            text = f"; the {self.name} is done. {self.undo_command()} reverts it"
         if text:
             error.add_note(text.removeprefix("; "))
 
@@ -102,7 +118,18 @@ class Operation:
             return "; nothing was changed"
         if self._journal is None or self.is_finished:
             return ""
-        undo = f"{undo_command(self._files.home)} reverts it"
+        return self.unfinished_text(f"{self.undo_command()} reverts it")
+
+    def undo_command(self) -> str:
+        """Return the command that undoes the operation, for messages."""
+        return undo_command(self._files.home)
+
+    def unfinished_text(self, undo: str) -> str:
+        """Return the state of the files after an operation that was stopped, in words.
+
+        Args:
+            undo: what reverts it, in words.
+        """
         if self.takes_away:
             return (
                 f"; the {self.name} is not finished, and the log ends somewhere between its old "
@@ -114,12 +141,16 @@ class Operation:
             f"engine recovers. {undo}"
         )
 
+    def check_last(self) -> None:
+        """Refuse to begin after an operation, or its undo, that was interrupted."""
+        check_last_journal(self._files.home)
+
     def _begin(self) -> None:
         self._files.check_unchanged(self._stamps)
         like = self._files.like()
         check_new_files(self._files.home, like)
         if self.wants_journal:
-            check_last_journal(self._files.home)
+            self.check_last()
             self._journal = Journal.create(
                 self._files.home,
                 self._disk,

@@ -25,23 +25,17 @@ from je_tools.errors import RefusedError
 from je_tools.writing.checksums import crc32c
 from je_tools.writing.file_checks import check_no_link, check_own_file, log_paths
 from je_tools.writing.file_reads import read_at
-from je_tools.writing.frames import FOLDER, Frame, JournalError
+from je_tools.writing.frames import Frame, JournalError
 from je_tools.writing.journal import Journal
 from je_tools.writing.journal_folders import (
     FILE_NAME,
-    check_folders,
-    clear_begun,
-    dropped_folder,
-    dropped_numbers,
-    journal_folder,
     journal_numbers,
     log_folders,
-    make_folder,
     place_of,
-    remove_folder,
     removed_files,
 )
 from je_tools.writing.journal_reading import Recorded, read_journal
+from je_tools.writing.journal_removal import clear_journals, remove_journal
 from je_tools.writing.refusing import refusing, undo_command
 from je_tools.writing.steps import Replay, UndoStep, Way, files_of
 from je_tools.writing.undo_check import UndoCheck, drop_text
@@ -349,17 +343,7 @@ class Undo:
             disk.sync(path)
 
     def _remove(self, disk: Disk) -> None:
-        """Rename the journal, then remove it, so that an interruption leaves no partial journal."""
-        folder = self.recorded.folder
-        dropped = dropped_folder(self._home, self.number)
-        # An earlier removal may have left this folder, if the user restored the journal since.
-        remove_folder(dropped, disk)
-        if not folder.is_dir():
-            # Of a lost journal, only its files in data directories are left.
-            make_folder(disk, folder)
-        disk.rename(folder, dropped)
-        disk.sync_folder(folder.parent)
-        _clear(self._home, disk)
+        remove_journal(self._home, self.number, disk, log_folders(self._home)[1:])
 
 
 def clear_remains(home: Path, disk: Disk) -> None:
@@ -369,23 +353,7 @@ def clear_remains(home: Path, disk: Disk) -> None:
         RefusedError: a file or folder cannot be removed.
     """
     with refusing():
-        _clear(home, disk)
-
-
-def _clear(home: Path, disk: Disk) -> None:
-    check_folders(home)
-    clear_begun(home, disk)
-    folders = [folder for folder in log_folders(home)[1:] if (folder / FOLDER).is_dir()]
-    for number in dropped_numbers(home):
-        if not journal_folder(home, number).exists():
-            # The folder that marks the removal as unfinished goes last.
-            for folder in folders:
-                remove_folder(journal_folder(folder, number), disk)
-        remove_folder(dropped_folder(home, number), disk)
-    for folder in [home, *folders]:
-        if (folder / FOLDER).is_dir() and not any((folder / FOLDER).iterdir()):
-            disk.rmdir(folder / FOLDER)
-            disk.sync_folder(folder)
+        clear_journals(home, disk, log_folders(home)[1:])
 
 
 def list_undos(home: Path) -> list[Undo]:
