@@ -70,3 +70,9 @@ def read_marker(data: bytes, *, is_big: bool) -> Pointer | None:
         return None
     pointer = Pointer(*struct.unpack_from(">qii" if is_big else "<qii", data))
     return pointer if min(pointer.segment, pointer.offset, pointer.length) >= 0 else None
+
+
+def encode_marker(pointer: Pointer, *, is_big: bool) -> bytes:
+    """Return the content of a marker that points to a record."""
+    order = ">" if is_big else "<"
+    return struct.pack(f"{order}qii", pointer.segment, pointer.offset, pointer.length)

@@ -23,6 +23,9 @@ SERIALIZERS = (2,)
 HEADER_NO = 4
 """Type of the record at the start of a segment."""
 
+_RECORD_FRAME = 21
+"""Bytes of a record besides its payload: type, segment, offset, length, checksum."""
+
 MAGIC = 0xB0D045ACE7ED045A
 COMPACTED_MAGIC = 0x4E07AE0E573A694E
 
@@ -78,3 +81,18 @@ def read_segment_header(data: bytes) -> SegmentHeader | Problem:
         compacted = magic == COMPACTED_MAGIC
         return SegmentHeader(segment, order == ">", compacted, serializer, summed=stored != 0)
     return Problem.MAGIC
+
+
+def encode_record(header: SegmentHeader, type_no: int, offset: int, payload: bytes) -> bytes:
+    """Return a record of a segment, with its checksum.
+
+    Args:
+        header: header of the segment.
+        type_no: index of the type.
+        offset: offset of the record in the segment.
+        payload: bytes between its header and its checksum.
+    """
+    order = ">" if header.is_big else "<"
+    length = _RECORD_FRAME + len(payload)
+    start = struct.pack(f"{order}BqiI", type_no + 1, header.segment, offset, length) + payload
+    return start + struct.pack(f"{order}I", checksum(start) if header.summed else 0)

@@ -6,11 +6,13 @@ applyLogicalUpdates, Ignite 2.18.0.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 from uuid import UUID
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from je_tools.formats.ignite.markers import MarkerKind, Pointer
 from je_tools.ignite.checkpoint_records import CheckpointRecord, read_records
@@ -99,7 +101,12 @@ class NodeCheckpoints(Struct, frozen=True):
     need: LogNeed
 
 
-def node_checkpoints(node: Node, threads: int, progress: Progress | None = None) -> NodeCheckpoints:
+def node_checkpoints(
+    node: Node,
+    threads: int,
+    progress: Progress | None = None,
+    without: Collection[Path] = (),
+) -> NodeCheckpoints:
     """Return the checkpoints of a node.
 
     The segments that markers point to, and those from the newest begin on, are read for their
@@ -109,12 +116,15 @@ def node_checkpoints(node: Node, threads: int, progress: Progress | None = None)
         node: the node.
         threads: number of segments to read at once.
         progress: called with the bytes of each segment that was read; None for nothing.
+        without: markers to leave out, as if they were not there.
 
     Raises:
         InputError: the node has no folder of markers.
         StoppedError: a file shrank, vanished or was replaced while it was read.
     """
     folder = read_markers(node)
+    kept = tuple(each for each in folder.markers if each.path not in without)
+    folder = replace(folder, markers=kept)
     pointers = [each.pointer for each in folder.markers if each.pointer is not None]
     copies = copies_of(node)
     wanted = {pointer.segment for pointer in pointers}

@@ -1,0 +1,147 @@
+"""Begin markers that no checkpoint wrote, and real ones whose content is damaged.
+
+A begin without an end is what a node leaves that dies in a checkpoint. To remove a real one would
+make the node start with a mix of pages. So a marker is only removed if the log, whole from the last
+finished checkpoint to its end, has no record of the checkpoint, and no partition was written since.
+
+Source: CheckpointMarkersStorage, CheckpointWorkflow.markCheckpointBegin, Ignite 2.18.0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from je_tools.formats.ignite.ids import cache_id
+from je_tools.formats.ignite.markers import MarkerKind, encode_marker
+from je_tools.formats.ignite.page_image import page_image, read_image_pages
+from je_tools.formats.ignite.partition_meta import read_partition_meta
+from je_tools.ignite.page_files import FileKind, PageFile, page_folder
+from je_tools.ignite.repairs.edits import create_file, set_aside
+from je_tools.ignite.repairs.log_repairs import Repair, Unrepaired
+
+if TYPE_CHECKING:
+    from je_tools.ignite.checkpoint_records import CheckpointRecord
+    from je_tools.ignite.checkpoints import Checkpoint, NodeCheckpoints
+    from je_tools.ignite.markers import Marker
+    from je_tools.ignite.store import Node
+
+
+def suspect_begins(found: NodeCheckpoints) -> list[Marker]:
+    """Return the begin markers without an end that lead to no record of their checkpoint."""
+    suspects = []
+    ended = [each.time_ms for each in found.checkpoints if each.end is not None]
+    for marker in found.folder.markers:
+        if marker.name.kind is not MarkerKind.START or marker.name.time_ms <= max(ended, default=0):
+            continue
+        pair = _checkpoint(found, marker)
+        if pair is None or (pair.record is None and pair.end is None):
+            suspects.append(marker)
+    return suspects
+
+
+def plan_markers(
+    node: Node,
+    suspects: Sequence[Marker],
+    rest: NodeCheckpoints,
+    *,
+    is_log_whole: bool,
+) -> Iterator[Repair | Unrepaired]:
+    """Yield what to do about markers of `suspect_begins`.
+
+    Args:
+        node: the node.
+        suspects: the markers.
+        rest: the checkpoints without them.
+        is_log_whole: True if the log is readable from the last finished checkpoint to its end.
+    """
+    known = {each.checkpoint for each in rest.checkpoints}
+    last = _last_finished(rest)
+    unmarked = [
+        each
+        for each in rest.records
+        if each.checkpoint not in known and (last is None or each.pointer > last.pointer)
+    ]
+    for marker in suspects:
+        own = [each for each in unmarked if each.checkpoint == marker.name.checkpoint]
+        if own:
+            yield _rewritten(node, marker, own[0])
+            continue
+        reason = _doubt(node, last, unmarked, is_log_whole)
+        if reason is not None:
+            yield Unrepaired(marker.path, None, None, f"it may be real: {reason}")
+        else:
+            what = marker.problem or "it points to no record of its checkpoint"
+            text = f"{what}, the log has no such checkpoint, and no partition was written since"
+            yield Repair((set_aside(marker.path, text),))
+
+
+def _rewritten(node: Node, marker: Marker, record: CheckpointRecord) -> Repair:
+    """Return the edits that give a real marker its content back."""
+    is_big = any(each.header.is_big for each in node.segments if each.header is not None)
+    reason = f"the log has the record of checkpoint {record.checkpoint}"
+    data = encode_marker(record.pointer, is_big=is_big)
+    edits = (set_aside(marker.path, reason), create_file(marker.path, data, reason))
+    return Repair(edits)
+
+
+def _doubt(
+    node: Node,
+    last: CheckpointRecord | None,
+    unmarked: Sequence[CheckpointRecord],
+    is_log_whole: bool,
+) -> str | None:
+    """Return why a checkpoint may have begun that has no record; None if none has."""
+    if last is None:
+        return "no finished checkpoint is known"
+    if not is_log_whole:
+        return "the log after the last finished checkpoint is not whole"
+    if unmarked:
+        return f"the log has a checkpoint without a begin, {unmarked[0].checkpoint}"
+    for file in page_folder(node).files:
+        if file.kind is FileKind.PARTITION:
+            problem = _written_since(file, last)
+            if problem is not None:
+                return f"{file.group} part-{file.partition}.bin {problem}"
+    return None
+
+
+def _written_since(file: PageFile, last: CheckpointRecord) -> str | None:
+    """Return how a partition differs from its state at a checkpoint; None if it does not."""
+    listed = last.facts.groups.get(cache_id(file.group), [])
+    state = next((each for each in listed if each.partition == file.partition), None)
+    if state is None or file.header is None or not file.pages:
+        return None
+    base = np.fromfile(file.path, np.uint8, count=file.header.size + file.header.page_size)
+    image = page_image(base, file.header, file.partition)
+    pages, faults = read_image_pages(image, np.zeros(1, np.int64))
+    meta = read_partition_meta(pages[0].tobytes(), is_big=file.header.is_big)
+    if faults[0] or meta is None:
+        return "has no readable meta page"
+    if (meta.size, meta.update_counter) != (state.size, state.counter):
+        return (
+            f"has {meta.size} rows and counter {meta.update_counter}, and had {state.size} and "
+            f"{state.counter} at the last finished checkpoint"
+        )
+    return None
+
+
+def _last_finished(found: NodeCheckpoints) -> CheckpointRecord | None:
+    """Return the record of the newest checkpoint, if that has a begin and an end."""
+    newest = max(found.checkpoints, key=lambda each: each.time_ms, default=None)
+    is_finished = newest is not None and newest.begin is not None and newest.end is not None
+    return newest.record if newest is not None and is_finished else None
+
+
+def _checkpoint(found: NodeCheckpoints, marker: Marker) -> Checkpoint | None:
+    name = marker.name
+    return next(
+        (
+            each
+            for each in found.checkpoints
+            if (each.time_ms, each.checkpoint) == (name.time_ms, name.checkpoint)
+        ),
+        None,
+    )

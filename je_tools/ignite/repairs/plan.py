@@ -1,0 +1,114 @@
+"""The repairs of a node's log and markers, planned together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from je_tools.errors import RefusedError
+from je_tools.ignite.checkpoints import NodeCheckpoints, node_checkpoints
+from je_tools.ignite.repairs.bogus_markers import plan_markers, suspect_begins
+from je_tools.ignite.repairs.log_cut import plan_cut
+from je_tools.ignite.repairs.log_repairs import LogRepairer, Repair, Unrepaired, repairs_of
+from je_tools.ignite.repairs.log_state import LogState, read_log_state
+from je_tools.ignite.segment_judge import FileJudge
+
+if TYPE_CHECKING:
+    from je_tools.formats.ignite.markers import Pointer
+    from je_tools.ignite.repairs.edits import StoreEdit
+    from je_tools.ignite.store import Node
+
+
+class LogPlan(Struct, frozen=True):
+    """The repairs of a node's log and markers.
+
+    Attributes:
+        repairs: what is repaired, in the order in which it is done.
+        unrepaired: damage that is left, and why.
+        checkpoints: the checkpoints, without markers that are removed.
+        first: first segment that was looked at; what is older is not judged.
+    """
+
+    repairs: tuple[Repair, ...]
+    unrepaired: tuple[Unrepaired, ...]
+    checkpoints: NodeCheckpoints
+    first: int
+
+    @property
+    def edits(self) -> list[StoreEdit]:
+        """All edits, in order."""
+        return [edit for repair in self.repairs for edit in repair.edits]
+
+
+def plan_log_repairs(
+    node: Node, threads: int, to_pointer: tuple[int, int] | None = None
+) -> LogPlan:
+    """Plan all repairs of the log and the markers of a node; nothing is written.
+
+    Segments older than recovery reads are not looked at.
+
+    Args:
+        node: a node that was opened by its work directory or folder.
+        threads: number of segments to read at once.
+        to_pointer: segment and offset of the first record to cut off; None to keep all.
+
+    Raises:
+        RefusedError: the log cannot be cut there.
+        InputError: the node has no folder of markers.
+        StoppedError: a file shrank, vanished or was replaced while it was read.
+    """
+    found = node_checkpoints(node, threads)
+    suspects = suspect_begins(found)
+    if suspects:
+        found = node_checkpoints(node, threads, without={each.path for each in suspects})
+    need = found.need
+    state = read_log_state(node, need.first or 0, threads)
+    start = (need.first or 0, need.offset or 0)
+    damages = [each for each in state.damages() if (each.index, each.end) > start]
+    if to_pointer is not None:
+        damages = [each for each in damages if (each.index, each.start) < to_pointer]
+    begin = _begin(found)
+    archive = _archive(node)
+    repairer = LogRepairer(begin, archive, FileJudge(node.name, "", state.last))
+    outcomes = list(repairs_of(repairer, state.segments, damages))
+    if to_pointer is not None:
+        _check_repaired(outcomes)
+        outcomes.append(plan_cut(node, state, begin, *to_pointer))
+    is_whole = not damages and not _is_incomplete(found, state)
+    outcomes += plan_markers(node, suspects, found, is_log_whole=is_whole)
+    repairs = tuple(each for each in outcomes if isinstance(each, Repair))
+    unrepaired = tuple(each for each in outcomes if isinstance(each, Unrepaired))
+    return LogPlan(repairs, unrepaired, found, need.first or 0)
+
+
+def _archive(node: Node) -> Path:
+    assert node.db is not None
+    return node.db.parent / "wal" / "archive" / node.name
+
+
+def _begin(found: NodeCheckpoints) -> Pointer | None:
+    """Return the place of the newest checkpoint's record, if the log has that."""
+    begun = [each for each in found.checkpoints if each.begin is not None]
+    newest = max(begun, key=lambda each: each.time_ms, default=None)
+    return newest.record.pointer if newest is not None and newest.record is not None else None
+
+
+def _is_incomplete(found: NodeCheckpoints, state: LogState) -> bool:
+    return found.need.status != "finished" or any(not each.copies for each in state.segments)
+
+
+def _check_repaired(outcomes: Sequence[Repair | Unrepaired]) -> None:
+    """Refuse to cut a log that a node cannot read up to the cut.
+
+    Raises:
+        RefusedError: there is damage before the cut that is not repaired.
+    """
+    for each in outcomes:
+        if isinstance(each, Unrepaired):
+            raise RefusedError(
+                f"segment {each.segment}, offset {each.offset}: damage before the cut remains, and "
+                f"a node would not read on: {each.reason}"
+            )
