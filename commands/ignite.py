@@ -11,6 +11,7 @@ VERBS = {
     "checkpoints": "Show checkpoint markers, their records, and the log still needed.",
     "info": "Show nodes, caches and folders, and whether a node holds its lock.",
     "pages": "Check the pages of partitions, indexes and the metastorage.",
+    "undo": "List the changes that commands made to a store, and revert the newest.",
     "wal": "Print, check and count the records of the write-ahead log.",
 }
 """Verbs and their lines. The module of a verb is loaded when it is run."""
@@ -21,8 +22,8 @@ def command() -> None:
     """Read persistent stores of Apache Ignite 2.4 to 2.18.
 
     STORE is the work directory of one or more nodes, its folder db, the folder of a node, or
-    folders and files of segments (.wal, .wal.zip). The commands take no lock and write nothing to
-    the store.
+    folders and files of segments (.wal, .wal.zip). Unless --apply is given, the commands take no
+    lock and write nothing to the store.
 
     \b
     Examples:

@@ -31,6 +31,8 @@ from tests.builders.logs import CREATED_MS, LogFile, entry, write_log
 from tests.builders.trees import simple, slot
 from tests.corpus import FIXTURES, ROOT
 from tests.je_tools.dumped import je_tools
+from tests.je_tools.ignite.repairs.operations import operate as operate_on_store
+from tests.je_tools.ignite.repairs.operations import small_store
 from tests.je_tools.writing.operations import journal_of, operate, small_log, spoil
 
 GOLDEN = ROOT / "tests" / "golden"
@@ -72,6 +74,7 @@ COMMAND_LINES = {
         for verb in IGNITE_PAGES_VERBS
     },
     "help-ignite-info": "je-tools ignite info --help",
+    "help-ignite-undo": "je-tools ignite undo --help",
     "help-ignite-wal": "je-tools ignite wal --help",
     **{
         f"help-ignite-wal-{verb}": f"je-tools ignite wal {verb} --help" for verb in IGNITE_WAL_VERBS
@@ -87,6 +90,9 @@ COMMAND_LINES = {
     "ignite-pages-space-types": "je-tools ignite pages space pages --by-type --format csv",
     "ignite-info": "je-tools ignite info checkpoints",
     "ignite-info-json": "je-tools ignite info ignite --format json",
+    "ignite-undo": "je-tools ignite undo repaired",
+    "ignite-undo-json": "je-tools ignite undo repaired --format json",
+    "ignite-undo-wrong": "je-tools ignite undo repaired --drop 7 --apply",
     "ignite-wal-dump": "je-tools ignite wal dump checkpoints",
     "ignite-wal-dump-jsonl": "je-tools ignite wal dump ignite --format jsonl --data length",
     "ignite-wal-dump-csv": "je-tools ignite wal dump checkpoints --type DATA --format csv",
@@ -268,6 +274,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     write_damaged_store(tmp_path / "ignite")
     write_damaged_page_store(tmp_path / "pages")
     write_checkpointed_store(tmp_path / "checkpoints")
+    change_store(small_store(tmp_path / "repaired"))
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(os, "statvfs", lambda _: FREE)
     monkeypatch.setattr(run, "find_scope", lambda *_: SCOPE)
@@ -282,6 +289,13 @@ def change_log(home: Path) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(time, "time_ns", lambda: CREATED_MS * 1_000_000)
         operate(home, "earlier-end")
+
+
+def change_store(store: Path) -> None:
+    """Run an operation on a store that leaves an undo journal, at a fixed time."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(time, "time_ns", lambda: CREATED_MS * 1_000_000)
+        operate_on_store(store, "cut")
 
 
 def damaged_log() -> list[LogFile]:

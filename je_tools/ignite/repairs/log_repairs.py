@@ -69,9 +69,8 @@ def filler_record(header: SegmentHeader, offset: int, size: int) -> bytes | None
     blanks = size - MIN_SIZE - _NAME_SIZE
     if blanks < 0:
         return None
-    order = "big" if header.is_big else "little"
-    payload = blanks.to_bytes(_NAME_SIZE, order) + b" " * blanks
-    return encode_record(header, _FILLER, offset, payload)
+    name_size = blanks.to_bytes(_NAME_SIZE, "big" if header.is_big else "little")
+    return encode_record(header, _FILLER, offset, name_size + b" " * blanks)
 
 
 class LogRepairer(Struct, frozen=True):

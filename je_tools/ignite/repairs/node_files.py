@@ -101,6 +101,10 @@ class NodeFiles:
                 return path.stat()
         raise RefusedError(f"{self.home}: the node has no files")
 
+    def has_journals(self) -> bool:
+        """Return True if there is a folder of undo journals, even an empty one."""
+        return any(os.path.lexists(each / FOLDER) for each in (self.home, *self.others))
+
     def undo_words(self) -> str:
         """Return the command that lists the undo journals, without backquotes, for messages."""
         return f"je-tools ignite undo {quoted(str(self.home))}"

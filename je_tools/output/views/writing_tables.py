@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from je_tools.core.escaping import clean_text
 from je_tools.output.views.section_formats import Report
 from je_tools.output.views.sections import Column, Kind, Section, row_values, section_of
 from je_tools.writing.lock import FILE_NAME, Holder, LockMode
-from je_tools.writing.undo import Undo, UndoState
+from je_tools.writing.undo import UndoState
+
+if TYPE_CHECKING:
+    from je_tools.writing.undo_places import AnyUndo
 
 _FACT = (Column("what", "lock", Kind.TEXT), Column("value", "", Kind.TEXT, wraps=True))
 _HOLDERS = (
@@ -61,7 +65,7 @@ def lock_report(home: Path, holders: Sequence[Holder]) -> Report:
 
 
 def undo_document(
-    home: Path, undos: Sequence[Undo], *, has_steps: bool = True
+    home: Path, undos: Sequence[AnyUndo], *, has_steps: bool = True
 ) -> dict[str, object]:
     """Return the journals and the steps as one JSON object; see `undo_sections`."""
     sections = {each.name: each for each in undo_sections(undos, has_steps=has_steps)}
@@ -76,7 +80,7 @@ def _of(holders: Sequence[Holder], mode: LockMode) -> str:
     return ", ".join(each.text for each in holders if each.mode is mode) or "no process"
 
 
-def undo_sections(undos: Sequence[Undo], *, has_steps: bool = True) -> list[Section]:
+def undo_sections(undos: Sequence[AnyUndo], *, has_steps: bool = True) -> list[Section]:
     """Return the journals, the newest first, and the steps to put the newest back.
 
     Args:

@@ -1,0 +1,120 @@
+"""`je-tools ignite undo`: changes to a store, listed and put back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Unpack
+
+import click
+
+from je_tools.commands._ignite import opened_output, output_option
+from je_tools.commands._options import A_PATH, format_option, terminal_width
+from je_tools.commands._undoing import UndoOptions, listed_or_applied, say_plan, undo_options
+from je_tools.errors import EXIT_OK, UsageError
+from je_tools.output.formats import REPORT
+
+if TYPE_CHECKING:
+    from je_tools.ignite.repairs.node_files import NodeFiles
+    from je_tools.ignite.repairs.undo import StoreUndo
+    from je_tools.writing.disk import Disk
+
+
+class NodeJournals:
+    """The undo journals of a node; see `UndoPlace`."""
+
+    subject = "store"
+
+    def __init__(self, files: NodeFiles) -> None:
+        self._files = files
+
+    def command(self, words: str = "") -> str:
+        """Return the command that undoes the last operation, for messages."""
+        return f"`{self._files.undo_words()}{words} --apply`"
+
+    def has_journals(self) -> bool:
+        """Return True if there is a folder of journals, even an empty one."""
+        return self._files.has_journals()
+
+    def undos(self) -> list[StoreUndo]:
+        """Return the journals, the newest last."""
+        from je_tools.ignite.repairs.undo import list_store_undos
+
+        return list_store_undos(self._files)
+
+    @contextmanager
+    def locked(self) -> Iterator[list[str]]:
+        """Take the node's lock."""
+        from je_tools.ignite.repairs.lock import NodeLock
+
+        with NodeLock(self._files):
+            yield []
+
+    def clear(self, disk: Disk) -> None:
+        """Finish interrupted removals of journals, and remove empty folders."""
+        from je_tools.ignite.repairs.undo import clear_store_remains
+
+        clear_store_remains(self._files, disk)
+
+    def until_stopped(self) -> str:
+        """Return the node to stop first, as the end of a sentence, or ''."""
+        from je_tools.ignite.info import lock_state
+
+        held = lock_state(self._files.home)
+        return f", after you stop {held.detail}" if held.state == "held" else ""
+
+
+class Options(UndoOptions):
+    """Options of the command line."""
+
+    node: str | None
+
+
+@click.command("undo")
+@click.argument("path", metavar="STORE", type=A_PATH)
+@click.option("--node", metavar="NAME", help="The node, if the store has several.")
+@undo_options
+@format_option(*REPORT)
+@output_option
+def command(**options: Unpack[Options]) -> int:
+    """List the changes that commands made to a store, and revert the newest.
+
+    A command that writes to a store first saves what it overwrites in an undo journal, in the
+    folder .je-tools-undo of the node, which the engine ignores. Files that it takes away are moved
+    there, or to the folder of this name beside them. So a journal holds data: drop it when you do
+    not need it any more. Without --apply, the command lists the journals, and the steps that would
+    revert the newest. With --apply, it takes the node's lock, carries out the steps, and removes
+    the journal. If it is interrupted, run it again. The command refuses (exit code 6) if anything
+    has written to the store since, as a node does when it starts, or if the journal is damaged.
+
+    \b
+    Examples:
+      je-tools ignite undo work
+      je-tools ignite undo work --node node1 --apply
+      je-tools ignite undo work --drop all --apply
+    """
+    from je_tools.ignite.repairs.node_files import NodeFiles
+    from je_tools.ignite.store import open_store
+    from je_tools.output.views.section_formats import write_document
+    from je_tools.output.views.sections import write_jsonl, write_table
+    from je_tools.output.views.writing_tables import undo_document, undo_sections
+
+    node = options["node"]
+    store = open_store([options["path"]], [] if node is None else [node])
+    if len(store.nodes) > 1:
+        names = ", ".join(each.name for each in store.nodes)
+        raise UsageError(f"{store.name}: the store has several nodes ({names}); name one, --node")
+    files = NodeFiles(store.nodes[0])
+    place = NodeJournals(files)
+    undos = listed_or_applied(place, options)
+    # The output follows the work, which does not depend on it.
+    with opened_output(options["output"], store) as out:
+        has_steps = options["drop"] is None
+        sections = undo_sections(undos, has_steps=has_steps)
+        if options["format_"] == "jsonl":
+            write_jsonl(sections, out)
+        elif options["format_"] == "json":
+            write_document(undo_document(files.home, undos, has_steps=has_steps), out)
+        else:
+            write_table(sections, out, terminal_width(options["output"]))
+    return EXIT_OK if options["apply"] else say_plan(place, undos, options)
