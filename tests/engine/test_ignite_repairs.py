@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import random
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -15,6 +17,7 @@ from je_tools.ignite.repairs.session import StoreSession
 from je_tools.ignite.segment_files import open_segment
 from je_tools.ignite.store import Node, open_store
 from je_tools.writing.disk import Disk
+from tests.builders.power_cuts import PowerCuts, Recorder
 from tests.corpus import corpus, damaged_store, undamaged_store
 from tests.engine.ignite import IgniteEngine, recorded_rows, writable_copy
 from tests.je_tools.ignite.repairs.operations import digests, put_back
@@ -149,7 +152,7 @@ def test_a_node_goes_on_after_a_cut_in_an_archived_segment(
 
 
 @pytest.mark.engine
-@pytest.mark.parametrize("cause", ["checksum", "missing"] if corpus() else [])
+@pytest.mark.parametrize("cause", ["checksum", "missing", "header"] if corpus() else [])
 def test_a_node_reads_a_segment_from_the_ring_again(
     ignite: IgniteEngine, cause: str, tmp_path: Path
 ) -> None:
@@ -162,6 +165,8 @@ def test_a_node_reads_a_segment_from_the_ring_again(
         last = store / "db" / "wal" / "node1" / f"{2:016}.wal"
         (path.parent / last.name).write_bytes(last.read_bytes())
         path.unlink()
+    elif cause == "header":
+        path.write_bytes(bytes(29) + path.read_bytes()[29:])
     else:
         data = bytearray(path.read_bytes())
         data[500_000:510_000] = b"\xff" * 10_000
@@ -206,3 +211,32 @@ def test_no_node_starts_while_a_session_is_open(
     assert isinstance(found, Refusal)
     assert "lock" in found.message.lower()
     assert ignite.rows(store) == recorded_rows(corpus_path(case) / "records.tsv.gz")
+
+
+@pytest.mark.engine
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("cut", [cuts()[0], cuts()[12]] if corpus() else [])
+def test_a_node_starts_on_every_state_that_a_power_cut_leaves_of_a_cut(
+    ignite: IgniteEngine, cut: tuple[int, int, str, str], tmp_path: Path
+) -> None:
+    """Its rows are those before the cut, those of all the log, or of a part between."""
+    segment, offset, count, _ = cut
+    store = writable_copy(corpus_path("ignite-crash") / "store", tmp_path / "store")
+    offset = boundary(store, segment, offset)
+    states, disk = PowerCuts(store), Recorder()
+    with StoreSession(node_of(store), disk) as session:
+        session.apply(plan_log_repairs(node_of(store), 1, (segment, offset)).edits, "recover")
+    changes = [i for i, call in enumerate(disk.calls) if "je-tools" not in str(call.path)]
+    wanted = [0 if at < changes[0] else 1 for at in range(len(disk.calls) + 1)]
+    seen, found = set(), set()
+    for at, state in states.states(disk.calls, tmp_path, random.Random(1), wanted):
+        log = {path: total for path, total in digests(state).items() if path.endswith(".wal")}
+        if tuple(log.items()) not in seen:
+            seen.add(tuple(log.items()))
+            rows = ignite.rows(state)
+            assert isinstance(rows, list), (at, rows)
+            found.add(len(rows))
+        shutil.rmtree(state)
+    assert len(seen) > 2
+    assert min(found) == int(count)
+    assert max(found) == len(recorded_rows(corpus_path("ignite-crash") / "records.tsv.gz"))

@@ -84,7 +84,7 @@ def _rewritten(node: Node, marker: Marker, record: CheckpointRecord) -> Repair:
     reason = f"the log has the record of checkpoint {record.checkpoint}"
     data = encode_marker(record.pointer, is_big=is_big)
     edits = (set_aside(marker.path, reason), create_file(marker.path, data, reason))
-    return Repair(edits)
+    return Repair(edits, begin=record.pointer)
 
 
 def _doubt(

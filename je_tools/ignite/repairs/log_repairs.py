@@ -5,7 +5,6 @@ Source: ClusterSnapshotRecord, RecordDataV2Serializer, AbstractWalRecordsIterato
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,7 +14,13 @@ from msgspec import Struct
 from je_tools.formats.ignite.segments import encode_record
 from je_tools.formats.ignite.types import NUMBERS, type_name
 from je_tools.formats.ignite.walk import MIN_SIZE, Cause
-from je_tools.ignite.repairs.edits import StoreEdit, create_file, write_bytes, write_zeros
+from je_tools.ignite.repairs.edits import (
+    StoreEdit,
+    create_file,
+    set_aside,
+    write_bytes,
+    write_zeros,
+)
 from je_tools.ignite.repairs.log_state import Damage, SegmentState, record_bounds
 from je_tools.ignite.segment_files import opened_segment
 from je_tools.ignite.segment_judge import stop_text
@@ -38,10 +43,12 @@ class Repair(Struct, frozen=True):
     Attributes:
         edits: the edits, in order.
         lost: what the repaired store does not have, in words; None if nothing is lost.
+        begin: place of the record of a checkpoint whose begin is restored; None for others.
     """
 
     edits: tuple[StoreEdit, ...]
     lost: str | None = None
+    begin: Pointer | None = None
 
 
 class Unrepaired(Struct, frozen=True):
@@ -86,14 +93,18 @@ class LogRepairer(Struct, frozen=True):
     archive: Path
     judge: FileJudge
 
-    def plan(self, segment: SegmentState, damage: Damage) -> Repair | Unrepaired:
-        """Return the repair of a damage, or why there is none."""
+    def heal(self, segment: SegmentState, damage: Damage) -> Repair | None:
+        """Return the repair of a damage from another copy of the segment; None for none."""
+        if segment.read is None:
+            found = self._copied(segment)
+            return found if isinstance(found, Repair) else None
+        return self._healed(segment, damage)
+
+    def pass_over(self, segment: SegmentState, damage: Damage) -> Repair | Unrepaired:
+        """Return the edits with which recovery passes over a damage, or why there are none."""
         if segment.read is None:
             return self._copied(segment)
         path = segment.read.file.path
-        healed = self._healed(segment, damage)
-        if healed is not None:
-            return healed
         reason = damage.problem or self._obstacle(segment, damage)
         if reason is not None:
             return Unrepaired(path, damage.index, damage.start, reason)
@@ -110,8 +121,10 @@ class LogRepairer(Struct, frozen=True):
             with opened_segment(twin.file.path, is_packed=False) as source:
                 data = source.read(0, source.size).tobytes()
             path = self.archive / f"{segment.index:016}.wal"
-            reason = f"the archive lacks the segment; {twin.file.path.name} in the ring has it"
-            return Repair((create_file(path, data, reason),))
+            reason = f"the archive lacks the segment; {_short(twin.file.path)} has it"
+            # A file without a readable header may be there.
+            old = (set_aside(path, reason),) if path.exists() else ()
+            return Repair((*old, create_file(path, data, reason)))
         reason = f"segment {segment.index} is in no file; look for it in a backup of the node"
         return Unrepaired(None, segment.index, 0, reason)
 
@@ -201,12 +214,3 @@ def _short(path: Path) -> str:
     """Return the name of a segment with its folders below `wal`."""
     parts = path.parts
     return "/".join(parts[-3:] if "archive" in parts[-3:] else parts[-2:])
-
-
-def repairs_of(
-    repairer: LogRepairer, segments: tuple[SegmentState, ...], damages: list[Damage]
-) -> Iterator[Repair | Unrepaired]:
-    """Yield the repairs of damages, or why there are none, in the order of the log."""
-    by_index = {each.index: each for each in segments}
-    for damage in damages:
-        yield repairer.plan(by_index[damage.index], damage)

@@ -15,7 +15,7 @@ from je_tools.formats.ignite.segments import SEGMENT_HEADER_SIZE, SEGMENT_SIZE_M
 from je_tools.formats.ignite.walk import Cause
 from je_tools.ignite.segment_files import Status
 from je_tools.ignite.segment_judge import FileJudge
-from je_tools.ignite.wal import copies_of, has_records, read_segment
+from je_tools.ignite.wal import copies_of, read_segment
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -100,8 +100,8 @@ def read_log_state(node: Node, first: int, threads: int) -> LogState:
     Raises:
         StoppedError: a file shrank, vanished or was replaced while it was read.
     """
-    archived = [e.header.segment for e in node.archive if e.header is not None and has_records(e)]
-    last_archived = max(archived, default=-1)
+    # The engine goes by the names in the archive.
+    last_archived = max((each.number for each in node.archive), default=-1)
     copies = [each for each in copies_of(node) if each.index >= first]
     last = copies[-1].index if copies else -1
     judge = FileJudge(node.name, "", last)

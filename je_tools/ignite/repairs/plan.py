@@ -12,7 +12,7 @@ from je_tools.errors import RefusedError
 from je_tools.ignite.checkpoints import NodeCheckpoints, node_checkpoints
 from je_tools.ignite.repairs.bogus_markers import plan_markers, suspect_begins
 from je_tools.ignite.repairs.log_cut import plan_cut
-from je_tools.ignite.repairs.log_repairs import LogRepairer, Repair, Unrepaired, repairs_of
+from je_tools.ignite.repairs.log_repairs import LogRepairer, Repair, Unrepaired
 from je_tools.ignite.repairs.log_state import LogState, read_log_state
 from je_tools.ignite.segment_judge import FileJudge
 
@@ -70,15 +70,19 @@ def plan_log_repairs(
     damages = [each for each in state.damages() if (each.index, each.end) > start]
     if to_pointer is not None:
         damages = [each for each in damages if (each.index, each.start) < to_pointer]
-    begin = _begin(found)
-    archive = _archive(node)
-    repairer = LogRepairer(begin, archive, FileJudge(node.name, "", state.last))
-    outcomes = list(repairs_of(repairer, state.segments, damages))
+    segments = {each.index: each for each in state.segments}
+    judge = FileJudge(node.name, "", state.last)
+    healer = LogRepairer(None, _archive(node), judge)
+    healed = {each: healer.heal(segments[each.index], each) for each in damages}
+    is_whole = None not in healed.values() and not _is_incomplete(found, state)
+    markers = list(plan_markers(node, suspects, found, is_log_whole=is_whole))
+    begin = _begin(found, markers)
+    repairer = LogRepairer(begin, _archive(node), judge)
+    outcomes = [healed[each] or repairer.pass_over(segments[each.index], each) for each in damages]
     if to_pointer is not None:
         _check_repaired(outcomes)
         outcomes.append(plan_cut(node, state, begin, *to_pointer))
-    is_whole = not damages and not _is_incomplete(found, state)
-    outcomes += plan_markers(node, suspects, found, is_log_whole=is_whole)
+    outcomes += markers
     repairs = tuple(each for each in outcomes if isinstance(each, Repair))
     unrepaired = tuple(each for each in outcomes if isinstance(each, Unrepaired))
     return LogPlan(repairs, unrepaired, found, need.first or 0)
@@ -89,11 +93,19 @@ def _archive(node: Node) -> Path:
     return node.db.parent / "wal" / "archive" / node.name
 
 
-def _begin(found: NodeCheckpoints) -> Pointer | None:
-    """Return the place of the newest checkpoint's record, if the log has that."""
+def _begin(found: NodeCheckpoints, markers: Sequence[Repair | Unrepaired]) -> Pointer | None:
+    """Return the place of the newest checkpoint's record; None if it is in doubt.
+
+    With a begin in doubt, records of pages after the last finished checkpoint may be needed.
+    """
+    if any(isinstance(each, Unrepaired) for each in markers):
+        return None
+    real = [each.begin for each in markers if isinstance(each, Repair) and each.begin is not None]
     begun = [each for each in found.checkpoints if each.begin is not None]
     newest = max(begun, key=lambda each: each.time_ms, default=None)
-    return newest.record.pointer if newest is not None and newest.record is not None else None
+    if newest is not None and newest.record is not None:
+        real.append(newest.record.pointer)
+    return max(real, default=None)
 
 
 def _is_incomplete(found: NodeCheckpoints, state: LogState) -> bool:

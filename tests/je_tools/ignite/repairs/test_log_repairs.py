@@ -1,0 +1,279 @@
+"""Repairs that are planned for damaged logs and markers, and damage that is left."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from uuid import UUID
+
+import pytest
+
+from je_tools.errors import RefusedError
+from je_tools.formats.ignite.segments import SegmentHeader, read_segment_header
+from je_tools.formats.ignite.types import NUMBERS
+from je_tools.ignite.repairs.edits import EditKind
+from je_tools.ignite.repairs.log_repairs import filler_record
+from je_tools.ignite.repairs.plan import LogPlan, plan_log_repairs
+from je_tools.ignite.repairs.session import StoreSession
+from je_tools.ignite.segment_files import open_segment
+from je_tools.ignite.wal import read_segment
+from tests.builders.ignite import (
+    checkpoint_payload,
+    data_payload,
+    segment,
+    write_marker,
+    write_store,
+)
+from tests.builders.power_cuts import Recorder
+from tests.je_tools.ignite.repairs.operations import digests, node_of
+
+DATA = ("DATA_RECORD_V2", data_payload(b"key", b"value"))
+FIRST, SECOND, OTHER = UUID(int=1), UUID(int=2), UUID(int=9)
+TIMES = {FIRST: 1000, SECOND: 2000, OTHER: 3000}
+ARCHIVE, WORK = Path("db", "wal", "archive", "node1"), Path("db", "wal", "node1")
+
+
+class Log:
+    """A store with a finished checkpoint in each of segments 0 and 1, and the offsets of records.
+
+    Segment 1 is in the archive and in the ring, segment 2 only in the ring.
+    """
+
+    def __init__(self, root: Path, order: str = "<") -> None:
+        self.root = root
+        self.order = order
+        self.data: list[bytes] = []
+        self.offsets: list[list[int]] = []
+        for no, checkpoint in enumerate((FIRST, SECOND, None)):
+            records = [DATA] * 6
+            if checkpoint is not None:
+                records.insert(1, ("CHECKPOINT_RECORD", checkpoint_payload(checkpoint, {0: no})))
+            if order == ">":
+                records = [("DATA_RECORD_V2", data_payload(b"key", b"value", order=">"))] * 6
+                if checkpoint is not None:
+                    payload = checkpoint_payload(checkpoint, {0: no}, order=">")
+                    records.insert(1, ("CHECKPOINT_RECORD", payload))
+            data, offsets = segment(no, records, order=order)
+            self.data.append(data)
+            self.offsets.append(offsets)
+        ring = [data.ljust(4096, b"\0") for data in self.data]
+        write_store(root, self.data[:2], ring)
+        (root / "db" / "node1" / "lock").touch()
+        for no, checkpoint in enumerate((FIRST, SECOND)):
+            for kind in ("START", "END"):
+                self.marker(checkpoint, kind, no)
+
+    def pointer(self, no: int) -> tuple[int, int, int]:
+        first, second = self.offsets[no][1:3]
+        return no, first, second - first
+
+    def marker(self, checkpoint: UUID, kind: str, no: int) -> Path:
+        return write_marker(
+            self.root, TIMES[checkpoint], checkpoint, kind, self.pointer(no), self.order
+        )
+
+    def spoil(self, folder: Path, no: int, record: int, at: int = 40) -> None:
+        """Flip a bit of a record in one copy of its segment."""
+        path = self.root / folder / f"{no:016}.wal"
+        data = bytearray(path.read_bytes())
+        data[self.offsets[no][record] + at] ^= 4
+        path.write_bytes(data)
+
+    def plan(self, to_pointer: tuple[int, int] | None = None) -> LogPlan:
+        return plan_log_repairs(node_of(self.root), 1, to_pointer)
+
+    def repair(self, to_pointer: tuple[int, int] | None = None) -> LogPlan:
+        with StoreSession(node_of(self.root), Recorder()) as session:
+            plan = self.plan(to_pointer)
+            session.apply(plan.edits, "recover")
+        return plan
+
+    def records(self, folder: Path, no: int) -> list[tuple[int, int]]:
+        """Return offset and type of each record of a file that ends without damage."""
+        with read_segment(open_segment(self.root / folder / f"{no:016}.wal")) as (rows, end):
+            found = [
+                pair
+                for some in rows
+                for pair in zip(
+                    some.columns.at.tolist(), some.columns.type_no.tolist(), strict=True
+                )
+            ]
+        assert not end.gaps
+        return found
+
+
+@pytest.fixture(params=["<", ">"], ids=["little", "big"])
+def log(request: pytest.FixtureRequest, tmp_path: Path) -> Log:
+    return Log(tmp_path / "store", request.param)
+
+
+def reasons(plan: LogPlan) -> str:
+    return " | ".join(each.reason for each in plan.unrepaired)
+
+
+def test_a_whole_log_needs_nothing(log: Log) -> None:
+    plan = log.plan()
+    assert (plan.repairs, plan.unrepaired, plan.first) == ((), (), 1)
+
+
+def test_damage_that_recovery_does_not_read_is_left(log: Log) -> None:
+    log.spoil(ARCHIVE, 0, 3)
+    log.spoil(WORK, 1, 3)
+    assert not log.plan().repairs
+
+
+def test_bytes_are_taken_from_the_ring(log: Log) -> None:
+    whole = digests(log.root)
+    log.spoil(ARCHIVE, 1, 3)
+    log.spoil(ARCHIVE, 1, 5)
+    plan = log.repair()
+    assert [each.lost for each in plan.repairs] == [None, None]
+    assert {k: v for k, v in digests(log.root).items() if "undo" not in k} == whole
+
+
+@pytest.mark.parametrize("size", [700, 300, 20])
+def test_an_archived_segment_that_was_cut_gets_its_end_back(log: Log, size: int) -> None:
+    path = log.root / ARCHIVE / f"{1:016}.wal"
+    if size < log.offsets[1][1]:
+        path.write_bytes(bytes(29) + path.read_bytes()[29:])
+    else:
+        path.write_bytes(log.data[1][:size])
+    log.repair()
+    assert path.read_bytes().rstrip(b"\0") == log.data[1]
+
+
+def test_a_segment_that_the_archive_lacks_is_copied_from_the_ring(log: Log) -> None:
+    path = log.root / ARCHIVE / f"{1:016}.wal"
+    (log.root / ARCHIVE / f"{2:016}.wal").write_bytes(log.data[2])
+    path.unlink()
+    (repair,) = log.repair().repairs
+    assert [each.kind for each in repair.edits] == [EditKind.CREATE]
+    assert path.read_bytes().rstrip(b"\0") == log.data[1]
+
+
+def test_an_unreadable_record_gives_way_to_one_that_recovery_ignores(log: Log) -> None:
+    for folder in (ARCHIVE, WORK):
+        log.spoil(folder, 1, 3)
+    log.spoil(WORK, 2, 1)
+    plan = log.repair()
+    assert all("DATA_RECORD_V2" in (each.lost or "") for each in plan.repairs)
+    filler = NUMBERS["CLUSTER_SNAPSHOT"]
+    assert log.records(ARCHIVE, 1)[3] == (log.offsets[1][3], filler)
+    assert log.records(WORK, 2)[1] == (log.offsets[2][1], filler)
+    assert not log.plan().repairs
+
+
+def test_records_at_the_end_of_a_segment_that_no_file_has(log: Log) -> None:
+    for folder in (ARCHIVE, WORK):
+        log.spoil(folder, 1, 6)
+    (repair,) = log.repair().repairs
+    assert repair.lost is not None
+    assert [offset for offset, _ in log.records(ARCHIVE, 1)] == log.offsets[1][:6]
+
+
+@pytest.mark.parametrize("record", [1, 0])
+def test_no_record_before_the_newest_checkpoint_is_passed_over(log: Log, record: int) -> None:
+    """Changes of pages are there if the checkpoint is not finished."""
+    (log.root / "db" / "node1" / "cp" / f"{TIMES[SECOND]}-{SECOND}-END.bin").unlink()
+    for folder in (ARCHIVE, WORK):
+        log.spoil(folder, 1, record)
+    plan = log.plan()
+    assert not plan.repairs
+    assert "recovery needs" in reasons(plan) or "no checkpoint" in reasons(plan)
+
+
+def test_a_segment_in_no_file(log: Log) -> None:
+    for folder in (ARCHIVE, WORK):
+        (log.root / folder / f"{1:016}.wal").unlink()
+    plan = log.plan()
+    assert not plan.repairs
+    assert "segment 1 is in no file" in reasons(plan)
+
+
+@pytest.mark.parametrize("size", range(21, 60))
+def test_a_filler_is_a_record_of_the_size_that_is_asked_for(size: int, tmp_path: Path) -> None:
+    data, offsets = segment(3, [DATA])
+    header = read_segment_header(data[:29])
+    assert isinstance(header, SegmentHeader)
+    record = filler_record(header, offsets[0], size)
+    if record is None:
+        assert 21 < size < 25
+        return
+    assert len(record) == size
+    path = tmp_path / f"{3:016}.wal"
+    path.write_bytes(data[:29] + record + b"\x29")
+    with read_segment(open_segment(path)) as (rows, end):
+        assert [some.columns.length.tolist() for some in rows] == [[size]]
+    assert not end.gaps
+
+
+def test_a_cut_leaves_the_records_before_it(log: Log) -> None:
+    cut = log.offsets[1][4]
+    log.repair((1, cut))
+    assert [offset for offset, _ in log.records(WORK, 1)] == log.offsets[1][:4]
+    files = [path.name for path in sorted((log.root / ARCHIVE).glob("*.wal"))]
+    assert files == [f"{0:016}.wal"]
+    assert not (log.root / WORK / f"{2:016}.wal").exists()
+
+
+def test_a_cut_in_a_segment_that_the_ring_lacks(log: Log) -> None:
+    (log.root / WORK / f"{1:016}.wal").write_bytes(bytes(4096))
+    log.repair((1, log.offsets[1][4]))
+    assert [offset for offset, _ in log.records(WORK, 1)] == log.offsets[1][:4]
+    assert (log.root / WORK / f"{1:016}.wal").stat().st_size == 4096
+
+
+@pytest.mark.parametrize(
+    ("segment_no", "record", "add", "text"),
+    [
+        (1, 1, 0, "the log can only be cut after its record"),
+        (0, 4, 0, "the log can only be cut after its record"),
+        (1, 4, 1, "no record begins there; records nearby: offset"),
+        (7, 1, 0, "no file that the engine reads has the segment"),
+    ],
+)
+def test_a_cut_that_is_refused(log: Log, segment_no: int, record: int, add: int, text: str) -> None:
+    offset = log.offsets[min(segment_no, 2)][record] + add
+    with pytest.raises(RefusedError, match=text):
+        log.plan((segment_no, offset))
+
+
+def test_a_cut_after_damage_that_stays(log: Log) -> None:
+    for folder in (ARCHIVE, WORK):
+        (log.root / folder / f"{1:016}.wal").unlink()
+    with pytest.raises(RefusedError, match=r"damage before the cut remains|no checkpoint"):
+        log.plan((2, log.offsets[2][3]))
+
+
+@pytest.mark.parametrize("content", [b"", b"short", (77).to_bytes(8, "little") + bytes(8)])
+def test_a_begin_that_no_checkpoint_wrote_is_set_aside(log: Log, content: bytes) -> None:
+    marker = log.root / "db" / "node1" / "cp" / f"{TIMES[OTHER]}-{OTHER}-START.bin"
+    marker.write_bytes(content)
+    (repair,) = log.repair().repairs
+    assert [each.kind for each in repair.edits] == [EditKind.SET_ASIDE]
+    assert not marker.exists()
+
+
+def test_a_begin_that_may_be_real_stays(log: Log) -> None:
+    marker = log.root / "db" / "node1" / "cp" / f"{TIMES[OTHER]}-{OTHER}-START.bin"
+    marker.write_bytes(b"")
+    log.spoil(WORK, 2, 2)
+    plan = log.plan()
+    assert "it may be real: the log after the last finished checkpoint is not whole" in reasons(
+        plan
+    )
+    assert all(edit.path != marker for edit in plan.edits)
+
+
+def test_a_real_begin_gets_its_content_back(log: Log) -> None:
+    (log.root / "db" / "node1" / "cp" / f"{TIMES[SECOND]}-{SECOND}-END.bin").unlink()
+    marker = log.root / "db" / "node1" / "cp" / f"{TIMES[SECOND]}-{SECOND}-START.bin"
+    content = marker.read_bytes()
+    marker.write_bytes(b"")
+    (repair,) = log.repair().repairs
+    assert "the log has the record of checkpoint" in repair.edits[0].reason
+    assert marker.read_bytes() == content
+
+
+def test_a_real_unfinished_begin_is_never_removed(log: Log) -> None:
+    (log.root / "db" / "node1" / "cp" / f"{TIMES[SECOND]}-{SECOND}-END.bin").unlink()
+    assert not log.plan().edits
