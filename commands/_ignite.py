@@ -58,17 +58,17 @@ def thread_count(threads: int) -> int:
 
 
 @contextmanager
-def opened_output(path: Path | None, store: Store) -> Iterator[BinaryIO]:
+def opened_output(path: Path | None, *stores: Store) -> Iterator[BinaryIO]:
     """Open the output of a command; see `open_output`.
 
     Raises:
-        RefusedError: `path` exists, lies inside the store, or cannot be written.
+        RefusedError: `path` exists, lies inside a store, or cannot be written.
     """
     from je_tools.output.files.outputs import open_output
 
     if path is not None:
         real = path.resolve()
-        for root in store.roots:
+        for root in (root for store in stores for root in store.roots):
             if real.is_relative_to(root.resolve()):
                 raise RefusedError(
                     f"{path}: lies inside {root}, which is being read; name a file outside of it"

@@ -9,6 +9,8 @@ from je_tools.commands._options import CONTEXT
 
 VERBS = {
     "checkpoints": "Show checkpoint markers, their records, and the log still needed.",
+    "diff": "Compare the partitions of two nodes: counters, hashes, keys.",
+    "export": "Write the records of caches, as recovery would leave them.",
     "info": "Show nodes, caches and folders, and whether a node holds its lock.",
     "pages": "Check the pages of partitions, indexes and the metastorage.",
     "undo": "List the changes that commands made to a store, and revert the newest.",

@@ -210,6 +210,12 @@ class RowWalker:
     def faults(self) -> list[tuple[int, int]]:
         """Return what is wrong with the tree so far: a page and its fault each."""
 
+def value_digests(values: Spans) -> _Ints:
+    """Return Java's hash of bytes in the lower half, and CRC-32 in the upper half; 0 for null."""
+
+def key_hashes(keys: Spans) -> tuple[_I32s, _Mask]:
+    """Return Java's hash of each key, and a mask of those whose hash is known."""
+
 def read_metadata(
     data: bytes,
 ) -> (

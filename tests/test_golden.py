@@ -25,7 +25,11 @@ from je_tools.commands.recover import db_recover_command
 from je_tools.commands.vlsn import VERBS
 from je_tools.erase.proof import run
 from je_tools.erase.proof.scope import NOT_LOOKED_AT, Scope
-from tests.builders.ignite import write_checkpointed_store, write_damaged_store
+from tests.builders.ignite import (
+    write_checkpointed_store,
+    write_damaged_store,
+    write_exported_store,
+)
 from tests.builders.ignite_pages import write_damaged_page_store
 from tests.builders.logs import CREATED_MS, LogFile, entry, write_log
 from tests.builders.trees import simple, slot
@@ -68,6 +72,8 @@ COMMAND_LINES = {
     **{f"help-erase-{verb}": f"je-tools erase {verb} --help" for verb in ERASE_VERBS},
     **{f"help-journal-{verb}": f"je-tools journal {verb} --help" for verb in JOURNAL_VERBS},
     "help-ignite-checkpoints": "je-tools ignite checkpoints --help",
+    "help-ignite-diff": "je-tools ignite diff --help",
+    "help-ignite-export": "je-tools ignite export --help",
     "help-ignite-pages": "je-tools ignite pages --help",
     **{
         f"help-ignite-pages-{verb}": f"je-tools ignite pages {verb} --help"
@@ -84,6 +90,11 @@ COMMAND_LINES = {
         "je-tools ignite checkpoints checkpoints --partitions --format json"
     ),
     "ignite-checkpoints-damaged": "je-tools ignite checkpoints ignite --format jsonl",
+    "ignite-diff": "je-tools ignite diff caches caches-damaged --all --keys",
+    "ignite-diff-json": "je-tools ignite diff caches caches-damaged --keys --format json",
+    "ignite-diff-wrong": "je-tools ignite diff caches",
+    "ignite-export": "je-tools ignite export caches",
+    "ignite-export-csv": "je-tools ignite export caches-damaged --format csv --data length",
     "ignite-pages-verify": "je-tools ignite pages verify pages",
     "ignite-pages-verify-all": "je-tools ignite pages verify pages --all --format jsonl",
     "ignite-pages-space": "je-tools ignite pages space pages",
@@ -272,6 +283,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     change_log(small_log(tmp_path / "spoiled"))
     spoil(journal_of(tmp_path / "spoiled"), 100)
     write_damaged_store(tmp_path / "ignite")
+    write_exported_store(tmp_path / "caches")
+    write_exported_store(tmp_path / "caches-damaged", is_damaged=True)
     write_damaged_page_store(tmp_path / "pages")
     write_checkpointed_store(tmp_path / "checkpoints")
     change_store(small_store(tmp_path / "repaired"))

@@ -128,7 +128,7 @@ def node_checkpoints(
     pointers = [each.pointer for each in folder.markers if each.pointer is not None]
     copies = copies_of(node)
     wanted = {pointer.segment for pointer in pointers}
-    newest = _newest(folder.markers, MarkerKind.START)
+    newest = newest_marker(folder.markers, MarkerKind.START)
     after = newest.pointer.segment if newest is not None and newest.pointer is not None else 0
     chosen = [each for each in copies if each.index in wanted or each.index >= after]
     records = tuple(read_records(chosen, threads, progress))
@@ -138,7 +138,7 @@ def node_checkpoints(
     return NodeCheckpoints(node.name, folder, checkpoints, records, segments, need)
 
 
-def _newest(markers: Sequence[Marker], kind: MarkerKind) -> Marker | None:
+def newest_marker(markers: Sequence[Marker], kind: MarkerKind = MarkerKind.START) -> Marker | None:
     """Return the marker of a kind with the greatest time, as the engine chooses it."""
     return max(
         (each for each in markers if each.name.kind is kind and each.name.checkpoint is not None),
@@ -172,7 +172,10 @@ def _start_of_recovery(
     folder: MarkerFolder, checkpoints: Sequence[Checkpoint]
 ) -> tuple[str, Pointer | None]:
     """Return the status of the newest checkpoint, and the place from which recovery reads."""
-    begin, end = _newest(folder.markers, MarkerKind.START), _newest(folder.markers, MarkerKind.END)
+    begin, end = (
+        newest_marker(folder.markers, MarkerKind.START),
+        newest_marker(folder.markers, MarkerKind.END),
+    )
     if begin is None and end is None:
         return ("unclear", None) if folder.markers else ("none", Pointer(0, 0, 0))
     if begin is None or _points_nowhere(begin):
@@ -197,7 +200,7 @@ def _points_nowhere(marker: Marker) -> bool:
 
 def _is_confirmed(folder: MarkerFolder, checkpoints: Sequence[Checkpoint]) -> bool:
     """Return True if the log has the records of the newest begin and of the newest end."""
-    newest = [_newest(folder.markers, kind) for kind in MarkerKind]
+    newest = [newest_marker(folder.markers, kind) for kind in MarkerKind]
     confirmed = {each.checkpoint for each in checkpoints if each.record is not None}
     return all(each is not None and each.name.checkpoint in confirmed for each in newest)
 
@@ -237,7 +240,7 @@ def _compacted(
     copies: Sequence[Copies], start: Pointer, folder: MarkerFolder, status: str
 ) -> tuple[int, ...]:
     """Return the segments that the replay of pages reads, and that are only there compacted."""
-    begin = _newest(folder.markers, MarkerKind.START)
+    begin = newest_marker(folder.markers, MarkerKind.START)
     if status != "unfinished" or begin is None or begin.pointer is None:
         return ()
     if str(begin.name.checkpoint) in folder.recovery_files:

@@ -26,6 +26,7 @@ from je_tools.output.encoders import arrow_texts as t
 
 if TYPE_CHECKING:
     from je_tools.core.masking import Masking
+    from je_tools.formats.arrays import Ints, Mask
     from je_tools.ignite.dump import Place
     from je_tools.ignite.record_table import Numbers, RecordTable
 
@@ -87,14 +88,19 @@ def version_texts(table: RecordTable, name: str) -> pa.StringArray:
     topology, node, order = (
         table.columns[f"{name}_{part}"] for part in ("topology", "node", "order")
     )
-    nodes = node.values & 0xFFFF_FFFF
-    centers = np.where(node.valid, nodes >> 27, 0)
+    return versions_of(topology.values, node.values, order.values, topology.valid)
+
+
+def versions_of(topology: Ints, node: Ints, order: Ints, valid: Mask) -> pa.StringArray:
+    """Return versions as `version_texts` does, from their parts; null if not `valid`."""
+    nodes = node & 0xFFFF_FFFF
+    centers = np.where(valid, nodes >> 27, 0)
     pieces: list[Any] = [
-        t.number_texts(topology.values, topology.valid),
+        t.number_texts(topology, valid),
         ":",
         t.number_texts(nodes & NODE_BITS),
         ":",
-        t.number_texts(order.values),
+        t.number_texts(order),
     ]
     if centers.any():
         with_center = t.joined(":", t.number_texts(centers))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -80,9 +81,13 @@ def _csv_lines(table: RecordTable, place: Place, masking: Masking) -> pa.Buffer:
 
 
 def _json_lines(table: RecordTable, place: Place, masking: Masking) -> pa.Buffer:
-    """Return an object for each row; what it does not have is left out."""
+    return json_lines(record_texts(table, place, masking))
+
+
+def json_lines(columns: Mapping[str, pa.Array]) -> pa.Buffer:
+    """Return an object for each row of columns; what it does not have is left out."""
     pieces = []
-    for name, array in record_texts(table, place, masking).items():
+    for name, array in columns.items():
         texts = array
         if pa.types.is_boolean(array.type):
             texts = pc.if_else(array, "true", None)

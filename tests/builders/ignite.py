@@ -6,6 +6,7 @@ import struct
 import zlib
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NamedTuple
 from uuid import UUID
 
 from je_tools.formats.ignite.types import NUMBERS
@@ -63,6 +64,35 @@ def data_payload(
         out += struct.pack(f"{order}iB", len(value), 1) + value
     version = struct.pack(f"{order}Biiq", *_NEAR)
     return out + b"\x02" + version * 2 + struct.pack(f"{order}iqqB", 3, 4, 0, 1)
+
+
+class Entry(NamedTuple):
+    """One update of a key; its transaction is its near version's order, 0 for none."""
+
+    key: bytes
+    value: bytes | None
+    near: int = 0
+    counter: int = 1
+    op: int = 2
+    cache: int = 9
+    partition: int = 3
+
+    def record(self) -> Record:
+        """Return a DATA_RECORD_V2 with this entry."""
+        out = struct.pack("<iq", 1, 1000)
+        out += struct.pack("<iiB", self.cache, len(self.key), 1) + self.key
+        value = self.value
+        out += struct.pack("<i", -1) if value is None else b""
+        out += b"" if value is None else struct.pack("<iB", len(value), 1) + value
+        near = struct.pack("<Biiq", 1, 5, 6, self.near) if self.near else b"\0"
+        out += bytes([self.op]) + near + struct.pack("<Biiq", 1, 5, 6, 100 + self.counter)
+        return "DATA_RECORD_V2", out + struct.pack("<iqqB", self.partition, self.counter, 0, 1)
+
+
+def tx_record(state: int, near: int) -> Record:
+    """Return a TX_RECORD of the transaction of entries."""
+    version = struct.pack("<Biiq", 1, 5, 6, near)
+    return "TX_RECORD", bytes([state]) + version * 2 + struct.pack("<iq", 0, 1000)
 
 
 def recovery_payload(time_ms: int, order: str = "<") -> bytes:
@@ -157,6 +187,31 @@ def tx_payload(state: int, time_ms: int, order: str = "<") -> bytes:
     """Return the payload of a TX_RECORD without nodes."""
     version = struct.pack(f"{order}Biiq", *_NEAR)
     return bytes([state]) + version * 2 + struct.pack(f"{order}iq", 0, time_ms)
+
+
+def write_exported_store(root: Path, *, is_damaged: bool = False) -> Path:
+    """Write a store whose cache `accounts` has records only in the log.
+
+    A transaction is prepared and not committed. The record before the last can be damaged.
+    """
+    entries = [
+        Entry(string(b"alice"), b"\x03\x05\0\0\0", counter=1, cache=ACCOUNTS),
+        Entry(string(b"bob"), string(b"old"), counter=2, cache=ACCOUNTS),
+        Entry(string(b"bob"), string(b"new"), counter=3, cache=ACCOUNTS),
+        Entry(string(b"carol"), string(b"gone"), counter=4, cache=ACCOUNTS),
+        Entry(string(b"carol"), None, counter=5, op=3, cache=ACCOUNTS),
+        Entry(string(b"dave"), string(b"open"), near=7, counter=6, cache=ACCOUNTS),
+        Entry(string(b"erin"), string(b"last"), counter=1, cache=ACCOUNTS, partition=4),
+    ]
+    records = [tx_record(2, 7), *(entry.record() for entry in entries)]
+    data, offsets = segment(0, records, end=bytes(60))
+    damaged = bytearray(data)
+    damaged[offsets[-2] + 30] ^= is_damaged
+    write_store(root, [], [bytes(damaged)])
+    folder = root / "db" / "node1" / "cache-accounts"
+    folder.mkdir()
+    (folder / "cache_data.dat").write_bytes(b"")
+    return root
 
 
 def write_dumped_store(root: Path) -> Path:

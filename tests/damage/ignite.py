@@ -27,6 +27,7 @@ from je_tools.ignite.wal import copies_of, read_segment
 from tests.builders import ignite as build
 from tests.builders import ignite_pages as build_pages
 from tests.damage.ignite_dump import check_dump
+from tests.damage.ignite_export import check_export
 
 KIND = "ignite store"
 SHARE = 0.1
@@ -45,6 +46,8 @@ def good_store(order: str) -> dict[str, bytes]:
         root = Path(made)
         build.write_checkpointed_store(root, order)
         build_pages.write_page_store(root, order)
+        # Without a configuration, the cache would count as destroyed.
+        (root / "db" / "node1" / "cache-first" / "cache_data.dat").write_bytes(b"")
         paths = [path for path in root.rglob("*") if path.is_file()]
         return {str(path.relative_to(root)): path.read_bytes() for path in sorted(paths)}
 
@@ -91,6 +94,7 @@ def judge_store(home: Path) -> None:
     _judge_pages(store)
     try:
         check_dump(store)
+        check_export(store)
         summarize_wal(store, THREADS[0], caches=True)
         nodes = [node_checkpoints(node, THREADS[1]) for node in store.nodes]
     except InputError:

@@ -70,6 +70,8 @@ mod _native {
     #[pymodule_export]
     use super::file::File;
     #[pymodule_export]
+    use super::ignite::hashes::{key_hashes, value_digests};
+    #[pymodule_export]
     use super::ignite::page_image::image_pages;
     #[pymodule_export]
     use super::ignite::pages::read_pages;

@@ -5,7 +5,6 @@ Source: PartitionUpdateCounterTrackingImpl, Ignite 2.18.0.
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
@@ -14,8 +13,6 @@ from msgspec import Struct
 
 if TYPE_CHECKING:
     from je_tools.ignite.logical.entries import EntryColumns
-
-_BLOB_VERSION = 1
 
 
 class CounterRange(Struct, frozen=True):
@@ -106,17 +103,3 @@ def advanced(counter: Counter, ranges: Iterable[tuple[int, int]]) -> Counter:
         else:
             beyond.append((start, count))
     return Counter(low, tuple(beyond))
-
-
-def read_gaps(blob: bytes) -> tuple[tuple[int, int], ...] | None:
-    """Return the updates beyond gaps that a partition keeps; None if they do not decode."""
-    if not blob:
-        return ()
-    try:
-        version, count = struct.unpack_from(">bi", blob)
-        pairs = tuple(struct.iter_unpack(">qq", blob[5:]))
-    except struct.error:
-        return None
-    if version != _BLOB_VERSION or count != len(pairs):
-        return None
-    return tuple((int(start), int(size)) for start, size in pairs)

@@ -11,18 +11,18 @@ import pytest
 
 from je_tools.formats.ignite.ids import cache_id
 from je_tools.formats.ignite.markers import Pointer
-from je_tools.ignite.logical.counters import Counter, advanced, read_gaps
+from je_tools.formats.ignite.partition_counter import read_gaps
+from je_tools.ignite.logical.counters import Counter, advanced
 from je_tools.ignite.logical.entries import METASTORAGE_ID
 from je_tools.ignite.logical.log_range import EndReason
 from je_tools.ignite.logical.updates import LogicalUpdates, logical_updates, updates_from
 from tests.builders import ignite as build
+from tests.builders.ignite import Record
 from tests.corpus import IgniteNode
 from tests.je_tools.ignite.reading import node_of
 from tests.truth.ignite_rows import engine_rows
 
 PREPARED, COMMITTED, ROLLED_BACK = 2, 5, 7
-
-Entry = tuple[str, bytes]
 
 
 def test_newest_operations_are_the_rows_of_the_engine(ignite_node: IgniteNode) -> None:
@@ -47,24 +47,11 @@ def test_newest_operations_are_the_rows_of_the_engine(ignite_node: IgniteNode) -
         assert (row.partition, row.expire_ms) == (columns.partition[i], columns.expire_ms[i])
 
 
-def _entry(key: bytes, value: bytes | None, order: int, *, counter: int = 1, op: int = 2) -> Entry:
-    """Return a record of one entry of cache 9, of the transaction with this order."""
-    out = struct.pack("<iq", 1, 1000) + struct.pack("<iiB", 9, len(key), 1) + key
-    out += struct.pack("<i", -1) if value is None else struct.pack("<iB", len(value), 1) + value
-    near = struct.pack("<Biiq", 1, 5, 6, order) if order else b"\0"
-    version = struct.pack("<Biiq", 1, 5, 6, 100 + counter)
-    return (
-        "DATA_RECORD_V2",
-        out + bytes([op]) + near + version + struct.pack("<iqqB", 3, counter, 0, 1),
-    )
+def _entry(key: bytes, value: bytes | None, near: int, *, counter: int = 1, op: int = 2) -> Record:
+    return build.Entry(key, value, near, counter, op).record()
 
 
-def _tx(state: int, order: int) -> Entry:
-    version = struct.pack("<Biiq", 1, 5, 6, order)
-    return "TX_RECORD", bytes([state]) + version * 2 + struct.pack("<iq", 0, 1000)
-
-
-def _updates(root: Path, *segments: Sequence[Entry], end: bytes = bytes(40)) -> LogicalUpdates:
+def _updates(root: Path, *segments: Sequence[Record], end: bytes = bytes(40)) -> LogicalUpdates:
     made = [build.segment(n, some)[0] for n, some in enumerate(segments[:-1])]
     made.append(build.segment(len(segments) - 1, segments[-1], end=end)[0])
     build.write_store(root, [], made)
@@ -95,9 +82,9 @@ def test_the_last_write_of_a_key_counts_and_removes_are_kept(tmp_path: Path) -> 
 def test_only_prepared_transactions_are_left_out(
     state: int | None, kept: bool, tmp_path: Path
 ) -> None:
-    records = [_tx(PREPARED, 7)] if state is not None else []
+    records = [build.tx_record(PREPARED, 7)] if state is not None else []
     records += [_entry(b"a", b"old", 0), _entry(b"a", b"new", 7, counter=2)]
-    records += [_tx(state, 7)] if state not in (None, PREPARED) else []
+    records += [build.tx_record(state, 7)] if state not in (None, PREPARED) else []
     found = _updates(tmp_path, records)
     assert _values(found) == {b"a": b"new" if kept else b"old"}
     assert found.left_out == (not kept)
@@ -112,7 +99,7 @@ def test_reading_an_entry_and_a_resent_one_change_nothing(tmp_path: Path) -> Non
 
 
 def test_the_metastorage_has_keys_of_its_own(tmp_path: Path) -> None:
-    def metastore(key: bytes, value: bytes) -> Entry:
+    def metastore(key: bytes, value: bytes) -> Record:
         parts = struct.pack("<i", len(key)) + key + struct.pack("<i", len(value)) + value
         return "METASTORE_DATA_RECORD", parts
 

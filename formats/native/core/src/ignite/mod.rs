@@ -4,6 +4,7 @@
 pub mod data_page;
 pub mod entries;
 pub mod fields;
+pub mod hashes;
 pub mod order;
 pub mod page_image;
 pub mod page_layout;

@@ -1,0 +1,160 @@
+"""`je-tools ignite diff`: the partitions of two nodes beside each other."""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import TYPE_CHECKING, Unpack
+
+import click
+
+from je_tools.commands._ignite import (
+    StoreOptions,
+    node_option,
+    opened_output,
+    output_option,
+    store_argument,
+    thread_count,
+)
+from je_tools.commands._options import (
+    chosen_masking,
+    data_option,
+    exit_zero_option,
+    format_option,
+    progress_bar,
+    say,
+    terminal_width,
+    threads_count_option,
+)
+from je_tools.core.escaping import clean_text
+from je_tools.errors import EXIT_DAMAGE, EXIT_OK, UsageError
+from je_tools.output.formats import REPORT
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from je_tools.ignite.diff.compare import PartitionDifference
+    from je_tools.ignite.diff.partitions import NodePartitions
+    from je_tools.ignite.store import Node, Store
+    from je_tools.output.views.sections import Section
+
+
+PROBLEMS_SHOWN = 20
+"""Largest number of problems on standard error."""
+
+
+class Options(StoreOptions):
+    """Options of the command line."""
+
+    caches: tuple[str, ...]
+    partitions: tuple[int, ...]
+    keys: bool
+    limit: int
+    everything: bool
+    data_mode: str
+
+
+@click.command("diff")
+@store_argument
+@node_option
+@click.option(
+    "--cache", "caches", multiple=True, metavar="NAME", help="Cache or group, by name or id."
+)
+@click.option(
+    "--partition", "partitions", type=int, multiple=True, metavar="N", help="Number of a partition."
+)
+@click.option("--all", "everything", is_flag=True, help="Also show partitions that are the same.")
+@click.option("--keys", is_flag=True, help="Also show the keys that differ.")
+@click.option(
+    "--limit",
+    type=click.IntRange(1),
+    default=1000,
+    show_default=True,
+    metavar="N",
+    help="Largest number of keys to show.",
+)
+@format_option(*REPORT)
+@output_option
+@data_option
+@threads_count_option
+@exit_zero_option
+def command(**options: Unpack[Options]) -> int:
+    """Compare the partitions of two nodes, as both would be after recovery.
+
+    Name one STORE with two nodes, or two with one node each: the first node is a, the second b. The
+    command computes for each partition the state, the update counter, and the hashes that the
+    engine's check of idle partitions (control.sh --cache idle_verify) computes on a cluster. It
+    shows which copy needs data of the other, and whether the log reaches far enough back for it.
+    The exit code is 3 if copies differ, or could not be read.
+
+    \b
+    Examples:
+      je-tools ignite diff /var/lib/ignite
+      je-tools ignite diff node1/work node2/work --cache accounts --keys
+      je-tools ignite diff work --node node1 --node node2 --format json
+    """
+    from je_tools.ignite.caches import parse_id
+    from je_tools.ignite.diff.compare import Verdict, compare_nodes
+    from je_tools.ignite.diff.partitions import node_partitions
+    from je_tools.ignite.records.node_records import CacheFilter
+    from je_tools.output.views.section_formats import Report, write_sections
+
+    ids = frozenset(map(parse_id, options["caches"]))
+    wanted = CacheFilter(ids, frozenset(options["partitions"]))
+    stores, nodes = _two_nodes(options["paths"], options["nodes"])
+    size = sum(store.size for store in stores)
+    with opened_output(options["output"], *stores) as out:
+        with progress_bar(size, "ignite diff") as progress:
+            threads = thread_count(options["threads"])
+            sides = [node_partitions(node, wanted, threads, progress) for node in nodes]
+        found = list(compare_nodes(*sides))
+        differing = [each for each in found if each.verdict is not Verdict.SAME]
+        sections = _sections(found if options["everything"] else differing, sides, options)
+        form = options["format_"]
+        if form == "table":
+            write_sections(form, sections, out, terminal_width(options["output"]))
+        else:
+            names = {"a": clean_text(nodes[0].name), "b": clean_text(nodes[1].name)}
+            row = {**names, "partition_count": len(found), "differing_count": len(differing)}
+            Report(row, "nodes", sections=sections).write(form, out)
+    problems = [each for side in sides for each in side.problems]
+    for problem in problems[:PROBLEMS_SHOWN]:
+        say(f"je-tools: {problem.text()}")
+    say(f"je-tools: {len(differing):,} of {len(found):,} partitions differ")
+    is_bad = bool(differing or problems)
+    return EXIT_DAMAGE if is_bad and not options["exit_zero"] else EXIT_OK
+
+
+def _two_nodes(paths: Sequence[Path], names: Sequence[str]) -> tuple[list[Store], list[Node]]:
+    """Open one store with two nodes, or two stores with one each."""
+    from je_tools.ignite.store import open_store
+
+    if len(paths) > 2:
+        raise UsageError("name one store with two nodes, or two stores")
+    stores = [open_store([path], names if len(paths) == 1 else ()) for path in paths]
+    nodes = [node for store in stores for node in store.nodes if not names or node.name in names]
+    if names and len(paths) == 1:
+        nodes.sort(key=lambda node: names.index(node.name))
+    is_split = all(any(node in store.nodes for node in nodes) for store in stores)
+    if len(nodes) != 2 or not is_split:
+        found = ", ".join(node.name for node in nodes) or "none"
+        raise UsageError(
+            f"two nodes are compared, and these are named: {found}; choose with --node"
+        )
+    return stores, nodes
+
+
+def _sections(
+    shown: Sequence[PartitionDifference], sides: Sequence[NodePartitions], options: Options
+) -> list[Section]:
+    from je_tools.ignite.diff.keys import keys_of_nodes, shown_keys
+    from je_tools.output.views.ignite_diff_tables import key_table, partition_table
+
+    sections = [partition_table(shown)]
+    if options["keys"]:
+        keys = list(islice(keys_of_nodes(shown, *sides), options["limit"] + 1))
+        if len(keys) > options["limit"]:
+            say(f"je-tools: more than {options['limit']:,} keys differ; --limit shows more")
+        masking = chosen_masking(options["data_mode"])
+        sections.append(key_table(shown_keys(keys[: options["limit"]], sides, masking)))
+    return sections

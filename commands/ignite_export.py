@@ -1,0 +1,93 @@
+"""`je-tools ignite export`: the records of caches, as recovery would leave them."""
+
+from __future__ import annotations
+
+from typing import Unpack
+
+import click
+
+from je_tools.commands._ignite import (
+    StoreOptions,
+    node_option,
+    opened_output,
+    output_option,
+    store_argument,
+    thread_count,
+)
+from je_tools.commands._options import (
+    chosen_masking,
+    data_option,
+    exit_zero_option,
+    format_option,
+    needs_output,
+    progress_bar,
+    say,
+    threads_count_option,
+)
+from je_tools.errors import EXIT_DAMAGE, EXIT_OK
+
+PROBLEMS_SHOWN = 20
+"""Largest number of problems on standard error."""
+
+
+class Options(StoreOptions):
+    """Options of the command line."""
+
+    caches: tuple[str, ...]
+    partitions: tuple[int, ...]
+    data_mode: str
+
+
+@click.command("export")
+@store_argument
+@node_option
+@click.option(
+    "--cache", "caches", multiple=True, metavar="NAME", help="Cache or group, by name or id."
+)
+@click.option(
+    "--partition", "partitions", type=int, multiple=True, metavar="N", help="Number of a partition."
+)
+@format_option("jsonl", "csv", "parquet", default="jsonl")
+@output_option
+@data_option
+@threads_count_option
+@exit_zero_option
+def command(**options: Unpack[Options]) -> int:
+    """Write the records of caches, as a node would have them after recovery.
+
+    The command reads the pages, replays the log over the pages of an unfinished checkpoint, and
+    applies the entries since the newest checkpoint: what transactions did not commit is left out.
+    Nothing is written to the store. Standard error says what could not be read, and the exit code
+    is then 3.
+
+    \b
+    Examples:
+      je-tools ignite export /var/lib/ignite --cache accounts
+      je-tools ignite export work --node node1 --format parquet --output records.parquet
+      je-tools ignite export work --cache accounts --partition 7 --data hash --format csv
+    """
+    needs_output(options["format_"], options["output"])
+    from je_tools.ignite.caches import parse_id
+    from je_tools.ignite.records.export import CacheExport
+    from je_tools.ignite.records.node_records import CacheFilter
+    from je_tools.ignite.records.sinks import open_cache_sink
+    from je_tools.ignite.store import open_store
+    from je_tools.output.encoders.entry_sinks import EntryFormat
+
+    ids = frozenset(map(parse_id, options["caches"]))
+    wanted = CacheFilter(ids, frozenset(options["partitions"]))
+    store = open_store(options["paths"], options["nodes"])
+    sink = open_cache_sink(EntryFormat(options["format_"]), chosen_masking(options["data_mode"]))
+    with (
+        opened_output(options["output"], store) as out,
+        progress_bar(store.size, "ignite export") as progress,
+    ):
+        export = CacheExport(wanted, sink.encode, thread_count(options["threads"]), progress)
+        sink.write_all(export.run(store), out)
+    say(f"je-tools: {export.count:,} records")
+    for problem in export.problems[:PROBLEMS_SHOWN]:
+        say(f"je-tools: {problem.text()}")
+    more = len(export.problems) - PROBLEMS_SHOWN
+    if more > 0:
+        say(f"je-tools: and {more:,} more problems; `je-tools ignite pages verify` reports pages")
+    return EXIT_DAMAGE if export.problems and not options["exit_zero"] else EXIT_OK

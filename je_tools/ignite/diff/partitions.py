@@ -1,0 +1,167 @@
+"""Partitions of a node after recovery: state, size, update counter and hashes.
+
+Source: IdleVerifyUtility.calculatePartitionHash, GridDhtLocalPartition,
+GridCacheDatabaseSharedManager.applyLogicalUpdates, Ignite 2.18.0.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from je_tools.formats.ignite.hashes import key_hashes, value_digests, version_hashes, wrapped
+from je_tools.formats.ignite.types import PARTITION_STATES
+from je_tools.ignite.logical.counters import Counter, advanced
+from je_tools.ignite.records.node_records import CacheFilter, NodeRecords
+from je_tools.ignite.records.recovered import recover_node
+
+if TYPE_CHECKING:
+    from je_tools.ignite.checkpoints import NodeCheckpoints
+    from je_tools.ignite.records.merge import CacheRecords
+    from je_tools.ignite.records.partition_records import PartitionPlace, PartitionRecords
+    from je_tools.ignite.records.problems import MissingRecords
+    from je_tools.ignite.records.recovered import Recovered
+    from je_tools.ignite.store import Node
+    from je_tools.log.scan_options import Progress
+
+_UNKNOWN_STATE = 255
+
+
+class PartitionFacts(Struct, frozen=True):
+    """One partition of a node.
+
+    Attributes:
+        node: name of the node.
+        group: name of the cache group.
+        partition: number.
+        state: state, by name.
+        size: number of records.
+        counter: update counter; None if the meta page cannot be read.
+        hash: sum of the hashes of keys and values of records that do not expire; None if the hash
+            of a key is not known.
+        version_hash: sum of the hashes of their versions.
+        is_complete: False if records could not be read.
+    """
+
+    node: str
+    group: str
+    partition: int
+    state: str
+    size: int
+    counter: Counter | None
+    hash: int | None
+    version_hash: int
+    is_complete: bool
+
+
+class NodePartitions(Struct, frozen=True):
+    """The partitions of a node.
+
+    Attributes:
+        node: the node.
+        recovered: what recovery does to it.
+        partitions: by group and number.
+        problems: what could not be read.
+    """
+
+    node: Node
+    recovered: Recovered
+    partitions: dict[tuple[str, int], PartitionFacts]
+    problems: list[MissingRecords]
+
+    @property
+    def checkpoints(self) -> NodeCheckpoints:
+        """Checkpoints of the node."""
+        return self.recovered.checkpoints
+
+
+class _Sums:
+    """Sums of hashes of the records of one partition."""
+
+    def __init__(self) -> None:
+        self.size = self.keys_and_values = self.versions = 0
+        self.is_known = True
+
+    def add(self, records: CacheRecords) -> None:
+        self.size += len(records)
+        records = records.select(records.expire_ms == 0)
+        hashes, known = key_hashes(records.keys)
+        self.is_known = self.is_known and bool(known.all())
+        self.keys_and_values += int(hashes.sum())
+        self.keys_and_values += int((value_digests(records.values) & 0xFFFF_FFFF).sum())
+        found = version_hashes(records.topology, records.node, records.order)
+        self.versions += int((found & 0xFFFF_FFFF).sum())
+
+
+def node_partitions(
+    node: Node, wanted: CacheFilter, threads: int, progress: Progress | None = None
+) -> NodePartitions:
+    """Return the partitions of a node as recovery would leave them.
+
+    Args:
+        node: the node.
+        wanted: caches and partitions to read.
+        threads: number of segments to read at once in search of checkpoints.
+        progress: called with the bytes of each segment that was read; None for nothing.
+
+    Raises:
+        InputError: the node has no folder of markers, or they do not tell where recovery begins.
+        StoppedError: a file shrank, vanished or was replaced while it was read.
+    """
+    recovered = recover_node(node, threads, progress)
+    reader = NodeRecords(node, recovered, wanted)
+    found = {}
+    for each in reader.partitions():
+        before, sums = len(reader.problems), _Sums()
+        for records in each.batches():
+            sums.add(records)
+        place = each.place
+        found[place.group, place.partition] = PartitionFacts(
+            node.name,
+            place.group,
+            place.partition,
+            _state(recovered, each),
+            sums.size,
+            _counter(recovered, each),
+            wrapped(sums.keys_and_values) if sums.is_known else None,
+            wrapped(sums.versions),
+            len(reader.problems) == before,
+        )
+    return NodePartitions(node, recovered, found, reader.problems)
+
+
+def _state(recovered: Recovered, partition: PartitionRecords) -> str:
+    place, stored = partition.place, partition.stored
+    state = recovered.logical.partition_states.get((place.group_id, place.partition))
+    if state is None:
+        state = _checkpointed_state(recovered, place)
+    if state is None or state == _UNKNOWN_STATE:
+        state = _UNKNOWN_STATE if stored is None else stored.meta.state
+    return PARTITION_STATES.get(state, str(state))
+
+
+def _checkpointed_state(recovered: Recovered, place: PartitionPlace) -> int | None:
+    """Return the state in the record of the newest checkpoint, which its pages may precede."""
+    newest = recovered.checkpoints.checkpoints[-1:]
+    if not newest or newest[0].record is None:
+        return None
+    parts = newest[0].record.facts.groups.get(place.group_id, [])
+    return next((each.state for each in parts if each.partition == place.partition), None)
+
+
+def _counter(recovered: Recovered, partition: PartitionRecords) -> Counter | None:
+    stored, place = partition.stored, partition.place
+    if partition.is_new:
+        before = Counter(0)
+    elif stored is None or stored.beyond is None:
+        return None
+    else:
+        before = Counter(stored.meta.update_counter, stored.beyond)
+    ranges = (
+        (each.start, each.count)
+        for each in recovered.logical.counters
+        if each.partition == place.partition
+        and (each.cache_id in place.caches or each.group_id == place.group_id)
+    )
+    return advanced(before, ranges)

@@ -1,0 +1,136 @@
+"""Records of all caches of a node as recovery would leave them, in batches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from je_tools.formats.ignite.ids import cache_id
+from je_tools.ignite.caches import CacheFolder, cache_folders
+from je_tools.ignite.page_files import FileKind, PageFile, page_folder
+from je_tools.ignite.records.merge import CacheRecords, PartitionOverlay
+from je_tools.ignite.records.partition_records import PartitionPlace, PartitionRecords
+from je_tools.ignite.records.problems import MissingRecords, RecordProblem, log_problem
+
+if TYPE_CHECKING:
+    from je_tools.ignite.records.recovered import Recovered
+    from je_tools.ignite.store import Node
+
+_CONFIGURATION = "cache_data.dat"
+
+
+class CacheFilter(Struct, frozen=True):
+    """Caches and partitions to read.
+
+    Attributes:
+        ids: ids of caches and groups; empty for all.
+        partitions: numbers; empty for all.
+    """
+
+    ids: frozenset[int] = frozenset()
+    partitions: frozenset[int] = frozenset()
+
+    def caches_of(self, folder: CacheFolder) -> list[int]:
+        """Return the ids of the wanted caches of a folder."""
+        ids = [cache_id(name) for name in folder.caches]
+        if not self.ids or cache_id(folder.group) in self.ids:
+            return ids
+        return [each for each in ids if each in self.ids]
+
+    def wants(self, partition: int) -> bool:
+        """Return True if a partition is wanted."""
+        return not self.partitions or partition in self.partitions
+
+
+class NodeRecords:
+    """Reader of the records of a node.
+
+    Attributes:
+        problems: what could not be read so far.
+    """
+
+    def __init__(self, node: Node, recovered: Recovered, wanted: CacheFilter) -> None:
+        """Make a reader.
+
+        Args:
+            node: the node.
+            recovered: what recovery does.
+            wanted: caches and partitions to read.
+        """
+        self.problems: list[MissingRecords] = []
+        self._node = node
+        self._recovered = recovered
+        self._wanted = wanted
+        self._judge_log()
+
+    def _judge_log(self) -> None:
+        logical, name = self._recovered.logical, self._node.name
+        found = log_problem(name, logical.end)
+        self.problems += [] if found is None else [found]
+        if logical.undecodable:
+            text = f"{logical.undecodable:,} records of the log do not decode"
+            self._add(RecordProblem.LOG_UNDECODABLE, logical.undecodable, text)
+        if logical.encrypted:
+            text = f"{logical.encrypted:,} entries of the log are encrypted, and are left out"
+            self._add(RecordProblem.ENCRYPTED, logical.encrypted, text)
+        if self._recovered.problem is not None:
+            text = f"the pages are those of two checkpoints: {self._recovered.problem}"
+            self._add(RecordProblem.PAGES_MIXED, 1, text)
+
+    def _add(self, problem: RecordProblem, count: int, text: str) -> None:
+        """Add a problem of the whole node."""
+        name = self._node.name
+        self.problems.append(MissingRecords(problem, name, None, None, count, text))
+
+    def batches(self) -> Iterator[CacheRecords]:
+        """Yield the records by group and partition: those of pages, then those of the log.
+
+        Raises:
+            InputError: a folder cannot be read.
+            RefusedError: a temporary file cannot be read.
+            StoppedError: a file shrank, vanished or was replaced while it was read.
+        """
+        for partition in self.partitions():
+            yield from partition.batches()
+
+    def partitions(self) -> Iterator[PartitionRecords]:
+        """Yield a reader of each partition, by group and number.
+
+        Raises:
+            InputError: a folder cannot be read.
+        """
+        assert self._node.db is not None
+        files: dict[str, dict[int, PageFile]] = {}
+        is_big = False
+        for file in page_folder(self._node).files:
+            is_big = is_big or (file.header is not None and file.header.is_big)
+            if file.kind is FileKind.PARTITION:
+                files.setdefault(file.group, {})[file.partition] = file
+        for folder in cache_folders(self._node.db):
+            caches = self._wanted.caches_of(folder)
+            if caches and _is_configured(folder):
+                known = files.get(folder.group, {})
+                yield from self._group(folder.group, caches, known, is_big=is_big)
+
+    def _group(
+        self, name: str, caches: list[int], files: Mapping[int, PageFile], *, is_big: bool
+    ) -> Iterator[PartitionRecords]:
+        recovered, updates = self._recovered, self._recovered.logical.updates
+        group = cache_id(name)
+        logged = {partition for cache, partition in updates.places if cache in caches}
+        for partition in sorted(logged | set(recovered.partitions_of(group)) | set(files)):
+            if self._wanted.wants(partition) and not recovered.is_gone(group, partition):
+                yield PartitionRecords(
+                    PartitionPlace(self._node.name, name, partition, tuple(caches), is_big),
+                    files.get(partition),
+                    recovered.changed(group, partition),
+                    PartitionOverlay(updates, caches, partition),
+                    self.problems,
+                )
+
+
+def _is_configured(folder: CacheFolder) -> bool:
+    """Return True if a node would start the caches of a folder; a destroyed one leaves it empty."""
+    return folder.is_shared or (folder.path / _CONFIGURATION).exists()

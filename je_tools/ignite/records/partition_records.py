@@ -1,0 +1,155 @@
+"""Records of one partition as recovery would leave them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import numpy as np
+from msgspec import Struct
+
+from je_tools.formats.ignite.ids import cache_id
+from je_tools.formats.ignite.page_image import PageFault, PageImage
+from je_tools.formats.ignite.partition_counter import StoredCounter, read_stored_counter
+from je_tools.formats.ignite.rows import RowReader, fault_of
+from je_tools.ignite.page_images import mapped_image
+from je_tools.ignite.records.merge import CacheRecords, PartitionOverlay, of_pages
+from je_tools.ignite.records.problems import MissingRecords, RecordProblem
+
+if TYPE_CHECKING:
+    from je_tools.ignite.page_files import PageFile
+    from je_tools.ignite.records.recovered import Changed
+
+
+class PartitionPlace(Struct, frozen=True):
+    """One partition of a node.
+
+    Attributes:
+        node: name of the node.
+        group: name of the cache group.
+        partition: number.
+        caches: ids of the caches that are read.
+        is_big: True if the writer's numbers have the highest byte first.
+    """
+
+    node: str
+    group: str
+    partition: int
+    caches: tuple[int, ...]
+    is_big: bool
+
+    @property
+    def group_id(self) -> int:
+        """Id of the cache group."""
+        return cache_id(self.group)
+
+
+class PartitionRecords:
+    """Reader of the records of a partition.
+
+    Attributes:
+        place: the partition.
+        stored: counter and state in its pages as physical recovery leaves them, once they have
+            been read; None if there are none, or if they cannot be read.
+    """
+
+    def __init__(
+        self,
+        place: PartitionPlace,
+        file: PageFile | None,
+        changed: Changed | None,
+        overlay: PartitionOverlay,
+        problems: list[MissingRecords],
+    ) -> None:
+        """Make a reader.
+
+        Args:
+            place: the partition.
+            file: its file; None for none.
+            changed: pages that recovery changes; None for none.
+            overlay: the log's operations on it.
+            problems: receives what cannot be read.
+        """
+        self.place = place
+        self.stored: StoredCounter | None = None
+        self._file = file
+        self._changed = changed
+        self._overlay = overlay
+        self._problems = problems
+
+    @property
+    def is_new(self) -> bool:
+        """True if the partition has no pages yet, and recovery makes it."""
+        return self._changed is None and (self._file is None or self._file.is_empty)
+
+    def batches(self) -> Iterator[CacheRecords]:
+        """Yield the records: those of pages, then those of the log.
+
+        Raises:
+            RefusedError: a temporary file cannot be read.
+            StoppedError: the file shrank, vanished or was replaced while it was read.
+        """
+        for records in self._rows():
+            kept = records.select(np.isin(records.cache_id, self.place.caches))
+            kept = self._overlay.unchanged(kept)
+            if len(kept):
+                yield kept
+        yield from self._overlay.records()
+
+    def _rows(self) -> Iterator[CacheRecords]:
+        file, changed = self._file, self._changed
+        if file is None or not (file.pages or changed or file.problem):
+            if changed is not None:
+                yield from self._tree(_memory_image(self.place, changed))
+        elif file.header is None:
+            if not file.is_empty:
+                text = f"{file.path.name} cannot be read: {file.problem}"
+                self._add(RecordProblem.FILE, 1, text)
+        else:
+            with mapped_image(file, changed) as image:
+                yield from self._tree(image)
+
+    def _tree(self, image: PageImage) -> Iterator[CacheRecords]:
+        self.stored = read_stored_counter(image)
+        reader = RowReader(image, self.place.group_id)
+        faults: Counter[int] = Counter()
+        for batch in reader.batches():
+            faults.update(batch.fault[batch.fault != 0].tolist())
+            yield of_pages(batch, self.place.partition)
+        for fault, count in sorted(faults.items()):
+            text = f"{count:,} rows cannot be read: {_words(fault_of(fault).name)}"
+            self._add(RecordProblem.ROWS, count, text)
+        self._judge_tree(reader)
+
+    def _judge_tree(self, reader: RowReader) -> None:
+        faults = reader.faults()
+        encrypted = sum(fault is PageFault.ENCRYPTED for _, fault in faults)
+        if encrypted:
+            text = "the pages are encrypted, and their records are left out"
+            self._add(RecordProblem.ENCRYPTED, encrypted, text)
+        others = [each for each in faults if each[1] is not PageFault.ENCRYPTED]
+        if others:
+            page, fault = others[0]
+            text = (
+                f"{len(others):,} pages of the tree cannot be read, the first at index {page}: "
+                f"{_words(fault.name)}; rows may be missing"
+            )
+            self._add(RecordProblem.TREE, len(others), text)
+
+    def _add(self, problem: RecordProblem, count: int, text: str) -> None:
+        place = self.place
+        found = MissingRecords(problem, place.node, place.group, place.partition, count, text)
+        self._problems.append(found)
+
+
+def _words(name: str) -> str:
+    return name.lower().replace("_", " ")
+
+
+def _memory_image(place: PartitionPlace, changed: Changed) -> PageImage:
+    """Return the image of a partition that only the log has."""
+    indexes, pages = changed
+    size = pages.shape[1]
+    empty = np.empty(0, np.uint8)
+    return PageImage(empty, size, size, place.is_big, place.partition, indexes, pages)

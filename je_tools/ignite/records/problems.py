@@ -1,0 +1,80 @@
+"""What records of a store could not be read, and why."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+if TYPE_CHECKING:
+    from je_tools.ignite.logical.log_range import LogEnd
+
+
+class RecordProblem(StrEnum):
+    """Reason why records are missing from a result, or are not those that recovery would leave."""
+
+    ROWS = "rows-unreadable"
+    """Rows of a partition that cannot be read."""
+    TREE = "tree-unreadable"
+    """Pages of the tree of a partition that cannot be read, so that rows may be missing."""
+    ENCRYPTED = "encrypted"
+    """Pages or entries of a group that are only cipher text."""
+    FILE = "file-unreadable"
+    """A file of pages without a header, or that cannot be read."""
+    PAGES_MIXED = "pages-mixed"
+    """A checkpoint is unfinished, and the log does not have the pages that it was writing."""
+    LOG_START = "log-unknown"
+    """The markers do not tell where recovery reads the log."""
+    LOG_DAMAGED = "log-damaged"
+    """The log ends at damage, or at a missing segment."""
+    LOG_UNDECODABLE = "log-undecodable"
+    """Records of the log with right checksums do not decode."""
+
+
+class MissingRecords(Struct, frozen=True):
+    """One reason, and how much it concerns.
+
+    Attributes:
+        problem: the reason.
+        node: name of the node.
+        group: name of the cache group; None for all.
+        partition: number; None for all.
+        count: number of rows, pages or records.
+        detail: what was found, in words.
+    """
+
+    problem: RecordProblem
+    node: str
+    group: str | None
+    partition: int | None
+    count: int
+    detail: str
+
+    def text(self) -> str:
+        """Return a line for people."""
+        where = "" if self.group is None else f" {self.group}"
+        where += "" if self.partition is None else f" partition {self.partition}"
+        return f"{self.node or 'log'}{where}: {self.detail} ({self.problem.value})"
+
+
+def log_problem(node: str, end: LogEnd) -> MissingRecords | None:
+    """Return the problem of a log that does not end where its records end; None for none."""
+    if end.reason.value == "end" and not end.lost_records:
+        return None
+    place = f"{end.segment}:{end.offset}"
+    what = {
+        "damage": f"the log cannot be read at {place}",
+        "missing": f"segment {end.segment} of the log is missing",
+        "no start": f"the log has no record at {place}, from which recovery reads",
+    }.get(end.reason.value, f"the log ends at {place}")
+    after = f"whole records after it, which are not applied: {end.lost_records:,}"
+    answer = "the node does not start" if end.is_refused else "the node starts, and loses them"
+    return MissingRecords(
+        RecordProblem.LOG_DAMAGED,
+        node,
+        None,
+        None,
+        end.lost_records,
+        f"{what}; {after}; {answer}",
+    )

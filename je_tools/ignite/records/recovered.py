@@ -1,0 +1,83 @@
+"""What recovery of a node does to its records: changed pages, and the log's newest operations."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from je_tools.formats.ignite.pages import INDEX_PARTITION
+from je_tools.ignite.checkpoints import node_checkpoints
+from je_tools.ignite.logical.updates import LogicalUpdates, logical_start, updates_from
+from je_tools.ignite.recovery.physical import recovered_pages
+
+if TYPE_CHECKING:
+    from je_tools.formats.arrays import Ints
+    from je_tools.ignite.checkpoints import NodeCheckpoints
+    from je_tools.ignite.recovery.physical import PhysicalRecovery
+    from je_tools.ignite.store import Node
+    from je_tools.log.scan_options import Progress
+
+Changed = tuple["Ints", npt.NDArray[np.uint8]]
+"""Pages of a partition that physical recovery changes: indexes, and the pages."""
+
+_GONE_STATES = (-1, 3)
+"""States of a partition that the log destroys: none any more, or EVICTED."""
+
+
+class Recovered:
+    """What recovery of a node does.
+
+    Attributes:
+        checkpoints: its checkpoints.
+        logical: its logical part.
+        problem: why the pages may be those of two checkpoints, in words; None if they are not.
+    """
+
+    def __init__(
+        self, checkpoints: NodeCheckpoints, logical: LogicalUpdates, physical: PhysicalRecovery
+    ) -> None:
+        """Combine both parts."""
+        self.checkpoints = checkpoints
+        self.logical = logical
+        self.problem = physical.problem
+        self._replay = physical.replay
+        self._places: set[tuple[int, int]] = set()
+        if self._replay is not None:
+            places = self._replay.places()
+            groups, partitions = places.group_id.tolist(), places.partition.tolist()
+            pairs = zip(groups, partitions, strict=True)
+            self._places = {pair for pair in pairs if pair[1] != INDEX_PARTITION}
+
+    def partitions_of(self, group: int) -> Iterator[int]:
+        """Yield the partitions of a group whose pages the physical part changes."""
+        yield from (partition for each, partition in self._places if each == group)
+
+    def changed(self, group: int, partition: int) -> Changed | None:
+        """Return the pages of a partition that the physical part changes; None for none."""
+        if self._replay is None or (group, partition) not in self._places:
+            return None
+        return self._replay.pages_of(group, partition)
+
+    def is_gone(self, group: int, partition: int) -> bool:
+        """Return True if the log destroys a partition."""
+        return self.logical.partition_states.get((group, partition), 1) in _GONE_STATES
+
+
+def recover_node(node: Node, threads: int, progress: Progress | None = None) -> Recovered:
+    """Compute what recovery of a node does.
+
+    Args:
+        node: the node.
+        threads: number of segments to read at once in search of checkpoints.
+        progress: called with the bytes of each segment that was read; None for nothing.
+
+    Raises:
+        InputError: the node has no folder of markers, or they do not tell where recovery begins.
+        StoppedError: a file shrank, vanished or was replaced while it was read.
+    """
+    found = node_checkpoints(node, threads, progress)
+    logical = updates_from(node, logical_start(found))
+    return Recovered(found, logical, recovered_pages(node, threads, found))
