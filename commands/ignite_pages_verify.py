@@ -31,12 +31,14 @@ class Options(StoreOptions):
     """Options of the command line."""
 
     everything: bool
+    no_trees: bool
 
 
 @click.command("verify")
 @store_argument
 @node_option
 @click.option("--all", "everything", is_flag=True, help="Also show good files, and page types.")
+@click.option("--no-trees", is_flag=True, help="Check pages one by one only, which is faster.")
 @format_option(*REPORT)
 @output_option
 @threads_count_option
@@ -46,8 +48,9 @@ def command(**options: Unpack[Options]) -> int:
 
     The command checks the header of each file, and checksum, place, type and version of each page.
     If the newest checkpoint did not end, it looks for damaged pages in the log that recovery
-    replays: those that are there are notes. Content of pages is not judged. The exit code is 3 if
-    there are errors or warnings.
+    replays: those that are there are notes. Then it walks from the first page of each file through
+    trees, rows and lists of free pages, and compares them with each other and with the counts of
+    rows. What was not checked is a note. The exit code is 3 if there are errors or warnings.
 
     \b
     Examples:
@@ -63,7 +66,8 @@ def command(**options: Unpack[Options]) -> int:
     store = open_store(options["paths"], options["nodes"])
     with opened_output(options["output"], store) as out:
         with progress_bar(page_bytes(store), "ignite pages verify") as progress:
-            report = verify_pages(store, thread_count(options["threads"]), progress)
+            threads = thread_count(options["threads"])
+            report = verify_pages(store, threads, progress, trees=not options["no_trees"])
         is_table = form == "table"
         sections = report_sections(report, everything=options["everything"] or not is_table)
         if is_table:

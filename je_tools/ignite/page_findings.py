@@ -98,8 +98,102 @@ _TABLE: tuple[tuple[str, Severity, str, str], ...] = (
     (
         "page-compressed",
         Severity.NOTE,
-        "Pages of a group are compressed. Their checksums are right; they were not unpacked.",
+        "Pages of a group are compressed. They were unpacked.",
         "Nothing.",
+    ),
+    (
+        "page-lost",
+        Severity.ERROR,
+        "A tree, a list or a row leads to a page that is zeros at the end of the file, or after "
+        "its end: the file was cut.",
+        "See the advice on the file.",
+    ),
+    (
+        "page-link",
+        Severity.ERROR,
+        "A link leads to a page that does not belong there: of another type, in another "
+        "partition, with more items than it has place for, or named twice.",
+        "See the advice on the file.",
+    ),
+    (
+        "tree-chain",
+        Severity.ERROR,
+        "The pages of a level of a tree do not follow each other as the level above names them: "
+        "rows are found by one way and not by the other.",
+        "See the advice on the file.",
+    ),
+    (
+        "tree-order",
+        Severity.ERROR,
+        "The items of a page of a tree are not in order, or not between those beside the link to "
+        "the page: the node does not find some of their rows.",
+        "See the advice on the file.",
+    ),
+    (
+        "row-lost",
+        Severity.ERROR,
+        "An item of a tree leads to no row, or to bytes that do not decode to one.",
+        "See the advice on the file.",
+    ),
+    (
+        "data-items",
+        Severity.ERROR,
+        "The rows of a data page overlap or lie outside of it, or its free bytes are not those "
+        "that it counts: the node may overwrite rows.",
+        "See the advice on the file.",
+    ),
+    (
+        "list-pages",
+        Severity.ERROR,
+        "A list of free pages and the pages that it names do not agree: the node may halt when "
+        "it looks for a page.",
+        "See the advice on the file.",
+    ),
+    (
+        "row-unnamed",
+        Severity.WARNING,
+        "A data page has a row that no tree leads to: the node does not find it.",
+        "Look for the row with `ignite pages dump`, if it may be one that is missed.",
+    ),
+    (
+        "expiry-unnamed",
+        Severity.WARNING,
+        "An item of the tree of rows that expire has no row.",
+        "Nothing: the node passes it when its time comes.",
+    ),
+    (
+        "row-count",
+        Severity.WARNING,
+        "The first page of a partition, or the page of the sizes of its caches, counts other rows "
+        "than its tree has.",
+        "Compare the partition with its copy on another node (`idle_verify`).",
+    ),
+    (
+        "row-misplaced",
+        Severity.WARNING,
+        "The hashes of keys belong to another partition, while those of nearly all other rows of "
+        "the cache belong to theirs: the node does not find these rows.",
+        "Compare the partition with its copy on another node, unless the cache has an affinity "
+        "function of its own.",
+    ),
+    (
+        "page-unnamed",
+        Severity.NOTE,
+        "Nothing leads to a page that was written: its space is lost.",
+        "Nothing.",
+    ),
+    (
+        "rows-cut-off",
+        Severity.NOTE,
+        "Damaged pages keep rows from being read. The expected number is that of the partition's "
+        "first page.",
+        "See the advice on the file.",
+    ),
+    (
+        "page-unwalked",
+        Severity.NOTE,
+        "Trees, lists and rows of files were not checked, only pages one by one.",
+        "The column `found` has the reason.",
     ),
     (
         "page-file-unread",

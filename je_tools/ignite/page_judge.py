@@ -15,9 +15,14 @@ from je_tools.formats.ignite.pages import INDEX_PARTITION, PageState, page_type_
 from je_tools.ignite.page_files import FileKind, PageFile, PageFolder
 from je_tools.ignite.page_findings import CODES, PageFinding
 from je_tools.ignite.page_recovery import PageRecovery, place_of
+from je_tools.ignite.structure_judge import structure_findings
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from je_tools.formats.ignite.check import Structure
     from je_tools.ignite.page_scan import FileScan, Run
+    from je_tools.ignite.structure_judge import Affinity, At
 
 _OWNED = (1, 4)
 """States of a partition that has data: OWNING, LOST."""
@@ -71,6 +76,7 @@ class FileVerdict(Struct, frozen=True):
         zeros, encrypted, compressed: such pages.
         torn: pages that recovery writes anew.
         bad: pages with errors or warnings.
+        rows: rows that can be read; None if trees were not walked, or the file has no rows.
         state: the verdict.
         advice: next step.
     """
@@ -86,6 +92,7 @@ class FileVerdict(Struct, frozen=True):
     compressed: int
     torn: int
     bad: int
+    rows: int | None
     state: FileState
     advice: str
 
@@ -99,12 +106,48 @@ class PageJudge:
         self._root = root
         self._recovery = recovery
 
-    def judge(self, scan: FileScan) -> tuple[FileVerdict, list[PageFinding]]:
-        """Return the verdict on a file, and the findings in it."""
+    def judge(
+        self, scan: FileScan, structure: Structure | None, affinity: Affinity
+    ) -> tuple[FileVerdict, list[PageFinding]]:
+        """Return the verdict on a file, and the findings in it.
+
+        Args:
+            scan: its pages.
+            structure: what the pages lead to; None if it was not checked.
+            affinity: numbers of partitions of the caches of the node.
+        """
         findings = list(self._of_file(scan))
         for run in scan.runs:
             findings += self._of_run(scan, run)
-        return self._verdict(scan, findings), findings
+        if structure is not None:
+            findings += structure_findings(scan, structure, affinity, self._maker(scan.file))
+        is_index = scan.file.kind is FileKind.INDEX
+        rows = None if structure is None or is_index else structure.rows
+        return self._verdict(scan, findings, rows), findings
+
+    def unwalked(self, files: Sequence[PageFile], reason: str) -> PageFinding:
+        """Return what is to be said of files whose trees were not checked for one reason."""
+        group = files[0].group if len({each.group for each in files}) == 1 else None
+        return self._finding("page-unwalked", group=group, found=f"{len(files):,} files: {reason}")
+
+    def _maker(self, file: PageFile) -> At:
+        """Return a maker of findings in a file, on a page or on the whole file."""
+        header = file.header
+        assert header is not None
+        size = header.page_size
+
+        def make(code: str, page: int | None, **facts: Any) -> PageFinding:
+            if page is None:
+                return self._at(code, file, **facts)
+            offset = header.size + page * size
+            # Recovery may make pages after the end of the file.
+            if offset >= file.size:
+                return self._at(code, file, page=page, pages=1, **facts)
+            length = min(size, file.size - offset)
+            place = {"page": page, "pages": 1, "offset": offset, "length": length}
+            return self._at(code, file, **place, **facts)
+
+        return make
 
     def of_node(self) -> Iterator[PageFinding]:
         """Yield what is to be said of all files."""
@@ -138,7 +181,7 @@ class PageJudge:
 
     def _missing(self, file: PageFile, rows: int) -> tuple[FileVerdict, PageFinding]:
         counts = dict.fromkeys(("pages", "zeros", "encrypted", "compressed", "torn", "bad"), 0)
-        verdict = self._row(file, counts, FileState.MISSING, ADVICE[file.kind])
+        verdict = self._row(file, counts, None, FileState.MISSING, ADVICE[file.kind])
         return verdict, self._at(
             "page-file-missing", file, expected=f"{rows:,} rows", found="no file"
         )
@@ -214,7 +257,9 @@ class PageJudge:
             **facts,
         )
 
-    def _verdict(self, scan: FileScan, findings: list[PageFinding]) -> FileVerdict:
+    def _verdict(
+        self, scan: FileScan, findings: list[PageFinding], rows: int | None
+    ) -> FileVerdict:
         def pages(chosen: list[PageFinding]) -> int:
             return sum(each.pages or 0 for each in chosen)
 
@@ -230,17 +275,24 @@ class PageJudge:
             "bad": pages(errors) + pages(warnings),
         }
         if errors:
-            return self._row(scan.file, counts, FileState.DAMAGED, ADVICE[scan.file.kind])
+            return self._row(scan.file, counts, rows, FileState.DAMAGED, ADVICE[scan.file.kind])
         if warnings:
-            return self._row(scan.file, counts, FileState.UNCLEAR, CODES[warnings[0].code].hint)
+            return self._row(
+                scan.file, counts, rows, FileState.UNCLEAR, CODES[warnings[0].code].hint
+            )
         if torn:
-            return self._row(scan.file, counts, FileState.MENDED, _KEEP_LOG)
+            return self._row(scan.file, counts, rows, FileState.MENDED, _KEEP_LOG)
         state = FileState.SEALED if counts["encrypted"] else FileState.GOOD
         state = FileState.UNSUMMED if _is_unsummed(scan) else state
-        return self._row(scan.file, counts, state, _NOTHING)
+        return self._row(scan.file, counts, rows, state, _NOTHING)
 
     def _row(
-        self, file: PageFile, counts: dict[str, int], state: FileState, advice: str
+        self,
+        file: PageFile,
+        counts: dict[str, int],
+        rows: int | None,
+        state: FileState,
+        advice: str,
     ) -> FileVerdict:
         return FileVerdict(
             self._node,
@@ -249,6 +301,7 @@ class PageJudge:
             file.kind,
             file.partition,
             **counts,
+            rows=rows,
             state=state,
             advice=advice,
         )

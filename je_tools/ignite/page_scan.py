@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 from msgspec import Struct
 
 from je_tools.core.ordered import map_in_order
@@ -70,6 +71,7 @@ class FileScan(Struct):
         written: number of pages up to the last that is not zeros.
         runs: pages that are neither good nor encrypted, in order.
         problem: why the file could not be read to its end; None if it was.
+        page_states: uint8 in pieces, a PageState for each page.
     """
 
     file: PageFile
@@ -79,6 +81,7 @@ class FileScan(Struct):
     written: int = 0
     runs: list[Run] = []
     problem: str | None = None
+    page_states: list[npt.NDArray[np.uint8]] = []
 
 
 def read_blocks(
@@ -163,6 +166,7 @@ def _read(
 def _add(scan: FileScan, block: Block) -> None:
     columns = block.columns
     state = columns.state
+    scan.page_states.append(state)
     is_good = state == PageState.GOOD
     for no, count in zip(*np.unique(columns.type_no[is_good], return_counts=True), strict=True):
         scan.types[int(no)] += int(count)

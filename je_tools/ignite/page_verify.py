@@ -9,14 +9,19 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from je_tools.findings import Severity
+from je_tools.formats.ignite.check import Structure
 from je_tools.formats.ignite.pages import page_type_name
-from je_tools.ignite.page_files import PageFolder, page_folder
+from je_tools.ignite.page_files import page_folder
 from je_tools.ignite.page_findings import CODES, PageFinding
 from je_tools.ignite.page_judge import FileVerdict, PageJudge
 from je_tools.ignite.page_recovery import page_recovery
 from je_tools.ignite.page_scan import scan_files
+from je_tools.ignite.page_walk import Walk
+from je_tools.ignite.structure_judge import affinity_of
 
 if TYPE_CHECKING:
+    from je_tools.ignite.page_files import PageFile
+    from je_tools.ignite.page_walk import Walked
     from je_tools.ignite.store import Node, Store
     from je_tools.log.scan_options import Progress
 
@@ -59,13 +64,16 @@ def page_bytes(store: Store) -> int:
     return sum(each.size for node in store.nodes for each in page_folder(node).files)
 
 
-def verify_pages(store: Store, threads: int, progress: Progress | None = None) -> PageReport:
+def verify_pages(
+    store: Store, threads: int, progress: Progress | None = None, *, trees: bool = True
+) -> PageReport:
     """Read every page of the nodes of a store.
 
     Args:
         store: the nodes.
-        threads: number of blocks of pages to read at once.
+        threads: number of blocks of pages, and of files, to read at once.
         progress: called with the bytes of each block that was read; None for nothing.
+        trees: also walk trees, lists and rows.
 
     Raises:
         InputError: a node has no folder of caches.
@@ -73,28 +81,35 @@ def verify_pages(store: Store, threads: int, progress: Progress | None = None) -
     """
     report = PageReport([], [], [])
     for node in store.nodes:
-        _verify_node(report, node, page_folder(node), threads, str(store.roots[0]), progress)
+        recovery = page_recovery(node, threads)
+        problem = None if trees else "only pages were asked for"
+        if trees and recovery.is_mixed:
+            problem = "the newest checkpoint did not end"
+        judge = PageJudge(node.name, str(store.roots[0]), recovery)
+        _verify_node(report, node, judge, Walk(threads, problem), progress)
     return report
 
 
 def _verify_node(
-    report: PageReport,
-    node: Node,
-    folder: PageFolder,
-    threads: int,
-    root: str,
-    progress: Progress | None,
+    report: PageReport, node: Node, judge: PageJudge, walk: Walk, progress: Progress | None
 ) -> None:
-    judge = PageJudge(node.name, root, page_recovery(node, threads))
+    folder = page_folder(node)
     types: Counter[int] = Counter()
     before = len(report.files)
     report.findings += judge.of_node()
-    for scan in scan_files(folder.files, threads, progress):
-        verdict, findings = judge.judge(scan)
+    scans = scan_files(folder.files, walk.threads, progress)
+    walked = list(walk.files(scans))
+    affinity = affinity_of(
+        (scan.file.group, found) for scan, found in walked if isinstance(found, Structure)
+    )
+    for scan, found in walked:
+        structure = found if isinstance(found, Structure) else None
+        verdict, findings = judge.judge(scan, structure, affinity)
         report.files.append(verdict)
         report.findings += findings
         types += scan.types
     report.findings += _unpacked(report.files[before:])
+    report.findings += _unwalked(judge, walked)
     for missing, finding in judge.of_folder(folder):
         if missing is not None:
             report.files.append(missing)
@@ -104,8 +119,18 @@ def _verify_node(
     ]
 
 
+def _unwalked(judge: PageJudge, walked: Sequence[Walked]) -> Iterator[PageFinding]:
+    """Yield a note for each reason why trees of files were not walked."""
+    reasons: dict[str, list[PageFile]] = {}
+    for scan, found in walked:
+        if isinstance(found, str):
+            reasons.setdefault(found, []).append(scan.file)
+    for reason, files in reasons.items():
+        yield judge.unwalked(files, reason)
+
+
 def _unpacked(files: Sequence[FileVerdict]) -> Iterator[PageFinding]:
-    """Yield a note for each group with pages whose content is encrypted or compressed."""
+    """Yield a note for each group with encrypted or compressed pages."""
     for code, name in (("page-encrypted", "encrypted"), ("page-compressed", "compressed")):
         counts: dict[tuple[str, str], int] = {}
         for each in files:

@@ -58,6 +58,8 @@ def make_store(rng: random.Random) -> dict[str, bytes]:
     for _ in range(rng.choice([1, 1, 2, 5])):
         name = rng.choice(sorted(files))
         files[name] = _damaged(rng, files[name])
+        if name.endswith(".bin") and rng.random() < 0.7:
+            files[name] = build_pages.summed(files[name])
     if rng.random() < 0.2:
         del files[rng.choice(sorted(files))]
     return files

@@ -35,6 +35,7 @@ fn declared(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
         je::segments::DECLARED,
         je::tally::DECLARED,
         je::walk::DECLARED,
+        ignite::check::DECLARED,
         ignite::page_image::DECLARED,
         ignite::pages::DECLARED,
         ignite::records::DECLARED,
@@ -69,6 +70,8 @@ mod _native {
     // Reading logs.
     #[pymodule_export]
     use super::file::File;
+    #[pymodule_export]
+    use super::ignite::check::check_pages;
     #[pymodule_export]
     use super::ignite::hashes::{key_hashes, value_digests};
     #[pymodule_export]

@@ -35,6 +35,7 @@ FILES = (
     Column("compressed", "compressed", rank=8),
     Column("torn", "torn", rank=3),
     Column("bad", "bad"),
+    Column("rows", "rows", rank=5),
     Column("state", "state", Kind.TEXT, cell=_value("state")),
     Column("advice", "advice", Kind.TEXT, rank=2, wraps=True),
 )

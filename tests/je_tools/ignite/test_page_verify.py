@@ -36,6 +36,12 @@ def _verify(store: Path, threads: int = 2) -> PageReport:
     return verify_pages(open_store([store]), threads)
 
 
+def _page_codes(store: Path) -> list[str]:
+    """Return the findings but those on trees and rows."""
+    codes = [each.code for each in _verify(store).findings]
+    return [code for code in codes if code not in ("page-unwalked", "rows-cut-off")]
+
+
 def _listed(path: Path) -> list[Row]:
     """Return the pages of a `pages.tsv.gz`."""
     found = []
@@ -136,7 +142,7 @@ def test_a_torn_page_is_damage_if_a_segment_of_recovery_is_missing(
         for segment in node_of(store).segments:
             if segment.header is not None and segment.header.segment == index:
                 segment.path.unlink()
-        assert [each.code for each in _verify(store).findings] == ["page-mixed", "page-checksum"]
+        assert _page_codes(store) == ["page-mixed", "page-checksum"]
 
 
 def test_a_torn_page_is_mended_from_a_recovery_file(
@@ -154,11 +160,9 @@ def test_a_torn_page_is_mended_from_a_recovery_file(
     data = bytearray(file.path.read_bytes())
     data[4096 * (index + 1) + 50] ^= 1
     file.path.write_bytes(data)
-    found = [(each.code, each.page) for each in _verify(store).findings]
-    assert found == [("page-mixed", None), ("page-torn", index)]
+    assert _page_codes(store) == ["page-mixed", "page-torn"]
     first.write_bytes(saved[:60] + bytes([saved[60] ^ 1]) + saved[61:])
-    found = [(each.code, each.page) for each in _verify(store).findings]
-    assert found == [("page-mixed", None), ("page-checksum", index)]
+    assert _page_codes(store) == ["page-mixed", "page-checksum"]
 
 
 def _copied(store: Path, into: Path) -> Path:
@@ -244,7 +248,7 @@ def test_each_finding(store: Path, change: object, codes: list[str]) -> None:
     path = _part(store)
     assert callable(change)
     path.write_bytes(change(path.read_bytes()))
-    assert [each.code for each in _verify(store).findings] == codes
+    assert _page_codes(store) == codes
 
 
 def _without_sums(data: bytes) -> bytes:
@@ -258,15 +262,16 @@ def test_pages_without_checksums_are_a_note_if_all_are(store: Path) -> None:
     (found,) = _verify(store).findings
     assert (found.code, found.pages, found.severity) == ("page-unsummed", 6, Severity.NOTE)
     path.write_bytes(path.read_bytes() + pages.page(0, 6))
-    (found,) = _wrong(store)
+    (found, other) = _wrong(store)
     assert (found.code, found.pages) == ("page-checksum", 6)
+    assert (other.code, other.page) == ("data-items", 6)
 
 
 def test_a_missing_file_is_found_by_the_newest_checkpoint(tmp_path: Path) -> None:
     build.write_checkpointed_store(tmp_path)
     pages.write_page_store(tmp_path)
     cp = tmp_path / "db" / "node1" / "cp"
-    assert [each.code for each in _verify(tmp_path).findings] == ["page-mixed"]
+    assert _page_codes(tmp_path) == ["page-mixed"]
     payload = build.checkpoint_payload(build.CHECKPOINTS[2], {0: 20, 4: 7})
     payload = payload.replace(struct.pack("<i", 9), struct.pack("<i", cache_id("first")))
     data, offsets = build.segment(2, [("CHECKPOINT_RECORD", payload)])

@@ -1,5 +1,6 @@
 //! Bindings for `formats/ignite`.
 
+pub mod check;
 pub mod hashes;
 pub mod page_image;
 pub mod pages;

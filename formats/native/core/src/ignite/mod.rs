@@ -1,10 +1,12 @@
 //! Apache Ignite's store: records of a segment and their fields, pages of a page store,
 //! and the replay of changes of pages.
 
+pub mod check;
 pub mod data_page;
 pub mod entries;
 pub mod fields;
 pub mod hashes;
+pub mod list_check;
 pub mod order;
 pub mod page_image;
 pub mod page_layout;
@@ -14,5 +16,6 @@ pub mod pages;
 pub mod replay;
 pub mod rows;
 pub mod tree;
+pub mod tree_check;
 pub mod values;
 pub mod walk;

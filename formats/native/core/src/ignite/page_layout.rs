@@ -172,14 +172,24 @@ pub mod list_meta {
     pub const COUNT_AT: usize = 40;
     /// Id of the next page; 0 for none.
     pub const NEXT_AT: usize = 42;
+    /// Tails: the bucket, u16, and the id of its last node.
+    pub const ITEMS_AT: usize = 50;
+    /// Bytes of a tail.
+    pub const ITEM_SIZE: usize = 10;
 }
 
 /// Fields of the page with the rows of each cache of a group.
 pub mod cache_sizes {
     /// Number of caches, u16.
     pub const COUNT_AT: usize = 40;
+    /// 1 in the last page, u8.
+    pub const LAST_AT: usize = 42;
     /// Id of the next page; 0 for none.
     pub const NEXT_AT: usize = 43;
+    /// Caches: the id, i32, and the number of rows, i64.
+    pub const ITEMS_AT: usize = 51;
+    /// Bytes of a cache.
+    pub const ITEM_SIZE: usize = 12;
 }
 
 /// Fields of the page that has bits of changed pages, in two halves.
@@ -190,6 +200,12 @@ pub mod tracking {
     pub const HALVES_AT: usize = 48;
     /// Bytes of the number of set bits.
     pub const COUNT_SIZE: usize = 2;
+
+    /// Returns the number of pages from one tracking page to the next; the first has index 1.
+    pub fn step(page_size: usize) -> u32 {
+        let half = page_size.saturating_sub(HALVES_AT) / 2;
+        u32::try_from(half.saturating_sub(COUNT_SIZE) * 8).unwrap_or(u32::MAX).max(1)
+    }
 }
 
 /// Content of a tree.

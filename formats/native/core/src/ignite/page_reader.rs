@@ -25,6 +25,15 @@ impl PageReader {
         Self { verdicts: vec![UNCHECKED; count], unpacked: Vec::new() }
     }
 
+    /// Returns a reader of an image whose pages were checked: a `PageFault` or 0 for each.
+    pub fn checked(image: &PageImage<'_>, verdicts: &[u8]) -> Self {
+        let mut reader = Self::new(image);
+        for (verdict, known) in reader.verdicts.iter_mut().zip(verdicts) {
+            *verdict = *known;
+        }
+        reader
+    }
+
     /// Returns a page, whole and plain; `image` is that of `new`.
     pub fn page<'s>(
         &'s mut self,

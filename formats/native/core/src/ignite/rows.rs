@@ -17,9 +17,6 @@ pub const ROW_COLUMNS: usize = 16;
 /// Value of a column that does not apply.
 const NONE: i64 = -1;
 
-/// Number of item ids that a page may have.
-const ITEMS: usize = 256;
-
 /// Reason why a row cannot be read, besides those of its pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
@@ -58,17 +55,50 @@ pub struct RowWalk {
     reader: PageReader,
     tree: TreeMeta,
     leaves: Option<LevelWalk>,
-    /// Items that belong to a row.
-    used: Marks,
+    used: UsedItems,
     /// What is wrong with the tree's meta page or the page before it.
     top: Option<(u32, TreeFault)>,
 }
 
-/// An item of a leaf.
-struct Item {
-    link: i64,
-    hash: i64,
-    cache: i64,
+/// Items of data pages that belong to a row.
+#[derive(Debug)]
+pub struct UsedItems(Marks);
+
+impl UsedItems {
+    /// Number of item ids that a page may have.
+    const COUNT: usize = 256;
+
+    /// Returns the set of an image; none belongs to a row.
+    pub fn new(image: &PageImage<'_>) -> Self {
+        let count = usize::try_from(image.page_count()).unwrap_or(0);
+        Self(Marks::new(count.saturating_mul(Self::COUNT)))
+    }
+
+    fn place(link: i64) -> usize {
+        let page = usize::try_from(index_of(link)).unwrap_or(usize::MAX / Self::COUNT - 1);
+        page * Self::COUNT + usize::from(item_of(link))
+    }
+
+    /// Adds the item of a link; returns false if it belongs to a row already.
+    pub fn add(&mut self, link: i64) -> bool {
+        self.0.add(Self::place(link))
+    }
+
+    /// Returns true if the item of a link belongs to a row.
+    pub fn has(&self, link: i64) -> bool {
+        self.0.has(Self::place(link))
+    }
+}
+
+/// An item of a leaf of rows.
+#[derive(Debug)]
+pub struct RowItem {
+    /// Page and item of the row's start.
+    pub link: i64,
+    /// Hash of the key; 0 in the metastorage.
+    pub hash: i64,
+    /// Cache; -1 for that of the file.
+    pub cache: i64,
     key: Vec<u8>,
     key_link: i64,
 }
@@ -77,8 +107,7 @@ impl RowWalk {
     /// Starts at the first page of a file.
     pub fn new(image: &PageImage<'_>) -> Self {
         let mut reader = PageReader::new(image);
-        let count = usize::try_from(image.page_count()).unwrap_or(0);
-        let used = Marks::new(count.saturating_mul(ITEMS));
+        let used = UsedItems::new(image);
         let (tree, leaves, top) = match tree_of(image, &mut reader, meta::TREE_AT) {
             Ok(tree) => {
                 let leaves = LevelWalk::new(image, &tree, 0);
@@ -146,16 +175,17 @@ pub fn tree_of(
     TreeMeta::read(page, image.order).map_err(|fault| fail(index, fault))
 }
 
-fn items_of(node: &Node<'_>, order: Order) -> Vec<Item> {
+/// Returns the items of a leaf of rows; none of another tree's.
+pub fn items_of(node: &Node<'_>, order: Order) -> Vec<RowItem> {
     (0..node.count).filter_map(|n| item(node, order, n)).collect()
 }
 
 /// Returns an item of a leaf of rows; `None` for another tree's.
-fn item(node: &Node<'_>, order: Order, n: usize) -> Option<Item> {
+fn item(node: &Node<'_>, order: Order, n: usize) -> Option<RowItem> {
     let bytes = node.item(n)?;
     let kind = node.layout.kind;
     let link = order.i64_at(bytes, kind.link_at()?)?;
-    let mut item = Item { link, hash: 0, cache: NONE, key: Vec::new(), key_link: 0 };
+    let mut item = RowItem { link, hash: 0, cache: NONE, key: Vec::new(), key_link: 0 };
     match kind {
         TreeKind::Data | TreeKind::GroupData => {
             item.hash = order.i32_at(bytes, tree::LINK_SIZE)?.into();
@@ -178,14 +208,15 @@ fn item(node: &Node<'_>, order: Order, n: usize) -> Option<Item> {
 
 /// A row: its columns that are not in the leaf, or what is wrong with it.
 #[derive(Debug)]
-struct Row {
+pub struct Row {
     key_type: i64,
     key: [i64; 2],
     value_type: i64,
     value: [i64; 2],
     version: [i64; 3],
     expire: i64,
-    fault: u8,
+    /// A `PageFault` or a `RowFault`; 0 for none.
+    pub fault: u8,
 }
 
 impl Row {
@@ -202,7 +233,7 @@ impl Row {
         }
     }
 
-    fn columns(&self, item: &Item) -> [i64; ROW_COLUMNS] {
+    fn columns(&self, item: &RowItem) -> [i64; ROW_COLUMNS] {
         let [topology, node, order] = self.version;
         [
             NONE,
@@ -225,11 +256,12 @@ impl Row {
     }
 }
 
-fn read_row(
+/// Reads the row of an item, and appends its bytes to those of others.
+pub fn read_row(
     image: &PageImage<'_>,
     reader: &mut PageReader,
-    used: &mut Marks,
-    item: &Item,
+    used: &mut UsedItems,
+    item: &RowItem,
     rows: &mut Rows,
 ) -> Row {
     let start = rows.data.len();
@@ -257,8 +289,8 @@ fn with_key(
     mut row: Row,
     image: &PageImage<'_>,
     reader: &mut PageReader,
-    used: &mut Marks,
-    item: &Item,
+    used: &mut UsedItems,
+    item: &RowItem,
     rows: &mut Rows,
 ) -> Row {
     let start = rows.data.len();
@@ -281,11 +313,23 @@ fn with_key(
     row
 }
 
+/// Returns the bytes of a row that is not one of a cache.
+pub fn read_bytes(
+    image: &PageImage<'_>,
+    reader: &mut PageReader,
+    used: &mut UsedItems,
+    link: i64,
+) -> Result<Vec<u8>, u8> {
+    let mut data = Vec::new();
+    append(image, reader, used, link, &mut data)?;
+    Ok(data)
+}
+
 /// Appends the payload of a row; returns the type of its page, and whether it has fragments.
 fn append(
     image: &PageImage<'_>,
     reader: &mut PageReader,
-    used: &mut Marks,
+    used: &mut UsedItems,
     mut link: i64,
     data: &mut Vec<u8>,
 ) -> Result<(u16, bool), u8> {
@@ -301,10 +345,8 @@ fn append(
             return Err(RowFault::NotData as u8);
         }
         let entry = find(page, image.order, item_of(link)).ok_or(RowFault::NoItem as u8)?;
-        let place = usize::try_from(index).unwrap_or(usize::MAX).checked_mul(ITEMS);
-        let place = place.and_then(|at| at.checked_add(item_of(link).into()));
         // Each item has one row, so rows take no more than the file, whatever links say.
-        if !place.is_some_and(|place| used.add(place)) {
+        if !used.add(link) {
             return Err(RowFault::Shared as u8);
         }
         data.extend_from_slice(page.get(entry.payload).unwrap_or_default());
@@ -348,13 +390,13 @@ fn decode_blob(cursor: &mut Cursor<'_>) -> Option<Row> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use proptest::prelude::*;
 
     use super::*;
     use crate::ignite::page_layout::{data, tree_meta};
 
-    const SIZE: usize = 1024;
+    pub(crate) const SIZE: usize = 1024;
 
     fn put(page: &mut [u8], at: usize, bytes: &[u8]) {
         page[at..at + bytes.len()].copy_from_slice(bytes);
@@ -424,7 +466,7 @@ mod tests {
     }
 
     /// Returns a file: a tree with two leaves, three rows, the second of them in two pages.
-    fn file() -> Vec<u8> {
+    pub(crate) fn file() -> Vec<u8> {
         let mut top = page(0, types::PARTITION_META, 1);
         put(&mut top, meta::TREE_AT, &id(1).to_le_bytes());
         let mut roots = page(1, types::TREE_META, 1);
@@ -454,7 +496,7 @@ mod tests {
         .concat()
     }
 
-    fn image(base: &[u8]) -> PageImage<'_> {
+    pub(crate) fn image(base: &[u8]) -> PageImage<'_> {
         PageImage {
             base,
             header_size: SIZE,

@@ -1,0 +1,128 @@
+//! Lists of pages with free bytes, and of pages that may be used again.
+//!
+//! Source: PagesList, PagesListMetaIO, PagesListNodeIO, AbstractFreeList, Ignite 2.18.0.
+
+use crate::ignite::check::{Check, DefectKind};
+use crate::ignite::page_image::PageFault;
+use crate::ignite::page_layout::{data, is_data, list_meta, list_node, types};
+use crate::ignite::page_reader::{index_of, kind_of, partition_of};
+
+/// Bucket of pages without content in a list of pages with free bytes.
+const REUSABLE: u16 = 255;
+
+/// Bits of an id that tell the page.
+const PAGE_BITS: i64 = (1 << 48) - 1;
+
+/// Check of the lists of one file.
+#[derive(Debug)]
+pub struct Lists<'c, 'a> {
+    check: &'c mut Check<'a>,
+}
+
+/// Ids and the node before of a node that was read.
+struct Found {
+    previous: i64,
+    next: i64,
+    ids: Vec<i64>,
+}
+
+impl<'c, 'a> Lists<'c, 'a> {
+    /// Starts a check.
+    pub fn new(check: &'c mut Check<'a>) -> Self {
+        Self { check }
+    }
+
+    /// Checks a list of pages with free bytes, by its first page.
+    pub fn free(&mut self, root: i64) {
+        self.walk(root, |bucket| bucket == REUSABLE);
+    }
+
+    /// Checks a list of reusable pages.
+    pub fn reusable(&mut self, root: i64) {
+        self.walk(root, |_| true);
+    }
+
+    fn walk(&mut self, root: i64, is_reusable: impl Fn(u16) -> bool) {
+        let (mut from, mut next) = (0, root);
+        while next != 0 {
+            let Some(index) = self.check.follow(from, next) else { return };
+            let order = self.check.image.order;
+            let Some(page) = self.check.page_of(index, types::LIST_META) else { return };
+            let count = order.u16_at(page, list_meta::COUNT_AT).map_or(0, usize::from);
+            let tails: Option<Vec<(u16, i64)>> = (0..count)
+                .map(|n| {
+                    let at = list_meta::ITEMS_AT + n * list_meta::ITEM_SIZE;
+                    Some((order.u16_at(page, at)?, order.i64_at(page, at + 2)?))
+                })
+                .collect();
+            next = order.i64_at(page, list_meta::NEXT_AT).unwrap_or(0);
+            match tails {
+                Some(tails) => {
+                    for (bucket, tail) in tails {
+                        self.bucket(index, tail, is_reusable(bucket));
+                    }
+                }
+                None => self.check.report.note(DefectKind::Count, index, count as i64),
+            }
+            from = index;
+        }
+    }
+
+    /// Follows the nodes of a bucket from the last one back to the first.
+    fn bucket(&mut self, from: u32, tail: i64, is_reusable: bool) {
+        let (mut from, mut id, mut after) = (from, tail, 0);
+        while id != 0 {
+            let Some(index) = self.check.follow(from, id) else { return };
+            let Some(found) = self.node(index) else { return };
+            let is_same = found.next & PAGE_BITS == after & PAGE_BITS;
+            if !is_same {
+                self.check.report.note(DefectKind::List, index, found.next);
+            }
+            for named in found.ids {
+                self.named(index, named, is_reusable);
+            }
+            (from, after, id) = (index, id, found.previous);
+        }
+    }
+
+    fn node(&mut self, index: u32) -> Option<Found> {
+        let order = self.check.image.order;
+        let page = self.check.page_of(index, types::LIST_NODE)?;
+        let count = order.u16_at(page, list_node::COUNT_AT).map_or(0, usize::from);
+        let ids: Option<Vec<i64>> = (0..count)
+            .map(|n| order.i64_at(page, list_node::IDS_AT + n * list_node::ID_SIZE))
+            .collect();
+        let previous = order.i64_at(page, list_node::PREVIOUS_AT)?;
+        let next = order.i64_at(page, list_node::NEXT_AT)?;
+        if ids.is_none() {
+            self.check.report.note(DefectKind::Count, index, count as i64);
+        }
+        Some(Found { previous, next, ids: ids? })
+    }
+
+    /// Checks a page that a node names.
+    fn named(&mut self, node: u32, id: i64, is_reusable: bool) {
+        if partition_of(id) != self.check.image.partition {
+            return self.check.report.note(DefectKind::Elsewhere, node, id);
+        }
+        let index = index_of(id);
+        if is_reusable {
+            self.check.follow(node, id);
+            return;
+        }
+        let order = self.check.image.order;
+        match self.check.reader.page(&self.check.image, index) {
+            Ok(page) => {
+                let (type_no, _) = kind_of(page, order).unwrap_or_default();
+                let back = order.i64_at(page, data::LIST_AT).unwrap_or(0);
+                if !is_data(type_no) || index_of(back) != node || back == 0 {
+                    self.check.report.note(DefectKind::List, node, id);
+                }
+            }
+            Err(PageFault::Absent) => self.check.report.note(DefectKind::List, node, id),
+            Err(fault) => {
+                self.check.report.note(DefectKind::Page, index, i64::from(fault as u8));
+            }
+        }
+    }
+}

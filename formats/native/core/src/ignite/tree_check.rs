@@ -1,0 +1,309 @@
+//! Structure of B+trees: levels, order, links to rows.
+//!
+//! Source: BPlusTree.validateTree, CacheDataTree.compare, PendingEntriesTree.compare,
+//! MetastorageTree.compare, Ignite 2.18.0.
+
+use std::cell::Cell;
+
+use crate::ignite::check::{Check, DefectKind};
+use crate::ignite::order::Order;
+use crate::ignite::page_layout::{TreeKind, tree, types};
+use crate::ignite::page_reader::{index_of, kind_of};
+use crate::ignite::rows::{RowItem, Rows, items_of, read_row};
+use crate::ignite::tree::{LevelWalk, Node, TreeFault, TreeMeta};
+
+/// Key of an item as far as its order is known: numbers, or bytes.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Key {
+    Numbers(i64, i64, i64),
+    Bytes(Vec<u8>),
+}
+
+/// Smallest and largest key of a page; `None` for an empty one, and where no order is known.
+type Range = Option<(Key, Key)>;
+
+/// An inner page: its index, its children and the keys between them.
+struct Inner {
+    page: u32,
+    children: Vec<u32>,
+    keys: Vec<Option<Key>>,
+}
+
+/// Pages of a level in their order.
+#[derive(Default)]
+struct Level {
+    pages: Vec<(u32, Range)>,
+    inner: Vec<Inner>,
+    is_whole: bool,
+}
+
+/// Check of the trees of one file.
+#[derive(Debug)]
+pub struct TreeCheck<'c, 'a> {
+    check: &'c mut Check<'a>,
+}
+
+/// What a leaf holds besides its order.
+enum Leaf {
+    Rows(Vec<RowItem>),
+    Links(Vec<i64>),
+    Roots(Vec<i64>),
+}
+
+impl<'c, 'a> TreeCheck<'c, 'a> {
+    /// Starts a check.
+    pub fn new(check: &'c mut Check<'a>) -> Self {
+        Self { check }
+    }
+
+    /// Checks a tree of rows, and reads the rows; returns true if it is that of the metastorage.
+    pub fn rows(&mut self, root: i64) -> bool {
+        let mut rows = Rows::default();
+        let is_metastorage = Cell::new(false);
+        let is_right = |kind| {
+            is_metastorage.set(is_metastorage.get() || kind == TreeKind::Metastorage);
+            is_of_rows(kind)
+        };
+        self.walk(root, is_right, |check, page, leaf| {
+            let Leaf::Rows(mut items) = leaf else { return };
+            items.sort_unstable_by_key(|item| item.link);
+            for item in &items {
+                let row =
+                    read_row(&check.image, &mut check.reader, &mut check.used, item, &mut rows);
+                if row.fault == 0 {
+                    check.report.rows += 1;
+                    check.report.count_row(item.cache, item.hash, check.image.partition);
+                } else {
+                    check.report.note(DefectKind::Row, page, row.fault.into());
+                }
+                rows.data.clear();
+            }
+        });
+        is_metastorage.get()
+    }
+
+    /// Checks a tree of rows that expire; the tree of rows was checked before.
+    pub fn expiry(&mut self, root: i64) {
+        let is_right = |kind| matches!(kind, TreeKind::Pending | TreeKind::GroupPending);
+        self.walk(root, is_right, |check, page, leaf| {
+            let Leaf::Links(links) = leaf else { return };
+            for link in links {
+                if !check.used.has(link) {
+                    check.report.note(DefectKind::Expiry, page, link);
+                }
+            }
+        });
+    }
+
+    /// Checks the tree of the names of indexes, and each index.
+    pub fn names(&mut self, root: i64) {
+        let mut roots = Vec::new();
+        self.walk(
+            root,
+            |kind| kind == TreeKind::Names,
+            |_, page, leaf| {
+                if let Leaf::Roots(found) = leaf {
+                    roots.extend(found.into_iter().map(|id| (page, id)));
+                }
+            },
+        );
+        let is_index = |kind| matches!(kind, TreeKind::Index | TreeKind::Inline(_));
+        for (_, id) in roots {
+            self.walk(id, is_index, |_, _, _| {});
+        }
+    }
+
+    fn walk(
+        &mut self,
+        root: i64,
+        is_right: impl Fn(TreeKind) -> bool,
+        mut use_leaf: impl FnMut(&mut Check<'a>, u32, Leaf),
+    ) {
+        if root == 0 {
+            return;
+        }
+        self.check.report.trees += 1;
+        let Some(index) = self.check.follow(0, root) else { return };
+        let order = self.check.image.order;
+        let Some(page) = self.check.page_of(index, types::TREE_META) else { return };
+        let meta = match TreeMeta::read(page, order) {
+            Ok(meta) => meta,
+            Err(_) => return self.check.report.note(DefectKind::Count, index, 0),
+        };
+        let mut above: Option<Level> = None;
+        for level in (0..meta.refs.len()).rev() {
+            let found = self.level(&meta, level, &is_right, &mut use_leaf);
+            if let Some(above) = above {
+                self.compare(&above, &found);
+            } else if found.pages.len() > 1 {
+                self.check.report.note(DefectKind::Chain, found.pages[1].0, 0);
+            }
+            above = Some(found);
+        }
+    }
+
+    /// Reads the pages of a level, and checks the order of their items.
+    fn level(
+        &mut self,
+        meta: &TreeMeta,
+        level: usize,
+        is_right: &impl Fn(TreeKind) -> bool,
+        use_leaf: &mut impl FnMut(&mut Check<'a>, u32, Leaf),
+    ) -> Level {
+        let order = self.check.image.order;
+        let mut walk = LevelWalk::new(&self.check.image, meta, level);
+        let mut found = Level { is_whole: true, ..Level::default() };
+        let mut last: Option<Key> = None;
+        loop {
+            let check = &mut *self.check;
+            let step = walk.step(&check.image, &mut check.reader, meta, |page, node| {
+                (page, node.layout.kind, read_node(node, order), leaf_of(node, order))
+            });
+            let Some((page, kind, (keys, children), leaf)) = step else { break };
+            if !is_right(kind) {
+                note_type(check, page);
+                found.is_whole = false;
+                continue;
+            }
+            if let Ok(place) = usize::try_from(page)
+                && !check.reached.add(place)
+            {
+                check.report.note(DefectKind::Twice, page, 0);
+                found.is_whole = false;
+                continue;
+            }
+            let first_wrong = first_wrong(&keys, last.as_ref());
+            if let Some(n) = first_wrong {
+                check.report.note(DefectKind::Order, page, n as i64);
+            }
+            let range = keys.first().cloned().flatten().zip(keys.last().cloned().flatten());
+            last = keys.last().cloned().flatten().or(last);
+            found.pages.push((page, range));
+            if level == 0 {
+                use_leaf(check, page, leaf);
+            } else {
+                let children = children.into_iter().map(index_of).collect();
+                found.inner.push(Inner { page, children, keys });
+            }
+        }
+        for &(page, fault) in &walk.faults {
+            self.fault(page, fault);
+            found.is_whole = false;
+        }
+        found
+    }
+
+    fn fault(&mut self, page: u32, fault: TreeFault) {
+        let (kind, value) = match fault {
+            TreeFault::Page(fault) => (DefectKind::Page, i64::from(fault as u8)),
+            TreeFault::Type => return note_type(self.check, page),
+            TreeFault::Count => (DefectKind::Count, 0),
+            TreeFault::Loop => (DefectKind::Twice, 0),
+            TreeFault::Lost => (DefectKind::Lost, 0),
+        };
+        self.check.report.note(kind, page, value);
+    }
+
+    /// Compares a level with what the level above it names.
+    fn compare(&mut self, above: &Level, level: &Level) {
+        if !above.is_whole || !level.is_whole {
+            return;
+        }
+        let mut pages = level.pages.iter();
+        for inner in &above.inner {
+            let mut before: Option<&Option<Key>> = None;
+            for (n, &child) in inner.children.iter().enumerate() {
+                let Some((page, range)) = pages.next() else {
+                    return self.check.report.note(DefectKind::Chain, inner.page, child.into());
+                };
+                if *page != child {
+                    return self.check.report.note(DefectKind::Chain, *page, child.into());
+                }
+                let after = inner.keys.get(n);
+                if let Some((low, high)) = range {
+                    let is_low = before.and_then(Option::as_ref).is_some_and(|key| low < key);
+                    let is_high = after.and_then(Option::as_ref).is_some_and(|key| high > key);
+                    if is_low || is_high {
+                        self.check.report.note(DefectKind::Bounds, *page, inner.page.into());
+                    }
+                }
+                before = after;
+            }
+        }
+        if let Some((page, _)) = pages.next() {
+            self.check.report.note(DefectKind::Chain, *page, 0);
+        }
+    }
+}
+
+fn note_type(check: &mut Check<'_>, page: u32) {
+    let found = check.reader.page(&check.image, page).ok();
+    let (type_no, _) = found.and_then(|page| kind_of(page, check.image.order)).unwrap_or_default();
+    check.report.note(DefectKind::Type, page, type_no.into());
+}
+
+fn is_of_rows(kind: TreeKind) -> bool {
+    matches!(kind, TreeKind::Data | TreeKind::GroupData | TreeKind::Metastorage)
+}
+
+/// Returns the first item that is smaller than the one before it.
+fn first_wrong(keys: &[Option<Key>], last: Option<&Key>) -> Option<usize> {
+    let mut before = last;
+    for (n, key) in keys.iter().enumerate() {
+        if let (Some(before), Some(key)) = (before, key)
+            && key < before
+        {
+            return Some(n);
+        }
+        before = key.as_ref();
+    }
+    None
+}
+
+fn read_node(node: &Node<'_>, order: Order) -> (Vec<Option<Key>>, Vec<i64>) {
+    let keys = (0..node.count).map(|n| key_of(node, n, order)).collect();
+    (keys, node.children(order))
+}
+
+fn key_of(node: &Node<'_>, n: usize, order: Order) -> Option<Key> {
+    let item = node.item(n)?;
+    let kind = node.layout.kind;
+    let cache = match kind.cache_at() {
+        Some(at) => order.i32_at(item, at)?.into(),
+        None => 0,
+    };
+    match kind {
+        TreeKind::Data | TreeKind::GroupData => {
+            let hash = order.i32_at(item, tree::LINK_SIZE)?;
+            Some(Key::Numbers(cache, hash.into(), 0))
+        }
+        TreeKind::Pending | TreeKind::GroupPending => {
+            let (time, link) = (order.i64_at(item, 0)?, order.i64_at(item, 8)?);
+            Some(Key::Numbers(cache, time, link))
+        }
+        TreeKind::Metastorage => {
+            let size = usize::from(order.u16_at(item, tree::LINK_SIZE)?);
+            let key = item.get(tree::LINK_SIZE + 2..)?.get(..size)?;
+            // Keys are compared as UTF-16, which differs from bytes outside of ASCII.
+            key.is_ascii().then(|| Key::Bytes(key.to_vec()))
+        }
+        TreeKind::Names | TreeKind::Index | TreeKind::Inline(_) => None,
+    }
+}
+
+fn leaf_of(node: &Node<'_>, order: Order) -> Leaf {
+    let kind = node.layout.kind;
+    if !node.layout.is_leaf {
+        return Leaf::Links(Vec::new());
+    }
+    if is_of_rows(kind) {
+        return Leaf::Rows(items_of(node, order));
+    }
+    let items = (0..node.count).filter_map(|n| node.item(n));
+    if kind == TreeKind::Names {
+        let root = |item: &[u8]| order.i64_at(item, 1 + usize::from(*item.first()?));
+        return Leaf::Roots(items.filter_map(root).collect());
+    }
+    let link = |item: &[u8]| order.i64_at(item, kind.link_at()?);
+    Leaf::Links(items.filter_map(link).collect())
+}
