@@ -96,3 +96,12 @@ def encode_record(header: SegmentHeader, type_no: int, offset: int, payload: byt
     length = _RECORD_FRAME + len(payload)
     start = struct.pack(f"{order}BqiI", type_no + 1, header.segment, offset, length) + payload
     return start + struct.pack(f"{order}I", checksum(start) if header.summed else 0)
+
+
+def encode_segment_header(header: SegmentHeader) -> bytes:
+    """Return the first record of a segment."""
+    order = ">" if header.is_big else "<"
+    magic = COMPACTED_MAGIC if header.compacted else MAGIC
+    fields = (HEADER_NO + 1, header.segment, 0, magic, header.serializer)
+    start = struct.pack(f"{order}BqiQi", *fields)
+    return start + struct.pack(f"{order}I", checksum(start) if header.summed else 0)

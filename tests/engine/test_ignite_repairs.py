@@ -201,6 +201,21 @@ def test_a_node_passes_over_an_unreadable_end_of_a_segment(
 
 
 @pytest.mark.engine
+@pytest.mark.parametrize("number", [1, 2] if corpus() else [])
+def test_a_node_reads_a_segment_whose_header_is_written_anew(
+    ignite: IgniteEngine, number: int, tmp_path: Path
+) -> None:
+    case = corpus_path("ignite-crash")
+    store = writable_copy(case / "store", tmp_path / "store")
+    for path in (store / "db" / "wal").rglob(f"{number:016}.wal"):
+        path.write_bytes(b"\5garbage" + path.read_bytes()[8:])
+    whole = recorded_rows(case / "records.tsv.gz")
+    assert ignite.rows(writable_copy(store, tmp_path / "damaged")) != whole
+    repair(store)
+    assert ignite.rows(store) == whole
+
+
+@pytest.mark.engine
 @pytest.mark.parametrize("case", ["ignite-crash"] if corpus() else [])
 def test_no_node_starts_while_a_session_is_open(
     ignite: IgniteEngine, case: str, tmp_path: Path
@@ -240,3 +255,56 @@ def test_a_node_starts_on_every_state_that_a_power_cut_leaves_of_a_cut(
     assert len(seen) > 2
     assert min(found) == int(count)
     assert max(found) == len(recorded_rows(corpus_path("ignite-crash") / "records.tsv.gz"))
+
+
+def spoiled_at_random(store: Path, rng: random.Random) -> str:
+    """Damage copies of segments after the newest checkpoint; return a description."""
+    wal = store / "db" / "wal"
+    done = []
+    for _ in range(rng.choice((1, 1, 2, 5))):
+        number = rng.choice((1, 2))
+        folders = (
+            ["node1"]
+            if number == 2
+            else [["archive/node1"], ["archive/node1", "node1"]][rng.randrange(2)]
+        )
+        start = rng.randrange(71_400, 520_000) if number == 1 else rng.randrange(29, 290_000)
+        size = rng.choice((1, 30, 700, 20_000))
+        kind = rng.choice(("flip", "zeros", "ones", "random"))
+        noise = rng.randbytes(size)
+        for folder in folders:
+            path = wal / folder / f"{number:016}.wal"
+            data = bytearray(path.read_bytes())
+            stop = min(start + size, len(data))
+            if kind == "flip":
+                data[start] ^= 1 << (start % 8)
+            else:
+                new = {"zeros": bytes(size), "ones": b"\xff" * size, "random": noise}[kind]
+                data[start:stop] = new[: stop - start]
+            path.write_bytes(data)
+        done.append(f"{kind} {size} at {number}:{start} in {folders}")
+    return ", ".join(done)
+
+
+@pytest.mark.engine
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("seed", range(40) if corpus() else [])
+def test_a_node_starts_after_repairs_of_any_damage_after_the_checkpoint(
+    ignite: IgniteEngine, seed: int, tmp_path: Path
+) -> None:
+    """What it finds was there before, or is an older version of it."""
+    store = writable_copy(corpus_path("ignite-crash") / "store", tmp_path / "store")
+    what = spoiled_at_random(store, random.Random(seed))
+    with StoreSession(node_of(store), Disk()) as session:
+        plan = plan_log_repairs(node_of(store), 1)
+        session.apply(plan.edits, "recover")
+    again = plan_log_repairs(node_of(store), 1)
+    assert not again.edits, what
+    rows = ignite.rows(store)
+    if plan.unrepaired:
+        return
+    assert isinstance(rows, list), (what, rows)
+    whole = recorded_rows(corpus_path("ignite-crash") / "records.tsv.gz")
+    is_lost = any(repair.lost for repair in plan.repairs)
+    assert is_lost or rows == whole, what
+    assert len(set(whole).intersection(rows)) > 300, what

@@ -11,7 +11,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 from msgspec import Struct
 
-from je_tools.formats.ignite.segments import encode_record
+from je_tools.formats.ignite.segments import (
+    SEGMENT_HEADER_SIZE,
+    encode_record,
+    encode_segment_header,
+)
 from je_tools.formats.ignite.types import NUMBERS, type_name
 from je_tools.formats.ignite.walk import MIN_SIZE, Cause
 from je_tools.ignite.repairs.edits import (
@@ -105,6 +109,8 @@ class LogRepairer(Struct, frozen=True):
         if segment.read is None:
             return self._copied(segment)
         path = segment.read.file.path
+        if damage.stop is None and damage.problem is None:
+            return self._headed(segment.read, damage)
         reason = damage.problem or self._obstacle(segment, damage)
         if reason is not None:
             return Unrepaired(path, damage.index, damage.start, reason)
@@ -155,8 +161,6 @@ class LogRepairer(Struct, frozen=True):
         assert segment.read is not None
         if segment.read.file.is_packed:
             return "a compacted segment cannot be changed in place"
-        if damage.stop is None:
-            return "the header of the segment is damaged, and no other file has the segment"
         if self.begin is None:
             return "no checkpoint is known, so it is unknown which records recovery needs"
         if (damage.index, damage.start) <= (self.begin.segment, self.begin.offset):
@@ -165,6 +169,17 @@ class LogRepairer(Struct, frozen=True):
                 "not fit; take the bytes from a backup or from another copy of the segment"
             )
         return None
+
+    def _headed(self, read: Verdict, damage: Damage) -> Repair | Unrepaired:
+        """Write the header that the first record of a segment implies."""
+        path, header = read.file.path, read.file.header
+        gaps = [gap.stop.at for gap in read.end.gaps]
+        assert header is not None
+        if read.file.is_packed or not read.records or SEGMENT_HEADER_SIZE in gaps:
+            reason = "the header of the segment is damaged, and no record follows it"
+            return Unrepaired(path, damage.index, damage.start, reason)
+        reason = f"the header is damaged; the records are those of segment {header.segment}"
+        return Repair((write_bytes(path, 0, encode_segment_header(header), reason),))
 
     def _bridged(self, read: Verdict, damage: Damage) -> Repair | Unrepaired:
         """Replace unreadable records by one that recovery ignores."""

@@ -67,7 +67,10 @@ def plan_log_repairs(
     need = found.need
     state = read_log_state(node, need.first or 0, threads)
     start = (need.first or 0, need.offset or 0)
-    damages = [each for each in state.damages() if (each.index, each.end) > start]
+    # A damaged header matters wherever recovery begins in the segment.
+    damages = [
+        each for each in state.damages() if each.stop is None or (each.index, each.end) > start
+    ]
     if to_pointer is not None:
         damages = [each for each in damages if (each.index, each.start) < to_pointer]
     segments = {each.index: each for each in state.segments}

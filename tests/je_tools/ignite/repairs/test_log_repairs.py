@@ -150,6 +150,17 @@ def test_a_segment_that_the_archive_lacks_is_copied_from_the_ring(log: Log) -> N
     assert path.read_bytes().rstrip(b"\0") == log.data[1]
 
 
+@pytest.mark.parametrize("no", [1, 2])
+def test_a_header_that_no_file_has_is_written_anew(log: Log, no: int) -> None:
+    for folder in (ARCHIVE, WORK)[no == 2 :]:
+        path = log.root / folder / f"{no:016}.wal"
+        path.write_bytes(b"\5garbage" + path.read_bytes()[8:])
+    log.repair()
+    folder = WORK if no == 2 else ARCHIVE
+    data = (log.root / folder / f"{no:016}.wal").read_bytes()
+    assert data.rstrip(b"\0") == log.data[no].rstrip(b"\0")
+
+
 def test_an_unreadable_record_gives_way_to_one_that_recovery_ignores(log: Log) -> None:
     for folder in (ARCHIVE, WORK):
         log.spoil(folder, 1, 3)
