@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
+from je_tools.ignite.records import merge
 from tests.builders import ignite as build
 from tests.je_tools.dumped import je_tools
 
@@ -32,6 +33,15 @@ def test_records_are_those_of_the_log_that_count(store: Path) -> None:
     found = {row["key_json"]: (row["partition"], row["value_json"]) for row in rows}
     assert found == {"alice": (3, {"int": 5}), "bob": (3, "new"), "erin": (4, "last")}
     assert {row["source"] for row in rows} == {"log"}
+
+
+def test_batches_do_not_change_the_records(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = _rows(store)
+    monkeypatch.setattr(merge, "LOG_ROWS", 1)
+    assert _rows(store) == whole
+    monkeypatch.undo()
+    monkeypatch.setattr(merge, "LOG_BYTES", 1)
+    assert _rows(store) == whole
 
 
 def test_caches_and_partitions_are_filtered(store: Path) -> None:

@@ -27,7 +27,7 @@ from je_tools.ignite.wal import copies_of, read_segment
 from tests.builders import ignite as build
 from tests.builders import ignite_pages as build_pages
 from tests.damage.ignite_dump import check_dump
-from tests.damage.ignite_export import check_export
+from tests.damage.ignite_export import check_diff, check_export
 
 KIND = "ignite store"
 SHARE = 0.1
@@ -97,6 +97,7 @@ def judge_store(home: Path) -> None:
     try:
         check_dump(store)
         check_export(store)
+        check_diff(store)
         summarize_wal(store, THREADS[0], caches=True)
         nodes = [node_checkpoints(node, THREADS[1]) for node in store.nodes]
     except InputError:

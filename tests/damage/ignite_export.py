@@ -6,11 +6,28 @@ import json
 
 from je_tools.core.masking import Masking
 from je_tools.errors import InputError
+from je_tools.ignite.diff.compare import Verdict, compare_nodes
+from je_tools.ignite.diff.keys import keys_of_nodes
+from je_tools.ignite.diff.partitions import node_partitions
 from je_tools.ignite.records.export import CacheExport
 from je_tools.ignite.records.node_records import CacheFilter
 from je_tools.ignite.records.sinks import CACHE_FORMATS, open_cache_sink
 from je_tools.ignite.store import Store
 from je_tools.output.encoders.entry_sinks import EntryFormat
+
+
+def check_diff(store: Store) -> None:
+    """Assert that a node that is compared with itself differs in nothing that can be read."""
+    for node in store.nodes:
+        try:
+            one, other = (node_partitions(node, CacheFilter(), 1) for _ in range(2))
+        except InputError:
+            continue
+        for each in compare_nodes(one, other):
+            assert each.verdict in (Verdict.SAME, Verdict.GAPS, Verdict.UNREADABLE)
+            assert each.needs is None
+        found = list(keys_of_nodes(compare_nodes(one, other), one, other))
+        assert not found
 
 
 def check_export(store: Store) -> None:

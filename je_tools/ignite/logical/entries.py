@@ -205,9 +205,9 @@ class EntryCollector:
         )
 
     def entries(self) -> EntryColumns:
-        """Return all entries."""
+        """Return all entries, once."""
         joined = EntryColumns.joined(self._parts)
-        self._parts = [joined]
+        self._parts = []
         return joined
 
     def uncommitted(self) -> set[tuple[int, int, int]]:

@@ -175,7 +175,7 @@ def updates_from(node: Node, start: Pointer) -> LogicalUpdates:
     assert log.end is not None
     entries, uncommitted = collector.entries(), collector.uncommitted()
     is_left_out = of_versions(entries, uncommitted)
-    applied = entries.select(np.flatnonzero(~is_left_out))
+    applied = entries.select(np.flatnonzero(~is_left_out)) if is_left_out.any() else entries
     keys = collector.keys.read(applied.key_start, applied.key_size)
     newest = newest_of_keys(applied, keys)
     return LogicalUpdates(

@@ -11,7 +11,6 @@ import pytest
 
 from je_tools.formats.ignite.ids import cache_id
 from je_tools.formats.ignite.markers import Pointer
-from je_tools.formats.ignite.partition_counter import read_gaps
 from je_tools.ignite.logical.counters import Counter, advanced
 from je_tools.ignite.logical.entries import METASTORAGE_ID
 from je_tools.ignite.logical.log_range import EndReason
@@ -149,11 +148,3 @@ def test_counters_close_gaps() -> None:
     assert (counter.high, counter.gaps) == (10, ((5, 6), (7, 8)))
     assert advanced(counter, [(5, 1), (7, 1)]) == Counter(10)
     assert advanced(Counter(5), [(2, 2), (3, 9), (20, 0)]) == Counter(12)
-
-
-def test_gaps_as_the_engine_writes_them() -> None:
-    blob = struct.pack(">biqqqq", 1, 2, 7, 1, 9, 3)
-    assert read_gaps(blob) == ((7, 1), (9, 3))
-    assert read_gaps(b"") == ()
-    assert read_gaps(blob[:-1]) is None
-    assert read_gaps(b"\x02" + blob[1:]) is None

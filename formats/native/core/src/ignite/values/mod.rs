@@ -121,6 +121,27 @@ mod tests {
         assert_eq!(problem, Problem::Partial);
     }
 
+    const MAP_ID: [u8; 4] = [221, 197, 159, 224];
+    const SET_ID: [u8; 4] = [227, 220, 159, 224];
+
+    #[test]
+    fn sorted_maps_and_sets_are_collections() {
+        let object = |id: [u8; 4], body: &[u8]| {
+            let mut bytes = vec![103, 1, 4, 0];
+            bytes.extend(id);
+            bytes.extend([0; 4]);
+            bytes.extend((24 + body.len() as i32).to_le_bytes());
+            bytes.extend([0, 0, 0, 0, 24, 0, 0, 0]);
+            bytes.extend(body);
+            bytes
+        };
+        let map = object(MAP_ID, b"\x65\x01\0\0\0\x08\x01\x65");
+        assert_eq!(good(&map), r#"{"map":"TreeMap","of":[[true,null]]}"#);
+        let set = object(SET_ID, b"\x65\x01\0\0\0\x08\x01");
+        assert_eq!(good(&set), r#"{"collection":"TreeSet","of":[true]}"#);
+        assert_eq!(json(&object(SET_ID, b"\x65\x02\0\0\0\x08\x01")).1, Problem::Damaged);
+    }
+
     #[test]
     fn what_does_not_decode_has_a_reason() {
         assert_eq!(json(b"\x03\0").1, Problem::Damaged);

@@ -64,6 +64,19 @@ pub struct Writer<'a> {
     is_partial: bool,
 }
 
+/// Id of the engine's class for sorted maps: the hash of its name in lower case, without package.
+/// Ignite 2.18 writes the whole name instead.
+const TREE_MAP: i32 = -526_400_035;
+
+/// The same for sorted sets.
+const TREE_SET: i32 = -526_394_141;
+
+#[derive(Clone, Copy)]
+enum Tree {
+    Map,
+    Set,
+}
+
 /// Header of an object.
 struct Head {
     start: usize,
@@ -379,6 +392,10 @@ impl<'a> Writer<'a> {
             2 => "LinkedHashMap",
             _ => "Map",
         };
+        self.pairs(name, count, at)
+    }
+
+    fn pairs(&mut self, name: &str, count: usize, at: &mut usize) -> Step {
         self.begin("map", name);
         for i in 0..count {
             self.comma(i);
@@ -515,6 +532,11 @@ impl<'a> Writer<'a> {
         } else {
             None
         };
+        if let Some(kind) = self.tree_of(&head, name) {
+            self.tree(kind, &head)?;
+            *at = head.end;
+            return Ok(());
+        }
         self.put("{\"object\":");
         self.name(head.type_id, name)?;
         self.put(",\"typeId\":");
@@ -543,6 +565,42 @@ impl<'a> Writer<'a> {
         self.put("}");
         *at = head.end;
         Ok(())
+    }
+
+    /// Returns the collection of Java that the engine writes as an object of its own.
+    ///
+    /// Source: BinaryTreeMap, BinaryTreeSet, Ignite 2.18.0.
+    fn tree_of(&self, head: &Head, name: Option<&[u8]>) -> Option<Tree> {
+        if head.flags & (HAS_SCHEMA | HAS_RAW) != HAS_RAW {
+            return None;
+        }
+        match (head.type_id, name) {
+            (0, Some(b"org.apache.ignite.internal.binary.BinaryTreeMap")) | (TREE_MAP, _) => {
+                Some(Tree::Map)
+            }
+            (0, Some(b"org.apache.ignite.internal.binary.BinaryTreeSet")) | (TREE_SET, _) => {
+                Some(Tree::Set)
+            }
+            _ => None,
+        }
+    }
+
+    /// Writes a sorted collection: after its comparator, the number of its elements, and these.
+    fn tree(&mut self, kind: Tree, head: &Head) -> Step {
+        let mut at = head.offset;
+        let mark = self.out.len();
+        self.value(&mut at)?;
+        self.out.truncate(mark);
+        let count = self.count(&mut at)?;
+        match kind {
+            Tree::Map => self.pairs("TreeMap", count, &mut at)?,
+            Tree::Set => {
+                self.begin("collection", "TreeSet");
+                self.values(count, &mut at)?;
+                self.put("]}");
+            }
+        }
+        if at == head.end { Ok(()) } else { Err(Problem::Damaged) }
     }
 
     fn head(&self, start: usize, at: &mut usize) -> Step<Head> {
