@@ -97,6 +97,7 @@ def command(**options: Unpack[Options]) -> int:
     from je_tools.ignite.diff.compare import Verdict, compare_nodes
     from je_tools.ignite.diff.partitions import node_partitions
     from je_tools.ignite.records.node_records import CacheFilter
+    from je_tools.ignite.records.problems import merged
     from je_tools.output.views.section_formats import Report, write_sections
 
     ids = frozenset(map(parse_id, options["caches"]))
@@ -117,7 +118,7 @@ def command(**options: Unpack[Options]) -> int:
             names = {"a": clean_text(nodes[0].name), "b": clean_text(nodes[1].name)}
             row = {**names, "partition_count": len(found), "differing_count": len(differing)}
             Report(row, "nodes", sections=sections).write(form, out)
-    problems = [each for side in sides for each in side.problems]
+    problems = merged(each for side in sides for each in side.problems)
     for problem in problems[:PROBLEMS_SHOWN]:
         say(f"je-tools: {problem.text()}")
     say(f"je-tools: {len(differing):,} of {len(found):,} partitions differ")

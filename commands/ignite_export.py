@@ -70,6 +70,7 @@ def command(**options: Unpack[Options]) -> int:
     from je_tools.ignite.caches import parse_id
     from je_tools.ignite.records.export import CacheExport
     from je_tools.ignite.records.node_records import CacheFilter
+    from je_tools.ignite.records.problems import merged
     from je_tools.ignite.records.sinks import open_cache_sink
     from je_tools.ignite.store import open_store
     from je_tools.output.encoders.entry_sinks import EntryFormat
@@ -85,9 +86,10 @@ def command(**options: Unpack[Options]) -> int:
         export = CacheExport(wanted, sink.encode, thread_count(options["threads"]), progress)
         sink.write_all(export.run(store), out)
     say(f"je-tools: {export.count:,} records")
-    for problem in export.problems[:PROBLEMS_SHOWN]:
+    problems = merged(export.problems)
+    for problem in problems[:PROBLEMS_SHOWN]:
         say(f"je-tools: {problem.text()}")
-    more = len(export.problems) - PROBLEMS_SHOWN
+    more = len(problems) - PROBLEMS_SHOWN
     if more > 0:
         say(f"je-tools: and {more:,} more problems; `je-tools ignite pages verify` reports pages")
     return EXIT_DAMAGE if export.problems and not options["exit_zero"] else EXIT_OK

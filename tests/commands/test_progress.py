@@ -320,7 +320,7 @@ GROUPS = {
 }
 QUICK = {
     *("lock", "undo", "audit", "erase abort"),
-    *("ignite", "ignite info", "ignite pages", "ignite wal"),
+    *("ignite", "ignite info", "ignite pages", "ignite undo", "ignite wal"),
 }
 """Commands that read no log; `undo --apply` has a bar, and the audit those of its tasks."""
 

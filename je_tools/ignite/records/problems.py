@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
@@ -78,3 +79,21 @@ def log_problem(node: str, end: LogEnd) -> MissingRecords | None:
         end.lost_records,
         f"{what}; {after}; {answer}",
     )
+
+
+def merged(problems: Iterable[MissingRecords]) -> list[MissingRecords]:
+    """Return problems with one for all encrypted partitions of a group, where the first was."""
+    found: dict[tuple[object, ...], list[MissingRecords]] = {}
+    for place, each in enumerate(problems):
+        is_group = each.problem is RecordProblem.ENCRYPTED and each.partition is not None
+        key = (each.problem, each.node, each.group) if is_group else (place,)
+        found.setdefault(key, []).append(each)
+    return [_merged(some) for some in found.values()]
+
+
+def _merged(some: Sequence[MissingRecords]) -> MissingRecords:
+    if len(some) == 1:
+        return some[0]
+    first, count = some[0], sum(each.count for each in some)
+    text = f"the pages of {len(some):,} partitions are encrypted, and their records are left out"
+    return MissingRecords(first.problem, first.node, first.group, None, count, text)

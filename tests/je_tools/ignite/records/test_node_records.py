@@ -14,7 +14,7 @@ from je_tools.ignite.caches import cache_names
 from je_tools.ignite.logical.log_range import EndReason
 from je_tools.ignite.records.merge import CacheRecords
 from je_tools.ignite.records.node_records import CacheFilter, NodeRecords
-from je_tools.ignite.records.problems import RecordProblem
+from je_tools.ignite.records.problems import RecordProblem, merged
 from je_tools.ignite.records.recovered import recover_node
 from je_tools.ignite.store import Node
 from tests.corpus import IgniteNode, corpus
@@ -79,6 +79,8 @@ def test_records_are_those_that_the_engine_finds(ignite_node: IgniteNode) -> Non
     if ignite_node.case == "ignite-tde":
         assert found == []
         assert {each.problem for each in reader.problems} == {RecordProblem.ENCRYPTED}
+        groups = [each.group for each in merged(reader.problems)]
+        assert len(groups) == len(set(groups))
         return
     assert reader.problems == []
     assert found == _expected(engine_rows(ignite_node))
