@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import random
 import shutil
+import struct
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -213,6 +214,24 @@ def test_a_node_reads_a_segment_whose_header_is_written_anew(
     assert ignite.rows(writable_copy(store, tmp_path / "damaged")) != whole
     repair(store)
     assert ignite.rows(store) == whole
+
+
+@pytest.mark.parametrize("case", ["ignite-crash-mid-checkpoint"] if corpus() else [])
+def test_a_begin_is_kept_if_pages_were_written_under_it(case: str, tmp_path: Path) -> None:
+    """The log has lost its end with the record of the unfinished checkpoint; the pages have not."""
+    store = writable_copy(corpus_path(case) / "store", tmp_path / "store")
+    begin = max((store / "db" / "node1" / "cp").glob("*-START.bin"))
+    segment, offset = struct.unpack("<qi", begin.read_bytes()[:12])
+    for path in (store / "db" / "wal").rglob("*.wal"):
+        header = open_segment(path).header
+        if header is not None and header.segment > segment:
+            path.unlink()
+        elif header is not None and header.segment == segment:
+            data = path.read_bytes()
+            path.write_bytes(data[:offset].ljust(len(data), b"\0"))
+    plan = plan_log_repairs(node_of(store), 1)
+    assert not plan.edits
+    assert any("it may be real" in each.reason for each in plan.unrepaired)
 
 
 @pytest.mark.engine

@@ -2,7 +2,9 @@
 
 A begin without an end is what a node leaves that dies in a checkpoint. To remove a real one would
 make the node start with a mix of pages. So a marker is only removed if the log, whole from the last
-finished checkpoint to its end, has no record of the checkpoint, and no partition was written since.
+finished checkpoint to its end, has no record of the checkpoint, and no partition shows that it was
+written since: its meta page has the rows and the counter of that checkpoint, and none of its rows
+has a version that the log has after it, or a newer one.
 
 Source: CheckpointMarkersStorage, CheckpointWorkflow.markCheckpointBegin, Ignite 2.18.0.
 """
@@ -21,6 +23,7 @@ from je_tools.formats.ignite.partition_meta import read_partition_meta
 from je_tools.ignite.page_files import FileKind, PageFile, page_folder
 from je_tools.ignite.repairs.edits import create_file, set_aside
 from je_tools.ignite.repairs.log_repairs import Repair, Unrepaired
+from je_tools.ignite.repairs.newer_rows import has_row_of, logged_versions
 
 if TYPE_CHECKING:
     from je_tools.ignite.checkpoint_records import CheckpointRecord
@@ -100,9 +103,12 @@ def _doubt(
         return "the log after the last finished checkpoint is not whole"
     if unmarked:
         return f"the log has a checkpoint without a begin, {unmarked[0].checkpoint}"
+    logged = logged_versions(node, last.pointer)
     for file in page_folder(node).files:
-        if file.kind is FileKind.PARTITION:
+        if file.kind is FileKind.PARTITION and file.pages:
             problem = _written_since(file, last)
+            if problem is None and has_row_of(file, logged):
+                problem = "has a row that was written after the last finished checkpoint"
             if problem is not None:
                 return f"{file.group} part-{file.partition}.bin {problem}"
     return None
