@@ -19,6 +19,7 @@ from je_tools.core.masking import DataMode, Masking
 from je_tools.errors import EXIT_DAMAGE, EXIT_OK, InputError, UsageError
 
 if TYPE_CHECKING:
+    from je_tools.explain.place_names import StorePlace
     from je_tools.explain.recognition import Recognition
 
 LOOKED_UP_MAX = 8
@@ -55,7 +56,7 @@ def _topics() -> Iterator[tuple[str, str]]:
 @click.command()
 @click.argument(
     "topics",
-    metavar="[TOPIC|LSN|TEXT]...",
+    metavar="[TOPIC|LSN|PLACE|TEXT]...",
     nargs=-1,
     shell_complete=_complete_topic,
 )
@@ -74,7 +75,8 @@ def _topics() -> Iterator[tuple[str, str]]:
     multiple=True,
     metavar="ENV_DIR|FILE",
     type=A_PATH,
-    help="Environment or log file in which to look up an LSN. Can be repeated for log files.",
+    help="Environment or log file in which to look up an LSN, or store of Ignite in which to look "
+    "up a place. Can be repeated for log files.",
 )
 @click.option(
     "--version",
@@ -109,7 +111,11 @@ def command(
     up in --env. A damaged entry is explained as far as it is readable, with exit code 3. If no
     entry begins at the LSN, the command shows the entries around it.
 
-    Any other text is a message that JE, StarRocks, Doris, OpenDJ, Oracle NoSQL or another
+    A place in a store of Apache Ignite is a pointer of its log, SEGMENT:OFFSET, or a page,
+    GROUP:PAGE, with the 16 hexadecimal digits of its id. The command shows what is there, with exit
+    code 3 if it is damaged.
+
+    Any other text is a message that JE, StarRocks, Doris, OpenDJ, Oracle NoSQL, Ignite or another
     application printed: what it means, what it does not mean, which places it names, and what to
     run next. The places are looked up in --env. If no message is known, the nearest is shown, with
     exit code 3.
@@ -123,6 +129,7 @@ def command(
       je-tools explain refusal:missing-file
       je-tools explain 0x0/0x26 --env meta/bdb
       je-tools explain 0x0/0x26 --env 00000000.jdb --format jsonl
+      je-tools explain 1:380580 3004753:0001000000000008 --env /var/lib/ignite
       je-tools explain "LOG_FILE_NOT_FOUND: Log file missing, log is likely invalid."
       je-tools explain --file fe.log --env meta/bdb
       journalctl -u opendj | je-tools explain -
@@ -132,7 +139,7 @@ def command(
     from je_tools.output.files.outputs import open_output
 
     if not topics and not files:
-        raise UsageError("name a topic, an LSN or a text, or a file with --file FILE")
+        raise UsageError("name a topic, an LSN, a place or a text, or a file with --file FILE")
     requests = requests_of(topics)
     _check(requests, paths, version)
     unsolved = False
@@ -163,9 +170,15 @@ class _Asked(Struct, frozen=True):
 def _check(requests: Sequence[str], paths: tuple[Path, ...], version: int | None) -> None:
     """Refuse wrong combinations before anything is printed."""
     from je_tools.explain import topics as explain
+    from je_tools.explain.place_names import parse_store_place
     from je_tools.explain.requests import is_message
 
-    found = {each: explain.topic_of(each) for each in requests if not is_message(each)}
+    places = {each: parse_store_place(each) for each in requests}
+    for name, place in places.items():
+        if place is not None and place.pointer is not None and not paths:
+            raise UsageError(f"{name}: a pointer needs a store of Ignite: name it with --env")
+    named = [each for each in requests if not is_message(each) and places[each] is None]
+    found = {each: explain.topic_of(each) for each in named}
     for topic, kind_and_name in found.items():
         if kind_and_name is None and not paths:
             raise UsageError(f"{topic}: an LSN needs a log: name it with --env ENV_DIR")
@@ -177,11 +190,15 @@ def _check(requests: Sequence[str], paths: tuple[Path, ...], version: int | None
 def _explain(asked: _Asked, request: str | Path) -> bool:
     """Explain one request; return True if it is a damaged entry or an unknown message."""
     from je_tools.explain import topics as explain
+    from je_tools.explain.place_names import parse_store_place
     from je_tools.explain.requests import is_message
     from je_tools.output.views import explanations as sink
 
     if isinstance(request, Path) or is_message(request):
         return _explain_message(asked, request)
+    place = parse_store_place(request)
+    if place is not None:
+        return _explain_store_place(asked, place)
     out, as_lines = asked.out, asked.as_lines
     console = sink.make_console(out)
     found = explain.topic_of(request)
@@ -224,6 +241,32 @@ def _explain_entry(asked: _Asked, lsn: str) -> bool:
     return bool(entry.problems)
 
 
+def _explain_store_place(asked: _Asked, place: StorePlace) -> bool:
+    """Explain a place in a store of Ignite, and return True if it is damaged.
+
+    Raises:
+        InputError: `--env` is no store, or a file of it cannot be read.
+    """
+    from je_tools.commands._ignite import thread_count
+    from je_tools.explain.store_places import explain_store_place, page_facts
+    from je_tools.ignite.store import open_store
+    from je_tools.output.views.place_facts import place_row, print_place
+
+    if asked.paths:
+        with staged_bar(0, "explain"):
+            store = open_store(asked.paths)
+            found = list(explain_store_place(place, store, asked.masking, thread_count(0)))
+    else:
+        found = [page_facts(place)]
+    if asked.as_lines:
+        from je_tools.output.views.explanations import json_line
+
+        asked.out.writelines(json_line(place_row(each)) for each in found)
+    else:
+        print_place(asked.out, found)
+    return any(each.is_damaged for each in found)
+
+
 def _explain_message(asked: _Asked, source: str | Path) -> bool:
     """Explain a text, or the messages of a file; return True if none is known or one is damaged.
 
@@ -242,8 +285,12 @@ def _explain_message(asked: _Asked, source: str | Path) -> bool:
     else:
         console = sink.make_console(asked.out)
         messages.print_recognition(console, found, env, asked.masking)
-    lsns = [each.place.text for each in found.places if each.place.lsn is not None]
-    is_damaged = bool(asked.paths) and _look_up(asked, lsns)
+    places = [each.place for each in found.places]
+    lsns = [place.text for place in places if place.lsn is not None]
+    is_damaged = bool(asked.paths and lsns) and _look_up(asked, lsns)
+    in_stores = [place.text for place in places if place.pointer or place.page]
+    if asked.paths and in_stores:
+        is_damaged |= _look_up_in_store(asked, in_stores)
     return is_damaged or not found.sightings
 
 
@@ -261,6 +308,21 @@ def _recognised(source: str | Path) -> Recognition:
             return recognise(file)
     except OSError as error:
         raise InputError(f"{source}: {error.strerror}") from error
+
+
+def _look_up_in_store(asked: _Asked, places: Sequence[str]) -> bool:
+    """Explain the first places that a message of Ignite names; return True if one is damaged."""
+    from je_tools.explain.place_names import parse_store_place
+
+    is_damaged = False
+    for place in map(parse_store_place, places[:LOOKED_UP_MAX]):
+        if place is not None:
+            if not asked.as_lines:
+                asked.out.write("\n")
+            is_damaged |= _explain_store_place(asked, place)
+    if len(places) > LOOKED_UP_MAX:
+        say(f"only the first {LOOKED_UP_MAX} places are looked up")
+    return is_damaged
 
 
 def _look_up(asked: _Asked, lsns: Sequence[str]) -> bool:

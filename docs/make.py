@@ -31,6 +31,7 @@ from je_tools.audit.tables import TABLES
 from je_tools.commands.main import COMMANDS, group
 from je_tools.errors import EXIT_MEANINGS
 from je_tools.explain.group_messages import GROUP_MESSAGES
+from je_tools.explain.ignite_messages import IGNITE_MESSAGES
 from je_tools.explain.journal_messages import JOURNAL_MESSAGES
 from je_tools.explain.log_messages import LOG_MESSAGES
 from je_tools.explain.topics import layout_versions
@@ -247,7 +248,12 @@ def _findings(_: str) -> str:
 
 def _messages(kind: str) -> str:
     """Return the messages of one kind, a section each."""
-    tables = {"log": LOG_MESSAGES, "group": GROUP_MESSAGES, "journal": JOURNAL_MESSAGES}
+    tables = {
+        "log": LOG_MESSAGES,
+        "group": GROUP_MESSAGES,
+        "journal": JOURNAL_MESSAGES,
+        "ignite": IGNITE_MESSAGES,
+    }
     texts = []
     for case in sorted(tables[kind], key=lambda case: case.name):
         sample = "\n".join(textwrap.wrap(case.sample, WIDTH))

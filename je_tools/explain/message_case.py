@@ -9,8 +9,8 @@ class NextStep(Struct, frozen=True):
     """A command to run next.
 
     Attributes:
-        command: a command line without `je-tools`, with the placeholders ENV, LSN and VLSN for
-            what the text names, and DIRECTORY for a new output.
+        command: a command line without `je-tools`, with the placeholders ENV, LSN, VLSN,
+            POINTER and PAGE for what the text names, and DIRECTORY for a new output.
         why: what it shows.
     """
 

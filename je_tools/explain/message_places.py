@@ -1,4 +1,4 @@
-"""Places in the text of a message: LSNs, log files and VLSNs.
+"""Places in the text of a message: LSNs, log files and VLSNs; pointers and pages of Ignite.
 
 JE up to 18.3 prints decimal digits after `0x` in the text of RollbackException; later releases
 print hexadecimal ones. Such a place is corrected.
@@ -31,6 +31,16 @@ _VLSN = re.compile(
     rb"(\d[\d,]{0,25})"
 )
 
+_POINTER = re.compile(rb"WALPointer\s+\[idx=(\d{1,18}),\s+fileOff=(\d{1,10}),")
+_PAGES = (
+    re.compile(rb"\bgrpId = (?P<group>-?\d{1,10}), pageId = (?P<page>[0-9A-F]{1,16})\b"),
+    re.compile(
+        rb"\bpageId=(?P<page>[0-9a-f]{16}),\s+effectivePageId=[0-9a-f]{16},\s+"
+        rb"grpId=(?P<group>-?\d{1,10})\b"
+    ),
+)
+"""Source: WALPointer, FullPageId, PageMemoryImpl.tryToRestorePage, Ignite 2.18.0."""
+
 _LAST_DECIMAL_RELEASE = 18
 _U32 = 0xFFFFFFFF
 
@@ -42,15 +52,20 @@ class MessagePlace(Struct, frozen=True):
         file: name of the log file, `000000fb.jdb`.
         lsn: the LSN; None if the message names only the file.
         printed: the place as printed, if that was corrected.
+        pointer, page: of a store of Ignite, as `explain` takes them; else None.
     """
 
     file: str
     lsn: int | None = None
     printed: str | None = None
+    pointer: str | None = None
+    page: str | None = None
 
     @property
     def text(self) -> str:
-        """The LSN in the engine's notation, or the name of the file."""
+        """The LSN in the engine's notation, the pointer or page, or the name of the file."""
+        if self.pointer is not None or self.page is not None:
+            return self.pointer or self.page or ""
         return self.file if self.lsn is None else lsn_text(self.lsn)
 
 
@@ -64,6 +79,20 @@ def places_in(text: bytes) -> Iterator[MessagePlace]:
         yield _place(int(found[1], 16), int(found[2], 16))
     for found in _FILE.finditer(text):
         yield MessagePlace(found[1].decode("ascii"))
+    yield from _store_places(text)
+
+
+def _store_places(text: bytes) -> Iterator[MessagePlace]:
+    for found in _POINTER.finditer(text):
+        segment, offset = int(found[1]), int(found[2])
+        yield MessagePlace(f"{segment:016d}.wal", pointer=f"{segment}:{offset}")
+    for pattern in _PAGES:
+        for found in pattern.finditer(text):
+            page_id = int(found["page"], 16)
+            partition = page_id >> 32 & 0xFFFF
+            file = "index.bin" if partition == 0xFFFF else f"part-{partition}.bin"
+            group = found["group"].decode("ascii")
+            yield MessagePlace(file, page=f"{group}:{page_id:016x}")
 
 
 def _place(file_no: int, offset: int, printed: str | None = None) -> MessagePlace:

@@ -68,7 +68,7 @@ class Sighting(Struct):
         seen: the log entries that hold it.
         excerpt: the words around its first phrase, whitespace as single spaces; bytes that are not
             UTF-8 are surrogates.
-        lsn, vlsn: the first that its log entries name.
+        lsn, vlsn, pointer, page: the first that its log entries name.
     """
 
     case: Case
@@ -76,6 +76,8 @@ class Sighting(Struct):
     excerpt: str
     lsn: int | None = None
     vlsn: int | None = None
+    pointer: str | None = None
+    page: str | None = None
 
 
 class SeenPlace(Struct):
@@ -256,6 +258,8 @@ def _read_entry(state: _RunState, entry: bytes, start: int, hits: list[_Hit], li
             sighting.seen.again(seen)
         if sighting.lsn is None:
             sighting.lsn = next((place.lsn for place in added if place.lsn is not None), None)
+        sighting.pointer = sighting.pointer or next((p.pointer for p in added if p.pointer), None)
+        sighting.page = sighting.page or next((p.page for p in added if p.page), None)
         if sighting.vlsn is None:
             sighting.vlsn = next(iter(vlsns), None)
 

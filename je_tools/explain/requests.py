@@ -1,4 +1,4 @@
-"""Arguments of `explain`: topics, LSNs, or the text of a message."""
+"""Arguments of `explain`: topics, LSNs, places in stores, or the text of a message."""
 
 from __future__ import annotations
 
@@ -40,4 +40,4 @@ def _is_topic(argument: str) -> bool:
 
 
 def _is_place(argument: str) -> bool:
-    return argument[:1].isdigit() or "/" in argument
+    return argument[:1].isdigit() or "/" in argument or ":" in argument

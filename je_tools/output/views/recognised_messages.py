@@ -111,6 +111,8 @@ def commands_of(sighting: Sighting, env: str | None) -> Iterator[tuple[str, str]
         "ENV": None if env is None else quoted(env),
         "LSN": None if sighting.lsn is None else lsn_text(sighting.lsn),
         "VLSN": None if sighting.vlsn is None else str(sighting.vlsn),
+        "POINTER": sighting.pointer,
+        "PAGE": sighting.page,
     }
     for step in sighting.case.steps:
         words = (values.get(word) or word for word in step.command.split())

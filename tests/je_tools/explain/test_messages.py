@@ -88,13 +88,20 @@ def test_a_case_says_what_it_means_and_where_it_is_from(case: Case) -> None:
     assert case.steps
     assert all(source.isprintable() for source in case.sources)
     # A source is a class of a release, a report, or a page.
-    known = re.compile(r"JE \d|\w+/\w+#\d+|apache/doris|StarRocks")
+    known = re.compile(r"JE \d|Ignite 2\.\d|\w+/\w+#\d+|apache/doris|StarRocks")
     assert all(known.search(source) for source in case.sources)
 
 
 @EACH
 def test_the_commands_of_a_case_exist(case: Case, tmp_path: Path) -> None:
-    values = {"ENV": str(BASIC), "LSN": "0x0/0x26", "VLSN": "5", "DIRECTORY": str(tmp_path / "new")}
+    values = {
+        "ENV": str(BASIC),
+        "LSN": "0x0/0x26",
+        "VLSN": "5",
+        "POINTER": "1:29",
+        "PAGE": "5:0001000000000008",
+        "DIRECTORY": str(tmp_path / "new"),
+    }
     for step in case.steps:
         words = [values.get(word, word) for word in step.command.split()]
         assert words[0] in COMMANDS
@@ -102,7 +109,7 @@ def test_the_commands_of_a_case_exist(case: Case, tmp_path: Path) -> None:
         # click keeps the help option of the first context in the command itself.
         parent = click.Context(group, **CONTEXT)
         command = group.get_command(parent, words[0])
-        if isinstance(command, click.Group):
+        while isinstance(command, click.Group):
             verbs = command.list_commands(parent)
             words = words[1:] if words[1] in verbs else ["show", *words[1:]]
             command = command.get_command(parent, words[0])
