@@ -207,7 +207,16 @@ def write_exported_store(root: Path, *, is_damaged: bool = False) -> Path:
     data, offsets = segment(0, records, end=bytes(60))
     damaged = bytearray(data)
     damaged[offsets[-2] + 30] ^= is_damaged
-    write_store(root, [], [bytes(damaged)])
+    return _write_cache_store(root, bytes(damaged))
+
+
+def write_cache_store(root: Path, records: Sequence[Record]) -> Path:
+    """Write a store with the cache `accounts`, whose records are only in the log."""
+    return _write_cache_store(root, segment(0, records, end=bytes(60))[0])
+
+
+def _write_cache_store(root: Path, data: bytes) -> Path:
+    write_store(root, [], [data])
     folder = root / "db" / "node1" / "cache-accounts"
     folder.mkdir()
     (folder / "cache_data.dat").write_bytes(b"")

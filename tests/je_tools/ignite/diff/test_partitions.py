@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 
+from je_tools.formats.ignite.ids import cache_id
 from je_tools.ignite.caches import cache_names
+from je_tools.ignite.diff import compare
 from je_tools.ignite.diff.compare import Help, Verdict, compare_nodes
 from je_tools.ignite.diff.keys import KeyDifference, keys_of_nodes
-from je_tools.ignite.diff.partitions import NodePartitions, node_partitions
+from je_tools.ignite.diff.partitions import NodePartitions, PartitionFacts, node_partitions
+from je_tools.ignite.logical.counters import Counter
 from je_tools.ignite.records.node_records import CacheFilter
+from tests.builders import ignite as build
 from tests.corpus import IgniteNode, ignite_nodes
 from tests.je_tools.ignite.reading import node_of
 from tests.truth.ignite_rows import engine_rows
@@ -37,20 +45,16 @@ def test_partitions_are_those_of_the_engines_check(ignite_node: IgniteNode) -> N
     assert made == {place: row for place, row in expected.items() if place in made}
 
 
-@pytest.fixture(scope="module")
-def pair() -> tuple[NodePartitions, NodePartitions]:
-    """Return two nodes of which the second stopped earlier; only the corpus has them."""
-    nodes = [node for node in ignite_nodes() if node.case == TWO]
-    if not nodes:
-        pytest.skip("only the corpus has two nodes")
-    one, other = map(_partitions, nodes)
-    return one, other
+PAIRS = [nodes] if (nodes := [node for node in ignite_nodes() if node.case == TWO]) else []
+"""Two nodes of which the second stopped earlier; only the corpus has them."""
 
 
+@pytest.mark.parametrize("nodes", PAIRS, ids=[TWO] * len(PAIRS))
 def test_the_node_that_stopped_earlier_needs_the_log_of_the_other(
-    pair: tuple[NodePartitions, NodePartitions],
+    nodes: list[IgniteNode],
 ) -> None:
-    found = list(compare_nodes(*pair))
+    one, other = map(_partitions, nodes)
+    found = list(compare_nodes(one, other))
     assert {each.verdict for each in found} == {Verdict.SAME, Verdict.BEHIND}
     for each in found:
         if each.verdict is Verdict.SAME:
@@ -62,19 +66,18 @@ def test_the_node_that_stopped_earlier_needs_the_log_of_the_other(
         assert each.reach is not None
         # The log of the first node begins before the second one stopped.
         assert each.help is Help.LOG
-    turned = [each.needs for each in compare_nodes(*reversed(pair))]
+    turned = [each.needs for each in compare_nodes(other, one)]
     assert set(turned) == {None, "a"}
 
 
-def test_keys_that_differ_are_those_with_another_version(
-    pair: tuple[NodePartitions, NodePartitions],
-) -> None:
+@pytest.mark.parametrize("nodes", PAIRS, ids=[TWO] * len(PAIRS))
+def test_keys_that_differ_are_those_with_another_version(nodes: list[IgniteNode]) -> None:
+    pair = (_partitions(nodes[0]), _partitions(nodes[1]))
     differing = [each for each in compare_nodes(*pair) if each.verdict is not Verdict.SAME]
     rows: list[dict[tuple[str, str], tuple[str, str]]] = []
-    for node in ignite_nodes():
-        if node.case == TWO:
-            listed = engine_rows(node)
-            rows.append({(r.cache, r.key_bytes): (r.version, r.value_sha256) for r in listed})
+    for node in nodes:
+        listed = engine_rows(node)
+        rows.append({(r.cache, r.key_bytes): (r.version, r.value_sha256) for r in listed})
     one, other = rows
     expected = {key for key in one.keys() | other.keys() if one.get(key) != other.get(key)}
     names = cache_names(pair[0].node).caches
@@ -90,3 +93,75 @@ def test_keys_that_differ_are_those_with_another_version(
             assert what is KeyDifference.ONLY_A
         else:
             assert what is KeyDifference.VERSION
+
+
+def _facts(counter: Counter | None, digest: int = 1, *, is_complete: bool = True) -> PartitionFacts:
+    return PartitionFacts("node", "g", 0, "OWNING", 3, counter, digest, 2, is_complete)
+
+
+def _side(facts: PartitionFacts | None, counter_from: int = 0, lost: int = 0) -> Any:
+    """Return what the comparison reads of a node."""
+    reach = SimpleNamespace(group_id=cache_id("g"), partition=0, counter_from=counter_from)
+    end = SimpleNamespace(lost_records=lost)
+    return SimpleNamespace(
+        partitions={} if facts is None else {("g", 0): facts},
+        recovered=SimpleNamespace(logical=SimpleNamespace(end=end)),
+        checkpoints=[reach],
+    )
+
+
+LOW, HIGH, GAP = Counter(5), Counter(9), Counter(5, ((7, 2),))
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "verdict", "needs", "needed"),
+    [
+        (_side(_facts(LOW)), _side(_facts(LOW)), Verdict.SAME, None, Help.NOTHING),
+        (_side(_facts(LOW)), _side(_facts(LOW, 7)), Verdict.DIVERGED, None, Help.FULL),
+        (_side(_facts(LOW)), _side(_facts(HIGH), 5), Verdict.BEHIND, "a", Help.LOG),
+        (_side(_facts(HIGH), 5), _side(_facts(LOW)), Verdict.BEHIND, "b", Help.LOG),
+        (_side(_facts(HIGH), 6), _side(_facts(LOW)), Verdict.BEHIND, "b", Help.FULL),
+        (_side(_facts(HIGH), 5, lost=1), _side(_facts(LOW)), Verdict.BEHIND, "b", Help.FULL),
+        (_side(_facts(GAP)), _side(_facts(LOW)), Verdict.GAPS, "b", Help.LOG),
+        (_side(_facts(GAP)), _side(_facts(GAP)), Verdict.GAPS, None, Help.NOTHING),
+        (_side(_facts(GAP)), _side(_facts(HIGH)), Verdict.BEHIND, "a", Help.LOG),
+        (_side(_facts(None)), _side(_facts(LOW)), Verdict.UNREADABLE, None, Help.NOTHING),
+        (
+            _side(_facts(LOW, is_complete=False)),
+            _side(_facts(LOW)),
+            Verdict.UNREADABLE,
+            None,
+            Help.NOTHING,
+        ),
+        (_side(_facts(LOW)), _side(None), Verdict.ONE_COPY, None, Help.NOTHING),
+    ],
+)
+def test_who_needs_what(
+    a: Any,
+    b: Any,
+    verdict: Verdict,
+    needs: str | None,
+    needed: Help,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(compare, "partition_reach", lambda checkpoints: checkpoints)
+    (found,) = compare_nodes(a, b)
+    assert (found.verdict, found.needs, found.help) == (verdict, needs, needed)
+
+
+def test_keys_are_compared_by_bytes_version_and_value(tmp_path: Path) -> None:
+    entries = {
+        "one": [build.Entry(b"\x03\0\0\0\0", b"\x65", counter=1, cache=build.ACCOUNTS)],
+        "two": [
+            build.Entry(b"\x03\0\0\0\0", b"\x08\x01", counter=1, cache=build.ACCOUNTS),
+            build.Entry(b"\x03\1\0\0\0", b"\x65", counter=2, cache=build.ACCOUNTS),
+        ],
+    }
+    sides = []
+    for name, some in entries.items():
+        build.write_cache_store(tmp_path / name, [entry.record() for entry in some])
+        sides.append(node_partitions(node_of(tmp_path / name), CacheFilter(), 1))
+    (partition,) = compare_nodes(*sides)
+    assert (partition.verdict, partition.needs, partition.help) == (Verdict.BEHIND, "a", Help.FULL)
+    found = {each.key[1]: each.what for each in keys_of_nodes([partition], *sides)}
+    assert found == {0: KeyDifference.VALUE, 1: KeyDifference.ONLY_B}

@@ -136,6 +136,24 @@ def test_damage_in_the_archive_and_a_missing_segment_are_told(tmp_path: Path) ->
     assert (end.reason, end.is_refused) == (EndReason.NO_START, True)
 
 
+def test_other_bytes_after_the_records_of_an_archived_segment_are_damage(tmp_path: Path) -> None:
+    some = [_entry(b"a", b"1", 0)]
+    stale = build.segment(5, [_entry(b"b", b"1", 0)])[0][29:]
+    data = build.segment(0, some, end=stale)[0]
+    build.write_store(tmp_path / "archive", [data], [])
+    end = updates_from(node_of(tmp_path / "archive"), Pointer(0, 0, 0)).end
+    assert (end.reason, end.is_refused, end.lost_records) == (EndReason.DAMAGE, True, 0)
+    build.write_store(tmp_path / "work", [], [data])
+    end = updates_from(node_of(tmp_path / "work"), Pointer(0, 0, 0)).end
+    assert (end.reason, end.is_refused) == (EndReason.END, False)
+
+
+def test_counters_with_a_gap_are_two_ranges(tmp_path: Path) -> None:
+    records = [_entry(b"a", bytes([n]), 0, counter=n) for n in (1, 2, 4)]
+    found = _updates(tmp_path, records)
+    assert [(each.start, each.count) for each in found.counters] == [(0, 2), (3, 1)]
+
+
 def test_recovery_begins_at_the_newest_begin(tmp_path: Path) -> None:
     build.write_checkpointed_store(tmp_path)
     found = logical_updates(node_of(tmp_path))

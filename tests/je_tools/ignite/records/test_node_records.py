@@ -107,13 +107,18 @@ def _cut(store: Path, segment: int, offset: int) -> None:
             file.path.write_bytes(data[:offset] + bytes(len(data) - min(offset, len(data))))
 
 
-@pytest.mark.skipif(not _cuts(), reason="only the corpus has cuts")
-def test_records_at_cuts_of_the_log_are_those_that_the_engine_finds(tmp_path: Path) -> None:
+CUTS = [cuts] if (cuts := _cuts()) else []
+
+
+@pytest.mark.parametrize("cuts", CUTS, ids=[CRASH] * len(CUTS))
+def test_records_at_cuts_of_the_log_are_those_that_the_engine_finds(
+    cuts: list[tuple[int, int, str, str]], tmp_path: Path
+) -> None:
     whole = corpus()
     assert whole is not None
     store = tmp_path / "store"
     shutil.copytree(whole / CRASH / "store", store)
-    for segment, offset, count, digest in sorted(_cuts(), reverse=True):
+    for segment, offset, count, digest in sorted(cuts, reverse=True):
         _cut(store, segment, offset)
         if count == "refused":
             end = recover_node(node_of(store), 1).logical.end
