@@ -95,6 +95,12 @@ def tx_record(state: int, near: int) -> Record:
     return "TX_RECORD", bytes([state]) + version * 2 + struct.pack("<iq", 0, 1000)
 
 
+def metastore_record(key: bytes, value: bytes) -> Record:
+    """Return a METASTORE_DATA_RECORD; an empty value removes the key."""
+    parts = struct.pack("<i", len(key)) + key + struct.pack("<i", len(value)) + value
+    return "METASTORE_DATA_RECORD", parts
+
+
 def recovery_payload(time_ms: int, order: str = "<") -> bytes:
     """Return the payload of a MEMORY_RECOVERY."""
     return struct.pack(f"{order}q", time_ms)

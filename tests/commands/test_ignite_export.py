@@ -84,6 +84,17 @@ def test_formats_have_the_same_records(store: Path, tmp_path: Path) -> None:
     assert len(csv) == len(table) + 1
 
 
+@pytest.mark.parametrize("kind", ["", "local-"])
+def test_a_group_whose_log_was_off_is_told(kind: str, tmp_path: Path) -> None:
+    key = f"grp-wal-{kind}disabled-{build.ACCOUNTS}".encode()
+    entry = build.Entry(build.string(b"a"), build.string(b"b"), cache=build.ACCOUNTS).record()
+    off = build.write_cache_store(tmp_path / "off", [build.metastore_record(key, b"1"), entry])
+    done = je_tools("ignite", "export", off)
+    assert (done.code, "wal-disabled" in done.err) == (3, True)
+    records = [build.metastore_record(key, b"1"), build.metastore_record(key, b""), entry]
+    assert je_tools("ignite", "export", build.write_cache_store(tmp_path / "on", records)).code == 0
+
+
 def test_damage_and_a_useless_marker_are_told(tmp_path: Path) -> None:
     damaged = build.write_exported_store(tmp_path / "damaged", is_damaged=True)
     done = je_tools("ignite", "export", damaged)

@@ -11,6 +11,7 @@ from je_tools.formats.ignite.ids import cache_id
 from je_tools.ignite.caches import CacheFolder, cache_folders
 from je_tools.ignite.page_files import FileKind, PageFile, page_folder
 from je_tools.ignite.records.merge import CacheRecords, PartitionOverlay
+from je_tools.ignite.records.metastorage import unlogged_groups
 from je_tools.ignite.records.partition_records import PartitionPlace, PartitionRecords
 from je_tools.ignite.records.problems import MissingRecords, RecordProblem, log_problem
 
@@ -84,6 +85,14 @@ class NodeRecords:
         name = self._node.name
         self.problems.append(MissingRecords(problem, name, None, None, count, text))
 
+    def _add_unlogged(self, group: str) -> None:
+        text = (
+            "the log was off for the group when the node stopped: its pages may be of several "
+            "states, and recovery leaves them as they are"
+        )
+        found = MissingRecords(RecordProblem.UNLOGGED, self._node.name, group, None, 1, text)
+        self.problems.append(found)
+
     def batches(self) -> Iterator[CacheRecords]:
         """Yield the records by group and partition: those of pages, then those of the log.
 
@@ -100,6 +109,7 @@ class NodeRecords:
 
         Raises:
             InputError: a folder cannot be read.
+            StoppedError: a file shrank, vanished or was replaced while it was read.
         """
         assert self._node.db is not None
         files: dict[str, dict[int, PageFile]] = {}
@@ -108,9 +118,12 @@ class NodeRecords:
             is_big = is_big or (file.header is not None and file.header.is_big)
             if file.kind is FileKind.PARTITION:
                 files.setdefault(file.group, {})[file.partition] = file
+        unlogged = unlogged_groups(self._node, self._recovered)
         for folder in cache_folders(self._node.db):
             caches = self._wanted.caches_of(folder)
             if caches and _is_configured(folder):
+                if cache_id(folder.group) in unlogged:
+                    self._add_unlogged(folder.group)
                 known = files.get(folder.group, {})
                 yield from self._group(folder.group, caches, known, is_big=is_big)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Sequence
 from hashlib import sha256
 from pathlib import Path
@@ -98,11 +97,8 @@ def test_reading_an_entry_and_a_resent_one_change_nothing(tmp_path: Path) -> Non
 
 
 def test_the_metastorage_has_keys_of_its_own(tmp_path: Path) -> None:
-    def metastore(key: bytes, value: bytes) -> Record:
-        parts = struct.pack("<i", len(key)) + key + struct.pack("<i", len(value)) + value
-        return "METASTORE_DATA_RECORD", parts
-
-    found = _updates(tmp_path, [metastore(b"k", b"v"), metastore(b"k", b""), metastore(b"l", b"w")])
+    put = build.metastore_record
+    found = _updates(tmp_path, [put(b"k", b"v"), put(b"k", b""), put(b"l", b"w")])
     assert _values(found) == {b"k": None, b"l": b"w"}
     assert set(found.updates.columns.cache_id.tolist()) == {METASTORAGE_ID}
 
