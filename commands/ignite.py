@@ -13,6 +13,7 @@ VERBS = {
     "export": "Write the records of caches, as recovery would leave them.",
     "info": "Show nodes, caches and folders, and whether a node holds its lock.",
     "pages": "Check the pages of partitions, indexes and the metastorage.",
+    "recover": "Show what the next start of a node would do, and repair the store.",
     "undo": "List the changes that commands made to a store, and revert the newest.",
     "wal": "Print, check and count the records of the write-ahead log.",
 }
@@ -32,6 +33,7 @@ def command() -> None:
       je-tools ignite info /var/lib/ignite
       je-tools ignite checkpoints /var/lib/ignite
       je-tools ignite pages verify /var/lib/ignite
+      je-tools ignite recover /var/lib/ignite
       je-tools ignite wal verify /var/lib/ignite
       je-tools ignite wal summary work/db/wal/archive/node1
     """

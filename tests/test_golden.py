@@ -31,6 +31,7 @@ from tests.builders.ignite import (
     write_exported_store,
 )
 from tests.builders.ignite_pages import write_damaged_page_store
+from tests.builders.ignite_recovery import write_unfinished_store
 from tests.builders.logs import CREATED_MS, LogFile, entry, write_log
 from tests.builders.trees import simple, slot
 from tests.corpus import FIXTURES, ROOT
@@ -81,6 +82,7 @@ COMMAND_LINES = {
     },
     "help-ignite-info": "je-tools ignite info --help",
     "help-ignite-undo": "je-tools ignite undo --help",
+    "help-ignite-recover": "je-tools ignite recover --help",
     "help-ignite-wal": "je-tools ignite wal --help",
     **{
         f"help-ignite-wal-{verb}": f"je-tools ignite wal {verb} --help" for verb in IGNITE_WAL_VERBS
@@ -104,6 +106,9 @@ COMMAND_LINES = {
     "ignite-undo": "je-tools ignite undo repaired",
     "ignite-undo-json": "je-tools ignite undo repaired --format json",
     "ignite-undo-wrong": "je-tools ignite undo repaired --drop 7 --apply",
+    "ignite-recover": "je-tools ignite recover unfinished",
+    "ignite-recover-json": "je-tools ignite recover unfinished --format json",
+    "ignite-recover-refused": "je-tools ignite recover ignite --no-pages --format jsonl",
     "ignite-wal-dump": "je-tools ignite wal dump checkpoints",
     "ignite-wal-dump-jsonl": "je-tools ignite wal dump ignite --format jsonl --data length",
     "ignite-wal-dump-csv": "je-tools ignite wal dump checkpoints --type DATA --format csv",
@@ -288,6 +293,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     write_damaged_page_store(tmp_path / "pages")
     write_checkpointed_store(tmp_path / "checkpoints")
     change_store(small_store(tmp_path / "repaired"))
+    write_unfinished_store(tmp_path / "unfinished")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(os, "statvfs", lambda _: FREE)
     monkeypatch.setattr(run, "find_scope", lambda *_: SCOPE)

@@ -210,6 +210,14 @@ def read_file_header(data: bytes) -> FileHeader | FileProblem:
     return FileProblem.SIGNATURE
 
 
+def file_header_bytes(header: FileHeader) -> bytes:
+    """Return the header of a file, as long as it is in the file."""
+    order = ">" if header.is_big else "<"
+    kind = 2 if header.is_index else 1
+    start = struct.pack(f"{order}QiBi", SIGNATURE, header.version, kind, header.page_size)
+    return start.ljust(header.size, b"\0")
+
+
 class PageState(IntEnum):
     """What the bytes of a page show."""
 

@@ -130,6 +130,35 @@ _TABLE: tuple[tuple[str, Severity, str, str], ...] = (
         "Segments that recovery reads are in no file.",
         "Look for them in a backup of the same node. The node refuses to start, or loses updates.",
     ),
+    (
+        "recovery-refused",
+        Severity.ERROR,
+        "The node does not start, or halts soon after: a marker, the log or a page is damaged in a "
+        "way that the engine does not pass.",
+        "Copy the store before anything else. `ignite recover --apply` writes what the node "
+        "accepts, if the log has enough.",
+    ),
+    (
+        "recovery-loss",
+        Severity.ERROR,
+        "The node starts without a message, and without what follows damage in its last segment, a "
+        "segment that is gone, or a partition whose file is gone.",
+        "Do not start the node: it writes over the rest of the log. Copy the store first.",
+    ),
+    (
+        "recovery-page",
+        Severity.ERROR,
+        "A page is damaged. It is a note if recovery writes the page, or the node restores it from "
+        "its log.",
+        "If it is an error, the finding says what to do.",
+    ),
+    (
+        "recovery-unclear",
+        Severity.WARNING,
+        "The files do not tell what the start comes to: the log has a checkpoint later than all "
+        "markers, or records that do not decode.",
+        "Start the node on a copy of the store, and compare.",
+    ),
 )
 
 CODES = {row[0]: Code(*row) for row in _TABLE}

@@ -70,8 +70,8 @@ class Filters(Struct, frozen=True, kw_only=True):
         Raises:
             UsageError: a filter cannot be parsed, or two bounds are in the wrong order.
         """
-        first = None if self.from_pointer is None else _pointer(self.from_pointer)
-        last = None if self.to_pointer is None else _pointer(self.to_pointer)
+        first = None if self.from_pointer is None else parse_pointer(self.from_pointer)
+        last = None if self.to_pointer is None else parse_pointer(self.to_pointer)
         since = None if self.since is None else parse_time(self.since)
         until = None if self.until is None else parse_time(self.until)
         for low, high, what in ((first, last, "from-pointer"), (since, until, "since")):
@@ -177,7 +177,12 @@ def _types(names: Sequence[str]) -> Mask:
     return np.isin(np.arange(TYPE_COUNT), list(wanted))
 
 
-def _pointer(text: str) -> tuple[int, int]:
+def parse_pointer(text: str) -> tuple[int, int]:
+    """Return segment and offset of a pointer that a user wrote.
+
+    Raises:
+        UsageError: it is no pointer.
+    """
     found = _POINTER.fullmatch(text)
     if found is None:
         raise UsageError(f"{text}: a pointer is written SEGMENT:OFFSET, such as 7:65535")

@@ -6,6 +6,7 @@ import random
 import struct
 import tempfile
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 
 from je_tools.errors import InputError
@@ -19,6 +20,8 @@ from je_tools.ignite.findings import CODES, WalFinding
 from je_tools.ignite.page_findings import CODES as PAGE_CODES
 from je_tools.ignite.page_space import measure_pages
 from je_tools.ignite.page_verify import PageReport, verify_pages
+from je_tools.ignite.recovery.plan import plan_recovery
+from je_tools.ignite.recovery.repair import plan_repairs
 from je_tools.ignite.segment_files import SegmentFile
 from je_tools.ignite.store import Store, open_store
 from je_tools.ignite.summary import summarize_wal
@@ -26,6 +29,7 @@ from je_tools.ignite.verify import WalTotals, verify_wal
 from je_tools.ignite.wal import copies_of, read_segment
 from tests.builders import ignite as build
 from tests.builders import ignite_pages as build_pages
+from tests.builders.ignite_recovery import write_unfinished_store
 from tests.damage.ignite_dump import check_dump
 from tests.damage.ignite_export import check_diff, check_export
 
@@ -40,21 +44,24 @@ NUMBERS = (0, 1, 20, 21, 29, 255, 1 << 15, (1 << 31) - 1, 1 << 31, (1 << 32) - 1
 
 
 @cache
-def good_store(order: str) -> dict[str, bytes]:
+def good_store(order: str, *, is_unfinished: bool = False) -> dict[str, bytes]:
     """Return the files of a store by their paths."""
     with tempfile.TemporaryDirectory() as made:
         root = Path(made)
-        build.write_checkpointed_store(root, order)
-        build_pages.write_page_store(root, order)
-        # Without a configuration, the cache would count as destroyed.
-        (root / "db" / "node1" / "cache-first" / "cache_data.dat").write_bytes(b"")
+        if is_unfinished:
+            write_unfinished_store(root, order)
+        else:
+            build.write_checkpointed_store(root, order)
+            build_pages.write_page_store(root, order)
+            # Without a configuration, the cache would count as destroyed.
+            (root / "db" / "node1" / "cache-first" / "cache_data.dat").write_bytes(b"")
         paths = [path for path in root.rglob("*") if path.is_file()]
         return {str(path.relative_to(root)): path.read_bytes() for path in sorted(paths)}
 
 
 def make_store(rng: random.Random) -> dict[str, bytes]:
     """Return a store with some of its files damaged or removed."""
-    files = dict(good_store(rng.choice("<>")))
+    files = dict(good_store(rng.choice("<>"), is_unfinished=rng.random() < 0.5))
     for _ in range(rng.choice([1, 1, 2, 5])):
         name = rng.choice(sorted(files))
         files[name] = _damaged(rng, files[name])
@@ -100,11 +107,22 @@ def judge_store(home: Path) -> None:
         check_diff(store)
         summarize_wal(store, THREADS[0], caches=True)
         nodes = [node_checkpoints(node, THREADS[1]) for node in store.nodes]
+        _judge_recovery(store)
     except InputError:
         return
     for found in nodes:
         assert all(each.code in CODES for each in CheckpointJudge(found, str(home)).findings())
         group_reach(found)
+
+
+def _judge_recovery(store: Store) -> None:
+    """Assert that every finding is known, and that edits of one file do not overlap."""
+    for plan in plan_recovery(store, THREADS[1]):
+        assert all(each.code in CODES for each in plan.findings)
+        edits = plan_repairs(plan, THREADS[0]).edits
+        spans = sorted((str(each.path), each.offset, each.end) for each in edits)
+        for one, other in pairwise(spans):
+            assert one[0] != other[0] or one[2] <= other[1]
 
 
 def _judge_pages(store: Store) -> None:

@@ -58,7 +58,8 @@ class PhysicalRecovery(Struct, frozen=True):
         problem: why recovery does not complete, in words; None if it does.
         is_unclear: True if the node may complete it all the same.
         end: place where the log ends before `stop`; None if it does not.
-        damaged_files: recovery files that could not be read to their end.
+        recovery_files: files with pages of the newest checkpoint.
+        damaged_files: those of them that could not be read to their end.
     """
 
     status: str
@@ -70,6 +71,7 @@ class PhysicalRecovery(Struct, frozen=True):
     problem: str | None = None
     is_unclear: bool = False
     end: LogEnd | None = None
+    recovery_files: tuple[Path, ...] = ()
     damaged_files: tuple[Path, ...] = ()
 
     @property
@@ -112,7 +114,7 @@ def recovered_pages(
     files = _recovery_files(node, begin)
     source = PageSource.RECOVERY_FILES if files else PageSource.LOG
     start, stop = Pointer(need.first or 0, need.offset or 0, 0), begin.pointer
-    known = PhysicalRecovery(need.status, begin, source, start, stop)
+    known = PhysicalRecovery(need.status, begin, source, start, stop, recovery_files=tuple(files))
     replay = open_replay(node)
     if replay is None:
         return replace(known, problem="no file of pages tells the size of a page")

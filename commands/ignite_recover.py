@@ -1,0 +1,179 @@
+"""`je-tools ignite recover`: the next start of a node, and repairs that it accepts."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Unpack
+
+import click
+
+from je_tools.commands._ignite import (
+    StoreOptions,
+    node_option,
+    opened_output,
+    output_option,
+    store_argument,
+    thread_count,
+)
+from je_tools.commands._options import (
+    exit_zero_option,
+    format_option,
+    progress_bar,
+    say,
+    terminal_width,
+    threads_count_option,
+)
+from je_tools.core.escaping import clean_text
+from je_tools.errors import EXIT_DAMAGE, EXIT_OK, UsageError
+from je_tools.output.formats import REPORT
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import BinaryIO
+
+    from je_tools.ignite.recovery.plan import NodePlan
+    from je_tools.ignite.recovery.repair import RepairPlan
+    from je_tools.ignite.store import Store
+    from je_tools.output.views.sections import Section
+
+
+class Options(StoreOptions):
+    """Options of the command line."""
+
+    everything: bool
+    pages: bool
+    cut_at: str | None
+    apply_: bool
+
+
+@click.command("recover")
+@store_argument
+@node_option
+@click.option(
+    "--all", "everything", is_flag=True, help="Also show changes of pages by type, and files."
+)
+@click.option("--no-pages", "pages", flag_value=False, default=True, help="Do not read the pages.")
+@click.option(
+    "--cut-at",
+    metavar="POINTER",
+    help="Cut the log before the record at SEGMENT:OFFSET; later updates are lost.",
+)
+@click.option("--apply", "apply_", is_flag=True, help="Write the edits; without it, nothing is.")
+@format_option(*REPORT)
+@output_option
+@threads_count_option
+@exit_zero_option
+def command(**options: Unpack[Options]) -> int:
+    """Show what the next start of a node would do to its pages and rows, and repair the store.
+
+    The command computes recovery in memory: the pages that it writes if the newest checkpoint did
+    not end, the rows that it replays from the log, transactions that it leaves out, and the place
+    where the log ends for it. It predicts whether the node starts, and what it loses without a
+    message. The exit code is 3 if there are errors or warnings.
+
+    Edits are writes that bring the store to a state from which the node starts: damage of the log
+    is healed from another copy or bridged, an unfinished checkpoint is finished, damaged pages and
+    lost files are rebuilt from the log. With --apply, the command takes the node's lock, keeps
+    what it overwrites in an undo journal, writes the edits, and computes recovery once more.
+    `ignite undo` puts back what was there.
+
+    \b
+    Examples:
+      je-tools ignite recover /var/lib/ignite
+      je-tools ignite recover work --node node1 --all --format json
+      je-tools ignite recover work --apply
+    """
+    from je_tools.ignite.recovery.plan import plan_recovery
+    from je_tools.ignite.store import open_store
+
+    if options["apply_"] and not options["pages"]:
+        raise UsageError("--apply reads the pages: leave out --no-pages")
+    store = open_store(options["paths"], options["nodes"])
+    threads = thread_count(options["threads"])
+    with opened_output(options["output"], store) as out:
+        with progress_bar(store.size, "ignite recover") as progress:
+            plans = plan_recovery(store, threads, pages=options["pages"], progress=progress)
+        repairs = _repairs(options, store, plans, threads)
+        _write(options, store, plans, repairs, out)
+    if options["apply_"]:
+        plans = plan_recovery(open_store(options["paths"], options["nodes"]), threads)
+    return _exit_code(options, store, plans)
+
+
+def _repairs(
+    options: Options, store: Store, plans: Sequence[NodePlan], threads: int
+) -> list[RepairPlan]:
+    """Plan repairs, and with `--apply` write them."""
+    from je_tools.ignite.record_filters import parse_pointer
+    from je_tools.ignite.recovery.repair import apply_repairs, plan_repairs
+
+    text = options["cut_at"]
+    place = None if text is None else parse_pointer(text)
+    if not options["pages"] and place is None:
+        return []
+    if not options["apply_"]:
+        return [plan_repairs(plan, threads, place) for plan in plans]
+    repairs = []
+    for node in store.nodes:
+        done = apply_repairs(store, node, threads, place)
+        for repair, number in done:
+            what = f"{len(repair.edits):,} edits written; the undo journal is {number}"
+            say(f"je-tools: {store.name}: {node.name}: {what}")
+            repairs.append(repair)
+        if not done:
+            say(f"je-tools: {store.name}: {node.name}: nothing to write")
+    return repairs
+
+
+def _exit_code(options: Options, store: Store, plans: Sequence[NodePlan]) -> int:
+    from je_tools.findings import Severity
+
+    for plan in plans:
+        say(f"je-tools: {store.name}: {plan.node.name or 'the node'} {plan.outcome.value}")
+    wrong = any(e.severity is not Severity.NOTE for plan in plans for e in plan.findings)
+    return EXIT_DAMAGE if wrong and not options["exit_zero"] else EXIT_OK
+
+
+def _write(
+    options: Options,
+    store: Store,
+    plans: Sequence[NodePlan],
+    repairs: Sequence[RepairPlan],
+    out: BinaryIO,
+) -> None:
+    from je_tools.output.views.section_formats import Report, write_sections
+
+    form = options["format_"]
+    sections = _sections(options, store, plans, repairs)
+    if form == "table":
+        shown = [each for each in sections if each.rows]
+        write_sections(form, shown, out, terminal_width(options["output"]))
+        return
+    row = {
+        "store": clean_text(store.name),
+        "nodes": len(plans),
+        "findings_count": sum(len(plan.findings) for plan in plans),
+    }
+    Report(row, "store", sections=sections).write(form, out)
+
+
+def _sections(
+    options: Options, store: Store, plans: Sequence[NodePlan], repairs: Sequence[RepairPlan]
+) -> list[Section]:
+    from je_tools.ignite.recovery.repair import PAGES_LATER
+    from je_tools.output.views import ignite_recover_tables as tables
+
+    everything = options["everything"] or options["format_"] != "table"
+    edits = [edit for repair in repairs for edit in repair.edits]
+    lost = [clean_text(text) for repair in repairs for text in repair.lost]
+    left = [clean_text(text) for repair in repairs for text in repair.left]
+    is_open = any(each.is_of_log for each in repairs) and not options["apply_"]
+    later = [PAGES_LATER] if is_open else []
+    not_checked = dict.fromkeys(text for plan in plans for text in plan.not_checked)
+    return [
+        *tables.recovery_sections(plans, everything=everything),
+        tables.edit_section(edits, store.roots[0], everything=everything),
+        tables.text_section("later", "Next", later),
+        tables.text_section("lost", "What the repaired store does not have", lost),
+        tables.text_section("left", "What cannot be repaired", left),
+        tables.text_section("not_checked", "Not looked at", not_checked),
+    ]

@@ -1,0 +1,286 @@
+"""Writes to files of pages: an unfinished checkpoint is finished, damaged pages are rebuilt.
+
+Both bring files to the state at the record of the newest checkpoint, from which the logical part of
+recovery starts. Pages of an unfinished checkpoint are written before its end marker. Damaged pages
+and missing files are rebuilt from the log if it has their whole history.
+
+Source: GridCacheDatabaseSharedManager.finalizeCheckpointOnRecovery, CheckpointMarkersStorage,
+Ignite 2.18.0, and starts of a node on stores that were written so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from msgspec import Struct
+
+from je_tools.formats.ignite.ids import cache_id
+from je_tools.formats.ignite.markers import MarkerKind, Pointer, encode_marker
+from je_tools.formats.ignite.pages import INDEX_PARTITION, FileHeader, file_header_bytes
+from je_tools.ignite.page_files import page_folder
+from je_tools.ignite.recovery.page_damage import Repair
+from je_tools.ignite.recovery.partitions import compared_partitions, counters_in
+from je_tools.ignite.recovery.physical import open_replay, replay_log
+from je_tools.ignite.repairs.edits import StoreEdit, create_file, set_aside, write_bytes
+from je_tools.ignite.wal import copies_of
+
+if TYPE_CHECKING:
+    from je_tools.formats.arrays import Ints
+    from je_tools.formats.files.source import Bytes
+    from je_tools.formats.ignite.records import PartitionAt
+    from je_tools.formats.ignite.replay import PageReplay
+    from je_tools.ignite.checkpoints import NodeCheckpoints
+    from je_tools.ignite.page_files import PageFile
+    from je_tools.ignite.recovery.page_damage import DamagedPage
+    from je_tools.ignite.recovery.physical import PhysicalRecovery
+    from je_tools.ignite.store import Node
+
+FINISH = "recovery writes this page of the unfinished checkpoint"
+FINISHED = "all pages of the checkpoint are written"
+FINISHED_FILES = "no checkpoint needs this recovery file any more"
+REBUILD = "the page is damaged; the log has its whole history"
+REMAKE = "the file is gone; the log has the whole history of its pages"
+REINDEX = "the index is damaged; the node builds it anew if the file is gone"
+
+
+class PageEdits(Struct):
+    """Edits of files of pages.
+
+    Attributes:
+        edits: the edits, in order.
+        left: what cannot be written, and why.
+    """
+
+    edits: list[StoreEdit] = []
+    left: list[str] = []
+
+
+def plan_page_edits(
+    node: Node,
+    checkpoints: NodeCheckpoints,
+    physical: PhysicalRecovery,
+    damaged: Sequence[DamagedPage],
+) -> PageEdits:
+    """Return the edits that bring files of pages to the state of the newest checkpoint.
+
+    Args:
+        node: the node.
+        checkpoints: its checkpoints.
+        physical: the physical part of recovery.
+        damaged: damaged pages of its files.
+
+    Raises:
+        StoppedError: a file shrank, vanished or was replaced while it was read.
+    """
+    plan = PageEdits()
+    writer = _FileEdits(node)
+    if physical.status == "unfinished":
+        _finish(plan, writer, physical)
+        if plan.left:
+            return plan
+    _rebuild(plan, writer, checkpoints, physical, damaged)
+    reasons = (FINISHED, FINISHED_FILES)
+    last = [each for each in plan.edits if each.reason in reasons]
+    # The end marker says that all pages are written, and recovery files are needed until then.
+    plan.edits = [each for each in plan.edits if each.reason not in reasons] + last
+    return plan
+
+
+class _FileEdits:
+    """Maker of edits of the files of a node."""
+
+    def __init__(self, node: Node) -> None:
+        self.node = node
+        self.files = page_folder(node).files
+        self._by_key = {(cache_id(each.group), each.partition): each for each in self.files}
+        self._folders = {cache_id(each.group): each.path.parent for each in self.files}
+        self.is_big = any(each.header.is_big for each in self.files if each.header is not None)
+        self._header = next((each.header for each in self.files if each.header is not None), None)
+
+    def file(self, group_id: int, partition: int) -> PageFile | None:
+        """Return the file of a partition."""
+        return self._by_key.get((group_id, partition))
+
+    def has_folder(self, group_id: int) -> bool:
+        """Return True if a group has a folder."""
+        return group_id in self._folders
+
+    def write(
+        self, file: PageFile, indexes: Ints, pages: Bytes, reason: str
+    ) -> Iterator[StoreEdit]:
+        """Yield the writes of pages to a file that exists, consecutive ones as one."""
+        header = file.header
+        assert header is not None
+        size = header.page_size
+        end = file.size
+        borders = np.flatnonzero(np.diff(indexes) != 1) + 1
+        runs = zip(np.split(indexes, borders), np.split(pages, borders), strict=True)
+        for run, some in runs:
+            if len(run):
+                at = header.size + int(run[0]) * size
+                gap = bytes(max(at - end, 0))
+                data = gap + some.tobytes()
+                yield write_bytes(file.path, at - len(gap), data, reason)
+                end = max(end, at + len(some) * size)
+
+    def create(
+        self, group_id: int, partition: int, indexes: Ints, pages: Bytes, reason: str
+    ) -> StoreEdit | None:
+        """Return the creation of a file; None if pages of it are missing."""
+        if self._header is None or not len(indexes) or int(indexes[-1]) + 1 != len(indexes):
+            return None
+        is_index = partition == INDEX_PARTITION
+        name = "index.bin" if is_index else f"part-{partition}.bin"
+        header = FileHeader(self.is_big, self._header.version, is_index, self._header.page_size)
+        data = file_header_bytes(header) + pages.tobytes()
+        path = self._folders[group_id] / name
+        return create_file(path, data, reason, is_barrier=False)
+
+
+def _finish(plan: PageEdits, writer: _FileEdits, physical: PhysicalRecovery) -> None:
+    """Add the writes of the pages of an unfinished checkpoint, and its end marker."""
+    replay, begin = physical.replay, physical.begin
+    if replay is None or begin is None or begin.pointer is None or physical.problem is not None:
+        plan.left.append(f"the checkpoint cannot be finished: {physical.problem}")
+        return
+    if replay.destroyed():
+        group_id, partition = replay.destroyed()[0]
+        plan.left.append(
+            f"the checkpoint cannot be finished: partition {partition} of group {group_id} is to "
+            "be destroyed; start the node, which does both"
+        )
+        return
+    for group_id, partition in _partitions(replay):
+        if not writer.has_folder(group_id):
+            # The caches were destroyed; the node passes these pages too.
+            continue
+        indexes, pages = replay.pages_of(group_id, partition)
+        file = writer.file(group_id, partition)
+        if file is not None and file.header is not None and file.problem is None:
+            plan.edits += writer.write(file, indexes, pages, FINISH)
+        elif partition == INDEX_PARTITION and file is None:
+            # The node builds a removed index anew, and passes its pages.
+            continue
+        elif file is not None:
+            plan.left.append(f"{file.path}: {file.problem}")
+        else:
+            edit = writer.create(group_id, partition, indexes, pages, FINISH)
+            if edit is None:
+                plan.left.append(f"partition {partition} of group {group_id}: pages are missing")
+            else:
+                plan.edits.append(edit)
+    data = encode_marker(begin.pointer, is_big=writer.is_big)
+    path = begin.path.with_name(begin.path.name.replace(MarkerKind.START, MarkerKind.END))
+    plan.edits.append(create_file(path, data, FINISHED))
+    plan.edits += [set_aside(each, FINISHED_FILES) for each in physical.recovery_files]
+
+
+def _partitions(replay: PageReplay) -> list[tuple[int, int]]:
+    places = replay.places()
+    return sorted(set(zip(places.group_id.tolist(), places.partition.tolist(), strict=True)))
+
+
+def _rebuild(
+    plan: PageEdits,
+    writer: _FileEdits,
+    checkpoints: NodeCheckpoints,
+    physical: PhysicalRecovery,
+    damaged: Sequence[DamagedPage],
+) -> None:
+    """Add the writes of damaged pages, and of files that are gone."""
+    compared = list(compared_partitions(writer.node, checkpoints, physical.replay))
+    lost = [each for each in compared if each.is_missing and each.expected.size]
+    indexes = sorted({each.file.path for each in damaged if each.repair is Repair.REBUILT})
+    plan.edits = [each for each in plan.edits if each.path not in indexes]
+    plan.edits += [set_aside(path, REINDEX) for path in indexes]
+    by_file: dict[Path, list[DamagedPage]] = {}
+    for page in damaged:
+        if page.repair in (Repair.FATAL, Repair.REPAIRED):
+            by_file.setdefault(page.file.path, []).append(page)
+    if not by_file and not lost:
+        return
+    begin = physical.begin
+    replay = None
+    if begin is not None and begin.pointer is not None:
+        replay = _history(writer.node, begin.pointer)
+    if replay is None:
+        plan.left.append("damaged pages cannot be rebuilt: the log does not reach the checkpoint")
+        return
+    expected = {(each.group_id, each.expected.partition): each.expected for each in compared}
+    for some in by_file.values():
+        _rebuild_pages(plan, writer, replay, some, expected)
+    for each in lost:
+        key = (each.group_id, each.expected.partition)
+        edit = None
+        if _is_current(writer, replay, key, expected):
+            edit = writer.create(*key, *replay.pages_of(*key), REMAKE)
+        if edit is None:
+            plan.left.append(f"{each.path}: the log does not have the whole history of its pages")
+        else:
+            plan.edits.append(edit)
+
+
+def _rebuild_pages(
+    plan: PageEdits,
+    writer: _FileEdits,
+    replay: PageReplay,
+    damaged: Sequence[DamagedPage],
+    expected: dict[tuple[int, int], PartitionAt],
+) -> None:
+    """Add the writes of the damaged pages of one file."""
+    file = damaged[0].file
+    key = (damaged[0].group_id, file.partition)
+    indexes, pages = replay.pages_of(*key)
+    wanted = np.array([each.index for each in damaged], np.int64)
+    chosen = np.flatnonzero(np.isin(indexes, wanted))
+    missing = sorted(set(wanted.tolist()) - set(indexes[chosen].tolist()))
+    if not _is_current(writer, replay, key, expected):
+        missing, chosen = wanted.tolist(), chosen[:0]
+    if len(chosen):
+        plan.edits += writer.write(file, indexes[chosen], pages[chosen], REBUILD)
+    if missing:
+        numbers = ", ".join(map(str, missing[:10]))
+        plan.left.append(f"{file.path}: the log does not have the whole history of page {numbers}")
+
+
+def _is_current(
+    writer: _FileEdits,
+    replay: PageReplay,
+    key: tuple[int, int],
+    expected: dict[tuple[int, int], PartitionAt],
+) -> bool:
+    """Return True unless a partition in a replay differs from that of the newest checkpoint.
+
+    It differs if the log was off for a while.
+    """
+    known = expected.get(key)
+    found = counters_in(replay, *key, is_big=writer.is_big)
+    if known is None:
+        return True
+    numbers = (known.size, known.counter)
+    return found is not None and (found.size, found.update_counter) == numbers
+
+
+def _history(node: Node, stop: Pointer) -> PageReplay | None:
+    """Replay the log up to a checkpoint, from the earliest segment after which it is whole."""
+    copies = [each for each in copies_of(node) if each.index <= stop.segment]
+    first = 0
+    while first < len(copies):
+        later = copies[first:]
+        headers = [each.chosen.header for each in later]
+        packed = [i for i, each in enumerate(headers) if each is not None and each.compacted]
+        if packed:
+            first += packed[-1] + 1
+            continue
+        replay = open_replay(node)
+        if replay is None:
+            return None
+        end = replay_log(node, replay, Pointer(later[0].index, 0, 0), stop)
+        if end is None:
+            return replay
+        reached = [i for i, each in enumerate(later) if each.index > end.segment]
+        first += reached[0] if reached else len(later)
+    return None

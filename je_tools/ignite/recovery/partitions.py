@@ -1,0 +1,118 @@
+"""Counters of partitions: those of the newest checkpoint, and those in the files after recovery.
+
+Source: CheckpointWorkflow.fillCacheGroupState, GridCacheOffheapManager.saveStoreMetadata,
+Ignite 2.18.0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from msgspec import Struct
+
+from je_tools.errors import StoppedError
+from je_tools.formats.files.source import Source, SourceChangedError, SourceError
+from je_tools.formats.ignite.ids import cache_id
+from je_tools.formats.ignite.page_image import page_image, read_image_pages
+from je_tools.formats.ignite.partition_meta import PartitionMeta, read_partition_meta
+from je_tools.ignite.page_files import page_folder
+
+if TYPE_CHECKING:
+    from je_tools.formats.ignite.records import PartitionAt
+    from je_tools.formats.ignite.replay import PageReplay
+    from je_tools.ignite.checkpoints import NodeCheckpoints
+    from je_tools.ignite.page_files import PageFile
+    from je_tools.ignite.store import Node
+
+
+class ComparedPartition(Struct, frozen=True):
+    """A partition of the newest checkpoint, and its file.
+
+    Attributes:
+        group_id: cache group.
+        path: path of its file.
+        expected: its counters at the checkpoint.
+        is_missing: True if it has no file, and recovery makes none.
+        found: counters in its first page; None if they cannot be read.
+    """
+
+    group_id: int
+    path: Path
+    expected: PartitionAt
+    is_missing: bool
+    found: PartitionMeta | None
+
+
+def compared_partitions(
+    node: Node, checkpoints: NodeCheckpoints, replay: PageReplay | None
+) -> Iterator[ComparedPartition]:
+    """Yield the partitions of the newest checkpoint whose group has a folder.
+
+    Args:
+        node: the node.
+        checkpoints: its checkpoints.
+        replay: pages that recovery writes; None for none.
+
+    Raises:
+        StoppedError: a file shrank, vanished or was replaced while it was read.
+    """
+    newest = max(checkpoints.checkpoints, key=lambda each: each.time_ms, default=None)
+    if newest is None or newest.record is None:
+        return
+    files = {(cache_id(each.group), each.partition): each for each in page_folder(node).files}
+    folders = {group: each.path.parent for (group, _), each in files.items()}
+    is_big = any(each.header.is_big for each in files.values() if each.header is not None)
+    recovered = _recovered(replay)
+    for group_id, partitions in newest.record.facts.groups.items():
+        for expected in partitions if group_id in folders else ():
+            key = (group_id, expected.partition)
+            path = folders[group_id] / f"part-{expected.partition}.bin"
+            if replay is not None and key in recovered:
+                found = counters_in(replay, *key, is_big=is_big)
+                yield ComparedPartition(group_id, path, expected, False, found)
+            else:
+                file = files.get(key)
+                found = None if file is None else _counters_of(file)
+                yield ComparedPartition(group_id, path, expected, file is None, found)
+
+
+def counters_in(
+    replay: PageReplay, group_id: int, partition: int, *, is_big: bool
+) -> PartitionMeta | None:
+    """Return the counters of a partition in a replay; None if it has no whole first page."""
+    indexes, pages = replay.pages_of(group_id, partition)
+    if not len(indexes) or indexes[0] != 0:
+        return None
+    return read_partition_meta(pages[0].tobytes(), is_big=is_big)
+
+
+def _recovered(replay: PageReplay | None) -> set[tuple[int, int]]:
+    """Return the partitions whose first page is in a replay."""
+    if replay is None:
+        return set()
+    places = replay.places()
+    first = (places.index == 0) & ~places.is_broken
+    groups, partitions = places.group_id[first].tolist(), places.partition[first].tolist()
+    return set(zip(groups, partitions, strict=True))
+
+
+def _counters_of(file: PageFile) -> PartitionMeta | None:
+    """Return the counters in the first page of a file; None if it cannot be read."""
+    header = file.header
+    if header is None:
+        return None
+    try:
+        with Source(file.path) as source:
+            start = source.read(0, min(header.size + header.page_size, source.size)).copy()
+    except SourceChangedError as error:
+        raise StoppedError(str(error)) from error
+    except SourceError:
+        return None
+    image = page_image(start, header, file.partition)
+    if not image.page_count:
+        return None
+    pages, faults = read_image_pages(image, np.zeros(1, np.int64))
+    return None if faults[0] else read_partition_meta(pages[0].tobytes(), is_big=header.is_big)

@@ -1,0 +1,184 @@
+"""Dry run of recovery: what the next start of a node would do, and whether it starts."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+import numpy as np
+from msgspec import Struct
+
+from je_tools.errors import InputError
+from je_tools.findings import Severity
+from je_tools.formats.ignite.pages import INDEX_PARTITION
+from je_tools.formats.ignite.types import type_name
+from je_tools.ignite.caches import cache_names
+from je_tools.ignite.checkpoints import node_checkpoints
+from je_tools.ignite.logical.updates import logical_updates
+from je_tools.ignite.page_files import page_folder
+from je_tools.ignite.recovery.page_damage import damaged_pages
+from je_tools.ignite.recovery.physical import PhysicalRecovery, recovered_pages
+from je_tools.ignite.recovery.prediction import Predictor
+
+if TYPE_CHECKING:
+    from je_tools.ignite.checkpoints import NodeCheckpoints
+    from je_tools.ignite.findings import WalFinding
+    from je_tools.ignite.logical.updates import LogicalUpdates
+    from je_tools.ignite.recovery.page_damage import DamagedPage
+    from je_tools.ignite.store import Node, Store
+    from je_tools.log.scan_options import Progress
+
+
+class Outcome(StrEnum):
+    """What the next start of a node comes to."""
+
+    STARTS = "starts"
+    LOSES = "starts with losses"
+    """It starts, and reports nothing of what is lost."""
+    UNCLEAR = "unclear"
+    REFUSED = "does not start"
+
+
+class ChangeCount(Struct, frozen=True):
+    """Applied records of one type."""
+
+    node: str
+    type: str
+    records: int
+
+
+class FileChange(Struct, frozen=True):
+    """A file of pages that physical recovery writes.
+
+    Attributes:
+        node: name of the node.
+        group: name of the cache group; its id if no folder has its name.
+        partition: partition; None for an index.
+        pages: pages that are written.
+        exists: False if the file is made.
+    """
+
+    node: str
+    group: str
+    partition: int | None
+    pages: int
+    exists: bool
+
+
+class LeftOut(Struct, frozen=True):
+    """A transaction that did not commit, whose entries are not applied."""
+
+    node: str
+    transaction: str
+
+
+class NodePlan(Struct, frozen=True):
+    """Recovery of one node.
+
+    Attributes:
+        node: the node.
+        checkpoints: its checkpoints.
+        physical: the physical part.
+        logical: the logical part; None if its begin is unclear.
+        damaged: damaged pages of its files; None if the pages were not read.
+        findings: what prevents the start, and what is lost.
+        not_checked: what was not looked at.
+    """
+
+    node: Node
+    checkpoints: NodeCheckpoints
+    physical: PhysicalRecovery
+    logical: LogicalUpdates | None
+    damaged: list[DamagedPage] | None
+    findings: tuple[WalFinding, ...]
+    not_checked: tuple[str, ...]
+
+    @property
+    def outcome(self) -> Outcome:
+        """What the next start comes to."""
+        codes = {each.code for each in self.findings if each.severity is not Severity.NOTE}
+        if "recovery-refused" in codes:
+            return Outcome.REFUSED
+        if "recovery-unclear" in codes:
+            return Outcome.UNCLEAR
+        return Outcome.LOSES if "recovery-loss" in codes else Outcome.STARTS
+
+
+def plan_recovery(
+    store: Store, threads: int, *, pages: bool = True, progress: Progress | None = None
+) -> list[NodePlan]:
+    """Return what the next start of each node would do.
+
+    Args:
+        store: the nodes.
+        threads: number of segments, or blocks of pages, to read at once.
+        pages: False to leave the files of pages unread.
+        progress: called with the bytes of each segment that was read; None for nothing.
+
+    Raises:
+        InputError: a node has no folder of markers or caches.
+        StoppedError: a file shrank, vanished or was replaced while it was read.
+    """
+    root = str(store.roots[0])
+    return [_plan(node, root, threads, progress, pages=pages) for node in store.nodes]
+
+
+def _plan(
+    node: Node, root: str, threads: int, progress: Progress | None, *, pages: bool
+) -> NodePlan:
+    found = node_checkpoints(node, threads, progress)
+    physical = recovered_pages(node, threads, found)
+    logical = None
+    if physical.begin is None or physical.begin.pointer is not None:
+        try:
+            logical = logical_updates(node, threads, None, found)
+        except InputError:
+            # The predictor reports the marker.
+            logical = None
+    damaged, unreadable = damaged_pages(node, physical, threads) if pages else (None, [])
+    predictor = Predictor(node, root, found, physical)
+    findings = tuple(predictor.findings(logical, damaged or [], unreadable))
+    return NodePlan(node, found, physical, logical, damaged, findings, _not_checked(pages=pages))
+
+
+def _not_checked(*, pages: bool) -> tuple[str, ...]:
+    kept = (
+        "The content of pages whose checksum is right.",
+        "The configuration with which the node will start.",
+        "Copies of the log that recovery does not read: `je-tools ignite wal verify` reads them.",
+    )
+    return kept if pages else ("The files of pages.", *kept[1:])
+
+
+def change_counts(plan: NodePlan) -> list[ChangeCount]:
+    """Return the records that physical recovery applies, by type."""
+    replay = plan.physical.replay
+    if replay is None:
+        return []
+    applied = replay.applied.tolist()
+    counts = [(type_name(no), count) for no, count in enumerate(applied) if count]
+    return [ChangeCount(plan.node.name, name, count) for name, count in counts]
+
+
+def file_changes(plan: NodePlan) -> list[FileChange]:
+    """Return the files that physical recovery writes, by group and partition."""
+    replay = plan.physical.replay
+    if replay is None:
+        return []
+    places, names = replay.places(), cache_names(plan.node).groups
+    files = {(each.group, each.partition) for each in page_folder(plan.node).files}
+    keys = np.stack([places.group_id, places.partition], axis=1)
+    pairs, counts = np.unique(keys, axis=0, return_counts=True)
+    changes = []
+    for (group_id, partition), count in zip(pairs.tolist(), counts.tolist(), strict=True):
+        group = names.get(group_id, str(group_id))
+        number = None if partition == INDEX_PARTITION else partition
+        exists = (group, partition) in files
+        changes.append(FileChange(plan.node.name, group, number, count, exists))
+    return sorted(changes, key=lambda each: (each.group, each.partition is None, each.partition))
+
+
+def left_out(plan: NodePlan) -> list[LeftOut]:
+    """Return the transactions that are not applied."""
+    versions = plan.logical.uncommitted if plan.logical is not None else ()
+    return [LeftOut(plan.node.name, ":".join(map(str, version))) for version in versions]

@@ -1,0 +1,241 @@
+"""Prediction of a node's start: what prevents it, and what it loses without a word.
+
+Source: GridCacheDatabaseSharedManager, CheckpointMarkersStorage.readCheckpointStatus,
+FileWriteAheadLogManager.RecordsIterator, Ignite 2.18.0, and starts of a node on damaged copies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from je_tools.findings import Severity
+from je_tools.formats.ignite.markers import MarkerKind
+from je_tools.formats.ignite.pages import PageState
+from je_tools.formats.ignite.walk import Cause
+from je_tools.ignite.checkpoints import newest_marker
+from je_tools.ignite.findings import CODES, WalFinding
+from je_tools.ignite.logical.log_range import EndReason
+from je_tools.ignite.recovery.page_damage import Repair
+from je_tools.ignite.recovery.partitions import compared_partitions
+from je_tools.ignite.wal import copies_of, read_segment
+
+if TYPE_CHECKING:
+    from je_tools.ignite.checkpoints import NodeCheckpoints
+    from je_tools.ignite.logical.log_range import LogEnd
+    from je_tools.ignite.logical.updates import LogicalUpdates
+    from je_tools.ignite.markers import Marker
+    from je_tools.ignite.page_files import PageFile
+    from je_tools.ignite.recovery.page_damage import DamagedPage
+    from je_tools.ignite.recovery.physical import PhysicalRecovery
+    from je_tools.ignite.store import Node
+
+_MISFITS_SHOWN = 20
+
+REPAIRS = {
+    Repair.RECOVERED: "recovery writes the page anew",
+    Repair.REPAIRED: "the node restores the page from its log when it reads it",
+    Repair.REBUILT: "stop the node and remove the file: the node builds its indexes anew",
+    Repair.FATAL: "the node does not start, or halts when it reads the page",
+}
+"""What happens to a damaged page, in words."""
+
+
+class Predictor:
+    """Predictor of the start of one node."""
+
+    def __init__(
+        self, node: Node, root: str, found: NodeCheckpoints, physical: PhysicalRecovery
+    ) -> None:
+        self._node = node
+        self._root = root
+        self._found = found
+        self._physical = physical
+
+    def findings(
+        self,
+        logical: LogicalUpdates | None,
+        damaged: Sequence[DamagedPage],
+        unreadable: Sequence[PageFile],
+    ) -> Iterator[WalFinding]:
+        """Yield what prevents the start, and what is lost.
+
+        Args:
+            logical: the logical part; None if its begin is unclear.
+            damaged: damaged pages.
+            unreadable: files that cannot be read as pages.
+        """
+        yield from self._of_markers()
+        yield from self._of_physical()
+        yield from self._of_archive()
+        if logical is not None:
+            yield from self._of_log_end(logical)
+            yield from self._of_entries(logical)
+        yield from self._of_pages(damaged, unreadable)
+        yield from self._of_partitions()
+
+    def _finding(self, code: str, path: Path | None = None, **facts: Any) -> WalFinding:
+        severity = facts.pop("severity", CODES[code].severity)
+        file = None if path is None else str(path).removeprefix(self._root).lstrip("/")
+        return WalFinding(code, severity, self._node.name, file, **facts)
+
+    def _of_markers(self) -> Iterator[WalFinding]:
+        markers = self._found.folder.markers
+        begin, end = newest_marker(markers), newest_marker(markers, MarkerKind.END)
+        bad = [each for each in (begin, end) if each is not None and each.pointer is None]
+        for marker in bad:
+            texts = {"expected": "a pointer into the log", "found": marker.problem}
+            yield self._finding("recovery-refused", marker.path, **texts)
+        if bad or (begin is None and end is None):
+            return
+        if begin is None or (end is not None and end.name.time_ms > begin.name.time_ms):
+            assert end is not None
+            texts = {"expected": "the begin of this checkpoint", "found": "no marker"}
+            yield self._finding("recovery-refused", end.path, **texts)
+            return
+        if not self._has_record(begin) and begin.pointer is not None and not begin.pointer.is_null:
+            place = {"segment": begin.pointer.segment, "offset": begin.pointer.offset}
+            texts = {
+                "expected": f"the record of checkpoint {begin.name.checkpoint}",
+                "found": "no such record in the log",
+            }
+            yield self._finding("recovery-refused", begin.path, **place, **texts)
+        yield from self._unmarked(begin)
+
+    def _has_record(self, begin: Marker) -> bool:
+        same = (each for each in self._found.checkpoints if each.begin is begin)
+        return any(each.record is not None for each in same)
+
+    def _unmarked(self, begin: Marker) -> Iterator[WalFinding]:
+        known = {each.checkpoint for each in self._found.checkpoints}
+        for record in self._found.records:
+            is_later = begin.pointer is not None and record.pointer > begin.pointer
+            if is_later and record.checkpoint not in known:
+                yield self._finding(
+                    "recovery-unclear",
+                    segment=record.pointer.segment,
+                    offset=record.pointer.offset,
+                    expected="a begin marker",
+                    found=f"checkpoint {record.checkpoint}, later than all markers",
+                )
+
+    def _of_physical(self) -> Iterator[WalFinding]:
+        physical = self._physical
+        begin = physical.begin
+        if physical.problem is None or begin is None or not self._has_record(begin):
+            # A missing record of the checkpoint is a finding on its marker.
+            return
+        segment = offset = None
+        if physical.end is not None:
+            segment, offset = physical.end.segment, physical.end.offset
+        path = physical.damaged_files[0] if physical.damaged_files else None
+        code = "recovery-unclear" if physical.is_unclear else "recovery-refused"
+        yield self._finding(code, path, segment=segment, offset=offset, found=physical.problem)
+
+    def _of_archive(self) -> Iterator[WalFinding]:
+        """Yield segments that are only in the ring, and that the engine reads from the archive."""
+        first = self._found.need.first
+        archived = {each.header.segment for each in self._node.archive if each.header is not None}
+        if first is None:
+            return
+        for copies in copies_of(self._node):
+            is_read = first <= copies.index <= max(archived, default=-1)
+            if is_read and copies.index not in archived:
+                yield self._finding(
+                    "recovery-refused",
+                    copies.chosen.path,
+                    segment=copies.index,
+                    expected="a file in the archive, as there are later ones",
+                    found="the segment is only in the ring",
+                    hint="Copy this file to the archive, named by the index of the segment.",
+                )
+
+    def _of_log_end(self, logical: LogicalUpdates) -> Iterator[WalFinding]:
+        end = logical.end
+        if end.is_refused:
+            if end.reason is not EndReason.NO_START:
+                yield self._finding(
+                    "recovery-refused",
+                    segment=end.segment,
+                    offset=end.offset,
+                    expected="a record",
+                    found=_end_text(end),
+                )
+            return
+        if end.lost_records:
+            found = f"{end.lost_records:,} records after the first that cannot be read"
+            yield self._finding(
+                "recovery-loss", segment=end.segment, offset=end.offset, found=found
+            )
+        elif end.reason is EndReason.END and self._is_rolled(end):
+            expected = f"segment {end.segment + 1}, which follows"
+            yield self._finding(
+                "recovery-loss", segment=end.segment + 1, expected=expected, found="no file"
+            )
+
+    def _is_rolled(self, end: LogEnd) -> bool:
+        """Return True if the last segment of the log ends as one that another follows."""
+        last = next((each for each in copies_of(self._node) if each.index == end.segment), None)
+        if last is None or last.chosen.is_packed:
+            return False
+        with read_segment(last.chosen) as (windows, segment_end):
+            for _ in windows:
+                pass
+        tail = segment_end.tail
+        return tail is not None and tail.stop.cause is Cause.SWITCH
+
+    def _of_entries(self, logical: LogicalUpdates) -> Iterator[WalFinding]:
+        if logical.undecodable:
+            found = f"{logical.undecodable:,} records whose fields do not decode"
+            yield self._finding("recovery-unclear", found=found)
+
+    def _of_pages(
+        self, damaged: Sequence[DamagedPage], unreadable: Sequence[PageFile]
+    ) -> Iterator[WalFinding]:
+        for file in unreadable:
+            found = file.problem or "it cannot be read"
+            yield self._finding("recovery-refused", file.path, found=found)
+        for page in damaged:
+            header = page.file.header
+            assert header is not None
+            code, severity = "recovery-page", None
+            if page.repair in (Repair.RECOVERED, Repair.REPAIRED):
+                severity = Severity.NOTE
+            elif page.repair is Repair.FATAL:
+                code = "recovery-refused"
+            what = "zeros" if page.state is PageState.ZERO else page.state.name.lower()
+            yield self._finding(
+                code,
+                page.file.path,
+                severity=severity or CODES[code].severity,
+                offset=header.size + page.index * header.page_size,
+                length=header.page_size,
+                found=f"page {page.index}: {what}; {REPAIRS[page.repair]}",
+            )
+
+    def _of_partitions(self) -> Iterator[WalFinding]:
+        """Yield partitions whose files are not those of the newest checkpoint."""
+        replay = self._physical.replay if self._physical.problem is None else None
+        if self._physical.status == "unfinished" and replay is None:
+            return
+        for each in compared_partitions(self._node, self._found, replay):
+            expected, found = each.expected, each.found
+            if each.is_missing and expected.size:
+                texts = {"expected": f"{expected.size:,} rows", "found": "no file"}
+                yield self._finding("recovery-loss", each.path, **texts)
+            elif found is not None and found.update_counter != expected.counter:
+                is_older = found.update_counter < expected.counter
+                age = "an older" if is_older else "a newer"
+                texts = {
+                    "expected": f"update counter {expected.counter}, as at the newest checkpoint",
+                    "found": f"{found.update_counter}, of {age} file",
+                }
+                code = "recovery-loss" if is_older else "recovery-unclear"
+                yield self._finding(code, each.path, **texts)
+
+
+def _end_text(end: LogEnd) -> str:
+    if end.reason is EndReason.MISSING:
+        return "the segment is in no file"
+    return "damage in a segment of the archive, which the engine takes for no end of the log"

@@ -1,0 +1,105 @@
+"""Repairs of a store: edits of its log, markers and pages, and their application under the lock.
+
+Pages are computed from the log, so the log and the markers are repaired first. Files of pages are
+planned on a store whose log needs no repair.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from je_tools.ignite.recovery.page_edits import plan_page_edits
+from je_tools.ignite.recovery.plan import plan_recovery
+from je_tools.ignite.repairs.plan import plan_log_repairs
+from je_tools.ignite.repairs.session import StoreSession
+from je_tools.ignite.store import open_store
+
+if TYPE_CHECKING:
+    from je_tools.ignite.recovery.plan import NodePlan
+    from je_tools.ignite.repairs.edits import StoreEdit
+    from je_tools.ignite.repairs.log_repairs import Unrepaired
+    from je_tools.ignite.store import Node, Store
+
+Place = tuple[int, int]
+"""Segment and offset of a record."""
+
+PAGES_LATER = "Pages are planned once these edits are made; --apply does both."
+
+
+class RepairPlan(Struct, frozen=True):
+    """Edits that bring a store to a state from which its node starts.
+
+    Attributes:
+        plan: recovery of the node before them.
+        edits: the edits, in order.
+        lost: what the repaired store does not have, in words.
+        left: what cannot be repaired, and why.
+        is_of_log: True if the edits are those of the log and the markers.
+    """
+
+    plan: NodePlan
+    edits: tuple[StoreEdit, ...]
+    lost: tuple[str, ...]
+    left: tuple[str, ...]
+    is_of_log: bool
+
+
+def plan_repairs(plan: NodePlan, threads: int, cut_at: Place | None = None) -> RepairPlan:
+    """Return the edits for a node: those of its log and markers, or of its pages.
+
+    Args:
+        plan: recovery of the node.
+        threads: number of segments to read at once.
+        cut_at: segment and offset of the first record to cut off; None to keep all.
+
+    Raises:
+        RefusedError: the log cannot be cut there.
+        StoppedError: a file shrank, vanished or was replaced while it was read.
+    """
+    log = plan_log_repairs(plan.node, threads, cut_at)
+    lost = tuple(each.lost for each in log.repairs if each.lost is not None)
+    left = [_left_text(each) for each in log.unrepaired]
+    if log.edits:
+        return RepairPlan(plan, tuple(log.edits), lost, tuple(left), is_of_log=True)
+    pages = plan_page_edits(plan.node, plan.checkpoints, plan.physical, plan.damaged or [])
+    return RepairPlan(plan, tuple(pages.edits), lost, (*left, *pages.left), is_of_log=False)
+
+
+def _left_text(damage: Unrepaired) -> str:
+    place = "" if damage.segment is None else f"segment {damage.segment}, offset {damage.offset}: "
+    return f"{place or (damage.path or '')}{'' if place else ': '}{damage.reason}"
+
+
+def apply_repairs(
+    store: Store, node: Node, threads: int, cut_at: Place | None = None
+) -> list[tuple[RepairPlan, int]]:
+    """Plan and write the edits for a node while its lock is held.
+
+    Returns:
+        The plans that were written, each with the number of its undo journal.
+
+    Raises:
+        RefusedError: the node runs, the log cannot be cut there, or a step failed; the text says
+            what state the store is in.
+        StoppedError: a file shrank, vanished or was replaced while it was read.
+    """
+    first = _apply_once(store, node, threads, cut_at)
+    if first is None:
+        return []
+    second = _apply_once(store, node, threads, None) if first[0].is_of_log else None
+    return [first] if second is None else [first, second]
+
+
+def _apply_once(
+    store: Store, node: Node, threads: int, cut_at: Place | None
+) -> tuple[RepairPlan, int] | None:
+    with StoreSession(node) as session:
+        # Files that were listed before the lock was taken may be others now.
+        again = open_store([Path(store.name)], [node.name])
+        (plan,) = plan_recovery(again, threads)
+        repairs = plan_repairs(plan, threads, cut_at)
+        number = session.apply(repairs.edits, "recover")
+        return None if number is None else (repairs, number)

@@ -1,0 +1,72 @@
+"""Recovery of made stores: both byte orders, and edits that are undone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from je_tools.formats.ignite.pages import PageState, page_rules, read_pages
+from je_tools.ignite.page_files import page_folder
+from je_tools.ignite.recovery.physical import recovered_pages
+from je_tools.ignite.recovery.plan import Outcome, plan_recovery
+from je_tools.ignite.store import open_store
+from tests.builders.ignite_recovery import GROUP, MADE, ROWS, write_unfinished_store
+from tests.je_tools.dumped import je_tools
+
+PART = "db/node1/cache-first/part-0.bin"
+
+
+def _contents(store: Path) -> dict[Path, bytes]:
+    paths = (path for path in store.rglob("*") if path.is_file())
+    names = ("je-tools", "lock")
+    return {p: p.read_bytes() for p in paths if not any(each in str(p) for each in names)}
+
+
+@pytest.mark.parametrize("order", "<>")
+def test_pages_are_recovered_in_both_byte_orders(order: str, tmp_path: Path) -> None:
+    (node,) = open_store([write_unfinished_store(tmp_path, order)]).nodes
+    found = recovered_pages(node, 1)
+    assert (found.problem, found.snapshots, found.deltas) == (None, 1, 3)
+    assert found.replay is not None
+    indexes, pages = found.replay.pages_of(GROUP, 0)
+    assert indexes.tolist() == [MADE]
+    assert pages[0].tobytes().endswith(ROWS[0])
+    header = next(each.header for each in page_folder(node).files)
+    assert header is not None
+    columns = read_pages(pages.ravel(), page_rules(header, 0), MADE)
+    assert (columns.state.tolist(), columns.items.tolist()) == ([PageState.GOOD], [len(ROWS)])
+
+
+def test_edits_are_written_and_undone(tmp_path: Path) -> None:
+    store = write_unfinished_store(tmp_path / "store")
+    before = _contents(store)
+    dry = je_tools("ignite", "recover", store)
+    assert _contents(store) == before
+    done = je_tools("ignite", "recover", store, "--apply")
+    assert "journal is 1" in done.err
+    after = _contents(store)
+    assert len((store / PART).read_bytes()) == len(before[store / PART]) + 1024
+    (plan,) = plan_recovery(open_store([store]), 1)
+    assert plan.physical.status == "finished"
+    assert (dry.code, done.code, plan.outcome) == (0, 0, Outcome.STARTS)
+    assert je_tools("ignite", "undo", store, "--apply").code == 0
+    assert _contents(store) == before != after
+
+
+def test_a_log_that_lacks_a_base_is_no_recovery(tmp_path: Path) -> None:
+    store = write_unfinished_store(tmp_path)
+    log = store / "db/wal/node1/0000000000000000.wal"
+    data = bytearray(log.read_bytes())
+    at = data.index(ROWS[0])
+    data[at] ^= 1
+    log.write_bytes(data)
+    (plan,) = plan_recovery(open_store([store]), 1)
+    assert plan.outcome is Outcome.REFUSED
+
+
+def test_apply_needs_the_pages(tmp_path: Path) -> None:
+    store = write_unfinished_store(tmp_path)
+    assert je_tools("ignite", "recover", store, "--apply", "--no-pages").code == 2
+    fast = je_tools("ignite", "recover", store, "--no-pages")
+    assert (fast.code, b"The files of pages." in fast.out) == (0, True)

@@ -1,0 +1,145 @@
+"""Predicted starts: the answers of a real node on damaged and cut stores."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from je_tools.findings import Severity
+from je_tools.ignite.recovery.plan import NodePlan, Outcome, plan_recovery
+from je_tools.ignite.store import open_store
+from tests.corpus import IgniteNode, corpus, damaged_store
+
+LOSSES = {"ignite-bitflip-work": 556, "ignite-partition-lost": 26}
+"""Stores from which the node starts with losses: records or rows that it does not find."""
+
+
+def _plan(store: Path, node: str = "node1") -> NodePlan:
+    (plan,) = plan_recovery(open_store([store], [node]), 2)
+    return plan
+
+
+def test_undamaged_stores_start(ignite_node: IgniteNode) -> None:
+    plan = _plan(ignite_node.store, ignite_node.node)
+    assert plan.outcome is Outcome.STARTS
+    assert all(each.severity is Severity.NOTE for each in plan.findings)
+
+
+def test_the_start_of_damaged_stores_is_predicted(ignite_damage: Path, tmp_path: Path) -> None:
+    text = (ignite_damage / "damage.txt").read_text(encoding="utf-8")
+    answer = text.rpartition("engine:")[2]
+    plan = _plan(damaged_store(ignite_damage, tmp_path))
+    if ignite_damage.name in LOSSES:
+        assert plan.outcome is Outcome.LOSES
+        (found,) = [each for each in plan.findings if each.code == "recovery-loss"]
+        assert str(LOSSES[ignite_damage.name]) in f"{found.expected} {found.found}"
+    else:
+        starts = "ROWS" in answer
+        assert plan.outcome is (Outcome.STARTS if starts else Outcome.REFUSED), answer
+
+
+CUTS = "ignite-crash/truth/cuts.tsv"
+
+
+def _cuts() -> list[tuple[int, int, str]]:
+    whole = corpus()
+    if whole is None:
+        return []
+    lines = (whole / CUTS).read_text(encoding="utf-8").splitlines()[1:]
+    rows = [line.split("\t") for line in lines]
+    return [(int(row[0]), int(row[1]), row[2]) for row in rows]
+
+
+def test_the_start_after_each_cut_of_the_log_is_predicted(tmp_path: Path) -> None:
+    whole = corpus()
+    if whole is None:
+        pytest.skip("only the corpus has the cuts")
+    for segment, offset, rows in _cuts():
+        store = tmp_path / f"{segment}-{offset}"
+        shutil.copytree(whole / "ignite-crash" / "store", store, copy_function=shutil.copyfile)
+        for file in open_store([store]).nodes[0].segments:
+            if file.header is None or file.header.segment < segment:
+                continue
+            file.path.parent.chmod(0o755)
+            if file.header.segment > segment:
+                file.path.unlink()
+            else:
+                data = file.path.read_bytes()
+                file.path.write_bytes(data[:offset].ljust(len(data), b"\0"))
+        expected = Outcome.REFUSED if rows == "refused" else Outcome.STARTS
+        assert _plan(store).outcome is expected, (segment, offset)
+
+
+def _copy(case: str, tmp_path: Path) -> Path:
+    whole = corpus()
+    if whole is None:
+        pytest.skip("only the corpus has such stores")
+    store = tmp_path / "store"
+    shutil.copytree(whole / case / "store", store, copy_function=shutil.copyfile)
+    for folder in store.rglob("*"):
+        if folder.is_dir():
+            folder.chmod(0o755)
+    return store
+
+
+def _newest(store: Path, kind: str) -> Path:
+    return max((store / "db" / "node1" / "cp").glob(f"*-{kind}.bin"))
+
+
+MID = "ignite-crash-mid-checkpoint"
+
+
+def test_experiments_with_markers_and_segments(tmp_path: Path) -> None:
+    """Expect what a node did in each case."""
+
+    def begin_removed(store: Path) -> None:
+        _newest(store, "START").unlink()
+
+    def end_removed(store: Path) -> None:
+        _newest(store, "END").unlink()
+
+    def segment_removed(store: Path) -> None:
+        for path in store.rglob("*3.wal"):
+            path.unlink()
+
+    def last_removed(store: Path) -> None:
+        (store / "db/wal/node1/0000000000000002.wal").unlink()
+
+    def log_removed(store: Path) -> None:
+        shutil.rmtree(store / "db" / "wal")
+
+    def recovery_files_removed(store: Path) -> None:
+        for path in store.rglob("*-RECOVERY-*.bin"):
+            path.unlink()
+
+    def index_removed(store: Path) -> None:
+        (store / "db/node1/cache-tx/index.bin").unlink()
+
+    cases = [
+        (MID, begin_removed, Outcome.UNCLEAR),
+        (MID, end_removed, Outcome.STARTS),
+        (MID, segment_removed, Outcome.REFUSED),
+        ("ignite-crash", begin_removed, Outcome.REFUSED),
+        ("ignite-crash", end_removed, Outcome.STARTS),
+        ("ignite-crash", last_removed, Outcome.LOSES),
+        ("ignite-closed", log_removed, Outcome.REFUSED),
+        ("ignite-closed", index_removed, Outcome.STARTS),
+        ("ignite-recovery-files", recovery_files_removed, Outcome.REFUSED),
+    ]
+    for number, (case, change, expected) in enumerate(cases):
+        store = _copy(case, tmp_path / str(number))
+        change(store)
+        assert _plan(store).outcome is expected, (case, change.__name__)
+
+
+def test_files_of_another_time_are_found(tmp_path: Path) -> None:
+    whole = corpus()
+    store = _copy("ignite-crash", tmp_path)
+    assert whole is not None
+    other = whole / "ignite-closed/store/db/node1/cache-atom/part-1.bin"
+    (store / "db/node1/cache-atom/part-1.bin").write_bytes(other.read_bytes())
+    plan = _plan(store)
+    codes = {each.code for each in plan.findings}
+    assert codes & {"recovery-loss", "recovery-unclear"}
