@@ -18,6 +18,7 @@ does not. The one with assertions decides wherever the engine's own recovery pas
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import re
 import shutil
@@ -144,12 +145,16 @@ class Judge:
 
     @classmethod
     def of(cls, coordinate: str, folder: Path) -> Judge:
-        """Compile the programs for an engine in an empty folder; return a judge working there."""
-        classes = folder / "classes"
-        classes.mkdir(parents=True)
-        sources = [*SOURCES, RECORDS, STRESS]
-        java = find_java()
-        return cls(java, compile_java(java, engine_jar(coordinate), classes, sources), folder)
+        """Compile the programs for an engine; return a judge that works in a new folder."""
+        folder.mkdir(parents=True, exist_ok=True)
+        java, sources = find_java(), [*SOURCES, RECORDS, STRESS]
+        return cls(java, compile_java(java, engine_jar(coordinate), sources), folder)
+
+    def at(self, folder: Path) -> Judge:
+        """Return a judge that uses the same JVMs and works in another folder."""
+        other = copy.copy(self)
+        other.folder = folder
+        return other
 
     def __enter__(self) -> Judge:
         return self

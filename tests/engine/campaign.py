@@ -175,11 +175,9 @@ class Judge:
 
     @classmethod
     def of(cls, coordinate: str, folder: Path) -> Judge:
-        """Compile the programs for an engine in an empty folder; return a judge working there."""
+        """Compile the programs for an engine; return a judge that works in a folder."""
         java, jar = find_java(), engine_jar(coordinate)
-        classes = folder / "classes"
-        classes.mkdir(parents=True)
-        class_path = compile_java(java, jar, classes, [RECORDS, STRESS])
+        class_path = compile_java(java, jar, [RECORDS, STRESS])
         return cls(java, class_path, folder, ttl=coordinate != JE_5)
 
 

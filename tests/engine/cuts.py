@@ -168,7 +168,7 @@ class Judge:
         self.coordinate = coordinate
         self.folder = folder
         self.java = find_java()
-        self.class_path = self._compiled("classes", [CUTS, HARD_LOGS, RECORDS])
+        self.class_path = self._compiled([CUTS, HARD_LOGS, RECORDS])
         self._cuts = Engine(self.java, self.class_path, program="Cuts")
 
     def __enter__(self) -> Judge:
@@ -182,13 +182,11 @@ class Judge:
     @functools.cached_property
     def acceptance(self) -> Acceptance:
         """The judge of written checkpoints. It starts only when it is needed."""
-        class_path = self._compiled("acceptance", [*SOURCES, RECORDS, STRESS])
+        class_path = self._compiled([*SOURCES, RECORDS, STRESS])
         return Acceptance(self.java, class_path, self.folder / "acceptance")
 
-    def _compiled(self, name: str, sources: Sequence[Path]) -> str:
-        classes = self.folder / name
-        classes.mkdir(parents=True)
-        return compile_java(self.java, engine_jar(self.coordinate), classes, sources)
+    def _compiled(self, sources: Sequence[Path]) -> str:
+        return compile_java(self.java, engine_jar(self.coordinate), sources)
 
     def write(self, seeds: Sequence[int], report: Report) -> Iterator[tuple[int, Path]]:
         """Yield the log of each seed. It is removed when the next is asked for."""

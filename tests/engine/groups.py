@@ -88,7 +88,7 @@ def running_group(java: Path, jar: Path, folder: Path) -> Iterator[Group]:
         jar: the engine.
         folder: an empty directory.
     """
-    class_path = compile_java(java, jar, folder, SOURCES)
+    class_path = compile_java(java, jar, SOURCES)
     pipe = subprocess.PIPE
     command = [java, *QUICK_START, "-cp", class_path, "Group"]
     with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True) as process:

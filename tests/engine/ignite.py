@@ -53,11 +53,11 @@ class IgniteEngine(Engine):
         return found
 
 
-def ignite_engine(folder: Path, seconds: float = 120) -> IgniteEngine:
-    """Compile the program into a folder, and return the engine; its JVM starts when it is asked."""
+def ignite_engine(seconds: float = 120) -> IgniteEngine:
+    """Compile the program, and return the engine; its JVM starts when it is asked."""
     java = find_java()
     needs = os.pathsep.join(str(engine_jar(each)) for each in IGNITE_NEEDS)
-    class_path = compile_java(java, engine_jar(IGNITE), folder, [PROGRAM])
+    class_path = compile_java(java, engine_jar(IGNITE), [PROGRAM])
     return IgniteEngine(
         java, f"{class_path}{os.pathsep}{needs}", seconds, program="IgniteRows", options=_OPTIONS
     )

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import selectors
 import subprocess
-from collections.abc import Iterable, Sequence
+import tempfile
+from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
+from tests.corpus import ROOT
 from tests.truth.contents import Contents, Refusal, parse_contents
 
 FOLDER = Path(__file__).parent
+CLASSES = ROOT / "build" / "test-classes"
 RECORDS, STRESS = FOLDER / "Records.java", FOLDER / "Stress.java"
 PROGRAMS = tuple(
     FOLDER / f"{name}.java" for name in ("Dumps", "Expiring", "Holds", "Records", "Stress", "Tools")
@@ -24,11 +29,26 @@ QUICK_START = (
 )
 
 
-def compile_java(java: Path, jar: Path, folder: Path, sources: Iterable[Path]) -> str:
-    """Compile programs against an engine, and return the class path to run them with."""
-    compiler = [java, "--module", "jdk.compiler/com.sun.tools.javac.Main"]
-    subprocess.run([*compiler, "-cp", jar, "-d", folder, *sources], check=True)
-    return f"{jar}{os.pathsep}{folder}"
+def compile_java(java: Path, jar: Path, sources: Sequence[Path]) -> str:
+    """Compile programs against an engine, and return the class path to run them with.
+
+    What was compiled stays below build/ and is used again: compiling costs more CPU time than most
+    tests.
+    """
+    digest = hashlib.sha256(f"{java.resolve()}\n{jar.name}\n".encode())
+    for source in sources:
+        digest.update(source.read_bytes())
+    classes = CLASSES / digest.hexdigest()[:16]
+    if not classes.is_dir():
+        CLASSES.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=CLASSES) as folder:
+            compiler = [java, *QUICK_START, "--module", "jdk.compiler/com.sun.tools.javac.Main"]
+            words = ["-proc:none", "-cp", jar, "-d", f"{folder}/made", *sources]
+            subprocess.run([*compiler, *words], check=True)
+            # Another process may have been faster.
+            with suppress(OSError):
+                Path(folder, "made").rename(classes)
+    return f"{jar}{os.pathsep}{classes}"
 
 
 class Engine:

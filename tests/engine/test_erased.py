@@ -260,7 +260,7 @@ def test_the_engine_takes_up_a_cycle(judge: Judge, tmp_path: Path) -> None:
     assert state is not None
     assert state.completed
     assert state.pending
-    *times, erased_count, left_count = engine_erases(judge, home, tmp_path)
+    *times, erased_count, left_count = engine_erases(judge, home)
     assert [shown_ms(each) for each in times] == [state.start_ms, state.end_ms]
     assert (int(erased_count), int(left_count)) == (len(state.pending), 0)
     last = stored_state(snapshot_of(home))
@@ -269,12 +269,9 @@ def test_the_engine_takes_up_a_cycle(judge: Judge, tmp_path: Path) -> None:
     assert not last.pending
 
 
-def engine_erases(judge: Judge, home: Path, folder: Path) -> list[str]:
+def engine_erases(judge: Judge, home: Path) -> list[str]:
     """Let the engine's eraser end the cycle; return what Eraser.java prints."""
-    classes = folder / "eraser"
-    classes.mkdir()
-    jar = engine_jar(JE_18)
-    class_path = compile_java(judge.java, jar, classes, [FOLDER / "Eraser.java"])
+    class_path = compile_java(judge.java, engine_jar(JE_18), [FOLDER / "Eraser.java"])
     words = ["Eraser", home, str(PERIOD_SECONDS), str(3 * PERIOD_SECONDS)]
     command = [judge.java, *QUICK_START, "-cp", class_path, *words]
     done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=300)
