@@ -82,7 +82,8 @@ def command(**options: Unpack[WritingOptions]) -> int:
 
     output = results_path(options)
     environment = open_home(options["path"], keep_going=False)
-    check_outputs({"output": output, "findings": options["findings_path"]}, environment)
+    side = options["findings_path"]
+    check_outputs({"output": output, "findings": side}, environment)
     orders = CheckpointOptions(file_max=options["file_max"], accept_loss=options["accept_loss"])
     findings: list[Finding] = []
     with staged_bar(environment.size, "reading") as stages:
@@ -101,20 +102,15 @@ def command(**options: Unpack[WritingOptions]) -> int:
             with held_snapshot(environment, scanner, now_ms=now_ms, as_member=True) as snapshot:
                 outcome = plan_checkpoint(snapshot, orders)
                 findings += _found(snapshot, options)
+    write = partial(write_outcome, snapshot, outcome, findings, options)
     if options["apply"]:
-        write = partial(write_outcome, snapshot, outcome, findings, options)
         tell_of_work(environment, outcome.changes, options, write)
     else:
         with open_output(output, environment) as out:
-            write_outcome(snapshot, outcome, findings, options, out, path=output)
+            write(out, path=output)
         if outcome.changes:
             say_what_would_be_done(snapshot, "checkpoint", options)
-    return report_findings(
-        findings,
-        environment,
-        side_file=options["findings_path"],
-        exit_zero=options["exit_zero"],
-    )
+    return report_findings(findings, environment, side_file=side, exit_zero=options["exit_zero"])
 
 
 def _found(snapshot: Snapshot, options: WritingOptions) -> list[Finding]:

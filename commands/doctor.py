@@ -117,11 +117,8 @@ def command(**options: Unpack[Options]) -> int:
         with diagnosed(home, opened, scanner, asked, examiners) as (diagnosis, snapshot):
             use = _data_use(diagnosis, snapshot) if options["html"] is not None else None
     if options["html"] is not None:
-        from je_tools.output.views.doctor_page import doctor_page
-
         with open_output(options["html"], environment, chosen_file_mode()) as out:
-            for piece in doctor_page(diagnosis, use, now_ms):
-                out.write(piece.encode("utf-8", "backslashreplace"))
+            _write_page(diagnosis, use, now_ms, out)
     with open_output(options["output"], environment, chosen_file_mode()) as out:
         _write(diagnosis, out, options)
     if isinstance(opened, InputError):
@@ -156,6 +153,13 @@ def _data_use(diagnosis: Diagnosis, snapshot: Snapshot | None) -> DataUse | None
     if snapshot is None or diagnosis.state is None:
         return None
     return data_use(snapshot, diagnosis.state.space)
+
+
+def _write_page(diagnosis: Diagnosis, use: DataUse | None, now_ms: int, out: BinaryIO) -> None:
+    from je_tools.output.views.doctor_page import doctor_page
+
+    for piece in doctor_page(diagnosis, use, now_ms):
+        out.write(piece.encode("utf-8", "backslashreplace"))
 
 
 def _write(diagnosis: Diagnosis, out: BinaryIO, options: Options) -> None:

@@ -132,14 +132,12 @@ def command(**options: Unpack[Options]) -> int:
         progress = stack.enter_context(progress_bar(environment.size, "salvage"))
         pace = chosen_pace(options["max_rate"])
         scanner = Scanner(threads=options["threads"], progress=progress, wide=True, pace=pace)
-        mode = Mode(options["mode"])
-        now_ms = chosen_now(options["now"]) if options["now"] else None
         salvaged = salvage(
             environment,
             scanner,
-            mode,
+            Mode(options["mode"]),
             internal=options["internal"],
-            now_ms=now_ms,
+            now_ms=chosen_now(options["now"]) if options["now"] else None,
             directory=temporary,
         )
         with unchanged(salvaged.check_files):

@@ -59,7 +59,7 @@ _known: dict[str, RemoteStatus] = {}
 
 
 class RemoteStatus(Struct, frozen=True):
-    """What a store says of a file or folder.
+    """Status of a file or folder in a store.
 
     Attributes:
         size: bytes; 0 for a folder.

@@ -164,15 +164,15 @@ class RowInspector(Struct, frozen=True):
     def __call__(self, rows: Rows) -> InspectedRows:
         """Return a summary of the rows."""
         return InspectedRows(
-            rows.survey.good,
-            row_damage(rows),
-            old_deltas(rows),
-            runs_of(rows),
-            collect_old_form(rows) if self.is_upgrade_asked else None,
-            self._marks(rows),
-            bool(rows.survey.counts[MARK_TYPES].any()),
-            collect_periods(rows),
-            self.printing.of_rows(rows) if self.printing is not None else None,
+            entries=rows.survey.good,
+            damage=row_damage(rows),
+            old_deltas=old_deltas(rows),
+            runs=runs_of(rows),
+            old_form=collect_old_form(rows) if self.is_upgrade_asked else None,
+            marks=self._marks(rows),
+            is_marked=bool(rows.survey.counts[MARK_TYPES].any()),
+            periods=collect_periods(rows),
+            prints=self.printing.of_rows(rows) if self.printing is not None else None,
         )
 
     def _marks(self, rows: Rows) -> tuple[RecoveryMark, ...]:

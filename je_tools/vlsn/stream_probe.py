@@ -93,15 +93,15 @@ class StreamProbe(Struct, frozen=True):
         points = points[visible[points] & (rows.vlsn[points] <= self.covered.last)]
         ends = points[IS_TXN_END[rows.type[points]]]
         return ProbedRows(
-            rows.file_no,
-            int(np.count_nonzero(is_entry)),
-            runs,
-            self._hits(rows, visible),
-            _last_of(rows, points),
-            _last_of(rows, ends),
-            bool((rows.vlsn[points] == self.covered.last_sync).any()),
-            bool((rows.vlsn[ends] == self.covered.last_txn_end).any()),
-            logged_rollbacks(rows),
+            file_no=rows.file_no,
+            entry_count=int(np.count_nonzero(is_entry)),
+            runs=runs,
+            hits=self._hits(rows, visible),
+            last_sync=_last_of(rows, points),
+            last_txn_end=_last_of(rows, ends),
+            has_sync=bool((rows.vlsn[points] == self.covered.last_sync).any()),
+            has_txn_end=bool((rows.vlsn[ends] == self.covered.last_txn_end).any()),
+            rollbacks=logged_rollbacks(rows),
         )
 
     def _hits(self, rows: Rows, visible: Mask) -> Ints:

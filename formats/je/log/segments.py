@@ -9,7 +9,7 @@ Source: TxnEnd, Txn.lastLoggedLsn, VersionedWriteTxnEnd, JE 7.5.11 and 25.3.17.
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -105,7 +105,9 @@ class Segments(Struct, frozen=True):
         ints, mask = np.empty(0, np.int64), np.empty(0, np.bool_)
         ends = np.empty(0, np.uint8)
         first = np.zeros(1, np.int64)
-        return cls(ints, ints, ints, ints, ints, ints, mask, ends, ints, mask, first, ints)
+        columns: dict[str, Any] = dict.fromkeys(cls.__struct_fields__, ints)
+        columns |= {"begins": mask, "prepared": mask, "end_type": ends, "db_first": first}
+        return cls(**columns)
 
     def select(self, rows: Ints) -> Segments:
         """Select segments by an index array, in its order."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -90,15 +91,9 @@ def verify_with_trees(
     from je_tools.formats.je.log.fingerprints import Fingerprints, Printing
     from je_tools.verify.judge import verify
 
-    now_ms = chosen_now(check.now)
     quiet = replace(scanner, progress=None)
     to_lsn = check.end.lsn(environment, quiet)
-
-    def open_all() -> Trees:
-        from je_tools.btree.check.findings import open_trees
-
-        return open_trees(environment, quiet, now_ms, to_lsn)
-
+    open_all = partial(_opened, environment, quiet, chosen_now(check.now), to_lsn)
     # Opening is mostly Python, as are the imports; the scan is mostly native code beside it.
     opened = in_background(open_all) if scanner.threads_for(environment.size) > 1 else open_all
     prints = Fingerprints(Printing.at_random())
@@ -118,15 +113,23 @@ def verify_with_trees(
         yield found
     from je_tools.btree.check.findings import tree_findings
 
-    utilization = check.utilization
-    lsns = []
+    utilization, lsns = check.utilization, []
     for found in tree_findings(environment, quiet, opened, utilization=utilization, prints=prints):
-        if found.code in _PLACES and found.lsn is not None:
-            lsns.append(found.lsn)
+        lsns += [found.lsn] if found.code in _PLACES and found.lsn is not None else []
         totals.count(found)
-        masked = replace(found.tree, masking=masking) if found.tree is not None else None
-        yield replace(found, tree=masked)
+        yield _masked(found, masking)
     for found in foreign_findings(environment, lsns):
         if found.file_no not in known:
             totals.count(found)
             yield found
+
+
+def _masked(found: Finding, masking: Masking) -> Finding:
+    tree = None if found.tree is None else replace(found.tree, masking=masking)
+    return replace(found, tree=tree)
+
+
+def _opened(environment: Environment, scanner: Scanner, now_ms: int, to_lsn: int | None) -> Trees:
+    from je_tools.btree.check.findings import open_trees
+
+    return open_trees(environment, scanner, now_ms, to_lsn)

@@ -98,7 +98,19 @@ def _outside(
 ) -> Trace:
     """Return a trace outside of readable entries."""
     text = OUTSIDE[state]
-    return Trace(file, offset, size, None, None, None, where, state, False, text, needle)
+    return Trace(
+        file=file,
+        offset=offset,
+        size=size,
+        lsn=None,
+        type=None,
+        db=None,
+        where=where,
+        state=state,
+        can_erase=False,
+        reason=text,
+        needle=needle,
+    )
 
 
 class _Tracer:
@@ -231,17 +243,17 @@ class _Tracer:
         lsn = file_no << 32 | entry
         db = None if db_id is None else self._name_of(db_id)
         return Trace(
-            name,
-            start,
-            size,
-            lsn,
-            type_name(type_no),
-            db,
-            where,
-            state,
-            can_erase,
-            text,
-            needle + 1,
+            file=name,
+            offset=start,
+            size=size,
+            lsn=lsn,
+            type=type_name(type_no),
+            db=db,
+            where=where,
+            state=state,
+            can_erase=can_erase,
+            reason=text,
+            needle=needle + 1,
         )
 
     def _judged(

@@ -125,17 +125,17 @@ def _bucket_row(each: IndexRecord) -> _BucketRow:
     first = record.offsets[0] if record.offsets else None
     is_apart = record.last_lsn >> 32 != record.file_no
     return _BucketRow(
-        "bucket",
-        each.lsn,
-        record.first,
-        record.last,
-        record.file_no,
-        record.stride,
-        count,
-        (record.last - record.first + 1) / count if count else None,
-        None if first is None or is_apart else (record.last_lsn & _OFFSET) - first,
-        None if first is None else record.file_no << 32 | first,
-        record.last_lsn,
+        kind="bucket",
+        lsn=each.lsn,
+        first_vlsn=record.first,
+        last_vlsn=record.last,
+        file_no=record.file_no,
+        stride=record.stride,
+        mapping_count=count,
+        vlsns_per_mapping=(record.last - record.first + 1) / count if count else None,
+        span_size=None if first is None or is_apart else (record.last_lsn & _OFFSET) - first,
+        first_lsn=None if first is None else record.file_no << 32 | first,
+        last_lsn=record.last_lsn,
     )
 
 
