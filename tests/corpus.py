@@ -83,8 +83,8 @@ def one_of_each_kind() -> list[Any]:
 def marked_if_another(environment: Environment) -> list[Any]:
     """Return the marks of a slow case: exhaustive if other cases have its kind.
 
-    `make test` runs those of fixtures/, and one of each kind that is missing there (`deep`,
-    `large`, …).
+    `make test` runs those of fixtures/ except third nodes of groups, and one of each kind that is
+    missing there (`deep`, `large`, …).
     """
     return [] if environment.name in _of_each_kind() else [pytest.mark.exhaustive]
 
@@ -93,7 +93,12 @@ def marked_if_another(environment: Environment) -> list[Any]:
 def _of_each_kind() -> frozenset[str]:
     every = environments()
     chosen = {_kind(each): each.name for each in every}
-    fixtures = {each.name: _kind(each) for each in every if _is_fixture(each)}
+    # The third node of a group is a replica like the second.
+    fixtures = {
+        each.name: _kind(each)
+        for each in every
+        if _is_fixture(each) and not each.name.endswith("/node3")
+    }
     return frozenset(fixtures).union(
         name for kind, name in chosen.items() if kind not in fixtures.values()
     )

@@ -226,6 +226,7 @@ def test_an_audit_whose_java_is_killed(earlier: Path) -> None:
     assert runs_in(earlier) == before
 
 
+@pytest.mark.exhaustive
 @pytest.mark.spark
 def test_executors_without_je_tools(home: Path, tmp_path: Path) -> None:
     """This happens on a cluster whose machines do not have je-tools."""
@@ -254,7 +255,9 @@ def test_what_lies_in_the_working_directory_is_not_run(home: Path, tmp_path: Pat
     assert done.returncode == EXIT_OK, done.stderr
 
 
-@pytest.mark.parametrize("master", ["nothing", "local[0]"])
+@pytest.mark.parametrize(
+    "master", ["nothing", pytest.param("local[0]", marks=pytest.mark.exhaustive)]
+)
 @pytest.mark.spark
 def test_a_master_that_is_none(home: Path, tmp_path: Path, master: str) -> None:
     """One line gives the reason, and nothing is left."""

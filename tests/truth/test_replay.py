@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.builders.logs import LogFile, packed, write_log
-from tests.corpus import Environment, recorded_environments
+from tests.corpus import Environment, marked_if_another, recorded_environments
 from tests.truth.contents import Contents, Refusal, parse_contents, read_contents
 from tests.truth.lns import split_two_part
 from tests.truth.replay import newest_time_ms, replay
@@ -16,12 +16,14 @@ DB_TREE, COMMIT, INS_LN_TX, DEL_LN_TX, UPD_LN, ROLLBACK_START = 16, 17, 33, 31, 
 MAP_LN, NAME_LN_TX = 4, 5
 USER_DB = 6
 
-_RECORDED = recorded_environments()
+_CASES = [
+    pytest.param(each, path, id=each.name, marks=marked_if_another(each))
+    for each, path in recorded_environments()
+]
 
 
-@pytest.mark.parametrize("recorded", _RECORDED, ids=[each.name for each, _ in _RECORDED])
-def test_recorded_contents(recorded: tuple[Environment, Path]) -> None:
-    environment, path = recorded
+@pytest.mark.parametrize(("environment", "path"), _CASES)
+def test_recorded_contents(environment: Environment, path: Path) -> None:
     replayed = replay(environment.home, newest_time_ms(environment.home))
     if replayed.doubts:
         assert expected_doubt(environment.name), replayed.doubts

@@ -81,11 +81,11 @@ def test_all_databases_at_once() -> None:
     assert len(set(plain(env.records(internal=True).to_table()["db"]))) > len(set(names))
 
 
-def test_counts_and_databases_are_those_of_commands(environment: Environment) -> None:
-    env = je_tools.open(environment.home)
-    counted = rows_of("count", environment.home)
+def test_counts_and_databases_are_those_of_commands(some_environment: Environment) -> None:
+    env = je_tools.open(some_environment.home)
+    counted = rows_of("count", some_environment.home)
     assert env.count() == {row["db"]: row["records"] for row in counted}
-    rows = rows_of("databases", environment.home, "--internal")
+    rows = rows_of("databases", some_environment.home, "--internal")
     databases = env.databases(internal=True)
     assert [(row["db"], row["db_id"], row["state"], row["records"]) for row in rows] == [
         (each.name, each.db_id, each.state, each.shape.records) for each in databases

@@ -50,7 +50,7 @@ def assert_quiet(browser: Browser, page: Path) -> None:
     assert {url.partition("#")[0] for url in browser.requests} <= {page.as_uri(), "about:blank"}
 
 
-@pytest.mark.parametrize("count", [3, 300, 5_000])
+@pytest.mark.parametrize("count", [3, 300, pytest.param(5_000, marks=pytest.mark.exhaustive)])
 def test_the_worst_come_first_and_every_page_of_rows_is_reached(
     browser: Browser, fleet_of: Callable[..., Made], count: int
 ) -> None:

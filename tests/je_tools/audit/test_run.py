@@ -44,7 +44,9 @@ from tests.spark.session import QUICK_JAVA
 pytestmark = pytest.mark.spark
 
 SPARK = EngineChoice()
-ENVIRONMENTS, EACH = 300, 4
+EACH = {100: 1, 300: 4}
+"""Number of faults of each kind, by the number of environments of a fleet."""
+
 KINDS = (
     "bad-file-header",
     "damaged-entry",
@@ -64,19 +66,21 @@ Plants = dict[str, list[Told]]
 class Fleet(NamedTuple):
     """A directory of environments: some with planted faults, clean ones by name, and fixtures."""
 
+    size: int
     root: Path
     planted: Plants
     clean: set[str]
     fixtures: dict[str, Path]
 
 
-@pytest.fixture(scope="module")
-def fleet(tmp_path_factory: pytest.TempPathFactory) -> Fleet:
-    """Build a fleet of engine logs, 40 planted faults of 10 kinds, and sound logs."""
+@pytest.fixture(scope="module", params=[100, pytest.param(300, marks=pytest.mark.exhaustive)])
+def fleet(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Fleet:
+    """Build a fleet of engine logs, planted faults of 10 kinds, and sound logs."""
+    size: int = request.param
     root = tmp_path_factory.mktemp("fleet")
     planted: Plants = {}
     for kind in KINDS:
-        for number in range(EACH):
+        for number in range(EACH[size]):
             folder = root / f"group{number}" / kind
             planted[str(folder)] = PLANTED[kind](folder)[1]
     (root / "fixtures").symlink_to(FIXTURES)
@@ -86,13 +90,13 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Fleet:
     }
     for made in (file_twice(root / "twice"), commit_lost(root / "undone")):
         fixtures[str(made)] = made
-    count = ENVIRONMENTS - len(planted) - len(fixtures)
+    count = size - len(planted) - len(fixtures)
     names = [*map(os.fsdecode, HOSTILE), *map(str, range(count - len(HOSTILE)))]
     clean = {
         clean_text(str(write_log(root / f"clean{i % 7}" / name, [log(count=i % 40 + 1)])))
         for i, name in enumerate(names)
     }
-    return Fleet(root, planted, clean, fixtures)
+    return Fleet(size, root, planted, clean, fixtures)
 
 
 def file_twice(home: Path) -> Path:
@@ -118,7 +122,7 @@ def tables(audit_session: Any, fleet: Fleet, tmp_path_factory: pytest.TempPathFa
     assert audit_session
     output = tmp_path_factory.mktemp("audit") / "out"
     found = run_audit(Job((fleet.root,), output, SPARK), Workplace, summarized)
-    assert len(found.environments) == ENVIRONMENTS
+    assert len(found.environments) == fleet.size
     assert (found.run.engine, found.run.spark_version) == ("spark", audit_session.version)
     return in_order(tables_in(output))
 
@@ -137,7 +141,7 @@ def test_what_is_planted_is_found_and_nothing_else(fleet: Fleet, tables: Tables)
         resume = None if row["resume_lsn"] is None else row["resume_lsn"] & 0xFFFFFFFF
         place = (row["file_no"], row["offset"], row["length"], resume)
         found[row["env"]].append(Told(row["code"], row["severity"], *place))
-    assert sum(map(len, fleet.planted.values())) >= EACH * len(KINDS)
+    assert sum(map(len, fleet.planted.values())) >= EACH[fleet.size] * len(KINDS)
     assert {env: sorted(told, key=repr) for env, told in found.items() if env in fleet.planted} == {
         env: sorted(told, key=repr) for env, told in fleet.planted.items()
     }
@@ -199,7 +203,7 @@ def test_outcomes_are_the_sums_of_transactions(tables: Tables) -> None:
 def test_environments_are_the_sums_of_the_other_tables(fleet: Fleet, tables: Tables) -> None:
     environments = {row["env"]: row for row in tables["environments"]}
     assert environments.keys() == fleet.planted.keys() | fleet.clean | fleet.fixtures.keys()
-    assert len(environments) == len(tables["environments"]) == ENVIRONMENTS
+    assert len(environments) == len(tables["environments"]) == fleet.size
     by_env: dict[str, dict[str, list[Row]]] = {
         name: defaultdict(list) for name in ("files", "findings", "txns", "checkpoints")
     }
@@ -252,7 +256,7 @@ def test_equal_twice_though_a_worker_is_killed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The files are cut, too."""
-    cut(monkeypatch, 50_000)
+    cut(monkeypatch, 200_000)
     tracker = audit_session.statusTracker()
     for attempt in range(RUNS):
         out = tmp_path / f"out-{attempt}"
@@ -330,6 +334,7 @@ def state_of(pid: int) -> str:
         return ""
 
 
+@pytest.mark.exhaustive
 def test_equal_on_a_cluster_that_loses_an_executor(fleet: Fleet, tmp_path: Path) -> None:
     tool = Path(sys.executable).parent / "je-tools"
     audit = [tool, "audit", "run", fleet.root.name, "--fail-on", "never", "--output"]

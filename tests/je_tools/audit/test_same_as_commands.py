@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections import Counter, defaultdict
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -36,30 +36,47 @@ LARGE, SMALL, TINY = 1_500_000, 50_000, 200
 MUTATED = 150
 
 
-def audited(paths: list[Path], folder: Path) -> Tables:
+class Said(NamedTuple):
+    """Rows that the commands print for a log; `doctor` prints none for single files."""
+
+    findings: list[Row]
+    files: list[Row]
+    summary: dict[str, list[Row]]
+    txns: list[Row]
+    doctor: list[Row]
+
+
+def said_of(paths: list[Path]) -> Said:
+    """Return what the commands print."""
+    is_home = all(path.is_dir() for path in paths)
+    doctor = je_tools("doctor", *paths, "--format", "jsonl").rows if is_home else []
+    summary = summary_said(*paths)
+    return Said(findings_said(*paths), files_said(*paths), summary, txns_said(*paths), doctor)
+
+
+def audited(paths: list[Path], folder: Path, said: Said) -> Tables:
     """Audit the paths, compare the tables with what the commands report, and return them."""
     tables = audit_here(paths, folder, weigh=Weigher())
     (row,) = tables["environments"]
     env = row["env"]
-    found, said_first = of_env(tables["findings"], env), findings_said(*paths)
-    assert found[: len(said_first)] == said_first
-    check_stakes(row, said_first, found[len(said_first) :], paths)
-    check_files(of_env(tables["files"], env), paths)
-    said = summary_said(*paths)
-    check_types(of_env(tables["entry_stats"], env), said)
-    check_ranges(of_env(tables["vlsn_ranges"], env), said, of_env(tables["files"], env))
-    check_checkpoints(of_env(tables["checkpoints"], env), said)
-    assert of_env(tables["txns"], env) == txns_said(*paths)
+    found = of_env(tables["findings"], env)
+    assert found[: len(said.findings)] == said.findings
+    check_stakes(row, said, found[len(said.findings) :])
+    check_files(of_env(tables["files"], env), said.files)
+    check_types(of_env(tables["entry_stats"], env), said.summary)
+    check_ranges(of_env(tables["vlsn_ranges"], env), said.summary, of_env(tables["files"], env))
+    check_checkpoints(of_env(tables["checkpoints"], env), said.summary)
+    assert of_env(tables["txns"], env) == said.txns
     check_sums(tables)
     return tables
 
 
-def check_stakes(facts: Row, first: list[Row], more: list[Row], paths: list[Path]) -> None:
+def check_stakes(facts: Row, said: Said, more: list[Row]) -> None:
     """Check the outcome, and the findings that `doctor` adds to those of `verify`."""
-    if not all(path.is_dir() for path in paths):
+    first, rows = said.findings, said.doctor
+    if not rows:
         assert (facts["outcome"], more) == (None, [])
         return
-    rows = je_tools("doctor", *paths, "--format", "jsonl").rows
     assert facts["outcome"] == rows[0]["outcome"]
     of_log = set(map(place, first))
     added = [row for row in rows if row["section"] == "findings" and place(row) not in of_log]
@@ -75,8 +92,7 @@ def place(row: Row) -> tuple[Any, ...]:
     return row["code"], row["severity"], row["file_no"], row["offset"]
 
 
-def check_files(rows: list[Row], paths: list[Path]) -> None:
-    said = files_said(*paths)
+def check_files(rows: list[Row], said: list[Row]) -> None:
     for row, other in zip(rows, said, strict=True):
         assert row.pop("source") == "read"
         assert row.pop("old_delta_count") or "old-delta-in-v8" not in other["findings"]
@@ -168,38 +184,41 @@ AGAIN = 0
 """A range that was read again."""
 
 
-@pytest.mark.parametrize("size", [WHOLE, LARGE, SMALL])
 def test_of_logs_that_engines_wrote(
-    some_environment: Environment, size: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    some_environment: Environment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    cut(monkeypatch, size)
     ranges = of_slices(monkeypatch)
-    tables = audited([some_environment.home], tmp_path)
-    sizes = [row["size"] for row in tables["files"]]
-    assert bool(ranges) == any(size == SMALL and each > 1.1 * SMALL for each in sizes)
+    paths = [some_environment.home]
+    said = said_of(paths)
+    for size in (WHOLE, LARGE, SMALL):
+        cut(monkeypatch, size)
+        tables = audited(paths, tmp_path / f"{size}", said)
+        sizes = [row["size"] for row in tables["files"]]
+        assert bool(ranges) == any(size == SMALL and each > 1.1 * SMALL for each in sizes), size
 
 
-@pytest.mark.parametrize("size", [WHOLE, LARGE, TINY])
 @pytest.mark.parametrize("code", sorted(PLANTED))
-def test_of_every_code(
-    code: str, size: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    cut(monkeypatch, size)
+def test_of_every_code(code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     home, expected = PLANTED[code](tmp_path / "env")
-    tables = audited([home], tmp_path / "out")
-    found = [(row["code"], row["severity"], row["file_no"]) for row in tables["findings"]]
-    planted = [each[:3] for each in expected if each.code != "clean-end"]
-    assert found[: len(planted)] == planted
+    said = said_of([home])
+    for size in (WHOLE, TINY):
+        cut(monkeypatch, size)
+        tables = audited([home], tmp_path / f"out-{size}", said)
+        found = [(row["code"], row["severity"], row["file_no"]) for row in tables["findings"]]
+        planted = [each[:3] for each in expected if each.code != "clean-end"]
+        assert found[: len(planted)] == planted, size
 
 
-@pytest.mark.parametrize("size", [WHOLE, TINY])
 @pytest.mark.parametrize("case", CASES)
 def test_of_damage_between_files(
-    case: str, size: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    cut(monkeypatch, size)
     make, _ = CASES[case]
-    audited(make(tmp_path / "env"), tmp_path / "out")
+    paths = make(tmp_path / "env")
+    said = said_of(paths)
+    for size in (WHOLE, TINY):
+        cut(monkeypatch, size)
+        audited(paths, tmp_path / f"out-{size}", said)
 
 
 def is_opened(home: Path, folder: Path) -> bool:
@@ -226,7 +245,7 @@ def test_of_damage_at_any_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         try:
             if not is_opened(home, tmp_path / f"{number}-out"):
                 continue
-            audited([home], tmp_path / f"{number}-out")
+            audited([home], tmp_path / f"{number}-out", said_of([home]))
         except AssertionError as error:
             raise AssertionError(f"input {number}") from error
     assert AGAIN in ranges

@@ -70,11 +70,11 @@ def content_of(snapshot: Snapshot) -> Content:
     }
 
 
-def test_of_every_log(environment: Environment, tmp_path: Path) -> None:
-    now_ms = newest_ms(environment.home)
-    before = snapshot_of(environment.home, now_ms)
+def test_of_every_log(some_environment: Environment, tmp_path: Path) -> None:
+    now_ms = newest_ms(some_environment.home)
+    before = snapshot_of(some_environment.home, now_ms)
     content = content_of(before)
-    opened = open_environment([environment.home])
+    opened = open_environment([some_environment.home])
     orders = CheckpointOptions(cuts=True, file_max=FILE_MAX)
     target = tmp_path / "copy"
     is_too_old = before.end.files[-1].version < OLDEST_WRITTEN

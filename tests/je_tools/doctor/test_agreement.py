@@ -15,12 +15,12 @@ def place(row: Row) -> tuple[Any, ...]:
     return row["code"], row["file_no"], row["offset"]
 
 
-def test_the_commands_say_the_same(environment: Environment) -> None:
-    done = je_tools("doctor", environment.home, "--format", "jsonl")
+def test_the_commands_say_the_same(some_environment: Environment) -> None:
+    done = je_tools("doctor", some_environment.home, "--format", "jsonl")
     rows = rows_of(done.out)
     assert done.err == ""
-    names = (*PARTS, "journal") if environment.name.startswith(FRONT_ENDS) else PARTS
-    parts = {name: je_tools(name, environment.home, "--format", "jsonl") for name in names}
+    names = (*PARTS, "journal") if some_environment.name.startswith(FRONT_ENDS) else PARTS
+    parts = {name: je_tools(name, some_environment.home, "--format", "jsonl") for name in names}
     is_bad = any(part.code in (3, 4) for part in parts.values())
     assert done.code == (3 if is_bad else 0)
     found = [row for row in rows if row["section"] == "findings"]

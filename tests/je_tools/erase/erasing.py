@@ -58,6 +58,12 @@ def log_bytes(home: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in sorted(home.glob("*.jdb"))}
 
 
+def all_bytes(home: Path) -> dict[str, bytes]:
+    """Return all files below a directory by name."""
+    paths = sorted(path for path in home.rglob("*") if path.is_file())
+    return {str(path.relative_to(home)): path.read_bytes() for path in paths}
+
+
 def changed_entries(old: dict[str, bytes], new: dict[str, bytes]) -> list[Header]:
     """Return the entries that were erased; assert that nothing else has changed.
 

@@ -20,7 +20,7 @@ from tests.je_tools.snapshots import NOW_MS, contents_of, snapshot_of
 from tests.truth.contents import Contents
 
 CYCLE = ErasureOptions(checkpoint_first=True, period_ms=1000)
-SAMPLE = 3
+SAMPLE = 5
 """One in so many calls is tried."""
 
 

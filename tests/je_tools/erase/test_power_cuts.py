@@ -13,11 +13,11 @@ from je_tools.erase.completion import complete_erasure
 from je_tools.errors import RefusedError
 from je_tools.log.scan import Scanner
 from tests.builders.power_cuts import Call, KilledError, PowerCuts, Recorder
-from tests.je_tools.erase.erasing import copy_of, erase, log_bytes
+from tests.je_tools.erase.erasing import all_bytes, copy_of, erase, log_bytes
 from tests.je_tools.snapshots import codes_of, contents_of, snapshot_of
 from tests.truth.headers import ERASED, walk_bytes
 
-NAMES = ["v26-dbops", "v17-crash-txn", "v17-rep-uncommitted-before/node2"]
+NAMES = ["v26-dbops", "v17-rep-uncommitted-before/node2", "v17-crash-txn"]
 COUNT, MANY = 2, 60
 """Number of states per call of an erasure, besides those with all and with none of its writes."""
 
@@ -40,6 +40,39 @@ def assert_whole(home: Path, records: object) -> None:
         assert all(each.checksum_ok is not False for each in entries)
 
 
+class Left:
+    """Checks of what an interrupted erasure leaves; equal logs are checked once."""
+
+    def __init__(self, records: object, whole: dict[str, bytes]) -> None:
+        """Create the checks, from the records and from the log after the whole erasure."""
+        self.records = records
+        self.whole = whole
+        self.seen: set[tuple[str, object]] = set()
+
+    def is_new(self, step: str, found: dict[str, bytes]) -> bool:
+        """Return True if no files were as they are now before this step."""
+        before = len(self.seen)
+        self.seen.add((step, frozenset(found.items())))
+        return len(self.seen) > before
+
+    def check(self, home: Path) -> None:
+        """Check that a log is whole, that the erasure can be completed, and that it goes on."""
+        if self.is_new("check", log_bytes(home)):
+            assert_whole(home, self.records)
+        if not self.is_new("complete", all_bytes(home)):
+            return
+        complete_erasure(home, Scanner(threads=1))
+        assert not any(
+            any(data[(entry.lsn & 0xFFFFFFFF) + entry.header_size :][: entry.item_size])
+            for file, data in log_bytes(home).items()
+            for entry in walk_bytes(data, int(file[:8], 16))
+            if entry.type_no == ERASED
+        )
+        if self.is_new("go on", all_bytes(home)):
+            erase(home)
+            assert log_bytes(home) == self.whole
+
+
 def check_states(name: str, folder: Path, count: int) -> int:
     """Check the states that a power cut can leave; return their number."""
     home = copy_of(name, folder / "env")
@@ -51,27 +84,18 @@ def check_states(name: str, folder: Path, count: int) -> int:
         for i, call in enumerate(calls)
         if call.name == "write" and call.value[0] == 0 and len(call.value[1]) == 1
     )
-    new = log_bytes(home)
+    left = Left(records, log_bytes(home))
     counts = [count if at >= erased_at else 0 for at in range(len(calls) + 1)]
     seen = 0
     for at, state in cuts.states(calls, folder, random.Random(name), counts):
         if at >= erased_at:
             seen += 1
-            assert_whole(state, records)
-            complete_erasure(state, Scanner(threads=1))
-            assert not any(
-                any(data[(entry.lsn & 0xFFFFFFFF) + entry.header_size :][: entry.item_size])
-                for file, data in log_bytes(state).items()
-                for entry in walk_bytes(data, int(file[:8], 16))
-                if entry.type_no == ERASED
-            )
-            erase(state)
-            assert log_bytes(state) == new
+            left.check(state)
         shutil.rmtree(state)
     return seen
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", NAMES[:2])
 def test_a_power_cut(name: str, tmp_path: Path) -> None:
     assert check_states(name, tmp_path, COUNT) > 10
 
@@ -82,20 +106,20 @@ def test_many_power_cuts(name: str, tmp_path: Path) -> None:
     assert check_states(name, tmp_path, MANY) > 300
 
 
-@pytest.mark.parametrize("error", [errno.ENOSPC, errno.EIO, None])
+@pytest.mark.parametrize(
+    "error", [errno.ENOSPC, pytest.param(errno.EIO, marks=pytest.mark.exhaustive), None]
+)
 def test_a_disk_that_fails(error: int | None, tmp_path: Path) -> None:
     """It fails at each call; what is left has all records, and the erasure goes on."""
     whole = copy_of("v26-dbops", tmp_path / "all")
     records = contents_of(snapshot_of(whole))
     calls = recorded(whole)
+    left = Left(records, log_bytes(whole))
     for at in range(len(calls)):
         home = copy_of("v26-dbops", tmp_path / f"{at}")
         with pytest.raises((RefusedError, KilledError)) as caught:
             erase(home, disk=Recorder(at, error))
         if error is not None and calls[at].name != "create":
             assert "nothing was erased" in str(caught.value) or "to go on" in str(caught.value)
-        assert_whole(home, records)
-        complete_erasure(home, Scanner(threads=1))
-        erase(home)
-        assert log_bytes(home) == log_bytes(whole)
+        left.check(home)
         shutil.rmtree(home)

@@ -8,7 +8,7 @@ from je_tools.log.name_search import NameSearch
 from je_tools.log.names import resolve
 from je_tools.log.opening import open_environment
 from je_tools.log.scan import Scanner
-from tests.corpus import Environment, environment, environments
+from tests.corpus import Environment, environment, one_of_each_kind
 from tests.je_tools.dumped import dump_rows
 from tests.je_tools.log.test_names import _parts
 
@@ -20,7 +20,7 @@ def test_limited_dumps_have_the_names_of_whole_ones(some_environment: Environmen
             assert dump_rows(some_environment.home, *options, "--limit", str(most)) == rows[:most]
 
 
-@pytest.mark.parametrize("env", environments(), ids=lambda env: env.name)
+@pytest.mark.parametrize("env", one_of_each_kind())
 def test_what_is_found_is_what_all_files_tell(env: Environment) -> None:
     told = resolve(_parts(env.home))
     opened = open_environment([env.home])

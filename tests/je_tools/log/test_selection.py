@@ -38,7 +38,7 @@ NAMES = [
     "v26-dbops/env",
     "v26-rep-committed/node3",
 ]
-ROUNDS = 5
+ROUNDS = 3
 
 IN_TYPES = {"IN", "BIN", "DIN", "DBIN", "BINDelta", "DupBINDelta", "NewBINDelta"}
 CKPT_TYPES = {"CkptStart", "CkptEnd", "DbTree"}

@@ -74,7 +74,7 @@ def test_changes_of_old_duplicates_are_left_out_and_named() -> None:
 @pytest.mark.timeout(60)
 def test_more_databases_than_an_engine_ever_made(tmp_path: Path) -> None:
     """The time for each depends only on its own entries, however many databases there are."""
-    count = 300_000
+    count = 100_000
     ids = np.arange(count, dtype=np.int64)
     none, no = np.zeros(count, np.int64), np.zeros(count, np.bool_)
     snapshot = snapshot_of(simple({b"a": b"1"}).write(tmp_path / "env"))
