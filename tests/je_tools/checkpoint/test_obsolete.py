@@ -198,14 +198,18 @@ def test_an_embedded_record_is_obsolete_once_it_is_logged(tmp_path: Path) -> Non
     assert counts[1] == counts[0] + 1
 
 
-def test_full_versions_of_old_deltas_are_needed(tmp_path: Path) -> None:
-    """A delta of log version 8 is no node by its type, and no other node names its full version."""
-    log = TreeLog([LogFile(0, 8)])
+@pytest.mark.parametrize("version", [8, 17])
+def test_full_versions_of_deltas_are_needed(version: int, tmp_path: Path) -> None:
+    """No other node names them. A delta of log version 8 is not even a node by its type."""
+    log = TreeLog([LogFile(0, version)])
     start = log.put("CkptStart", {"time_ms": CREATED_MS, "ckpt_id": 1, "invoker": "test"})
     full = log.node([slot(key, log.ln(key, b"old")) for key in (b"a", b"b")], node_id=7)
     differing = [slot(b"b", log.ln(b"b", b"new"))]
-    names = {"db_id": FIRST_ID, "last_full_lsn": full, "last_delta_lsn": NULL_LSN}
-    delta = log.put("BINDelta", names | {"slot_count": 1, "slots": differing})
+    if version == 8:
+        names = {"db_id": FIRST_ID, "last_full_lsn": full, "last_delta_lsn": NULL_LSN}
+        delta = log.put("BINDelta", names | {"slot_count": 1, "slots": differing})
+    else:
+        delta = log.delta(differing, full, node_id=7, full_slot_count=2)
     log.database(b"db", log.node([slot(b"", delta)], level=2, is_root=True))
     log.database(b"other", log.tree([slot(b"c", log.ln(b"c", b"old", db=7))], db=7), db=7)
     root = log.db_tree(log.tree(log.mapped, db=0), log.tree(log.named, db=1))
