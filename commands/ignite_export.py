@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Unpack
 
 import click
@@ -86,6 +87,7 @@ def command(**options: Unpack[Options]) -> int:
         export = CacheExport(wanted, sink.encode, thread_count(options["threads"]), progress)
         sink.write_all(export.run(store), out)
     say(f"je-tools: {export.count:,} records")
+    _say_not_owned(export.not_owned)
     problems = merged(export.problems)
     for problem in problems[:PROBLEMS_SHOWN]:
         say(f"je-tools: {problem.text()}")
@@ -93,3 +95,12 @@ def command(**options: Unpack[Options]) -> int:
     if more > 0:
         say(f"je-tools: and {more:,} more problems; `je-tools ignite pages verify` reports pages")
     return EXIT_DAMAGE if export.problems and not options["exit_zero"] else EXIT_OK
+
+
+def _say_not_owned(partitions: Sequence[tuple[str, str, int, str]]) -> None:
+    """Name the partitions whose records other nodes may have newer."""
+    for node, group, partition, state in partitions[:PROBLEMS_SHOWN]:
+        say(f"je-tools: {node} {group} partition {partition}: state {state}, not OWNING")
+    more = len(partitions) - PROBLEMS_SHOWN
+    if more > 0:
+        say(f"je-tools: and {more:,} more partitions that are not OWNING")

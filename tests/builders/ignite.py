@@ -101,6 +101,11 @@ def metastore_record(key: bytes, value: bytes) -> Record:
     return "METASTORE_DATA_RECORD", parts
 
 
+def state_record(partition: int, state: int, group: int) -> Record:
+    """Return a PART_META_UPDATE_STATE."""
+    return "PART_META_UPDATE_STATE", struct.pack("<iiBq", group, partition, state, 5)
+
+
 def recovery_payload(time_ms: int, order: str = "<") -> bytes:
     """Return the payload of a MEMORY_RECOVERY."""
     return struct.pack(f"{order}q", time_ms)

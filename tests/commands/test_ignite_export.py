@@ -84,6 +84,19 @@ def test_formats_have_the_same_records(store: Path, tmp_path: Path) -> None:
     assert len(csv) == len(table) + 1
 
 
+def test_partitions_that_the_node_does_not_own_are_named(tmp_path: Path) -> None:
+    entry = build.Entry(build.string(b"a"), build.string(b"b"), cache=build.ACCOUNTS).record()
+
+    def export(state: int, name: str) -> Any:
+        records = [entry, build.state_record(3, state, build.ACCOUNTS)]
+        return je_tools("ignite", "export", build.write_cache_store(tmp_path / name, records))
+
+    moving, owning, evicted = export(0, "moving"), export(1, "owning"), export(3, "evicted")
+    assert (moving.code, "partition 3: state MOVING" in moving.err) == (0, True)
+    assert (owning.code, "state" in owning.err, len(owning.out.splitlines())) == (0, False, 1)
+    assert (evicted.code, evicted.out) == (0, b"")
+
+
 @pytest.mark.parametrize("kind", ["", "local-"])
 def test_a_group_whose_log_was_off_is_told(kind: str, tmp_path: Path) -> None:
     key = f"grp-wal-{kind}disabled-{build.ACCOUNTS}".encode()

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from je_tools.formats.ignite.hashes import key_hashes, value_digests, version_hashes, wrapped
-from je_tools.formats.ignite.types import PARTITION_STATES
 from je_tools.ignite.logical.counters import Counter, advanced
 from je_tools.ignite.records.node_records import CacheFilter, NodeRecords
 from je_tools.ignite.records.recovered import recover_node
@@ -19,13 +18,11 @@ from je_tools.ignite.records.recovered import recover_node
 if TYPE_CHECKING:
     from je_tools.ignite.checkpoints import NodeCheckpoints
     from je_tools.ignite.records.merge import CacheRecords
-    from je_tools.ignite.records.partition_records import PartitionPlace, PartitionRecords
+    from je_tools.ignite.records.partition_records import PartitionRecords
     from je_tools.ignite.records.problems import MissingRecords
     from je_tools.ignite.records.recovered import Recovered
     from je_tools.ignite.store import Node
     from je_tools.log.scan_options import Progress
-
-_UNKNOWN_STATE = 255
 
 
 class PartitionFacts(Struct, frozen=True):
@@ -121,7 +118,7 @@ def node_partitions(
             node.name,
             place.group,
             place.partition,
-            _state(recovered, each),
+            recovered.state_of(place.group_id, place.partition, each.stored),
             sums.size,
             _counter(recovered, each),
             wrapped(sums.keys_and_values) if sums.is_known else None,
@@ -129,25 +126,6 @@ def node_partitions(
             len(reader.problems) == before,
         )
     return NodePartitions(node, recovered, found, reader.problems)
-
-
-def _state(recovered: Recovered, partition: PartitionRecords) -> str:
-    place, stored = partition.place, partition.stored
-    state = recovered.logical.partition_states.get((place.group_id, place.partition))
-    if state is None:
-        state = _checkpointed_state(recovered, place)
-    if state is None or state == _UNKNOWN_STATE:
-        state = _UNKNOWN_STATE if stored is None else stored.meta.state
-    return PARTITION_STATES.get(state, str(state))
-
-
-def _checkpointed_state(recovered: Recovered, place: PartitionPlace) -> int | None:
-    """Return the state in the record of the newest checkpoint, which its pages may precede."""
-    newest = recovered.checkpoints.checkpoints[-1:]
-    if not newest or newest[0].record is None:
-        return None
-    parts = newest[0].record.facts.groups.get(place.group_id, [])
-    return next((each.state for each in parts if each.partition == place.partition), None)
 
 
 def _counter(recovered: Recovered, partition: PartitionRecords) -> Counter | None:

@@ -33,6 +33,7 @@ class CacheExport(Struct, Generic[Piece]):
         progress: called with the bytes of segments that were read.
         count: number of records so far.
         problems: what could not be read so far.
+        not_owned: node, group, partition and state of partitions whose state is not OWNING.
     """
 
     wanted: CacheFilter
@@ -41,6 +42,7 @@ class CacheExport(Struct, Generic[Piece]):
     progress: Progress | None = None
     count: int = 0
     problems: list[MissingRecords] = []
+    not_owned: list[tuple[str, str, int, str]] = []
 
     def run(self, store: Store) -> Iterator[Piece]:
         """Yield encoded records.
@@ -65,3 +67,4 @@ class CacheExport(Struct, Generic[Piece]):
             self.count += count
             yield piece
         self.problems += reader.problems
+        self.not_owned += ((node.name, *each) for each in reader.not_owned)

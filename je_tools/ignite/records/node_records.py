@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from je_tools.ignite.store import Node
 
 _CONFIGURATION = "cache_data.dat"
+_OWNED = ("OWNING", "UNKNOWN")
 
 
 class CacheFilter(Struct, frozen=True):
@@ -50,6 +51,7 @@ class NodeRecords:
 
     Attributes:
         problems: what could not be read so far.
+        not_owned: groups and partitions read so far whose state is not OWNING, with the state.
     """
 
     def __init__(self, node: Node, recovered: Recovered, wanted: CacheFilter) -> None:
@@ -61,6 +63,7 @@ class NodeRecords:
             wanted: caches and partitions to read.
         """
         self.problems: list[MissingRecords] = []
+        self.not_owned: list[tuple[str, int, str]] = []
         self._node = node
         self._recovered = recovered
         self._wanted = wanted
@@ -101,8 +104,12 @@ class NodeRecords:
             RefusedError: a temporary file cannot be read.
             StoppedError: a file shrank, vanished or was replaced while it was read.
         """
-        for partition in self.partitions():
-            yield from partition.batches()
+        for each in self.partitions():
+            yield from each.batches()
+            place = each.place
+            state = self._recovered.state_of(place.group_id, place.partition, each.stored)
+            if state not in _OWNED:
+                self.not_owned.append((place.group, place.partition, state))
 
     def partitions(self) -> Iterator[PartitionRecords]:
         """Yield a reader of each partition, by group and number.

@@ -9,12 +9,14 @@ import numpy as np
 import numpy.typing as npt
 
 from je_tools.formats.ignite.pages import INDEX_PARTITION
+from je_tools.formats.ignite.types import PARTITION_STATES
 from je_tools.ignite.checkpoints import node_checkpoints
 from je_tools.ignite.logical.updates import LogicalUpdates, logical_start, updates_from
 from je_tools.ignite.recovery.physical import recovered_pages
 
 if TYPE_CHECKING:
     from je_tools.formats.arrays import Ints
+    from je_tools.formats.ignite.partition_counter import StoredCounter
     from je_tools.ignite.checkpoints import NodeCheckpoints
     from je_tools.ignite.recovery.physical import PhysicalRecovery
     from je_tools.ignite.store import Node
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
 Changed = tuple["Ints", npt.NDArray[np.uint8]]
 """Pages of a partition that physical recovery changes: indexes, and the pages."""
 
+_UNKNOWN_STATE = 255
 _GONE_STATES = (-1, 3)
 """States of a partition that the log destroys: none any more, or EVICTED."""
 
@@ -64,6 +67,29 @@ class Recovered:
     def is_gone(self, group: int, partition: int) -> bool:
         """Return True if the log destroys a partition."""
         return self.logical.partition_states.get((group, partition), 1) in _GONE_STATES
+
+    def state_of(self, group: int, partition: int, stored: StoredCounter | None) -> str:
+        """Return the state of a partition after recovery, by name; UNKNOWN if nothing tells it.
+
+        Args:
+            group: id of the cache group.
+            partition: number.
+            stored: what its pages say; None if they cannot be read.
+        """
+        state = self.logical.partition_states.get((group, partition))
+        if state is None:
+            state = self._checkpointed_state(group, partition)
+        if state is None or state == _UNKNOWN_STATE:
+            state = _UNKNOWN_STATE if stored is None else stored.meta.state
+        return PARTITION_STATES.get(state, str(state))
+
+    def _checkpointed_state(self, group: int, partition: int) -> int | None:
+        """Return the state in the record of the newest checkpoint, which pages may precede."""
+        newest = self.checkpoints.checkpoints[-1:]
+        if not newest or newest[0].record is None:
+            return None
+        parts = newest[0].record.facts.groups.get(group, [])
+        return next((each.state for each in parts if each.partition == partition), None)
 
 
 def recover_node(node: Node, threads: int, progress: Progress | None = None) -> Recovered:
