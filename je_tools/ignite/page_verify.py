@@ -17,6 +17,7 @@ from je_tools.ignite.page_judge import FileVerdict, PageJudge
 from je_tools.ignite.page_recovery import page_recovery
 from je_tools.ignite.page_scan import scan_files
 from je_tools.ignite.page_walk import Walk
+from je_tools.ignite.recovery.physical import recovered_pages
 from je_tools.ignite.structure_judge import affinity_of
 
 if TYPE_CHECKING:
@@ -82,12 +83,24 @@ def verify_pages(
     report = PageReport([], [], [])
     for node in store.nodes:
         recovery = page_recovery(node, threads)
-        problem = None if trees else "only pages were asked for"
-        if trees and recovery.is_mixed:
-            problem = "the newest checkpoint did not end"
+        if not trees:
+            walk = Walk(threads, "only pages were asked for")
+        elif recovery.is_mixed:
+            walk = _recovered_walk(node, threads)
+        else:
+            walk = Walk(threads, None)
         judge = PageJudge(node.name, str(store.roots[0]), recovery)
-        _verify_node(report, node, judge, Walk(threads, problem), progress)
+        _verify_node(report, node, judge, walk, progress)
     return report
+
+
+def _recovered_walk(node: Node, threads: int) -> Walk:
+    """Return a walk through the pages as recovery of an unfinished checkpoint leaves them."""
+    found = recovered_pages(node, threads)
+    problem = found.problem
+    if problem is None and found.replay is None:
+        problem = "the markers do not tell where recovery begins"
+    return Walk(threads, problem, found.replay)
 
 
 def _verify_node(

@@ -9,10 +9,12 @@ import numpy as np
 
 from je_tools.core.ordered import map_in_order
 from je_tools.formats.ignite.check import Structure, check_structure
+from je_tools.formats.ignite.ids import cache_id
 from je_tools.formats.ignite.pages import PageState
 from je_tools.ignite.page_images import mapped_image
 
 if TYPE_CHECKING:
+    from je_tools.formats.ignite.replay import PageReplay
     from je_tools.ignite.page_scan import FileScan
 
 Walked = tuple["FileScan", "Structure | str | None"]
@@ -22,15 +24,17 @@ Walked = tuple["FileScan", "Structure | str | None"]
 class Walk:
     """Walk through the files of one node."""
 
-    def __init__(self, threads: int, problem: str | None) -> None:
+    def __init__(self, threads: int, problem: str | None, replay: PageReplay | None = None) -> None:
         """Make a walk.
 
         Args:
             threads: number of files to read at once.
             problem: why no file can be walked; None if files can.
+            replay: pages that recovery writes; None if it writes none.
         """
         self.threads = threads
         self._problem = problem
+        self._replay = replay
 
     def files(self, scans: Iterable[FileScan]) -> Iterator[Walked]:
         """Yield files in their order, with what their pages lead to.
@@ -50,5 +54,8 @@ class Walk:
             return scan, "its pages are encrypted"
         if scan.problem is not None or scan.states[PageState.UNREADABLE]:
             return scan, "the device did not deliver its pages"
-        with mapped_image(file) as image:
+        changed = None
+        if self._replay is not None:
+            changed = self._replay.pages_of(cache_id(file.group), file.partition)
+        with mapped_image(file, changed) as image:
             return scan, check_structure(image, np.concatenate(scan.page_states))

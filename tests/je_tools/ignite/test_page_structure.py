@@ -18,13 +18,6 @@ from tests.corpus import IgniteNode
 
 SIZE = build.SIZE
 
-_MIXED = (
-    "ignite-crash-mid-checkpoint",
-    "ignite-recovery-files",
-    "ignite-sql-2.17",
-    "ignite-walpagezip",
-)
-
 Pages = dict[int, bytes]
 """Pages of a partition by index."""
 
@@ -87,9 +80,8 @@ def test_the_trees_of_engines_have_no_fault(ignite_node: IgniteNode) -> None:
     counts = Counter(each.code for each in report.findings)
     allowed = {"page-mixed", "page-torn", "page-encrypted", "page-compressed", "page-unwalked"}
     assert set(counts) <= allowed
-    unwalked = ignite_node.case in (*_MIXED, "ignite-tde")
-    assert (counts["page-unwalked"] > 0) == unwalked
-    assert any(each.rows for each in report.files) == (ignite_node.case not in _MIXED)
+    assert (counts["page-unwalked"] > 0) == (ignite_node.case == "ignite-tde")
+    assert sum(each.rows or 0 for each in report.files) > 30
 
 
 def test_a_made_tree_has_no_fault(tmp_path: Path) -> None:
