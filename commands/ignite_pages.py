@@ -8,6 +8,7 @@ from je_tools.commands._groups import VerbGroup
 from je_tools.commands._options import CONTEXT
 
 VERBS = {
+    "dump": "Print the pages: headers, fields, and items with rows.",
     "verify": "Check every page, and say of each file what to do about it.",
     "space": "Show pages by kind, and free bytes of data pages.",
 }

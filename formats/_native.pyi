@@ -153,6 +153,14 @@ def check_pages(
 def image_pages(image: PageImage, indexes: _Ints) -> tuple[npt.NDArray[np.uint8], _Bytes]:
     """Return pages of an image as (n, page_size), and a `PageFault` or 0 for each."""
 
+_Fields = list[tuple[str, int, str]]
+
+def page_fields() -> tuple[list[tuple[int, int, int, str, int, str]], _Fields, _Fields]:
+    """Return the fields of pages: of single types, of data pages, of pages of trees."""
+
+def page_items(pages: npt.NDArray[np.uint8], is_big: bool) -> tuple[npt.NDArray[np.int64], _Bytes]:
+    """Return the items of plain pages, (ITEM_COLUMNS, n), and the bytes of keys and values."""
+
 def read_pages(
     data: _Bytes, rules: PageRules, first: int
 ) -> tuple[_Bytes, _U16s, _U16s, _Ints, _Bytes, _Bytes, _U16s, _U16s, _U32s, _U32s, _I32s, _I32s]:

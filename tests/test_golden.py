@@ -99,6 +99,11 @@ COMMAND_LINES = {
     "ignite-export-csv": "je-tools ignite export caches-damaged --format csv --data length",
     "ignite-pages-verify": "je-tools ignite pages verify pages",
     "ignite-pages-verify-all": "je-tools ignite pages verify pages --all --format jsonl",
+    "ignite-pages-dump": "je-tools ignite pages dump pages --partition 0 --items",
+    "ignite-pages-dump-csv": (
+        "je-tools ignite pages dump pages --group first --items --format csv --data length"
+    ),
+    "ignite-pages-dump-wrong": "je-tools ignite pages dump pages --type none",
     "ignite-pages-space": "je-tools ignite pages space pages",
     "ignite-pages-space-types": "je-tools ignite pages space pages --by-type --format csv",
     "ignite-info": "je-tools ignite info checkpoints",

@@ -30,7 +30,7 @@ from je_tools.ignite.wal import copies_of, read_segment
 from tests.builders import ignite as build
 from tests.builders import ignite_pages as build_pages
 from tests.builders.ignite_recovery import write_unfinished_store
-from tests.damage.ignite_dump import check_dump
+from tests.damage.ignite_dump import check_dump, dumped_pages
 from tests.damage.ignite_export import check_diff, check_export
 
 KIND = "ignite store"
@@ -131,6 +131,8 @@ def _judge_pages(store: Store) -> None:
         reports = [verify_pages(store, threads) for threads in THREADS]
     except InputError:
         return
+    dumps = [dumped_pages(store, threads) for threads in THREADS]
+    assert dumps[0] == dumps[1]
     spaces = [measure_pages(store, threads) for threads in THREADS]
     assert spaces[0].files == spaces[1].files
     one, other = map(_facts, reports)

@@ -1,4 +1,4 @@
-"""Dump of a damaged Ignite store in all formats."""
+"""Dumps of a damaged Ignite store in all formats."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ import json
 from je_tools.core.masking import Masking
 from je_tools.ignite.dump import RecordDump
 from je_tools.ignite.dump_sinks import open_record_sink
+from je_tools.ignite.page_dump import PageDump, PageFilters
+from je_tools.ignite.page_dump_columns import open_page_sink
 from je_tools.ignite.record_filters import Filters
 from je_tools.ignite.store import Store
 from je_tools.output.encoders.entry_sinks import EntryFormat
@@ -29,3 +31,14 @@ def check_dump(store: Store) -> None:
             assert all(row["type"] for row in rows)
             assert all(("key_json" in row) == ("key_type" in row) for row in rows)
     assert len(counts) == 1
+
+
+def dumped_pages(store: Store, threads: int) -> list[bytes]:
+    """Return the pages and items of a store in the formats of lines, all with as many rows."""
+    found = []
+    for form in (EntryFormat.TABLE, EntryFormat.CSV, EntryFormat.JSONL):
+        sink = open_page_sink(form, Masking(), 120)
+        dump = PageDump(PageFilters(), sink.encode, threads, with_items=True)
+        found.append(b"".join(bytes(piece) for piece in dump.run(store)))
+    assert len({text.count(b"\n") for text in found}) == 1
+    return found

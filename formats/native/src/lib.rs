@@ -37,6 +37,7 @@ fn declared(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
         je::walk::DECLARED,
         ignite::check::DECLARED,
         ignite::page_image::DECLARED,
+        ignite::page_items::DECLARED,
         ignite::pages::DECLARED,
         ignite::records::DECLARED,
         ignite::replay::DECLARED,
@@ -76,6 +77,8 @@ mod _native {
     use super::ignite::hashes::{key_hashes, value_digests};
     #[pymodule_export]
     use super::ignite::page_image::image_pages;
+    #[pymodule_export]
+    use super::ignite::page_items::{page_fields, page_items};
     #[pymodule_export]
     use super::ignite::pages::read_pages;
     #[pymodule_export]

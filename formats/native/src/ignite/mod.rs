@@ -3,6 +3,7 @@
 pub mod check;
 pub mod hashes;
 pub mod page_image;
+pub mod page_items;
 pub mod pages;
 pub mod records;
 pub mod replay;

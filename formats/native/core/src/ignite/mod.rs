@@ -9,6 +9,7 @@ pub mod hashes;
 pub mod list_check;
 pub mod order;
 pub mod page_image;
+pub mod page_items;
 pub mod page_layout;
 pub mod page_packing;
 pub mod page_reader;

@@ -208,6 +208,71 @@ pub mod tracking {
     }
 }
 
+/// A field of a page: type of the page, first and last version of its layout that has the field,
+/// name, offset, and kind: `page` for an id, or a number by its sign and bytes.
+pub type PageField = (u16, u16, u16, &'static str, usize, &'static str);
+
+const LAST: u16 = u16::MAX;
+
+/// Fields of all types that have some of their own, except trees and lists of items.
+pub const FIELDS: &[PageField] = &[
+    (types::TREE_META, 1, LAST, "levels", tree_meta::LEVELS_AT, "u1"),
+    (types::TREE_META, 1, 1, "leaves", 41, "page"),
+    (types::TREE_META, 2, LAST, "inline_size", tree_meta::INLINE_SIZE_AT, "u2"),
+    (types::TREE_META, 2, 3, "leaves", 43, "page"),
+    (types::TREE_META, 4, LAST, "flags", tree_meta::FLAGS_AT, "i8"),
+    (types::TREE_META, 4, LAST, "leaves", 82, "page"),
+    (types::INDEX_META, 1, LAST, "tree", meta::TREE_AT, "page"),
+    (types::INDEX_META, 1, LAST, "list", meta::LIST_AT, "page"),
+    (types::INDEX_META, 1, LAST, "snapshot_id", meta::SNAPSHOT_AT, "i8"),
+    (types::INDEX_META, 1, LAST, "full_snapshot_id", meta::FULL_SNAPSHOT_AT, "i8"),
+    (types::INDEX_META, 1, LAST, "next_snapshot_tag", meta::NEXT_TAG_AT, "i8"),
+    (types::INDEX_META, 1, LAST, "snapshot_tag", meta::SNAPSHOT_TAG_AT, "i8"),
+    (types::INDEX_META, 1, LAST, "page_count", meta::PAGE_COUNT_AT, "i4"),
+    (types::INDEX_META, 1, LAST, "candidate_count", meta::CANDIDATE_AT, "i4"),
+    (types::PARTITION_META, 1, LAST, "tree", meta::TREE_AT, "page"),
+    (types::PARTITION_META, 1, LAST, "list", meta::LIST_AT, "page"),
+    (types::PARTITION_META, 1, LAST, "snapshot_id", meta::SNAPSHOT_AT, "i8"),
+    (types::PARTITION_META, 1, LAST, "full_snapshot_id", meta::FULL_SNAPSHOT_AT, "i8"),
+    (types::PARTITION_META, 1, LAST, "next_snapshot_tag", meta::NEXT_TAG_AT, "i8"),
+    (types::PARTITION_META, 1, LAST, "snapshot_tag", meta::SNAPSHOT_TAG_AT, "i8"),
+    (types::PARTITION_META, 1, LAST, "page_count", meta::PAGE_COUNT_AT, "i4"),
+    (types::PARTITION_META, 1, LAST, "candidate_count", meta::CANDIDATE_AT, "i4"),
+    (types::PARTITION_META, 1, LAST, "size", meta::SIZE_AT, "i8"),
+    (types::PARTITION_META, 1, LAST, "update_counter", meta::COUNTER_AT, "i8"),
+    (types::PARTITION_META, 1, LAST, "global_remove_id", meta::REMOVE_AT, "i8"),
+    (types::PARTITION_META, 1, LAST, "state", meta::STATE_AT, "u1"),
+    (types::PARTITION_META, 1, LAST, "counters_page", meta::CACHE_SIZES_AT, "page"),
+    (types::PARTITION_META, 2, LAST, "expiry_tree", meta::PENDING_AT, "page"),
+    (types::PARTITION_META, 2, LAST, "own_list", meta::OWN_LIST_AT, "page"),
+    (types::PARTITION_META, 2, LAST, "gaps", meta::GAPS_AT, "page"),
+    (types::LIST_META, 1, LAST, "count", list_meta::COUNT_AT, "u2"),
+    (types::LIST_META, 1, LAST, "next", list_meta::NEXT_AT, "page"),
+    (types::LIST_NODE, 1, LAST, "previous", list_node::PREVIOUS_AT, "page"),
+    (types::LIST_NODE, 1, LAST, "next", list_node::NEXT_AT, "page"),
+    (types::LIST_NODE, 1, LAST, "count", list_node::COUNT_AT, "u2"),
+    (types::CACHE_SIZES, 1, LAST, "count", cache_sizes::COUNT_AT, "u2"),
+    (types::CACHE_SIZES, 1, LAST, "is_last", cache_sizes::LAST_AT, "u1"),
+    (types::CACHE_SIZES, 1, LAST, "next", cache_sizes::NEXT_AT, "page"),
+    (types::TRACKING, 1, LAST, "snapshot_tag", tracking::TAG_AT, "i8"),
+];
+
+/// Fields of data pages, for each of their types.
+pub const DATA_FIELDS: &[(&str, usize, &str)] = &[
+    ("list", data::LIST_AT, "page"),
+    ("free", data::FREE_AT, "u2"),
+    ("direct", data::DIRECT_AT, "u1"),
+    ("indirect", data::INDIRECT_AT, "u1"),
+    ("first_entry", data::FIRST_ENTRY_AT, "u2"),
+];
+
+/// Fields of the pages of trees, for each of their types.
+pub const TREE_FIELDS: &[(&str, usize, &str)] = &[
+    ("count", tree::COUNT_AT, "u2"),
+    ("forward", tree::FORWARD_AT, "page"),
+    ("remove_id", tree::REMOVE_AT, "i8"),
+];
+
 /// Content of a tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TreeKind {

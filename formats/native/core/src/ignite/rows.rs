@@ -234,19 +234,23 @@ impl Row {
     }
 
     fn columns(&self, item: &RowItem) -> [i64; ROW_COLUMNS] {
+        let mut columns = [NONE; ROW_COLUMNS];
+        (columns[2], columns[3], columns[4]) = (item.cache, item.link, item.hash);
+        columns[5..].copy_from_slice(&self.numbers());
+        columns
+    }
+
+    /// Returns the columns from the type of the key on.
+    pub fn numbers(&self) -> [i64; ROW_COLUMNS - 5] {
+        let ([key, key_size], [value, value_size]) = (self.key, self.value);
         let [topology, node, order] = self.version;
         [
-            NONE,
-            NONE,
-            item.cache,
-            item.link,
-            item.hash,
             self.key_type,
-            self.key[0],
-            self.key[1],
+            key,
+            key_size,
             self.value_type,
-            self.value[0],
-            self.value[1],
+            value,
+            value_size,
             topology,
             node,
             order,
@@ -272,16 +276,34 @@ pub fn read_row(
         Ok(found) => found,
         Err(fault) => return Row::bad(fault, payload),
     };
-    let mut cursor = Cursor::new(&rows.data, start as i64, stop as i64, image.order);
+    let row = decode_any(&rows.data, payload, type_no, is_fragmented, image.order);
+    if type_no == types::DATA || row.fault != 0 {
+        return row;
+    }
+    with_key(row, image, reader, used, item, rows)
+}
+
+/// Decodes a row without fragments of a page of a type.
+pub fn decode_payload(data: &[u8], payload: [i64; 2], type_no: u16, order: Order) -> Row {
+    decode_any(data, payload, type_no, false, order)
+}
+
+fn decode_any(
+    data: &[u8],
+    payload: [i64; 2],
+    type_no: u16,
+    is_fragmented: bool,
+    order: Order,
+) -> Row {
+    let [start, size] = payload;
+    let mut cursor = Cursor::new(data, start, start.saturating_add(size), order);
     let decoded = match type_no {
         types::DATA => decode(&mut cursor, is_fragmented),
         _ => decode_blob(&mut cursor),
     };
-    match decoded.filter(|_| cursor.is_done()) {
-        Some(row) if type_no == types::DATA => row,
-        Some(row) => with_key(row, image, reader, used, item, rows),
-        None => Row::bad(RowFault::Undecodable as u8, payload),
-    }
+    decoded
+        .filter(|_| cursor.is_done())
+        .unwrap_or_else(|| Row::bad(RowFault::Undecodable as u8, payload))
 }
 
 /// Returns a row of the metastorage with the key of its item.

@@ -1,0 +1,128 @@
+"""`je-tools ignite pages dump`: the pages of a page store, and their items."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from typing import Unpack
+
+import click
+
+from je_tools.commands._ignite import (
+    StoreOptions,
+    node_option,
+    opened_output,
+    output_option,
+    store_argument,
+    thread_count,
+)
+from je_tools.commands._options import (
+    data_option,
+    exit_zero_option,
+    format_option,
+    is_terminal,
+    needs_output,
+    progress_bar,
+    say,
+    threads_count_option,
+)
+from je_tools.core.masking import DataMode, Masking
+from je_tools.errors import EXIT_DAMAGE, EXIT_OK
+from je_tools.output.formats import ROWS
+
+PIPED_WIDTH = 200
+"""Characters in a line of a table if no terminal gives a width."""
+
+
+class Options(StoreOptions):
+    """Options of the command line."""
+
+    groups: tuple[str, ...]
+    partitions: tuple[int, ...]
+    pages: tuple[int, ...]
+    types: tuple[str, ...]
+    items: bool
+    limit: int | None
+    data_mode: str
+
+
+@click.command("dump")
+@store_argument
+@node_option
+@click.option(
+    "--group", "groups", multiple=True, metavar="NAME", help="Cache group, or cache without one."
+)
+@click.option(
+    "--partition",
+    "partitions",
+    type=int,
+    multiple=True,
+    metavar="N",
+    help="Number of a partition; 65535 for indexes.",
+)
+@click.option(
+    "--page", "pages", type=int, multiple=True, metavar="N", help="Index of a page in its file."
+)
+@click.option(
+    "--type",
+    "types",
+    multiple=True,
+    metavar="TYPE",
+    help="Type of pages, or the beginning of its name: data, list, partition meta.",
+)
+@click.option("--items", is_flag=True, help="Also print rows, items of trees and ids in lists.")
+@click.option("--limit", type=click.IntRange(1), metavar="N", help="Stop after this many pages.")
+@format_option(*ROWS)
+@output_option
+@data_option
+@threads_count_option
+@exit_zero_option
+def command(**options: Unpack[Options]) -> int:
+    """Print the pages of a node's files: headers, fields and items.
+
+    Pages are printed as they lie in the files, in their order. Compressed pages are unpacked. Of a
+    damaged or encrypted page, only the header is printed. A page must match all filters; those
+    that can be repeated match one of their values. The exit code is 3 if there was damage.
+
+    \b
+    Examples:
+      je-tools ignite pages dump /var/lib/ignite --group accounts --type "partition meta"
+      je-tools ignite pages dump work --partition 3 --page 7 --items --format jsonl
+      je-tools ignite pages dump work --format parquet --output pages.parquet
+    """
+    needs_output(options["format_"], options["output"])
+    from je_tools.ignite.page_dump import PageDump, PageFilters
+    from je_tools.ignite.page_dump_columns import open_page_sink
+    from je_tools.ignite.page_verify import page_bytes
+    from je_tools.ignite.store import open_store
+    from je_tools.output.encoders.entry_sinks import EntryFormat
+
+    filters = PageFilters(
+        groups=options["groups"],
+        partitions=options["partitions"],
+        pages=options["pages"],
+        types=options["types"],
+    )
+    # A wrong name ends the command before anything is written.
+    filters.type_nos()
+    store = open_store(options["paths"], options["nodes"])
+    masking = Masking(DataMode(options["data_mode"]))
+    width = shutil.get_terminal_size((PIPED_WIDTH, 24)).columns
+    sink = open_page_sink(EntryFormat(options["format_"]), masking, width)
+    is_between = options["output"] is None and is_terminal(sys.stdout)
+    with (
+        opened_output(options["output"], store) as out,
+        progress_bar(0 if is_between else page_bytes(store), "ignite pages dump") as progress,
+    ):
+        threads = thread_count(options["threads"])
+        dump = PageDump(filters, sink.encode, threads, options["items"], options["limit"], progress)
+        sink.write_all(dump.run(store), out)
+    if not dump.count:
+        say("je-tools: no page matches")
+    if not dump.damaged:
+        return EXIT_OK
+    say(
+        f"je-tools: not everything is shown ({dump.damaged:,} damaged pages or files); "
+        "`je-tools ignite pages verify` reports the places"
+    )
+    return EXIT_OK if options["exit_zero"] else EXIT_DAMAGE
