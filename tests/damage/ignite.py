@@ -32,6 +32,7 @@ from tests.builders import ignite_pages as build_pages
 from tests.builders.ignite_recovery import write_unfinished_store
 from tests.damage.ignite_dump import check_dump, dumped_pages
 from tests.damage.ignite_export import check_diff, check_export
+from tests.damage.ignite_repairs import check_repairs
 
 KIND = "ignite store"
 SHARE = 0.1
@@ -105,6 +106,7 @@ def judge_store(home: Path) -> None:
         check_dump(store)
         check_export(store)
         check_diff(store)
+        check_repairs(home)
         summarize_wal(store, THREADS[0], caches=True)
         nodes = [node_checkpoints(node, THREADS[1]) for node in store.nodes]
         _judge_recovery(store)
