@@ -216,6 +216,16 @@ def test_a_node_reads_a_segment_whose_header_is_written_anew(
     assert ignite.rows(store) == whole
 
 
+@pytest.mark.parametrize("case", ["ignite-bitflip-physical"] if corpus() else [])
+def test_changes_of_pages_that_recovery_needs_are_never_passed_over(
+    case: str, tmp_path: Path
+) -> None:
+    plan = plan_log_repairs(node_of(damaged_store(corpus_path(case), tmp_path)), 1)
+    (left,) = plan.unrepaired
+    assert (plan.edits, left.segment, left.offset) == ([], 2, 330_750)
+    assert "recovery needs the changes of pages there" in left.reason
+
+
 @pytest.mark.parametrize("case", ["ignite-crash-mid-checkpoint"] if corpus() else [])
 def test_a_begin_is_kept_if_pages_were_written_under_it(case: str, tmp_path: Path) -> None:
     """The log has lost its end with the record of the unfinished checkpoint; the pages have not."""
