@@ -242,37 +242,45 @@ def test_a_checkpoint_that_left_upper_nodes(judge: Judge, tmp_path: Path) -> Non
     assert not verdict.problems, verdict
 
 
-PERIOD_SECONDS = 16
+PERIODS_SECONDS = (16, 80)
+"""Periods of cycles: the second if the first is over before a busy machine has opened the log."""
 
 
 def test_the_engine_takes_up_a_cycle(judge: Judge, tmp_path: Path) -> None:
     """It erases the files that our cycle left, and ours then finds the cycle at its end."""
-    home = tmp_path / "env"
+    assert any(takes_up(judge, tmp_path / str(seconds), seconds) for seconds in PERIODS_SECONDS)
+
+
+def takes_up(judge: Judge, home: Path, seconds: int) -> bool:
+    """Check that the engine ends our cycle; return False if it was over before."""
     leave(judge, home, "checkpointed", 20_000)
     # A cycle takes files that are at least as old as its period.
-    time.sleep(PERIOD_SECONDS)
+    time.sleep(seconds)
     seen = [0]
     hooks = ErasureHooks(
         on_batch=lambda file, _batch: seen.append(file.file_no), should_stop=lambda: seen[-1] > 0
     )
-    options = ErasureOptions(checkpoint_first=True, period_ms=PERIOD_SECONDS * 1000)
+    options = ErasureOptions(checkpoint_first=True, period_ms=seconds * 1000)
     state = erase(home, options, hooks).state
     assert state is not None
     assert state.completed
     assert state.pending
-    *times, erased_count, left_count = engine_erases(judge, home)
+    *times, erased_count, left_count = engine_erases(judge, home, seconds)
+    if shown_ms(times[0]) >= state.end_ms:
+        return False
     assert [shown_ms(each) for each in times] == [state.start_ms, state.end_ms]
     assert (int(erased_count), int(left_count)) == (len(state.pending), 0)
     last = stored_state(snapshot_of(home))
     assert last is not None
     assert set(last.completed) == {*state.completed, *state.pending}
     assert not last.pending
+    return True
 
 
-def engine_erases(judge: Judge, home: Path) -> list[str]:
+def engine_erases(judge: Judge, home: Path, seconds: int) -> list[str]:
     """Let the engine's eraser end the cycle; return what Eraser.java prints."""
     class_path = compile_java(judge.java, engine_jar(JE_18), [FOLDER / "Eraser.java"])
-    words = ["Eraser", home, str(PERIOD_SECONDS), str(3 * PERIOD_SECONDS)]
+    words = ["Eraser", home, str(seconds), str(3 * seconds)]
     command = [judge.java, *QUICK_START, "-cp", class_path, *words]
     done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=300)
     return done.stdout.splitlines()
