@@ -45,7 +45,7 @@ def run_stages(engine: Engine, fleet: Fleet, work: Workplace) -> Written:
             opened.append(result)
         else:
             written += result
-    slices = [SliceTask(each, i) for each in opened for i in range(len(each.slices))]
+    slices = [SliceTask(each, i) for each in opened for i in range(each.slice_count)]
     scanned: dict[str, dict[int, str]] = {each.found.name: {} for each in opened}
     for done in engine.run(work.scan_slice, slices):
         scanned[done.name][done.number] = done.path

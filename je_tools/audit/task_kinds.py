@@ -8,7 +8,6 @@ from msgspec import Struct
 
 if TYPE_CHECKING:
     from je_tools.audit.discover import FoundEnvironment
-    from je_tools.audit.plan import FilePart
 
 Written = list[tuple[str, str]]
 """Finished files: the name of the table, and the path."""
@@ -17,15 +16,17 @@ Written = list[tuple[str, str]]
 class Opened(Struct, frozen=True):
     """A large environment that was opened.
 
+    Every task of it gets a copy, so what grows with the number of files is in the file.
+
     Attributes:
         found: the environment.
-        path: file with the `Environment`.
-        slices: what is scanned by each task.
+        path: file with the `Environment`, and the tuple of its slices.
+        slice_count: number of tasks that scan it.
     """
 
     found: FoundEnvironment
     path: str
-    slices: tuple[tuple[FilePart, ...], ...]
+    slice_count: int
 
 
 class SliceTask(Struct, frozen=True):

@@ -80,14 +80,15 @@ class Workplace(Struct, frozen=True):
             return staged.close()
         scanner = self._scanner(found, environment)
         slices = slices_of(environment.files, share, is_whole=scanner.is_known)
-        return Opened(found, self._pickled(environment), tuple(slices))
+        return Opened(found, self._pickled((environment, slices)), len(slices))
 
     def scan_slice(self, task: SliceTask) -> SliceResult:
         """Scan a slice of a large environment."""
         opened = task.opened
-        scanner = self._scanner(opened.found, _unpickled(opened.path))
+        environment, slices = _unpickled(opened.path)
+        scanner = self._scanner(opened.found, environment)
         staged, results = StagedTables(self.staging), []
-        for scanned in map(scanner.scan, opened.slices[task.number]):
+        for scanned in map(scanner.scan, slices[task.number]):
             path = None
             if scanned.cut[1] > 1:
                 # Whether a range counts is known only when the ranges of its file are joined.
@@ -101,7 +102,7 @@ class Workplace(Struct, frozen=True):
 
     def judge_large(self, task: JudgeTask) -> Written:
         """Judge a large environment; only the results of one slice are held at a time."""
-        environment: Environment = _unpickled(task.opened.path)
+        environment, _ = _unpickled(task.opened.path)
         scanner = self._scanner(task.opened.found, environment)
 
         def scanned() -> Iterator[Scanned]:

@@ -17,6 +17,7 @@ from je_tools.formats.je.entry.entries import decode_entry
 from je_tools.formats.je.header import entry_checksum
 from je_tools.log.opening import open_environment
 from je_tools.log.scan import Scanner
+from je_tools.verify.row_damage import LISTED
 from tests.builders.trees import simple
 from tests.corpus import FIXTURES
 from tests.damage.planted_findings import PLANTED
@@ -127,14 +128,19 @@ def shown(path: Path) -> str:
 
 
 def many_findings(home: Path, count: int) -> Path:
-    """Write a sound log whose first file has that many damaged entries, none beside another."""
+    """Write a sound log with that many damaged entries behind it, none beside another.
+
+    A file has fewer of them than `verify` lists one by one.
+    """
     log = simple({b"key": b"data"})
-    first = log.files[0]
-    for _ in range(count):
-        at = len(first.data)
-        first.trace(20)
-        first.data[at + 20] ^= 1
-        first.trace(20)
+    for number in range(count):
+        if number and number % (LISTED // 2) == 0:
+            log.next_file()
+        file = log.file
+        at = len(file.data)
+        file.trace(20)
+        file.data[at + 20] ^= 1
+        file.trace(20)
     return log.write(home)
 
 

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import pickle
 import random
 from functools import partial
 from pathlib import Path
 
 import pytest
 
-from je_tools.audit.discover import Fleet, FoundEnvironment
+from je_tools.audit.discover import Fleet, FoundEnvironment, find_fleet
+from je_tools.audit.known_files import KnownFiles
 from je_tools.audit.plan import ENVIRONMENT_COST, FilePart, Plan, plan_fleet, slices_of
+from je_tools.audit.task_kinds import Opened, SliceTask
+from je_tools.audit.tasks import Workplace
 from je_tools.log.log_files import FileHeader, LogFile
+from tests.builders.logs import write_log
+from tests.damage.planted_findings import log
 
 MB = 1 << 20
 
@@ -157,3 +163,19 @@ def test_no_core_takes_one_task_more_than_the_others(cores: int) -> None:
     made = plan_fleet(fleet_of(*([8 * MB] for _ in range(1280))), cores)
     assert len(made.small) % cores == 0
     assert min(map(cost_of, made.small)) >= max(map(cost_of, made.small)) - 10 * MB
+
+
+def test_tasks_of_a_large_environment_do_not_grow_with_its_files(tmp_path: Path) -> None:
+    """Each goes through the driver, so many tasks of many files would be their product."""
+    sizes = []
+    for count in (20, 200):
+        files = [log()]
+        for _ in range(count - 1):
+            files.append(files[-1].follower())
+        home = write_log(tmp_path / str(count), files)
+        (found,) = find_fleet([home]).environments
+        opened = Workplace(tmp_path, KnownFiles(tmp_path)).open_large(found, 300)
+        assert isinstance(opened, Opened)
+        assert opened.slice_count >= count // 8
+        sizes.append(len(pickle.dumps(SliceTask(opened, 0))))
+    assert sizes[1] <= sizes[0] + 10

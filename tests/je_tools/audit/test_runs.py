@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from pathlib import Path
 
+import duckdb
 import pytest
 
 from je_tools.audit.changes import Change, find_changes
 from je_tools.audit.output_folder import complete_runs
 from je_tools.errors import InputError, UsageError
-from tests.corpus import FIXTURES
+from tests.corpus import FIXTURES, ROOT
 from tests.damage.running import je_tools
+from tests.je_tools.audit.test_queries import largest_types, open_txns
 
 AUDIT = ("audit", "run", "--engine", "local", "--fail-on", "never")
 
@@ -67,6 +70,35 @@ def test_a_new_finding_decides_the_exit_code(audited: tuple[Path, Path]) -> None
     new = [row for row in done.rows if row["section"] == "findings" and row["change"] == "new"]
     assert [(row["code"], row["severity"]) for row in new] == [("torn-tail", "note")]
     assert je_tools("audit", "diff", output, second, first, "--fail-on", "note").code == 3
+
+
+def test_duckdb_answers_for_each_of_two_runs(audited: tuple[Path, Path]) -> None:
+    """The example queries of the README, asked for one run, count what `summary` counts."""
+    root, output = audited
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    of_txns, of_types = re.findall(r"```sql\n(.*?)```", text, re.DOTALL)
+    first, second = (each.run for each in complete_runs(output))
+    homes = [path for path in root.iterdir() if path.is_dir()]
+    expected = [row[:3] for row in largest_types(homes, 4, with_largest=False)]
+    assert answer(of_types, output, second) == expected
+    open_now = [line[:-1] for home in sorted(homes) for line in open_txns(str(home), home)]
+    assert sorted(answer(of_txns, output, second)) == open_now
+    # `hurt` was sound in the first run, and `gone` was there.
+    counts = {line[0]: int(line[1]) for line in answer(of_types, output, first)}
+    assert counts["Commit"] > int({line[0]: line[1] for line in expected}["Commit"])
+    assert answer(of_txns, output, first) == []
+    last = "(SELECT max(run) FROM 'audit/runs/*/*.parquet')"
+    assert answer(of_types, output, last, quote="") == expected
+
+
+def answer(query: str, output: Path, run: str, quote: str = "'") -> list[list[str]]:
+    """Return the rows of DuckDB's answer for one run, as texts."""
+    chosen = f"run = {quote}{run}{quote}"
+    query = query.replace("WHERE ", f"WHERE {chosen} AND ")
+    if chosen not in query:
+        query = query.replace(" GROUP BY", f" WHERE {chosen} GROUP BY")
+    rows = duckdb.sql(query.replace("audit/", f"{output}/")).fetchall()
+    return [[str(value) for value in row] for row in rows]
 
 
 def test_runs_that_do_not_exist(audited: tuple[Path, Path], tmp_path: Path) -> None:
