@@ -193,13 +193,18 @@ class _RootSearch(Struct):
 
         Each comes with True if it is a link.
         """
+        # A folder may have very many files: only what is below counts.
+        below: list[tuple[Path, bool]] = []
+        is_home = False
         with scandir(folder) as entries:
-            names = [(entry.name, _is_folder(entry), _is_link(entry)) for entry in entries]
-        below = [(folder / name, is_link) for name, is_folder, is_link in names if is_folder]
+            for entry in entries:
+                if _is_folder(entry):
+                    below.append((folder / entry.name, _is_link(entry)))
+                else:
+                    is_home = is_home or is_jdb_name(entry.name)
         if Kind.IGNITE in self.kinds and STORE_FOLDERS.intersection(path.name for path, _ in below):
             self._look_for_store(folder)
         data = [path for path, _ in below if is_data_directory_name(path.name)]
-        is_home = any(is_jdb_name(name) for name, is_folder, _ in names if not is_folder)
         if is_home or any(_holds_log(path) for path in data):
             if Kind.JE in self.kinds:
                 self.homes.append(folder)
@@ -257,18 +262,20 @@ def _sizes_of(wanted: tuple[tuple[Path, ...], Kind]) -> tuple[int, tuple[Path, .
 
 def _listed(paths: tuple[Path, ...]) -> tuple[int, tuple[Path, ...]]:
     """Return the bytes of the log files of an environment, and the directories that hold them."""
+    links: list[Path] = []
     if len(paths) > 1 or not paths[0].is_dir():
-        folders, files = list(dict.fromkeys(path.parent for path in paths)), list(paths)
-        size = sum(map(_size, files))
+        folders = list(dict.fromkeys(path.parent for path in paths))
+        links += (path for path in paths if path.is_symlink())
+        size = sum(map(_size, paths))
     else:
-        folders, files, size = [paths[0], *_data_folders(paths[0])], [], 0
+        folders, size = [paths[0], *_data_folders(paths[0])], 0
         for folder in folders:
             with suppress(OSError), scandir(folder) as entries:
                 for entry in entries:
                     if is_jdb_name(entry.name):
-                        files.append(folder / entry.name)
                         size += _size(entry)
-    linked = {Path(os.path.realpath(path)).parent: None for path in files if path.is_symlink()}
+                        links += [folder / entry.name] if _is_link(entry) else []
+    linked = {Path(os.path.realpath(path)).parent: None for path in links}
     return size, (*folders, *linked)
 
 

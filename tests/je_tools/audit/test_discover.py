@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import tracemalloc
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -318,3 +319,17 @@ def refusing(closed: set[Path], number: int) -> ScanDir:
         return scandir(path)
 
     return refuse
+
+
+def test_memory_of_a_search_does_not_grow_with_files(tmp_path: Path) -> None:
+    """The driver has at most 200 bytes for each file."""
+    for number in range(4000):
+        (tmp_path / f"{number:08x}.jdb").touch()
+    find_fleet([tmp_path])
+    tracemalloc.start()
+    try:
+        find_fleet([tmp_path])
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak <= 200 * 4000
