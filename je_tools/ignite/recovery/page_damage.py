@@ -28,7 +28,7 @@ from je_tools.ignite.wal import copies_of, read_segment
 if TYPE_CHECKING:
     from je_tools.formats.ignite.walk import RecordRows
     from je_tools.ignite.page_scan import Run
-    from je_tools.ignite.recovery.physical import PhysicalRecovery
+    from je_tools.ignite.recovery.physical import PhysicalRecovery, Place
     from je_tools.ignite.store import Node
     from je_tools.log.scan_options import Progress
 
@@ -37,9 +37,6 @@ _PAGE, _CHECKPOINT, _RECOVERY = (
 )
 _PLACE_MASK = (1 << 48) - 1
 _SOUND = (PageState.GOOD, PageState.ENCRYPTED, PageState.UNSUMMED)
-
-Place = tuple[int, int]
-"""Id of a group; partition and index of a page."""
 
 
 class Repair(StrEnum):
@@ -96,7 +93,7 @@ def damaged_pages(
             found += [(file, index, run.state) for index in pages if run.state not in _SOUND]
     if not found:
         return [], unreadable
-    recovered = _recovered(physical)
+    recovered = physical.places
     images = _images(node)
     return [_judged(each, recovered, images) for each in found], unreadable
 
@@ -120,15 +117,6 @@ def _judged(
     else:
         repair = Repair.FATAL
     return DamagedPage(file, index, state, repair)
-
-
-def _recovered(physical: PhysicalRecovery) -> set[Place]:
-    if physical.replay is None or physical.problem is not None:
-        return set()
-    places = physical.replay.places()
-    whole = ~places.is_broken
-    ids = (places.partition << 32 | places.index)[whole]
-    return set(zip(places.group_id[whole].tolist(), ids.tolist(), strict=True))
 
 
 def _images(node: Node) -> set[Place]:

@@ -36,6 +36,10 @@ MEMORY_MAX = 4 << 30
 _PAGE_RECORD = NUMBERS["PAGE_RECORD"]
 
 
+Place = tuple[int, int]
+"""Id of a group; partition and index of a page."""
+
+
 class PageSource(StrEnum):
     """Place from which recovery takes the content of pages."""
 
@@ -78,6 +82,16 @@ class PhysicalRecovery(Struct, frozen=True):
     def checkpoint(self) -> UUID | None:
         """Id of the newest checkpoint."""
         return None if self.begin is None else self.begin.name.checkpoint
+
+    @property
+    def places(self) -> set[Place]:
+        """Pages that recovery writes; none if it does not complete."""
+        if self.replay is None or self.problem is not None:
+            return set()
+        places = self.replay.places()
+        whole = ~places.is_broken
+        ids = (places.partition << 32 | places.index)[whole]
+        return set(zip(places.group_id[whole].tolist(), ids.tolist(), strict=True))
 
     @property
     def snapshots(self) -> int:
