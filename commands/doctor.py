@@ -25,7 +25,7 @@ from je_tools.commands._options import (
     tmp_option,
 )
 from je_tools.commands._snapshot import home_argument, now_option, open_home
-from je_tools.errors import EXIT_DAMAGE, EXIT_INPUT, EXIT_OK, InputError
+from je_tools.errors import EXIT_DAMAGE, EXIT_INPUT, EXIT_OK, InputError, UsageError
 from je_tools.output.formats import REPORT
 
 if TYPE_CHECKING:
@@ -77,6 +77,10 @@ def command(**options: Unpack[Options]) -> int:
     the page has its group, its VLSNs, and whether the VLSN index fits the log; for a StarRocks or
     Doris front end, also its journals.
 
+    For a store of Apache Ignite, the page says of each node whether its next start succeeds and
+    what it loses, as `ignite recover` does, with the findings of `ignite wal verify`, `ignite
+    checkpoints` and `ignite pages verify`.
+
     The command reads the log once, as `verify` does, and recovers it in memory, as `recover` does.
     It takes no lock and writes nothing to the environment. The exit code is 3 if there is damage or
     a loss, or the engine would refuse the log, and 4 if there is no log that can be read.
@@ -95,6 +99,7 @@ def command(**options: Unpack[Options]) -> int:
     from je_tools.doctor.mending import mending_of
     from je_tools.doctor.recovered import Asked, Examiners
     from je_tools.doctor.replication import examine_replication
+    from je_tools.ignite.store import holds_store
     from je_tools.log.scan import Scanner
     from je_tools.missing.run import report_losses
     from je_tools.output.files.outputs import open_output
@@ -106,6 +111,8 @@ def command(**options: Unpack[Options]) -> int:
     now_ms = chosen_now(options["now"])
     asked = Asked(now_ms, options["tree"], chosen_masking(options["data_mode"]))
     opened = _open(home)
+    if isinstance(opened, InputError) and holds_store(home):
+        return _examine_store(options)
     environment = None if isinstance(opened, InputError) else opened
     outputs = {"output": options["output"], "html": options["html"]}
     check_outputs(outputs, *([environment] if environment is not None else []))
@@ -141,6 +148,37 @@ def _open(home: Path) -> Environment | InputError:
             if home.is_dir():
                 return error
         raise
+
+
+def _examine_store(options: Options) -> int:
+    """Say what is wrong with a store of Ignite, whether its nodes start, and what to run next.
+
+    Raises:
+        UsageError: an option is one of JE's environments.
+    """
+    from je_tools.commands._ignite import opened_output, thread_count
+    from je_tools.core.escaping import printable
+    from je_tools.ignite.examination import examine_store, store_verdict
+    from je_tools.ignite.store import open_store
+    from je_tools.output.views.section_formats import write_sections
+    from je_tools.output.views.store_report import store_report, store_sections
+
+    for name in ("tree", "html"):
+        if options[name]:
+            raise UsageError(f"--{name}: only for environments of JE, not for stores of Ignite")
+    home, form = options["path"], options["format_"]
+    store = open_store([home])
+    with opened_output(options["output"], store) as out:
+        with progress_bar(store.size, "doctor") as progress:
+            examination = examine_store(store, thread_count(options["threads"]), progress)
+        if form == "table":
+            out.write(f"{printable(store_verdict(examination))}\n\n".encode())
+            sections = store_sections(examination, str(home), everything=False)
+            shown = [each for each in sections if each.rows]
+            write_sections(form, shown, out, terminal_width(options["output"]))
+        else:
+            store_report(examination, str(home)).write(form, out)
+    return EXIT_DAMAGE if examination.is_damaged and not options["exit_zero"] else EXIT_OK
 
 
 def _say_refused(error: RefusedError) -> None:

@@ -24,6 +24,11 @@ _PAGES = NextStep(
     "each file",
 )
 _INFO = NextStep("ignite info ENV", "shows the nodes, folders and segments, and who holds the lock")
+_RECOVER = NextStep(
+    "ignite recover ENV",
+    "shows what the next start does and loses, and the edits that let the node start; it writes "
+    "nothing without --apply",
+)
 _POINTER = NextStep(
     "explain POINTER --env ENV",
     "shows the record there, or what is there instead, and whether recovery reads it",
@@ -43,7 +48,7 @@ IGNITE_MESSAGES = (
         "each kind and does not start without it.",
         misread=f"It does not say that pages or the log are damaged. {_MARKER} If no checkpoint of "
         "its id is in the log, the marker is bogus and may go.",
-        steps=(_CHECKPOINTS, _PAGES),
+        steps=(_RECOVER, _CHECKPOINTS, _PAGES),
         sources=("CheckpointMarkersStorage.readPointer, Ignite 2.18.0",),
         sample="class org.apache.ignite.IgniteCheckedException: Failed to read checkpoint pointer "
         "from marker file: /work/db/node1/cp/1795218499541-5b2e-START.bin",
@@ -58,7 +63,7 @@ IGNITE_MESSAGES = (
         "new pages, and the node does not start.",
         misread=f"It does not say that all data are lost. {_MARKER} The node would then start on "
         "the mix and halt later.",
-        steps=(_CHECKPOINTS, _WAL, _PAGES),
+        steps=(_RECOVER, _CHECKPOINTS, _WAL, _PAGES),
         sources=(
             "GridCacheDatabaseSharedManager.performBinaryMemoryRestore, Ignite 2.18.0",
             "a node of Ignite 2.18.0 started without a segment that it needs",
@@ -105,7 +110,7 @@ IGNITE_MESSAGES = (
         "or the option writeRecoveryDataOnCheckpoint has changed since. Without them the log has "
         "no changes of pages.",
         misread="It does not say that they were lost: the option alone can be the reason.",
-        steps=(_CHECKPOINTS, _PAGES),
+        steps=(_RECOVER, _CHECKPOINTS, _PAGES),
         sources=("GridCacheDatabaseSharedManager, Ignite 2.18.0",),
         sample="Failed to restore memory state. Checkpoint recovery files are expected to exist, "
         "but not found (this can happen due to WriteRecoveryDataOnCheckpoint property change right "
@@ -136,7 +141,7 @@ IGNITE_MESSAGES = (
         "place for the end of the log, starts, and loses all later updates without a word.",
         misread="It does not say that the log ends there. Good records may follow, and the work "
         "ring often has the same segment undamaged.",
-        steps=(_WAL, _POINTER, _CHECKPOINTS),
+        steps=(_RECOVER, _WAL, _POINTER),
         sources=(
             "RecordV1Serializer.readWithCrc, Ignite 2.18.0",
             "a node of Ignite 2.18.0 started on a log with one bit changed",
@@ -155,7 +160,7 @@ IGNITE_MESSAGES = (
         "segment end too early, and later segments exist. A segment in the archive was complete "
         "once, so bytes were lost or overwritten.",
         misread="It does not say that later segments are damaged.",
-        steps=(_WAL, _CHECKPOINTS),
+        steps=(_RECOVER, _WAL, _CHECKPOINTS),
         sources=(
             "AbstractWalRecordsIterator.validateTailReachedException and "
             "StandaloneWalRecordsIterator, Ignite 2.18.0",
@@ -192,7 +197,7 @@ IGNITE_MESSAGES = (
         misread="It does not say that the log has nothing of the page: the node takes only images "
         "of whole pages, and not the records that make a page anew, from which it could be "
         "rebuilt too.",
-        steps=(_PAGE, _PAGES, _CHECKPOINTS),
+        steps=(_RECOVER, _PAGE, _PAGES),
         sources=(
             "PageMemoryImpl.tryToRestorePage, Ignite 2.18.0",
             "a node of Ignite 2.18.0 started on a store with one bit of a data page changed",

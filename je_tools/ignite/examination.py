@@ -1,0 +1,290 @@
+"""Examination of whole stores: log, checkpoints, pages and recovery.
+
+The judges are those of `ignite wal verify`, `ignite checkpoints`, `ignite pages verify` and `ignite
+recover`, so that no two answers differ.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from je_tools.errors import InputError
+from je_tools.findings import Code, Severity
+from je_tools.ignite import findings as log_codes
+from je_tools.ignite import page_findings as page_codes
+from je_tools.ignite.checkpoint_judge import CheckpointJudge
+from je_tools.ignite.checkpoints import node_checkpoints
+from je_tools.ignite.info import LockState, lock_state
+from je_tools.ignite.page_verify import verify_pages
+from je_tools.ignite.recovery.plan import Outcome, plan_recovery
+from je_tools.ignite.verify import WalTotals, verify_wal
+
+if TYPE_CHECKING:
+    from je_tools.ignite.findings import WalFinding
+    from je_tools.ignite.page_findings import PageFinding
+    from je_tools.ignite.store import Node, Store
+    from je_tools.log.scan_options import Progress
+
+CODES: dict[str, Code] = {**log_codes.CODES, **page_codes.CODES}
+"""Every finding code of a store."""
+
+_OF_RECOVERY = "recovery-"
+"""Prefix of the codes that say what a start comes to."""
+
+
+class StoreFinding(Struct, frozen=True):
+    """One finding on any part of a store; the same columns in every output.
+
+    Attributes:
+        code: a key of CODES.
+        severity: severity of this finding.
+        node: name of the node.
+        file: path below the store.
+        segment: index of the segment of the log.
+        group, partition, page: cache group, partition and index of the first page.
+        offset, length: byte range in the file, or in the unpacked segment.
+        expected, found: expected and actual content.
+        hint: next step.
+    """
+
+    code: str
+    severity: Severity
+    node: str
+    file: str | None = None
+    segment: int | None = None
+    group: str | None = None
+    partition: int | None = None
+    page: int | None = None
+    offset: int | None = None
+    length: int | None = None
+    expected: str | None = None
+    found: str | None = None
+    hint: str | None = None
+
+    @property
+    def is_prediction(self) -> bool:
+        """True if it says what the next start comes to."""
+        return self.code.startswith(_OF_RECOVERY)
+
+
+class NodeExamination(Struct, frozen=True):
+    """The state of one node.
+
+    Attributes:
+        node: its name.
+        outcome: what its next start comes to, as `ignite recover` says; None if unknown.
+        lock: state of its lock; None without a folder.
+        segment_files, records: files of segments that were read, and records in them.
+        page_files, pages: files of pages, and pages in them.
+        last_checkpoint_ms: time of the newest checkpoint that has a begin marker.
+        finished_count: checkpoints with both markers.
+        errors, warnings, notes: findings by severity.
+    """
+
+    node: str
+    outcome: Outcome | None
+    lock: LockState | None
+    segment_files: int
+    records: int
+    page_files: int
+    pages: int
+    last_checkpoint_ms: int | None
+    finished_count: int
+    errors: int
+    warnings: int
+    notes: int
+
+
+class StoreExamination(Struct):
+    """The state of a store.
+
+    Attributes:
+        nodes: its nodes.
+        findings: by node: log, checkpoints, pages, recovery.
+        not_checked: what was not looked at.
+    """
+
+    nodes: list[NodeExamination] = []
+    findings: list[StoreFinding] = []
+    not_checked: list[str] = []
+
+    @property
+    def is_damaged(self) -> bool:
+        """True if there are errors or warnings, or a node is not known to start."""
+        is_wrong = any(each.severity is not Severity.NOTE for each in self.findings)
+        return is_wrong or any(each.outcome is not Outcome.STARTS for each in self.nodes)
+
+
+def examine_store(store: Store, threads: int, progress: Progress | None = None) -> StoreExamination:
+    """Examine all nodes of a store.
+
+    Args:
+        store: the nodes.
+        threads: number of segments, or blocks of pages, to read at once.
+        progress: called with the bytes that were read; None for nothing.
+
+    Raises:
+        StoppedError: a file shrank, vanished or was replaced while it was read.
+    """
+    result = StoreExamination()
+    for node in store.nodes:
+        _examine(result, replace(store, nodes=(node,)), node, threads, progress)
+    result.not_checked = list(dict.fromkeys(result.not_checked))
+    return result
+
+
+def _examine(
+    result: StoreExamination, store: Store, node: Node, threads: int, progress: Progress | None
+) -> None:
+    totals, parts = WalTotals(), _Parts()
+    found = list(map(_of_log, verify_wal(store, totals, threads, progress=progress)))
+    for examine in (parts.add_checkpoints, parts.add_pages, parts.add_recovery):
+        try:
+            found += examine(store, node, threads)
+        except InputError as error:
+            # The other parts are looked at all the same.
+            result.not_checked.append(f"{node.name or 'the node'}: {error}")
+    result.not_checked += parts.not_checked
+    result.findings += found
+    counts = {each: sum(one.severity is each for one in found) for each in Severity}
+    result.nodes.append(
+        NodeExamination(
+            node=node.name,
+            outcome=parts.outcome,
+            lock=None if node.db is None else lock_state(node.db),
+            segment_files=totals.files,
+            records=totals.records,
+            page_files=parts.page_files,
+            pages=parts.pages,
+            last_checkpoint_ms=parts.newest_ms,
+            finished_count=parts.finished,
+            errors=counts[Severity.ERROR],
+            warnings=counts[Severity.WARNING],
+            notes=counts[Severity.NOTE],
+        )
+    )
+
+
+class _Parts(Struct):
+    """Facts of one node besides its log; see `NodeExamination`."""
+
+    outcome: Outcome | None = None
+    page_files: int = 0
+    pages: int = 0
+    newest_ms: int | None = None
+    finished: int = 0
+    not_checked: tuple[str, ...] = ()
+
+    def add_checkpoints(self, store: Store, node: Node, threads: int) -> list[StoreFinding]:
+        """Judge the checkpoints of a node."""
+        checkpoints = node_checkpoints(node, threads)
+        begun = [each for each in checkpoints.checkpoints if each.begin is not None]
+        self.finished = sum(each.end is not None for each in begun)
+        self.newest_ms = max((each.time_ms for each in begun), default=None)
+        root = str(store.roots[0])
+        return [_of_log(each) for each in CheckpointJudge(checkpoints, root).findings()]
+
+    def add_pages(self, store: Store, _node: Node, threads: int) -> list[StoreFinding]:
+        """Judge the pages of a node."""
+        report = verify_pages(store, threads)
+        self.page_files = len(report.files)
+        self.pages = sum(each.pages for each in report.files)
+        advice = {each.file: each.advice for each in report.files}
+        return [_of_pages(each, advice) for each in report.findings]
+
+    def add_recovery(self, store: Store, _node: Node, threads: int) -> list[StoreFinding]:
+        """Predict the next start of a node."""
+        (plan,) = plan_recovery(store, threads)
+        self.outcome, self.not_checked = plan.outcome, plan.not_checked
+        return [_of_log(each) for each in plan.findings]
+
+
+def _of_log(found: WalFinding) -> StoreFinding:
+    return StoreFinding(
+        found.code,
+        found.severity,
+        found.node,
+        file=found.file,
+        segment=found.segment,
+        offset=found.offset,
+        length=found.length,
+        expected=found.expected,
+        found=found.found,
+        hint=found.hint or CODES[found.code].hint,
+    )
+
+
+def _of_pages(found: PageFinding, advice: dict[str, str]) -> StoreFinding:
+    is_note = found.severity is Severity.NOTE
+    hint = CODES[found.code].hint if is_note else advice.get(found.file or "")
+    return StoreFinding(
+        found.code,
+        found.severity,
+        found.node,
+        file=found.file,
+        group=found.group,
+        partition=found.partition,
+        page=found.page,
+        offset=found.offset,
+        length=found.length,
+        expected=found.expected,
+        found=found.found,
+        hint=hint or CODES[found.code].hint,
+    )
+
+
+class StoreStep(Struct, frozen=True):
+    """A command to run next: its words after `je-tools ignite`, with STORE, and what it shows."""
+
+    command: str
+    why: str
+
+
+_STEPS = (
+    (("wal-",), "wal verify STORE", "shows every damaged byte range of the log"),
+    (
+        ("marker-", "checkpoint-"),
+        "checkpoints STORE",
+        "shows the markers, and the log that recovery needs",
+    ),
+    (("page-",), "pages verify STORE", "shows the state of every file of pages, with advice"),
+)
+
+
+def next_steps(examination: StoreExamination) -> Iterator[StoreStep]:
+    """Yield the commands to run next, the most useful first; none if nothing is wrong."""
+    if not examination.is_damaged:
+        return
+    wrong = [each.code for each in examination.findings if each.severity is not Severity.NOTE]
+    if any(each.outcome is not Outcome.STARTS for each in examination.nodes):
+        why = "shows what the next start does and loses, and the edits that repair the store"
+        yield StoreStep("recover STORE", why)
+    for prefixes, command, why in _STEPS:
+        if any(code.startswith(prefixes) for code in wrong):
+            yield StoreStep(command, why)
+
+
+def held_nodes(nodes: Iterable[NodeExamination]) -> list[str]:
+    """Return the names of the nodes that run: what they write is seen half done."""
+    return [each.node for each in nodes if each.lock is not None and each.lock.state == "held"]
+
+
+def store_verdict(examination: StoreExamination) -> str:
+    """Return what the next starts come to, and how many findings there are, in a sentence."""
+    nodes = ", ".join(f"{each.node or 'the node'} {_verb(each)}" for each in examination.nodes)
+    errors = sum(each.errors for each in examination.nodes)
+    warnings = sum(each.warnings for each in examination.nodes)
+    is_all = all(each.outcome is not None for each in examination.nodes)
+    nothing = "no damage" if is_all else "no damage in what was looked at"
+    counted = f"{errors:,} errors, {warnings:,} warnings" if errors or warnings else nothing
+    held = held_nodes(examination.nodes)
+    live = f"; {', '.join(held)} runs, and what it writes is seen half done" if held else ""
+    return f"{nodes}; {counted} found{live}."
+
+
+def _verb(node: NodeExamination) -> str:
+    return "was not judged" if node.outcome is None else node.outcome.value

@@ -1,0 +1,111 @@
+"""The report of `doctor` on a store of Ignite, for people and as rows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from je_tools.core.escaping import clean_text, quoted
+from je_tools.ignite.examination import StoreExamination, next_steps, store_verdict
+from je_tools.output.views.ignite_tables import NODE
+from je_tools.output.views.section_formats import Report
+from je_tools.output.views.sections import Column, Kind, Section, section_of
+
+if TYPE_CHECKING:
+    from je_tools.ignite.examination import NodeExamination, StoreStep
+
+UNKNOWN = "unknown"
+"""Outcome of a node whose start was not predicted."""
+
+
+def outcome_text(node: NodeExamination) -> str:
+    """Return what the next start of a node comes to."""
+    return UNKNOWN if node.outcome is None else node.outcome.value
+
+
+_NODES = (
+    Column("node", "node", Kind.TEXT),
+    Column("outcome", "next start", Kind.TEXT, cell=outcome_text),
+    Column("lock", "lock", Kind.TEXT, rank=2, cell=lambda item: item.lock and item.lock.state),
+    Column("segment_files", "segments"),
+    Column("records", "records", rank=3),
+    Column("page_files", "page files"),
+    Column("pages", "pages", rank=3),
+    Column("last_checkpoint_ms", "last checkpoint", Kind.TIME, rank=4),
+    Column("errors", "errors"),
+    Column("warnings", "warnings"),
+    Column("notes", "notes", rank=1),
+)
+
+_FINDINGS = (
+    Column("severity", "severity", Kind.TEXT, cell=lambda item: str(item.severity.value)),
+    Column("code", "finding", Kind.TEXT),
+    NODE,
+    Column("file", "file", Kind.TEXT, rank=1),
+    Column("segment", "segment", Kind.ID, rank=3),
+    Column("group", "group", Kind.TEXT, rank=8),
+    Column("partition", "partition", Kind.ID, rank=8),
+    Column("page", "page", Kind.ID, rank=3),
+    Column("offset", "offset", rank=3),
+    Column("length", "bytes", rank=4),
+    Column("expected", "expected", Kind.TEXT, rank=7, wraps=True),
+    Column("found", "found", Kind.TEXT, rank=2, wraps=True),
+    Column("hint", "hint", Kind.TEXT, rank=2, wraps=True),
+)
+
+
+def store_sections(examination: StoreExamination, name: str, *, everything: bool) -> list[Section]:
+    """Return the tables of the report.
+
+    Args:
+        examination: the state of the store.
+        name: the store as named by the user.
+        everything: also notes.
+    """
+    shown = [each for each in examination.findings if everything or each.severity.value != "note"]
+    predicted = [each for each in shown if each.is_prediction]
+    others = [each for each in shown if not each.is_prediction]
+    steps = list(next_steps(examination))
+    start = section_of("start", "What the next start comes to", _FINDINGS, predicted)
+    found = section_of("findings", "Findings", _FINDINGS, others)
+    return [
+        section_of("nodes", "Nodes", _NODES, examination.nodes),
+        *([start, found] if everything else map(_without_empty_columns, (start, found))),
+        _texts("not_checked", "Not looked at", examination.not_checked),
+        _step_section(steps, name),
+    ]
+
+
+def _without_empty_columns(section: Section) -> Section:
+    used = [
+        i for i in range(len(section.columns)) if any(row[i] is not None for row in section.rows)
+    ]
+    columns = tuple(section.columns[i] for i in used)
+    return Section(
+        section.name, section.title, columns, [[row[i] for i in used] for row in section.rows]
+    )
+
+
+def _texts(name: str, title: str, texts: list[str]) -> Section:
+    column = Column("text", "what", Kind.TEXT, wraps=True)
+    return Section(name, title, (column,), [[clean_text(text)] for text in texts])
+
+
+def _step_section(steps: list[StoreStep], name: str) -> Section:
+    columns = (
+        Column("command", "command", Kind.TEXT, wraps=True),
+        Column("why", "it", Kind.TEXT, wraps=True),
+    )
+    named = quoted(name)
+    rows = [[f"je-tools ignite {s.command.replace('STORE', named)}", s.why] for s in steps]
+    return Section("next", "What to run next", columns, rows)
+
+
+def store_report(examination: StoreExamination, name: str) -> Report:
+    """Return the report as one thing with its parts."""
+    row: dict[str, Any] = {
+        "env": clean_text(name),
+        "kind": "ignite",
+        "verdict": clean_text(store_verdict(examination)),
+        "damaged": examination.is_damaged,
+    }
+    return Report(row, "store", sections=store_sections(examination, name, everything=True))
