@@ -113,7 +113,7 @@ def _verify_node(
     scans = scan_files(folder.files, walk.threads, progress)
     walked = list(walk.files(scans))
     affinity = affinity_of(
-        (scan.file.group, found) for scan, found in walked if isinstance(found, Structure)
+        (scan.file, found) for scan, found in walked if isinstance(found, Structure)
     )
     for scan, found in walked:
         structure = found if isinstance(found, Structure) else None

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from je_tools.formats.ignite.check import Structure
+    from je_tools.ignite.page_files import PageFile
     from je_tools.ignite.page_findings import PageFinding
     from je_tools.ignite.page_scan import FileScan
 
@@ -70,20 +71,25 @@ class Affinity(Struct, frozen=True):
     powers: Mapping[tuple[str, int], int]
 
 
-def affinity_of(found: Iterable[tuple[str, Structure]]) -> Affinity:
+def affinity_of(found: Iterable[tuple[PageFile, Structure]]) -> Affinity:
     """Return the numbers of partitions of caches, by the structures of all files of a node.
 
-    A cache whose keys are not placed by their hashes, or with few rows, has none.
+    A cache whose keys are not placed by their hashes, or with few rows, has none. There are more
+    partitions than the number of any that has rows.
     """
     totals: dict[tuple[str, int], list[int]] = {}
-    for group, structure in found:
+    last: dict[tuple[str, int], int] = {}
+    for file, structure in found:
+        group = file.group
         for cache, counts in structure.places.items():
+            last[group, cache] = max(last.get((group, cache), 0), file.partition)
             total = totals.setdefault((group, cache), [0] * (POWERS + 1))
             totals[group, cache] = [one + other for one, other in zip(total, counts, strict=True)]
     powers = {}
     for key, (rows, *fitting) in totals.items():
-        # More partitions than there are leave no row in its place, fewer all of partition 0.
-        best = max(range(POWERS), key=lambda power: (fitting[power], power))
+        least = last[key].bit_length()
+        # Fewer partitions than there are fit the rows as well: the largest number is the right one.
+        best = max(range(least, POWERS), key=lambda power: (fitting[power], power))
         if rows >= _ROWS_MIN and fitting[best] >= rows * _SHARE_MIN:
             powers[key] = best
     return Affinity(powers)

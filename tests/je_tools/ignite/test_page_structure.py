@@ -10,9 +10,12 @@ from pathlib import Path
 import pytest
 
 from je_tools.findings import Severity
+from je_tools.formats.ignite.check import POWERS, Structure
+from je_tools.ignite.page_files import FileKind, PageFile
 from je_tools.ignite.page_judge import FileState
 from je_tools.ignite.page_verify import PageReport, verify_pages
 from je_tools.ignite.store import open_store
+from je_tools.ignite.structure_judge import affinity_of
 from tests.builders import ignite_pages as build
 from tests.corpus import IgniteNode
 
@@ -202,6 +205,17 @@ def test_rows_of_another_partition(tmp_path: Path) -> None:
     (found,) = _verify(store).findings
     assert (found.code, found.partition) == ("row-misplaced", 0)
     assert (found.expected, found.found) == ("4 partitions", "1 of 16 rows")
+
+
+def test_partitions_with_rows_bound_their_number() -> None:
+    def file(partition: int) -> PageFile:
+        return PageFile(Path("part.bin"), "g", FileKind.PARTITION, partition, 0, None)
+
+    # All rows of partition 0 fit one partition, half of them two.
+    many = Structure([], {}, 1, 100, 100, {-1: [100, 100, *[50] * (POWERS - 1)]})
+    one = Structure([], {}, 1, 1, 1, {-1: [1, 0, 1, *[0] * (POWERS - 2)]})
+    assert affinity_of([(file(0), many)]).powers == {("g", -1): 0}
+    assert affinity_of([(file(0), many), (file(1), one)]).powers == {}
 
 
 def test_without_trees_a_note_says_so(tmp_path: Path) -> None:
