@@ -5,6 +5,7 @@ Source: SegmentRouter.findSegment, FileWriteAheadLogManager, Ignite 2.18.0.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -77,7 +78,8 @@ class LogState(Struct, frozen=True):
     """The segments of a node from one on.
 
     Attributes:
-        segments: by index, without gaps; a segment in no file has no copies.
+        segments: by index; the first of consecutive segments in no file has no copies, and stands
+            for all of them.
         last_archived: index of the newest segment of the archive; -1 for none.
     """
 
@@ -110,9 +112,22 @@ def read_log_state(node: Node, first: int, threads: int) -> LogState:
     by_index = {each.index: each.files for each in copies}
     segments = [
         _segment(node, index, by_index.get(index, ()), verdicts, index <= last_archived)
-        for index in range(max(first, 0), last + 1)
+        for index in _indexes(by_index, max(first, 0))
     ]
     return LogState(tuple(segments), last_archived)
+
+
+def _indexes(known: Iterable[int], first: int) -> Iterator[int]:
+    """Yield known indexes in order, and the first missing one of each gap between them.
+
+    A damaged header can name any index, so that a gap can be longer than any list.
+    """
+    expected = first
+    for index in sorted(known):
+        if index > expected:
+            yield expected
+        yield index
+        expected = index + 1
 
 
 def _segment(
