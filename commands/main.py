@@ -96,6 +96,12 @@ class LazyGroup(SuggestingGroup):
                 formatter.write_dl(rows)
 
 
+def is_run(arguments: list[str]) -> bool:
+    """Return whether these arguments of `je-tools` run a command, instead of showing its help."""
+    helps = CONTEXT["help_option_names"]
+    return bool(arguments) and arguments[0] in COMMANDS and not set(helps).intersection(arguments)
+
+
 def _load(module: str, command: str) -> click.Command:
     """Return a command of a module of this package, which is imported now."""
     found: click.Command = getattr(importlib.import_module(f"{__package__}.{module}"), command)

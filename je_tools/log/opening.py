@@ -8,7 +8,6 @@ Source: je-log.md "Files"; FileManager, JE 7.5.11 and 25.3.17.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
@@ -219,6 +218,8 @@ def _opened(
     if not any(isinstance(path, RemotePath) for path in paths):
         yield from ((path, partial(opened, path)) for path in paths)
         return
+    from concurrent.futures import ThreadPoolExecutor
+
     with ThreadPoolExecutor(_OPENERS) as pool:
         futures = [pool.submit(opened, path) for path in paths]
         yield from ((path, future.result) for path, future in zip(paths, futures, strict=True))

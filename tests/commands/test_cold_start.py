@@ -48,3 +48,42 @@ def test_nothing_that_compiles_is_installed() -> None:
         [sys.executable, "-c", "import numba"], capture_output=True, text=True, check=False
     )
     assert "ModuleNotFoundError" in found.stderr
+
+
+def test_numpy_is_loaded_at_a_shallow_depth(home: Path, tmp_path: Path) -> None:
+    """Deep in the imports of a command, the start would take a tenth longer."""
+    (tmp_path / "numpy.py").write_text(
+        "import sys, traceback\n"
+        "raise SystemExit(str(sum(1 for _ in traceback.walk_stack(sys._getframe()))))\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    depths = {
+        subprocess.run(
+            [TOOL, verb, home], env=environment, capture_output=True, text=True, check=False
+        ).stderr
+        for verb in ("count", "verify", "recover")
+    }
+    assert len(depths) == 1
+    assert int(depths.pop()) < 20
+
+
+def test_help_does_not_load_numpy(tmp_path: Path) -> None:
+    (tmp_path / "numpy.py").write_text("raise SystemExit('loaded')")
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    for arguments in ([], ["--help"], ["--version"], ["count", "--help"], ["verify", "-h"]):
+        done = subprocess.run(
+            [TOOL, *arguments], env=environment, capture_output=True, text=True, check=False
+        )
+        assert "loaded" not in done.stderr, arguments
+
+
+def test_a_start_hardly_searches_for_garbage(home: Path) -> None:
+    start = (
+        "import atexit, gc, sys; from je_tools.commands.start import main\n"
+        "before = sum(each['collections'] for each in gc.get_stats())\n"
+        "count = lambda: sum(each['collections'] for each in gc.get_stats()) - before\n"
+        "atexit.register(lambda: print(count(), file=sys.stderr)); main()"
+    )
+    command = [sys.executable, "-c", start, "count", home]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert int(done.stderr.splitlines()[-1]) <= 3

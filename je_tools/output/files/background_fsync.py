@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
-from concurrent.futures import Future, ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future, ThreadPoolExecutor
 
 FSYNC_SIZE = 32 << 20
 """Number of unsynced bytes from which a background fsync starts while more are written."""
@@ -33,7 +36,10 @@ class BackgroundFsync:
         if self._written - start < FSYNC_SIZE or (self._running and not self._running.done()):
             return
         self._check()
-        self._pool = self._pool or ThreadPoolExecutor(1)
+        if self._pool is None:
+            from concurrent.futures import ThreadPoolExecutor
+
+            self._pool = ThreadPoolExecutor(1)
         self._synced = self._written
         self._running = self._pool.submit(self._fsync, start, self._written - start)
 
