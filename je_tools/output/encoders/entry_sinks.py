@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -9,7 +10,7 @@ from enum import StrEnum
 from functools import partial
 from mmap import ACCESS_READ, mmap
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Protocol, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -32,6 +33,9 @@ JOINED_FILE_SIZE = 1 << 20
 
 PAGE_SIZE = 1 << 20
 """Bytes of a Parquet page: large, since each page takes time and readers do not seek in one."""
+
+BUFFER_SIZE = 1 << 20
+"""Bytes of Parquet that are written at once: the writer passes on each page, 400 for a group."""
 
 
 class EntryFormat(StrEnum):
@@ -92,15 +96,17 @@ class ParquetSink(Struct, frozen=True):
         # parquet-rs would turn an error of the pieces or of the file into a text.
         stopped: list[BaseException] = []
         batches = _until_stopped(pieces, stopped)
-        write_parquet(
-            pa.RecordBatchReader.from_batches(self.schema, batches),
-            cast(BinaryIO, _Guarded(out, stopped)),
-            compression="snappy",
-            dictionary_enabled=False,
-            max_row_group_size=self.group_rows,
-            data_page_size_limit=PAGE_SIZE,
-            data_page_row_count_limit=self.group_rows,
-        )
+        with io.BufferedWriter(_Guarded(out, stopped), BUFFER_SIZE) as buffered:
+            write_parquet(
+                pa.RecordBatchReader.from_batches(self.schema, batches),
+                buffered,
+                compression="snappy",
+                dictionary_enabled=False,
+                max_row_group_size=self.group_rows,
+                data_page_size_limit=PAGE_SIZE,
+                data_page_row_count_limit=self.group_rows,
+                write_batch_size=self.group_rows,
+            )
         if stopped:
             raise stopped[0]
 
@@ -190,26 +196,25 @@ def _until_stopped(pieces: Iterable[Any], stopped: list[BaseException]) -> Itera
         stopped.append(error)
 
 
-class _Guarded(Struct, frozen=True):
-    """File for a foreign writer that would panic: it stores the first error and drops the rest."""
+class _Guarded(io.RawIOBase):
+    """File for a foreign writer that would panic: it stores the first error and drops the rest.
 
-    file: BinaryIO
-    stopped: list[BaseException]
+    Closing it does not close the file, which its owner does.
+    """
+
+    def __init__(self, file: BinaryIO, stopped: list[BaseException]) -> None:
+        self._file = file
+        self._stopped = stopped
+
+    def writable(self) -> bool:
+        return True
 
     def write(self, data: Any) -> int:
         try:
-            return len(data) if self.stopped else self.file.write(data)
+            return len(data) if self._stopped else self._file.write(data)
         except BaseException as error:
-            self.stopped.append(error)
+            self._stopped.append(error)
             return len(data)
-
-    def seek(self, offset: int, whence: int = 0) -> int:
-        return self.file.seek(offset, whence)
-
-    def flush(self) -> None:
-        """Do nothing: the file's owner flushes and closes it."""
-
-    close = flush
 
 
 def open_sink(
