@@ -170,6 +170,16 @@ def measure_fixed_cost(bench: AuditBench, home: Path) -> None:
         bench.add(row)
 
 
+def measure_cold(bench: AuditBench, home: Path) -> None:
+    """Measure an executor's Python process from its start until it has read its first entry."""
+    program = Path(__file__).with_name("first_entry.py")
+    command = Command([sys.executable, str(program), str(home)])
+    time_in_turns([command], 1)
+    (times,) = time_in_turns([command], bench.runs)
+    what = "audit, cold executor until its first entry"
+    bench.add(Row(what, home.name, report.seconds(times), "", "", "< 1 s", times.median < 1))
+
+
 def measure_large(bench: AuditBench, home: Path, start: float) -> None:
     """Measure the audit of one large log, and our own scan of it.
 
@@ -290,6 +300,7 @@ def main() -> int:
         (small,) = time_in_turns([bench.audit(FIXTURES / "v17-basic" / "env")], bench.runs)
         measure_fixed_cost(bench, FIXTURES / "v17-basic" / "env")
         measure_start(bench, homes[0])
+        measure_cold(bench, homes[0])
         measure_fleet(bench, 50 if chosen.quick else 500)
         measure_large(bench, homes[-1], small.median)
         measure_cores(
