@@ -18,6 +18,7 @@ from msgspec import Struct, field
 from je_tools.findings import Severity
 from je_tools.formats.je.allowed_flags import allowed_flags
 from je_tools.formats.je.flags import DbTreeFlag, HeaderFlag
+from je_tools.formats.je.log.entry_rows import lsns_of
 from je_tools.formats.je.types import (
     LOG_VERSION_MAX,
     ROLLBACK_END_NO,
@@ -91,7 +92,7 @@ class OddFlags(Struct):
         self._is_replicated |= is_replicated
         if not len(odd):
             return
-        lsns = odd[:, 0] | file_no << 32
+        lsns = lsns_of(file_no, odd[:, 0])
         rolled_back = _may_be_rolled_back(odd[:, 1], odd[:, 2])
         wrong = np.flatnonzero(~rolled_back)
         self._wrong_count += len(wrong)
@@ -138,7 +139,7 @@ class OddFlags(Struct):
             self.environment,
             "impossible-flags",
             Severity.ERROR if is_invisible else Severity.WARNING,
-            file_no=lsn >> 32,
+            file_no=lsn >> 32 & 0xFFFFFFFF,
             offset=lsn & 0xFFFFFFFF,
             found=f"flags {flags:#04x} ({_words(flags)}) of {type_name(type_no)}, an entry {why}",
         )
@@ -148,7 +149,7 @@ class OddFlags(Struct):
         if not self._invisible or not self.environment.is_directory:
             return
         entries = np.concatenate(self._invisible)
-        covered = entries[:, 0] >> 32 < lost_to
+        covered = entries[:, 0] >> 32 & 0xFFFFFFFF < lost_to
         for matchpoint, start in self._periods:
             covered |= (entries[:, 0] > matchpoint) & (entries[:, 0] < start)
         yield from map(tuple, entries[~covered].tolist())

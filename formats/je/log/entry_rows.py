@@ -21,6 +21,12 @@ if TYPE_CHECKING:
     from je_tools.formats.je.log.segments import Segments
 
 
+def lsns_of(file_no: int, offsets: Ints) -> Ints:
+    """Return the LSNs of int64 offsets in a file, int64: negative from file 0x80000000 on."""
+    lsns: Ints = offsets | np.int64(file_no) << np.int64(32)
+    return lsns
+
+
 class RangeSummary(Struct, frozen=True):
     """Summary of some entries.
 
@@ -131,8 +137,8 @@ class Rows(Struct, frozen=True):
 
     @property
     def lsn(self) -> Ints:
-        """Log sequence numbers, int64: negative from file 0x80000000 on."""
-        return self.offset.astype(np.int64) | np.int64(self.file_no) << np.int64(32)
+        """Log sequence numbers, as `lsns_of`."""
+        return lsns_of(self.file_no, self.offset.astype(np.int64))
 
     def lsn_at(self, offset: int) -> int:
         """Return the LSN of an offset in the file, as in `lsn`."""

@@ -15,6 +15,7 @@ from msgspec import Struct
 from je_tools.formats import _native
 from je_tools.formats.arrays import Ints, distinct
 from je_tools.formats.je.layout import SUMMARY_TOTALS, Field, layout
+from je_tools.formats.je.log.entry_rows import lsns_of
 from je_tools.formats.je.log.fetch import Entries, fetch, fetch_entry
 from je_tools.formats.je.types import FILE_SUMMARY_NO, Family
 
@@ -123,7 +124,7 @@ def _singly(entries: Entries, rows: Ints) -> Summaries:
         file_nos.append(file_no)
         group = fields["summary"]
         totals.append(np.array([[group.get(name, 0) for name in SUMMARY_TOTALS]], np.int64))
-        obsolete.append(file_no << 32 | np.array(fields["obsolete_offsets"], np.int64))
+        obsolete.append(lsns_of(file_no, np.array(fields["obsolete_offsets"], np.int64)))
     return Summaries(
         np.array(kept, np.int64),
         np.array(file_nos, np.int64),

@@ -27,8 +27,8 @@ from je_tools.verify import judge as verify
 from je_tools.verify.judge import UNKNOWN_PROCESS, lock_holder
 from je_tools.verify.one_file import file_findings
 from je_tools.verify.totals import FIRST, Totals
-from tests.builders.logs import ERASED, OLD_DELTA, LogFile, random_log, write_log
-from tests.builders.trees import TreeLog, rooted
+from tests.builders.logs import ERASED, OLD_DELTA, TRACE, LogFile, random_log, write_log
+from tests.builders.trees import PROVISIONAL, TreeLog, rooted
 from tests.damage.planted_cases import CASES
 from tests.damage.planted_findings import PLANTED, log
 from tests.damage.running import je_tools
@@ -363,3 +363,15 @@ def test_vlsns_go_on_after_the_matchpoint_of_a_rollback(tmp_path: Path) -> None:
         assert codes & {"vlsn-backward", "vlsn-duplicate"} == (
             {"vlsn-duplicate"} if matchpoint == 2 else set()
         )
+
+
+def test_odd_flags_in_a_file_whose_lsns_are_negative(tmp_path: Path) -> None:
+    file = LogFile(0x80000000, 17)
+    odd = file.add(TRACE, bytes(30), flags=PROVISIONAL)
+    log = open_environment([write_log(tmp_path / "env", [file])])
+    found = [
+        (each.file_no, each.offset)
+        for each in verify.verify(log, Scanner(threads=1), Totals(""))
+        if each.code == "impossible-flags"
+    ]
+    assert found == [(0x80000000, odd.start)]
