@@ -6,7 +6,7 @@ BIN = .venv/bin
 PYTEST = $(BIN)/python -m pytest
 TREES = formats je_tools commands tests fixtures bench docs
 
-.PHONY: demo test test-all fuzz lint format dist bundle man site bench bench-records bench-streams bench-erasures installed venv
+.PHONY: demo test test-all fuzz aarch64 lint format dist bundle man site bench bench-records bench-streams bench-erasures installed venv
 .PHONY: dev clean
 
 demo: venv
@@ -35,6 +35,10 @@ fuzz: dev
 	PROPTEST_CASES=20000 scripts/rust-test.sh --profile checked
 	@trap scripts/native.sh EXIT && scripts/native.sh checked && \
 	$(BIN)/python -m tests.damage.fuzz $(FUZZ)
+
+# Tests of the extension on other processors, in an emulator, on an x86-64 Debian.
+aarch64: dev
+	scripts/aarch64.sh
 
 lint: dev
 	$(BIN)/ruff check $(TREES)
