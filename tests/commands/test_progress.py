@@ -298,6 +298,7 @@ WITH_LOG = {
     "dump": ("--output", "OUT"),
     "erase prove": ("--key", "nobody"),
     "erase subject": ("--key", "nobody"),
+    "ignite recover": ("--exit-zero",),
     "journal show": ("--exit-zero",),
     "journal truncate": ("--above", "850", "--exit-zero"),
     "vlsn compare": (str(REPLICATED / "node2"), "--exit-zero"),
