@@ -24,6 +24,7 @@ from msgspec import Struct
 from je_tools.audit.fleet import severity_rank
 from je_tools.errors import InputError, UsageError
 from je_tools.findings import CODES, Severity
+from je_tools.ignite.store_codes import STORE_CODES
 
 if TYPE_CHECKING:
     from je_tools.audit.fleet import CodeCount, EnvironmentRow
@@ -83,10 +84,11 @@ def check_code(code: str, where: str) -> None:
     Raises:
         UsageError: it does not exist; the text names similar ones.
     """
-    if code not in CODES:
+    known = {**STORE_CODES, **CODES}
+    if code not in known:
         from difflib import get_close_matches
 
-        close = get_close_matches(code, CODES, n=1)
+        close = get_close_matches(code, known, n=1)
         hint = f"; did you mean {close[0]}?" if close else ""
         raise UsageError(f"{where}: there is no finding {code}{hint}")
 

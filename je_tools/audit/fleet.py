@@ -38,8 +38,8 @@ OK = SEVERITIES[-1]
 """The severity of an environment without findings."""
 
 
-NOT_OPENED = ("no-log", "unsafe", "refuses", "fails")
-"""Outcomes of environments that their engine does not open, or cannot use."""
+NOT_OPENED = ("no-log", "unsafe", "refuses", "fails", "does not start", "starts with losses")
+"""Outcomes of environments that their engine does not open, or cannot use without loss."""
 
 _LOST_KEYS = ("lost_key_count", "missing_key_count")
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from je_tools.audit.discover import Kind
 from je_tools.core.shares import share_of, shares_of, task_count
 
 if TYPE_CHECKING:
@@ -60,8 +61,9 @@ def plan_fleet(fleet: Fleet, cores: int) -> Plan:
     found = fleet.environments
     size = sum(_cost(each) for each in found)
     share = share_of(size, task_count(size, cores))
-    small = [each for each in found if _cost(each) <= share]
-    large = tuple(each for each in found if _cost(each) > share)
+    # A store of Ignite is one task, however large.
+    large = tuple(each for each in found if each.kind is Kind.JE and _cost(each) > share)
+    small = [each for each in found if each.kind is Kind.IGNITE or _cost(each) <= share]
     return Plan(share, tuple(map(tuple, shares_of(small, _cost, share))), large)
 
 

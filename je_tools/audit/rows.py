@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from je_tools.audit.discover import Kind
 from je_tools.audit.tables import ENVIRONMENTS, Source
 from je_tools.core.escaping import clean_text
 from je_tools.findings import CODES, Finding, Severity
@@ -29,7 +30,12 @@ def finding_row(found: Finding, env: str) -> tuple[Any, ...]:
         signed(found.resume_lsn),
         *(text if text is None else clean_text(text) for text in (found.expected, found.found)),
         found.hint,
+        *(None,) * len(STORE_COLUMNS),
     )
+
+
+STORE_COLUMNS = ("node", "file", "segment", "page")
+"""Columns of findings that only stores of Ignite have, the last ones of the table."""
 
 
 def unread(env: str, reason: str, file_no: int | None = None) -> Finding:
@@ -46,7 +52,13 @@ def environment_row(env: str, values: Mapping[str, Any]) -> tuple[Any, ...]:
         values: values of the table by column; missing ones become zero, or null.
     """
     counts = {f"{severity.value}_count": 0 for severity in Severity} | dict(values)
-    defaults = {"env": env, "severity": worst_severity(counts), "size": 0, "damaged_size": 0}
+    defaults = {
+        "env": env,
+        "severity": worst_severity(counts),
+        "size": 0,
+        "damaged_size": 0,
+        "kind": Kind.JE.value,
+    }
     known = defaults | counts
     return tuple(known.get(c.name, _nothing(c.name)) for c in ENVIRONMENTS.columns)
 

@@ -169,6 +169,7 @@ ENVIRONMENTS = _table(
         ("reserved_size", _INT, "bytes of reserved files"),
         ("group_name", _TEXT, "name of its replication group"),
         ("group_id", _TEXT, "UUID of the group"),
+        ("kind", _TEXT, "what it is: je, or ignite for a store of Apache Ignite"),
     ),
 )
 
@@ -232,6 +233,10 @@ FINDINGS = _table(
         ("expected", _TEXT, "what should be there"),
         ("found", _TEXT, "what is there"),
         ("hint", _TEXT, "what to do next"),
+        ("node", _TEXT, "of a store of Ignite: the node"),
+        ("file", _TEXT, "of a store of Ignite: path of the file in it"),
+        ("segment", _INT, "of a store of Ignite: index of the segment of the log"),
+        ("page", _INT, "of a store of Ignite: index of the first page in the file"),
     ),
 )
 

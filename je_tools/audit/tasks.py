@@ -14,13 +14,14 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from je_tools.audit.discover import UnreadPath
+from je_tools.audit.discover import Kind, UnreadPath
 from je_tools.audit.environment_rows import EnvironmentRows, unread_environment
 from je_tools.audit.judging import judge
 from je_tools.audit.known_environments import keep_tables, known_tables, signature_of
 from je_tools.audit.opening import open_found
 from je_tools.audit.part_scan import PartScanner
 from je_tools.audit.plan import FilePart, slices_of
+from je_tools.audit.store_rows import store_rows
 from je_tools.audit.table_writer import StagedTables, write_txns
 from je_tools.audit.tables import TXNS
 from je_tools.audit.task_kinds import JudgeTask, Opened, SliceResult, SliceTask, Written
@@ -54,6 +55,8 @@ class Workplace(Struct, frozen=True):
         return staged.close()
 
     def _audited(self, found: FoundEnvironment) -> dict[str, Any]:
+        if found.kind is Kind.IGNITE:
+            return store_rows(found, predicts=self.weigh is not None).tables()
         known = self.known.of(found.paths[0])
         signature = signature_of(found, known, repr(self.weigh))
         tables = known_tables(known, signature)

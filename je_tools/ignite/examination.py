@@ -13,14 +13,13 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from je_tools.errors import InputError
-from je_tools.findings import Code, Severity
-from je_tools.ignite import findings as log_codes
-from je_tools.ignite import page_findings as page_codes
+from je_tools.findings import Severity
 from je_tools.ignite.checkpoint_judge import CheckpointJudge
 from je_tools.ignite.checkpoints import node_checkpoints
 from je_tools.ignite.info import LockState, lock_state
 from je_tools.ignite.page_verify import verify_pages
 from je_tools.ignite.recovery.plan import Outcome, plan_recovery
+from je_tools.ignite.store_codes import STORE_CODES
 from je_tools.ignite.verify import WalTotals, verify_wal
 
 if TYPE_CHECKING:
@@ -28,9 +27,6 @@ if TYPE_CHECKING:
     from je_tools.ignite.page_findings import PageFinding
     from je_tools.ignite.store import Node, Store
     from je_tools.log.scan_options import Progress
-
-CODES: dict[str, Code] = {**log_codes.CODES, **page_codes.CODES}
-"""Every finding code of a store."""
 
 _OF_RECOVERY = "recovery-"
 """Prefix of the codes that say what a start comes to."""
@@ -40,7 +36,7 @@ class StoreFinding(Struct, frozen=True):
     """One finding on any part of a store; the same columns in every output.
 
     Attributes:
-        code: a key of CODES.
+        code: a key of STORE_CODES.
         severity: severity of this finding.
         node: name of the node.
         file: path below the store.
@@ -119,30 +115,41 @@ class StoreExamination(Struct):
         return is_wrong or any(each.outcome is not Outcome.STARTS for each in self.nodes)
 
 
-def examine_store(store: Store, threads: int, progress: Progress | None = None) -> StoreExamination:
+def examine_store(
+    store: Store, threads: int, progress: Progress | None = None, *, predicts: bool = True
+) -> StoreExamination:
     """Examine all nodes of a store.
 
     Args:
         store: the nodes.
         threads: number of segments, or blocks of pages, to read at once.
         progress: called with the bytes that were read; None for nothing.
+        predicts: False to leave out what the next starts come to.
 
     Raises:
         StoppedError: a file shrank, vanished or was replaced while it was read.
     """
     result = StoreExamination()
     for node in store.nodes:
-        _examine(result, replace(store, nodes=(node,)), node, threads, progress)
+        one = replace(store, nodes=(node,))
+        _examine(result, one, node, threads, progress, predicts=predicts)
     result.not_checked = list(dict.fromkeys(result.not_checked))
     return result
 
 
 def _examine(
-    result: StoreExamination, store: Store, node: Node, threads: int, progress: Progress | None
+    result: StoreExamination,
+    store: Store,
+    node: Node,
+    threads: int,
+    progress: Progress | None,
+    *,
+    predicts: bool,
 ) -> None:
     totals, parts = WalTotals(), _Parts()
     found = list(map(_of_log, verify_wal(store, totals, threads, progress=progress)))
-    for examine in (parts.add_checkpoints, parts.add_pages, parts.add_recovery):
+    steps = [parts.add_checkpoints, parts.add_pages, *([parts.add_recovery] if predicts else [])]
+    for examine in steps:
         try:
             found += examine(store, node, threads)
         except InputError as error:
@@ -214,13 +221,13 @@ def _of_log(found: WalFinding) -> StoreFinding:
         length=found.length,
         expected=found.expected,
         found=found.found,
-        hint=found.hint or CODES[found.code].hint,
+        hint=found.hint or STORE_CODES[found.code].hint,
     )
 
 
 def _of_pages(found: PageFinding, advice: dict[str, str]) -> StoreFinding:
     is_note = found.severity is Severity.NOTE
-    hint = CODES[found.code].hint if is_note else advice.get(found.file or "")
+    hint = STORE_CODES[found.code].hint if is_note else advice.get(found.file or "")
     return StoreFinding(
         found.code,
         found.severity,
@@ -233,7 +240,7 @@ def _of_pages(found: PageFinding, advice: dict[str, str]) -> StoreFinding:
         length=found.length,
         expected=found.expected,
         found=found.found,
-        hint=hint or CODES[found.code].hint,
+        hint=hint or STORE_CODES[found.code].hint,
     )
 
 
@@ -271,6 +278,15 @@ def next_steps(examination: StoreExamination) -> Iterator[StoreStep]:
 def held_nodes(nodes: Iterable[NodeExamination]) -> list[str]:
     """Return the names of the nodes that run: what they write is seen half done."""
     return [each.node for each in nodes if each.lock is not None and each.lock.state == "held"]
+
+
+def worst_outcome(examination: StoreExamination) -> Outcome | None:
+    """Return the worst outcome of all nodes; None if one is unknown, and no other is worse."""
+    outcomes = [each.outcome for each in examination.nodes]
+    for worst in (Outcome.REFUSED, Outcome.LOSES, Outcome.UNCLEAR, None):
+        if worst in outcomes:
+            return worst
+    return Outcome.STARTS if outcomes else None
 
 
 def store_verdict(examination: StoreExamination) -> str:

@@ -11,7 +11,7 @@ import pyarrow as pa
 from msgspec import Struct
 
 from je_tools.audit.reasons import why_unread
-from je_tools.audit.rows import finding_row, unread
+from je_tools.audit.rows import STORE_COLUMNS, finding_row, unread
 from je_tools.audit.tables import FINDINGS
 from je_tools.log.scan import Scanner
 from je_tools.spark.columns import ENV, chosen, spark_batch, spark_schema
@@ -110,7 +110,7 @@ def parse_finding_query(texts: OptionTexts) -> FindingQuery:
 
 @functools.cache
 def _schema() -> pa.Schema:
-    return spark_schema(field for field in FINDINGS.schema if field.name != ENV)
+    return spark_schema(f for f in FINDINGS.schema if f.name not in (ENV, *STORE_COLUMNS))
 
 
 FINDING_ROWS = Relation("jefindings", OPTIONS, _schema, parse_finding_query)

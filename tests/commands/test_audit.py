@@ -418,7 +418,7 @@ def test_roots_without_a_log(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     done = audit(tmp_path / "out", tmp_path / "empty")
     assert (done.code, done.out) == (EXIT_INPUT, b"")
-    assert "no .jdb files here or below" in done.err
+    assert "no .jdb files and no store of Ignite here or below" in done.err
     assert audit(tmp_path / "out", tmp_path / "nowhere").code == EXIT_INPUT
     assert names_in(tmp_path) == {"empty"}
 

@@ -1,0 +1,73 @@
+"""Rows of a store of Ignite: its state and its findings, in the tables of environments."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from je_tools.audit.discover import Kind
+from je_tools.audit.environment_rows import EnvironmentRows
+from je_tools.audit.reasons import why_unread
+from je_tools.audit.rows import environment_row, finding_row, unread
+from je_tools.core.escaping import clean_text
+from je_tools.findings import Severity
+from je_tools.ignite.examination import examine_store, store_verdict, worst_outcome
+from je_tools.ignite.store import open_store
+
+if TYPE_CHECKING:
+    from je_tools.audit.discover import FoundEnvironment
+    from je_tools.ignite.examination import StoreExamination, StoreFinding
+
+
+def store_rows(found: FoundEnvironment, *, predicts: bool) -> EnvironmentRows:
+    """Examine a store, and return its rows; if it cannot be read, they say why.
+
+    Args:
+        found: the store.
+        predicts: True to predict the next start of each node.
+    """
+    rows = EnvironmentRows()
+    try:
+        examination = examine_store(open_store(found.paths), 1, predicts=predicts)
+    except Exception as error:
+        reason = str(error.strerror) if isinstance(error, OSError) else why_unread(error)
+        rows.extend("findings", [finding_row(unread(found.name, reason), found.name)])
+        values = {"error_count": 1, "kind": Kind.IGNITE.value, "size": found.size}
+        rows.extend("environments", [environment_row(found.name, values)])
+        return rows
+    rows.extend("findings", [_finding_row(each, found.name) for each in examination.findings])
+    rows.extend("environments", [environment_row(found.name, _values(examination, found))])
+    return rows
+
+
+def _values(examination: StoreExamination, found: FoundEnvironment) -> dict[str, Any]:
+    nodes = examination.nodes
+    outcome = worst_outcome(examination)
+    damaged = (each for each in examination.findings if each.severity is Severity.ERROR)
+    return {
+        "kind": Kind.IGNITE.value,
+        "file_count": sum(each.segment_files + each.page_files for each in nodes),
+        "size": found.size,
+        "entry_count": sum(each.records for each in nodes),
+        "damaged_size": sum(each.length or 0 for each in damaged if not each.is_prediction),
+        "error_count": sum(each.errors for each in nodes),
+        "warning_count": sum(each.warnings for each in nodes),
+        "note_count": sum(each.notes for each in nodes),
+        "checkpoint_count": sum(each.finished_count for each in nodes),
+        "last_checkpoint_ms": max(
+            (each.last_checkpoint_ms for each in nodes if each.last_checkpoint_ms is not None),
+            default=None,
+        ),
+        "outcome": None if outcome is None else outcome.value,
+        "verdict": clean_text(store_verdict(examination)),
+    }
+
+
+def _finding_row(found: StoreFinding, env: str) -> tuple[Any, ...]:
+    expected, seen, hint, node, file = (
+        None if text is None else clean_text(text)
+        for text in (found.expected, found.found, found.hint, found.node, found.file)
+    )
+    return (
+        *(env, found.code, found.severity.value, None, found.offset, found.length, None, None),
+        *(expected, seen, hint, node, file, found.segment, found.page),
+    )
