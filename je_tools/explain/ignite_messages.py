@@ -51,7 +51,7 @@ IGNITE_MESSAGES = (
         steps=(_RECOVER, _CHECKPOINTS, _PAGES),
         sources=("CheckpointMarkersStorage.readPointer, Ignite 2.18.0",),
         sample="class org.apache.ignite.IgniteCheckedException: Failed to read checkpoint pointer "
-        "from marker file: /work/db/node1/cp/1795218499541-5b2e-START.bin",
+        "from marker file: /var/lib/ignite/db/node1/cp/1795218499541-5b2e-START.bin",
     ),
     Case(
         name="ignite-checkpoint-record-missed",
@@ -248,7 +248,7 @@ IGNITE_MESSAGES = (
             "PdsConsistentIdProcessor, Ignite 2.18.0",
         ),
         sample="Failed to acquire file lock. Will try again in 1s [nodeId=7b0c, holder=node1, "
-        "path=/work/db/node1/lock]",
+        "path=/var/lib/ignite/db/node1/lock]",
     ),
 )
 """Cases of the store of Ignite."""

@@ -34,6 +34,8 @@ class EndReason(StrEnum):
 
     END = "end"
     """Nothing was written after it."""
+    ROLLED = "rolled"
+    """The last segment ends as one that another follows, which is in no file."""
     DAMAGE = "damage"
     """A record cannot be read."""
     MISSING = "missing"
@@ -99,7 +101,9 @@ class LogRange:
                 reason = self._reason(segment, is_followed)
                 end = self._ended(copies.index, segment.reached, reason, later[1:])
                 break
-            end = LogEnd(copies.index, segment.reached, EndReason.END, False, 0)
+            is_rolled = segment.cause is Cause.SWITCH and not copies.chosen.is_packed
+            reason = EndReason.ROLLED if is_rolled else EndReason.END
+            end = LogEnd(copies.index, segment.reached, reason, False, 0)
         self.end = replace(end, lost_records=end.lost_records + lost)
 
     def _reason(self, segment: _Segment, is_followed: bool) -> EndReason:

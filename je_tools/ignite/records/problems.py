@@ -64,6 +64,9 @@ def log_problem(node: str, end: LogEnd) -> MissingRecords | None:
     if end.reason.value == "end" and not end.lost_records:
         return None
     place = f"{end.segment}:{end.offset}"
+    if end.reason.value == "rolled":
+        text = f"segment {end.segment + 1} of the log is missing; the node starts without it"
+        return MissingRecords(RecordProblem.LOG_DAMAGED, node, None, None, 0, text)
     what = {
         "damage": f"the log cannot be read at {place}",
         "missing": f"segment {end.segment} of the log is missing",

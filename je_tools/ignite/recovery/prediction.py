@@ -13,13 +13,12 @@ from typing import TYPE_CHECKING, Any
 from je_tools.findings import Severity
 from je_tools.formats.ignite.markers import MarkerKind
 from je_tools.formats.ignite.pages import PageState
-from je_tools.formats.ignite.walk import Cause
 from je_tools.ignite.checkpoints import newest_marker
 from je_tools.ignite.findings import CODES, WalFinding
 from je_tools.ignite.logical.log_range import EndReason
 from je_tools.ignite.recovery.page_damage import Repair
 from je_tools.ignite.recovery.partitions import compared_partitions
-from je_tools.ignite.wal import copies_of, read_segment
+from je_tools.ignite.wal import copies_of
 
 if TYPE_CHECKING:
     from je_tools.ignite.checkpoints import NodeCheckpoints
@@ -168,22 +167,11 @@ class Predictor:
             yield self._finding(
                 "recovery-loss", segment=end.segment, offset=end.offset, found=found
             )
-        elif end.reason is EndReason.END and self._is_rolled(end):
+        elif end.reason is EndReason.ROLLED:
             expected = f"segment {end.segment + 1}, which follows"
             yield self._finding(
                 "recovery-loss", segment=end.segment + 1, expected=expected, found="no file"
             )
-
-    def _is_rolled(self, end: LogEnd) -> bool:
-        """Return True if the last segment of the log ends as one that another follows."""
-        last = next((each for each in copies_of(self._node) if each.index == end.segment), None)
-        if last is None or last.chosen.is_packed:
-            return False
-        with read_segment(last.chosen) as (windows, segment_end):
-            for _ in windows:
-                pass
-        tail = segment_end.tail
-        return tail is not None and tail.stop.cause is Cause.SWITCH
 
     def _of_entries(self, logical: LogicalUpdates) -> Iterator[WalFinding]:
         if logical.undecodable:

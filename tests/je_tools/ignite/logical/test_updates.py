@@ -14,6 +14,7 @@ from je_tools.ignite.logical.counters import Counter, advanced
 from je_tools.ignite.logical.entries import METASTORAGE_ID
 from je_tools.ignite.logical.log_range import EndReason
 from je_tools.ignite.logical.updates import LogicalUpdates, logical_updates, updates_from
+from je_tools.ignite.records.problems import log_problem
 from tests.builders import ignite as build
 from tests.builders.ignite import Record
 from tests.corpus import IgniteNode
@@ -162,3 +163,13 @@ def test_counters_close_gaps() -> None:
     assert (counter.high, counter.gaps) == (10, ((5, 6), (7, 8)))
     assert advanced(counter, [(5, 1), (7, 1)]) == Counter(10)
     assert advanced(Counter(5), [(2, 2), (3, 9), (20, 0)]) == Counter(12)
+
+
+def test_a_segment_that_another_follows_is_no_end_of_the_log(tmp_path: Path) -> None:
+    data, _ = build.segment(0, [_entry(b"a", b"1", 0)])
+    build.write_store(tmp_path, [], [data])
+    end = updates_from(node_of(tmp_path), Pointer(0, 0, 0)).end
+    assert (end.segment, end.reason, end.is_refused) == (0, EndReason.ROLLED, False)
+    found = log_problem("node1", end)
+    assert found is not None
+    assert "segment 1 of the log is missing" in found.detail
