@@ -6,7 +6,7 @@ BIN = .venv/bin
 PYTEST = $(BIN)/python -m pytest
 TREES = formats je_tools commands tests fixtures bench docs
 
-.PHONY: demo test test-all fuzz aarch64 lint format dist bundle man site bench bench-records bench-streams bench-erasures installed venv
+.PHONY: demo test test-all fuzz aarch64 lint format dist bundle man site bench bench-records bench-streams bench-erasures bench-ignites installed venv
 .PHONY: dev clean
 
 demo: venv
@@ -86,6 +86,9 @@ bench-erasures: installed
 
 bench-streams: installed
 	$(BIN)/python -m bench.streams --je-tools build/installed/bin/je-tools $(BENCH)
+
+bench-ignites: installed
+	$(BIN)/python -m bench.ignites --je-tools build/installed/bin/je-tools $(BENCH)
 
 installed: dev
 	@scripts/jdk.sh

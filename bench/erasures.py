@@ -18,7 +18,7 @@ import sys
 from pathlib import Path
 
 from bench import logs, report
-from bench.measure import Command, Times, cpu_seconds, peak_anonymous_bytes, time_in_turns
+from bench.measure import Command, Times, cpu_seconds, time_in_turns
 from bench.report import Row
 from bench.run import Bench, run_bench
 
@@ -40,10 +40,7 @@ def measure(bench: Bench, log: str) -> None:
     told = (report.seconds(mine), report.seconds(theirs), f"{ratio:.2f} ×")
     bench.add(Row("erase plan, beside space --recount", log, *told, "≤ 2 ×", ratio <= 2))
     _measure_run(bench, log)
-    code, peak = peak_anonymous_bytes(planned)
-    text = f"failed, exit {code}" if code else f"{peak / 1e6:.0f} MB"
-    is_met = code == 0 and 0 < peak < ERASE_MEMORY
-    bench.add(Row("erase plan, peak memory", log, text, "", "", "< 1 GB", is_met))
+    bench.memory("erase plan", log, planned, ERASE_MEMORY)
 
 
 def _measure_run(bench: Bench, log: str) -> None:

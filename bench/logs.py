@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -63,12 +64,17 @@ def default_folder() -> Path:
 
 def ensure(kind: LogKind | RecordsKind, folder: Path, java: Path, jar: Path) -> Path:
     """Return the directory of this log; make it if it is missing or incomplete."""
-    home = folder / kind.name
-    made = folder / f"{kind.name}.made"
+    maker = [java, "-cp", jar, MAKERS / kind.maker]
+    return ensure_made(folder / kind.name, maker, kind.arguments)
+
+
+def ensure_made(home: Path, maker: Sequence[str | Path], arguments: Sequence[str]) -> Path:
+    """Return the directory `home`; let a program make it if it is missing or incomplete."""
+    made = home.with_name(f"{home.name}.made")
     if not made.is_file():
         shutil.rmtree(home, ignore_errors=True)
         home.mkdir(parents=True)
-        program = [java, "-cp", jar, MAKERS / kind.maker, home, *kind.arguments]
+        program = [*maker, home, *arguments]
         told = subprocess.run(program, check=True, capture_output=True, text=True)
         made.write_text(told.stdout, encoding="utf-8")
     return home

@@ -190,10 +190,10 @@ def _anonymous_bytes(pid: int) -> int:
     return sum(int(words[1]) * 1024 for words in sizes if words[0] in _OF_NO_FILE)
 
 
-def warm(folder: Path) -> int:
-    """Read every .jdb file once, so that it is in the page cache; return the bytes read."""
+def warm(folder: Path, pattern: str = "*.jdb") -> int:
+    """Read every file once, so that it is in the page cache; return the bytes read."""
     total = 0
-    for path in sorted(folder.glob("*.jdb")):
+    for path in sorted(filter(Path.is_file, folder.glob(pattern))):
         with path.open("rb") as file:
             while chunk := file.read(1 << 20):
                 total += len(chunk)

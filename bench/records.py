@@ -9,13 +9,12 @@ runs. The engine opens logs read-only, so that they do not change.
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from dataclasses import replace
 from pathlib import Path
 
-from bench import logs, report
-from bench.measure import Command, peak_anonymous_bytes, time_in_turns
+from bench import logs
+from bench.measure import Command, peak_anonymous_bytes
 from bench.report import Row
 from bench.run import Bench, run_bench
 from tests.engine.recovered import compile_java
@@ -33,24 +32,24 @@ def measure(bench: Bench, _chosen: argparse.Namespace) -> None:
     db = ("--db", "records")
     dump = bench.engine(home, "DbDump", "-s", "records", "-f", str(out / "engine.dump"))
     text = out / "ours.dump"
-    _compare(bench, "export dump", full, 12, bench.ours(home, "export", *db, writes=text), dump)
+    bench.beside("export dump", full, 12, bench.ours(home, "export", *db, writes=text), dump)
     table = bench.ours(home, "export", *db, "--format", "parquet", writes=out / "ours.parquet")
-    _compare(bench, "export parquet", full, 15, table, dump)
+    bench.beside("export parquet", full, 15, table, dump)
     (out / "salvage").mkdir()
     salvage = bench.engine(home, "DbDump", "-r", "-d", str(out / "salvage"))
     ours = bench.ours(home, "salvage", writes=out / "ours.salvage")
-    _compare(bench, "salvage", full, 8, ours, salvage)
+    bench.beside("salvage", full, 8, ours, salvage)
     verify = bench.ours(home, "verify", "--tree")
-    _compare(bench, "verify --tree", full, 4, verify, bench.engine(home, "DbVerify"))
+    bench.beside("verify --tree", full, 4, verify, bench.engine(home, "DbVerify"))
     space = bench.ours(home, "space", "--recount")
-    _compare(bench, "space --recount", full, 5, space, bench.engine(home, "DbSpace", "-r"))
+    bench.beside("space --recount", full, 5, space, bench.engine(home, "DbSpace", "-r"))
     count = _peer(bench, home, "records")
-    _compare(bench, "count", full, 8, bench.ours(home, "count", *db), count)
+    bench.beside("count", full, 8, bench.ours(home, "count", *db), count)
     torn = bench.folder / crashed
-    _compare(bench, "recover", crashed, 7, bench.ours(torn, "recover"), _peer(bench, torn))
+    bench.beside("recover", crashed, 7, bench.ours(torn, "recover"), _peer(bench, torn))
     _measure_writing(bench, torn)
-    _memory(bench, "export dump", full, bench.ours(home, "export", *db, writes=text))
-    _memory(bench, "export parquet", full, table)
+    bench.memory("export dump", full, bench.ours(home, "export", *db, writes=text), EXPORT_MEMORY)
+    bench.memory("export parquet", full, table, EXPORT_MEMORY)
     _memory_of_recovery(bench, torn)
     _memory_of_writing(bench, torn)
 
@@ -60,7 +59,7 @@ def _measure_writing(bench: Bench, crashed: Path) -> None:
     mine, theirs = bench.output / "written", bench.output / "opened"
     ours = Command([bench.je_tools, "recover", str(mine), "--apply"], writes=mine, copies=crashed)
     engine = replace(_peer(bench, theirs, "--close"), writes=theirs, copies=crashed)
-    _compare(bench, "recover --apply", crashed.name, 4, ours, engine)
+    bench.beside("recover --apply", crashed.name, 4, ours, engine)
     before = _log_size(crashed)
     sizes = [_log_size(home) - before for home in (mine, theirs)]
     share = sizes[0] / sizes[1]
@@ -75,28 +74,8 @@ def _log_size(home: Path) -> int:
 
 def _peer(bench: Bench, home: Path, *arguments: str) -> Command:
     """Return a command for the engine, compiled before so that its time excludes the compiler."""
-    classes = bench.output / "classes"
-    if not classes.exists():
-        compile_java(bench.java, bench.jar, classes, [PEER])
-    path = f"{bench.jar}{os.pathsep}{classes}"
+    path = compile_java(bench.java, bench.jar, [PEER])
     return Command([str(bench.java), "-cp", path, "Peer", str(home), *arguments])
-
-
-def _compare(
-    bench: Bench, what: str, log: str, at_least: float, ours: Command, engine: Command
-) -> None:
-    time_in_turns([ours], 1)
-    mine, theirs = time_in_turns([ours, engine], bench.runs)
-    ratio = theirs.median / mine.median
-    told = (report.seconds(mine), report.seconds(theirs), f"{ratio:.2f} ×")
-    bench.add(Row(what, log, *told, f"≥ {at_least:g} ×", ratio >= at_least))
-
-
-def _memory(bench: Bench, what: str, log: str, command: Command) -> None:
-    code, peak = peak_anonymous_bytes(command)
-    told = f"failed, exit {code}" if code else f"{peak / 1e6:.0f} MB"
-    is_met = code == 0 and 0 < peak < EXPORT_MEMORY
-    bench.add(Row(f"{what}, peak memory", log, told, "", "", "< 500 MB", is_met))
 
 
 def _memory_of_recovery(bench: Bench, home: Path) -> None:

@@ -32,9 +32,10 @@ class Row:
     met: bool
 
     def line(self) -> str:
-        """Return the row of a Markdown table."""
+        """Return the row of a Markdown table; without a target, only failure is told as not met."""
         cells = [self.what, self.log, self.ours, self.engine, self.ratio, self.target]
-        return f"| {' | '.join(cells)} | {'yes' if self.met else '**no**'} |"
+        met = ("yes" if self.target else "") if self.met else "**no**"
+        return f"| {' | '.join(cells)} | {met} |"
 
     @staticmethod
     def head() -> str:
@@ -61,6 +62,11 @@ def slope(seconds_per_byte: float) -> str:
     return f"{per_gib:.3f} s/GiB, {1e-9 / seconds_per_byte:.2f} GB/s"
 
 
+def memory_size(limit: float) -> str:
+    """Format a limit of memory in bytes."""
+    return f"{limit / 1e9:g} GB" if limit >= 1e9 else f"{limit / 1e6:g} MB"
+
+
 def text(
     rows: Sequence[Row],
     bytes_of: Mapping[str, int],
@@ -70,70 +76,107 @@ def text(
 ) -> str:
     """Return the page, with an empty place for text written by hand."""
     sizes = [f"| {name} | {size:,} | {entries.get(name, 0):,} |" for name, size in bytes_of.items()]
-    return "\n".join(
-        [
-            "# Benchmark results",
-            "",
-            "Written by `make bench` or one of its like. Whole processes, with a warm page "
-            f"cache and bytecode compiled in advance. Times are the median of {runs} runs, "
-            "followed by the range; the two sides run in turns. A ratio is the engine's time "
-            "divided by ours; for the floor and for bytes written, ours divided by the other "
-            "side's. Peak memory is anonymous memory, from one run.",
-            "",
-            "## Machine",
-            "",
-            *machine(java),
-            "",
-            "## Logs",
-            "",
-            "Made with `com.sleepycat:je:18.3.12`: `records-2m` and `crashed-1m` by "
-            "`bench/make/MakeRecords.java`, in files of 100 MB; `replicated-…` by "
-            "`bench/make/MakeReplicated.java`; the others by "
-            "`bench/make/MakeLog.java`, in files of 10 MB (`1g-onefile`: one file of 1 GiB).",
-            "",
-            "| log | bytes | entries |",
-            "|---|---|---|",
-            *sizes,
-            "",
-            "## Claims",
-            "",
-            Row.head(),
-            *(row.line() for row in rows),
-            "",
-            "For a log named `1g to 4g`, the value is the slope between the two. The floor only "
-            "reads all bytes and sums them in parallel (`bench/floor.py`); the fastest of its four "
-            "methods counts.",
-            "",
-            "## What limits each figure",
-            "",
-            BEGIN,
-            EMPTY,
-            END,
-            "",
-        ]
-    )
+    begin = [
+        "# Benchmark results",
+        "",
+        "Written by `make bench` or one of its like. Whole processes, with a warm page "
+        f"cache and bytecode compiled in advance. Times are the median of {runs} runs, "
+        "followed by the range; the two sides run in turns. A ratio is the engine's time "
+        "divided by ours; for the floor and for bytes written, ours divided by the other "
+        "side's. Peak memory is anonymous memory, from one run.",
+    ]
+    made = [
+        "## Logs",
+        "",
+        "Made with `com.sleepycat:je:18.3.12`: `records-2m` and `crashed-1m` by "
+        "`bench/make/MakeRecords.java`, in files of 100 MB; `replicated-…` by "
+        "`bench/make/MakeReplicated.java`; the others by "
+        "`bench/make/MakeLog.java`, in files of 10 MB (`1g-onefile`: one file of 1 GiB).",
+        "",
+        "| log | bytes | entries |",
+        "|---|---|---|",
+        *sizes,
+        "",
+    ]
+    end = [
+        "For a log named `1g to 4g`, the value is the slope between the two. The floor only "
+        "reads all bytes and sums them in parallel (`bench/floor.py`); the fastest of its four "
+        "methods counts.",
+        "",
+    ]
+    return _page(begin, made, rows, java, end)
 
 
 def audit_text(rows: Sequence[Row], java: Path) -> str:
     """Return the page of the audit's bench, with an empty place for text written by hand."""
+    begin = [
+        "# Benchmark results of the audit",
+        "",
+        "Written by `python -m bench.audits`. Whole processes, with a warm page cache and "
+        "bytecode compiled in advance. Times are the median of 3 runs, followed by the range. "
+        "The engine's side is a loop of DbVerifyLog and DbPrintLog -S, or `je-tools verify` if "
+        "the row says so. A ratio of memory is relative to the smallest figure.",
+    ]
+    return _page(begin, [], rows, java)
+
+
+def ignite_text(rows: Sequence[Row], stores: Sequence[str], runs: int, java: Path) -> str:
+    """Return the page of the bench of Ignite, with an empty place for text written by hand.
+
+    Args:
+        stores: a line for each store, with its sizes.
+    """
+    begin = [
+        "# Benchmark results of Ignite's store",
+        "",
+        "Written by `make bench-ignites`. Whole processes, with a warm page cache and bytecode "
+        f"compiled in advance. Times are the median of {runs} runs, followed by the range; the two "
+        "sides run in turns. A ratio is the other side's time divided by ours. Peak memory is "
+        "anonymous memory, from one run. Rows without a target are for information.",
+        "",
+        "The engine's side is `org.apache.ignite:ignite-core:2.18.0`, which "
+        "`bench/make/PeerIgnite.java` calls: its iterator for logs without a node, which counts "
+        "records by type; the same, which prints each record in a line; and the start of a node on "
+        "a copy of the store, until it is active. Making the copy is not part of the time. "
+        "IgniteWalConverter, the engine's own printer of logs, is not on Maven Central. It prints "
+        "records in lines, as the second program does. The other side of the check of pages is "
+        "`cat` of all page files.",
+    ]
+    made = [
+        "## Stores",
+        "",
+        "Made by a node of that version (`bench/make/MakeIgnite.java`), with segments of 32 MiB, "
+        "pages of 4 KiB, and an archive of all segments.",
+        "",
+        *stores,
+        "",
+    ]
+    return _page(begin, made, rows, java)
+
+
+def _page(
+    begin: Sequence[str],
+    made: Sequence[str],
+    rows: Sequence[Row],
+    java: Path,
+    end: Sequence[str] = (),
+) -> str:
+    """Return a page: its begin, the machine, what was measured, the claims, and its end."""
     return "\n".join(
         [
-            "# Benchmark results of the audit",
-            "",
-            "Written by `python -m bench.audits`. Whole processes, with a warm page cache and "
-            "bytecode compiled in advance. Times are the median of 3 runs, followed by the range. "
-            "The engine's side is a loop of DbVerifyLog and DbPrintLog -S, or `je-tools verify` if "
-            "the row says so. A ratio of memory is relative to the smallest figure.",
+            *begin,
             "",
             "## Machine",
             "",
             *machine(java),
             "",
+            *made,
             "## Claims",
             "",
             Row.head(),
             *(row.line() for row in rows),
             "",
+            *end,
             "## What limits each figure",
             "",
             BEGIN,

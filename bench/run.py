@@ -11,13 +11,14 @@ small logs and one run, prints, and leaves RESULTS.md unchanged. --only measures
 from __future__ import annotations
 
 import argparse
+import contextlib
 import math
 import re
 import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -73,22 +74,27 @@ class Bench:
 
     def compare(self, what: str, log: str, at_least: float) -> list[Times]:
         """Time both sides on a log, and add a row that requires their ratio to be `at_least`."""
-        commands = self.pair(what, self.folder / log)
-        time_in_turns(commands[:1], 1)
-        ours, engine = time_in_turns(commands, self.runs)
-        ratio = engine.median / ours.median
-        self.add(
-            Row(
-                what,
-                log,
-                report.seconds(ours),
-                report.seconds(engine),
-                f"{ratio:.2f} ×",
-                f"≥ {at_least:g} ×",
-                ratio >= at_least,
-            )
-        )
-        return [ours, engine]
+        return self.beside(what, log, at_least, *self.pair(what, self.folder / log))
+
+    def beside(
+        self, what: str, log: str, at_least: float, ours: Command, other: Command
+    ) -> list[Times]:
+        """Time two commands in turns, and add a row that requires their ratio to be `at_least`."""
+        time_in_turns([ours], 1)
+        mine, theirs = time_in_turns([ours, other], self.runs)
+        ratio = theirs.median / mine.median
+        told = (report.seconds(mine), report.seconds(theirs), f"{ratio:.2f} ×")
+        self.add(Row(what, log, *told, f"≥ {at_least:g} ×", ratio >= at_least))
+        return [mine, theirs]
+
+    def memory(self, what: str, log: str, command: Command, limit: float = math.inf) -> None:
+        """Add a row with the peak memory of a command, which must be below `limit` bytes."""
+        code, peak = peak_anonymous_bytes(command)
+        told = f"failed, exit {code}" if code else f"{peak / 1e6:.0f} MB"
+        target = "" if limit == math.inf else f"< {report.memory_size(limit)}"
+        is_met = code == 0 and 0 < peak < limit
+        row = Row(f"{what}, peak memory", log, told, "", "", target, is_met)
+        self.add(row)
 
     def add(self, row: Row) -> None:
         """Add a row, and print it while the bench continues."""
@@ -172,20 +178,7 @@ def measure_memory(
     """Measure peak anonymous memory of our commands."""
     for log in names:
         for what in kinds:
-            command = bench.pair(what, bench.folder / log)[0]
-            code, peak = peak_anonymous_bytes(command)
-            told = f"failed, exit {code}" if code else f"{peak / 1e6:.0f} MB"
-            bench.add(
-                Row(
-                    f"{what}, peak memory",
-                    log,
-                    told,
-                    "",
-                    "",
-                    "< 400 MB",
-                    code == 0 and 0 < peak < 400e6,
-                )
-            )
+            bench.memory(what, log, bench.pair(what, bench.folder / log)[0], 400e6)
 
 
 def measure_proof(bench: Bench, log: str) -> None:
@@ -222,7 +215,19 @@ def options() -> argparse.Namespace:
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--je-tools", default=str(beside), metavar="PATH")
     parser.add_argument("--output", type=Path, metavar="DIR", help="where dumps are written")
-    return parser.parse_args()
+    chosen = parser.parse_args()
+    if shutil.which(chosen.je_tools) is None:
+        parser.error(f"no je-tools at {chosen.je_tools}: give --je-tools PATH")
+    return chosen
+
+
+@contextlib.contextmanager
+def opened(chosen: argparse.Namespace, jar: Path) -> Iterator[Bench]:
+    """Yield a bench of the engine in `jar`, with a folder for outputs that it removes."""
+    je_tools = shutil.which(chosen.je_tools) or chosen.je_tools
+    runs = 1 if chosen.quick else chosen.runs
+    with tempfile.TemporaryDirectory(dir=chosen.output) as output:
+        yield Bench(je_tools, find_java(), jar, chosen.logs, Path(output), runs)
 
 
 def run_bench(
@@ -238,14 +243,8 @@ def run_bench(
         work: measures all claims; with `only`, its rows go into the page as it is.
     """
     chosen = options()
-    je_tools = shutil.which(chosen.je_tools)
-    if je_tools is None:
-        print(f"no je-tools at {chosen.je_tools}: give --je-tools PATH", file=sys.stderr)
-        return 2
-    runs = 1 if chosen.quick else chosen.runs
     path = Path(__file__).with_name(page)
-    with tempfile.TemporaryDirectory(dir=chosen.output) as output:
-        bench = Bench(je_tools, find_java(), engine_jar(JE_18), chosen.logs, Path(output), runs)
+    with opened(chosen, engine_jar(JE_18)) as bench:
         for kind in kinds[chosen.quick]:
             home = logs.ensure(kind, bench.folder, bench.java, bench.jar)
             bench.bytes_of[kind.name] = warm(home)

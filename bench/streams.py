@@ -15,7 +15,7 @@ import sys
 from pathlib import Path
 
 from bench import logs, report
-from bench.measure import Command, peak_anonymous_bytes, time_in_turns
+from bench.measure import Command, time_in_turns
 from bench.report import Row
 from bench.run import Bench, run_bench
 
@@ -33,24 +33,21 @@ def measure(bench: Bench, log: str) -> None:
     home = bench.folder / log
     late = _copy_without_end(home, bench.output / f"late-{log}")
     printed = bench.engine(home, "DbPrintLog", "-vd")
-    _compare(bench, "vlsn show", log, 10, _ours(bench, "show", home), printed)
+    bench.beside("vlsn show", log, 10, _ours(bench, "show", home), printed)
     report_made = _ours(bench, "show", home, "--format", "json")
-    _compare(bench, "vlsn show --format json", log, 10, report_made, printed)
+    bench.beside("vlsn show --format json", log, 10, report_made, printed)
     words = (shlex.join(each.argv) for each in (printed, bench.engine(late, "DbPrintLog", "-vd")))
     both = Command(["sh", "-c", " && ".join(words)])
     compared = _ours(bench, "compare", home, str(late), "--exit-zero")
-    _compare(bench, "vlsn compare", log, 10, compared, both)
+    bench.beside("vlsn compare", log, 10, compared, both)
     java = [str(bench.java), "-cp", str(bench.jar), VERIFIER]
     verified = Command([*java, "-h", str(home), "-verifyStream"])
     checked = _ours(bench, "check", home)
-    _compare(bench, "vlsn check", log, 3, checked, verified)
+    bench.beside("vlsn check", log, 3, checked, verified)
     bench.add(_beside_summary(bench, log))
     listed = _ours(bench, "show", home, "--stream", "--format", "csv")
     for what, command in (("vlsn check", checked), ("vlsn show --stream", listed)):
-        code, peak = peak_anonymous_bytes(command)
-        text = f"failed, exit {code}" if code else f"{peak / 1e6:.0f} MB"
-        is_met = code == 0 and 0 < peak < STREAM_MEMORY
-        bench.add(Row(f"{what}, peak memory", log, text, "", "", "< 1 GB", is_met))
+        bench.memory(what, log, command, STREAM_MEMORY)
 
 
 def _beside_summary(bench: Bench, log: str) -> Row:
@@ -65,16 +62,6 @@ def _beside_summary(bench: Bench, log: str) -> Row:
 
 def _ours(bench: Bench, verb: str, home: Path, *options: str) -> Command:
     return Command([bench.je_tools, "vlsn", verb, str(home), *options])
-
-
-def _compare(
-    bench: Bench, what: str, log: str, at_least: float, ours: Command, engine: Command
-) -> None:
-    time_in_turns([ours], 1)
-    mine, theirs = time_in_turns([ours, engine], bench.runs)
-    ratio = theirs.median / mine.median
-    told = (report.seconds(mine), report.seconds(theirs), f"{ratio:.2f} ×")
-    bench.add(Row(what, log, *told, f"≥ {at_least:g} ×", ratio >= at_least))
 
 
 def _copy_without_end(home: Path, target: Path) -> Path:

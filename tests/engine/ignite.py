@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import gzip
-import os
 import shutil
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from tests.engine.jars import IGNITE, IGNITE_NEEDS, engine_jar
@@ -16,7 +15,7 @@ from tests.truth.contents import Refusal
 PROGRAM = Path(__file__).parent / "IgniteRows.java"
 
 _OPENED = ("java.nio", "sun.nio.ch", "java.io", "java.util", "java.lang")
-_OPTIONS = (
+OPTIONS = (
     *(f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in _OPENED),
     "-DIGNITE_UPDATE_NOTIFIER=false",
     "-DIGNITE_QUIET=true",
@@ -56,11 +55,14 @@ class IgniteEngine(Engine):
 def ignite_engine(seconds: float = 120) -> IgniteEngine:
     """Compile the program, and return the engine; its JVM starts when it is asked."""
     java = find_java()
-    needs = os.pathsep.join(str(engine_jar(each)) for each in IGNITE_NEEDS)
-    class_path = compile_java(java, engine_jar(IGNITE), [PROGRAM])
-    return IgniteEngine(
-        java, f"{class_path}{os.pathsep}{needs}", seconds, program="IgniteRows", options=_OPTIONS
-    )
+    class_path = ignite_class_path(java, [PROGRAM])
+    return IgniteEngine(java, class_path, seconds, program="IgniteRows", options=OPTIONS)
+
+
+def ignite_class_path(java: Path, sources: Sequence[Path]) -> str:
+    """Compile programs against Ignite, and return the class path to run them with."""
+    needs = [engine_jar(each) for each in IGNITE_NEEDS]
+    return compile_java(java, engine_jar(IGNITE), sources, needs)
 
 
 def parse_rows(lines: Iterable[str]) -> list[str] | Refusal:

@@ -29,12 +29,13 @@ QUICK_START = (
 )
 
 
-def compile_java(java: Path, jar: Path, sources: Sequence[Path]) -> str:
+def compile_java(java: Path, jar: Path, sources: Sequence[Path], needs: Sequence[Path] = ()) -> str:
     """Compile programs against an engine, and return the class path to run them with.
 
-    What was compiled stays below build/ and is used again: compiling costs more CPU time than most
-    tests.
+    `needs` are jars that the engine needs. What was compiled stays below build/ and is used again:
+    compiling costs more CPU time than most tests.
     """
+    jars = os.pathsep.join(map(str, (jar, *needs)))
     digest = hashlib.sha256(f"{java.resolve()}\n{jar.name}\n".encode())
     for source in sources:
         digest.update(source.read_bytes())
@@ -43,12 +44,12 @@ def compile_java(java: Path, jar: Path, sources: Sequence[Path]) -> str:
         CLASSES.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=CLASSES) as folder:
             compiler = [java, *QUICK_START, "--module", "jdk.compiler/com.sun.tools.javac.Main"]
-            words = ["-proc:none", "-cp", jar, "-d", f"{folder}/made", *sources]
+            words = ["-proc:none", "-cp", jars, "-d", f"{folder}/made", *sources]
             subprocess.run([*compiler, *words], check=True)
             # Another process may have been faster.
             with suppress(OSError):
                 Path(folder, "made").rename(classes)
-    return f"{jar}{os.pathsep}{classes}"
+    return f"{jars}{os.pathsep}{classes}"
 
 
 class Engine:
