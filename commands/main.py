@@ -61,7 +61,7 @@ GROUPS: dict[str, dict[str, str]] = {
         "undo": "List the changes that commands made to a log, and revert the newest.",
     },
     "Apache Ignite": {
-        "ignite": "Check the checkpoints, pages and write-ahead log of an Apache Ignite node.",
+        "ignite": "Check, repair, export and compare the stores of Apache Ignite nodes.",
     },
     "Fleet": {
         "audit": "Verify all environments below directories, on Spark; write tables and a report.",

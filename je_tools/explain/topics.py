@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Sequence
 from difflib import get_close_matches
 
 from msgspec import Struct
@@ -17,8 +17,11 @@ from je_tools.formats.je.types import (
     RELEASES,
     EntryType,
 )
+from je_tools.ignite.store_codes import STORE_CODES
 from je_tools.log.field_descriptions import CODINGS, condition_text, field_meaning
 from je_tools.recovery.refusals import REFUSALS
+
+_FINDINGS = (*findings.CODES.values(), *STORE_CODES.values())
 
 KINDS = ("type", "exit", "finding", "refusal")
 """Kinds of topics, written before the colon."""
@@ -79,7 +82,11 @@ def topics_called(text: str) -> list[str]:
     low = text.lower()
     topics = [f"{kind}:" for kind in KINDS if kind == low]
     topics += [f"type:{name}" for name in BY_NAME if name.lower() == low]
-    topics += [f"finding:{name}" for name in findings.CODES if name.lower() == low]
+    topics += [
+        f"finding:{name}"
+        for name in dict.fromkeys(each.name for each in _FINDINGS)
+        if name.lower() == low
+    ]
     return topics + [f"refusal:{name}" for name in REFUSALS if name == low]
 
 
@@ -120,12 +127,14 @@ def explain_exits(name: str) -> list[ExitExplanation]:
 
 
 def explain_findings(name: str) -> list[findings.Code]:
-    """Return the finding with that code, or all of them if `name` is empty.
+    """Return the findings with that code, or all of them if `name` is empty.
+
+    A code can be that of two findings: one on logs, and one on stores of Ignite.
 
     Raises:
         UsageError: there is no such code.
     """
-    return _explain_codes("finding", name, findings.CODES)
+    return _explain_codes("finding", name, _FINDINGS)
 
 
 def explain_refusals(name: str) -> list[findings.Code]:
@@ -134,17 +143,15 @@ def explain_refusals(name: str) -> list[findings.Code]:
     Raises:
         UsageError: the engine has no such reason.
     """
-    return _explain_codes("refusal", name, REFUSALS)
+    return _explain_codes("refusal", name, tuple(REFUSALS.values()))
 
 
-def _explain_codes(kind: str, name: str, known: Mapping[str, findings.Code]) -> list[findings.Code]:
-    if not name:
-        return list(known.values())
+def _explain_codes(kind: str, name: str, known: Sequence[findings.Code]) -> list[findings.Code]:
     wanted = name.lower().replace("_", "-")
-    for code in known.values():
-        if code.name.lower().replace("_", "-") == wanted:
-            return [code]
-    raise UsageError(_unknown(kind, name, known, f"{kind}:"))
+    found = [each for each in known if each.name.lower().replace("_", "-") == wanted]
+    if name and not found:
+        raise UsageError(_unknown(kind, name, [each.name for each in known], f"{kind}:"))
+    return found if name else list(known)
 
 
 def _unknown(what: str, name: str, known: Iterable[str], topic: str) -> str:

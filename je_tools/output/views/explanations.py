@@ -89,12 +89,12 @@ def print_exits(console: Console, exits: Sequence[ExitExplanation]) -> None:
 
 
 def print_codes(console: Console, codes: Sequence[Code]) -> None:
-    """Print one finding or refusal in full, or several as a list."""
-    if len(codes) == 1:
-        code = codes[0]
-        say(console, Text(f"{code.name} ({code.severity.value})", "bold"))
-        say(console, Text(code.meaning))
-        say(console, Text(f"What to do: {code.hint}"))
+    """Print those of one code in full, or findings or refusals of several as a list."""
+    if len({code.name for code in codes}) == 1:
+        for code in codes:
+            say(console, Text(f"{code.name} ({code.severity.value})", "bold"))
+            say(console, Text(code.meaning))
+            say(console, Text(f"What to do: {code.hint}"))
         return
     rows = [(code.name, code.severity.value, code.meaning) for code in codes]
     print_rows(console, ("code", "severity", "meaning"), rows)

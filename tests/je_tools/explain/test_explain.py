@@ -20,6 +20,7 @@ from je_tools.explain.entry import ByteKind, EntryExplanation, explain_bytes
 from je_tools.formats.je.layout import Field, layout
 from je_tools.formats.je.log.walk import Checksum
 from je_tools.formats.je.types import ENTRY_TYPES
+from je_tools.ignite.store_codes import STORE_CODES
 from je_tools.log.field_descriptions import CODING_MEANINGS, CODINGS, FIELDS, condition_text
 from je_tools.log.field_texts import expiration_text, time_text
 from je_tools.output.views.explanations import make_console, print_entry
@@ -69,16 +70,18 @@ def test_a_type_in_json(capsys: pytest.CaptureFixture[str]) -> None:
 def test_every_exit_code_and_finding_is_explained(capsys: pytest.CaptureFixture[str]) -> None:
     for code in EXIT_MEANINGS:
         assert explained(capsys, f"exit:{code}")[1]
-    for finding in findings.CODES.values():
+    known = [*findings.CODES.values(), *STORE_CODES.values()]
+    for finding in known:
         text = explained(capsys, f"finding:{finding.name}")[1]
         assert text.startswith(f"{finding.name} ({finding.severity.value})")
+        assert " ".join(finding.meaning.split()) in " ".join(text.split())
     for refusal in Refusal:
         text = explained(capsys, f"refusal:{refusal}")[1]
         assert text.startswith(f"{refusal} (error)")
         assert "What to do" in text
     kinds = ("finding:", "exit:", "refusal:")
     rows = explained(capsys, *kinds, "--format", "jsonl")[1].splitlines()
-    assert len(rows) == len(findings.CODES) + len(EXIT_MEANINGS) + len(Refusal)
+    assert len(rows) == len(known) + len(EXIT_MEANINGS) + len(Refusal)
     assert all(json.loads(row)["meaning"] for row in rows)
 
 
