@@ -16,6 +16,7 @@ from msgspec import Struct
 from je_tools.formats import _native
 
 if TYPE_CHECKING:
+    from je_tools.formats.arrays import Mask
     from je_tools.formats.files.source import Bytes
 
 SIGNATURE = 0xF19AC4FE60C530B8
@@ -86,6 +87,14 @@ _INLINE_COUNT = 2048
 """Types of an inline tree, one for each size of the inlined bytes less one."""
 
 
+_MVCC_TYPES = (
+    *range(24, 32),
+    *range(23000, 23000 + _INLINE_COUNT),
+    *range(26000, 26000 + _INLINE_COUNT),
+)
+_METASTORAGE_TREE = (22, 23)
+
+
 def page_type_name(type_no: int) -> str:
     """Return the name of a page type; its number in words if no engine writes it."""
     if type_no in _NAMES:
@@ -141,6 +150,16 @@ def is_tree(type_no: int) -> bool:
     """Return True for an inner page or a leaf of a tree."""
     name = page_type_name(type_no)
     return " leaf" in name or " inner" in name
+
+
+def unread_trees(type_no: npt.NDArray[np.uint16], version: npt.NDArray[np.uint16]) -> Mask:
+    """Return a mask of pages of trees whose items no reader here knows.
+
+    These are the trees of multi-version caches (2.7 to 2.15), and the first layout of the tree of
+    the metastorage.
+    """
+    known = np.isin(type_no, _MVCC_TYPES)
+    return known | (np.isin(type_no, _METASTORAGE_TREE) & (version == 1))
 
 
 def _places() -> PagePlaces:

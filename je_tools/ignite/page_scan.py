@@ -13,7 +13,7 @@ from msgspec import Struct
 from je_tools.core.ordered import map_in_order
 from je_tools.errors import StoppedError
 from je_tools.formats.files.source import Source, SourceChangedError, SourceError
-from je_tools.formats.ignite.pages import PageState, page_rules, read_pages
+from je_tools.formats.ignite.pages import PageState, page_rules, read_pages, unread_trees
 
 if TYPE_CHECKING:
     from je_tools.formats.ignite.pages import FileHeader, PageColumns
@@ -71,6 +71,7 @@ class FileScan(Struct):
         written: number of pages up to the last that is not zeros.
         runs: pages that are neither good nor encrypted, in order.
         problem: why the file could not be read to its end; None if it was.
+        has_unread_trees: True if good pages are those of trees whose items are not read.
         page_states: uint8 in pieces, a PageState for each page.
     """
 
@@ -81,6 +82,7 @@ class FileScan(Struct):
     written: int = 0
     runs: list[Run] = []
     problem: str | None = None
+    has_unread_trees: bool = False
     page_states: list[npt.NDArray[np.uint8]] = []
 
 
@@ -172,6 +174,8 @@ def _add(scan: FileScan, block: Block) -> None:
         scan.types[int(no)] += int(count)
     for no, count in zip(*np.unique(state, return_counts=True), strict=True):
         scan.states[PageState(int(no))] += int(count)
+    if np.any(is_good & unread_trees(columns.type_no, columns.version)):
+        scan.has_unread_trees = True
     scan.compressed += int(np.count_nonzero(is_good & (columns.compression > 0)))
     written = np.flatnonzero(state != PageState.ZERO)
     if len(written):

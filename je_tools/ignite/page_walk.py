@@ -54,6 +54,8 @@ class Walk:
             return scan, "its pages are encrypted"
         if scan.problem is not None or scan.states[PageState.UNREADABLE]:
             return scan, "the device did not deliver its pages"
+        if scan.has_unread_trees:
+            return scan, "trees of multi-version caches, or of the oldest layout, are not read"
         changed = None
         if self._replay is not None:
             changed = self._replay.pages_of(cache_id(file.group), file.partition)

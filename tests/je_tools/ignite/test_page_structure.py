@@ -222,3 +222,15 @@ def test_without_trees_a_note_says_so(tmp_path: Path) -> None:
     store = _write(tmp_path, _tree())
     (found,) = verify_pages(open_store([store]), 2, trees=False).findings
     assert (found.code, found.found) == ("page-unwalked", "4 files: only pages were asked for")
+
+
+@pytest.mark.parametrize(("type_no", "version"), [(25, 1), (23, 1), (26007, 1)])
+def test_trees_of_other_layouts_are_told_and_not_walked(
+    type_no: int, version: int, tmp_path: Path
+) -> None:
+    pages = _tree()
+    for index in (3, 4, 5):
+        pages[index] = build.page(0, index, type_no, version=version, body=b"")
+    report = _verify(_write(tmp_path, pages))
+    assert _codes(report) == [("page-unwalked", None)]
+    assert "are not read" in str(report.findings[0].found)
