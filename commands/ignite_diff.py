@@ -93,16 +93,16 @@ def command(**options: Unpack[Options]) -> int:
       je-tools ignite diff node1/work node2/work --cache accounts --keys
       je-tools ignite diff work --node node1 --node node2 --format json
     """
-    from je_tools.ignite.caches import parse_id
+    from je_tools.ignite.caches import known_ids
     from je_tools.ignite.diff.compare import Verdict, compare_nodes
     from je_tools.ignite.diff.partitions import node_partitions
     from je_tools.ignite.records.node_records import CacheFilter
     from je_tools.ignite.records.problems import merged
     from je_tools.output.views.section_formats import Report, write_sections
 
-    ids = frozenset(map(parse_id, options["caches"]))
-    wanted = CacheFilter(ids, frozenset(options["partitions"]))
     stores, nodes = _two_nodes(options["paths"], options["nodes"])
+    ids = known_ids(options["caches"], nodes)
+    wanted = CacheFilter(ids, frozenset(options["partitions"]))
     size = sum(store.size for store in stores)
     with opened_output(options["output"], *stores) as out:
         with progress_bar(size, "ignite diff") as progress:

@@ -68,7 +68,7 @@ def command(**options: Unpack[Options]) -> int:
       je-tools ignite export work --cache accounts --partition 7 --data hash --format csv
     """
     needs_output(options["format_"], options["output"])
-    from je_tools.ignite.caches import parse_id
+    from je_tools.ignite.caches import known_ids
     from je_tools.ignite.records.export import CacheExport
     from je_tools.ignite.records.node_records import CacheFilter
     from je_tools.ignite.records.problems import merged
@@ -76,9 +76,9 @@ def command(**options: Unpack[Options]) -> int:
     from je_tools.ignite.store import open_store
     from je_tools.output.encoders.entry_sinks import EntryFormat
 
-    ids = frozenset(map(parse_id, options["caches"]))
-    wanted = CacheFilter(ids, frozenset(options["partitions"]))
     store = open_store(options["paths"], options["nodes"])
+    ids = known_ids(options["caches"], store.nodes)
+    wanted = CacheFilter(ids, frozenset(options["partitions"]))
     sink = open_cache_sink(EntryFormat(options["format_"]), chosen_masking(options["data_mode"]))
     with (
         opened_output(options["output"], store) as out,

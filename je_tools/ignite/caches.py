@@ -5,11 +5,12 @@ Source: NodeFileTree, CacheFileTree, Ignite 2.18.0.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from je_tools.core.escaping import printable
 from je_tools.errors import InputError, UsageError
 from je_tools.formats.ignite.ids import cache_id
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 _ALONE = "cache-"
 _SHARED = "cacheGroup-"
 _CONFIGURATION = "cache_data.dat"
-
+_NAMES_SHOWN = 10
 
 METASTORAGE = "MetaStorage"
 """Group of the node's own pages, which lie in another folder than those of caches."""
@@ -98,3 +99,28 @@ def parse_id(text: str) -> int:
             raise UsageError(f"{text}: an id of a cache or group has 32 bits, with sign")
         return number
     return cache_id(text.removeprefix("name:"))
+
+
+def known_ids(texts: Iterable[str], nodes: Iterable[Node]) -> frozenset[int]:
+    """Return the ids of caches and groups that a user wrote, as `parse_id` does.
+
+    Raises:
+        InputError: a folder cannot be read.
+        UsageError: as by `parse_id`, or no node has a folder of such a cache or group.
+    """
+    ids = {text: parse_id(text) for text in texts}
+    if not ids:
+        return frozenset()
+    names: dict[int, str] = {}
+    for node in nodes:
+        found = cache_names(node)
+        names |= found.groups | found.caches
+    for text, number in ids.items():
+        if number not in names:
+            known = sorted(names.values())
+            more = f" and {len(known) - _NAMES_SHOWN:,} more" if len(known) > _NAMES_SHOWN else ""
+            raise UsageError(
+                f"--cache {printable(text)}: there is no such cache or group. The store has: "
+                f"{', '.join(map(printable, known[:_NAMES_SHOWN]))}{more}"
+            )
+    return frozenset(ids.values())

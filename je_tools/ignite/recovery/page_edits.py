@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from je_tools.ignite.recovery.physical import PhysicalRecovery
     from je_tools.ignite.store import Node
 
-FINISH = "recovery writes this page of the unfinished checkpoint"
+FINISH = "pages of the unfinished checkpoint, as recovery writes them"
 FINISHED = "all pages of the checkpoint are written"
 FINISHED_FILES = "no checkpoint needs this recovery file any more"
 REBUILD = "the page is damaged; the log has its whole history"
