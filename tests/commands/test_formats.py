@@ -15,6 +15,7 @@ OTHERS = {
     "explain": ("table", "jsonl"),
     "audit run": (*_MONITORED, "junit"),
     "erase status": _MONITORED,
+    "ignite export": ("jsonl", "csv", "parquet"),
 }
 """Formats of texts, and of what a monitor reads."""
 

@@ -43,7 +43,10 @@ def test_outputs_hold_nothing_of_an_entry(
         assert SECRET.hex().encode() not in text
 
 
-def test_keys_and_values_are_shown_unless_they_are_masked(store: Path) -> None:
+def test_keys_and_values_are_shown_unless_they_are_masked(
+    store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
     shown = je_tools("ignite", "wal", "dump", store, "--format", "jsonl")
     row = json.loads(shown.out.splitlines()[0])
     assert row["key_json"] == row["value_json"] == SECRET.decode()

@@ -96,8 +96,8 @@ def tear_when_mapped(
     maps: list[int] = []
     made = Image.__init__
 
-    def make(self: Image, parts: Any) -> None:
-        made(self, parts)
+    def make(self: Image, parts: Any, *rest: Any) -> None:
+        made(self, parts, *rest)
         for part in parts:
             is_first = part.path.name == "00000000.jdb"
             if is_first and (part.path.parent == home or ".part" in part.path.parent.name):

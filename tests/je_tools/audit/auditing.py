@@ -174,11 +174,18 @@ def of_env(rows: Iterable[Row], env: str) -> list[Row]:
     return [{name: value for name, value in row.items() if name != "env"} for row in mine]
 
 
+STORE_COLUMNS = ("node", "file", "segment", "page")
+"""Columns of findings that only those on stores of Ignite have."""
+
+
 def findings_said(*paths: Path) -> list[Row]:
     """Return the findings of `verify`, as rows of the table."""
     rows = je_tools("verify", *paths, "--format", "jsonl").rows
     found = [{**row, **_lsns(row, "lsn", "resume_lsn")} for row in rows]
-    return [{name: value for name, value in row.items() if name != "env"} for row in found]
+    of_stores = dict.fromkeys(STORE_COLUMNS)
+    return [
+        {name: value for name, value in row.items() if name != "env"} | of_stores for row in found
+    ]
 
 
 def files_said(*paths: Path) -> list[Row]:

@@ -78,7 +78,8 @@ def test_an_undamaged_store(ignite_node: IgniteNode) -> None:
     assert (code, document["kind"], document["next"]) == (0, "ignite", [])
 
 
-def test_a_store_without_a_log(tmp_path: Path) -> None:
+def test_a_store_without_a_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
     store = pages.write_damaged_page_store(tmp_path / "store")
     document, code = report(store)
     assert code == 3

@@ -119,8 +119,8 @@ def test_a_file_that_is_cut_under_a_command(
     path = home / "00000000.jdb"
     made = Image.__init__
 
-    def make(self: Image, parts: Any) -> None:
-        made(self, parts)
+    def make(self: Image, parts: Any, *rest: Any) -> None:
+        made(self, parts, *rest)
         if any(part.path == path for part in parts):
             os.truncate(path, 4096)
 
