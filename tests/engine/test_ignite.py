@@ -20,9 +20,19 @@ REFUSALS = {
 }
 
 
-def read_by(ignite: IgniteEngine, case: IgniteNode, work: Path) -> list[str] | Refusal:
-    options = "recovery-files" if case.case == "ignite-recovery-files" else ""
-    return ignite.rows(writable_copy(case.store, work), case.node, options=options)
+STARTS = 8
+"""Starts of a node that keeps recovery files: 2.18.0 halts in one of three on an intact store."""
+
+
+def read_by(ignite: IgniteEngine, case: IgniteNode, folder: Path) -> list[str] | Refusal:
+    keeps_files = case.case == "ignite-recovery-files"
+    options = "recovery-files" if keeps_files else ""
+    for number in range(STARTS if keeps_files else 1):
+        work = writable_copy(case.store, folder / f"work-{number}")
+        found = ignite.rows(work, case.node, options=options)
+        if not isinstance(found, Refusal) or found.stage != "halt":
+            break
+    return found
 
 
 @pytest.mark.engine
@@ -33,7 +43,7 @@ def test_a_node_finds_the_recorded_rows(
     truth = case.store.parent
     own = truth / case.node
     recorded = (own if own.is_dir() else truth) / "records.tsv.gz"
-    assert read_by(ignite, case, tmp_path / "work") == recorded_rows(recorded)
+    assert read_by(ignite, case, tmp_path) == recorded_rows(recorded)
 
 
 @pytest.mark.engine
