@@ -158,8 +158,9 @@ def unread_trees(type_no: npt.NDArray[np.uint16], version: npt.NDArray[np.uint16
     These are the trees of multi-version caches (2.7 to 2.15), and the first layout of the tree of
     the metastorage.
     """
-    known = np.isin(type_no, _MVCC_TYPES)
-    return known | (np.isin(type_no, _METASTORAGE_TREE) & (version == 1))
+    unread: Mask = np.isin(type_no, _METASTORAGE_TREE) & (version == 1)
+    unread |= np.isin(type_no, _MVCC_TYPES)
+    return unread
 
 
 def _places() -> PagePlaces:
