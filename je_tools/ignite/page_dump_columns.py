@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from je_tools.core.escaping import clean_text, safe_cell
+from je_tools.core.masking import DataMode
 from je_tools.formats.ignite.pages import PageState, page_type_name
 from je_tools.formats.ignite.rows import fault_of
 from je_tools.ignite.dump_columns import versions_of
@@ -204,12 +205,14 @@ def _item_columns(
     parts = [rows.of_item(name)[0] for name in ("topology", "node", "order")]
     cache_names = {no: name_of(name) for no, name in place.names.caches.items()}
     hashes, _ = rows.of_item("key_hash", np.int32)
+    is_shown = masking.mode is DataMode.SHOW
     return {
         "link": known("link", np.uint64, 0),
         "next": known("next", np.uint64, 0),
         "cache_id": known("cache_id", np.int32, -1),
         "cache": t.id_texts(caches, is_item & (caches != -1), cache_names),
-        "key_hash": t.number_array(hashes, is_item & (hashes != 0)),
+        # The hash of a number is the number, and that of a short text can be guessed.
+        "key_hash": t.number_array(hashes, is_item & (hashes != 0) & is_shown),
         "key_type": known("key_type", np.uint8, -1),
         "key": content("key"),
         "value_type": known("value_type", np.uint8, -1),

@@ -139,6 +139,7 @@ class NodeRecords:
     ) -> Iterator[PartitionRecords]:
         recovered, updates = self._recovered, self._recovered.logical.updates
         group = cache_id(name)
+        self._judge_files(name, files)
         logged = {partition for cache, partition in updates.places if cache in caches}
         for partition in sorted(logged | set(recovered.partitions_of(group)) | set(files)):
             if self._wanted.wants(partition) and not recovered.is_gone(group, partition):
@@ -149,6 +150,18 @@ class NodeRecords:
                     PartitionOverlay(updates, caches, partition),
                     self.problems,
                 )
+
+    def _judge_files(self, name: str, files: Mapping[int, PageFile]) -> None:
+        """Add partitions with rows at the newest checkpoint that have no file any more."""
+        group = cache_id(name)
+        rows = self._recovered.rows_at_checkpoint(group)
+        known = set(files) | set(self._recovered.partitions_of(group))
+        for partition in sorted(rows.keys() - known):
+            is_gone = self._recovered.is_gone(group, partition)
+            if rows[partition] and self._wanted.wants(partition) and not is_gone:
+                text = f"no file; the newest checkpoint counted {rows[partition]:,} rows in it"
+                place = (self._node.name, name, partition, rows[partition])
+                self.problems.append(MissingRecords(RecordProblem.FILE, *place, text))
 
 
 def _is_configured(folder: CacheFolder) -> bool:

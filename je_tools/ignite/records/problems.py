@@ -22,7 +22,7 @@ class RecordProblem(StrEnum):
     ENCRYPTED = "encrypted"
     """Pages or entries of a group that are only cipher text."""
     FILE = "file-unreadable"
-    """A file of pages without a header, or that cannot be read."""
+    """A file of pages that is gone, has no header, or cannot be read."""
     PAGES_MIXED = "pages-mixed"
     """A checkpoint is unfinished, and the log does not have the pages that it was writing."""
     UNLOGGED = "wal-disabled"

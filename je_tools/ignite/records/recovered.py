@@ -17,6 +17,7 @@ from je_tools.ignite.recovery.physical import recovered_pages
 if TYPE_CHECKING:
     from je_tools.formats.arrays import Ints
     from je_tools.formats.ignite.partition_counter import StoredCounter
+    from je_tools.formats.ignite.records import PartitionAt
     from je_tools.ignite.checkpoints import NodeCheckpoints
     from je_tools.ignite.recovery.physical import PhysicalRecovery
     from je_tools.ignite.store import Node
@@ -83,12 +84,19 @@ class Recovered:
             state = _UNKNOWN_STATE if stored is None else stored.meta.state
         return PARTITION_STATES.get(state, str(state))
 
-    def _checkpointed_state(self, group: int, partition: int) -> int | None:
-        """Return the state in the record of the newest checkpoint, which pages may precede."""
+    def rows_at_checkpoint(self, group: int) -> dict[int, int]:
+        """Return the rows that the newest checkpoint counted in the partitions of a group."""
+        return {each.partition: each.size for each in self._checkpointed(group)}
+
+    def _checkpointed(self, group: int) -> list[PartitionAt]:
+        """Return the partitions in the record of the newest checkpoint, which pages may precede."""
         newest = self.checkpoints.checkpoints[-1:]
         if not newest or newest[0].record is None:
-            return None
-        parts = newest[0].record.facts.groups.get(group, [])
+            return []
+        return newest[0].record.facts.groups.get(group, [])
+
+    def _checkpointed_state(self, group: int, partition: int) -> int | None:
+        parts = self._checkpointed(group)
         return next((each.state for each in parts if each.partition == partition), None)
 
 

@@ -160,6 +160,8 @@ def test_masking(store: Path) -> None:
     masked = _bytes(store, masking=Masking(DataMode.LENGTH), items=True)
     assert b"0300000000" not in masked
     assert b"76616c7565" not in masked
+    assert b"key_hash" not in masked
+    assert b"key_hash" in _bytes(store, items=True)
     assert b"76616c7565" in _bytes(store, items=True)
 
 

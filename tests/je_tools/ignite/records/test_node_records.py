@@ -38,6 +38,7 @@ PROBLEMS = {
     "ignite-page-corrupt-leaf": {RecordProblem.TREE},
     "ignite-page-corrupt-meta": {RecordProblem.TREE},
     "ignite-page-zero": {RecordProblem.TREE},
+    "ignite-partition-lost": {RecordProblem.FILE},
 }
 """What is said of each damaged store; nothing of the others."""
 
