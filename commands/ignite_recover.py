@@ -73,8 +73,8 @@ def command(**options: Unpack[Options]) -> int:
     Edits are writes that bring the store to a state from which the node starts: damage of the log
     is healed from another copy or bridged, an unfinished checkpoint is finished, damaged pages and
     lost files are rebuilt from the log. With --apply, the command takes the node's lock, keeps
-    what it overwrites in an undo journal, writes the edits, and computes recovery once more.
-    `ignite undo` puts back what was there.
+    what it overwrites in an undo journal, writes the edits, and computes recovery once more: it shows
+    the store as it is then. `ignite undo` puts back what was there.
 
     \b
     Examples:
@@ -93,9 +93,10 @@ def command(**options: Unpack[Options]) -> int:
         with progress_bar(store.size, "ignite recover") as progress:
             plans = plan_recovery(store, threads, pages=options["pages"], progress=progress)
         repairs = _repairs(options, store, plans, threads)
+        if options["apply_"]:
+            # The next start is that of the store as it is now.
+            plans = plan_recovery(open_store(options["paths"], options["nodes"]), threads)
         _write(options, store, plans, repairs, out)
-    if options["apply_"]:
-        plans = plan_recovery(open_store(options["paths"], options["nodes"]), threads)
     return _exit_code(options, store, plans)
 
 
