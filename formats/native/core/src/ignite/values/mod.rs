@@ -220,6 +220,20 @@ mod tests {
     }
 
     #[test]
+    fn digits_of_decimals_do_not_take_time_without_bounds() {
+        let (size, references) = (2048_i32, 10_000);
+        let mut decimal = vec![30, 0, 0, 0, 0];
+        decimal.extend(size.to_le_bytes());
+        decimal.extend(vec![0x7f; size as usize]);
+        let list = |count: i32| [&[24][..], &count.to_le_bytes(), &[1]].concat();
+        let each_once = [list(40), decimal.repeat(40)].concat();
+        assert_eq!(json(&each_once).1, Problem::Good);
+        let mut again = [list(references + 1), decimal].concat();
+        (0..references).for_each(|_| refer(&mut again, 6));
+        assert_is_given_up(&again);
+    }
+
+    #[test]
     fn fields_that_are_not_there_do_not_take_time_without_bounds() {
         // 10000 references to an object whose footer has 100000 fields without a value.
         let (fields, references) = (100_000, 10_000);

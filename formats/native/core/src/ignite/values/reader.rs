@@ -303,6 +303,7 @@ impl<'a> Writer<'a> {
                 let scale = self.i32(at)?;
                 let magnitude = self.span(at)?;
                 self.room(3 * magnitude.len())?;
+                self.spend(json::unscaled_work(magnitude.len()))?;
                 self.put("{\"decimal\":[");
                 json::unscaled(self.out, magnitude);
                 self.put(",");
