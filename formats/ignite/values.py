@@ -92,7 +92,7 @@ class ValueProblem(IntEnum):
     DEEP = 4
     """Nested more than DEPTH_MAX deep."""
     LONG = 5
-    """The text would be much longer than the value, or than TEXTS_MAX."""
+    """The text, or the work for it, is much more than the value, or the text than TEXTS_MAX."""
 
 
 class TypeMetadata(Struct, frozen=True):

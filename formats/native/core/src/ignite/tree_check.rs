@@ -165,12 +165,12 @@ impl<'c, 'a> TreeCheck<'c, 'a> {
                 found.is_whole = false;
                 continue;
             }
-            if let Ok(place) = usize::try_from(page)
-                && !check.reached.add(place)
-            {
-                check.report.note(DefectKind::Twice, page, 0);
-                found.is_whole = false;
-                continue;
+            if let Ok(place) = usize::try_from(page) {
+                if !check.reached.add(place) {
+                    check.report.note(DefectKind::Twice, page, 0);
+                    found.is_whole = false;
+                    continue;
+                }
             }
             let first_wrong = first_wrong(&keys, last.as_ref());
             if let Some(n) = first_wrong {
@@ -250,10 +250,10 @@ fn is_of_rows(kind: TreeKind) -> bool {
 fn first_wrong(keys: &[Option<Key>], last: Option<&Key>) -> Option<usize> {
     let mut before = last;
     for (n, key) in keys.iter().enumerate() {
-        if let (Some(before), Some(key)) = (before, key)
-            && key < before
-        {
-            return Some(n);
+        if let (Some(before), Some(key)) = (before, key) {
+            if key < before {
+                return Some(n);
+            }
         }
         before = key.as_ref();
     }

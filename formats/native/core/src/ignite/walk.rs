@@ -408,8 +408,9 @@ impl Walker {
         };
         let size = self.rules.order.u32_at(window.bytes, index.saturating_add(LENGTH_AT));
         let size = size.and_then(|size| usize::try_from(size).ok()).unwrap_or(0);
-        let record = window.bytes.get(index..index.saturating_add(size));
-        if let Some((stored, computed)) = record.and_then(|record| self.sums(record)) {
+        let Some(record) = window.bytes.get(index..index.saturating_add(size)) else { return };
+        self.charge(record.len() as u64);
+        if let Some((stored, computed)) = self.sums(record) {
             if stored == computed {
                 self.stale_segment =
                     if self.stale == 0 { stop.segment } else { self.stale_segment };
@@ -485,8 +486,11 @@ impl Walker {
         else {
             return Judged::Short(length.into());
         };
+        if !summed {
+            return Judged::Good { type_no, offset, length };
+        }
         match self.sums(record) {
-            Some((stored, computed)) if summed && stored != computed => {
+            Some((stored, computed)) if stored != computed => {
                 Judged::Bad(Stop { cause: Cause::Checksum, stored, computed, ..stop })
             }
             Some(_) => Judged::Good { type_no, offset, length },
@@ -499,6 +503,7 @@ impl Walker {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use std::time::{Duration, Instant};
 
     const SEGMENT: i64 = 7;
 
@@ -646,6 +651,42 @@ mod tests {
         let (rows, walker) = read(&bytes, rules(Order::Little, size), 1 << 16, 100);
         assert_eq!(rows, []);
         assert!(walker.tail.unwrap().unsearched < 5000);
+    }
+
+    /// Returns a segment of headers, each of which names a record up to the end.
+    fn headers_to_the_end(segment: i64, size: usize) -> Vec<u8> {
+        let mut bytes = vec![5; SEGMENT_HEADER_SIZE as usize];
+        bytes.push(0);
+        while bytes.len() + MIN_SIZE < size {
+            let at = bytes.len();
+            bytes.extend(&record(Order::Little, 1, segment, at as u32, &[])[..LENGTH_AT]);
+            bytes.extend(((size - at - 1) as u32).to_le_bytes());
+        }
+        bytes.resize(size, 1);
+        bytes
+    }
+
+    #[test]
+    fn forged_records_of_another_segment_do_not_cost_more_than_the_budget() {
+        let size = 4 << 20;
+        let bytes = headers_to_the_end(SEGMENT + 1, size);
+        let start = Instant::now();
+        let (rows, walker) = read(&bytes, rules(Order::Little, size), size, 100);
+        let tail = walker.tail.unwrap();
+        assert_eq!((rows.len(), tail.stale), (0, 0));
+        assert!(tail.unsearched < 1000, "{}", tail.unsearched);
+        assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
+    }
+
+    #[test]
+    fn forged_records_without_checksums_are_not_summed() {
+        let size = 4 << 20;
+        let bytes = headers_to_the_end(SEGMENT, size);
+        let start = Instant::now();
+        let rules = Rules { summed: false, ..rules(Order::Little, size) };
+        let (rows, walker) = read(&bytes, rules, size, 100);
+        assert_eq!((rows.len(), walker.tail.unwrap().unsearched), (0, size as u64));
+        assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
     }
 
     proptest! {

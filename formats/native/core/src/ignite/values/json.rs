@@ -86,6 +86,12 @@ fn unit_of(bytes: &[u8], first: u8) -> (u32, usize) {
     if unit < least || unit > 0x10_ffff { (0xfffd, 1) } else { (unit, size) }
 }
 
+/// Returns the work to write an unscaled decimal, as bytes of text that take as long. For each byte
+/// it is less than 52, so that a value without references can pay for all its decimals.
+pub fn unscaled_work(size: usize) -> usize {
+    if size > DECIMAL_BYTES_MAX { 0 } else { size * size / 40 }
+}
+
 /// Appends an unscaled decimal, of which only the highest bit is the sign, as a string.
 pub fn unscaled(out: &mut Vec<u8>, bytes: &[u8]) {
     out.push(b'"');

@@ -82,11 +82,17 @@ pub fn read(bytes: &[u8]) -> Option<Metadata> {
     };
     let mut found = Metadata::default();
     let mut is_named = false;
+    let mut seen = HashSet::new();
     for entry in bytes.get(footer..)?.chunks_exact(4 + offset_size) {
         let offset =
             entry.get(4..)?.iter().rev().fold(0, |sum, &byte| sum << 8 | usize::from(byte));
         let mut at = offset;
-        match i32_at(entry, 0)? {
+        let id = i32_at(entry, 0)?;
+        // No engine writes a field twice, and to read one again and again would take long.
+        if !seen.insert(id) {
+            return None;
+        }
+        match id {
             TYPE_ID => found.type_id = int(bytes, &mut at)?,
             TYPE_NAME => {
                 found.name = string(bytes, &mut at)?.to_vec();
@@ -191,12 +197,49 @@ mod tests {
     use super::*;
     use crate::testing::bytes;
     use proptest::prelude::*;
+    use std::time::{Duration, Instant};
 
     #[test]
     fn ids_as_the_engine_makes_them() {
         assert_eq!(hash(b"name"), 3_373_707);
         let fields = ["name", "age", "salary", "born", "blob"].map(|name| hash(name.as_bytes()));
         assert_eq!(schema_id(&fields), 0xB1C5_97F1_u32 as i32);
+    }
+
+    /// Returns metadata with a map of `count` constants, and a footer with these ids of fields.
+    fn metadata(count: i32, ids: &[i32]) -> Vec<u8> {
+        let mut data = vec![OBJECT, 1, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+        data.resize(HEADER_SIZE, 0);
+        let name = data.len() as i32;
+        data.extend([STRING, 1, 0, 0, 0, b'T']);
+        let map = data.len() as i32;
+        data.push(MAP);
+        data.extend(count.to_le_bytes());
+        data.push(1);
+        for ordinal in 0..count {
+            data.extend([STRING, 1, 0, 0, 0, b'C', INT]);
+            data.extend(ordinal.to_le_bytes());
+        }
+        let footer = data.len() as i32;
+        for &id in ids {
+            data.extend(id.to_le_bytes());
+            data.extend((if id == TYPE_NAME { name } else { map }).to_le_bytes());
+        }
+        let end = data.len() as i32;
+        data[12..16].copy_from_slice(&end.to_le_bytes());
+        data[20..24].copy_from_slice(&footer.to_le_bytes());
+        data
+    }
+
+    #[test]
+    fn a_field_named_again_and_again_is_read_once() {
+        let found = read(&metadata(3, &[TYPE_NAME, ORDINALS])).unwrap();
+        assert_eq!((found.name, found.constants.len()), (b"T".to_vec(), 3));
+        let mut ids = vec![ORDINALS; 100_000];
+        ids.push(TYPE_NAME);
+        let start = Instant::now();
+        assert_eq!(read(&metadata(100_000, &ids)), None);
+        assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
     }
 
     proptest! {

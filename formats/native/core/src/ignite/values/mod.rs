@@ -17,7 +17,8 @@ use types::Types;
 pub const DEPTH_MAX: usize = 100;
 
 /// Bytes of text for each byte of a value, and bytes beside them, from which a value is not decoded.
-/// References can name one value many times, so that a text could grow without bounds.
+/// References can name one value many times, so that a text could grow without bounds. Work that
+/// leaves no text counts as text, so that these bound the time too.
 pub const EXPANSION: usize = 64;
 const EXPANSION_BASE: usize = 64 << 10;
 
@@ -75,6 +76,7 @@ mod tests {
     use super::*;
     use crate::testing::bytes;
     use proptest::prelude::*;
+    use std::time::{Duration, Instant};
 
     fn json(value: &[u8]) -> (String, Problem) {
         let mut out = Vec::new();
@@ -124,17 +126,33 @@ mod tests {
     const MAP_ID: [u8; 4] = [221, 197, 159, 224];
     const SET_ID: [u8; 4] = [227, 220, 159, 224];
 
+    /// Returns an object of raw data.
+    fn object(id: [u8; 4], body: &[u8]) -> Vec<u8> {
+        let mut bytes = vec![103, 1, 4, 0];
+        bytes.extend(id);
+        bytes.extend([0; 4]);
+        bytes.extend((24 + body.len() as i32).to_le_bytes());
+        bytes.extend([0, 0, 0, 0, 24, 0, 0, 0]);
+        bytes.extend(body);
+        bytes
+    }
+
+    /// Appends a reference to the value at `target`.
+    fn refer(value: &mut Vec<u8>, target: usize) {
+        let back = i32::try_from(value.len() - target).unwrap();
+        value.push(102);
+        value.extend(back.to_le_bytes());
+    }
+
+    /// Asserts that a value is given up before it takes time without bounds.
+    fn assert_is_given_up(value: &[u8]) {
+        let start = Instant::now();
+        assert_eq!(json(value).1, Problem::Long);
+        assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
+    }
+
     #[test]
     fn sorted_maps_and_sets_are_collections() {
-        let object = |id: [u8; 4], body: &[u8]| {
-            let mut bytes = vec![103, 1, 4, 0];
-            bytes.extend(id);
-            bytes.extend([0; 4]);
-            bytes.extend((24 + body.len() as i32).to_le_bytes());
-            bytes.extend([0, 0, 0, 0, 24, 0, 0, 0]);
-            bytes.extend(body);
-            bytes
-        };
         let map = object(MAP_ID, b"\x65\x01\0\0\0\x08\x01\x65");
         assert_eq!(good(&map), r#"{"map":"TreeMap","of":[[true,null]]}"#);
         let set = object(SET_ID, b"\x65\x01\0\0\0\x08\x01");
@@ -160,14 +178,94 @@ mod tests {
         for _ in 0..40 {
             let start = value.len();
             value.extend([24, 2, 0, 0, 0, 1]);
-            for _ in 0..2 {
-                let back = i32::try_from(value.len() - before).unwrap();
-                value.push(102);
-                value.extend(back.to_le_bytes());
-            }
+            refer(&mut value, before);
+            refer(&mut value, before);
             before = start;
         }
         assert_eq!(json(&value).1, Problem::Long);
+    }
+
+    #[test]
+    fn comparators_that_are_not_shown_do_not_take_time_without_bounds() {
+        // Each set names the one before it as its comparator and as its element.
+        let mut value = vec![24, 41, 0, 0, 0, 1, 101];
+        let mut before = 6;
+        for _ in 0..40 {
+            let start = value.len();
+            value.extend(object(SET_ID, &[0; 14])[..24].iter());
+            refer(&mut value, before);
+            value.extend(1_i32.to_le_bytes());
+            refer(&mut value, before);
+            before = start;
+        }
+        assert_is_given_up(&value);
+    }
+
+    #[test]
+    fn a_long_comparator_is_not_read_without_bounds() {
+        // 10000 references to a set whose comparator has 100000 bytes.
+        let (size, references) = (100_000_i32, 10_000);
+        let mut value = vec![24];
+        value.extend((references + 1_i32).to_le_bytes());
+        value.push(1);
+        let target = value.len();
+        let mut body = vec![9];
+        body.extend(size.to_le_bytes());
+        body.extend(vec![b'a'; size as usize]);
+        body.extend([0; 4]);
+        value.extend(object(SET_ID, &body));
+        assert_eq!(good(&value[target..]), r#"{"collection":"TreeSet","of":[]}"#);
+        (0..references).for_each(|_| refer(&mut value, target));
+        assert_is_given_up(&value);
+    }
+
+    #[test]
+    fn digits_of_decimals_do_not_take_time_without_bounds() {
+        let (size, references) = (2048_i32, 10_000);
+        let mut decimal = vec![30, 0, 0, 0, 0];
+        decimal.extend(size.to_le_bytes());
+        decimal.extend(vec![0x7f; size as usize]);
+        let list = |count: i32| [&[24][..], &count.to_le_bytes(), &[1]].concat();
+        let each_once = [list(40), decimal.repeat(40)].concat();
+        assert_eq!(json(&each_once).1, Problem::Good);
+        let mut again = [list(references + 1), decimal].concat();
+        (0..references).for_each(|_| refer(&mut again, 6));
+        assert_is_given_up(&again);
+    }
+
+    #[test]
+    fn fields_that_are_not_there_do_not_take_time_without_bounds() {
+        // 10000 references to an object whose footer has 100000 fields without a value.
+        let (fields, references) = (100_000, 10_000);
+        let mut value = vec![24];
+        value.extend((references + 1_i32).to_le_bytes());
+        value.push(1);
+        let target = value.len();
+        value.extend([103, 1, 3 | 8 | 32, 0, 7, 0, 0, 0, 0, 0, 0, 0]);
+        value.extend((24 + fields as i32).to_le_bytes());
+        value.extend([0, 0, 0, 0, 24, 0, 0, 0]);
+        value.extend(vec![0; fields]);
+        assert_eq!(json(&value[target..]).1, Problem::Partial);
+        (0..references).for_each(|_| refer(&mut value, target));
+        assert_is_given_up(&value);
+    }
+
+    #[test]
+    fn chains_of_references_do_not_take_time_without_bounds() {
+        // A list that names a chain of references 1000 times, and is named 20000 times.
+        let mut value = vec![24];
+        value.extend(20_092_i32.to_le_bytes());
+        value.extend([1, 101]);
+        for _ in 0..90 {
+            let before = value.len() - if value.len() == 7 { 1 } else { 5 };
+            refer(&mut value, before);
+        }
+        let chain = value.len() - 5;
+        let list = value.len();
+        value.extend([24, 0xe8, 3, 0, 0, 1]);
+        (0..1000).for_each(|_| refer(&mut value, chain));
+        (0..20_000).for_each(|_| refer(&mut value, list));
+        assert_is_given_up(&value);
     }
 
     proptest! {

@@ -89,7 +89,7 @@ struct Head {
 }
 
 impl<'a> Writer<'a> {
-    /// Returns a writer that appends to `out` until that has `most` bytes.
+    /// Returns a writer that appends to `out` until that has `most` bytes, less what work takes.
     pub fn new(types: &'a Types, bytes: &'a [u8], out: &'a mut Vec<u8>, most: usize) -> Self {
         Self { types, bytes, out, most, open: Vec::new(), is_partial: false }
     }
@@ -114,6 +114,12 @@ impl<'a> Writer<'a> {
 
     fn room(&self, size: usize) -> Step {
         if self.out.len().saturating_add(size) > self.most { Err(Problem::Long) } else { Ok(()) }
+    }
+
+    /// Pays for work that leaves no text with room for text, so that all work is bounded.
+    fn spend(&mut self, work: usize) -> Step {
+        self.most = self.most.checked_sub(work).ok_or(Problem::Long)?;
+        self.room(0)
     }
 
     fn put(&mut self, text: &str) {
@@ -197,6 +203,8 @@ impl<'a> Writer<'a> {
                 if self.open.len() >= DEPTH_MAX {
                     return Err(Problem::Deep);
                 }
+                // References can lead to one another, and each is searched in what is open.
+                self.spend(self.open.len())?;
                 self.open.push(start);
                 self.nested(tag, start, at)?;
                 self.open.pop();
@@ -295,6 +303,7 @@ impl<'a> Writer<'a> {
                 let scale = self.i32(at)?;
                 let magnitude = self.span(at)?;
                 self.room(3 * magnitude.len())?;
+                self.spend(json::unscaled_work(magnitude.len()))?;
                 self.put("{\"decimal\":[");
                 json::unscaled(self.out, magnitude);
                 self.put(",");
@@ -590,7 +599,9 @@ impl<'a> Writer<'a> {
         let mut at = head.offset;
         let mark = self.out.len();
         self.value(&mut at)?;
+        let unseen = self.out.len().saturating_sub(mark);
         self.out.truncate(mark);
+        self.spend(unseen)?;
         let count = self.count(&mut at)?;
         match kind {
             Tree::Map => self.pairs("TreeMap", count, &mut at)?,
@@ -653,6 +664,7 @@ impl<'a> Writer<'a> {
                 _ => self.i32(&mut at)?,
             };
             if offset == 0 {
+                self.spend(1)?;
                 continue;
             }
             let mut place = start_of(offset, head)?;
