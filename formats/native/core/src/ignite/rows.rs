@@ -594,6 +594,19 @@ pub(crate) mod tests {
         assert_eq!(read(&base), (GOOD.to_vec(), vec![(2, TreeFault::Loop)]));
     }
 
+    #[test]
+    fn pages_after_the_end_that_are_named_twice_end_the_level() {
+        let mut base = file();
+        put(&mut base, 2 * SIZE + 41, &id(5000).to_le_bytes());
+        for at in [tree::ITEMS_AT, tree::ITEMS_AT + 20] {
+            put(&mut base, 5 * SIZE + at, &id(5000).to_le_bytes());
+        }
+        let fault = (5000, TreeFault::Page(PageFault::Absent));
+        assert_eq!(read(&base), (vec![], vec![fault]));
+        put(&mut base, 5 * SIZE + tree::ITEMS_AT, &id(6000).to_le_bytes());
+        assert_eq!(read(&base).1, [fault, (6000, fault.1), fault]);
+    }
+
     proptest! {
         #[test]
         fn damage_never_stops_reading(

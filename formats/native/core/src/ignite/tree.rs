@@ -100,6 +100,44 @@ impl<'a> Node<'a> {
     }
 }
 
+/// Pages that a level names, in order, and how far they were used.
+#[derive(Debug)]
+struct Named {
+    pages: Vec<u32>,
+    /// By page of the image: its place in `pages`, counted from 1; 0 for none.
+    places: Vec<usize>,
+    /// Number of pages that were used. Only grows, so that each is used once.
+    used: usize,
+}
+
+impl Named {
+    fn new(pages: Vec<u32>, page_count: u32) -> Self {
+        let mut places = vec![0; usize::try_from(page_count).unwrap_or(0)];
+        for (n, &page) in pages.iter().enumerate() {
+            let place = usize::try_from(page).ok().and_then(|page| places.get_mut(page));
+            if let Some(place) = place.filter(|place| **place == 0) {
+                *place = n + 1;
+            }
+        }
+        Self { pages, places, used: 0 }
+    }
+
+    /// Returns the first page after one that was not seen.
+    fn after(&mut self, index: u32, seen: &Marks) -> Option<u32> {
+        let place = usize::try_from(index).ok().and_then(|index| self.places.get(index));
+        self.used = self.used.max(place.copied().unwrap_or(0));
+        while let Some(&page) = self.pages.get(self.used) {
+            self.used += 1;
+            let is_seen = usize::try_from(page).is_ok_and(|page| seen.has(page));
+            // A page after the end of the file is never among those seen.
+            if !is_seen && page != index {
+                return Some(page);
+            }
+        }
+        None
+    }
+}
+
 /// Pages of one level of a tree, from the first to the last.
 ///
 /// Follows the link of each page to the next. After a page that cannot be read, goes on with the
@@ -110,7 +148,7 @@ pub struct LevelWalk {
     next: Option<u32>,
     seen: Marks,
     /// Pages of this level as the level above names them; read after the first fault.
-    named: Option<Vec<u32>>,
+    named: Option<Named>,
     /// Damage on the way: page and fault.
     pub faults: Vec<(u32, TreeFault)>,
 }
@@ -178,14 +216,12 @@ impl LevelWalk {
         index: u32,
     ) -> Option<u32> {
         if self.named.is_none() {
-            self.named = Some(children(image, reader, meta, self.level + 1));
+            let pages = children(image, reader, meta, self.level + 1);
+            self.named = Some(Named::new(pages, image.page_count()));
         }
-        let named = self.named.as_deref().unwrap_or_default();
-        let seen = &self.seen;
-        let is_seen = |page: u32| usize::try_from(page).is_ok_and(|page| seen.has(page));
-        let start = named.iter().position(|&page| page == index).map_or(0, |at| at + 1);
-        let next = named.get(start..)?.iter().copied().find(|&page| !is_seen(page));
-        if next.is_none() && named.is_empty() {
+        let named = self.named.as_mut()?;
+        let next = named.after(index, &self.seen);
+        if next.is_none() && named.pages.is_empty() {
             self.note(index, TreeFault::Lost);
         }
         next
