@@ -332,7 +332,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::ignite::rows::tests::{SIZE, file, image};
+    use crate::ignite::rows::tests::{SIZE, file, image, levels};
 
     fn kinds(base: &[u8]) -> Vec<u8> {
         check(image(base), &[]).defects.into_iter().map(|(kind, _, _)| kind).collect()
@@ -346,6 +346,13 @@ mod tests {
         let found = check(image(&base), &[0, 0, 4]);
         assert_eq!(found.rows, 1);
         assert!(found.defects.contains(&(DefectKind::Page as u8, 2, 4)));
+    }
+
+    #[test]
+    fn a_level_ends_where_another_one_reached() {
+        let base = levels(100);
+        let twice = check(image(&base), &[]).counts[DefectKind::Twice as usize];
+        assert!((49..=100).contains(&twice), "{twice}");
     }
 
     #[test]

@@ -81,7 +81,7 @@ impl PageReader {
 }
 
 /// Set of numbers below a limit, one bit each.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Marks(Vec<u64>);
 
 impl Marks {

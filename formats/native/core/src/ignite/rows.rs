@@ -607,6 +607,49 @@ pub(crate) mod tests {
         assert_eq!(read(&base).1, [fault, (6000, fault.1), fault]);
     }
 
+    /// Returns a file with levels whose first pages all lead to one chain, which ends nowhere.
+    pub(crate) fn levels(count: u8) -> Vec<u8> {
+        let mut base = file();
+        let start = 8 * SIZE;
+        let chain = u32::from(count) + 8;
+        base[2 * SIZE + tree_meta::LEVELS_AT] = count;
+        for level in 0..count {
+            let index = 7 + u32::from(level);
+            put(&mut base, 2 * SIZE + 41 + 8 * usize::from(level), &id(index).to_le_bytes());
+            // Every other first page cannot be read, so that its level needs those above.
+            let kind = if level % 2 == 0 { 0 } else { 5 };
+            base.extend(node(index, kind, chain, &[], 0));
+        }
+        base.extend(vec![0; SIZE]);
+        assert_eq!(base.len(), start + SIZE * (usize::from(count) + 1));
+        base.extend((chain..chain + 50).flat_map(|n| node(n, 5, n + 1, &link(chain, 0), 0)));
+        base
+    }
+
+    #[test]
+    fn levels_that_share_a_chain_read_it_once() {
+        let base = levels(100);
+        let image = image(&base);
+        let mut reader = PageReader::new(&image);
+        let tree = tree_of(&image, &mut reader, meta::TREE_AT).unwrap_or_default();
+        let mut walk = LevelWalk::new(&image, &tree, 1);
+        let mut pages = 0;
+        while walk.step(&image, &mut reader, &tree, |_, _| pages += 1).is_some() {}
+        assert_eq!(pages, 51);
+        // No level above reads the chain again, so none names a page.
+        let end = 100 + 8 + 50;
+        let absent = TreeFault::Page(PageFault::Absent);
+        assert_eq!(walk.faults, [(end, absent), (end, TreeFault::Lost)]);
+        assert_eq!(read(&base).0, Vec::<[i64; 3]>::new());
+    }
+
+    #[test]
+    fn levels_with_one_first_page_are_no_tree() {
+        let mut base = file();
+        put(&mut base, 2 * SIZE + 49, &id(2).to_le_bytes());
+        assert_eq!(read(&base), (vec![], vec![(1, TreeFault::Count)]));
+    }
+
     proptest! {
         #[test]
         fn damage_never_stops_reading(

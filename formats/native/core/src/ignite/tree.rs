@@ -2,6 +2,8 @@
 //!
 //! Source: BPlusTree, BPlusMetaIO, BPlusIO, BPlusInnerIO, Ignite 2.18.0.
 
+use std::collections::BTreeSet;
+
 use crate::ignite::order::Order;
 use crate::ignite::page_image::{PageFault, PageImage};
 use crate::ignite::page_layout::{TreePage, tree, tree_meta, types};
@@ -52,9 +54,12 @@ impl TreeMeta {
         let at = tree_meta::refs_at(version).filter(|_| type_no == types::TREE_META);
         let at = at.ok_or(TreeFault::Type)?;
         let levels = usize::from(*page.get(tree_meta::LEVELS_AT).ok_or(TreeFault::Count)?);
-        let refs: Option<_> =
+        let refs: Option<Vec<i64>> =
             (0..levels).map(|n| order.i64_at(page, at + n * tree_meta::REF_SIZE)).collect();
-        Ok(Self { refs: refs.ok_or(TreeFault::Count)? })
+        let refs = refs.ok_or(TreeFault::Count)?;
+        // A page has one level. Hundreds of levels with the same pages would take hours.
+        let pages: BTreeSet<u32> = refs.iter().map(|&id| index_of(id)).collect();
+        if pages.len() < refs.len() { Err(TreeFault::Count) } else { Ok(Self { refs }) }
     }
 }
 
@@ -216,7 +221,12 @@ impl LevelWalk {
         index: u32,
     ) -> Option<u32> {
         if self.named.is_none() {
-            let pages = children(image, reader, meta, self.level + 1);
+            let mut above = Self::new(image, meta, self.level + 1);
+            if self.level > 0 {
+                // Inner pages of this level are of no other, so all levels above are one walk.
+                above.seen = self.seen.clone();
+            }
+            let pages = above.children(image, reader, meta);
             self.named = Some(Named::new(pages, image.page_count()));
         }
         let named = self.named.as_mut()?;
@@ -226,25 +236,20 @@ impl LevelWalk {
         }
         next
     }
-}
-
-/// Returns the pages that the inner pages of a level name, in order.
-fn children(
-    image: &PageImage<'_>,
-    reader: &mut PageReader,
-    meta: &TreeMeta,
-    level: usize,
-) -> Vec<u32> {
-    let mut found = Vec::new();
-    if level >= meta.refs.len() {
-        return found;
+    /// Returns the pages that the inner pages of the level name, in order.
+    fn children(
+        mut self,
+        image: &PageImage<'_>,
+        reader: &mut PageReader,
+        meta: &TreeMeta,
+    ) -> Vec<u32> {
+        let mut found = Vec::new();
+        while self
+            .step(image, reader, meta, |_, node| {
+                found.extend(node.children(image.order).into_iter().map(index_of));
+            })
+            .is_some()
+        {}
+        found
     }
-    let mut walk = LevelWalk::new(image, meta, level);
-    while walk
-        .step(image, reader, meta, |_, node| {
-            found.extend(node.children(image.order).into_iter().map(index_of));
-        })
-        .is_some()
-    {}
-    found
 }

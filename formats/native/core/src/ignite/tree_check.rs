@@ -168,9 +168,10 @@ impl<'c, 'a> TreeCheck<'c, 'a> {
             if let Ok(place) = usize::try_from(page)
                 && !check.reached.add(place)
             {
+                // What follows was reached from there too.
                 check.report.note(DefectKind::Twice, page, 0);
                 found.is_whole = false;
-                continue;
+                break;
             }
             let first_wrong = first_wrong(&keys, last.as_ref());
             if let Some(n) = first_wrong {
