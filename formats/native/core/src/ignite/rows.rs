@@ -70,23 +70,22 @@ impl UsedItems {
 
     /// Returns the set of an image; none belongs to a row.
     pub fn new(image: &PageImage<'_>) -> Self {
-        let count = usize::try_from(image.page_count()).unwrap_or(0);
-        Self(Marks::new(count.saturating_mul(Self::COUNT)))
+        Self(Marks::new(image.place_count().saturating_mul(Self::COUNT)))
     }
 
-    fn place(link: i64) -> usize {
-        let page = usize::try_from(index_of(link)).unwrap_or(usize::MAX / Self::COUNT - 1);
-        page * Self::COUNT + usize::from(item_of(link))
+    fn place(image: &PageImage<'_>, link: i64) -> Option<usize> {
+        let place = image.place_of(index_of(link))?;
+        place.checked_mul(Self::COUNT)?.checked_add(item_of(link).into())
     }
 
     /// Adds the item of a link; returns false if it belongs to a row already.
-    pub fn add(&mut self, link: i64) -> bool {
-        self.0.add(Self::place(link))
+    pub fn add(&mut self, image: &PageImage<'_>, link: i64) -> bool {
+        Self::place(image, link).is_some_and(|place| self.0.add(place))
     }
 
     /// Returns true if the item of a link belongs to a row.
-    pub fn has(&self, link: i64) -> bool {
-        self.0.has(Self::place(link))
+    pub fn has(&self, image: &PageImage<'_>, link: i64) -> bool {
+        Self::place(image, link).is_some_and(|place| self.0.has(place))
     }
 }
 
@@ -368,7 +367,7 @@ fn append(
         }
         let entry = find(page, image.order, item_of(link)).ok_or(RowFault::NoItem as u8)?;
         // Each item has one row, so rows take no more than the file, whatever links say.
-        if !used.add(link) {
+        if !used.add(image, link) {
             return Err(RowFault::Shared as u8);
         }
         data.extend_from_slice(page.get(entry.payload).unwrap_or_default());

@@ -109,17 +109,17 @@ impl<'a> Node<'a> {
 #[derive(Debug)]
 struct Named {
     pages: Vec<u32>,
-    /// By page of the image: its place in `pages`, counted from 1; 0 for none.
+    /// By place of a page in the image: its place in `pages`, counted from 1; 0 for none.
     places: Vec<usize>,
     /// Number of pages that were used. Only grows, so that each is used once.
     used: usize,
 }
 
 impl Named {
-    fn new(pages: Vec<u32>, page_count: u32) -> Self {
-        let mut places = vec![0; usize::try_from(page_count).unwrap_or(0)];
+    fn new(pages: Vec<u32>, image: &PageImage<'_>) -> Self {
+        let mut places = vec![0; image.place_count()];
         for (n, &page) in pages.iter().enumerate() {
-            let place = usize::try_from(page).ok().and_then(|page| places.get_mut(page));
+            let place = image.place_of(page).and_then(|place| places.get_mut(place));
             if let Some(place) = place.filter(|place| **place == 0) {
                 *place = n + 1;
             }
@@ -128,13 +128,13 @@ impl Named {
     }
 
     /// Returns the first page after one that was not seen.
-    fn after(&mut self, index: u32, seen: &Marks) -> Option<u32> {
-        let place = usize::try_from(index).ok().and_then(|index| self.places.get(index));
+    fn after(&mut self, image: &PageImage<'_>, index: u32, seen: &Marks) -> Option<u32> {
+        let place = image.place_of(index).and_then(|place| self.places.get(place));
         self.used = self.used.max(place.copied().unwrap_or(0));
         while let Some(&page) = self.pages.get(self.used) {
             self.used += 1;
-            let is_seen = usize::try_from(page).is_ok_and(|page| seen.has(page));
-            // A page after the end of the file is never among those seen.
+            let is_seen = image.place_of(page).is_some_and(|place| seen.has(place));
+            // A page that the file does not have is never among those seen.
             if !is_seen && page != index {
                 return Some(page);
             }
@@ -162,7 +162,7 @@ impl LevelWalk {
     /// Starts at the first page of a level; level 0 has the leaves.
     pub fn new(image: &PageImage<'_>, meta: &TreeMeta, level: usize) -> Self {
         let next = meta.refs.get(level).map(|&id| index_of(id));
-        let seen = Marks::new(usize::try_from(image.page_count()).unwrap_or(0));
+        let seen = Marks::new(image.place_count());
         Self { level, next, seen, named: None, faults: Vec::new() }
     }
 
@@ -176,15 +176,15 @@ impl LevelWalk {
     ) -> Option<T> {
         loop {
             let index = self.next?;
-            let is_new = self.seen.add(usize::try_from(index).ok()?);
+            let is_new = image.place_of(index).map(|place| self.seen.add(place));
             let found = match is_new {
-                true => reader.page(image, index).map_err(TreeFault::Page).and_then(|page| {
+                Some(true) => reader.page(image, index).map_err(TreeFault::Page).and_then(|page| {
                     let node = Node::read(page, image.order)?;
                     let is_right = node.layout.is_leaf == (self.level == 0);
                     if is_right { Ok(node) } else { Err(TreeFault::Type) }
                 }),
-                false if index >= image.page_count() => Err(TreeFault::Page(PageFault::Absent)),
-                false => Err(TreeFault::Loop),
+                Some(false) => Err(TreeFault::Loop),
+                None => Err(TreeFault::Page(PageFault::Absent)),
             };
             match found {
                 Ok(node) => {
@@ -227,10 +227,10 @@ impl LevelWalk {
                 above.seen = self.seen.clone();
             }
             let pages = above.children(image, reader, meta);
-            self.named = Some(Named::new(pages, image.page_count()));
+            self.named = Some(Named::new(pages, image));
         }
         let named = self.named.as_mut()?;
-        let next = named.after(index, &self.seen);
+        let next = named.after(image, index, &self.seen);
         if next.is_none() && named.pages.is_empty() {
             self.note(index, TreeFault::Lost);
         }
