@@ -25,7 +25,7 @@ pub enum RowFault {
     NotData = 64,
     /// The page has no such item.
     NoItem = 65,
-    /// The item belongs to another row too.
+    /// The item belongs to another row too, or the items of its page overlap.
     Shared = 66,
     /// The bytes do not decode to a row.
     Undecodable = 67,
@@ -62,7 +62,11 @@ pub struct RowWalk {
 
 /// Items of data pages that belong to a row.
 #[derive(Debug)]
-pub struct UsedItems(Marks);
+pub struct UsedItems {
+    items: Marks,
+    /// By place of a page in the image: the bytes of its items that were added.
+    taken: Vec<u32>,
+}
 
 impl UsedItems {
     /// Number of item ids that a page may have.
@@ -70,7 +74,8 @@ impl UsedItems {
 
     /// Returns the set of an image; none belongs to a row.
     pub fn new(image: &PageImage<'_>) -> Self {
-        Self(Marks::new(image.place_count().saturating_mul(Self::COUNT)))
+        let count = image.place_count();
+        Self { items: Marks::new(count.saturating_mul(Self::COUNT)), taken: vec![0; count] }
     }
 
     fn place(image: &PageImage<'_>, link: i64) -> Option<usize> {
@@ -78,14 +83,21 @@ impl UsedItems {
         place.checked_mul(Self::COUNT)?.checked_add(item_of(link).into())
     }
 
-    /// Adds the item of a link; returns false if it belongs to a row already.
-    pub fn add(&mut self, image: &PageImage<'_>, link: i64) -> bool {
-        Self::place(image, link).is_some_and(|place| self.0.add(place))
+    /// Adds the item of a link, and its number of bytes.
+    ///
+    /// Returns false if it belongs to a row already, or if the items of its page have more bytes
+    /// than the page.
+    pub fn add(&mut self, image: &PageImage<'_>, link: i64, size: usize) -> bool {
+        let is_new = Self::place(image, link).is_some_and(|place| self.items.add(place));
+        let place = image.place_of(index_of(link)).and_then(|place| self.taken.get_mut(place));
+        let (true, Some(taken)) = (is_new, place) else { return false };
+        *taken = taken.saturating_add(u32::try_from(size).unwrap_or(u32::MAX));
+        usize::try_from(*taken).is_ok_and(|taken| taken <= image.page_size)
     }
 
     /// Returns true if the item of a link belongs to a row.
     pub fn has(&self, image: &PageImage<'_>, link: i64) -> bool {
-        Self::place(image, link).is_some_and(|place| self.0.has(place))
+        Self::place(image, link).is_some_and(|place| self.items.has(place))
     }
 }
 
@@ -366,8 +378,8 @@ fn append(
             return Err(RowFault::NotData as u8);
         }
         let entry = find(page, image.order, item_of(link)).ok_or(RowFault::NoItem as u8)?;
-        // Each item has one row, so rows take no more than the file, whatever links say.
-        if !used.add(image, link) {
+        // No page gives more bytes than it has, so rows take no more than the file.
+        if !used.add(image, link, entry.payload.len()) {
             return Err(RowFault::Shared as u8);
         }
         data.extend_from_slice(page.get(entry.payload).unwrap_or_default());
@@ -604,6 +616,33 @@ pub(crate) mod tests {
         assert_eq!(read(&base), (vec![], vec![fault]));
         put(&mut base, 5 * SIZE + tree::ITEMS_AT, &id(6000).to_le_bytes());
         assert_eq!(read(&base).1, [fault, (6000, fault.1), fault]);
+    }
+
+    /// Returns a data page with 200 items of 100 bytes, two bytes apart.
+    pub(crate) fn overlapping() -> Vec<u8> {
+        let mut page = page(7, 1, 1);
+        page[data::DIRECT_AT] = 200;
+        for n in 0..200 {
+            let at = 454 + 2 * n;
+            put(&mut page, data::ITEMS_AT + 2 * n, &(at as u16).to_le_bytes());
+            put(&mut page, at, &100u16.to_le_bytes());
+        }
+        page
+    }
+
+    #[test]
+    fn items_that_overlap_give_no_more_bytes_than_the_page() {
+        let base = [file(), overlapping()].concat();
+        let image = image(&base);
+        let mut reader = PageReader::new(&image);
+        let mut used = UsedItems::new(&image);
+        let mut sizes = Vec::new();
+        for item in 0..200 {
+            let row = i64::from_le_bytes(link(7, item));
+            sizes.push(read_bytes(&image, &mut reader, &mut used, row).map(|row| row.len()));
+        }
+        assert_eq!(sizes[..10], [Ok(100); 10]);
+        assert_eq!(sizes[10..], [Err(RowFault::Shared as u8); 190]);
     }
 
     /// Returns a file with levels whose first pages all lead to one chain, which ends nowhere.
