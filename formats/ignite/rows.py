@@ -47,7 +47,7 @@ class RowFault(IntEnum):
     NO_ITEM = 65
     """The page has no such item."""
     SHARED = 66
-    """The item belongs to another row too."""
+    """The item belongs to another row too, or the items of its page overlap."""
     UNDECODABLE = 67
     """The bytes do not decode to a row."""
     ELSEWHERE = 68

@@ -124,7 +124,7 @@ pub struct Check<'a> {
 
 impl<'a> Check<'a> {
     fn new(image: PageImage<'a>, verdicts: &[u8]) -> Self {
-        let count = usize::try_from(image.page_count()).unwrap_or(0);
+        let count = image.place_count();
         Self {
             reader: PageReader::checked(&image, verdicts),
             reached: Marks::new(count),
@@ -141,8 +141,7 @@ impl<'a> Check<'a> {
             return None;
         }
         let index = index_of(id);
-        let place = usize::try_from(index).ok()?;
-        if index < self.image.page_count() && !self.reached.add(place) {
+        if self.image.place_of(index).is_some_and(|place| !self.reached.add(place)) {
             self.report.note(DefectKind::Twice, index, i64::from(from));
             return None;
         }
@@ -265,28 +264,24 @@ fn check_rows(check: &mut Check<'_>, size: i64, mut sizes: i64) {
 /// Marks the tracking pages, whose places are fixed.
 fn mark_tracking(check: &mut Check<'_>) {
     let step = tracking::step(check.image.page_size);
-    let mut index = 1;
-    while index < check.image.page_count() {
-        if let Ok(place) = usize::try_from(index) {
-            let kind = check.reader.page(&check.image, index).ok();
-            let kind = kind.and_then(|page| kind_of(page, check.image.order));
-            if kind.is_some_and(|(no, _)| no == types::TRACKING) {
-                check.reached.add(place);
-            }
+    for index in check.image.indexes().filter(|index| index % step == 1 % step) {
+        let Some(place) = check.image.place_of(index) else { continue };
+        let kind = check.reader.page(&check.image, index).ok();
+        let kind = kind.and_then(|page| kind_of(page, check.image.order));
+        if kind.is_some_and(|(no, _)| no == types::TRACKING) {
+            check.reached.add(place);
         }
-        let Some(next) = index.checked_add(step) else { return };
-        index = next;
     }
 }
 
 fn check_data_pages(check: &mut Check<'_>) {
     let order = check.image.order;
-    for index in 0..check.image.page_count() {
+    for index in check.image.indexes() {
         let Ok(page) = check.reader.page(&check.image, index) else { continue };
         if !kind_of(page, order).is_some_and(|(no, _)| is_data(no)) {
             continue;
         }
-        if let Ok(place) = usize::try_from(index) {
+        if let Some(place) = check.image.place_of(index) {
             check.reached.add(place);
         }
         let Some(directory) = Directory::read(page) else {
@@ -311,7 +306,7 @@ fn check_data_pages(check: &mut Check<'_>) {
         }
         for (id, _) in directory.ids(page, order) {
             let link = i64::from(index) | i64::from(id) << 56;
-            if !check.used.has(link) {
+            if !check.used.has(&check.image, link) {
                 check.report.note(DefectKind::Unnamed, index, id.into());
             }
         }
@@ -319,8 +314,9 @@ fn check_data_pages(check: &mut Check<'_>) {
 }
 
 fn check_orphans(check: &mut Check<'_>) {
-    for index in 0..check.image.page_count() {
-        let is_reached = usize::try_from(index).is_ok_and(|place| check.reached.has(place));
+    for index in check.image.indexes() {
+        let place = check.image.place_of(index);
+        let is_reached = place.is_some_and(|place| check.reached.has(place));
         if !is_reached && check.reader.page(&check.image, index).is_ok() {
             check.report.note(DefectKind::Orphan, index, 0);
         }
@@ -332,7 +328,8 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::ignite::rows::tests::{SIZE, file, image};
+    use crate::ignite::rows::RowWalk;
+    use crate::ignite::rows::tests::{SIZE, file, image, levels};
 
     fn kinds(base: &[u8]) -> Vec<u8> {
         check(image(base), &[]).defects.into_iter().map(|(kind, _, _)| kind).collect()
@@ -346,6 +343,27 @@ mod tests {
         let found = check(image(&base), &[0, 0, 4]);
         assert_eq!(found.rows, 1);
         assert!(found.defects.contains(&(DefectKind::Page as u8, 2, 4)));
+    }
+
+    #[test]
+    fn a_level_ends_where_another_one_reached() {
+        let base = levels(100);
+        let twice = check(image(&base), &[]).counts[DefectKind::Twice as usize];
+        assert!((49..=100).contains(&twice), "{twice}");
+    }
+
+    #[test]
+    fn a_changed_page_of_any_index_takes_a_place() {
+        let base = file();
+        let far = i64::from(u32::MAX);
+        let changed = vec![1; SIZE];
+        let image = PageImage { changed_indexes: &[far], changed_pages: &changed, ..image(&base) };
+        assert_eq!((image.page_count(), image.place_count()), (u32::MAX, 8));
+        let found = check(image, &[]);
+        assert_eq!(found.rows, 3);
+        assert!(found.defects.contains(&(DefectKind::Orphan as u8, u32::MAX, 0)));
+        let mut walk = RowWalk::new(&image);
+        assert_eq!(walk.step(&image, 9, 9999).rows.len(), 3);
     }
 
     #[test]

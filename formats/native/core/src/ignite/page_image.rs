@@ -48,11 +48,38 @@ pub struct PageImage<'a> {
 impl<'a> PageImage<'a> {
     /// Returns the number of pages; all indexes are below it.
     pub fn page_count(&self) -> u32 {
-        let bytes = self.base.len().saturating_sub(self.header_size);
-        let stored = bytes.div_ceil(self.page_size.max(1));
+        let stored = self.stored_count();
         let last = self.changed_indexes.last().map_or(0, |&last| last.saturating_add(1));
         let count = usize::try_from(last).unwrap_or(0).max(stored);
         u32::try_from(count).unwrap_or(u32::MAX)
+    }
+
+    fn stored_count(&self) -> usize {
+        let bytes = self.base.len().saturating_sub(self.header_size);
+        bytes.div_ceil(self.page_size.max(1))
+    }
+
+    /// Returns a number above the places of all pages, to size tables by.
+    ///
+    /// `page_count` may be far larger, as the index of a changed page comes from the log.
+    pub fn place_count(&self) -> usize {
+        self.stored_count().saturating_add(self.changed_indexes.len())
+    }
+
+    /// Returns the place of a page in tables; `None` if it is neither in the file nor changed.
+    pub fn place_of(&self, index: u32) -> Option<usize> {
+        let stored = self.stored_count();
+        match usize::try_from(index) {
+            Ok(place) if place < stored => Some(place),
+            _ => Some(stored + self.changed_indexes.binary_search(&index.into()).ok()?),
+        }
+    }
+
+    /// Returns the indexes of all pages that have a place, ascending.
+    pub fn indexes(&self) -> impl Iterator<Item = u32> + use<'a> {
+        let stored = u32::try_from(self.stored_count()).unwrap_or(u32::MAX);
+        let changed = self.changed_indexes.iter().filter_map(|&index| u32::try_from(index).ok());
+        (0..stored).chain(changed.filter(move |&index| index >= stored))
     }
 
     /// Returns a page that was changed in memory.

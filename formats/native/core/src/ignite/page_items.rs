@@ -82,11 +82,17 @@ fn empty(item: i64) -> Columns {
 fn rows(page: &[u8], order: Order, type_no: u16, found: &mut Items) -> Option<()> {
     let id = order.i64_at(page, ID_AT)? & ((1 << 56) - 1);
     let directory = Directory::read(page)?;
+    let mut taken = 0;
     for (item, direct) in directory.ids(page, order) {
         let mut columns = empty(item.into());
         columns[LINK] = id | i64::from(item) << 56;
         match directory.entry(page, order, direct) {
+            // The rows of a page have no more bytes than it.
+            Some(entry) if taken + entry.payload.len() > page.len() => {
+                columns[FAULT] = RowFault::Shared as i64;
+            }
             Some(entry) => {
+                taken += entry.payload.len();
                 let span = found.span(page.get(entry.payload)?);
                 match entry.next {
                     Some(next) => {
@@ -184,7 +190,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::ignite::rows::tests::{SIZE, file};
+    use crate::ignite::rows::tests::{SIZE, file, overlapping};
 
     #[test]
     fn items_of_each_kind_of_page() {
@@ -196,6 +202,14 @@ mod tests {
         let fragment = found.items[5];
         assert_eq!((fragment[NEXT], fragment[VALUE + 1]), (1 << 48 | 3 << 32 | 6, 600));
         assert_eq!(found.items[3][NEXT] as u32, 3);
+    }
+
+    #[test]
+    fn items_that_overlap_have_no_more_bytes_than_the_page() {
+        let found = read(&overlapping(), SIZE, Order::Little);
+        assert_eq!((found.items.len(), found.data.len()), (200, 1000));
+        let faults = found.items.iter().filter(|item| item[FAULT] == RowFault::Shared as i64);
+        assert_eq!(faults.count(), 190);
     }
 
     proptest! {

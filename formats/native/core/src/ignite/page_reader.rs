@@ -21,7 +21,7 @@ pub struct PageReader {
 impl PageReader {
     /// Returns a reader of an image.
     pub fn new(image: &PageImage<'_>) -> Self {
-        let count = usize::try_from(image.page_count()).unwrap_or(0);
+        let count = image.place_count();
         Self { verdicts: vec![UNCHECKED; count], unpacked: Vec::new() }
     }
 
@@ -43,7 +43,7 @@ impl PageReader {
         if let Some(page) = image.changed(index) {
             return Ok(page);
         }
-        let place = usize::try_from(index).map_err(|_| PageFault::Absent)?;
+        let place = image.place_of(index).ok_or(PageFault::Absent)?;
         let verdict = self.verdicts.get_mut(place).ok_or(PageFault::Absent)?;
         if *verdict == UNCHECKED {
             *verdict = image.check(index).err().map_or(0, |fault| fault as u8);
@@ -81,7 +81,7 @@ impl PageReader {
 }
 
 /// Set of numbers below a limit, one bit each.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Marks(Vec<u64>);
 
 impl Marks {

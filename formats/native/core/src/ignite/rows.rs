@@ -25,7 +25,7 @@ pub enum RowFault {
     NotData = 64,
     /// The page has no such item.
     NoItem = 65,
-    /// The item belongs to another row too.
+    /// The item belongs to another row too, or the items of its page overlap.
     Shared = 66,
     /// The bytes do not decode to a row.
     Undecodable = 67,
@@ -62,7 +62,11 @@ pub struct RowWalk {
 
 /// Items of data pages that belong to a row.
 #[derive(Debug)]
-pub struct UsedItems(Marks);
+pub struct UsedItems {
+    items: Marks,
+    /// By place of a page in the image: the bytes of its items that were added.
+    taken: Vec<u32>,
+}
 
 impl UsedItems {
     /// Number of item ids that a page may have.
@@ -70,23 +74,30 @@ impl UsedItems {
 
     /// Returns the set of an image; none belongs to a row.
     pub fn new(image: &PageImage<'_>) -> Self {
-        let count = usize::try_from(image.page_count()).unwrap_or(0);
-        Self(Marks::new(count.saturating_mul(Self::COUNT)))
+        let count = image.place_count();
+        Self { items: Marks::new(count.saturating_mul(Self::COUNT)), taken: vec![0; count] }
     }
 
-    fn place(link: i64) -> usize {
-        let page = usize::try_from(index_of(link)).unwrap_or(usize::MAX / Self::COUNT - 1);
-        page * Self::COUNT + usize::from(item_of(link))
+    fn place(image: &PageImage<'_>, link: i64) -> Option<usize> {
+        let place = image.place_of(index_of(link))?;
+        place.checked_mul(Self::COUNT)?.checked_add(item_of(link).into())
     }
 
-    /// Adds the item of a link; returns false if it belongs to a row already.
-    pub fn add(&mut self, link: i64) -> bool {
-        self.0.add(Self::place(link))
+    /// Adds the item of a link, and its number of bytes.
+    ///
+    /// Returns false if it belongs to a row already, or if the items of its page have more bytes
+    /// than the page.
+    pub fn add(&mut self, image: &PageImage<'_>, link: i64, size: usize) -> bool {
+        let is_new = Self::place(image, link).is_some_and(|place| self.items.add(place));
+        let place = image.place_of(index_of(link)).and_then(|place| self.taken.get_mut(place));
+        let (true, Some(taken)) = (is_new, place) else { return false };
+        *taken = taken.saturating_add(u32::try_from(size).unwrap_or(u32::MAX));
+        usize::try_from(*taken).is_ok_and(|taken| taken <= image.page_size)
     }
 
     /// Returns true if the item of a link belongs to a row.
-    pub fn has(&self, link: i64) -> bool {
-        self.0.has(Self::place(link))
+    pub fn has(&self, image: &PageImage<'_>, link: i64) -> bool {
+        Self::place(image, link).is_some_and(|place| self.items.has(place))
     }
 }
 
@@ -367,8 +378,8 @@ fn append(
             return Err(RowFault::NotData as u8);
         }
         let entry = find(page, image.order, item_of(link)).ok_or(RowFault::NoItem as u8)?;
-        // Each item has one row, so rows take no more than the file, whatever links say.
-        if !used.add(link) {
+        // No page gives more bytes than it has, so rows take no more than the file.
+        if !used.add(image, link, entry.payload.len()) {
             return Err(RowFault::Shared as u8);
         }
         data.extend_from_slice(page.get(entry.payload).unwrap_or_default());
@@ -592,6 +603,89 @@ pub(crate) mod tests {
         let mut base = file();
         put(&mut base, 4 * SIZE + tree::FORWARD_AT, &id(2).to_le_bytes());
         assert_eq!(read(&base), (GOOD.to_vec(), vec![(2, TreeFault::Loop)]));
+    }
+
+    #[test]
+    fn pages_after_the_end_that_are_named_twice_end_the_level() {
+        let mut base = file();
+        put(&mut base, 2 * SIZE + 41, &id(5000).to_le_bytes());
+        for at in [tree::ITEMS_AT, tree::ITEMS_AT + 20] {
+            put(&mut base, 5 * SIZE + at, &id(5000).to_le_bytes());
+        }
+        let fault = (5000, TreeFault::Page(PageFault::Absent));
+        assert_eq!(read(&base), (vec![], vec![fault]));
+        put(&mut base, 5 * SIZE + tree::ITEMS_AT, &id(6000).to_le_bytes());
+        assert_eq!(read(&base).1, [fault, (6000, fault.1), fault]);
+    }
+
+    /// Returns a data page with 200 items of 100 bytes, two bytes apart.
+    pub(crate) fn overlapping() -> Vec<u8> {
+        let mut page = page(7, 1, 1);
+        page[data::DIRECT_AT] = 200;
+        for n in 0..200 {
+            let at = 454 + 2 * n;
+            put(&mut page, data::ITEMS_AT + 2 * n, &(at as u16).to_le_bytes());
+            put(&mut page, at, &100u16.to_le_bytes());
+        }
+        page
+    }
+
+    #[test]
+    fn items_that_overlap_give_no_more_bytes_than_the_page() {
+        let base = [file(), overlapping()].concat();
+        let image = image(&base);
+        let mut reader = PageReader::new(&image);
+        let mut used = UsedItems::new(&image);
+        let mut sizes = Vec::new();
+        for item in 0..200 {
+            let row = i64::from_le_bytes(link(7, item));
+            sizes.push(read_bytes(&image, &mut reader, &mut used, row).map(|row| row.len()));
+        }
+        assert_eq!(sizes[..10], [Ok(100); 10]);
+        assert_eq!(sizes[10..], [Err(RowFault::Shared as u8); 190]);
+    }
+
+    /// Returns a file with levels whose first pages all lead to one chain, which ends nowhere.
+    pub(crate) fn levels(count: u8) -> Vec<u8> {
+        let mut base = file();
+        let start = 8 * SIZE;
+        let chain = u32::from(count) + 8;
+        base[2 * SIZE + tree_meta::LEVELS_AT] = count;
+        for level in 0..count {
+            let index = 7 + u32::from(level);
+            put(&mut base, 2 * SIZE + 41 + 8 * usize::from(level), &id(index).to_le_bytes());
+            // Every other first page cannot be read, so that its level needs those above.
+            let kind = if level % 2 == 0 { 0 } else { 5 };
+            base.extend(node(index, kind, chain, &[], 0));
+        }
+        base.extend(vec![0; SIZE]);
+        assert_eq!(base.len(), start + SIZE * (usize::from(count) + 1));
+        base.extend((chain..chain + 50).flat_map(|n| node(n, 5, n + 1, &link(chain, 0), 0)));
+        base
+    }
+
+    #[test]
+    fn levels_that_share_a_chain_read_it_once() {
+        let base = levels(100);
+        let image = image(&base);
+        let mut reader = PageReader::new(&image);
+        let tree = tree_of(&image, &mut reader, meta::TREE_AT).unwrap_or_default();
+        let mut walk = LevelWalk::new(&image, &tree, 1);
+        let mut pages = 0;
+        while walk.step(&image, &mut reader, &tree, |_, _| pages += 1).is_some() {}
+        assert_eq!(pages, 51);
+        // No level above reads the chain again, so none names a page.
+        let end = 100 + 8 + 50;
+        let absent = TreeFault::Page(PageFault::Absent);
+        assert_eq!(walk.faults, [(end, absent), (end, TreeFault::Lost)]);
+        assert_eq!(read(&base).0, Vec::<[i64; 3]>::new());
+    }
+
+    #[test]
+    fn levels_with_one_first_page_are_no_tree() {
+        let mut base = file();
+        put(&mut base, 2 * SIZE + 49, &id(2).to_le_bytes());
+        assert_eq!(read(&base), (vec![], vec![(1, TreeFault::Count)]));
     }
 
     proptest! {

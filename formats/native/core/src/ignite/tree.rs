@@ -2,6 +2,8 @@
 //!
 //! Source: BPlusTree, BPlusMetaIO, BPlusIO, BPlusInnerIO, Ignite 2.18.0.
 
+use std::collections::BTreeSet;
+
 use crate::ignite::order::Order;
 use crate::ignite::page_image::{PageFault, PageImage};
 use crate::ignite::page_layout::{TreePage, tree, tree_meta, types};
@@ -52,9 +54,12 @@ impl TreeMeta {
         let at = tree_meta::refs_at(version).filter(|_| type_no == types::TREE_META);
         let at = at.ok_or(TreeFault::Type)?;
         let levels = usize::from(*page.get(tree_meta::LEVELS_AT).ok_or(TreeFault::Count)?);
-        let refs: Option<_> =
+        let refs: Option<Vec<i64>> =
             (0..levels).map(|n| order.i64_at(page, at + n * tree_meta::REF_SIZE)).collect();
-        Ok(Self { refs: refs.ok_or(TreeFault::Count)? })
+        let refs = refs.ok_or(TreeFault::Count)?;
+        // A page has one level. Hundreds of levels with the same pages would take hours.
+        let pages: BTreeSet<u32> = refs.iter().map(|&id| index_of(id)).collect();
+        if pages.len() < refs.len() { Err(TreeFault::Count) } else { Ok(Self { refs }) }
     }
 }
 
@@ -100,6 +105,44 @@ impl<'a> Node<'a> {
     }
 }
 
+/// Pages that a level names, in order, and how far they were used.
+#[derive(Debug)]
+struct Named {
+    pages: Vec<u32>,
+    /// By place of a page in the image: its place in `pages`, counted from 1; 0 for none.
+    places: Vec<usize>,
+    /// Number of pages that were used. Only grows, so that each is used once.
+    used: usize,
+}
+
+impl Named {
+    fn new(pages: Vec<u32>, image: &PageImage<'_>) -> Self {
+        let mut places = vec![0; image.place_count()];
+        for (n, &page) in pages.iter().enumerate() {
+            let place = image.place_of(page).and_then(|place| places.get_mut(place));
+            if let Some(place) = place.filter(|place| **place == 0) {
+                *place = n + 1;
+            }
+        }
+        Self { pages, places, used: 0 }
+    }
+
+    /// Returns the first page after one that was not seen.
+    fn after(&mut self, image: &PageImage<'_>, index: u32, seen: &Marks) -> Option<u32> {
+        let place = image.place_of(index).and_then(|place| self.places.get(place));
+        self.used = self.used.max(place.copied().unwrap_or(0));
+        while let Some(&page) = self.pages.get(self.used) {
+            self.used += 1;
+            let is_seen = image.place_of(page).is_some_and(|place| seen.has(place));
+            // A page that the file does not have is never among those seen.
+            if !is_seen && page != index {
+                return Some(page);
+            }
+        }
+        None
+    }
+}
+
 /// Pages of one level of a tree, from the first to the last.
 ///
 /// Follows the link of each page to the next. After a page that cannot be read, goes on with the
@@ -110,7 +153,7 @@ pub struct LevelWalk {
     next: Option<u32>,
     seen: Marks,
     /// Pages of this level as the level above names them; read after the first fault.
-    named: Option<Vec<u32>>,
+    named: Option<Named>,
     /// Damage on the way: page and fault.
     pub faults: Vec<(u32, TreeFault)>,
 }
@@ -119,7 +162,7 @@ impl LevelWalk {
     /// Starts at the first page of a level; level 0 has the leaves.
     pub fn new(image: &PageImage<'_>, meta: &TreeMeta, level: usize) -> Self {
         let next = meta.refs.get(level).map(|&id| index_of(id));
-        let seen = Marks::new(usize::try_from(image.page_count()).unwrap_or(0));
+        let seen = Marks::new(image.place_count());
         Self { level, next, seen, named: None, faults: Vec::new() }
     }
 
@@ -133,15 +176,15 @@ impl LevelWalk {
     ) -> Option<T> {
         loop {
             let index = self.next?;
-            let is_new = self.seen.add(usize::try_from(index).ok()?);
+            let is_new = image.place_of(index).map(|place| self.seen.add(place));
             let found = match is_new {
-                true => reader.page(image, index).map_err(TreeFault::Page).and_then(|page| {
+                Some(true) => reader.page(image, index).map_err(TreeFault::Page).and_then(|page| {
                     let node = Node::read(page, image.order)?;
                     let is_right = node.layout.is_leaf == (self.level == 0);
                     if is_right { Ok(node) } else { Err(TreeFault::Type) }
                 }),
-                false if index >= image.page_count() => Err(TreeFault::Page(PageFault::Absent)),
-                false => Err(TreeFault::Loop),
+                Some(false) => Err(TreeFault::Loop),
+                None => Err(TreeFault::Page(PageFault::Absent)),
             };
             match found {
                 Ok(node) => {
@@ -178,37 +221,35 @@ impl LevelWalk {
         index: u32,
     ) -> Option<u32> {
         if self.named.is_none() {
-            self.named = Some(children(image, reader, meta, self.level + 1));
+            let mut above = Self::new(image, meta, self.level + 1);
+            if self.level > 0 {
+                // Inner pages of this level are of no other, so all levels above are one walk.
+                above.seen = self.seen.clone();
+            }
+            let pages = above.children(image, reader, meta);
+            self.named = Some(Named::new(pages, image));
         }
-        let named = self.named.as_deref().unwrap_or_default();
-        let seen = &self.seen;
-        let is_seen = |page: u32| usize::try_from(page).is_ok_and(|page| seen.has(page));
-        let start = named.iter().position(|&page| page == index).map_or(0, |at| at + 1);
-        let next = named.get(start..)?.iter().copied().find(|&page| !is_seen(page));
-        if next.is_none() && named.is_empty() {
+        let named = self.named.as_mut()?;
+        let next = named.after(image, index, &self.seen);
+        if next.is_none() && named.pages.is_empty() {
             self.note(index, TreeFault::Lost);
         }
         next
     }
-}
-
-/// Returns the pages that the inner pages of a level name, in order.
-fn children(
-    image: &PageImage<'_>,
-    reader: &mut PageReader,
-    meta: &TreeMeta,
-    level: usize,
-) -> Vec<u32> {
-    let mut found = Vec::new();
-    if level >= meta.refs.len() {
-        return found;
+    /// Returns the pages that the inner pages of the level name, in order.
+    fn children(
+        mut self,
+        image: &PageImage<'_>,
+        reader: &mut PageReader,
+        meta: &TreeMeta,
+    ) -> Vec<u32> {
+        let mut found = Vec::new();
+        while self
+            .step(image, reader, meta, |_, node| {
+                found.extend(node.children(image.order).into_iter().map(index_of));
+            })
+            .is_some()
+        {}
+        found
     }
-    let mut walk = LevelWalk::new(image, meta, level);
-    while walk
-        .step(image, reader, meta, |_, node| {
-            found.extend(node.children(image.order).into_iter().map(index_of));
-        })
-        .is_some()
-    {}
-    found
 }

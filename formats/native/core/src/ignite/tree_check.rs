@@ -88,7 +88,7 @@ impl<'c, 'a> TreeCheck<'c, 'a> {
         self.walk(root, is_right, |check, page, leaf| {
             let Leaf::Links(links) = leaf else { return };
             for link in links {
-                if !check.used.has(link) {
+                if !check.used.has(&check.image, link) {
                     check.report.note(DefectKind::Expiry, page, link);
                 }
             }
@@ -165,11 +165,12 @@ impl<'c, 'a> TreeCheck<'c, 'a> {
                 found.is_whole = false;
                 continue;
             }
-            if let Ok(place) = usize::try_from(page) {
+            if let Some(place) = check.image.place_of(page) {
                 if !check.reached.add(place) {
+                    // What follows was reached from there too.
                     check.report.note(DefectKind::Twice, page, 0);
                     found.is_whole = false;
-                    continue;
+                    break;
                 }
             }
             let first_wrong = first_wrong(&keys, last.as_ref());
