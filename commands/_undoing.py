@@ -1,4 +1,4 @@
-"""What `undo` and `ignite undo` share: choosing, reverting and reporting undo journals."""
+"""Choosing, reverting and reporting undo journals, for `undo` and `ignite undo`."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ class ImagePart(Struct, frozen=True):
 
 
 class Copies(Protocol):
-    """What was fetched of remote files; see `remote_copies`."""
+    """Fetched bytes of remote files; see `remote_copies`."""
 
     file: _native.File
 

@@ -38,7 +38,7 @@ _FETCHERS = 16
 
 
 class RemoteCopies:
-    """What was fetched of the remote files of an image.
+    """Fetched bytes of the remote files of an image.
 
     Attributes:
         file: the temporary file; byte i of it is byte i of the image.

@@ -117,7 +117,7 @@ class RemoteSource(Source):
 
     @property
     def status(self) -> RemoteStatus:
-        """What the store said of the file when it was opened."""
+        """State of the file in the store when it was opened."""
         return self._status
 
     @property

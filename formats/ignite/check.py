@@ -74,7 +74,7 @@ class Defect(Struct, frozen=True):
 
 
 class Structure(Struct, frozen=True):
-    """What was found in one file.
+    """Findings of one file.
 
     Attributes:
         defects: the first of each kind.

@@ -25,7 +25,7 @@ _BLOB_VERSION = 1
 
 
 class StoredCounter(Struct, frozen=True):
-    """What the pages of a partition say of its updates.
+    """Update counter of a partition, as its pages have it.
 
     Attributes:
         meta: its first page.

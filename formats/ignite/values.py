@@ -80,7 +80,7 @@ WELL_KNOWN = (
 
 
 class ValueProblem(IntEnum):
-    """What is wrong with a value."""
+    """Reason why a value cannot be shown."""
 
     GOOD = 0
     PARTIAL = 1

@@ -53,7 +53,7 @@ _SOUGHT = {
     ),
     Kind.IGNITE: ("store of Ignite", "the work directory of a node of Ignite"),
 }
-"""What is sought, and what to name instead, for errors."""
+"""Names in errors: the thing sought, and a thing to name instead."""
 
 
 class FoundEnvironment(Struct, frozen=True):
