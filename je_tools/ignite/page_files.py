@@ -136,6 +136,9 @@ def _partition_of(name: str) -> int | None:
 
 
 def _open(path: Path, group: str, kind: FileKind, partition: int) -> PageFile:
+    if path.exists() and not path.is_file():
+        # To open a pipe would wait for somebody who writes to it.
+        return PageFile(path, group, kind, partition, 0, None, "it is no regular file")
     try:
         with Source(path) as source:
             size, start = source.size, source.read_bytes(0, FILE_HEADER_SIZE)

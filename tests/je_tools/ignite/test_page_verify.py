@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import os
 import re
 import struct
 from collections import Counter
@@ -315,3 +316,10 @@ def test_every_finding_has_its_row_in_the_page() -> None:
         assert f"| `{code.name}` | {code.severity.value} |" in page
     for column in PageFinding.__struct_fields__:
         assert f"`{column}`" in page
+
+
+def test_a_pipe_is_no_file_of_pages(tmp_path: Path) -> None:
+    store = pages.write_page_store(tmp_path)
+    os.mkfifo(store / "db" / "node1" / "cache-first" / "part-9.bin")
+    report = verify_pages(open_store([store]), 1)
+    assert "it is no regular file" in [each.found for each in report.findings]
