@@ -29,8 +29,8 @@ from je_tools.output.formats import REPORT
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from je_tools.ignite.checkpoints import NodeCheckpoints
-    from je_tools.ignite.findings import WalFinding
+    from je_tools.ignite.checkpoints.node_checkpoints import NodeCheckpoints
+    from je_tools.ignite.wal.wal_findings import WalFinding
     from je_tools.output.views.sections import Section
 
 
@@ -63,8 +63,8 @@ def command(**options: Unpack[Options]) -> int:
       je-tools ignite checkpoints work --node node1 --partitions --format json
     """
     from je_tools.findings import Severity
-    from je_tools.ignite.checkpoint_judge import CheckpointJudge
-    from je_tools.ignite.checkpoints import node_checkpoints
+    from je_tools.ignite.checkpoints.judge import CheckpointJudge
+    from je_tools.ignite.checkpoints.node_checkpoints import node_checkpoints
     from je_tools.ignite.store import open_store
     from je_tools.output.views.section_formats import Report, write_sections
 
@@ -96,7 +96,7 @@ def command(**options: Unpack[Options]) -> int:
 def _sections(
     nodes: Sequence[NodeCheckpoints], findings: Sequence[WalFinding], *, partitions: bool
 ) -> list[Section]:
-    from je_tools.ignite.checkpoint_reach import group_reach, partition_reach
+    from je_tools.ignite.checkpoints.reach import group_reach, partition_reach
     from je_tools.output.views import ignite_checkpoint_tables as tables
 
     checkpoints = [each for node in nodes for each in node.checkpoints]

@@ -91,9 +91,9 @@ def command(**options: Unpack[Options]) -> int:
       je-tools ignite pages dump work --format parquet --output pages.parquet
     """
     needs_output(options["format_"], options["output"])
-    from je_tools.ignite.page_dump import PageDump, PageFilters
-    from je_tools.ignite.page_dump_columns import open_page_sink
-    from je_tools.ignite.page_verify import page_bytes
+    from je_tools.ignite.page_check.verify import page_bytes
+    from je_tools.ignite.pages.dump import PageDump, PageFilters
+    from je_tools.ignite.pages.dump_columns import open_page_sink
     from je_tools.ignite.store import open_store
     from je_tools.output.encoders.entry_sinks import EntryFormat
 

@@ -53,8 +53,8 @@ def command(**options: Unpack[Options]) -> int:
       je-tools ignite pages space /var/lib/ignite
       je-tools ignite pages space work --by-type --format csv
     """
-    from je_tools.ignite.page_space import measure_pages
-    from je_tools.ignite.page_verify import page_bytes
+    from je_tools.ignite.page_check.verify import page_bytes
+    from je_tools.ignite.pages.space import measure_pages
     from je_tools.ignite.store import open_store
     from je_tools.output.views.ignite_page_tables import space_section, type_section
     from je_tools.output.views.section_formats import write_sections

@@ -57,7 +57,7 @@ def command(**options: Unpack[Options]) -> int:
       je-tools ignite pages verify /var/lib/ignite
       je-tools ignite pages verify work --node node1 --all --format json
     """
-    from je_tools.ignite.page_verify import page_bytes, verify_pages
+    from je_tools.ignite.page_check.verify import page_bytes, verify_pages
     from je_tools.ignite.store import open_store
     from je_tools.output.views.ignite_page_tables import report_sections
     from je_tools.output.views.section_formats import Report, write_sections

@@ -104,8 +104,8 @@ def _repairs(
     options: Options, store: Store, plans: Sequence[NodePlan], threads: int
 ) -> list[RepairPlan]:
     """Plan repairs, and with `--apply` write them."""
-    from je_tools.ignite.record_filters import parse_pointer
     from je_tools.ignite.recovery.repair import apply_repairs, plan_repairs
+    from je_tools.ignite.wal.record_filters import parse_pointer
 
     text = options["cut_at"]
     place = None if text is None else parse_pointer(text)

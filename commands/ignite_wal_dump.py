@@ -31,7 +31,7 @@ from je_tools.errors import EXIT_DAMAGE, EXIT_OK
 from je_tools.output.formats import ROWS
 
 if TYPE_CHECKING:
-    from je_tools.ignite.record_filters import Selection
+    from je_tools.ignite.wal.record_filters import Selection
 
 PIPED_WIDTH = 200
 """Characters in a line of a table if no terminal gives a width."""
@@ -115,9 +115,9 @@ def command(**options: Unpack[Options]) -> int:
     """
     selection = _selection(options)
     needs_output(options["format_"], options["output"])
-    from je_tools.ignite.dump import RecordDump
-    from je_tools.ignite.dump_sinks import open_record_sink
     from je_tools.ignite.store import open_store
+    from je_tools.ignite.wal.dump import RecordDump
+    from je_tools.ignite.wal.dump_sinks import open_record_sink
     from je_tools.output.encoders.entry_sinks import EntryFormat
 
     store = open_store(options["paths"], options["nodes"])
@@ -144,7 +144,7 @@ def command(**options: Unpack[Options]) -> int:
 
 
 def _selection(options: Options) -> Selection:
-    from je_tools.ignite.record_filters import Filters
+    from je_tools.ignite.wal.record_filters import Filters
 
     return Filters(
         types=options["types"],

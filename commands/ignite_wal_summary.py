@@ -58,7 +58,7 @@ def command(**options: Unpack[Options]) -> int:
       je-tools ignite wal summary work --by-cache --format csv
     """
     from je_tools.ignite.store import open_store
-    from je_tools.ignite.summary import summarize_wal
+    from je_tools.ignite.wal.summary import summarize_wal
     from je_tools.output.views import ignite_tables as tables
     from je_tools.output.views.section_formats import write_sections
 

@@ -56,7 +56,7 @@ def command(**options: Unpack[Options]) -> int:
       je-tools ignite wal verify 0000000000000007.wal --all
     """
     from je_tools.ignite.store import open_store
-    from je_tools.ignite.verify import WalTotals, verify_wal
+    from je_tools.ignite.wal.verify import WalTotals, verify_wal
     from je_tools.output.views.ignite_tables import finding_sections
     from je_tools.output.views.section_formats import write_sections
 

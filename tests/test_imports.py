@@ -64,7 +64,7 @@ def _package(name: str) -> str | None:
     parts = name.split(".")
     if parts[0] != "je_tools" or len(parts) < 2 or name == VERSION:
         return None
-    is_deep = parts[1] == "output" or parts[1:3] == ["btree", "check"]
+    is_deep = parts[1] in ("ignite", "output") or parts[1:3] == ["btree", "check"]
     return ".".join(parts[1:3]) if is_deep else parts[1]
 
 

@@ -22,18 +22,18 @@ from je_tools.formats.ignite.pages import (
 )
 from je_tools.formats.ignite.segments import SEGMENT_HEADER_SIZE
 from je_tools.formats.ignite.types import type_name
-from je_tools.ignite.checkpoints import node_checkpoints
-from je_tools.ignite.dump import RecordDump
-from je_tools.ignite.dump_columns import record_texts
-from je_tools.ignite.page_files import page_folder
-from je_tools.ignite.record_filters import PAGE_BITS, Filters
-from je_tools.ignite.segment_judge import judge_of
-from je_tools.ignite.wal import copies_of, read_segment
+from je_tools.ignite.checkpoints.node_checkpoints import node_checkpoints
+from je_tools.ignite.pages.files import page_folder
+from je_tools.ignite.wal.dump import RecordDump
+from je_tools.ignite.wal.dump_columns import record_texts
+from je_tools.ignite.wal.record_filters import PAGE_BITS, Filters
+from je_tools.ignite.wal.segment_judge import judge_of
+from je_tools.ignite.wal.segment_reading import copies_of, read_segment
 
 if TYPE_CHECKING:
     from je_tools.core.masking import Masking
     from je_tools.explain.place_names import StorePlace
-    from je_tools.ignite.page_files import PageFile
+    from je_tools.ignite.pages.files import PageFile
     from je_tools.ignite.segment_files import SegmentFile
     from je_tools.ignite.store import Node, Store
 

@@ -14,18 +14,18 @@ from msgspec.structs import replace
 
 from je_tools.errors import InputError
 from je_tools.findings import Severity
-from je_tools.ignite.checkpoint_judge import CheckpointJudge
-from je_tools.ignite.checkpoints import node_checkpoints
+from je_tools.ignite.checkpoints.judge import CheckpointJudge
+from je_tools.ignite.checkpoints.node_checkpoints import node_checkpoints
 from je_tools.ignite.info import LockState, lock_state
-from je_tools.ignite.page_verify import verify_pages
+from je_tools.ignite.page_check.verify import verify_pages
 from je_tools.ignite.recovery.plan import Outcome, plan_recovery
 from je_tools.ignite.store_codes import STORE_CODES
-from je_tools.ignite.verify import WalTotals, verify_wal
+from je_tools.ignite.wal.verify import WalTotals, verify_wal
 
 if TYPE_CHECKING:
-    from je_tools.ignite.findings import WalFinding
-    from je_tools.ignite.page_findings import PageFinding
+    from je_tools.ignite.page_check.page_findings import PageFinding
     from je_tools.ignite.store import Node, Store
+    from je_tools.ignite.wal.wal_findings import WalFinding
     from je_tools.log.scan_options import Progress
 
 _OF_RECOVERY = "recovery-"

@@ -15,9 +15,9 @@ from je_tools.core.shares import shares_of
 from je_tools.errors import InputError, UsageError
 from je_tools.formats.ignite.ids import cache_id
 from je_tools.ignite.caches import parse_id
-from je_tools.ignite.page_columns import PAGE_SCHEMA, STATES, page_columns
-from je_tools.ignite.page_files import FileKind, PageFile, page_folder
-from je_tools.ignite.page_scan import Block, read_blocks
+from je_tools.ignite.pages.columns import PAGE_SCHEMA, STATES, page_columns
+from je_tools.ignite.pages.files import FileKind, PageFile, page_folder
+from je_tools.ignite.pages.scan import Block, read_blocks
 from je_tools.spark.columns import ENV, chosen, spark_batch, spark_schema
 from je_tools.spark.ignite_stores import STORE_PLACES, NodePlace, check_readable, nodes_of
 from je_tools.spark.query import (

@@ -15,11 +15,11 @@ from je_tools.audit.discover import UnreadPath
 from je_tools.core.masking import Masking
 from je_tools.core.shares import shares_of
 from je_tools.findings import Severity
-from je_tools.ignite.dump import Place, RecordDump
-from je_tools.ignite.dump_columns import RECORD_SCHEMA, record_columns
-from je_tools.ignite.record_filters import Filters, Selection
-from je_tools.ignite.segment_judge import judge_of
-from je_tools.ignite.wal import copies_of, has_records
+from je_tools.ignite.wal.dump import Place, RecordDump
+from je_tools.ignite.wal.dump_columns import RECORD_SCHEMA, record_columns
+from je_tools.ignite.wal.record_filters import Filters, Selection
+from je_tools.ignite.wal.segment_judge import judge_of
+from je_tools.ignite.wal.segment_reading import copies_of, has_records
 from je_tools.spark.columns import ENV, chosen, spark_batch, spark_schema
 from je_tools.spark.ignite_stores import STORE_PLACES, NodePlace, check_readable, nodes_of
 from je_tools.spark.query import (
@@ -34,9 +34,9 @@ from je_tools.spark.query import (
 )
 
 if TYPE_CHECKING:
-    from je_tools.ignite.record_table import RecordTable
     from je_tools.ignite.segment_files import SegmentFile
     from je_tools.ignite.store import Store
+    from je_tools.ignite.wal.record_table import RecordTable
     from je_tools.spark.option_texts import OptionTexts
 
 OPTIONS: Mapping[str, str] = {

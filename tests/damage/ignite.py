@@ -12,21 +12,21 @@ from je_tools.errors import InputError
 from je_tools.formats.ignite.records import decode_entries, decode_type
 from je_tools.formats.ignite.segments import SEGMENT_HEADER_SIZE
 from je_tools.formats.ignite.types import DATA_NOS
-from je_tools.ignite.checkpoint_judge import CheckpointJudge
-from je_tools.ignite.checkpoint_reach import group_reach
-from je_tools.ignite.checkpoints import node_checkpoints
-from je_tools.ignite.findings import CODES, WalFinding
-from je_tools.ignite.page_findings import CODES as PAGE_CODES
-from je_tools.ignite.page_space import measure_pages
-from je_tools.ignite.page_verify import PageReport, verify_pages
+from je_tools.ignite.checkpoints.judge import CheckpointJudge
+from je_tools.ignite.checkpoints.node_checkpoints import node_checkpoints
+from je_tools.ignite.checkpoints.reach import group_reach
+from je_tools.ignite.page_check.page_findings import CODES as PAGE_CODES
+from je_tools.ignite.page_check.verify import PageReport, verify_pages
+from je_tools.ignite.pages.space import measure_pages
 from je_tools.ignite.recovery.plan import plan_recovery
 from je_tools.ignite.recovery.repair import plan_repairs
 from je_tools.ignite.repairs.session import check_edits
 from je_tools.ignite.segment_files import SegmentFile
 from je_tools.ignite.store import Store, open_store
-from je_tools.ignite.summary import summarize_wal
-from je_tools.ignite.verify import WalTotals, verify_wal
-from je_tools.ignite.wal import copies_of, read_segment
+from je_tools.ignite.wal.segment_reading import copies_of, read_segment
+from je_tools.ignite.wal.summary import summarize_wal
+from je_tools.ignite.wal.verify import WalTotals, verify_wal
+from je_tools.ignite.wal.wal_findings import CODES, WalFinding
 from tests.builders import ignite as build
 from tests.builders import ignite_pages as build_pages
 from tests.builders.ignite_recovery import write_unfinished_store

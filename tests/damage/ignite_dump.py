@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 
 from je_tools.core.masking import Masking
-from je_tools.ignite.dump import RecordDump
-from je_tools.ignite.dump_sinks import open_record_sink
-from je_tools.ignite.page_dump import PageDump, PageFilters
-from je_tools.ignite.page_dump_columns import open_page_sink
-from je_tools.ignite.record_filters import Filters
+from je_tools.ignite.pages.dump import PageDump, PageFilters
+from je_tools.ignite.pages.dump_columns import open_page_sink
 from je_tools.ignite.store import Store
+from je_tools.ignite.wal.dump import RecordDump
+from je_tools.ignite.wal.dump_sinks import open_record_sink
+from je_tools.ignite.wal.record_filters import Filters
 from je_tools.output.encoders.entry_sinks import EntryFormat
 
 

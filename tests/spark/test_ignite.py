@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from je_tools.errors import InputError, UsageError
-from je_tools.ignite.page_verify import verify_pages
+from je_tools.ignite.page_check.verify import verify_pages
 from je_tools.ignite.store import open_store
 from je_tools.spark.ignite_records import WAL_RECORDS
 from je_tools.spark.ignitepages import IgnitepagesSource

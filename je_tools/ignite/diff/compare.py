@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from je_tools.formats.ignite.ids import cache_id
-from je_tools.ignite.checkpoint_reach import partition_reach
+from je_tools.ignite.checkpoints.reach import partition_reach
 
 if TYPE_CHECKING:
     from je_tools.ignite.diff.partitions import NodePartitions, PartitionFacts

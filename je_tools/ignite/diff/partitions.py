@@ -16,7 +16,7 @@ from je_tools.ignite.records.node_records import CacheFilter, NodeRecords
 from je_tools.ignite.records.recovered import recover_node
 
 if TYPE_CHECKING:
-    from je_tools.ignite.checkpoints import NodeCheckpoints
+    from je_tools.ignite.checkpoints.node_checkpoints import NodeCheckpoints
     from je_tools.ignite.records.merge import CacheRecords
     from je_tools.ignite.records.partition_records import PartitionRecords
     from je_tools.ignite.records.problems import MissingRecords

@@ -17,13 +17,13 @@ from msgspec.structs import replace
 from je_tools.errors import InputError
 from je_tools.formats.ignite.segments import SEGMENT_HEADER_SIZE
 from je_tools.formats.ignite.walk import Cause
-from je_tools.ignite.wal import SegmentEnd, copies_of, read_segment
+from je_tools.ignite.wal.segment_reading import SegmentEnd, copies_of, read_segment
 
 if TYPE_CHECKING:
     from je_tools.formats.ignite.markers import Pointer
     from je_tools.formats.ignite.walk import RecordRows
     from je_tools.ignite.store import Node
-    from je_tools.ignite.wal import Copies
+    from je_tools.ignite.wal.segment_reading import Copies
 
 _ORDERLY = (Cause.FILE_END, Cause.ZERO, Cause.SWITCH)
 """Ends of a segment after which the engine reads the next one."""

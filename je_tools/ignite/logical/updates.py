@@ -16,7 +16,7 @@ from msgspec import Struct
 from je_tools.errors import InputError
 from je_tools.formats.ignite.markers import MarkerKind, Pointer
 from je_tools.formats.je.btree.keysort import group_keys
-from je_tools.ignite.checkpoints import node_checkpoints
+from je_tools.ignite.checkpoints.node_checkpoints import node_checkpoints
 from je_tools.ignite.logical.counters import CounterRange, counter_ranges
 from je_tools.ignite.logical.entries import EntryCollector, EntryColumns, of_versions
 from je_tools.ignite.logical.log_range import LogEnd, LogRange
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from je_tools.core.spill import ByteHeap
     from je_tools.formats.arrays import Ints, Mask
     from je_tools.formats.spans import Spans
-    from je_tools.ignite.checkpoints import NodeCheckpoints
+    from je_tools.ignite.checkpoints.node_checkpoints import NodeCheckpoints
     from je_tools.ignite.store import Node
     from je_tools.log.scan_options import Progress
 

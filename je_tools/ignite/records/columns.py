@@ -10,8 +10,8 @@ import pyarrow as pa
 from msgspec import Struct
 
 from je_tools.core.escaping import clean_text
-from je_tools.ignite.dump_columns import versions_of
 from je_tools.ignite.values.texts import value_texts
+from je_tools.ignite.wal.dump_columns import versions_of
 from je_tools.output.encoders import arrow_texts as t
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 from je_tools.formats.ignite.rows import RowReader
 from je_tools.formats.spans import Spans
 from je_tools.ignite.logical.entries import METASTORAGE_ID
-from je_tools.ignite.page_files import FileKind, page_folder
-from je_tools.ignite.page_images import mapped_image
+from je_tools.ignite.pages.files import FileKind, page_folder
+from je_tools.ignite.pages.images import mapped_image
 
 if TYPE_CHECKING:
     from je_tools.ignite.records.recovered import Recovered

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from je_tools.formats.ignite.ids import cache_id
 from je_tools.ignite.caches import CacheFolder, cache_folders
-from je_tools.ignite.page_files import FileKind, PageFile, page_folder
+from je_tools.ignite.pages.files import FileKind, PageFile, page_folder
 from je_tools.ignite.records.merge import CacheRecords, PartitionOverlay
 from je_tools.ignite.records.metastorage import unlogged_groups
 from je_tools.ignite.records.partition_records import PartitionPlace, PartitionRecords

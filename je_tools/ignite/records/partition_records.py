@@ -13,12 +13,12 @@ from je_tools.formats.ignite.ids import cache_id
 from je_tools.formats.ignite.page_image import PageFault, PageImage
 from je_tools.formats.ignite.partition_counter import StoredCounter, read_stored_counter
 from je_tools.formats.ignite.rows import RowReader, fault_of
-from je_tools.ignite.page_images import mapped_image
+from je_tools.ignite.pages.images import mapped_image
 from je_tools.ignite.records.merge import CacheRecords, PartitionOverlay, of_pages
 from je_tools.ignite.records.problems import MissingRecords, RecordProblem
 
 if TYPE_CHECKING:
-    from je_tools.ignite.page_files import PageFile
+    from je_tools.ignite.pages.files import PageFile
     from je_tools.ignite.records.recovered import Changed
 
 

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from je_tools.formats.ignite.pages import INDEX_PARTITION
 from je_tools.formats.ignite.types import PARTITION_STATES
-from je_tools.ignite.checkpoints import node_checkpoints
+from je_tools.ignite.checkpoints.node_checkpoints import node_checkpoints
 from je_tools.ignite.logical.updates import LogicalUpdates, logical_start, updates_from
 from je_tools.ignite.recovery.physical import recovered_pages
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from je_tools.formats.arrays import Ints
     from je_tools.formats.ignite.partition_counter import StoredCounter
     from je_tools.formats.ignite.records import PartitionAt
-    from je_tools.ignite.checkpoints import NodeCheckpoints
+    from je_tools.ignite.checkpoints.node_checkpoints import NodeCheckpoints
     from je_tools.ignite.recovery.physical import PhysicalRecovery
     from je_tools.ignite.store import Node
     from je_tools.log.scan_options import Progress

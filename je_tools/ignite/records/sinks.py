@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from je_tools.core.escaping import safe_cell
-from je_tools.ignite.dump_sinks import json_lines
 from je_tools.ignite.records.columns import (
     CACHE_SCHEMA,
     RecordOrigin,
     cache_columns,
     cache_texts,
 )
+from je_tools.ignite.wal.dump_sinks import json_lines
 from je_tools.output.encoders.entry_csv import csv_bytes
 from je_tools.output.encoders.entry_sinks import EntryFormat, ParquetSink, TextSink
 

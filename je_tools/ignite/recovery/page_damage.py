@@ -21,13 +21,13 @@ from je_tools.formats.ignite.ids import cache_id
 from je_tools.formats.ignite.pages import PageState
 from je_tools.formats.ignite.records import decode_type
 from je_tools.formats.ignite.types import NUMBERS
-from je_tools.ignite.page_files import FileKind, PageFile, page_folder
-from je_tools.ignite.page_scan import scan_files
-from je_tools.ignite.wal import copies_of, read_segment
+from je_tools.ignite.pages.files import FileKind, PageFile, page_folder
+from je_tools.ignite.pages.scan import scan_files
+from je_tools.ignite.wal.segment_reading import copies_of, read_segment
 
 if TYPE_CHECKING:
     from je_tools.formats.ignite.walk import RecordRows
-    from je_tools.ignite.page_scan import Run
+    from je_tools.ignite.pages.scan import Run
     from je_tools.ignite.recovery.physical import PhysicalRecovery, Place
     from je_tools.ignite.store import Node
     from je_tools.log.scan_options import Progress

@@ -20,20 +20,20 @@ from msgspec import Struct
 from je_tools.formats.ignite.ids import cache_id
 from je_tools.formats.ignite.markers import MarkerKind, Pointer, encode_marker
 from je_tools.formats.ignite.pages import INDEX_PARTITION, FileHeader, file_header_bytes
-from je_tools.ignite.page_files import page_folder
+from je_tools.ignite.pages.files import page_folder
 from je_tools.ignite.recovery.page_damage import Repair
 from je_tools.ignite.recovery.partitions import compared_partitions, counters_in
 from je_tools.ignite.recovery.physical import open_replay, replay_log
 from je_tools.ignite.repairs.edits import StoreEdit, create_file, set_aside, write_bytes
-from je_tools.ignite.wal import copies_of
+from je_tools.ignite.wal.segment_reading import copies_of
 
 if TYPE_CHECKING:
     from je_tools.formats.arrays import Ints
     from je_tools.formats.files.source import Bytes
     from je_tools.formats.ignite.records import PartitionAt
     from je_tools.formats.ignite.replay import PageReplay
-    from je_tools.ignite.checkpoints import NodeCheckpoints
-    from je_tools.ignite.page_files import PageFile
+    from je_tools.ignite.checkpoints.node_checkpoints import NodeCheckpoints
+    from je_tools.ignite.pages.files import PageFile
     from je_tools.ignite.recovery.page_damage import DamagedPage
     from je_tools.ignite.recovery.physical import PhysicalRecovery
     from je_tools.ignite.store import Node

@@ -18,13 +18,13 @@ from je_tools.formats.files.source import Source, SourceChangedError, SourceErro
 from je_tools.formats.ignite.ids import cache_id
 from je_tools.formats.ignite.page_image import page_image, read_image_pages
 from je_tools.formats.ignite.partition_meta import PartitionMeta, read_partition_meta
-from je_tools.ignite.page_files import page_folder
+from je_tools.ignite.pages.files import page_folder
 
 if TYPE_CHECKING:
     from je_tools.formats.ignite.records import PartitionAt
     from je_tools.formats.ignite.replay import PageReplay
-    from je_tools.ignite.checkpoints import NodeCheckpoints
-    from je_tools.ignite.page_files import PageFile
+    from je_tools.ignite.checkpoints.node_checkpoints import NodeCheckpoints
+    from je_tools.ignite.pages.files import PageFile
     from je_tools.ignite.store import Node
 
 

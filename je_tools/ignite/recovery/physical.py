@@ -19,15 +19,15 @@ from je_tools.formats.files.source import Source, SourceChangedError, SourceErro
 from je_tools.formats.ignite.markers import Pointer
 from je_tools.formats.ignite.replay import PageReplay, Reason
 from je_tools.formats.ignite.types import NUMBERS
-from je_tools.ignite.checkpoints import newest_marker, node_checkpoints
+from je_tools.ignite.checkpoints.node_checkpoints import newest_marker, node_checkpoints
 from je_tools.ignite.logical.log_range import EndReason, LogEnd, LogRange
-from je_tools.ignite.page_files import page_folder
+from je_tools.ignite.pages.files import page_folder
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from je_tools.ignite.checkpoints import NodeCheckpoints
-    from je_tools.ignite.markers import Marker
+    from je_tools.ignite.checkpoints.markers import Marker
+    from je_tools.ignite.checkpoints.node_checkpoints import NodeCheckpoints
     from je_tools.ignite.store import Node
 
 MEMORY_MAX = 4 << 30

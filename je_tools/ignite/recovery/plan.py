@@ -13,19 +13,19 @@ from je_tools.findings import Severity
 from je_tools.formats.ignite.pages import INDEX_PARTITION
 from je_tools.formats.ignite.types import type_name
 from je_tools.ignite.caches import cache_names
-from je_tools.ignite.checkpoints import node_checkpoints
+from je_tools.ignite.checkpoints.node_checkpoints import node_checkpoints
 from je_tools.ignite.logical.updates import logical_updates
-from je_tools.ignite.page_files import page_folder
+from je_tools.ignite.pages.files import page_folder
 from je_tools.ignite.recovery.page_damage import damaged_pages
 from je_tools.ignite.recovery.physical import PhysicalRecovery, recovered_pages
 from je_tools.ignite.recovery.prediction import Predictor
 
 if TYPE_CHECKING:
-    from je_tools.ignite.checkpoints import NodeCheckpoints
-    from je_tools.ignite.findings import WalFinding
+    from je_tools.ignite.checkpoints.node_checkpoints import NodeCheckpoints
     from je_tools.ignite.logical.updates import LogicalUpdates
     from je_tools.ignite.recovery.page_damage import DamagedPage
     from je_tools.ignite.store import Node, Store
+    from je_tools.ignite.wal.wal_findings import WalFinding
     from je_tools.log.scan_options import Progress
 
 

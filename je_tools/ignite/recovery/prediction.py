@@ -13,19 +13,19 @@ from typing import TYPE_CHECKING, Any
 from je_tools.findings import Severity
 from je_tools.formats.ignite.markers import MarkerKind
 from je_tools.formats.ignite.pages import PageState
-from je_tools.ignite.checkpoints import newest_marker
-from je_tools.ignite.findings import CODES, WalFinding
+from je_tools.ignite.checkpoints.node_checkpoints import newest_marker
 from je_tools.ignite.logical.log_range import EndReason
 from je_tools.ignite.recovery.page_damage import Repair
 from je_tools.ignite.recovery.partitions import compared_partitions
-from je_tools.ignite.wal import copies_of
+from je_tools.ignite.wal.segment_reading import copies_of
+from je_tools.ignite.wal.wal_findings import CODES, WalFinding
 
 if TYPE_CHECKING:
-    from je_tools.ignite.checkpoints import NodeCheckpoints
+    from je_tools.ignite.checkpoints.markers import Marker
+    from je_tools.ignite.checkpoints.node_checkpoints import NodeCheckpoints
     from je_tools.ignite.logical.log_range import LogEnd
     from je_tools.ignite.logical.updates import LogicalUpdates
-    from je_tools.ignite.markers import Marker
-    from je_tools.ignite.page_files import PageFile
+    from je_tools.ignite.pages.files import PageFile
     from je_tools.ignite.recovery.page_damage import DamagedPage
     from je_tools.ignite.recovery.physical import PhysicalRecovery
     from je_tools.ignite.store import Node

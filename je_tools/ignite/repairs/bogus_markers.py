@@ -20,15 +20,15 @@ from je_tools.formats.ignite.ids import cache_id
 from je_tools.formats.ignite.markers import MarkerKind, encode_marker
 from je_tools.formats.ignite.page_image import page_image, read_image_pages
 from je_tools.formats.ignite.partition_meta import read_partition_meta
-from je_tools.ignite.page_files import FileKind, PageFile, page_folder
+from je_tools.ignite.pages.files import FileKind, PageFile, page_folder
 from je_tools.ignite.repairs.edits import create_file, set_aside
 from je_tools.ignite.repairs.log_repairs import Repair, Unrepaired
 from je_tools.ignite.repairs.newer_rows import has_row_of, logged_versions
 
 if TYPE_CHECKING:
-    from je_tools.ignite.checkpoint_records import CheckpointRecord
-    from je_tools.ignite.checkpoints import Checkpoint, NodeCheckpoints
-    from je_tools.ignite.markers import Marker
+    from je_tools.ignite.checkpoints.markers import Marker
+    from je_tools.ignite.checkpoints.node_checkpoints import Checkpoint, NodeCheckpoints
+    from je_tools.ignite.checkpoints.records import CheckpointRecord
     from je_tools.ignite.store import Node
 
 

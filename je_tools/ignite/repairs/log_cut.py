@@ -19,7 +19,7 @@ from je_tools.ignite.repairs.edits import StoreEdit, create_file, set_aside, wri
 from je_tools.ignite.repairs.log_repairs import Repair
 from je_tools.ignite.repairs.log_state import LogState, SegmentState, record_bounds
 from je_tools.ignite.segment_files import Status, opened_segment
-from je_tools.ignite.wal import has_records
+from je_tools.ignite.wal.segment_reading import has_records
 
 if TYPE_CHECKING:
     from je_tools.formats.ignite.markers import Pointer

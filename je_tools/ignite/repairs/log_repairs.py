@@ -27,13 +27,13 @@ from je_tools.ignite.repairs.edits import (
 )
 from je_tools.ignite.repairs.log_state import Damage, SegmentState, record_bounds
 from je_tools.ignite.segment_files import opened_segment
-from je_tools.ignite.segment_judge import stop_text
-from je_tools.ignite.twins import differing_twins
+from je_tools.ignite.wal.segment_judge import stop_text
+from je_tools.ignite.wal.twins import differing_twins
 
 if TYPE_CHECKING:
     from je_tools.formats.ignite.markers import Pointer
     from je_tools.formats.ignite.segments import SegmentHeader
-    from je_tools.ignite.segment_judge import FileJudge, Verdict
+    from je_tools.ignite.wal.segment_judge import FileJudge, Verdict
 
 _FILLER = NUMBERS["CLUSTER_SNAPSHOT"]
 _EMPTY_FILLER = NUMBERS["CDC_MANAGER_STOP_RECORD"]

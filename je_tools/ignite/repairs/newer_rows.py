@@ -12,11 +12,11 @@ from je_tools.formats.ignite.ids import cache_id
 from je_tools.formats.ignite.rows import RowReader
 from je_tools.ignite.logical.entries import EntryCollector
 from je_tools.ignite.logical.log_range import LogRange
-from je_tools.ignite.page_images import mapped_image
+from je_tools.ignite.pages.images import mapped_image
 
 if TYPE_CHECKING:
     from je_tools.formats.ignite.markers import Pointer
-    from je_tools.ignite.page_files import PageFile
+    from je_tools.ignite.pages.files import PageFile
     from je_tools.ignite.store import Node
 
 _Versions = npt.NDArray[np.void]

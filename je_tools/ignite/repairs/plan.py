@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from je_tools.errors import RefusedError
-from je_tools.ignite.checkpoints import NodeCheckpoints, node_checkpoints
+from je_tools.ignite.checkpoints.node_checkpoints import NodeCheckpoints, node_checkpoints
 from je_tools.ignite.repairs.bogus_markers import plan_markers, suspect_begins
 from je_tools.ignite.repairs.log_cut import plan_cut
 from je_tools.ignite.repairs.log_repairs import LogRepairer, Repair, Unrepaired
 from je_tools.ignite.repairs.log_state import LogState, read_log_state
-from je_tools.ignite.segment_judge import FileJudge
+from je_tools.ignite.wal.segment_judge import FileJudge
 
 if TYPE_CHECKING:
     from je_tools.formats.ignite.markers import Pointer

@@ -9,9 +9,9 @@ from je_tools.output.views.ignite_tables import NODE, finding_sections
 from je_tools.output.views.sections import Column, Kind, Section, section_of
 
 if TYPE_CHECKING:
-    from je_tools.ignite.checkpoint_reach import GroupReach, PartitionReach
-    from je_tools.ignite.checkpoints import Checkpoint, LogNeed
-    from je_tools.ignite.findings import WalFinding
+    from je_tools.ignite.checkpoints.node_checkpoints import Checkpoint, LogNeed
+    from je_tools.ignite.checkpoints.reach import GroupReach, PartitionReach
+    from je_tools.ignite.wal.wal_findings import WalFinding
 
 
 def _state(item: Checkpoint) -> str:

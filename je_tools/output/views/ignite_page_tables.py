@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from je_tools.ignite.page_judge import FileState
+from je_tools.ignite.page_check.judge import FileState
 from je_tools.output.views.ignite_tables import NODE
 from je_tools.output.views.sections import Column, Kind, Section, section_of
 
 if TYPE_CHECKING:
-    from je_tools.ignite.page_space import SpaceReport
-    from je_tools.ignite.page_verify import PageReport
+    from je_tools.ignite.page_check.verify import PageReport
+    from je_tools.ignite.pages.space import SpaceReport
 
 
 def _value(name: str) -> Any:

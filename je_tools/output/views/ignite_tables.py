@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from je_tools.output.views.sections import Column, Kind, Section, section_of
 
 if TYPE_CHECKING:
-    from je_tools.ignite.findings import WalFinding
-    from je_tools.ignite.summary import WalSummary
+    from je_tools.ignite.wal.summary import WalSummary
+    from je_tools.ignite.wal.wal_findings import WalFinding
 
 NODE = Column("node", "node", Kind.TEXT, rank=5)
 """Column of every table: the name of the node."""

@@ -9,7 +9,7 @@ import pytest
 
 from je_tools.formats.ignite.page_image import PageFault, page_image, read_image_pages
 from je_tools.formats.ignite.pages import FileHeader, read_file_header
-from je_tools.ignite.page_files import page_folder
+from je_tools.ignite.pages.files import page_folder
 from tests.builders import ignite_pages as pages
 from tests.corpus import IgniteNode
 from tests.je_tools.ignite.reading import node_of

@@ -11,8 +11,8 @@ from pathlib import Path
 from je_tools.formats.ignite.ids import cache_id
 from je_tools.formats.ignite.rows import RowBatch, RowReader
 from je_tools.ignite.caches import METASTORAGE, cache_names
-from je_tools.ignite.page_files import FileKind, page_folder
-from je_tools.ignite.page_images import mapped_image
+from je_tools.ignite.pages.files import FileKind, page_folder
+from je_tools.ignite.pages.images import mapped_image
 from tests.corpus import IgniteNode
 from tests.je_tools.ignite.reading import node_of
 

@@ -18,8 +18,8 @@ from je_tools.formats.ignite.values import (
     read_metadata,
 )
 from je_tools.formats.spans import Spans
-from je_tools.ignite.record_table import record_table
 from je_tools.ignite.values.types import node_types
+from je_tools.ignite.wal.record_table import record_table
 from tests.corpus import IgniteNode
 from tests.je_tools.ignite.reading import each_rows, node_of
 from tests.truth.ignite_rows import engine_rows, is_same

@@ -8,7 +8,7 @@ from pathlib import Path
 from je_tools.formats.ignite.types import type_name
 from je_tools.formats.ignite.walk import RecordRows
 from je_tools.ignite.store import Node, open_store
-from je_tools.ignite.wal import copies_of, read_segment
+from je_tools.ignite.wal.segment_reading import copies_of, read_segment
 
 Pointer = tuple[int, int, int, str]
 """Segment, offset in the file, length, name of the type."""

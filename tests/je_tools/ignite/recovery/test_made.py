@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from je_tools.formats.ignite.pages import PageState, page_rules, read_pages
-from je_tools.ignite.page_files import page_folder
+from je_tools.ignite.pages.files import page_folder
 from je_tools.ignite.recovery.physical import recovered_pages
 from je_tools.ignite.recovery.plan import Outcome, plan_recovery
 from je_tools.ignite.store import open_store

@@ -12,8 +12,8 @@ from je_tools.formats.ignite.ids import cache_id
 from je_tools.formats.ignite.markers import MarkerKind, Pointer
 from je_tools.formats.ignite.page_image import page_image, read_image_pages
 from je_tools.formats.ignite.replay import PageReplay, Reason
-from je_tools.ignite.checkpoints import newest_marker, node_checkpoints
-from je_tools.ignite.page_files import PageFile, page_folder
+from je_tools.ignite.checkpoints.node_checkpoints import newest_marker, node_checkpoints
+from je_tools.ignite.pages.files import PageFile, page_folder
 from je_tools.ignite.recovery.physical import (
     PageSource,
     open_replay,

@@ -15,7 +15,7 @@ from je_tools.ignite.repairs.log_repairs import filler_record
 from je_tools.ignite.repairs.plan import LogPlan, plan_log_repairs
 from je_tools.ignite.repairs.session import StoreSession
 from je_tools.ignite.segment_files import open_segment
-from je_tools.ignite.wal import read_segment
+from je_tools.ignite.wal.segment_reading import read_segment
 from tests.builders.ignite import (
     checkpoint_payload,
     data_payload,

@@ -1,0 +1,130 @@
+"""Reach of historical rebalance: the oldest update counters from which the log is whole.
+
+A node sends another one the updates of a partition from the log if a checkpoint, from which on the
+log is whole, has a counter that is not above the other's.
+
+Source: CheckpointHistory.searchEarliestWalPointer and searchCheckpointEntry,
+CheckpointEntry.partitionCounter, CacheState, Ignite 2.18.0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+if TYPE_CHECKING:
+    from je_tools.ignite.checkpoints.node_checkpoints import Checkpoint, NodeCheckpoints
+
+
+class PartitionReach(Struct, frozen=True):
+    """Counters of one partition.
+
+    Attributes:
+        node: name of the node.
+        group_id: cache group.
+        partition: number.
+        time_ms: time of the oldest checkpoint of the reach.
+        segment: segment of its record.
+        counter_from: update counter there.
+        counter_to: update counter at the newest checkpoint.
+        size: number of entries at the newest checkpoint.
+        state: state at the newest checkpoint.
+    """
+
+    node: str
+    group_id: int
+    partition: int
+    time_ms: int
+    segment: int
+    counter_from: int
+    counter_to: int
+    size: int
+    state: str
+
+
+class GroupReach(Struct):
+    """Sums over the partitions of one cache group.
+
+    Attributes:
+        node: name of the node.
+        group_id: cache group.
+        partitions: number of partitions.
+        time_ms: time of the checkpoint from which on all partitions are in the log.
+        segment: segment of its record.
+        updates: updates in the log between there and the newest checkpoint, by the counters.
+        size: number of entries at the newest checkpoint.
+    """
+
+    node: str
+    group_id: int
+    partitions: int = 0
+    time_ms: int = 0
+    segment: int = 0
+    updates: int = 0
+    size: int = 0
+
+
+_STATES = ("MOVING", "OWNING", "RENTING", "EVICTED", "LOST")
+
+
+def partition_reach(found: NodeCheckpoints) -> Iterator[PartitionReach]:
+    """Yield the reach of each partition in the record of the newest checkpoint.
+
+    A partition reaches back to the oldest checkpoint before which neither a segment nor its counter
+    is missing.
+    """
+    known = [c for c in found.checkpoints if c.record is not None and _is_whole_from(found, c)]
+    if not known or known[-1].record is None:
+        return
+    counters = [_counters(each) for each in known]
+    for group, parts in known[-1].record.facts.groups.items():
+        for part in parts:
+            key = (group, part.partition)
+            first = len(known) - 1
+            while first and key in counters[first - 1]:
+                first -= 1
+            pointer = known[first].pointer
+            assert pointer is not None
+            state = _STATES[part.state] if part.state < len(_STATES) else "unknown"
+            yield PartitionReach(
+                found.node,
+                group,
+                part.partition,
+                known[first].time_ms,
+                pointer.segment,
+                counters[first][key],
+                part.counter,
+                part.size,
+                state,
+            )
+
+
+def group_reach(found: NodeCheckpoints) -> list[GroupReach]:
+    """Return the reach of each cache group."""
+    groups: dict[int, GroupReach] = {}
+    for part in partition_reach(found):
+        group = groups.setdefault(part.group_id, GroupReach(part.node, part.group_id))
+        group.partitions += 1
+        group.time_ms, group.segment = max(
+            (group.time_ms, group.segment), (part.time_ms, part.segment)
+        )
+        group.updates += part.counter_to - part.counter_from
+        group.size += part.size
+    return list(groups.values())
+
+
+def _is_whole_from(found: NodeCheckpoints, checkpoint: Checkpoint) -> bool:
+    """Return True if all segments from the record of a checkpoint to the last are in files."""
+    last, pointer = found.need.last, checkpoint.pointer
+    if last is None or pointer is None:
+        return False
+    later = sum(pointer.segment <= index <= last for index in found.segments)
+    return later == last - pointer.segment + 1
+
+
+def _counters(checkpoint: Checkpoint) -> dict[tuple[int, int], int]:
+    assert checkpoint.record is not None
+    groups = checkpoint.record.facts.groups.items()
+    return {(group, part.partition): part.counter for group, parts in groups for part in parts}

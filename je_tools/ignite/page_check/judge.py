@@ -1,0 +1,329 @@
+"""Verdicts on files of pages: findings with byte ranges, and what to do about each file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from je_tools.findings import Severity
+from je_tools.formats.ignite.ids import cache_id
+from je_tools.formats.ignite.pages import INDEX_PARTITION, PageState, page_type_name
+from je_tools.ignite.page_check.page_findings import CODES, PageFinding
+from je_tools.ignite.page_check.page_recovery import PageRecovery, place_of
+from je_tools.ignite.page_check.structure_judge import structure_findings
+from je_tools.ignite.pages.files import FileKind, PageFile, PageFolder
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from je_tools.formats.ignite.check import Structure
+    from je_tools.ignite.page_check.structure_judge import Affinity, At
+    from je_tools.ignite.pages.scan import FileScan, Run
+
+_OWNED = (1, 4)
+"""States of a partition that has data: OWNING, LOST."""
+
+_CODE_OF = {
+    PageState.CHECKSUM: "page-checksum",
+    PageState.UNSUMMED: "page-checksum",
+    PageState.CUT: "page-cut",
+    PageState.MISPLACED: "page-misplaced",
+    PageState.UNKNOWN: "page-unknown",
+    PageState.UNREADABLE: "page-unreadable",
+}
+
+
+class FileState(StrEnum):
+    """Verdict on a file."""
+
+    GOOD = "good"
+    MENDED = "mended by recovery"
+    SEALED = "checksums only"
+    """Encrypted: no more can be judged."""
+    UNSUMMED = "no checksums"
+    UNCLEAR = "unclear"
+    """Warnings, and no error."""
+    DAMAGED = "damaged"
+    MISSING = "missing"
+
+
+ADVICE = {
+    FileKind.INDEX: "Stop the node and remove the file: the node rebuilds its indexes.",
+    FileKind.PARTITION: (
+        "Load the partition again: from another node that owns it, or from a backup. A node that "
+        "starts without the file misses its rows and reports nothing."
+    ),
+    FileKind.METASTORAGE: (
+        "Restore the node from a backup, or clear it and let the other nodes load it: no other "
+        "node has this file."
+    ),
+}
+_KEEP_LOG = "Nothing: the node mends it when it starts. Keep the markers and the log."
+_NOTHING = "Nothing."
+
+
+class FileVerdict(Struct, frozen=True):
+    """The verdict on one file.
+
+    Attributes:
+        node, group, file, partition: as in `PageFinding`.
+        kind: content of the file.
+        pages: number of pages.
+        zeros, encrypted, compressed: such pages.
+        torn: pages that recovery writes anew.
+        bad: pages with errors or warnings.
+        rows: rows that can be read; None if trees were not walked, or the file has no rows.
+        state: the verdict.
+        advice: next step.
+    """
+
+    node: str
+    group: str
+    file: str
+    kind: FileKind
+    partition: int
+    pages: int
+    zeros: int
+    encrypted: int
+    compressed: int
+    torn: int
+    bad: int
+    rows: int | None
+    state: FileState
+    advice: str
+
+
+class PageJudge:
+    """Judge of the files of one node."""
+
+    def __init__(self, node: str, root: str, recovery: PageRecovery) -> None:
+        """Make a judge; `root` is the folder that paths are shown below."""
+        self._node = node
+        self._root = root
+        self._recovery = recovery
+
+    def judge(
+        self, scan: FileScan, structure: Structure | None, affinity: Affinity
+    ) -> tuple[FileVerdict, list[PageFinding]]:
+        """Return the verdict on a file, and the findings in it.
+
+        Args:
+            scan: its pages.
+            structure: what the pages lead to; None if it was not checked.
+            affinity: numbers of partitions of the caches of the node.
+        """
+        findings = list(self._of_file(scan))
+        for run in scan.runs:
+            findings += self._of_run(scan, run)
+        if structure is not None:
+            findings += structure_findings(scan, structure, affinity, self._maker(scan.file))
+        is_index = scan.file.kind is FileKind.INDEX
+        rows = None if structure is None or is_index else structure.rows
+        return self._verdict(scan, findings, rows), findings
+
+    def unwalked(self, files: Sequence[PageFile], reason: str) -> PageFinding:
+        """Return what is to be said of files whose trees were not checked for one reason."""
+        group = files[0].group if len({each.group for each in files}) == 1 else None
+        return self._finding("page-unwalked", group=group, found=f"{len(files):,} files: {reason}")
+
+    def _maker(self, file: PageFile) -> At:
+        """Return a maker of findings in a file, on a page or on the whole file."""
+        header = file.header
+        assert header is not None
+        size = header.page_size
+
+        def make(code: str, page: int | None, **facts: Any) -> PageFinding:
+            if page is None:
+                return self._at(code, file, **facts)
+            offset = header.size + page * size
+            # Recovery may make pages after the end of the file.
+            if offset >= file.size:
+                return self._at(code, file, page=page, pages=1, **facts)
+            length = min(size, file.size - offset)
+            place = {"page": page, "pages": 1, "offset": offset, "length": length}
+            return self._at(code, file, **place, **facts)
+
+        return make
+
+    def of_node(self) -> Iterator[PageFinding]:
+        """Yield what is to be said of all files."""
+        if self._recovery.is_mixed:
+            mended = len(self._recovery.mended)
+            found = f"{mended:,} pages are in the log that recovery replays"
+            yield self._finding("page-mixed", found=f"{self._recovery.status}; {found}")
+
+    def of_folder(self, folder: PageFolder) -> Iterator[tuple[FileVerdict | None, PageFinding]]:
+        """Yield missing files with their verdict, and files that were not read."""
+        newest = self._recovery.newest
+        for group in dict.fromkeys(each.group for each in folder.files):
+            files = [each for each in folder.files if each.group == group]
+            there = {each.partition for each in files}
+            parts = newest.groups.get(cache_id(group), []) if newest is not None else []
+            for part in parts:
+                is_owned = part.state in _OWNED and part.size > 0
+                if is_owned and part.partition not in there:
+                    path = files[0].path.with_name(f"part-{part.partition}.bin")
+                    lost = replace(
+                        files[0],
+                        path=path,
+                        kind=FileKind.PARTITION,
+                        partition=part.partition,
+                        size=0,
+                        header=None,
+                    )
+                    yield self._missing(lost, part.size)
+        for path in folder.others:
+            yield None, self._finding("page-file-unread", file=self._path(path))
+
+    def _missing(self, file: PageFile, rows: int) -> tuple[FileVerdict, PageFinding]:
+        counts = dict.fromkeys(("pages", "zeros", "encrypted", "compressed", "torn", "bad"), 0)
+        verdict = self._row(file, counts, None, FileState.MISSING, ADVICE[file.kind])
+        return verdict, self._at(
+            "page-file-missing", file, expected=f"{rows:,} rows", found="no file"
+        )
+
+    def _path(self, path: Any) -> str:
+        return str(path).removeprefix(self._root).lstrip("/")
+
+    def _finding(self, code: str, **facts: Any) -> PageFinding:
+        severity = facts.pop("severity", CODES[code].severity)
+        return PageFinding(code, severity, self._node, **facts)
+
+    def _at(self, code: str, file: PageFile, **facts: Any) -> PageFinding:
+        path = self._path(file.path)
+        return self._finding(code, group=file.group, file=path, partition=file.partition, **facts)
+
+    def _of_file(self, scan: FileScan) -> Iterator[PageFinding]:
+        file = scan.file
+        if file.is_empty:
+            yield self._at("page-unwritten", file, found=file.problem)
+        elif file.problem is not None:
+            code = "page-file-header" if file.size else "page-unreadable"
+            yield self._at(code, file, offset=0, length=17, found=file.problem)
+        if scan.problem is not None:
+            yield self._at("page-unreadable", file, found=scan.problem)
+        if _is_unsummed(scan):
+            yield self._at("page-unsummed", file, pages=scan.states[PageState.UNSUMMED])
+
+    def _of_run(self, scan: FileScan, run: Run) -> Iterator[PageFinding]:
+        """Yield findings on a run, split where recovery writes pages anew."""
+        if run.state is PageState.UNSUMMED and _is_unsummed(scan):
+            return
+        if run.state is PageState.ZERO and run.page >= scan.written:
+            yield self._of_pages("page-unwritten", scan, run, found="zeros")
+            return
+        group = cache_id(scan.file.group)
+        for part in self._split(group, scan.file.partition, run):
+            is_mended = place_of(group, scan.file.partition, part.page) in self._recovery.mended
+            if is_mended and run.state not in (PageState.UNKNOWN, PageState.UNREADABLE):
+                yield self._of_pages("page-torn", scan, part, **_words(scan, part))
+            elif run.state is PageState.ZERO:
+                severity = Severity.WARNING if self._recovery.is_mixed else Severity.ERROR
+                yield self._of_pages("page-zero", scan, part, severity=severity, found="zeros")
+            else:
+                yield self._of_pages(_CODE_OF[run.state], scan, part, **_words(scan, part))
+
+    def _split(self, group: int, partition: int, run: Run) -> Iterator[Run]:
+        mended = self._recovery.mended
+        if not mended:
+            yield run
+            return
+        start, stop = run.page, run.page + run.pages
+        is_in = place_of(group, partition, start) in mended
+        for page in range(start + 1, stop + 1):
+            now = page < stop and place_of(group, partition, page) in mended
+            if page == stop or now != is_in:
+                yield replace(run, page=start, pages=page - start)
+                start, is_in = page, now
+
+    def _of_pages(self, code: str, scan: FileScan, run: Run, **facts: Any) -> PageFinding:
+        header = scan.file.header
+        assert header is not None
+        offset = header.size + run.page * header.page_size
+        stop = min(offset + run.pages * header.page_size, scan.file.size)
+        is_typed = run.state not in (PageState.ZERO, PageState.UNREADABLE)
+        return self._at(
+            code,
+            scan.file,
+            page=run.page,
+            pages=run.pages,
+            offset=offset,
+            length=stop - offset,
+            type=page_type_name(run.type_no) if is_typed else None,
+            **facts,
+        )
+
+    def _verdict(
+        self, scan: FileScan, findings: list[PageFinding], rows: int | None
+    ) -> FileVerdict:
+        def pages(chosen: list[PageFinding]) -> int:
+            return sum(each.pages or 0 for each in chosen)
+
+        errors = [each for each in findings if each.severity is Severity.ERROR]
+        warnings = [each for each in findings if each.severity is Severity.WARNING]
+        torn = [each for each in findings if each.code == "page-torn"]
+        counts = {
+            "pages": scan.file.pages,
+            "zeros": scan.states[PageState.ZERO],
+            "encrypted": scan.states[PageState.ENCRYPTED],
+            "compressed": scan.compressed,
+            "torn": pages(torn),
+            "bad": pages(errors) + pages(warnings),
+        }
+        if errors:
+            return self._row(scan.file, counts, rows, FileState.DAMAGED, ADVICE[scan.file.kind])
+        if warnings:
+            return self._row(
+                scan.file, counts, rows, FileState.UNCLEAR, CODES[warnings[0].code].hint
+            )
+        if torn:
+            return self._row(scan.file, counts, rows, FileState.MENDED, _KEEP_LOG)
+        state = FileState.SEALED if counts["encrypted"] else FileState.GOOD
+        state = FileState.UNSUMMED if _is_unsummed(scan) else state
+        return self._row(scan.file, counts, rows, state, _NOTHING)
+
+    def _row(
+        self,
+        file: PageFile,
+        counts: dict[str, int],
+        rows: int | None,
+        state: FileState,
+        advice: str,
+    ) -> FileVerdict:
+        return FileVerdict(
+            self._node,
+            file.group,
+            self._path(file.path),
+            file.kind,
+            file.partition,
+            **counts,
+            rows=rows,
+            state=state,
+            advice=advice,
+        )
+
+
+def _is_unsummed(scan: FileScan) -> bool:
+    """Return True if no written page of a file has a checksum."""
+    states = scan.states
+    return states[PageState.UNSUMMED] > 0 and not states[PageState.GOOD]
+
+
+def _words(scan: FileScan, run: Run) -> dict[str, str]:
+    """Return expected and actual content of the first page of a run."""
+    if run.state in (PageState.CHECKSUM, PageState.UNSUMMED):
+        return {"expected": f"{run.computed:08x}", "found": f"{run.stored:08x}"}
+    if run.state is PageState.MISPLACED:
+        flag = 2 if scan.file.partition == INDEX_PARTITION else 1
+        expected = flag << 48 | scan.file.partition << 32 | run.page
+        found = run.page_id & (1 << 64) - 1
+        return {"expected": f"{expected:016x}", "found": f"{found:016x}"}
+    if run.state is PageState.UNKNOWN:
+        return {"found": f"{page_type_name(run.type_no)}, version {run.version}"}
+    if run.state is PageState.CUT:
+        return {"found": "the file ends"}
+    return {"found": "zeros" if run.state is PageState.ZERO else "cannot be read"}

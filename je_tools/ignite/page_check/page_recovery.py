@@ -1,0 +1,60 @@
+"""What the checkpoints of a node say of its pages: which recovery writes anew, and which exist.
+
+Source: GridCacheDatabaseSharedManager.performBinaryMemoryRestore, CheckpointMarkersStorage,
+Ignite 2.18.0.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from je_tools.errors import InputError
+from je_tools.ignite.checkpoints.node_checkpoints import node_checkpoints
+from je_tools.ignite.recovery.physical import Place, recovered_pages
+
+if TYPE_CHECKING:
+    from je_tools.formats.ignite.records import CheckpointFacts
+    from je_tools.ignite.store import Node
+
+
+class PageRecovery(Struct, frozen=True):
+    """What the checkpoints of a node say of its pages.
+
+    Attributes:
+        status: as `LogNeed.status`, or `none` without a folder of markers.
+        mended: pages that recovery writes; empty if it does not, or cannot read the log.
+        newest: record of the newest checkpoint; None if it is not in the log.
+    """
+
+    status: str
+    mended: frozenset[Place]
+    newest: CheckpointFacts | None
+
+    @property
+    def is_mixed(self) -> bool:
+        """True if the pages may be those of two states."""
+        return self.status in ("unfinished", "unclear")
+
+
+def page_recovery(node: Node, threads: int) -> PageRecovery:
+    """Return what the checkpoints of a node say of its pages.
+
+    Raises:
+        StoppedError: a file shrank, vanished or was replaced while it was read.
+    """
+    try:
+        found = node_checkpoints(node, threads)
+    except InputError:
+        return PageRecovery("none", frozenset(), None)
+    newest = max(found.checkpoints, key=lambda each: each.time_ms, default=None)
+    record = newest.record if newest is not None else None
+    facts = record.facts if record is not None else None
+    mended = recovered_pages(node, threads, found).places
+    return PageRecovery(found.need.status, frozenset(mended), facts)
+
+
+def place_of(group_id: int, partition: int, index: int) -> Place:
+    """Return the place of a page."""
+    return group_id, partition << 32 | index

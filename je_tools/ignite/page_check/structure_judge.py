@@ -1,0 +1,187 @@
+"""Findings on the structure of a file of pages: trees, rows, lists and counts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from je_tools.formats.ignite.check import POWERS, Defect, DefectKind
+from je_tools.formats.ignite.page_image import PageFault
+from je_tools.formats.ignite.pages import page_type_name
+from je_tools.formats.ignite.rows import RowFault, fault_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from je_tools.formats.ignite.check import Structure
+    from je_tools.ignite.page_check.page_findings import PageFinding
+    from je_tools.ignite.pages.files import PageFile
+    from je_tools.ignite.pages.scan import FileScan
+
+_CODES = {
+    DefectKind.TYPE: "page-link",
+    DefectKind.COUNT: "page-link",
+    DefectKind.TWICE: "page-link",
+    DefectKind.ELSEWHERE: "page-link",
+    DefectKind.CHAIN: "tree-chain",
+    DefectKind.LOST: "tree-chain",
+    DefectKind.ORDER: "tree-order",
+    DefectKind.BOUNDS: "tree-order",
+    DefectKind.ROW: "row-lost",
+    DefectKind.ITEMS: "data-items",
+    DefectKind.FREE: "data-items",
+    DefectKind.LIST: "list-pages",
+    DefectKind.UNNAMED: "row-unnamed",
+    DefectKind.EXPIRY: "expiry-unnamed",
+    DefectKind.ROWS: "row-count",
+    DefectKind.CACHE_ROWS: "row-count",
+    DefectKind.ORPHAN: "page-unnamed",
+}
+
+_DERIVED = frozenset(
+    {
+        DefectKind.CHAIN,
+        DefectKind.LOST,
+        DefectKind.UNNAMED,
+        DefectKind.EXPIRY,
+        DefectKind.ROWS,
+        DefectKind.CACHE_ROWS,
+        DefectKind.ORPHAN,
+    }
+)
+"""Defects that follow from a page that cannot be read."""
+
+_ROWS_MIN = 32
+_SHARE_MIN = 0.9
+"""Rows of a cache, and share of them that must be in their place for a number of partitions."""
+
+At = Callable[..., "PageFinding"]
+"""Maker of a finding in a file: of a code, a page or None, and other facts."""
+
+
+class Affinity(Struct, frozen=True):
+    """Number of partitions of caches, as far as the hashes of their keys tell.
+
+    Attributes:
+        powers: by group and cache, the power of two.
+    """
+
+    powers: Mapping[tuple[str, int], int]
+
+
+def affinity_of(found: Iterable[tuple[PageFile, Structure]]) -> Affinity:
+    """Return the numbers of partitions of caches, by the structures of all files of a node.
+
+    A cache whose keys are not placed by their hashes, or with few rows, has none. There are more
+    partitions than the number of any that has rows.
+    """
+    totals: dict[tuple[str, int], list[int]] = {}
+    last: dict[tuple[str, int], int] = {}
+    for file, structure in found:
+        group = file.group
+        for cache, counts in structure.places.items():
+            last[group, cache] = max(last.get((group, cache), 0), file.partition)
+            total = totals.setdefault((group, cache), [0] * (POWERS + 1))
+            totals[group, cache] = [one + other for one, other in zip(total, counts, strict=True)]
+    powers = {}
+    for key, (rows, *fitting) in totals.items():
+        least = last[key].bit_length()
+        # Fewer partitions than there are fit the rows as well: the largest number is the right one.
+        best = max(range(least, POWERS), key=lambda power: (fitting[power], power))
+        if rows >= _ROWS_MIN and fitting[best] >= rows * _SHARE_MIN:
+            powers[key] = best
+    return Affinity(powers)
+
+
+def structure_findings(
+    scan: FileScan, structure: Structure, affinity: Affinity, at: At
+) -> Iterator[PageFinding]:
+    """Yield findings on the structure of a file.
+
+    Pages that cannot be read have findings of their own. What follows from them is told as one
+    note on the rows behind them.
+    """
+    is_cut = any(_is_unread(each) for each in structure.defects)
+    lost = [each for each in structure.defects if _is_unread(each) and _is_beyond(scan, each)]
+    for page, value in dict.fromkeys((each.page, each.value) for each in lost):
+        yield at("page-lost", page, found=_fault_text(value))
+    for defect in structure.defects:
+        if _is_unread(defect):
+            continue
+        if not is_cut or defect.kind not in _DERIVED:
+            facts = _words(defect, structure)
+            is_of_file = defect.kind is DefectKind.CACHE_ROWS
+            yield at(_CODES[defect.kind], None if is_of_file else defect.page, **facts)
+    if is_cut and structure.rows < structure.expected_rows:
+        expected = f"{structure.expected_rows:,} rows"
+        yield at("rows-cut-off", None, expected=expected, found=f"{structure.rows:,} rows")
+    for kind, count in structure.counts.items():
+        shown = sum(each.kind is kind for each in structure.defects)
+        if count > shown and kind in _CODES and not (is_cut and kind in _DERIVED):
+            yield at(_CODES[kind], None, found=f"{count - shown:,} more")
+    yield from _misplaced(scan, structure, affinity, at)
+
+
+def _misplaced(
+    scan: FileScan, structure: Structure, affinity: Affinity, at: At
+) -> Iterator[PageFinding]:
+    for cache, (rows, *fitting) in structure.places.items():
+        power = affinity.powers.get((scan.file.group, cache))
+        if power is not None and fitting[power] < rows:
+            found = f"{rows - fitting[power]:,} of {rows:,} rows"
+            yield at("row-misplaced", None, expected=f"{1 << power:,} partitions", found=found)
+
+
+def _is_unread(defect: Defect) -> bool:
+    """Return True for a page that cannot be read, or a row on such a page."""
+    is_row = defect.kind is DefectKind.ROW and defect.value < min(RowFault)
+    return is_row or defect.kind is DefectKind.PAGE
+
+
+def _is_beyond(scan: FileScan, defect: Defect) -> bool:
+    """Return True if a page is missing at the end of a file, where zeros alone are no damage."""
+    # The page of a row's defect is the leaf, so the row may be on any page of zeros.
+    page = scan.file.pages - 1 if defect.kind is DefectKind.ROW else defect.page
+    is_end = page >= scan.written
+    return defect.value == PageFault.ABSENT or (defect.value == PageFault.ZERO and is_end)
+
+
+def _fault_text(number: int) -> str:
+    return fault_of(number).name.lower().replace("_", " ")
+
+
+def _words(defect: Defect, structure: Structure) -> dict[str, str]:
+    """Return expected and actual content."""
+    kind, value = defect.kind, defect.value
+    if kind is DefectKind.ROWS:
+        return {"expected": f"{structure.rows:,} rows", "found": f"{value:,}"}
+    if kind is DefectKind.CACHE_ROWS:
+        cache = defect.page - (1 << 32) if defect.page >> 31 else defect.page
+        rows = structure.places.get(cache, [0])[0]
+        return {"expected": f"{rows:,} rows of cache {cache}", "found": f"{value:,}"}
+    return {"found": _found(kind, value)}
+
+
+def _found(kind: DefectKind, value: int) -> str:
+    """Return what was found in place of what belongs there."""
+    page_id = f"{value & (1 << 64) - 1:016x}"
+    texts = {
+        DefectKind.TYPE: f"{page_type_name(value & 0xFFFF)} in its place",
+        DefectKind.COUNT: "too many items",
+        DefectKind.TWICE: "named twice",
+        DefectKind.ELSEWHERE: f"link {page_id}",
+        DefectKind.CHAIN: f"page {value} is named there" if value else "named nowhere",
+        DefectKind.LOST: "pages after it are not known",
+        DefectKind.ORDER: f"item {value} is not in order",
+        DefectKind.BOUNDS: f"items are not those that page {value} names",
+        DefectKind.ROW: _fault_text(value) if kind is DefectKind.ROW else "",
+        DefectKind.ITEMS: "rows overlap or lie outside",
+        DefectKind.FREE: f"{value:,} bytes are free",
+        DefectKind.UNNAMED: f"item {value}",
+        DefectKind.EXPIRY: f"link {page_id}",
+        DefectKind.LIST: f"page {page_id}",
+        DefectKind.ORPHAN: "nothing leads to it",
+    }
+    return texts[kind]

@@ -1,0 +1,154 @@
+"""Verifying the page stores of nodes: every page of every file, and a verdict on each file."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from je_tools.findings import Severity
+from je_tools.formats.ignite.check import Structure
+from je_tools.formats.ignite.pages import page_type_name
+from je_tools.ignite.page_check.judge import FileVerdict, PageJudge
+from je_tools.ignite.page_check.page_findings import CODES, PageFinding
+from je_tools.ignite.page_check.page_recovery import page_recovery
+from je_tools.ignite.page_check.structure_judge import affinity_of
+from je_tools.ignite.page_check.walk import Walk
+from je_tools.ignite.pages.files import page_folder
+from je_tools.ignite.pages.scan import scan_files
+from je_tools.ignite.recovery.physical import recovered_pages
+
+if TYPE_CHECKING:
+    from je_tools.ignite.page_check.walk import Walked
+    from je_tools.ignite.pages.files import PageFile
+    from je_tools.ignite.store import Node, Store
+    from je_tools.log.scan_options import Progress
+
+
+class TypeCount(Struct, frozen=True):
+    """Good pages of one type on one node."""
+
+    node: str
+    type: str
+    pages: int
+
+
+class PageReport(Struct):
+    """The verification of the page stores of nodes.
+
+    Attributes:
+        files: verdict on each file.
+        findings: by node and file.
+        types: good pages by node and type.
+    """
+
+    files: list[FileVerdict]
+    findings: list[PageFinding]
+    types: list[TypeCount]
+
+    @property
+    def wrong(self) -> int:
+        """Number of errors and warnings."""
+        return sum(each.severity is not Severity.NOTE for each in self.findings)
+
+    def verdict(self, name: str) -> str:
+        """Return the totals in one line."""
+        pages = sum(each.pages for each in self.files)
+        what = "error or warning" if self.wrong == 1 else "errors or warnings"
+        return f"{name}: {self.wrong or 'no'} {what} in {len(self.files):,} files, {pages:,} pages"
+
+
+def page_bytes(store: Store) -> int:
+    """Return the bytes of all files of pages."""
+    return sum(each.size for node in store.nodes for each in page_folder(node).files)
+
+
+def verify_pages(
+    store: Store, threads: int, progress: Progress | None = None, *, trees: bool = True
+) -> PageReport:
+    """Read every page of the nodes of a store.
+
+    Args:
+        store: the nodes.
+        threads: number of blocks of pages, and of files, to read at once.
+        progress: called with the bytes of each block that was read; None for nothing.
+        trees: also walk trees, lists and rows.
+
+    Raises:
+        InputError: a node has no folder of caches.
+        StoppedError: a file shrank, vanished or was replaced while it was read.
+    """
+    report = PageReport([], [], [])
+    for node in store.nodes:
+        recovery = page_recovery(node, threads)
+        if not trees:
+            walk = Walk(threads, "only pages were asked for")
+        elif recovery.is_mixed:
+            walk = _recovered_walk(node, threads)
+        else:
+            walk = Walk(threads, None)
+        judge = PageJudge(node.name, str(store.roots[0]), recovery)
+        _verify_node(report, node, judge, walk, progress)
+    return report
+
+
+def _recovered_walk(node: Node, threads: int) -> Walk:
+    """Return a walk through the pages as recovery of an unfinished checkpoint leaves them."""
+    found = recovered_pages(node, threads)
+    problem = found.problem
+    if problem is None and found.replay is None:
+        problem = "the markers do not tell where recovery begins"
+    return Walk(threads, problem, found.replay)
+
+
+def _verify_node(
+    report: PageReport, node: Node, judge: PageJudge, walk: Walk, progress: Progress | None
+) -> None:
+    folder = page_folder(node)
+    types: Counter[int] = Counter()
+    before = len(report.files)
+    report.findings += judge.of_node()
+    scans = scan_files(folder.files, walk.threads, progress)
+    walked = list(walk.files(scans))
+    affinity = affinity_of(
+        (scan.file, found) for scan, found in walked if isinstance(found, Structure)
+    )
+    for scan, found in walked:
+        structure = found if isinstance(found, Structure) else None
+        verdict, findings = judge.judge(scan, structure, affinity)
+        report.files.append(verdict)
+        report.findings += findings
+        types += scan.types
+    report.findings += _unpacked(report.files[before:])
+    report.findings += _unwalked(judge, walked)
+    for missing, finding in judge.of_folder(folder):
+        if missing is not None:
+            report.files.append(missing)
+        report.findings.append(finding)
+    report.types += [
+        TypeCount(node.name, page_type_name(no), pages) for no, pages in sorted(types.items())
+    ]
+
+
+def _unwalked(judge: PageJudge, walked: Sequence[Walked]) -> Iterator[PageFinding]:
+    """Yield a note for each reason why trees of files were not walked."""
+    reasons: dict[str, list[PageFile]] = {}
+    for scan, found in walked:
+        if isinstance(found, str):
+            reasons.setdefault(found, []).append(scan.file)
+    for reason, files in reasons.items():
+        yield judge.unwalked(files, reason)
+
+
+def _unpacked(files: Sequence[FileVerdict]) -> Iterator[PageFinding]:
+    """Yield a note for each group with encrypted or compressed pages."""
+    for code, name in (("page-encrypted", "encrypted"), ("page-compressed", "compressed")):
+        counts: dict[tuple[str, str], int] = {}
+        for each in files:
+            key = (each.node, each.group)
+            counts[key] = counts.get(key, 0) + getattr(each, name)
+        for (node, group), pages in counts.items():
+            if pages:
+                yield PageFinding(code, CODES[code].severity, node, group, pages=pages)

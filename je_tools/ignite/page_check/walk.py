@@ -1,0 +1,63 @@
+"""Walking the trees, lists and rows of files of pages, as recovery would leave them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from je_tools.core.ordered import map_in_order
+from je_tools.formats.ignite.check import Structure, check_structure
+from je_tools.formats.ignite.ids import cache_id
+from je_tools.formats.ignite.pages import PageState
+from je_tools.ignite.pages.images import mapped_image
+
+if TYPE_CHECKING:
+    from je_tools.formats.ignite.replay import PageReplay
+    from je_tools.ignite.pages.scan import FileScan
+
+Walked = tuple["FileScan", "Structure | str | None"]
+"""Pages of a file; what they lead to, why that was not checked, or None if there is nothing."""
+
+
+class Walk:
+    """Walk through the files of one node."""
+
+    def __init__(self, threads: int, problem: str | None, replay: PageReplay | None = None) -> None:
+        """Make a walk.
+
+        Args:
+            threads: number of files to read at once.
+            problem: why no file can be walked; None if files can.
+            replay: pages that recovery writes; None if it writes none.
+        """
+        self.threads = threads
+        self._problem = problem
+        self._replay = replay
+
+    def files(self, scans: Iterable[FileScan]) -> Iterator[Walked]:
+        """Yield files in their order, with what their pages lead to.
+
+        Raises:
+            StoppedError: a file shrank, vanished or was replaced while it was read.
+        """
+        return map_in_order(self._walked, scans, self.threads)
+
+    def _walked(self, scan: FileScan) -> Walked:
+        file = scan.file
+        if file.header is None or not file.pages or not scan.written:
+            return scan, None
+        if self._problem is not None:
+            return scan, self._problem
+        if scan.states[PageState.ENCRYPTED]:
+            return scan, "its pages are encrypted"
+        if scan.problem is not None or scan.states[PageState.UNREADABLE]:
+            return scan, "the device did not deliver its pages"
+        if scan.has_unread_trees:
+            return scan, "trees of multi-version caches, or of the oldest layout, are not read"
+        changed = None
+        if self._replay is not None:
+            changed = self._replay.pages_of(cache_id(file.group), file.partition)
+        with mapped_image(file, changed) as image:
+            return scan, check_structure(image, np.concatenate(scan.page_states))

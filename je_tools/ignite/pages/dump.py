@@ -1,0 +1,192 @@
+"""Pages of page stores in their order, and their items, selected and encoded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+from msgspec import Struct
+
+from je_tools.core.ordered import map_in_order
+from je_tools.errors import UsageError
+from je_tools.formats.ignite.page_image import read_image_pages
+from je_tools.formats.ignite.page_items import PageItems, read_page_items
+from je_tools.formats.ignite.pages import (
+    VERSIONS,
+    PageColumns,
+    PageState,
+    page_rules,
+    page_type_name,
+    read_pages,
+)
+from je_tools.ignite.caches import CacheNames, cache_names
+from je_tools.ignite.pages.files import PageFile, page_folder
+from je_tools.ignite.pages.images import mapped_image
+
+if TYPE_CHECKING:
+    from je_tools.formats.arrays import Ints
+    from je_tools.ignite.store import Store
+    from je_tools.log.scan_options import Progress
+
+Piece = TypeVar("Piece")
+
+_PAGES_MAX = 1 << 10
+"""Pages of a table."""
+
+
+class PageFilters(Struct, frozen=True, kw_only=True):
+    """Filters, all of which a page must pass; an empty one filters nothing.
+
+    Attributes:
+        groups: names of groups, or of caches without one.
+        partitions: numbers of partitions; 65535 for indexes.
+        pages: indexes of pages in their files.
+        types: names of types, or the beginnings of names.
+    """
+
+    groups: Sequence[str] = ()
+    partitions: Sequence[int] = ()
+    pages: Sequence[int] = ()
+    types: Sequence[str] = ()
+
+    def wants(self, file: PageFile) -> bool:
+        """Return True if pages of a file can match."""
+        is_group = not self.groups or file.group in self.groups
+        return is_group and (not self.partitions or file.partition in self.partitions)
+
+    def type_nos(self) -> Ints | None:
+        """Return the numbers of the wanted types; None for all.
+
+        Raises:
+            UsageError: no type has such a name.
+        """
+        if not self.types:
+            return None
+        names = {no: page_type_name(no) for no in np.flatnonzero(VERSIONS).tolist()}
+        for text in self.types:
+            if not any(name.startswith(text) for name in names.values()):
+                raise UsageError(
+                    f"no type of pages is named {text}; `ignite pages space --by-type` shows types"
+                )
+        return np.array([no for no, name in names.items() if name.startswith(tuple(self.types))])
+
+
+class PagePlace(Struct, frozen=True):
+    """Place of pages: what all rows of a table have in common."""
+
+    node: str
+    path: str
+    file: PageFile
+    names: CacheNames
+
+
+class PageTable(Struct, frozen=True):
+    """Pages of one file.
+
+    Attributes:
+        index: int64, indexes of the pages.
+        columns: their headers.
+        pages: uint8 (n, page size), their content, plain.
+        readable: mask of those whose content is right.
+        items: their items; None if they are not wanted.
+    """
+
+    index: Ints
+    columns: PageColumns
+    pages: npt.NDArray[np.uint8]
+    readable: npt.NDArray[np.bool_]
+    items: PageItems | None
+
+    def __len__(self) -> int:
+        return len(self.index)
+
+
+class PageDump(Struct, Generic[Piece]):
+    """A dump of the pages of a store.
+
+    Attributes:
+        filters: filters.
+        encode: encoder of rows; several threads call it at once.
+        threads: number of threads that decode and encode.
+        with_items: also decode the items of pages.
+        limit: largest number of pages; None for all.
+        progress: called with the bytes that were read.
+        count: number of pages so far.
+        damaged: number of damaged pages so far, and of files that cannot be read.
+    """
+
+    filters: PageFilters
+    encode: Callable[[PageTable, PagePlace], Piece]
+    threads: int
+    with_items: bool = False
+    limit: int | None = None
+    progress: Progress | None = None
+    count: int = 0
+    damaged: int = 0
+
+    def run(self, store: Store) -> Iterator[Piece]:
+        """Yield encoded pages.
+
+        Raises:
+            InputError: a node has no folder of caches.
+            StoppedError: a file shrank, vanished or was replaced while it was read.
+        """
+        types = self.filters.type_nos()
+        root = str(store.roots[0])
+        # With a limit, nothing is decoded in advance.
+        threads = self.threads if self.limit is None else 1
+        for node in store.nodes:
+            names = cache_names(node)
+            for file in page_folder(node).files:
+                if not self.filters.wants(file):
+                    continue
+                self.damaged += file.problem is not None and not file.is_empty
+                path = str(file.path).removeprefix(root).lstrip("/")
+                place = PagePlace(node.name, path, file, names)
+                starts = range(0, file.pages, _PAGES_MAX)
+                work = map_in_order(partial(self._read, place, types), starts, threads)
+                for pages, damaged, piece in work:
+                    self.count += pages
+                    self.damaged += damaged
+                    if self.progress is not None:
+                        self.progress(_PAGES_MAX * (file.size // max(file.pages, 1)))
+                    if piece is not None:
+                        yield piece
+                    if self.count == self.limit:
+                        return
+
+    def _read(
+        self, place: PagePlace, types: Ints | None, first: int
+    ) -> tuple[int, int, Piece | None]:
+        file = place.file
+        assert file.header is not None
+        size = file.header.page_size
+        start = file.header.size + first * size
+        stop = min(start + _PAGES_MAX * size, file.size)
+        with mapped_image(file) as image:
+            rules = page_rules(file.header, file.partition)
+            columns = read_pages(image.base[start:stop], rules, first)
+            keep = np.ones(len(columns), np.bool_)
+            if types is not None:
+                keep &= np.isin(columns.type_no, types) & (columns.state != PageState.ZERO)
+            if self.filters.pages:
+                wanted = np.array(self.filters.pages, np.int64)
+                keep &= np.isin(np.arange(first, first + len(columns)), wanted)
+            at = np.flatnonzero(keep)
+            if self.limit is not None:
+                at = at[: self.limit - self.count]
+            columns = PageColumns(*(getattr(columns, n)[at] for n in columns.__struct_fields__))
+            pages, faults = read_image_pages(image, at + first)
+        fine = (PageState.GOOD, PageState.UNSUMMED)
+        readable = (faults == 0) & np.isin(columns.state, fine)
+        damaged = int(np.count_nonzero(columns.state >= PageState.CHECKSUM))
+        items = None
+        if self.with_items:
+            items = read_page_items(
+                np.where(readable[:, None], pages, 0), is_big=file.header.is_big
+            )
+        table = PageTable(at + first, columns, pages, readable, items)
+        return len(table), damaged, self.encode(table, place) if len(table) else None

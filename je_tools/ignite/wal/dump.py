@@ -1,0 +1,127 @@
+"""Records of write-ahead logs in the order of their pointers, selected and encoded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
+
+from je_tools.core.ordered import map_in_order
+from je_tools.findings import Severity
+from je_tools.ignite.caches import CacheNames, cache_names
+from je_tools.ignite.values.types import node_types
+from je_tools.ignite.wal.record_table import RecordTable, record_table
+from je_tools.ignite.wal.segment_judge import FileJudge, judge_of, missing_segments
+from je_tools.ignite.wal.segment_reading import copies_of, has_records, read_segment
+
+if TYPE_CHECKING:
+    from je_tools.formats.ignite.values import ValueTypes
+    from je_tools.formats.ignite.walk import RecordColumns, RecordRows
+    from je_tools.ignite.segment_files import SegmentFile
+    from je_tools.ignite.store import Node, Store
+    from je_tools.ignite.wal.record_filters import Selection
+    from je_tools.log.scan_options import Progress
+
+Piece = TypeVar("Piece")
+
+
+class Place(Struct, frozen=True):
+    """Place of records: what all rows of a table have in common.
+
+    Attributes:
+        node: name of the node.
+        file: path of the file below the store.
+        names: names of the caches of the node.
+        types: types of the objects in its caches.
+    """
+
+    node: str
+    file: str
+    names: CacheNames
+    types: ValueTypes
+
+
+class RecordDump(Struct, Generic[Piece]):
+    """A dump of the records of a store.
+
+    Attributes:
+        selection: filters.
+        encode: encoder of rows; several threads call it at once.
+        threads: number of threads that decode and encode.
+        limit: largest number of rows; None for all.
+        progress: called with the bytes that were read.
+        count: number of rows so far.
+        damaged: number of errors so far that `verify` reports of what was read, and of records
+            that do not decode.
+    """
+
+    selection: Selection
+    encode: Callable[[RecordTable, Place], Piece]
+    threads: int
+    limit: int | None = None
+    progress: Progress | None = None
+    count: int = 0
+    damaged: int = 0
+
+    def run(self, store: Store) -> Iterator[Piece]:
+        """Yield encoded rows.
+
+        Raises:
+            InputError: a file cannot be read.
+            StoppedError: a file shrank, vanished or was replaced while it was read.
+        """
+        for node in store.nodes:
+            for piece in self._node(node, judge_of(store, node)):
+                yield piece
+                if self.count == self.limit:
+                    return
+
+    def _node(self, node: Node, judge: FileJudge) -> Iterator[Piece]:
+        unread = [each for each in node.segments if not has_records(each)]
+        self.damaged += sum(len(list(judge.of_header(each))) for each in unread)
+        self.damaged += len(list(missing_segments(node)))
+        windows = self._windows(node, judge)
+        # With a limit, nothing is decoded in advance.
+        threads = self.threads if self.limit is None else 1
+        for count, bad, piece in map_in_order(self._encoded, windows, threads):
+            self.damaged += bad
+            self.count += count
+            if piece is not None:
+                yield piece
+
+    def _windows(self, node: Node, judge: FileJudge) -> Iterator[tuple[RecordRows, Place]]:
+        names, types = cache_names(node), node_types(node)
+        for copies in copies_of(node):
+            segment = copies.chosen
+            if self.selection.wants_segment(copies.index):
+                place = Place(node.name, judge.path(segment), names, types)
+                yield from ((rows, place) for rows in self._segment(segment, judge))
+            if self.progress is not None:
+                self.progress(segment.size)
+
+    def _segment(self, segment: SegmentFile, judge: FileJudge) -> Iterator[RecordRows]:
+        self.damaged += len(list(judge.of_header(segment)))
+        with read_segment(segment) as (windows, end):
+            for rows in windows:
+                chosen = self.selection.of_records(rows)
+                if len(chosen):
+                    # Threads work on it while the next window is read.
+                    yield replace(chosen, columns=_copied(chosen.columns), data=rows.data.copy())
+        findings = judge.of_bytes(segment, end)
+        self.damaged += sum(each.severity is Severity.ERROR for each in findings)
+
+    def _encoded(self, window: tuple[RecordRows, Place]) -> tuple[int, int, Piece | None]:
+        rows, place = window
+        table = record_table(rows)
+        bad = len(np.unique(table.index[table.bad]))
+        table = self.selection.of_rows(table)
+        if self.limit is not None:
+            table = table.select(np.arange(min(len(table), self.limit - self.count)))
+        return len(table), bad, self.encode(table, place) if len(table) else None
+
+
+def _copied(columns: RecordColumns) -> RecordColumns:
+    return columns.select(np.arange(len(columns)))
