@@ -32,7 +32,7 @@ from je_tools.core.escaping import counted
 from je_tools.errors import EXIT_DAMAGE, EXIT_OK
 
 if TYPE_CHECKING:
-    from je_tools.audit.allowed import Verdict
+    from je_tools.audit.allowed import FailureRules
     from je_tools.audit.engines import Ran
     from je_tools.audit.fleet import FleetSummary
     from je_tools.audit.output_folder import RunFolder
@@ -157,14 +157,14 @@ def command(**options: Unpack[Options]) -> int:
     return EXIT_DAMAGE if fails else EXIT_OK
 
 
-def _verdict(options: Options) -> Verdict:
+def _verdict(options: Options) -> FailureRules:
     """Return what decides the exit code.
 
     Raises:
         UsageError: `--fail-on` names no severity and no code, or the file is not of its form.
         InputError: the file cannot be read.
     """
-    from je_tools.audit.allowed import Verdict, check_code, read_allowed
+    from je_tools.audit.allowed import FailureRules, check_code, read_allowed
     from je_tools.findings import Severity
 
     fail_on = options["fail_on"]
@@ -174,14 +174,14 @@ def _verdict(options: Options) -> Verdict:
         if each not in list(Severity):
             check_code(each, "--fail-on")
     allowed = () if options["allow"] is None else read_allowed(options["allow"])
-    return Verdict(fail_on, allowed, datetime.now(UTC).date())
+    return FailureRules(fail_on, allowed, datetime.now(UTC).date())
 
 
 SHOWN = 40
 """Largest number of environments in a table for people; the report has all."""
 
 
-def _write(summary: FleetSummary, verdict: Verdict, options: Options) -> None:
+def _write(summary: FleetSummary, verdict: FailureRules, options: Options) -> None:
     from je_tools.audit.junit import junit_text
     from je_tools.audit.metrics import metrics_text
     from je_tools.audit.summary_json import json_lines
@@ -206,7 +206,7 @@ def _write(summary: FleetSummary, verdict: Verdict, options: Options) -> None:
     _say_allowed(summary, verdict)
 
 
-def _say_allowed(summary: FleetSummary, verdict: Verdict) -> None:
+def _say_allowed(summary: FleetSummary, verdict: FailureRules) -> None:
     count = verdict.allowed_count(summary.environments)
     if count:
         say(f"je-tools: {counted(count, 'finding')} allowed by --allow")

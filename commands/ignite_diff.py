@@ -94,7 +94,7 @@ def command(**options: Unpack[Options]) -> int:
       je-tools ignite diff work --node node1 --node node2 --format json
     """
     from je_tools.ignite.caches import known_ids
-    from je_tools.ignite.diff.compare import Verdict, compare_nodes
+    from je_tools.ignite.diff.compare import PartitionVerdict, compare_nodes
     from je_tools.ignite.diff.partitions import node_partitions
     from je_tools.ignite.records.node_records import CacheFilter
     from je_tools.ignite.records.problems import merged
@@ -109,7 +109,7 @@ def command(**options: Unpack[Options]) -> int:
             threads = thread_count(options["threads"])
             sides = [node_partitions(node, wanted, threads, progress) for node in nodes]
         found = list(compare_nodes(*sides))
-        differing = [each for each in found if each.verdict is not Verdict.SAME]
+        differing = [each for each in found if each.verdict is not PartitionVerdict.SAME]
         sections = _sections(found if options["everything"] else differing, sides, options)
         form = options["format_"]
         if form == "table":

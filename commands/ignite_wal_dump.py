@@ -31,7 +31,7 @@ from je_tools.errors import EXIT_DAMAGE, EXIT_OK
 from je_tools.output.formats import ROWS
 
 if TYPE_CHECKING:
-    from je_tools.ignite.wal.record_filters import Selection
+    from je_tools.ignite.wal.record_filters import RecordSelection
 
 PIPED_WIDTH = 200
 """Characters in a line of a table if no terminal gives a width."""
@@ -143,10 +143,10 @@ def command(**options: Unpack[Options]) -> int:
     return EXIT_OK if options["exit_zero"] else EXIT_DAMAGE
 
 
-def _selection(options: Options) -> Selection:
-    from je_tools.ignite.wal.record_filters import Filters
+def _selection(options: Options) -> RecordSelection:
+    from je_tools.ignite.wal.record_filters import RecordFilters
 
-    return Filters(
+    return RecordFilters(
         types=options["types"],
         caches=options["caches"],
         partitions=options["partitions"],

@@ -18,8 +18,8 @@ from je_tools.formats.files.source import Source
 from je_tools.formats.ignite.page_image import PageImage
 from je_tools.formats.ignite.pages import PageRules
 from je_tools.formats.ignite.records import Payloads
-from je_tools.formats.ignite.replay import ReplayRules
-from je_tools.formats.ignite.walk import RecordColumns, Rules
+from je_tools.formats.ignite.replay import PageReplayRules
+from je_tools.formats.ignite.walk import RecordColumns, SegmentRules
 from je_tools.formats.je.btree.node_states import States
 from je_tools.formats.je.btree.slots import Slots
 from je_tools.formats.je.entry.columns import EntryPayloads, ListPrograms
@@ -28,7 +28,7 @@ from je_tools.formats.je.log.fingerprints import KnownData, Printing
 from je_tools.formats.je.log.reader import ReadOptions
 from je_tools.formats.je.log.walk import HeaderColumns, HeaderRules
 from je_tools.formats.je.write.column_writer import EntryPart
-from je_tools.formats.je.write.writer import Tail
+from je_tools.formats.je.write.writer import LogTail
 from je_tools.formats.needles import HashedColumns
 from je_tools.formats.rows import CellTable
 from je_tools.formats.spans import Spans
@@ -169,7 +169,7 @@ def read_pages(
 class PageReplay:
     """Changes of pages, applied in their order: see `replay.py`."""
 
-    def __new__(cls, rules: ReplayRules) -> PageReplay: ...
+    def __new__(cls, rules: PageReplayRules) -> PageReplay: ...
     def apply(
         self,
         data: _Bytes,
@@ -202,7 +202,7 @@ class PageReplay:
         """Return the groups and partitions that are to be destroyed."""
 
     def places(self) -> tuple[_Ints, _Ints, _Ints, _Mask]:
-        """Return the fields of `Places`."""
+        """Return the fields of `ReplayedPlaces`."""
 
     def pages_of(self, group: int, partition: int) -> tuple[_Ints, _Bytes]:
         """Return indexes and bytes of the whole pages of a partition."""
@@ -255,7 +255,7 @@ class ValueTypes:
 class SegmentWalker:
     """Reader of the records of one segment of Ignite's write-ahead log."""
 
-    def __new__(cls, rules: Rules) -> SegmentWalker: ...
+    def __new__(cls, rules: SegmentRules) -> SegmentWalker: ...
     def position(self) -> int:
         """Return the offset at which reading continues."""
 
@@ -267,13 +267,13 @@ class SegmentWalker:
         """
 
     def gaps(self) -> list[tuple[_Stop, int, bool]]:
-        """Return the fields of each `Gap`, those of its `Stop` as a tuple."""
+        """Return the fields of each `RecordGap`, those of its `Stop` as a tuple."""
 
     def gap_totals(self) -> tuple[int, int]:
         """Return the number of all gaps, and of their bytes."""
 
     def tail(self) -> tuple[_Stop, bool, int, int, int] | None:
-        """Return the fields of the `Tail`; None before the end."""
+        """Return the fields of the `SegmentTail`; None before the end."""
 
 def tally(rows: Rows, programs: _Programs | None) -> _Lines:
     """Return the lines of a `Tally`, five numbers each; sizes only with `steps.programs`."""
@@ -489,7 +489,7 @@ def append_rows(
     row: int,
     flags: _Ints,
     type_no: int,
-    tail: Tail,
+    tail: LogTail,
     file_max: int,
     summed_flags: int,
     used: int,

@@ -116,7 +116,7 @@ class RemoteEntry:
         return _as_stat(self._status)
 
 
-class Entry(Protocol):
+class FolderEntry(Protocol):
     """The part of `os.DirEntry` that searches for logs use."""
 
     @property
@@ -144,7 +144,7 @@ def _as_stat(status: RemoteStatus) -> os.stat_result:
 
 
 @contextmanager
-def scandir(folder: Path) -> Iterator[Iterator[Entry]]:
+def scandir(folder: Path) -> Iterator[Iterator[FolderEntry]]:
     """Yield the entries of a folder, local or remote, without a request for each."""
     if isinstance(folder, RemotePath):
         yield iter(folder.entries())

@@ -14,7 +14,7 @@ from je_tools.formats import _native
 if TYPE_CHECKING:
     from je_tools.formats.arrays import Ints
     from je_tools.formats.files.source import Bytes
-    from je_tools.formats.ignite.pages import FileHeader
+    from je_tools.formats.ignite.pages import PageFileHeader
 
 
 class PageFault(IntEnum):
@@ -65,7 +65,7 @@ class PageImage(Struct, frozen=True):
 
 def page_image(
     base: Bytes,
-    header: FileHeader,
+    header: PageFileHeader,
     partition: int,
     changed: tuple[Ints, npt.NDArray[np.uint8]] | None = None,
 ) -> PageImage:

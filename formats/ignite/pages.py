@@ -193,7 +193,7 @@ class FileProblem(StrEnum):
     PAGE_SIZE = "the page size is impossible"
 
 
-class FileHeader(Struct, frozen=True):
+class PageFileHeader(Struct, frozen=True):
     """The header of a file.
 
     Attributes:
@@ -214,7 +214,7 @@ class FileHeader(Struct, frozen=True):
         return FILE_HEADER_SIZE if self.version == 1 else self.page_size
 
 
-def read_file_header(data: bytes) -> FileHeader | FileProblem:
+def read_file_header(data: bytes) -> PageFileHeader | FileProblem:
     """Return the header in the first bytes of a file, or what is wrong with it."""
     if len(data) < FILE_HEADER_SIZE:
         return FileProblem.SHORT if data else FileProblem.EMPTY
@@ -226,11 +226,11 @@ def read_file_header(data: bytes) -> FileHeader | FileProblem:
             return FileProblem.VERSION
         if page_size not in PAGE_SIZES:
             return FileProblem.PAGE_SIZE
-        return FileHeader(order == ">", version, kind == 2, page_size)
+        return PageFileHeader(order == ">", version, kind == 2, page_size)
     return FileProblem.SIGNATURE
 
 
-def file_header_bytes(header: FileHeader) -> bytes:
+def file_header_bytes(header: PageFileHeader) -> bytes:
     """Return the header of a file, as long as it is in the file."""
     order = ">" if header.is_big else "<"
     kind = 2 if header.is_index else 1
@@ -260,7 +260,7 @@ class PageState(IntEnum):
 
 
 class PageRules(Struct, frozen=True):
-    """Facts of a file that the extension needs; see `FileHeader`."""
+    """Facts of a file that the extension needs; see `PageFileHeader`."""
 
     page_size: int
     is_big: bool
@@ -307,7 +307,7 @@ class PageColumns(Struct, frozen=True):
         return len(self.state)
 
 
-def page_rules(header: FileHeader, partition: int) -> PageRules:
+def page_rules(header: PageFileHeader, partition: int) -> PageRules:
     """Return the rules for the pages of a file."""
     places = (PLACES.items_at, PLACES.items_size, PLACES.free_at)
     return PageRules(header.page_size, header.is_big, partition, VERSIONS, *places)

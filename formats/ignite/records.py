@@ -10,7 +10,7 @@ import numpy as np
 from msgspec import Struct
 
 from je_tools.formats import _native
-from je_tools.formats.ignite.types import COLUMN_COUNTS, RECORD_TYPES, Coding
+from je_tools.formats.ignite.types import COLUMN_COUNTS, RECORD_TYPES, FieldCoding
 from je_tools.formats.ignite.walk import HEADER_SIZE, MIN_SIZE, RecordRows
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ class Payloads(Struct, frozen=True):
         return Payloads(rows.data, starts, ends, rows.header.is_big)
 
 
-class Decoded(Struct, frozen=True):
+class DecodedRecords(Struct, frozen=True):
     """Fields of records of one type.
 
     Attributes:
@@ -56,10 +56,10 @@ _PARTS = ("parts", "topology", "node", "order")
 
 
 def column_names(type_no: int) -> list[str]:
-    """Return the columns of `Decoded` for a type, in the order of its fields."""
+    """Return the columns of `DecodedRecords` for a type, in the order of its fields."""
     names: list[str] = []
     for field in RECORD_TYPES[type_no].fields:
-        if field.coding is Coding.VERSION:
+        if field.coding is FieldCoding.VERSION:
             names += [f"{field.name}_{part}" for part in _PARTS]
         elif field.coding in COLUMN_COUNTS:
             names += [f"{field.name}_start", f"{field.name}_size"]
@@ -68,11 +68,11 @@ def column_names(type_no: int) -> list[str]:
     return names
 
 
-def decode_type(rows: RecordRows, type_no: int) -> Decoded:
+def decode_type(rows: RecordRows, type_no: int) -> DecodedRecords:
     """Decode records that are all of one type."""
     codings = bytes(field.coding for field in RECORD_TYPES[type_no].fields)
     columns, bad = _native.decode_fields(Payloads.of(rows), codings)
-    return Decoded(dict(zip(column_names(type_no), columns, strict=True)), bad)
+    return DecodedRecords(dict(zip(column_names(type_no), columns, strict=True)), bad)
 
 
 class DataEntries(Struct, frozen=True):

@@ -35,7 +35,7 @@ _WINDOW = 4 << 20
 """Bytes of a recovery file that are read at once."""
 
 
-class Reason(IntEnum):
+class MisfitReason(IntEnum):
     """Reason why a record could not be applied."""
 
     NO_BASE = 0
@@ -71,12 +71,12 @@ class Misfit(Struct, frozen=True):
     segment: int
     offset: int
     type_no: int
-    reason: Reason
+    reason: MisfitReason
     group_id: int
     page_id: int
 
 
-class Places(Struct, frozen=True):
+class ReplayedPlaces(Struct, frozen=True):
     """Places of pages, in order; int64 (n,) each.
 
     Attributes:
@@ -92,7 +92,7 @@ class Places(Struct, frozen=True):
     is_broken: Mask
 
 
-class ReplayRules(Struct, frozen=True):
+class PageReplayRules(Struct, frozen=True):
     """Facts that the extension needs."""
 
     page_size: int
@@ -110,7 +110,7 @@ class PageReplay:
         """Make a replay without pages."""
         types = (RECORD_TYPES.get(no) for no in range(TYPE_COUNT))
         codings = [bytes(f.coding for f in each.fields) if each else b"" for each in types]
-        self._replay = _native.PageReplay(ReplayRules(page_size, pages_max, codings))
+        self._replay = _native.PageReplay(PageReplayRules(page_size, pages_max, codings))
 
     def apply(self, rows: RecordRows) -> None:
         """Apply records of a segment in their order; those that change no page are passed."""
@@ -135,7 +135,7 @@ class PageReplay:
         """Return the records that could not be applied, the first of them, and their number."""
         rows, count = self._replay.misfits()
         found = [
-            Misfit(segment, offset, type_no, Reason(reason), group, page)
+            Misfit(segment, offset, type_no, MisfitReason(reason), group, page)
             for segment, offset, type_no, reason, group, page in rows
         ]
         return found, count
@@ -144,9 +144,9 @@ class PageReplay:
         """Return the groups and partitions that are to be destroyed."""
         return self._replay.destroyed()
 
-    def places(self) -> Places:
+    def places(self) -> ReplayedPlaces:
         """Return the places of all pages, by group, partition and index."""
-        return Places(*self._replay.places())
+        return ReplayedPlaces(*self._replay.places())
 
     def pages_of(self, group_id: int, partition: int) -> tuple[Ints, Bytes]:
         """Return the whole pages of a partition: indexes (n,) and bytes (n, page size).

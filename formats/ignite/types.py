@@ -31,7 +31,7 @@ class Purpose(StrEnum):
     """Recovery ignores it."""
 
 
-class Coding(IntEnum):
+class FieldCoding(IntEnum):
     """Encoding of a field; numbers are in the byte order of the store."""
 
     U1 = 0
@@ -58,12 +58,12 @@ class Coding(IntEnum):
 
 
 COLUMN_COUNTS = {
-    Coding.VERSION: 4,
-    Coding.BYTES2: 2,
-    Coding.BYTES4: 2,
-    Coding.UUID: 2,
-    Coding.NODES: 2,
-    Coding.REST: 2,
+    FieldCoding.VERSION: 4,
+    FieldCoding.BYTES2: 2,
+    FieldCoding.BYTES4: 2,
+    FieldCoding.UUID: 2,
+    FieldCoding.NODES: 2,
+    FieldCoding.REST: 2,
 }
 """Number of columns of the codings that have more than one.
 
@@ -72,11 +72,11 @@ bytes are start and size.
 """
 
 
-class Field(Struct, frozen=True):
+class RecordField(Struct, frozen=True):
     """One field of a payload."""
 
     name: str
-    coding: Coding
+    coding: FieldCoding
 
 
 class RecordType(Struct, frozen=True):
@@ -94,7 +94,7 @@ class RecordType(Struct, frozen=True):
     name: str
     purpose: Purpose
     since: str
-    fields: tuple[Field, ...]
+    fields: tuple[RecordField, ...]
 
     @property
     def is_of_page(self) -> bool:
@@ -308,9 +308,9 @@ _TABLE = (
 )
 
 
-def _fields(text: str) -> tuple[Field, ...]:
+def _fields(text: str) -> tuple[RecordField, ...]:
     pairs = (each.split(":") for each in text.split())
-    return tuple(Field(name, Coding[coding.upper()]) for name, coding in pairs)
+    return tuple(RecordField(name, FieldCoding[coding.upper()]) for name, coding in pairs)
 
 
 RECORD_TYPES = {row[0]: RecordType(*row[:4], _fields(row[4])) for row in _TABLE}

@@ -79,7 +79,7 @@ class Stop(Struct, frozen=True):
     computed: int
 
 
-class Gap(Struct, frozen=True):
+class RecordGap(Struct, frozen=True):
     """Bytes without a trusted record, up to the next one.
 
     Attributes:
@@ -93,7 +93,7 @@ class Gap(Struct, frozen=True):
     is_zero: bool
 
 
-class Tail(Struct, frozen=True):
+class SegmentTail(Struct, frozen=True):
     """The bytes after the last record of a segment.
 
     Attributes:
@@ -112,7 +112,7 @@ class Tail(Struct, frozen=True):
     unsearched: int
 
 
-class Rules(Struct, frozen=True):
+class SegmentRules(Struct, frozen=True):
     """Facts of a segment that the extension needs; see `SegmentHeader`."""
 
     segment: int
@@ -207,15 +207,15 @@ class SegmentReader:
         self._source = source
         self._header = header
         self._size = source.size if size is None else size
-        self.gaps: list[Gap] = []
+        self.gaps: list[RecordGap] = []
         self.gap_count = 0
         self.gap_bytes = 0
-        self.tail: Tail | None = None
+        self.tail: SegmentTail | None = None
 
     def __iter__(self) -> Iterator[RecordRows]:
         """Yield the records in order; `tail` is set at the end."""
         header, size = self._header, self._size
-        rules = Rules(header.segment, header.is_big, header.compacted, header.summed, size)
+        rules = SegmentRules(header.segment, header.is_big, header.compacted, header.summed, size)
         walker = _native.SegmentWalker(rules)
         columns = RecordColumns.empty(WINDOW // MIN_SIZE + 1)
         needed = WINDOW
@@ -229,12 +229,12 @@ class SegmentReader:
         self.gap_count, self.gap_bytes = walker.gap_totals()
         tail = walker.tail()
         if tail is not None:
-            self.tail = Tail(_stop(*tail[0]), *tail[1:])
+            self.tail = SegmentTail(_stop(*tail[0]), *tail[1:])
 
 
 def _stop(at: int, cause: int, *rest: int) -> Stop:
     return Stop(at, Cause(cause), *rest)
 
 
-def _gap(stop: tuple[int, ...], end: int, is_zero: bool) -> Gap:
-    return Gap(_stop(*stop), end, is_zero)
+def _gap(stop: tuple[int, ...], end: int, is_zero: bool) -> RecordGap:
+    return RecordGap(_stop(*stop), end, is_zero)

@@ -56,7 +56,7 @@ def plan_append(
         RefusedError: it cannot be done.
         InputError: the log version can only be read.
     """
-    return _Run.of(snapshot, operation, file_max).plan
+    return _AppendRun.of(snapshot, operation, file_max).plan
 
 
 def apply_append(
@@ -109,7 +109,7 @@ def append_under_lock(
     name, home = operation.name, Path(environment.name)
     with written_in_place(lock, environment, scanner, now_ms, name, disk=disk) as place:
         session, snapshot = place
-        run = _Run.of(snapshot, operation, file_max)
+        run = _AppendRun.of(snapshot, operation, file_max)
         check_version(snapshot)
         return snapshot, run.write(session, home)
 
@@ -142,7 +142,7 @@ def append_to_copy(
     check_output(target, environment)
     check_whole(Path(environment.name))
     with held_snapshot(environment, scanner, now_ms=now_ms, as_member=True) as snapshot:
-        run = _Run.of(snapshot, operation, file_max)
+        run = _AppendRun.of(snapshot, operation, file_max)
         with (
             copied_to(environment, target, scanner) as folder,
             written_copy(folder, operation.name) as session,
@@ -150,7 +150,7 @@ def append_to_copy(
             return snapshot, run.write(session, folder)
 
 
-class _Run(Struct, frozen=True):
+class _AppendRun(Struct, frozen=True):
     """An operation on one log.
 
     Attributes:
@@ -168,7 +168,7 @@ class _Run(Struct, frozen=True):
     plan: AppendResult
 
     @classmethod
-    def of(cls, snapshot: Snapshot, operation: AppendOperation, file_max: int | None) -> _Run:
+    def of(cls, snapshot: Snapshot, operation: AppendOperation, file_max: int | None) -> _AppendRun:
         """Plan an operation; nothing is written.
 
         Raises:

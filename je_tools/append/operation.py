@@ -24,7 +24,7 @@ from je_tools.formats.je.write.transactions import (
     TransactionWriter,
     WrittenEntry,
 )
-from je_tools.formats.je.write.writer import Appender, Emit, Tail
+from je_tools.formats.je.write.writer import Appender, Emit, LogTail
 from je_tools.recovery.internal_databases import internal_database
 
 if TYPE_CHECKING:
@@ -137,7 +137,7 @@ class AppendLog:
         self._size = 0
         last = snapshot.end.files[-1]
         end_offset = snapshot.end.next_offset
-        tail = Tail(last.file_no, end_offset, snapshot.end.last_lsn & 0xFFFFFFFF, last.version)
+        tail = LogTail(last.file_no, end_offset, snapshot.end.last_lsn & 0xFFFFFFFF, last.version)
 
         def counted(file_no: int, offset: int, data: bytes) -> None:
             self._size += len(data)

@@ -93,7 +93,7 @@ def check_code(code: str, where: str) -> None:
         raise UsageError(f"{where}: there is no finding {code}{hint}")
 
 
-class Verdict(Struct, frozen=True):
+class FailureRules(Struct, frozen=True):
     """Rules that decide whether an audit fails.
 
     Attributes:

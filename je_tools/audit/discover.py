@@ -21,7 +21,7 @@ from msgspec.structs import replace
 
 from je_tools.core.escaping import clean_text
 from je_tools.errors import InputError
-from je_tools.formats.files.remote_path import Entry, RemotePath, lexists, scandir
+from je_tools.formats.files.remote_path import FolderEntry, RemotePath, lexists, scandir
 from je_tools.ignite.store import STORE_FOLDERS, holds_store, store_size
 from je_tools.log.file_names import home_of, is_data_directory_name, is_jdb_name
 from je_tools.pages.shown import distinct
@@ -37,7 +37,7 @@ class UnreadPath(Struct, frozen=True):
     reason: str
 
 
-class Kind(StrEnum):
+class EnvironmentKind(StrEnum):
     """Kind of an environment, as the tables name it."""
 
     JE = "je"
@@ -47,11 +47,11 @@ class Kind(StrEnum):
 
 
 _SOUGHT = {
-    Kind.JE: (
+    EnvironmentKind.JE: (
         ".jdb files",
         "an environment's home, the directory that holds 00000000.jdb and its like",
     ),
-    Kind.IGNITE: ("store of Ignite", "the work directory of a node of Ignite"),
+    EnvironmentKind.IGNITE: ("store of Ignite", "the work directory of a node of Ignite"),
 }
 """Names in errors: the thing sought, and a thing to name instead."""
 
@@ -73,7 +73,7 @@ class FoundEnvironment(Struct, frozen=True):
     paths: tuple[Path, ...]
     size: int
     folders: tuple[Path, ...]
-    kind: Kind = Kind.JE
+    kind: EnvironmentKind = EnvironmentKind.JE
 
     @property
     def local_places(self) -> list[Path]:
@@ -94,7 +94,9 @@ class Fleet(Struct, frozen=True):
     problems: tuple[UnreadPath, ...]
 
 
-def find_fleet(roots: Sequence[Path], kinds: Collection[Kind] = (Kind.JE,)) -> Fleet:
+def find_fleet(
+    roots: Sequence[Path], kinds: Collection[EnvironmentKind] = (EnvironmentKind.JE,)
+) -> Fleet:
     """Find the environments of some kinds below the roots; .jdb files as roots form one a folder.
 
     A directory that is reached twice, by links or by roots that overlap, counts once, under its
@@ -117,13 +119,16 @@ def find_fleet(roots: Sequence[Path], kinds: Collection[Kind] = (Kind.JE,)) -> F
             continue
         if is_folder:
             search.add(root)
-        elif Kind.JE in search.kinds:
+        elif EnvironmentKind.JE in search.kinds:
             loose.setdefault(home_of(root), {})[root] = None
     search.run()
     logs = [*((path,) for path in search.homes), *map(tuple, loose.values())]
     stores = [(path,) for path in search.stores]
     wanted = sorted(
-        [*((paths, Kind.JE) for paths in logs), *((paths, Kind.IGNITE) for paths in stores)]
+        [
+            *((paths, EnvironmentKind.JE) for paths in logs),
+            *((paths, EnvironmentKind.IGNITE) for paths in stores),
+        ]
     )
     if not wanted and not search.problems:
         none, instead = zip(*(_SOUGHT[each] for each in kinds), strict=True)
@@ -134,7 +139,9 @@ def find_fleet(roots: Sequence[Path], kinds: Collection[Kind] = (Kind.JE,)) -> F
     return _fleet(wanted, search.problems)
 
 
-def _fleet(wanted: Sequence[tuple[tuple[Path, ...], Kind]], problems: list[UnreadPath]) -> Fleet:
+def _fleet(
+    wanted: Sequence[tuple[tuple[Path, ...], EnvironmentKind]], problems: list[UnreadPath]
+) -> Fleet:
     """Return a fleet of some paths, with names and sizes."""
     with ThreadPoolExecutor(_LISTERS) as pool:
         listed = list(pool.map(_sizes_of, wanted))
@@ -159,7 +166,7 @@ class _RootSearch(Struct):
     place with several names gets the shortest one.
     """
 
-    kinds: frozenset[Kind]
+    kinds: frozenset[EnvironmentKind]
     homes: list[Path] = field(default_factory=list)
     stores: list[Path] = field(default_factory=list)
     problems: list[UnreadPath] = field(default_factory=list)
@@ -202,11 +209,13 @@ class _RootSearch(Struct):
                     below.append((folder / entry.name, _is_link(entry)))
                 else:
                     is_home = is_home or is_jdb_name(entry.name)
-        if Kind.IGNITE in self.kinds and STORE_FOLDERS.intersection(path.name for path, _ in below):
+        if EnvironmentKind.IGNITE in self.kinds and STORE_FOLDERS.intersection(
+            path.name for path, _ in below
+        ):
             self._look_for_store(folder)
         data = [path for path, _ in below if is_data_directory_name(path.name)]
         if is_home or any(_holds_log(path) for path in data):
-            if Kind.JE in self.kinds:
+            if EnvironmentKind.JE in self.kinds:
                 self.homes.append(folder)
             # Data directories are this environment's, not environments of their own.
             return [each for each in below if each[0] not in data]
@@ -239,7 +248,7 @@ def _holds_log(folder: Path) -> bool:
         return False
 
 
-def _is_folder(entry: Entry) -> bool:
+def _is_folder(entry: FolderEntry) -> bool:
     """Return True for a folder, or if the type is unknown: then the search reports why."""
     try:
         return entry.is_dir()
@@ -247,17 +256,17 @@ def _is_folder(entry: Entry) -> bool:
         return error.errno != errno.ELOOP
 
 
-def _is_link(entry: Entry) -> bool:
+def _is_link(entry: FolderEntry) -> bool:
     try:
         return entry.is_symlink()
     except OSError:
         return False
 
 
-def _sizes_of(wanted: tuple[tuple[Path, ...], Kind]) -> tuple[int, tuple[Path, ...]]:
+def _sizes_of(wanted: tuple[tuple[Path, ...], EnvironmentKind]) -> tuple[int, tuple[Path, ...]]:
     """Return the bytes of the files of an environment, and the directories that hold them."""
     paths, kind = wanted
-    return (store_size(paths[0]), paths) if kind is Kind.IGNITE else _listed(paths)
+    return (store_size(paths[0]), paths) if kind is EnvironmentKind.IGNITE else _listed(paths)
 
 
 def _listed(paths: tuple[Path, ...]) -> tuple[int, tuple[Path, ...]]:
@@ -290,7 +299,7 @@ def _data_folders(home: Path) -> list[Path]:
         return []
 
 
-def _size(file: Path | Entry) -> int:
+def _size(file: Path | FolderEntry) -> int:
     try:
         return file.stat().st_size
     except OSError:

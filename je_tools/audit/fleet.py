@@ -26,7 +26,7 @@ from je_tools.audit.tables import (
     TABLES,
     TXN_STATS,
     AuditTable,
-    Source,
+    ResultSource,
 )
 from je_tools.findings import CODES, Severity
 from je_tools.pages.log_fields import SEVERITIES as SEVERITIES
@@ -139,7 +139,7 @@ class VersionCount(Struct, frozen=True):
     size: int
 
 
-class TypeCount(Struct, frozen=True):
+class EntryTypeCount(Struct, frozen=True):
     """Good entries of one type."""
 
     type: str
@@ -175,7 +175,7 @@ class FleetSummary(Struct, frozen=True):
     environments: tuple[EnvironmentRow, ...]
     findings: tuple[CodeCount, ...] = ()
     versions: tuple[VersionCount, ...] = ()
-    types: tuple[TypeCount, ...] = ()
+    types: tuple[EntryTypeCount, ...] = ()
     outcomes: tuple[OutcomeCount, ...] = ()
     row_counts: Mapping[str, int] = field(default_factory=dict)
     read_file_count: int = 0
@@ -316,7 +316,7 @@ def read_summary(tables: RunFolder, run: RunInfo) -> FleetSummary:
         _types(opened[ENTRY_STATS.name]),
         _outcomes(opened[TXN_STATS.name]),
         {name: data.count_rows() for name, data in opened.items()},
-        opened[FILES.name].count_rows(filter=pc.field("source") != Source.KNOWN.value),
+        opened[FILES.name].count_rows(filter=pc.field("source") != ResultSource.KNOWN.value),
         tuple(sorted(_rows_of(tables, GROUPS), key=_group_badness)),
     )
 
@@ -403,10 +403,12 @@ def _versions(data: Any) -> tuple[VersionCount, ...]:
     return tuple(VersionCount(version, *totals[version]) for version in sorted(totals))
 
 
-def _types(data: Any) -> tuple[TypeCount, ...]:
+def _types(data: Any) -> tuple[EntryTypeCount, ...]:
     sums = {"count": (pc.field("count"), "sum"), "size": (pc.field("total_size"), "sum")}
     rows = summed(data, {"type": pc.field("type")}, sums).to_pylist()
-    counts = [TypeCount(row["type"] or "", row["count"] or 0, row["size"] or 0) for row in rows]
+    counts = [
+        EntryTypeCount(row["type"] or "", row["count"] or 0, row["size"] or 0) for row in rows
+    ]
     return tuple(sorted(counts, key=lambda one: (-one.size, one.type)))
 
 

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from je_tools.audit.part_scan import PartScanner
-    from je_tools.audit.tables import Source
+    from je_tools.audit.tables import ResultSource
     from je_tools.findings import Finding
     from je_tools.log.file_scan import ScanPart
     from je_tools.log.log_files import LogFile
@@ -85,7 +85,7 @@ class _Judging:
         self._severities: Counter[str] = Counter()
         self._values: dict[str, Any] = {}
         self._counts = FileCounts()
-        self._sources: dict[Path, Source] = {}
+        self._sources: dict[Path, ResultSource] = {}
         # Size of the last file as it was read: an engine that has the log open writes to it.
         self._last_size = environment.files[-1].size
 

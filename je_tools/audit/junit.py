@@ -15,11 +15,11 @@ from je_tools.core.escaping import clean_text, printable
 from je_tools.pages.shown import distinct
 
 if TYPE_CHECKING:
-    from je_tools.audit.allowed import Verdict
+    from je_tools.audit.allowed import FailureRules
     from je_tools.audit.fleet import EnvironmentRow, FleetSummary
 
 
-def junit_text(summary: FleetSummary, verdict: Verdict) -> Iterator[str]:
+def junit_text(summary: FleetSummary, verdict: FailureRules) -> Iterator[str]:
     """Yield the document in pieces, one for each environment."""
     names = distinct(printable(clean_text(row.env)) for row in summary.environments)
     failures = sum(bool(verdict.failing(row)) for row in summary.environments)
@@ -36,7 +36,7 @@ def junit_text(summary: FleetSummary, verdict: Verdict) -> Iterator[str]:
     yield text.taken()
 
 
-def _add(text: _Text, name: str, row: EnvironmentRow, verdict: Verdict) -> None:
+def _add(text: _Text, name: str, row: EnvironmentRow, verdict: FailureRules) -> None:
     text.start("testcase", {"classname": "environment", "name": name})
     failing = verdict.failing(row)
     if failing:

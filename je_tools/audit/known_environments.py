@@ -20,7 +20,7 @@ from je_tools import __version__
 from je_tools.audit.known_codec import sealed, unsealed
 from je_tools.audit.known_files import ROWS_NAME, SETTLED_NS, KnownEnvironment, mark_of, stream_of
 from je_tools.audit.staged_members import SCHEMAS
-from je_tools.audit.tables import FILES, FINDINGS, Source
+from je_tools.audit.tables import FILES, FINDINGS, ResultSource
 from je_tools.formats.files.remote_path import RemotePath, scandir
 from je_tools.log.file_names import is_jdb_name
 from je_tools.verify.judge import LOCK_NAME, lock_holder
@@ -59,7 +59,7 @@ def known_tables(known: KnownEnvironment, signature: bytes | None) -> dict[str, 
         return None
     files = read[FILES.name]
     place = files.schema.get_field_index("source")
-    sources = pa.repeat(Source.KNOWN.value, files.num_rows)
+    sources = pa.repeat(ResultSource.KNOWN.value, files.num_rows)
     return read | {FILES.name: files.set_column(place, FILES.schema.field("source"), sources)}
 
 

@@ -23,7 +23,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from je_tools.audit.known_codec import decoded, encoded
-from je_tools.audit.tables import TXNS, Source
+from je_tools.audit.tables import TXNS, ResultSource
 from je_tools.formats.files.remote_path import RemotePath
 from je_tools.formats.je.log.walk import NO_OFFSET
 
@@ -170,7 +170,7 @@ class KnownEnvironment(Struct, frozen=True):
     all: KnownFiles
     folder: Path
 
-    def take(self, file: LogFile, inspector: RowInspector) -> tuple[KnownFile, Source] | None:
+    def take(self, file: LogFile, inspector: RowInspector) -> tuple[KnownFile, ResultSource] | None:
         """Return the results of a file that is unchanged, or has only grown; None without any."""
         known = self._load(file) if self.all.is_used else None
         if known is None or (known.version, known.is_upgrade_asked) != (
@@ -191,9 +191,9 @@ class KnownEnvironment(Struct, frozen=True):
         if now.content != was.content:
             return None
         if file.size > was.size:
-            return (known, Source.GROWN) if _can_grow(known) else None
+            return (known, ResultSource.GROWN) if _can_grow(known) else None
         is_same = was.changed_ns is not None and now.changed_ns == was.changed_ns
-        return (known, Source.KNOWN) if is_same else None
+        return (known, ResultSource.KNOWN) if is_same else None
 
     def keep(
         self,

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from je_tools.audit.known_files import KnownEnvironment, KnownFile, txn_table
 from je_tools.audit.reasons import why_unread
-from je_tools.audit.tables import Source
+from je_tools.audit.tables import ResultSource
 from je_tools.audit.work import Scanned, Show, Shown, scanner_of, take_txns
 from je_tools.errors import StoppedError
 from je_tools.formats.je.log.reader import ReadState
@@ -111,7 +111,7 @@ class PartScanner(Struct, frozen=True):
             return None
         known, source = taken
         txns = [txn_table(known.txns, self.env)]
-        if source is Source.KNOWN:
+        if source is ResultSource.KNOWN:
             return Scanned(part.index, part.cut, known.parts, txns=txns, source=source)
         rest = self._rest(file, known, txns)
         if any(shown.rollbacks for part in rest for shown in part.results):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from je_tools.audit.discover import Kind
+from je_tools.audit.discover import EnvironmentKind
 from je_tools.core.shares import share_of, shares_of, task_count
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ class FilePart(Struct, frozen=True):
     size: int
 
 
-class Plan(Struct, frozen=True):
+class AuditPlan(Struct, frozen=True):
     """Tasks of the first step.
 
     Attributes:
@@ -51,7 +51,7 @@ class Plan(Struct, frozen=True):
     large: tuple[FoundEnvironment, ...]
 
 
-def plan_fleet(fleet: Fleet, cores: int) -> Plan:
+def plan_fleet(fleet: Fleet, cores: int) -> AuditPlan:
     """Divide the environments into tasks by bytes, in the order of the fleet.
 
     Args:
@@ -62,9 +62,9 @@ def plan_fleet(fleet: Fleet, cores: int) -> Plan:
     size = sum(_cost(each) for each in found)
     share = share_of(size, task_count(size, cores))
     # A store of Ignite is one task, however large.
-    large = tuple(each for each in found if each.kind is Kind.JE and _cost(each) > share)
-    small = [each for each in found if each.kind is Kind.IGNITE or _cost(each) <= share]
-    return Plan(share, tuple(map(tuple, shares_of(small, _cost, share))), large)
+    large = tuple(each for each in found if each.kind is EnvironmentKind.JE and _cost(each) > share)
+    small = [each for each in found if each.kind is EnvironmentKind.IGNITE or _cost(each) <= share]
+    return AuditPlan(share, tuple(map(tuple, shares_of(small, _cost, share))), large)
 
 
 def slices_of(

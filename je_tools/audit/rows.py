@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from je_tools.audit.discover import Kind
-from je_tools.audit.tables import ENVIRONMENTS, Source
+from je_tools.audit.discover import EnvironmentKind
+from je_tools.audit.tables import ENVIRONMENTS, ResultSource
 from je_tools.core.escaping import clean_text
 from je_tools.findings import CODES, Finding, Severity
 
@@ -57,7 +57,7 @@ def environment_row(env: str, values: Mapping[str, Any]) -> tuple[Any, ...]:
         "severity": worst_severity(counts),
         "size": 0,
         "damaged_size": 0,
-        "kind": Kind.JE.value,
+        "kind": EnvironmentKind.JE.value,
     }
     known = defaults | counts
     return tuple(known.get(c.name, _nothing(c.name)) for c in ENVIRONMENTS.columns)
@@ -114,7 +114,7 @@ def sum_checkpoints(complete: Sequence[Interval]) -> dict[str, Any]:
     }
 
 
-def file_row(row: FileRow, env: str, source: Source | None) -> tuple[Any, ...]:
+def file_row(row: FileRow, env: str, source: ResultSource | None) -> tuple[Any, ...]:
     """Return a file as a row of its table; `source` is None if it could not be read."""
     return (
         *(env, row.file.file_no, clean_text(row.name), row.file.size, source, row.version),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from je_tools.audit.discover import Kind, find_fleet
+from je_tools.audit.discover import EnvironmentKind, find_fleet
 from je_tools.audit.engines import EngineChoice, Ran, Step, open_engine
 from je_tools.audit.failures import failures_reported, log_beside
 from je_tools.audit.fleet import FleetSummary
@@ -75,7 +75,7 @@ def run_audit(job: Job, make: MakeWork, finish: Finish, step: Step | None = None
     """
     step = step or (lambda _: nullcontext())
     with step("looking for environments"):
-        fleet = find_fleet(job.roots, tuple(Kind))
+        fleet = find_fleet(job.roots, tuple(EnvironmentKind))
     check_outside(job.output, (place for each in fleet.environments for place in each.local_places))
     refuse_what_holds_logs(job.output, fleet)
     with open_output(job.output) as run:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from je_tools.audit.discover import Kind
+from je_tools.audit.discover import EnvironmentKind
 from je_tools.audit.environment_rows import EnvironmentRows
 from je_tools.audit.reasons import why_unread
 from je_tools.audit.rows import environment_row, finding_row, unread
@@ -31,7 +31,7 @@ def store_rows(found: FoundEnvironment, *, predicts: bool) -> EnvironmentRows:
     except Exception as error:
         reason = str(error.strerror) if isinstance(error, OSError) else why_unread(error)
         rows.extend("findings", [finding_row(unread(found.name, reason), found.name)])
-        values = {"error_count": 1, "kind": Kind.IGNITE.value, "size": found.size}
+        values = {"error_count": 1, "kind": EnvironmentKind.IGNITE.value, "size": found.size}
         rows.extend("environments", [environment_row(found.name, values)])
         return rows
     rows.extend("findings", [_finding_row(each, found.name) for each in examination.findings])
@@ -44,7 +44,7 @@ def _values(examination: StoreExamination, found: FoundEnvironment) -> dict[str,
     outcome = worst_outcome(examination)
     damaged = (each for each in examination.findings if each.severity is Severity.ERROR)
     return {
-        "kind": Kind.IGNITE.value,
+        "kind": EnvironmentKind.IGNITE.value,
         "file_count": sum(each.segment_files + each.page_files for each in nodes),
         "size": found.size,
         "entry_count": sum(each.records for each in nodes),

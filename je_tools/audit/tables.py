@@ -21,7 +21,7 @@ _TEXT, _INT, _FLAG, _INTS, _TEXTS = (
 )
 
 
-class Source(StrEnum):
+class ResultSource(StrEnum):
     """Where the results for a log file come from."""
 
     READ = "read"

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from je_tools.audit.discover import Kind, UnreadPath
+from je_tools.audit.discover import EnvironmentKind, UnreadPath
 from je_tools.audit.environment_rows import EnvironmentRows, unread_environment
 from je_tools.audit.judging import judge
 from je_tools.audit.known_environments import keep_tables, known_tables, signature_of
@@ -55,7 +55,7 @@ class Workplace(Struct, frozen=True):
         return staged.close()
 
     def _audited(self, found: FoundEnvironment) -> dict[str, Any]:
-        if found.kind is Kind.IGNITE:
+        if found.kind is EnvironmentKind.IGNITE:
             return store_rows(found, predicts=self.weigh is not None).tables()
         known = self.known.of(found.paths[0])
         signature = signature_of(found, known, repr(self.weigh))

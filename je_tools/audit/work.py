@@ -12,7 +12,7 @@ import numpy as np
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from je_tools.audit.tables import Source
+from je_tools.audit.tables import ResultSource
 from je_tools.audit.whole_txns import Ended, ended_sums, split_segments, txn_rows
 from je_tools.files.row_summary import RowSummary, summarize_rows
 from je_tools.formats.je.log.segments import Segments
@@ -102,7 +102,7 @@ class Scanned(Struct, frozen=True):
     txns_path: str | None = None
     begun_ns: int | None = None
     failure: str | None = None
-    source: Source = Source.READ
+    source: ResultSource = ResultSource.READ
 
 
 def scanner_of(cuts: int, show: Show) -> Scanner:

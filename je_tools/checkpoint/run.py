@@ -25,7 +25,7 @@ from je_tools.checkpoint.root_entries import first_active, write_end, write_star
 from je_tools.checkpoint.utilization_tracker import track_utilization
 from je_tools.checkpoint.vlsn_records import write_index
 from je_tools.formats.je.internal.names import VLSN_MAP_DB
-from je_tools.formats.je.write.writer import Appender, Emit, Tail
+from je_tools.formats.je.write.writer import Appender, Emit, LogTail
 
 if TYPE_CHECKING:
     from je_tools.checkpoint.record_changes import Fields
@@ -54,7 +54,7 @@ class _Checkpointer:
         self.snapshot = snapshot
         self.settings = settings
         last = snapshot.end.files[-1]
-        tail = Tail(
+        tail = LogTail(
             last.file_no,
             snapshot.end.next_offset,
             snapshot.end.last_lsn & 0xFFFFFFFF,
@@ -69,7 +69,7 @@ class _Checkpointer:
         self.done = CheckpointContents(made=made, removed=nameless_databases(snapshot))
         self.counted: Mapping[bytes, Fields | None] = {}
 
-    def _log_at(self, tail: Tail, emit: Emit) -> CheckpointLog:
+    def _log_at(self, tail: LogTail, emit: Emit) -> CheckpointLog:
         appender = Appender(
             tail, file_max=self.settings.file_max, created_ms=self.settings.now_ms, emit=emit
         )

@@ -302,7 +302,7 @@ class ByteHeap:
         return Spans(data, starts + moved[np.cumsum(begins) - 1], sizes)
 
 
-class _Run(Struct, frozen=True):
+class _SortedRun(Struct, frozen=True):
     """Sorted rows: the groups, the first row of each, and offsets or arrays of the columns."""
 
     groups: Array
@@ -330,7 +330,7 @@ class GroupedRuns:
         """
         self._spill = spill
         self._kinds = [np.dtype(kind) for kind in kinds]
-        self._runs: list[_Run] = []
+        self._runs: list[_SortedRun] = []
         self._file: NamelessFile | None = None
 
     def append(self, groups: Array, columns: Sequence[Array]) -> None:
@@ -350,12 +350,12 @@ class GroupedRuns:
         first = np.flatnonzero(np.append(True, groups[1:] != groups[:-1])[: len(groups)])
         starts = np.append(first, len(groups))
         if not self._spill.is_spilled:
-            self._runs.append(_Run(groups[first], starts, (), columns))
+            self._runs.append(_SortedRun(groups[first], starts, (), columns))
             return
         file = self._file = self._file or self._spill.open()
         pairs = zip(columns, self._kinds, strict=True)
         offsets = tuple(file.append(column.astype(kind, copy=False)) for column, kind in pairs)
-        self._runs.append(_Run(groups[first], starts, offsets, ()))
+        self._runs.append(_SortedRun(groups[first], starts, offsets, ()))
 
     def groups(self) -> set[int]:
         """Return the groups that have rows."""
@@ -385,7 +385,7 @@ class GroupedRuns:
             yield [column[order] for column in columns]
             cursors = [each for each in cursors if each.has_more or len(each.columns[0])]
 
-    def _chunks(self, run: _Run, start: int, stop: int, most: int) -> Iterator[list[Array]]:
+    def _chunks(self, run: _SortedRun, start: int, stop: int, most: int) -> Iterator[list[Array]]:
         if not run.offsets:
             yield [column[start:stop] for column in run.columns]
             return

@@ -73,7 +73,7 @@ def run_erasure(
             hooks.on_reader(reader)
         clear_own_journals(home, disk)
         check_no_journals(home)
-        run = _Run(home, scanner, options, now_ms, hooks, disk)
+        run = _EraseRun(home, scanner, options, now_ms, hooks, disk)
         result = run.plan()
         if result.plan.needs_checkpoint:
             checkpoint = run.write_checkpoint(lock, result.plan)
@@ -85,7 +85,7 @@ def run_erasure(
         return result
 
 
-class _Run:
+class _EraseRun:
     def __init__(
         self,
         home: Path,

@@ -26,7 +26,7 @@ from je_tools.ignite.checkpoints.node_checkpoints import node_checkpoints
 from je_tools.ignite.pages.files import page_folder
 from je_tools.ignite.wal.dump import RecordDump
 from je_tools.ignite.wal.dump_columns import record_texts
-from je_tools.ignite.wal.record_filters import PAGE_BITS, Filters
+from je_tools.ignite.wal.record_filters import PAGE_BITS, RecordFilters
 from je_tools.ignite.wal.segment_judge import judge_of
 from je_tools.ignite.wal.segment_reading import copies_of, read_segment
 
@@ -189,7 +189,7 @@ def _record(
     place: StorePlace, store: Store, node: Node, masking: Masking
 ) -> Iterator[tuple[str, str]]:
     """Yield the columns of the record at a pointer, of its first entry."""
-    selection = Filters(from_pointer=place.text, to_pointer=place.text).selection()
+    selection = RecordFilters(from_pointer=place.text, to_pointer=place.text).selection()
 
     def encode(table: Any, where: Any) -> dict[str, Any]:
         texts = record_texts(table, where, masking)
@@ -276,7 +276,7 @@ def _what_page(file: PageFile, index: int) -> tuple[str, bool]:
 
 def _in_log(group: int, page_id: int, store: Store, node: Node, threads: int) -> str:
     """Return how many records name a page, and the newest of them."""
-    filters = Filters(pages=[f"{group}:{page_id & PAGE_BITS:016x}"])
+    filters = RecordFilters(pages=[f"{group}:{page_id & PAGE_BITS:016x}"])
 
     def encode(table: Any, _: Any) -> tuple[int, str]:
         columns = table.rows.columns

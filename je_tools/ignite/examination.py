@@ -18,7 +18,7 @@ from je_tools.ignite.checkpoints.judge import CheckpointJudge
 from je_tools.ignite.checkpoints.node_checkpoints import node_checkpoints
 from je_tools.ignite.info import LockState, lock_state
 from je_tools.ignite.page_check.verify import verify_pages
-from je_tools.ignite.recovery.plan import Outcome, plan_recovery
+from je_tools.ignite.recovery.plan import StartOutcome, plan_recovery
 from je_tools.ignite.store_codes import STORE_CODES
 from je_tools.ignite.wal.verify import WalTotals, verify_wal
 
@@ -82,7 +82,7 @@ class NodeExamination(Struct, frozen=True):
     """
 
     node: str
-    outcome: Outcome | None
+    outcome: StartOutcome | None
     lock: LockState | None
     segment_files: int
     records: int
@@ -112,7 +112,7 @@ class StoreExamination(Struct):
     def is_damaged(self) -> bool:
         """True if there are errors or warnings, or a node is not known to start."""
         is_wrong = any(each.severity is not Severity.NOTE for each in self.findings)
-        return is_wrong or any(each.outcome is not Outcome.STARTS for each in self.nodes)
+        return is_wrong or any(each.outcome is not StartOutcome.STARTS for each in self.nodes)
 
 
 def examine_store(
@@ -179,7 +179,7 @@ def _examine(
 class _Parts(Struct):
     """Facts of one node besides its log; see `NodeExamination`."""
 
-    outcome: Outcome | None = None
+    outcome: StartOutcome | None = None
     page_files: int = 0
     pages: int = 0
     newest_ms: int | None = None
@@ -267,7 +267,7 @@ def next_steps(examination: StoreExamination) -> Iterator[StoreStep]:
     if not examination.is_damaged:
         return
     wrong = [each.code for each in examination.findings if each.severity is not Severity.NOTE]
-    if any(each.outcome is not Outcome.STARTS for each in examination.nodes):
+    if any(each.outcome is not StartOutcome.STARTS for each in examination.nodes):
         why = "shows what the next start does and loses, and the edits that repair the store"
         yield StoreStep("recover STORE", why)
     for prefixes, command, why in _STEPS:
@@ -280,13 +280,13 @@ def held_nodes(nodes: Iterable[NodeExamination]) -> list[str]:
     return [each.node for each in nodes if each.lock is not None and each.lock.state == "held"]
 
 
-def worst_outcome(examination: StoreExamination) -> Outcome | None:
+def worst_outcome(examination: StoreExamination) -> StartOutcome | None:
     """Return the worst outcome of all nodes; None if one is unknown, and no other is worse."""
     outcomes = [each.outcome for each in examination.nodes]
-    for worst in (Outcome.REFUSED, Outcome.LOSES, Outcome.UNCLEAR, None):
+    for worst in (StartOutcome.REFUSED, StartOutcome.LOSES, StartOutcome.UNCLEAR, None):
         if worst in outcomes:
             return worst
-    return Outcome.STARTS if outcomes else None
+    return StartOutcome.STARTS if outcomes else None
 
 
 def store_verdict(examination: StoreExamination) -> str:

@@ -17,7 +17,7 @@ from msgspec import Struct
 from je_tools.errors import InputError
 from je_tools.formats.files.source import Source, SourceError
 from je_tools.formats.ignite.ids import cache_id
-from je_tools.formats.ignite.pages import FILE_HEADER_SIZE, FileHeader, read_file_header
+from je_tools.formats.ignite.pages import FILE_HEADER_SIZE, PageFileHeader, read_file_header
 from je_tools.ignite.caches import CacheFolder, cache_folders
 from je_tools.ignite.segment_files import SegmentFile, Status
 from je_tools.writing.lock import find_holders
@@ -200,7 +200,7 @@ def _cache(node: Node, folder: CacheFolder) -> CacheInfo:
     )
 
 
-def _header_of(path: Path) -> FileHeader | None:
+def _header_of(path: Path) -> PageFileHeader | None:
     """Return the header of a file of pages; None if it is damaged or not there.
 
     Raises:
@@ -211,7 +211,7 @@ def _header_of(path: Path) -> FileHeader | None:
             header = read_file_header(source.read_bytes(0, FILE_HEADER_SIZE))
     except SourceError as error:
         raise InputError(str(error)) from error
-    return header if isinstance(header, FileHeader) else None
+    return header if isinstance(header, PageFileHeader) else None
 
 
 def _folders(store: Store, node: Node) -> Iterator[FolderInfo]:

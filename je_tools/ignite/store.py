@@ -28,7 +28,7 @@ STORE_FOLDERS = frozenset({"db", "wal", *_NODE_MEMBERS[:2]})
 """Names of folders, one of which every directory has that `holds_store`."""
 
 
-class Place(StrEnum):
+class SegmentFolder(StrEnum):
     """Folder in which a segment lies."""
 
     WORK = "work"

@@ -61,7 +61,7 @@ class FileRole(StrEnum):
     """Not part of the log that recovery would leave."""
 
 
-class Reason(StrEnum):
+class FileReason(StrEnum):
     """Reason why a file still exists."""
 
     LAST = "last-file"
@@ -99,7 +99,7 @@ class FileSpace(Struct, frozen=True):
     counted: Utilization | None
     recounted: Utilization | None
     pending_size: int | None
-    reasons: tuple[Reason, ...]
+    reasons: tuple[FileReason, ...]
 
 
 class DiskUse(Struct, frozen=True):
@@ -267,25 +267,25 @@ class _FileFacts(Struct, frozen=True):
 
     def _reasons(
         self, file: LogFile, state: FileRole, used: Utilization | None, pending: int | None
-    ) -> tuple[Reason, ...]:
+    ) -> tuple[FileReason, ...]:
         if state is FileRole.AFTER_END:
-            return (Reason.AFTER_END,)
+            return (FileReason.AFTER_END,)
         no = file.file_no
         is_reserved = state is FileRole.RESERVED
         age = self.snapshot.end.files[-1].file_no - no
         bases = self.recounted.bases[no] if self.recounted else 0
         holds = {
-            Reason.LAST: state is FileRole.LAST,
-            Reason.INTERVAL: no >= self.snapshot.first_lsn >> 32,
-            Reason.LIVE: used is not None and used.obsolete_size < used.total_size,
-            Reason.DELTA_BASE: bases > 0,
-            Reason.OPEN_TRANSACTION: no in self.open_files,
-            Reason.TOO_YOUNG: state is FileRole.ACTIVE and age < self.min_age,
-            Reason.VLSN_INDEX: no in self.indexed_files,
-            Reason.TTL: bool(pending) and not is_reserved,
-            Reason.HARD_LINK: _link_count(file.path) > 1,
-            Reason.RESERVED: is_reserved,
-            Reason.UNCOUNTED: used is None and not is_reserved,
+            FileReason.LAST: state is FileRole.LAST,
+            FileReason.INTERVAL: no >= self.snapshot.first_lsn >> 32,
+            FileReason.LIVE: used is not None and used.obsolete_size < used.total_size,
+            FileReason.DELTA_BASE: bases > 0,
+            FileReason.OPEN_TRANSACTION: no in self.open_files,
+            FileReason.TOO_YOUNG: state is FileRole.ACTIVE and age < self.min_age,
+            FileReason.VLSN_INDEX: no in self.indexed_files,
+            FileReason.TTL: bool(pending) and not is_reserved,
+            FileReason.HARD_LINK: _link_count(file.path) > 1,
+            FileReason.RESERVED: is_reserved,
+            FileReason.UNCOUNTED: used is None and not is_reserved,
         }
         return tuple(reason for reason, does in holds.items() if does)
 

@@ -15,7 +15,7 @@ from je_tools.formats.je.header import lsn_of
 from je_tools.log.file_scan import FilePiece
 from je_tools.log.scan import Scanner
 from je_tools.spark.entry_names import NameResolver
-from je_tools.spark.entry_reading import EntryPart, EntryTask
+from je_tools.spark.entry_reading import EntryTask, LogPieces
 
 if TYPE_CHECKING:
     from je_tools.core.masking import Masking
@@ -77,15 +77,15 @@ class EntryQuery(Struct, frozen=True):
         counts = Counter(each.log_no for each in pieces)
         known: dict[int, Prepared] = {}
 
-        def part_of(log_no: int, own: tuple[FilePiece, ...]) -> EntryPart:
+        def part_of(log_no: int, own: tuple[FilePiece, ...]) -> LogPieces:
             log = logs[log_no]
             if not resolver.is_needed:
-                return EntryPart(log.env, own, Prepared({}, self.selection))
+                return LogPieces(log.env, own, Prepared({}, self.selection))
             if len(logs) > 1 and len(own) == counts[log_no]:
-                return EntryPart(log.env, own, None, resolver, log.environment)
+                return LogPieces(log.env, own, None, resolver, log.environment)
             if log_no not in known:
                 known[log_no] = resolver.resolve(log.environment)
-            return EntryPart(log.env, own, known[log_no])
+            return LogPieces(log.env, own, known[log_no])
 
         return self.dealt(pieces, share, part_of, columns)
 
@@ -102,7 +102,7 @@ class EntryQuery(Struct, frozen=True):
         self,
         pieces: Sequence[LogPiece],
         share: int,
-        part_of: Callable[[int, tuple[FilePiece, ...]], EntryPart],
+        part_of: Callable[[int, tuple[FilePiece, ...]], LogPieces],
         columns: tuple[str, ...],
     ) -> list[Task]:
         """Return tasks for pieces, in their order.

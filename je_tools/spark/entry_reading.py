@@ -34,7 +34,7 @@ PAYLOAD_FIELDS = {
 """Payload fields from which columns of every row are made; other such columns need none."""
 
 
-class EntryPart(Struct, frozen=True):
+class LogPieces(Struct, frozen=True):
     """Pieces of one log.
 
     Attributes:
@@ -69,7 +69,7 @@ class EntryTask(Struct, frozen=True):
         check: True to verify the checksum of every entry.
     """
 
-    parts: tuple[EntryPart, ...]
+    parts: tuple[LogPieces, ...]
     columns: tuple[str, ...]
     masking: Masking
     check: bool

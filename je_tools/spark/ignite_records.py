@@ -15,9 +15,9 @@ from je_tools.audit.discover import UnreadPath
 from je_tools.core.masking import Masking
 from je_tools.core.shares import shares_of
 from je_tools.findings import Severity
-from je_tools.ignite.wal.dump import Place, RecordDump
+from je_tools.ignite.wal.dump import RecordDump, RecordPlace
 from je_tools.ignite.wal.dump_columns import RECORD_SCHEMA, record_columns
-from je_tools.ignite.wal.record_filters import Filters, Selection
+from je_tools.ignite.wal.record_filters import RecordFilters, RecordSelection
 from je_tools.ignite.wal.segment_judge import judge_of
 from je_tools.ignite.wal.segment_reading import copies_of, has_records
 from je_tools.spark.columns import ENV, chosen, spark_batch, spark_schema
@@ -70,7 +70,7 @@ class WalTask(Struct, frozen=True):
 
     stores: tuple[tuple[str, Store], ...]
     columns: tuple[str, ...]
-    selection: Selection
+    selection: RecordSelection
     masking: Masking
 
     def read(self) -> Iterator[pa.RecordBatch]:
@@ -84,7 +84,7 @@ class WalTask(Struct, frozen=True):
         # A batch has rows only if it has columns.
         own = [name for name in self.columns if name != ENV] or ["segment"]
 
-        def encode(table: RecordTable, place: Place) -> pa.RecordBatch:
+        def encode(table: RecordTable, place: RecordPlace) -> pa.RecordBatch:
             columns = record_columns(table, place, self.masking, wanted=own)
             return pa.RecordBatch.from_arrays(list(columns.values()), list(columns))
 
@@ -105,7 +105,7 @@ class WalQuery(Struct, frozen=True):
 
     common: CommonOptions
     nodes: tuple[str, ...]
-    selection: Selection
+    selection: RecordSelection
     masking: Masking
 
     def tasks(self, columns: tuple[str, ...], cores: int) -> list[Task]:
@@ -169,8 +169,10 @@ def parse_wal_query(texts: OptionTexts) -> WalQuery:
     }
     for field, (name, value) in given.items():
         # Each alone, so that an error names its option.
-        texts.checked(name, lambda field=field, value=value: Filters(**{field: value}).selection())  # type: ignore[misc]
-    filters = Filters(**{field: value for field, (_, value) in given.items()})  # type: ignore[arg-type]
+        texts.checked(
+            name, lambda field=field, value=value: RecordFilters(**{field: value}).selection()
+        )  # type: ignore[misc]
+    filters = RecordFilters(**{field: value for field, (_, value) in given.items()})  # type: ignore[arg-type]
     return WalQuery(
         parse_common(texts),
         texts.listed("node", str),

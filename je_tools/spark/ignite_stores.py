@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from je_tools.audit.discover import Kind, UnreadPath
+from je_tools.audit.discover import EnvironmentKind, UnreadPath
 from je_tools.audit.reasons import why_unread
 from je_tools.errors import JeToolsError, UsageError
 from je_tools.ignite.store import Node, Store, open_store
@@ -16,7 +16,7 @@ from je_tools.ignite.store import Node, Store, open_store
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from je_tools.spark.places import Places
+    from je_tools.spark.places import LogPlaces
 
 STORE_PLACES: Mapping[str, str] = {
     "path": "What is read: the work directory of Ignite, its folder `db`, the folder of a node, a "
@@ -41,7 +41,7 @@ class NodePlace(Struct, frozen=True):
     node: Node
 
 
-def nodes_of(places: Places, wanted: Sequence[str]) -> list[NodePlace]:
+def nodes_of(places: LogPlaces, wanted: Sequence[str]) -> list[NodePlace]:
     """Return the nodes to read of all stores.
 
     Args:
@@ -52,7 +52,7 @@ def nodes_of(places: Places, wanted: Sequence[str]) -> list[NodePlace]:
         UsageError: no store or no node has one of the names that were asked for.
         InputError: there is no store, or one cannot be opened, and nothing may be left out.
     """
-    found, problems = places.found(Kind.IGNITE)
+    found, problems = places.found(EnvironmentKind.IGNITE)
     stores: list[tuple[str, Store]] = []
     for each in found:
         try:
@@ -70,7 +70,7 @@ def nodes_of(places: Places, wanted: Sequence[str]) -> list[NodePlace]:
     return kept
 
 
-def check_readable(places: Places, problems: Iterator[UnreadPath]) -> None:
+def check_readable(places: LogPlaces, problems: Iterator[UnreadPath]) -> None:
     """Check that files can be read, unless they may be left out.
 
     Raises:

@@ -14,7 +14,7 @@ from urllib.parse import unquote, urlsplit
 
 from msgspec import Struct
 
-from je_tools.audit.discover import FoundEnvironment, Kind, UnreadPath, find_fleet
+from je_tools.audit.discover import EnvironmentKind, FoundEnvironment, UnreadPath, find_fleet
 from je_tools.audit.opening import open_found
 from je_tools.errors import InputError, UsageError
 from je_tools.log.file_names import is_jdb_name
@@ -48,7 +48,7 @@ class FoundLogs(Struct, frozen=True):
     problems: tuple[UnreadPath, ...]
 
 
-class Places(Struct, frozen=True):
+class LogPlaces(Struct, frozen=True):
     """Where logs are.
 
     Attributes:
@@ -70,7 +70,7 @@ class Places(Struct, frozen=True):
         """
         return [path for name in self.names for path in _expanded(name)]
 
-    def found(self, kind: Kind) -> tuple[list[FoundEnvironment], list[UnreadPath]]:
+    def found(self, kind: EnvironmentKind) -> tuple[list[FoundEnvironment], list[UnreadPath]]:
         """Find the environments of a kind, and directories that cannot be searched.
 
         Their names are the paths below the roots.
@@ -92,7 +92,7 @@ class Places(Struct, frozen=True):
 
     def find(self) -> FoundLogs:
         """Find and open the environments; see `found`."""
-        wanted, problems = self.found(Kind.JE)
+        wanted, problems = self.found(EnvironmentKind.JE)
         with ThreadPoolExecutor(_OPENERS) as pool:
             opened = list(zip(wanted, pool.map(open_found, wanted), strict=True))
         problems += [each for _, each in opened if isinstance(each, UnreadPath)]

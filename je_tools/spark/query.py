@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from je_tools.core.shares import share_of, shares_of, task_count
 from je_tools.errors import UsageError
-from je_tools.spark.places import Log, Places
+from je_tools.spark.places import Log, LogPlaces
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -85,7 +85,7 @@ class CommonOptions(Struct, frozen=True):
         task_count: number of tasks that was asked for; None without one.
     """
 
-    places: Places
+    places: LogPlaces
     columns: tuple[str, ...] | None = None
     task_count: int | None = None
 
@@ -114,7 +114,7 @@ def parse_common(texts: OptionTexts) -> CommonOptions:
     if count is not None and count < 1:
         raise UsageError(f"option tasks: {count} is not 1 or more")
     return CommonOptions(
-        Places(
+        LogPlaces(
             names,
             texts.listed("env", str),
             texts.word("unreadable", ("fail", "skip")) == "skip",

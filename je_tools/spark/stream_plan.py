@@ -12,7 +12,7 @@ from je_tools.errors import StoppedError, UsageError
 from je_tools.formats.je.header import lsn_text
 from je_tools.log.scan import Scanner
 from je_tools.spark.entry_plan import EntryQuery, LogPiece
-from je_tools.spark.entry_reading import EntryPart
+from je_tools.spark.entry_reading import LogPieces
 from je_tools.spark.growth import BEGIN, LogEnds, Offset, pieces_between
 
 if TYPE_CHECKING:
@@ -106,8 +106,8 @@ class StreamPlan(Struct):
             for no in dict.fromkeys(each.log_no for each in pieces)
         }
 
-        def part_of(log_no: int, own: tuple[FilePiece, ...]) -> EntryPart:
-            return EntryPart(envs[log_no], own, prepared[log_no])
+        def part_of(log_no: int, own: tuple[FilePiece, ...]) -> LogPieces:
+            return LogPieces(envs[log_no], own, prepared[log_no])
 
         return query.dealt(pieces, share, part_of, self.columns)
 

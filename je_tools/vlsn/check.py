@@ -49,7 +49,7 @@ class StreamCheck(Struct, frozen=True):
     forecasts: list[Forecast]
 
 
-class _Work(Struct, frozen=True):
+class _CheckWork(Struct, frozen=True):
     """Work for a scan: what `verify` sees of rows, and the stream among them."""
 
     inspector: RowInspector
@@ -80,7 +80,7 @@ def check_stream(snapshot: Snapshot) -> StreamCheck:
         asked=judge.inspector.asked,
         watched=watched_entries,
     )
-    for part in scanner.scan(snapshot.environment, _Work(judge.inspector, probe)):
+    for part in scanner.scan(snapshot.environment, _CheckWork(judge.inspector, probe)):
         findings += judge.merge(part, [seen for seen, _ in part.results])
         builder.add(probed for _, probed in part.results)
     findings += judge.finish()

@@ -96,7 +96,7 @@ class LostRecordReader(Struct, frozen=True):
             StoppedError: a file shrank, vanished or was replaced meanwhile.
             InputError: a file cannot be read.
         """
-        work = _Work(tuple(bounds_of(self.tail.rollbacks)))
+        work = _LostRecordsWork(tuple(bounds_of(self.tail.rollbacks)))
         last = self.snapshot.end.last_lsn
         for parts in read_stretch(self.snapshot, matchpoint_lsn, last, work):
             yield from parts
@@ -106,7 +106,7 @@ class LostRecordReader(Struct, frozen=True):
         return self.snapshot.names.get(db_id)
 
 
-class _Work(Struct, frozen=True):
+class _LostRecordsWork(Struct, frozen=True):
     """Work for a scan: decode the LNs after a matchpoint that no rollback took back."""
 
     bounds: tuple[tuple[int, int], ...]

@@ -24,7 +24,7 @@ from je_tools.vlsn.index_findings import (
 from je_tools.vlsn.index_state import IndexState, read_index_state
 from je_tools.vlsn.masters import MasterTerm, places_to_sample, sampled_terms
 from je_tools.vlsn.own_member import OwnMember, find_own_member
-from je_tools.vlsn.tail import Tail, TailReader
+from je_tools.vlsn.tail import StreamTail, TailReader
 
 if TYPE_CHECKING:
     from je_tools.findings import Finding
@@ -55,7 +55,7 @@ class NodeState(Struct, frozen=True):
     group: GroupNames
     own: OwnMember
     index: IndexState
-    tail: Tail
+    tail: StreamTail
     journal_id: int | None
     masters: list[MasterTerm]
     read_size: int

@@ -35,7 +35,7 @@ from je_tools.vlsn.stored import mappings_of
 from je_tools.vlsn.stream_findings import mapping_findings, rollback_findings
 from je_tools.vlsn.stream_summary import StreamSummary, VlsnRuns
 from je_tools.vlsn.sync_points import ABSENT, IS_TXN_END, SyncPoints
-from je_tools.vlsn.tail import Tail, TailReader
+from je_tools.vlsn.tail import StreamTail, TailReader
 
 if TYPE_CHECKING:
     from je_tools.findings import Finding
@@ -65,7 +65,7 @@ class QuickCheck(Struct, frozen=True):
 
     group: GroupNames
     index: IndexState
-    tail: Tail
+    tail: StreamTail
     mapping_count: int
     findings: list[Finding]
 
@@ -134,7 +134,7 @@ def _summary(end: StreamEnd, rollbacks: list[NodeRollback]) -> StreamSummary:
     )
 
 
-def _tail_of(snapshot: Snapshot) -> Tail:
+def _tail_of(snapshot: Snapshot) -> StreamTail:
     """Read the end of the stream back to the last Commit or Abort, if that is not too far."""
     reader = TailReader(snapshot)
     tail = reader.at_least(1)

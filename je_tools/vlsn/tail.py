@@ -74,7 +74,7 @@ class TailCollector(Struct, frozen=True):
         return TailRows(sync, some.lsn, some.vlsn, txn_id, logged_rollbacks(rows))
 
 
-class Tail(Struct, frozen=True):
+class StreamTail(Struct, frozen=True):
     """The end of the replication stream, without what rollbacks took back.
 
     Attributes:
@@ -100,7 +100,7 @@ class Tail(Struct, frozen=True):
         newest = (int(each[-1]) if len(each) else None for each in (sync.vlsn, ends))
         return StreamEnd(self.last_vlsn, *newest)
 
-    def last(self, count: int) -> Tail:
+    def last(self, count: int) -> StreamTail:
         """Return the tail with at most this many sync points, the last ones."""
         cut = len(self.sync) - count
         if cut <= 0:
@@ -183,13 +183,13 @@ class TailReader:
         self._parts.insert(0, _left_in(found, bounds_of(self.rollbacks)))
         self.read_size += file.size
 
-    def at_least(self, count: int) -> Tail:
+    def at_least(self, count: int) -> StreamTail:
         """Return a tail with this many sync points, or all that the log has."""
         while sum(len(part.sync) for part in self._parts) < count and self._left:
             self.read_file()
         return self.tail()
 
-    def back_to(self, vlsn: int) -> Tail:
+    def back_to(self, vlsn: int) -> StreamTail:
         """Return a tail that begins at or before a VLSN, or at the start of the log.
 
         It may begin later if SYNC_POINTS_MAX sync points are read.
@@ -216,7 +216,7 @@ class TailReader:
             self._parts.clear()
         return sync, txn_end
 
-    def tail(self) -> Tail:
+    def tail(self) -> StreamTail:
         """Return what has been read so far."""
         parts = self._parts
         bases = np.cumsum([0, *(len(part.sync) for part in parts)])[:-1].tolist()
@@ -229,7 +229,7 @@ class TailReader:
         )
         firsts = [part.first_vlsn for part in parts if part.first_vlsn is not None]
         lasts = [part.last_vlsn for part in parts if part.last_vlsn is not None]
-        return Tail(
+        return StreamTail(
             SyncPoints.joined([part.sync for part in parts]),
             writes,
             firsts[0] if firsts else None,

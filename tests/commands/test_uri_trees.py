@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from je_tools.audit import known_environments
-from je_tools.audit.tables import Source
+from je_tools.audit.tables import ResultSource
 from je_tools.audit.weighing import Weigher
 from je_tools.btree.check.verification import TreeCheck, verify_with_trees
 from je_tools.btree.key_ranges import parse_key_range
@@ -219,5 +219,5 @@ def test_an_audit_reads_only_what_has_changed_in_a_store(
     store.requests.clear()
     second = audit_here([uri], tmp_path / "runs", Weigher())
     assert {each.path.rsplit("/", 2)[1] for each in store.reads} == {"v6-halt"}
-    assert sources(second).count(Source.READ) == 1
+    assert sources(second).count(ResultSource.READ) == 1
     assert len(second["environments"]) == len(first["environments"])

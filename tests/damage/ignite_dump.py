@@ -10,7 +10,7 @@ from je_tools.ignite.pages.dump_columns import open_page_sink
 from je_tools.ignite.store import Store
 from je_tools.ignite.wal.dump import RecordDump
 from je_tools.ignite.wal.dump_sinks import open_record_sink
-from je_tools.ignite.wal.record_filters import Filters
+from je_tools.ignite.wal.record_filters import RecordFilters
 from je_tools.output.encoders.entry_sinks import EntryFormat
 
 
@@ -19,7 +19,7 @@ def check_dump(store: Store) -> None:
     counts = set()
     for form in EntryFormat:
         sink = open_record_sink(form, Masking(), 120)
-        dump = RecordDump(Filters().selection(), sink.encode, 1)
+        dump = RecordDump(RecordFilters().selection(), sink.encode, 1)
         pieces = list(dump.run(store))
         if form is EntryFormat.PARQUET:
             counts.add(sum(map(len, pieces)))

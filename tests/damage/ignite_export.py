@@ -6,7 +6,7 @@ import json
 
 from je_tools.core.masking import Masking
 from je_tools.errors import InputError
-from je_tools.ignite.diff.compare import Verdict, compare_nodes
+from je_tools.ignite.diff.compare import PartitionVerdict, compare_nodes
 from je_tools.ignite.diff.keys import keys_of_nodes
 from je_tools.ignite.diff.partitions import node_partitions
 from je_tools.ignite.records.export import CacheExport
@@ -24,7 +24,11 @@ def check_diff(store: Store) -> None:
         except InputError:
             continue
         for each in compare_nodes(one, other):
-            assert each.verdict in (Verdict.SAME, Verdict.GAPS, Verdict.UNREADABLE)
+            assert each.verdict in (
+                PartitionVerdict.SAME,
+                PartitionVerdict.GAPS,
+                PartitionVerdict.UNREADABLE,
+            )
             assert each.needs is None
         found = list(keys_of_nodes(compare_nodes(one, other), one, other))
         assert not found

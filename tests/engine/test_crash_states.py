@@ -14,7 +14,7 @@ from je_tools.checkpoint.apply import apply_checkpoint
 from je_tools.checkpoint.options import CheckpointOptions
 from je_tools.formats.je.flags import DatabaseFlag
 from je_tools.formats.je.write.transactions import NO_LN
-from je_tools.formats.je.write.writer import Appender, Tail
+from je_tools.formats.je.write.writer import Appender, LogTail
 from je_tools.log.scan import Scanner
 from je_tools.recovery.database import NAME_DB
 from tests.engine.acceptance import Judge, Verdict
@@ -108,7 +108,7 @@ def test_a_removal_of_a_temporary_database_that_was_cut_short(judge: Judge, tmp_
     (db_id,) = snapshot.temporary
     name = NO_LN | {"db_id": NAME_DB, "key": b"scratch", "data": None, "operation": 2}
     end = snapshot.end
-    last = Tail(0, end.next_offset, end.last_lsn, end.files[-1].version)
+    last = LogTail(0, end.next_offset, end.last_lsn, end.files[-1].version)
     log = Appender(last, file_max=FILE_MAX, created_ms=0, emit=appending(home))
     log.append("NameLN", name | {"name_db_id": db_id, "deleted": 1})
     log.flush()

@@ -43,7 +43,7 @@ _FILE_HEADER_SIZE = h.FILE_HEADER_SIZE
 _SUM_MASK = 0xFF & ~HeaderFlag.INVISIBLE.value
 
 
-class Tail(Struct, frozen=True):
+class LogTail(Struct, frozen=True):
     """End of a log.
 
     Attributes:
@@ -69,7 +69,7 @@ class Appender:
         file_nos: numbers of the files that were begun.
     """
 
-    def __init__(self, tail: Tail, *, file_max: int, created_ms: int, emit: Emit) -> None:
+    def __init__(self, tail: LogTail, *, file_max: int, created_ms: int, emit: Emit) -> None:
         """Begin at a tail.
 
         Args:
@@ -173,7 +173,7 @@ class Appender:
         self.flush()
         before = self.tail
         file_no = before.file_no + 1
-        self.tail = Tail(file_no, 0, 0, before.version)
+        self.tail = LogTail(file_no, 0, 0, before.version)
         self.file_nos.append(file_no)
         fields = {
             "created_ms": self._created_ms,

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from je_tools.formats.ignite.markers import MarkerKind, Pointer
 from je_tools.ignite.checkpoints.markers import Marker, MarkerFolder, read_markers
 from je_tools.ignite.checkpoints.records import CheckpointRecord, read_records
-from je_tools.ignite.wal.segment_reading import Copies, copies_of
+from je_tools.ignite.wal.segment_reading import SegmentCopies, copies_of
 
 if TYPE_CHECKING:
     from je_tools.ignite.store import Node
@@ -206,7 +206,10 @@ def _is_confirmed(folder: MarkerFolder, checkpoints: Sequence[Checkpoint]) -> bo
 
 
 def _need(
-    node: Node, copies: Sequence[Copies], folder: MarkerFolder, checkpoints: Sequence[Checkpoint]
+    node: Node,
+    copies: Sequence[SegmentCopies],
+    folder: MarkerFolder,
+    checkpoints: Sequence[Checkpoint],
 ) -> LogNeed:
     status, start = _start_of_recovery(folder, checkpoints)
     last = copies[-1].index if copies else None
@@ -237,7 +240,7 @@ def _need(
 
 
 def _compacted(
-    copies: Sequence[Copies], start: Pointer, folder: MarkerFolder, status: str
+    copies: Sequence[SegmentCopies], start: Pointer, folder: MarkerFolder, status: str
 ) -> tuple[int, ...]:
     """Return the segments that the replay of pages reads, and that are only there compacted."""
     begin = newest_marker(folder.markers, MarkerKind.START)

@@ -14,7 +14,7 @@ from je_tools.errors import InputError
 from je_tools.formats.ignite.markers import Pointer
 from je_tools.formats.ignite.records import CheckpointFacts, decode_checkpoint
 from je_tools.formats.ignite.types import NUMBERS
-from je_tools.ignite.wal.segment_reading import Copies, read_segment
+from je_tools.ignite.wal.segment_reading import SegmentCopies, read_segment
 
 if TYPE_CHECKING:
     from je_tools.log.scan_options import Progress
@@ -35,7 +35,7 @@ class CheckpointRecord(Struct, frozen=True):
 
 
 def read_records(
-    segments: Iterable[Copies], threads: int, progress: Progress | None = None
+    segments: Iterable[SegmentCopies], threads: int, progress: Progress | None = None
 ) -> list[CheckpointRecord]:
     """Return the checkpoint records of segments, in the order of the log.
 
@@ -53,7 +53,7 @@ def read_records(
     return found
 
 
-def _read(copies: Copies) -> list[CheckpointRecord]:
+def _read(copies: SegmentCopies) -> list[CheckpointRecord]:
     found: dict[int, CheckpointRecord] = {}
     for segment in copies.files:
         try:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from je_tools.ignite.diff.partitions import NodePartitions, PartitionFacts
 
 
-class Verdict(StrEnum):
+class PartitionVerdict(StrEnum):
     """Relation of two copies of a partition."""
 
     SAME = "same"
@@ -62,7 +62,7 @@ class PartitionDifference(Struct, frozen=True):
 
     group: str
     partition: int
-    verdict: Verdict
+    verdict: PartitionVerdict
     needs: str | None
     help: Help
     a: PartitionFacts | None
@@ -77,14 +77,14 @@ def compare_nodes(one: NodePartitions, other: NodePartitions) -> Iterator[Partit
         first = one.partitions.get((group, partition))
         second = other.partitions.get((group, partition))
         if first is None or second is None:
-            known = Verdict.ONE_COPY
+            known = PartitionVerdict.ONE_COPY
             yield PartitionDifference(
                 group, partition, known, None, Help.NOTHING, first, second, None
             )
             continue
         verdict, behind = _verdict(first, second)
         if behind is None:
-            needed = Help.FULL if verdict is Verdict.DIVERGED else Help.NOTHING
+            needed = Help.FULL if verdict is PartitionVerdict.DIVERGED else Help.NOTHING
             yield PartitionDifference(group, partition, verdict, None, needed, first, second, None)
             continue
         needy = first if behind == 0 else second
@@ -95,20 +95,20 @@ def compare_nodes(one: NodePartitions, other: NodePartitions) -> Iterator[Partit
         )
 
 
-def _verdict(first: PartitionFacts, second: PartitionFacts) -> tuple[Verdict, int | None]:
+def _verdict(first: PartitionFacts, second: PartitionFacts) -> tuple[PartitionVerdict, int | None]:
     """Return how two copies relate, and the place of the one that needs the other's data."""
     one, other = first.counter, second.counter
     if one is None or other is None or not (first.is_complete and second.is_complete):
-        return Verdict.UNREADABLE, None
+        return PartitionVerdict.UNREADABLE, None
     if one.low != other.low:
-        return Verdict.BEHIND, int(other.low < one.low)
+        return PartitionVerdict.BEHIND, int(other.low < one.low)
     if one.gaps or other.gaps:
         if one.high != other.high:
-            return Verdict.GAPS, int(other.high < one.high)
-        return Verdict.GAPS, None
+            return PartitionVerdict.GAPS, int(other.high < one.high)
+        return PartitionVerdict.GAPS, None
     hashes = (first.hash, first.version_hash, first.size)
     same = hashes == (second.hash, second.version_hash, second.size)
-    return (Verdict.SAME if same else Verdict.DIVERGED), None
+    return (PartitionVerdict.SAME if same else PartitionVerdict.DIVERGED), None
 
 
 def _help(needy: PartitionFacts, reach: int | None) -> Help:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from je_tools.ignite.records.merge import CacheRecords
     from je_tools.ignite.records.partition_records import PartitionRecords
     from je_tools.ignite.records.problems import MissingRecords
-    from je_tools.ignite.records.recovered import Recovered
+    from je_tools.ignite.records.recovered import RecoveredNode
     from je_tools.ignite.store import Node
     from je_tools.log.scan_options import Progress
 
@@ -63,7 +63,7 @@ class NodePartitions(Struct, frozen=True):
     """
 
     node: Node
-    recovered: Recovered
+    recovered: RecoveredNode
     partitions: dict[tuple[str, int], PartitionFacts]
     problems: list[MissingRecords]
 
@@ -128,7 +128,7 @@ def node_partitions(
     return NodePartitions(node, recovered, found, reader.problems)
 
 
-def _counter(recovered: Recovered, partition: PartitionRecords) -> Counter | None:
+def _counter(recovered: RecoveredNode, partition: PartitionRecords) -> Counter | None:
     stored, place = partition.stored, partition.place
     if partition.is_new:
         before = Counter(0)

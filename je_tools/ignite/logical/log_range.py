@@ -23,13 +23,13 @@ if TYPE_CHECKING:
     from je_tools.formats.ignite.markers import Pointer
     from je_tools.formats.ignite.walk import RecordRows
     from je_tools.ignite.store import Node
-    from je_tools.ignite.wal.segment_reading import Copies
+    from je_tools.ignite.wal.segment_reading import SegmentCopies
 
 _ORDERLY = (Cause.FILE_END, Cause.ZERO, Cause.SWITCH)
 """Ends of a segment after which the engine reads the next one."""
 
 
-class EndReason(StrEnum):
+class WalEndReason(StrEnum):
     """Reason why recovery reads no further."""
 
     END = "end"
@@ -44,7 +44,7 @@ class EndReason(StrEnum):
     """The segment from which recovery reads is in no file, or has no record there."""
 
 
-class LogEnd(Struct, frozen=True):
+class WalEnd(Struct, frozen=True):
     """The place where recovery stops reading the log.
 
     Attributes:
@@ -58,7 +58,7 @@ class LogEnd(Struct, frozen=True):
 
     segment: int
     offset: int
-    reason: EndReason
+    reason: WalEndReason
     is_refused: bool
     lost_records: int
 
@@ -76,7 +76,7 @@ class LogRange:
         self._copies = [each for each in copies_of(node) if each.index >= start.segment]
         archived = [each.header.segment for each in node.archive if each.header is not None]
         self._last_archived = max(archived, default=-1)
-        self.end: LogEnd | None = None
+        self.end: WalEnd | None = None
 
     def __iter__(self) -> Iterator[RecordRows]:
         """Yield the records in order; `end` is set afterwards.
@@ -85,12 +85,12 @@ class LogRange:
             StoppedError: a file shrank, vanished or was replaced while it was read.
         """
         start = self._start
-        end = LogEnd(start.segment, start.offset, EndReason.NO_START, True, 0)
+        end = WalEnd(start.segment, start.offset, WalEndReason.NO_START, True, 0)
         lost = 0
         for i, copies in enumerate(self._copies):
             later = self._copies[i:]
             if copies.index != start.segment + i:
-                reason = EndReason.MISSING if i else EndReason.NO_START
+                reason = WalEndReason.MISSING if i else WalEndReason.NO_START
                 end = self._ended(start.segment + i, 0, reason, later)
                 break
             segment = _Segment(copies, start)
@@ -102,22 +102,24 @@ class LogRange:
                 end = self._ended(copies.index, segment.reached, reason, later[1:])
                 break
             is_rolled = segment.cause is Cause.SWITCH and not copies.chosen.is_packed
-            reason = EndReason.ROLLED if is_rolled else EndReason.END
-            end = LogEnd(copies.index, segment.reached, reason, False, 0)
+            reason = WalEndReason.ROLLED if is_rolled else WalEndReason.END
+            end = WalEnd(copies.index, segment.reached, reason, False, 0)
         self.end = replace(end, lost_records=end.lost_records + lost)
 
-    def _reason(self, segment: _Segment, is_followed: bool) -> EndReason:
+    def _reason(self, segment: _Segment, is_followed: bool) -> WalEndReason:
         if segment.cause is None:
-            return EndReason.NO_START
+            return WalEndReason.NO_START
         is_archived = segment.copies.index <= self._last_archived
         is_end = segment.is_whole and not is_followed and not is_archived
-        return EndReason.END if is_end else EndReason.DAMAGE
+        return WalEndReason.END if is_end else WalEndReason.DAMAGE
 
-    def _ended(self, index: int, offset: int, reason: EndReason, later: Sequence[Copies]) -> LogEnd:
-        is_refused = reason is EndReason.NO_START or (
-            reason is not EndReason.END and index <= self._last_archived
+    def _ended(
+        self, index: int, offset: int, reason: WalEndReason, later: Sequence[SegmentCopies]
+    ) -> WalEnd:
+        is_refused = reason is WalEndReason.NO_START or (
+            reason is not WalEndReason.END and index <= self._last_archived
         )
-        return LogEnd(index, offset, reason, is_refused, sum(map(_record_count, later)))
+        return WalEnd(index, offset, reason, is_refused, sum(map(_record_count, later)))
 
 
 class _Segment:
@@ -130,7 +132,7 @@ class _Segment:
         later_records: number of records after that, which recovery does not read.
     """
 
-    def __init__(self, copies: Copies, start: Pointer) -> None:
+    def __init__(self, copies: SegmentCopies, start: Pointer) -> None:
         self.copies = copies
         self.reached = SEGMENT_HEADER_SIZE
         self.cause: Cause | None = None
@@ -188,7 +190,7 @@ class _Segment:
         return stop.cause
 
 
-def _record_count(copies: Copies) -> int:
+def _record_count(copies: SegmentCopies) -> int:
     try:
         with read_segment(copies.chosen) as (windows, _):
             return sum(len(rows) for rows in windows)

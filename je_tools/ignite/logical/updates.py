@@ -19,7 +19,7 @@ from je_tools.formats.je.btree.keysort import group_keys
 from je_tools.ignite.checkpoints.node_checkpoints import node_checkpoints
 from je_tools.ignite.logical.counters import CounterRange, counter_ranges
 from je_tools.ignite.logical.entries import EntryCollector, EntryColumns, of_versions
-from je_tools.ignite.logical.log_range import LogEnd, LogRange
+from je_tools.ignite.logical.log_range import LogRange, WalEnd
 
 if TYPE_CHECKING:
     from je_tools.core.spill import ByteHeap
@@ -108,7 +108,7 @@ class LogicalUpdates(Struct, frozen=True):
     """
 
     start: Pointer
-    end: LogEnd
+    end: WalEnd
     updates: Updates
     entry_count: int
     left_out: int

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from je_tools.formats.ignite.check import Structure
     from je_tools.ignite.page_check.structure_judge import Affinity, At
-    from je_tools.ignite.pages.scan import FileScan, Run
+    from je_tools.ignite.pages.scan import PageFileScan, Run
 
 _OWNED = (1, 4)
 """States of a partition that has data: OWNING, LOST."""
@@ -37,7 +37,7 @@ _CODE_OF = {
 }
 
 
-class FileState(StrEnum):
+class PageFileState(StrEnum):
     """Verdict on a file."""
 
     GOOD = "good"
@@ -93,7 +93,7 @@ class FileVerdict(Struct, frozen=True):
     torn: int
     bad: int
     rows: int | None
-    state: FileState
+    state: PageFileState
     advice: str
 
 
@@ -107,7 +107,7 @@ class PageJudge:
         self._recovery = recovery
 
     def judge(
-        self, scan: FileScan, structure: Structure | None, affinity: Affinity
+        self, scan: PageFileScan, structure: Structure | None, affinity: Affinity
     ) -> tuple[FileVerdict, list[PageFinding]]:
         """Return the verdict on a file, and the findings in it.
 
@@ -181,7 +181,7 @@ class PageJudge:
 
     def _missing(self, file: PageFile, rows: int) -> tuple[FileVerdict, PageFinding]:
         counts = dict.fromkeys(("pages", "zeros", "encrypted", "compressed", "torn", "bad"), 0)
-        verdict = self._row(file, counts, None, FileState.MISSING, ADVICE[file.kind])
+        verdict = self._row(file, counts, None, PageFileState.MISSING, ADVICE[file.kind])
         return verdict, self._at(
             "page-file-missing", file, expected=f"{rows:,} rows", found="no file"
         )
@@ -197,7 +197,7 @@ class PageJudge:
         path = self._path(file.path)
         return self._finding(code, group=file.group, file=path, partition=file.partition, **facts)
 
-    def _of_file(self, scan: FileScan) -> Iterator[PageFinding]:
+    def _of_file(self, scan: PageFileScan) -> Iterator[PageFinding]:
         file = scan.file
         if file.is_empty:
             yield self._at("page-unwritten", file, found=file.problem)
@@ -209,7 +209,7 @@ class PageJudge:
         if _is_unsummed(scan):
             yield self._at("page-unsummed", file, pages=scan.states[PageState.UNSUMMED])
 
-    def _of_run(self, scan: FileScan, run: Run) -> Iterator[PageFinding]:
+    def _of_run(self, scan: PageFileScan, run: Run) -> Iterator[PageFinding]:
         """Yield findings on a run, split where recovery writes pages anew."""
         if run.state is PageState.UNSUMMED and _is_unsummed(scan):
             return
@@ -240,7 +240,7 @@ class PageJudge:
                 yield replace(run, page=start, pages=page - start)
                 start, is_in = page, now
 
-    def _of_pages(self, code: str, scan: FileScan, run: Run, **facts: Any) -> PageFinding:
+    def _of_pages(self, code: str, scan: PageFileScan, run: Run, **facts: Any) -> PageFinding:
         header = scan.file.header
         assert header is not None
         offset = header.size + run.page * header.page_size
@@ -258,7 +258,7 @@ class PageJudge:
         )
 
     def _verdict(
-        self, scan: FileScan, findings: list[PageFinding], rows: int | None
+        self, scan: PageFileScan, findings: list[PageFinding], rows: int | None
     ) -> FileVerdict:
         def pages(chosen: list[PageFinding]) -> int:
             return sum(each.pages or 0 for each in chosen)
@@ -275,15 +275,15 @@ class PageJudge:
             "bad": pages(errors) + pages(warnings),
         }
         if errors:
-            return self._row(scan.file, counts, rows, FileState.DAMAGED, ADVICE[scan.file.kind])
+            return self._row(scan.file, counts, rows, PageFileState.DAMAGED, ADVICE[scan.file.kind])
         if warnings:
             return self._row(
-                scan.file, counts, rows, FileState.UNCLEAR, CODES[warnings[0].code].hint
+                scan.file, counts, rows, PageFileState.UNCLEAR, CODES[warnings[0].code].hint
             )
         if torn:
-            return self._row(scan.file, counts, rows, FileState.MENDED, _KEEP_LOG)
-        state = FileState.SEALED if counts["encrypted"] else FileState.GOOD
-        state = FileState.UNSUMMED if _is_unsummed(scan) else state
+            return self._row(scan.file, counts, rows, PageFileState.MENDED, _KEEP_LOG)
+        state = PageFileState.SEALED if counts["encrypted"] else PageFileState.GOOD
+        state = PageFileState.UNSUMMED if _is_unsummed(scan) else state
         return self._row(scan.file, counts, rows, state, _NOTHING)
 
     def _row(
@@ -291,7 +291,7 @@ class PageJudge:
         file: PageFile,
         counts: dict[str, int],
         rows: int | None,
-        state: FileState,
+        state: PageFileState,
         advice: str,
     ) -> FileVerdict:
         return FileVerdict(
@@ -307,13 +307,13 @@ class PageJudge:
         )
 
 
-def _is_unsummed(scan: FileScan) -> bool:
+def _is_unsummed(scan: PageFileScan) -> bool:
     """Return True if no written page of a file has a checksum."""
     states = scan.states
     return states[PageState.UNSUMMED] > 0 and not states[PageState.GOOD]
 
 
-def _words(scan: FileScan, run: Run) -> dict[str, str]:
+def _words(scan: PageFileScan, run: Run) -> dict[str, str]:
     """Return expected and actual content of the first page of a run."""
     if run.state in (PageState.CHECKSUM, PageState.UNSUMMED):
         return {"expected": f"{run.computed:08x}", "found": f"{run.stored:08x}"}

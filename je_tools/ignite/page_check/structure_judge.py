@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from je_tools.formats.ignite.check import Structure
     from je_tools.ignite.page_check.page_findings import PageFinding
     from je_tools.ignite.pages.files import PageFile
-    from je_tools.ignite.pages.scan import FileScan
+    from je_tools.ignite.pages.scan import PageFileScan
 
 _CODES = {
     DefectKind.TYPE: "page-link",
@@ -96,7 +96,7 @@ def affinity_of(found: Iterable[tuple[PageFile, Structure]]) -> Affinity:
 
 
 def structure_findings(
-    scan: FileScan, structure: Structure, affinity: Affinity, at: At
+    scan: PageFileScan, structure: Structure, affinity: Affinity, at: At
 ) -> Iterator[PageFinding]:
     """Yield findings on the structure of a file.
 
@@ -125,7 +125,7 @@ def structure_findings(
 
 
 def _misplaced(
-    scan: FileScan, structure: Structure, affinity: Affinity, at: At
+    scan: PageFileScan, structure: Structure, affinity: Affinity, at: At
 ) -> Iterator[PageFinding]:
     for cache, (rows, *fitting) in structure.places.items():
         power = affinity.powers.get((scan.file.group, cache))
@@ -140,7 +140,7 @@ def _is_unread(defect: Defect) -> bool:
     return is_row or defect.kind is DefectKind.PAGE
 
 
-def _is_beyond(scan: FileScan, defect: Defect) -> bool:
+def _is_beyond(scan: PageFileScan, defect: Defect) -> bool:
     """Return True if a page is missing at the end of a file, where zeros alone are no damage."""
     # The page of a row's defect is the leaf, so the row may be on any page of zeros.
     page = scan.file.pages - 1 if defect.kind is DefectKind.ROW else defect.page

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from je_tools.log.scan_options import Progress
 
 
-class TypeCount(Struct, frozen=True):
+class PageTypeCount(Struct, frozen=True):
     """Good pages of one type on one node."""
 
     node: str
@@ -46,7 +46,7 @@ class PageReport(Struct):
 
     files: list[FileVerdict]
     findings: list[PageFinding]
-    types: list[TypeCount]
+    types: list[PageTypeCount]
 
     @property
     def wrong(self) -> int:
@@ -128,7 +128,7 @@ def _verify_node(
             report.files.append(missing)
         report.findings.append(finding)
     report.types += [
-        TypeCount(node.name, page_type_name(no), pages) for no, pages in sorted(types.items())
+        PageTypeCount(node.name, page_type_name(no), pages) for no, pages in sorted(types.items())
     ]
 
 

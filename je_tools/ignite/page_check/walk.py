@@ -15,9 +15,9 @@ from je_tools.ignite.pages.images import mapped_image
 
 if TYPE_CHECKING:
     from je_tools.formats.ignite.replay import PageReplay
-    from je_tools.ignite.pages.scan import FileScan
+    from je_tools.ignite.pages.scan import PageFileScan
 
-Walked = tuple["FileScan", "Structure | str | None"]
+Walked = tuple["PageFileScan", "Structure | str | None"]
 """Pages of a file; what they lead to, why that was not checked, or None if there is nothing."""
 
 
@@ -36,7 +36,7 @@ class Walk:
         self._problem = problem
         self._replay = replay
 
-    def files(self, scans: Iterable[FileScan]) -> Iterator[Walked]:
+    def files(self, scans: Iterable[PageFileScan]) -> Iterator[Walked]:
         """Yield files in their order, with what their pages lead to.
 
         Raises:
@@ -44,7 +44,7 @@ class Walk:
         """
         return map_in_order(self._walked, scans, self.threads)
 
-    def _walked(self, scan: FileScan) -> Walked:
+    def _walked(self, scan: PageFileScan) -> Walked:
         file = scan.file
         if file.header is None or not file.pages or not scan.written:
             return scan, None

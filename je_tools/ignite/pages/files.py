@@ -15,8 +15,8 @@ from je_tools.formats.files.source import Source, SourceError
 from je_tools.formats.ignite.pages import (
     FILE_HEADER_SIZE,
     INDEX_PARTITION,
-    FileHeader,
     FileProblem,
+    PageFileHeader,
     read_file_header,
 )
 from je_tools.ignite.caches import METASTORAGE, cache_folders
@@ -56,7 +56,7 @@ class PageFile(Struct, frozen=True):
     kind: FileKind
     partition: int
     size: int
-    header: FileHeader | None
+    header: PageFileHeader | None
     problem: str | None = None
 
     @property

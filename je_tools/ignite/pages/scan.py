@@ -16,7 +16,7 @@ from je_tools.formats.files.source import Source, SourceChangedError, SourceErro
 from je_tools.formats.ignite.pages import PageState, page_rules, read_pages, unread_trees
 
 if TYPE_CHECKING:
-    from je_tools.formats.ignite.pages import FileHeader, PageColumns
+    from je_tools.formats.ignite.pages import PageColumns, PageFileHeader
     from je_tools.ignite.pages.files import PageFile
     from je_tools.log.scan_options import Progress
 
@@ -60,7 +60,7 @@ class Run(Struct, frozen=True):
     computed: int
 
 
-class FileScan(Struct):
+class PageFileScan(Struct):
     """The pages of one file.
 
     Attributes:
@@ -103,13 +103,13 @@ def read_blocks(
 
 def scan_files(
     files: Sequence[PageFile], threads: int, progress: Progress | None = None
-) -> Iterator[FileScan]:
+) -> Iterator[PageFileScan]:
     """Yield what the pages of each file show, in the order of the files.
 
     Raises:
         StoppedError: a file shrank, vanished or was replaced while it was read.
     """
-    scans = {each.path: FileScan(each, Counter(), Counter()) for each in files}
+    scans = {each.path: PageFileScan(each, Counter(), Counter()) for each in files}
     order = iter(files)
     current = next(order, None)
     for each in read_blocks(files, threads, progress):
@@ -126,7 +126,9 @@ def scan_files(
         current = next(order, None)
 
 
-def _spans(files: Sequence[PageFile]) -> Iterator[tuple[PageFile, FileHeader, Source, int, int]]:
+def _spans(
+    files: Sequence[PageFile],
+) -> Iterator[tuple[PageFile, PageFileHeader, Source, int, int]]:
     """Yield byte ranges of whole pages, up to the end of each file."""
     for file in files:
         if file.header is None or not file.pages:
@@ -143,7 +145,7 @@ def _spans(files: Sequence[PageFile]) -> Iterator[tuple[PageFile, FileHeader, So
 
 
 def _read(
-    span: tuple[PageFile, FileHeader, Source, int, int],
+    span: tuple[PageFile, PageFileHeader, Source, int, int],
 ) -> Block | tuple[PageFile, str]:
     file, header, source, start, stop = span
     first = (start - header.size) // header.page_size
@@ -165,7 +167,7 @@ def _read(
     return Block(file, first, columns)
 
 
-def _add(scan: FileScan, block: Block) -> None:
+def _add(scan: PageFileScan, block: Block) -> None:
     columns = block.columns
     state = columns.state
     scan.page_states.append(state)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from je_tools.log.scan_options import Progress
 
 
-class FileSpace(Struct):
+class PageFileSpace(Struct):
     """Space in one file.
 
     Attributes:
@@ -95,7 +95,7 @@ class SpaceReport(Struct):
         problems: files that could not be read.
     """
 
-    files: list[FileSpace]
+    files: list[PageFileSpace]
     types: list[TypeSpace]
     problems: int = 0
 
@@ -136,12 +136,12 @@ def measure_pages(store: Store, threads: int, progress: Progress | None = None) 
     return report
 
 
-def _empty(node: str, file: PageFile, root: str) -> FileSpace:
+def _empty(node: str, file: PageFile, root: str) -> PageFileSpace:
     path = str(file.path).removeprefix(root).lstrip("/")
-    return FileSpace(node, file.group, path, file.kind, file.partition, file.size)
+    return PageFileSpace(node, file.group, path, file.kind, file.partition, file.size)
 
 
-def _add_file(space: FileSpace, columns: PageColumns) -> None:
+def _add_file(space: PageFileSpace, columns: PageColumns) -> None:
     state, type_no = columns.state, columns.type_no
     is_known: npt.NDArray[np.bool_] = (state == PageState.GOOD) | (state == PageState.UNSUMMED)
     types = np.unique(type_no[is_known]).tolist()
@@ -179,7 +179,7 @@ def _is_list(type_no: int) -> bool:
     return page_type_name(type_no).startswith("list ")
 
 
-def _add_fill(space: FileSpace, page_size: int) -> None:
+def _add_fill(space: PageFileSpace, page_size: int) -> None:
     size = (space.data_pages - space.packed_pages) * page_size
     space.fill_percent = 100 * (1 - space.free / size) if size else None
 

@@ -15,13 +15,13 @@ from je_tools.ignite.pages.files import FileKind, page_folder
 from je_tools.ignite.pages.images import mapped_image
 
 if TYPE_CHECKING:
-    from je_tools.ignite.records.recovered import Recovered
+    from je_tools.ignite.records.recovered import RecoveredNode
     from je_tools.ignite.store import Node
 
 _DISABLED = re.compile(rb"grp-wal-(?:local-)?disabled-(-?\d{1,10})")
 
 
-def metastorage_keys(node: Node, recovered: Recovered) -> set[bytes]:
+def metastorage_keys(node: Node, recovered: RecoveredNode) -> set[bytes]:
     """Return the keys that can be read; `pages verify` reports damaged pages.
 
     Raises:
@@ -44,7 +44,7 @@ def _keys(spans: Spans) -> set[bytes]:
     return {spans[row] or b"" for row in range(len(spans))}
 
 
-def unlogged_groups(node: Node, recovered: Recovered) -> frozenset[int]:
+def unlogged_groups(node: Node, recovered: RecoveredNode) -> frozenset[int]:
     """Return the ids of the groups whose changes were not logged when the node stopped.
 
     Raises:

@@ -16,7 +16,7 @@ from je_tools.ignite.records.partition_records import PartitionPlace, PartitionR
 from je_tools.ignite.records.problems import MissingRecords, RecordProblem, log_problem
 
 if TYPE_CHECKING:
-    from je_tools.ignite.records.recovered import Recovered
+    from je_tools.ignite.records.recovered import RecoveredNode
     from je_tools.ignite.store import Node
 
 _CONFIGURATION = "cache_data.dat"
@@ -54,7 +54,7 @@ class NodeRecords:
         not_owned: groups and partitions read so far whose state is not OWNING, with the state.
     """
 
-    def __init__(self, node: Node, recovered: Recovered, wanted: CacheFilter) -> None:
+    def __init__(self, node: Node, recovered: RecoveredNode, wanted: CacheFilter) -> None:
         """Make a reader.
 
         Args:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 if TYPE_CHECKING:
-    from je_tools.ignite.logical.log_range import LogEnd
+    from je_tools.ignite.logical.log_range import WalEnd
 
 
 class RecordProblem(StrEnum):
@@ -59,7 +59,7 @@ class MissingRecords(Struct, frozen=True):
         return f"{self.node or 'log'}{where}: {self.detail} ({self.problem.value})"
 
 
-def log_problem(node: str, end: LogEnd) -> MissingRecords | None:
+def log_problem(node: str, end: WalEnd) -> MissingRecords | None:
     """Return the problem of a log that does not end where its records end; None for none."""
     if end.reason.value == "end" and not end.lost_records:
         return None

@@ -31,7 +31,7 @@ _GONE_STATES = (-1, 3)
 """States of a partition that the log destroys: none any more, or EVICTED."""
 
 
-class Recovered:
+class RecoveredNode:
     """What recovery of a node does.
 
     Attributes:
@@ -100,7 +100,7 @@ class Recovered:
         return next((each.state for each in parts if each.partition == partition), None)
 
 
-def recover_node(node: Node, threads: int, progress: Progress | None = None) -> Recovered:
+def recover_node(node: Node, threads: int, progress: Progress | None = None) -> RecoveredNode:
     """Compute what recovery of a node does.
 
     Args:
@@ -114,4 +114,4 @@ def recover_node(node: Node, threads: int, progress: Progress | None = None) -> 
     """
     found = node_checkpoints(node, threads, progress)
     logical = updates_from(node, logical_start(found))
-    return Recovered(found, logical, recovered_pages(node, threads, found))
+    return RecoveredNode(found, logical, recovered_pages(node, threads, found))

@@ -39,7 +39,7 @@ _PLACE_MASK = (1 << 48) - 1
 _SOUND = (PageState.GOOD, PageState.ENCRYPTED, PageState.UNSUMMED)
 
 
-class Repair(StrEnum):
+class PageRepair(StrEnum):
     """What happens to a damaged page when the node starts and works."""
 
     RECOVERED = "recovered"
@@ -65,7 +65,7 @@ class DamagedPage(Struct, frozen=True):
     file: PageFile
     index: int
     state: PageState
-    repair: Repair
+    repair: PageRepair
 
     @property
     def group_id(self) -> int:
@@ -109,13 +109,13 @@ def _judged(
     file, index, state = found
     place = (cache_id(file.group), file.partition << 32 | index)
     if place in recovered:
-        repair = Repair.RECOVERED
+        repair = PageRepair.RECOVERED
     elif file.kind is FileKind.INDEX:
-        repair = Repair.REBUILT
+        repair = PageRepair.REBUILT
     elif place in images and state is not PageState.ZERO:
-        repair = Repair.REPAIRED
+        repair = PageRepair.REPAIRED
     else:
-        repair = Repair.FATAL
+        repair = PageRepair.FATAL
     return DamagedPage(file, index, state, repair)
 
 

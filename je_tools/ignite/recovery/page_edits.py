@@ -19,9 +19,9 @@ from msgspec import Struct
 
 from je_tools.formats.ignite.ids import cache_id
 from je_tools.formats.ignite.markers import MarkerKind, Pointer, encode_marker
-from je_tools.formats.ignite.pages import INDEX_PARTITION, FileHeader, file_header_bytes
+from je_tools.formats.ignite.pages import INDEX_PARTITION, PageFileHeader, file_header_bytes
 from je_tools.ignite.pages.files import page_folder
-from je_tools.ignite.recovery.page_damage import Repair
+from je_tools.ignite.recovery.page_damage import PageRepair
 from je_tools.ignite.recovery.partitions import compared_partitions, counters_in
 from je_tools.ignite.recovery.physical import open_replay, replay_log
 from je_tools.ignite.repairs.edits import StoreEdit, create_file, set_aside, write_bytes
@@ -134,7 +134,7 @@ class _FileEdits:
             return None
         is_index = partition == INDEX_PARTITION
         name = "index.bin" if is_index else f"part-{partition}.bin"
-        header = FileHeader(self.is_big, self._header.version, is_index, self._header.page_size)
+        header = PageFileHeader(self.is_big, self._header.version, is_index, self._header.page_size)
         data = file_header_bytes(header) + pages.tobytes()
         path = self._folders[group_id] / name
         return create_file(path, data, reason, is_barrier=False)
@@ -193,12 +193,12 @@ def _rebuild(
     """Add the writes of damaged pages, and of files that are gone."""
     compared = list(compared_partitions(writer.node, checkpoints, physical.replay))
     lost = [each for each in compared if each.is_missing and each.expected.size]
-    indexes = sorted({each.file.path for each in damaged if each.repair is Repair.REBUILT})
+    indexes = sorted({each.file.path for each in damaged if each.repair is PageRepair.REBUILT})
     plan.edits = [each for each in plan.edits if each.path not in indexes]
     plan.edits += [set_aside(path, REINDEX) for path in indexes]
     by_file: dict[Path, list[DamagedPage]] = {}
     for page in damaged:
-        if page.repair in (Repair.FATAL, Repair.REPAIRED):
+        if page.repair in (PageRepair.FATAL, PageRepair.REPAIRED):
             by_file.setdefault(page.file.path, []).append(page)
     if not by_file and not lost:
         return

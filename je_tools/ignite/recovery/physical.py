@@ -17,10 +17,10 @@ from msgspec.structs import replace
 from je_tools.errors import StoppedError
 from je_tools.formats.files.source import Source, SourceChangedError, SourceError
 from je_tools.formats.ignite.markers import Pointer
-from je_tools.formats.ignite.replay import PageReplay, Reason
+from je_tools.formats.ignite.replay import MisfitReason, PageReplay
 from je_tools.formats.ignite.types import NUMBERS
 from je_tools.ignite.checkpoints.node_checkpoints import newest_marker, node_checkpoints
-from je_tools.ignite.logical.log_range import EndReason, LogEnd, LogRange
+from je_tools.ignite.logical.log_range import LogRange, WalEnd, WalEndReason
 from je_tools.ignite.pages.files import page_folder
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ class PhysicalRecovery(Struct, frozen=True):
     replay: PageReplay | None = None
     problem: str | None = None
     is_unclear: bool = False
-    end: LogEnd | None = None
+    end: WalEnd | None = None
     recovery_files: tuple[Path, ...] = ()
     damaged_files: tuple[Path, ...] = ()
 
@@ -163,9 +163,9 @@ def _misfit_problem(replay: PageReplay) -> tuple[str | None, bool]:
     """Return why changes of pages cannot be applied, and whether the node may do it."""
     misfits, count = replay.misfits()
     reasons = {each.reason for each in misfits}
-    if Reason.FULL in reasons:
+    if MisfitReason.FULL in reasons:
         return f"more than {MEMORY_MAX:,} bytes of pages change", True
-    if Reason.ENCRYPTED in reasons:
+    if MisfitReason.ENCRYPTED in reasons:
         return "changes of pages are encrypted", True
     return (f"{count:,} changes of pages cannot be applied", False) if count else (None, False)
 
@@ -177,7 +177,7 @@ def open_replay(node: Node) -> PageReplay | None:
     return None if size is None else PageReplay(size, MEMORY_MAX // size)
 
 
-def replay_log(node: Node, replay: PageReplay, start: Pointer, stop: Pointer) -> LogEnd | None:
+def replay_log(node: Node, replay: PageReplay, start: Pointer, stop: Pointer) -> WalEnd | None:
     """Apply the log from a record to another; return where it ends before that, or None.
 
     Raises:
@@ -195,7 +195,7 @@ def replay_log(node: Node, replay: PageReplay, start: Pointer, stop: Pointer) ->
         if count < len(rows) and rows.columns.offset[count] == stop.offset:
             return None
         if segment > stop.segment or count < len(rows):
-            return LogEnd(stop.segment, stop.offset, EndReason.MISSING, True, 0)
+            return WalEnd(stop.segment, stop.offset, WalEndReason.MISSING, True, 0)
     return log.end
 
 

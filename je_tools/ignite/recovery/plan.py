@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from je_tools.log.scan_options import Progress
 
 
-class Outcome(StrEnum):
+class StartOutcome(StrEnum):
     """What the next start of a node comes to."""
 
     STARTS = "starts"
@@ -47,7 +47,7 @@ class ChangeCount(Struct, frozen=True):
     records: int
 
 
-class FileChange(Struct, frozen=True):
+class PageFileChange(Struct, frozen=True):
     """A file of pages that physical recovery writes.
 
     Attributes:
@@ -94,14 +94,14 @@ class NodePlan(Struct, frozen=True):
     not_checked: tuple[str, ...]
 
     @property
-    def outcome(self) -> Outcome:
+    def outcome(self) -> StartOutcome:
         """What the next start comes to."""
         codes = {each.code for each in self.findings if each.severity is not Severity.NOTE}
         if "recovery-refused" in codes:
-            return Outcome.REFUSED
+            return StartOutcome.REFUSED
         if "recovery-unclear" in codes:
-            return Outcome.UNCLEAR
-        return Outcome.LOSES if "recovery-loss" in codes else Outcome.STARTS
+            return StartOutcome.UNCLEAR
+        return StartOutcome.LOSES if "recovery-loss" in codes else StartOutcome.STARTS
 
 
 def plan_recovery(
@@ -160,7 +160,7 @@ def change_counts(plan: NodePlan) -> list[ChangeCount]:
     return [ChangeCount(plan.node.name, name, count) for name, count in counts]
 
 
-def file_changes(plan: NodePlan) -> list[FileChange]:
+def file_changes(plan: NodePlan) -> list[PageFileChange]:
     """Return the files that physical recovery writes, by group and partition."""
     replay = plan.physical.replay
     if replay is None:
@@ -174,7 +174,7 @@ def file_changes(plan: NodePlan) -> list[FileChange]:
         group = names.get(group_id, str(group_id))
         number = None if partition == INDEX_PARTITION else partition
         exists = (group, partition) in files
-        changes.append(FileChange(plan.node.name, group, number, count, exists))
+        changes.append(PageFileChange(plan.node.name, group, number, count, exists))
     return sorted(changes, key=lambda each: (each.group, each.partition is None, each.partition))
 
 

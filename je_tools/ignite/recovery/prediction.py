@@ -14,8 +14,8 @@ from je_tools.findings import Severity
 from je_tools.formats.ignite.markers import MarkerKind
 from je_tools.formats.ignite.pages import PageState
 from je_tools.ignite.checkpoints.node_checkpoints import newest_marker
-from je_tools.ignite.logical.log_range import EndReason
-from je_tools.ignite.recovery.page_damage import Repair
+from je_tools.ignite.logical.log_range import WalEndReason
+from je_tools.ignite.recovery.page_damage import PageRepair
 from je_tools.ignite.recovery.partitions import compared_partitions
 from je_tools.ignite.wal.segment_reading import copies_of
 from je_tools.ignite.wal.wal_findings import CODES, WalFinding
@@ -23,7 +23,7 @@ from je_tools.ignite.wal.wal_findings import CODES, WalFinding
 if TYPE_CHECKING:
     from je_tools.ignite.checkpoints.markers import Marker
     from je_tools.ignite.checkpoints.node_checkpoints import NodeCheckpoints
-    from je_tools.ignite.logical.log_range import LogEnd
+    from je_tools.ignite.logical.log_range import WalEnd
     from je_tools.ignite.logical.updates import LogicalUpdates
     from je_tools.ignite.pages.files import PageFile
     from je_tools.ignite.recovery.page_damage import DamagedPage
@@ -33,10 +33,10 @@ if TYPE_CHECKING:
 _MISFITS_SHOWN = 20
 
 REPAIRS = {
-    Repair.RECOVERED: "recovery writes the page anew",
-    Repair.REPAIRED: "the node restores the page from its log when it reads it",
-    Repair.REBUILT: "stop the node and remove the file: the node builds its indexes anew",
-    Repair.FATAL: "the node does not start, or halts when it reads the page",
+    PageRepair.RECOVERED: "recovery writes the page anew",
+    PageRepair.REPAIRED: "the node restores the page from its log when it reads it",
+    PageRepair.REBUILT: "stop the node and remove the file: the node builds its indexes anew",
+    PageRepair.FATAL: "the node does not start, or halts when it reads the page",
 }
 """What happens to a damaged page, in words."""
 
@@ -153,7 +153,7 @@ class Predictor:
     def _of_log_end(self, logical: LogicalUpdates) -> Iterator[WalFinding]:
         end = logical.end
         if end.is_refused:
-            if end.reason is not EndReason.NO_START:
+            if end.reason is not WalEndReason.NO_START:
                 yield self._finding(
                     "recovery-refused",
                     segment=end.segment,
@@ -167,7 +167,7 @@ class Predictor:
             yield self._finding(
                 "recovery-loss", segment=end.segment, offset=end.offset, found=found
             )
-        elif end.reason is EndReason.ROLLED:
+        elif end.reason is WalEndReason.ROLLED:
             expected = f"segment {end.segment + 1}, which follows"
             yield self._finding(
                 "recovery-loss", segment=end.segment + 1, expected=expected, found="no file"
@@ -188,9 +188,9 @@ class Predictor:
             header = page.file.header
             assert header is not None
             code, severity = "recovery-page", None
-            if page.repair in (Repair.RECOVERED, Repair.REPAIRED):
+            if page.repair in (PageRepair.RECOVERED, PageRepair.REPAIRED):
                 severity = Severity.NOTE
-            elif page.repair is Repair.FATAL:
+            elif page.repair is PageRepair.FATAL:
                 code = "recovery-refused"
             what = "zeros" if page.state is PageState.ZERO else page.state.name.lower()
             yield self._finding(
@@ -223,7 +223,7 @@ class Predictor:
                 yield self._finding(code, each.path, **texts)
 
 
-def _end_text(end: LogEnd) -> str:
-    if end.reason is EndReason.MISSING:
+def _end_text(end: WalEnd) -> str:
+    if end.reason is WalEndReason.MISSING:
         return "the segment is in no file"
     return "damage in a segment of the archive, which the engine takes for no end of the log"

@@ -22,7 +22,7 @@ from je_tools.formats.ignite.page_image import page_image, read_image_pages
 from je_tools.formats.ignite.partition_meta import read_partition_meta
 from je_tools.ignite.pages.files import FileKind, PageFile, page_folder
 from je_tools.ignite.repairs.edits import create_file, set_aside
-from je_tools.ignite.repairs.log_repairs import Repair, Unrepaired
+from je_tools.ignite.repairs.log_repairs import LogRepair, Unrepaired
 from je_tools.ignite.repairs.newer_rows import has_row_of, logged_versions
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def plan_markers(
     rest: NodeCheckpoints,
     *,
     is_log_whole: bool,
-) -> Iterator[Repair | Unrepaired]:
+) -> Iterator[LogRepair | Unrepaired]:
     """Yield what to do about markers of `suspect_begins`.
 
     Args:
@@ -78,16 +78,16 @@ def plan_markers(
         else:
             what = marker.problem or "it points to no record of its checkpoint"
             text = f"{what}, the log has no such checkpoint, and no partition was written since"
-            yield Repair((set_aside(marker.path, text),))
+            yield LogRepair((set_aside(marker.path, text),))
 
 
-def _rewritten(node: Node, marker: Marker, record: CheckpointRecord) -> Repair:
+def _rewritten(node: Node, marker: Marker, record: CheckpointRecord) -> LogRepair:
     """Return the edits that give a real marker its content back."""
     is_big = any(each.header.is_big for each in node.segments if each.header is not None)
     reason = f"the log has the record of checkpoint {record.checkpoint}"
     data = encode_marker(record.pointer, is_big=is_big)
     edits = (set_aside(marker.path, reason), create_file(marker.path, data, reason))
-    return Repair(edits, begin=record.pointer)
+    return LogRepair(edits, begin=record.pointer)
 
 
 def _doubt(

@@ -16,7 +16,7 @@ import numpy as np
 
 from je_tools.errors import RefusedError
 from je_tools.ignite.repairs.edits import StoreEdit, create_file, set_aside, write_zeros
-from je_tools.ignite.repairs.log_repairs import Repair
+from je_tools.ignite.repairs.log_repairs import LogRepair
 from je_tools.ignite.repairs.log_state import LogState, SegmentState, record_bounds
 from je_tools.ignite.segment_files import Status, opened_segment
 from je_tools.ignite.wal.segment_reading import has_records
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 def plan_cut(
     node: Node, state: LogState, begin: Pointer | None, segment_no: int, offset: int
-) -> Repair:
+) -> LogRepair:
     """Return the edits that cut the log before a record.
 
     Args:
@@ -62,7 +62,7 @@ def plan_cut(
     later = _later(node, segment_no)
     edits = [set_aside(file.path, f"after the cut at {place}") for file in later]
     edits += _end(node, segment, offset, place, {file.path for file in later})
-    return Repair(tuple(edits), f"all records from {place} on")
+    return LogRepair(tuple(edits), f"all records from {place} on")
 
 
 def _later(node: Node, segment_no: int) -> list[SegmentFile]:

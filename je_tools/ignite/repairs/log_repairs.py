@@ -25,7 +25,7 @@ from je_tools.ignite.repairs.edits import (
     write_bytes,
     write_zeros,
 )
-from je_tools.ignite.repairs.log_state import Damage, SegmentState, record_bounds
+from je_tools.ignite.repairs.log_state import SegmentDamage, SegmentState, record_bounds
 from je_tools.ignite.segment_files import opened_segment
 from je_tools.ignite.wal.segment_judge import stop_text
 from je_tools.ignite.wal.twins import differing_twins
@@ -33,7 +33,7 @@ from je_tools.ignite.wal.twins import differing_twins
 if TYPE_CHECKING:
     from je_tools.formats.ignite.markers import Pointer
     from je_tools.formats.ignite.segments import SegmentHeader
-    from je_tools.ignite.wal.segment_judge import FileJudge, Verdict
+    from je_tools.ignite.wal.segment_judge import FileJudge, SegmentVerdict
 
 _FILLER = NUMBERS["CLUSTER_SNAPSHOT"]
 _EMPTY_FILLER = NUMBERS["CDC_MANAGER_STOP_RECORD"]
@@ -41,7 +41,7 @@ _NAME_SIZE = 4
 _NO_TYPE = 255
 
 
-class Repair(Struct, frozen=True):
+class LogRepair(Struct, frozen=True):
     """Edits that belong together.
 
     Attributes:
@@ -97,14 +97,14 @@ class LogRepairer(Struct, frozen=True):
     archive: Path
     judge: FileJudge
 
-    def heal(self, segment: SegmentState, damage: Damage) -> Repair | None:
+    def heal(self, segment: SegmentState, damage: SegmentDamage) -> LogRepair | None:
         """Return the repair of a damage from another copy of the segment; None for none."""
         if segment.read is None:
             found = self._copied(segment)
-            return found if isinstance(found, Repair) else None
+            return found if isinstance(found, LogRepair) else None
         return self._healed(segment, damage)
 
-    def pass_over(self, segment: SegmentState, damage: Damage) -> Repair | Unrepaired:
+    def pass_over(self, segment: SegmentState, damage: SegmentDamage) -> LogRepair | Unrepaired:
         """Return the edits with which recovery passes over a damage, or why there are none."""
         if segment.read is None:
             return self._copied(segment)
@@ -116,7 +116,7 @@ class LogRepairer(Struct, frozen=True):
             return Unrepaired(path, damage.index, damage.start, reason)
         return self._tail(path, damage) if damage.is_tail else self._bridged(segment.read, damage)
 
-    def _copied(self, segment: SegmentState) -> Repair | Unrepaired:
+    def _copied(self, segment: SegmentState) -> LogRepair | Unrepaired:
         """Copy a segment from the ring to the archive, where the engine looks for it."""
         if any(each.file.is_packed for each in segment.copies):
             reason = "the segment is only there compacted, without records of pages"
@@ -130,11 +130,11 @@ class LogRepairer(Struct, frozen=True):
             reason = f"the archive lacks the segment; {_short(twin.file.path)} has it"
             # A file without a readable header may be there.
             old = (set_aside(path, reason),) if path.exists() else ()
-            return Repair((*old, create_file(path, data, reason)))
+            return LogRepair((*old, create_file(path, data, reason)))
         reason = f"segment {segment.index} is in no file; look for it in a backup of the node"
         return Unrepaired(None, segment.index, 0, reason)
 
-    def _healed(self, segment: SegmentState, damage: Damage) -> Repair | None:
+    def _healed(self, segment: SegmentState, damage: SegmentDamage) -> LogRepair | None:
         """Copy the damaged bytes from another file of the segment that has them whole."""
         read = segment.read
         assert read is not None
@@ -153,10 +153,10 @@ class LogRepairer(Struct, frozen=True):
             with opened_segment(twin.file.path, is_packed=False) as source:
                 data = source.read(damage.start, end).tobytes()
             reason = f"{_short(twin.file.path)} has these bytes undamaged"
-            return Repair((write_bytes(read.file.path, damage.start, data, reason),))
+            return LogRepair((write_bytes(read.file.path, damage.start, data, reason),))
         return None
 
-    def _obstacle(self, segment: SegmentState, damage: Damage) -> str | None:
+    def _obstacle(self, segment: SegmentState, damage: SegmentDamage) -> str | None:
         """Return why damaged bytes may not be passed over; None if they may."""
         assert segment.read is not None
         if segment.read.file.is_packed:
@@ -170,7 +170,7 @@ class LogRepairer(Struct, frozen=True):
             )
         return None
 
-    def _headed(self, read: Verdict, damage: Damage) -> Repair | Unrepaired:
+    def _headed(self, read: SegmentVerdict, damage: SegmentDamage) -> LogRepair | Unrepaired:
         """Write the header that the first record of a segment implies."""
         path, header = read.file.path, read.file.header
         gaps = [gap.stop.at for gap in read.end.gaps]
@@ -179,9 +179,9 @@ class LogRepairer(Struct, frozen=True):
             reason = "the header of the segment is damaged, and no record follows it"
             return Unrepaired(path, damage.index, damage.start, reason)
         reason = f"the header is damaged; the records are those of segment {header.segment}"
-        return Repair((write_bytes(path, 0, encode_segment_header(header), reason),))
+        return LogRepair((write_bytes(path, 0, encode_segment_header(header), reason),))
 
-    def _bridged(self, read: Verdict, damage: Damage) -> Repair | Unrepaired:
+    def _bridged(self, read: SegmentVerdict, damage: SegmentDamage) -> LogRepair | Unrepaired:
         """Replace unreadable records by one that recovery ignores."""
         assert damage.stop is not None
         assert read.file.header is not None
@@ -191,9 +191,11 @@ class LogRepairer(Struct, frozen=True):
             reason = f"no record has {size} bytes, so nothing can take the place of the damage"
             return Unrepaired(read.file.path, damage.index, damage.start, reason)
         reason = f"found {stop_text(damage.stop)}; the records after it are whole"
-        return Repair((write_bytes(read.file.path, damage.start, record, reason),), _lost(damage))
+        return LogRepair(
+            (write_bytes(read.file.path, damage.start, record, reason),), _lost(damage)
+        )
 
-    def _tail(self, path: Path, damage: Damage) -> Repair | Unrepaired:
+    def _tail(self, path: Path, damage: SegmentDamage) -> LogRepair | Unrepaired:
         """End a segment before the unreadable bytes at its end."""
         assert damage.stop is not None
         if damage.stop.cause is Cause.ZERO:
@@ -201,10 +203,10 @@ class LogRepairer(Struct, frozen=True):
             return Unrepaired(path, damage.index, damage.start, reason)
         size = damage.end - damage.start
         reason = f"found {stop_text(damage.stop)}, and no record up to the next segment"
-        return Repair((write_zeros(path, damage.start, size, reason),), _lost(damage))
+        return LogRepair((write_zeros(path, damage.start, size, reason),), _lost(damage))
 
 
-def _has_whole(twin: Verdict, start: int, end: int) -> bool:
+def _has_whole(twin: SegmentVerdict, start: int, end: int) -> bool:
     """Return True if a range of a file consists of whole records and the end of the segment."""
     assert twin.end.tail is not None
     stop = twin.end.tail.stop
@@ -217,7 +219,7 @@ def _has_whole(twin: Verdict, start: int, end: int) -> bool:
     return bool(np.isin(start, bounds)) and (is_end or bool(np.isin(end, bounds)))
 
 
-def _lost(damage: Damage) -> str:
+def _lost(damage: SegmentDamage) -> str:
     assert damage.stop is not None
     size, type_no = damage.end - damage.start, damage.stop.type_no
     what = "" if type_no == _NO_TYPE else f", the first of them probably {type_name(type_no)}"

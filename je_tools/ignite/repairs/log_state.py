@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from je_tools.formats.ignite.walk import Stop
     from je_tools.ignite.segment_files import SegmentFile
     from je_tools.ignite.store import Node
-    from je_tools.ignite.wal.segment_judge import Verdict
+    from je_tools.ignite.wal.segment_judge import SegmentVerdict
 
 
-class Damage(Struct, frozen=True):
+class SegmentDamage(Struct, frozen=True):
     """Bytes of a segment that the engine reads, and that are no records.
 
     Attributes:
@@ -58,11 +58,11 @@ class SegmentState(Struct, frozen=True):
 
     index: int
     is_archived: bool
-    read: Verdict | None
-    copies: tuple[Verdict, ...]
+    read: SegmentVerdict | None
+    copies: tuple[SegmentVerdict, ...]
 
     @property
-    def others(self) -> list[Verdict]:
+    def others(self) -> list[SegmentVerdict]:
         """Copies besides the one that is read, whose every byte can be used."""
         return [
             each
@@ -91,7 +91,7 @@ class LogState(Struct, frozen=True):
         """Index of the last segment; -1 for none."""
         return self.segments[-1].index if self.segments else -1
 
-    def damages(self) -> list[Damage]:
+    def damages(self) -> list[SegmentDamage]:
         """Return what recovery cannot read, in the order of the log."""
         return [each for segment in self.segments for each in _damages(segment, self.last)]
 
@@ -134,7 +134,7 @@ def _segment(
     node: Node,
     index: int,
     files: tuple[SegmentFile, ...],
-    verdicts: dict[SegmentFile, Verdict],
+    verdicts: dict[SegmentFile, SegmentVerdict],
     is_archived: bool,
 ) -> SegmentState:
     place = node.archive if is_archived else node.work
@@ -142,20 +142,20 @@ def _segment(
     return SegmentState(index, is_archived, read, tuple(verdicts[file] for file in files))
 
 
-def _damages(segment: SegmentState, last: int) -> list[Damage]:
+def _damages(segment: SegmentState, last: int) -> list[SegmentDamage]:
     read = segment.read
     if read is None:
         text = "the segment is in no file that the engine reads"
-        return [Damage(segment.index, 0, SEGMENT_SIZE_MAX, problem=text)]
+        return [SegmentDamage(segment.index, 0, SEGMENT_SIZE_MAX, problem=text)]
     if read.end.tail is None:
         text = read.file.problem or "the file cannot be read"
-        return [Damage(segment.index, 0, read.file.size, problem=text)]
+        return [SegmentDamage(segment.index, 0, read.file.size, problem=text)]
     found = []
     if read.file.status is Status.BAD_HEADER:
-        found.append(Damage(segment.index, 0, SEGMENT_HEADER_SIZE))
+        found.append(SegmentDamage(segment.index, 0, SEGMENT_HEADER_SIZE))
     problem = "the device did not deliver all bytes" if read.end.unreadable else None
     found += [
-        Damage(segment.index, gap.stop.at, gap.end, gap.stop, problem=problem)
+        SegmentDamage(segment.index, gap.stop.at, gap.end, gap.stop, problem=problem)
         for gap in read.end.gaps
     ]
     if read.end.gap_count > len(read.end.gaps):
@@ -163,11 +163,15 @@ def _damages(segment: SegmentState, last: int) -> list[Damage]:
     tail, size = read.end.tail, read.end.size
     if tail.unsearched < size:
         found.append(
-            Damage(segment.index, tail.stop.at, size, tail.stop, problem="it was not searched")
+            SegmentDamage(
+                segment.index, tail.stop.at, size, tail.stop, problem="it was not searched"
+            )
         )
     elif segment.index < last and not _is_end(tail.stop, size):
         found.append(
-            Damage(segment.index, tail.stop.at, size, tail.stop, is_tail=True, problem=problem)
+            SegmentDamage(
+                segment.index, tail.stop.at, size, tail.stop, is_tail=True, problem=problem
+            )
         )
     return found
 

@@ -12,7 +12,7 @@ from je_tools.errors import RefusedError
 from je_tools.ignite.checkpoints.node_checkpoints import NodeCheckpoints, node_checkpoints
 from je_tools.ignite.repairs.bogus_markers import plan_markers, suspect_begins
 from je_tools.ignite.repairs.log_cut import plan_cut
-from je_tools.ignite.repairs.log_repairs import LogRepairer, Repair, Unrepaired
+from je_tools.ignite.repairs.log_repairs import LogRepair, LogRepairer, Unrepaired
 from je_tools.ignite.repairs.log_state import LogState, read_log_state
 from je_tools.ignite.wal.segment_judge import FileJudge
 
@@ -32,7 +32,7 @@ class LogPlan(Struct, frozen=True):
         first: first segment that was looked at; what is older is not judged.
     """
 
-    repairs: tuple[Repair, ...]
+    repairs: tuple[LogRepair, ...]
     unrepaired: tuple[Unrepaired, ...]
     checkpoints: NodeCheckpoints
     first: int
@@ -86,7 +86,7 @@ def plan_log_repairs(
         _check_repaired(outcomes)
         outcomes.append(plan_cut(node, state, begin, *to_pointer))
     outcomes += markers
-    repairs = tuple(each for each in outcomes if isinstance(each, Repair))
+    repairs = tuple(each for each in outcomes if isinstance(each, LogRepair))
     unrepaired = tuple(each for each in outcomes if isinstance(each, Unrepaired))
     return LogPlan(repairs, unrepaired, found, need.first or 0)
 
@@ -96,14 +96,16 @@ def _archive(node: Node) -> Path:
     return node.db.parent / "wal" / "archive" / node.name
 
 
-def _begin(found: NodeCheckpoints, markers: Sequence[Repair | Unrepaired]) -> Pointer | None:
+def _begin(found: NodeCheckpoints, markers: Sequence[LogRepair | Unrepaired]) -> Pointer | None:
     """Return the place of the newest checkpoint's record; None if it is in doubt.
 
     With a begin in doubt, records of pages after the last finished checkpoint may be needed.
     """
     if any(isinstance(each, Unrepaired) for each in markers):
         return None
-    real = [each.begin for each in markers if isinstance(each, Repair) and each.begin is not None]
+    real = [
+        each.begin for each in markers if isinstance(each, LogRepair) and each.begin is not None
+    ]
     begun = [each for each in found.checkpoints if each.begin is not None]
     newest = max(begun, key=lambda each: each.time_ms, default=None)
     if newest is not None and newest.record is not None:
@@ -115,7 +117,7 @@ def _is_incomplete(found: NodeCheckpoints, state: LogState) -> bool:
     return found.need.status != "finished" or any(not each.copies for each in state.segments)
 
 
-def _check_repaired(outcomes: Sequence[Repair | Unrepaired]) -> None:
+def _check_repaired(outcomes: Sequence[LogRepair | Unrepaired]) -> None:
     """Refuse to cut a log that a node cannot read up to the cut.
 
     Raises:

@@ -21,7 +21,7 @@ _ORDER = {
 _MANY = 2
 
 
-class Written(Struct, frozen=True):
+class WrittenSpan(Struct, frozen=True):
     """A span of a file that was written.
 
     Attributes:
@@ -61,7 +61,7 @@ class RecordedEdits:
         self.after: dict[str, tuple[int, int]] | None = None
         self.is_ready = self.is_undo_begun = self.is_undone = False
         self.saved: dict[str, list[Frame]] = {}
-        self.written: list[Written] = []
+        self.written: list[WrittenSpan] = []
         self.created: dict[str, int] = {}
         self.renamed: list[tuple[str, str, int]] = []
         self._moved: set[str] = set()
@@ -88,9 +88,9 @@ class RecordedEdits:
         elif record == "saved":
             self._save(frame)
         elif record == "write":
-            self._write(Written(head["file"], head["offset"], frame.blob_size, frame))
+            self._write(WrittenSpan(head["file"], head["offset"], frame.blob_size, frame))
         elif record == "zero":
-            self._write(Written(head["file"], head["offset"], head["size"], None))
+            self._write(WrittenSpan(head["file"], head["offset"], head["size"], None))
         elif record == "create":
             self._create(head)
         elif record == "rename":
@@ -111,7 +111,7 @@ class RecordedEdits:
         self.saved.setdefault(name, []).append(frame)
         self._pending.append(frame)
 
-    def _write(self, written: Written) -> None:
+    def _write(self, written: WrittenSpan) -> None:
         name = written.name
         is_there = name in self.before and name not in self._moved
         _expect(is_there and written.size > 0, f"{name} cannot be written so")

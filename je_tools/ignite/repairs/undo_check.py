@@ -14,7 +14,7 @@ from je_tools.writing.frames import BLOB_MAX
 
 if TYPE_CHECKING:
     from je_tools.ignite.repairs.node_files import NodeFiles
-    from je_tools.ignite.repairs.recorded_edits import RecordedEdits, Written
+    from je_tools.ignite.repairs.recorded_edits import RecordedEdits, WrittenSpan
     from je_tools.writing.journal_reading import Recorded
 
 
@@ -98,7 +98,7 @@ class StoreUndoCheck:
             found = f"has {now[name][0]:,} bytes" if name in now else "is gone"
             raise self._other(name, f"{found}, but should have {least:,} to {most:,} bytes")
 
-    def _check_written(self, written: Written) -> None:
+    def _check_written(self, written: WrittenSpan) -> None:
         """Check that each byte of a span is old or new; after the old end, it may also be zero."""
         path, before = self._files.path(written.name), self._edits.before[written.name][0]
         for start in range(written.offset, written.offset + written.size, BLOB_MAX):
@@ -112,7 +112,7 @@ class StoreUndoCheck:
                 at = start + int(np.argmin(is_right))
                 raise self._other(written.name, f"has other bytes at {at:#x}")
 
-    def _new(self, written: Written, start: int, size: int) -> npt.NDArray[np.uint8]:
+    def _new(self, written: WrittenSpan, start: int, size: int) -> npt.NDArray[np.uint8]:
         if written.frame is None:
             return np.zeros(size, np.uint8)
         first = start - written.offset

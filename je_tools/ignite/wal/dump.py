@@ -22,13 +22,13 @@ if TYPE_CHECKING:
     from je_tools.formats.ignite.walk import RecordColumns, RecordRows
     from je_tools.ignite.segment_files import SegmentFile
     from je_tools.ignite.store import Node, Store
-    from je_tools.ignite.wal.record_filters import Selection
+    from je_tools.ignite.wal.record_filters import RecordSelection
     from je_tools.log.scan_options import Progress
 
 Piece = TypeVar("Piece")
 
 
-class Place(Struct, frozen=True):
+class RecordPlace(Struct, frozen=True):
     """Place of records: what all rows of a table have in common.
 
     Attributes:
@@ -58,8 +58,8 @@ class RecordDump(Struct, Generic[Piece]):
             that do not decode.
     """
 
-    selection: Selection
-    encode: Callable[[RecordTable, Place], Piece]
+    selection: RecordSelection
+    encode: Callable[[RecordTable, RecordPlace], Piece]
     threads: int
     limit: int | None = None
     progress: Progress | None = None
@@ -92,12 +92,12 @@ class RecordDump(Struct, Generic[Piece]):
             if piece is not None:
                 yield piece
 
-    def _windows(self, node: Node, judge: FileJudge) -> Iterator[tuple[RecordRows, Place]]:
+    def _windows(self, node: Node, judge: FileJudge) -> Iterator[tuple[RecordRows, RecordPlace]]:
         names, types = cache_names(node), node_types(node)
         for copies in copies_of(node):
             segment = copies.chosen
             if self.selection.wants_segment(copies.index):
-                place = Place(node.name, judge.path(segment), names, types)
+                place = RecordPlace(node.name, judge.path(segment), names, types)
                 yield from ((rows, place) for rows in self._segment(segment, judge))
             if self.progress is not None:
                 self.progress(segment.size)
@@ -113,7 +113,7 @@ class RecordDump(Struct, Generic[Piece]):
         findings = judge.of_bytes(segment, end)
         self.damaged += sum(each.severity is Severity.ERROR for each in findings)
 
-    def _encoded(self, window: tuple[RecordRows, Place]) -> tuple[int, int, Piece | None]:
+    def _encoded(self, window: tuple[RecordRows, RecordPlace]) -> tuple[int, int, Piece | None]:
         rows, place = window
         table = record_table(rows)
         bad = len(np.unique(table.index[table.bad]))

@@ -27,7 +27,7 @@ from je_tools.output.encoders import arrow_texts as t
 if TYPE_CHECKING:
     from je_tools.core.masking import Masking
     from je_tools.formats.arrays import Ints, Mask
-    from je_tools.ignite.wal.dump import Place
+    from je_tools.ignite.wal.dump import RecordPlace
     from je_tools.ignite.wal.record_table import Numbers, RecordTable
 
 _NAMES = pa.dictionary(pa.int32(), pa.string())
@@ -119,7 +119,9 @@ def _same(text: str, n: int) -> pa.DictionaryArray:
     return pa.DictionaryArray.from_arrays(t.number_array(np.zeros(n, np.int32)), values)
 
 
-def object_texts(table: RecordTable, name: str, place: Place, masking: Masking) -> pa.StringArray:
+def object_texts(
+    table: RecordTable, name: str, place: RecordPlace, masking: Masking
+) -> pa.StringArray:
     """Return keys or values of entries as JSON; null for other records, and if they are masked."""
     kinds, spans = table.columns[f"{name}_type"], getattr(table, name)
     sizes = np.where(kinds.valid, spans.sizes, -1)
@@ -129,7 +131,7 @@ def object_texts(table: RecordTable, name: str, place: Place, masking: Masking) 
 
 def record_columns(
     table: RecordTable,
-    place: Place,
+    place: RecordPlace,
     masking: Masking,
     name_of: Callable[[str], str] = clean_text,
     wanted: Iterable[str] = RECORD_SCHEMA.names,
@@ -187,7 +189,10 @@ def record_columns(
 
 
 def record_texts(
-    table: RecordTable, place: Place, masking: Masking, name_of: Callable[[str], str] = clean_text
+    table: RecordTable,
+    place: RecordPlace,
+    masking: Masking,
+    name_of: Callable[[str], str] = clean_text,
 ) -> dict[str, pa.Array]:
     """Return the columns of RECORD_SCHEMA as numbers, booleans and texts, for lines."""
     found = record_columns(table, place, masking, name_of)

@@ -13,7 +13,13 @@ import pyarrow.compute as pc
 from je_tools.core.escaping import clean_text
 from je_tools.core.masking import SHOWN
 from je_tools.formats.ignite.records import decode_checkpoint
-from je_tools.formats.ignite.types import COLUMN_COUNTS, NUMBERS, RECORD_TYPES, Coding, Field
+from je_tools.formats.ignite.types import (
+    COLUMN_COUNTS,
+    NUMBERS,
+    RECORD_TYPES,
+    FieldCoding,
+    RecordField,
+)
 from je_tools.formats.spans import gather_hex
 from je_tools.ignite.wal.record_table import COLUMN_FIELDS, RecordTable, TypeFields
 from je_tools.output.encoders import arrow_texts as t
@@ -74,15 +80,19 @@ def _texts_of(
 
 
 def _field(
-    table: RecordTable, field: Field, some: TypeFields, rows: Ints, masking: Masking
+    table: RecordTable, field: RecordField, some: TypeFields, rows: Ints, masking: Masking
 ) -> pa.StringArray:
     columns = some.decoded.columns
-    if field.coding is Coding.PAGE:
+    if field.coding is FieldCoding.PAGE:
         return t.joined('"', page_texts(columns[field.name][rows]), '"')
     if field.coding not in COLUMN_COUNTS:
         return t.number_texts(np.ascontiguousarray(columns[field.name][rows]))
     starts, sizes = (columns[f"{field.name}_{part}"][rows] for part in ("start", "size"))
-    if field.coding is Coding.NODES or field.coding is Coding.UUID or field.name in _NAMES:
+    if (
+        field.coding is FieldCoding.NODES
+        or field.coding is FieldCoding.UUID
+        or field.name in _NAMES
+    ):
         # Few values occur, and most of them often.
         found = t.data_bytes(table.rows.data, starts, sizes, SHOWN).dictionary_encode()
         values = [value or b"" for value in found.dictionary.to_pylist()]
@@ -92,13 +102,13 @@ def _field(
     return pc.fill_null(t.joined('"', texts, '"'), "null")
 
 
-def _value(field: Field, data: bytes, is_big: bool) -> Any:
+def _value(field: RecordField, data: bytes, is_big: bool) -> Any:
     order = "big" if is_big else "little"
 
     def number(at: int, size: int) -> int:
         return int.from_bytes(data[at : at + size], order, signed=True)  # type: ignore[arg-type]
 
-    if field.coding is Coding.UUID:
+    if field.coding is FieldCoding.UUID:
         high, low = (number(at, 8) & (1 << 64) - 1 for at in (0, 8))
         return str(UUID(int=high << 64 | low))
     if field.name in _NAMES:

@@ -26,7 +26,7 @@ from je_tools.output.encoders.entry_sinks import EntryFormat, ParquetSink, TextS
 from je_tools.output.encoders.fixed_lines import Layout, lay_out_in, layout_header, layout_lines
 
 if TYPE_CHECKING:
-    from je_tools.ignite.wal.dump import Place
+    from je_tools.ignite.wal.dump import RecordPlace
     from je_tools.ignite.wal.record_table import RecordTable
 
 _BARE = frozenset({"fields", "key_json", "value_json"})
@@ -69,18 +69,18 @@ def open_record_sink(form: EntryFormat, masking: Masking, width: int) -> TextSin
     return TextSink(lines, layout_header(layout, _NUMBERS))
 
 
-def _batch(table: RecordTable, place: Place, masking: Masking) -> pa.RecordBatch:
+def _batch(table: RecordTable, place: RecordPlace, masking: Masking) -> pa.RecordBatch:
     found = record_columns(table, place, masking)
     return pa.RecordBatch.from_arrays(
         [found[name] for name in RECORD_SCHEMA.names], schema=RECORD_SCHEMA
     )
 
 
-def _csv_lines(table: RecordTable, place: Place, masking: Masking) -> pa.Buffer:
+def _csv_lines(table: RecordTable, place: RecordPlace, masking: Masking) -> pa.Buffer:
     return csv_bytes(record_texts(table, place, masking, safe_cell))
 
 
-def _json_lines(table: RecordTable, place: Place, masking: Masking) -> pa.Buffer:
+def _json_lines(table: RecordTable, place: RecordPlace, masking: Masking) -> pa.Buffer:
     return json_lines(record_texts(table, place, masking))
 
 
@@ -101,7 +101,7 @@ def json_lines(columns: Mapping[str, pa.Array]) -> pa.Buffer:
 
 
 def _cut_texts(
-    table: RecordTable, place: Place, masking: Masking, width: int
+    table: RecordTable, place: RecordPlace, masking: Masking, width: int
 ) -> dict[str, pa.StringArray]:
     """Return the texts of a line, keys and values as JSON if they are entries."""
     shown: dict[str, pa.StringArray] = {}
@@ -120,7 +120,7 @@ def _cut_texts(
     return found
 
 
-def _lines(table: RecordTable, place: Place, masking: Masking, layout: Layout) -> pa.Buffer:
+def _lines(table: RecordTable, place: RecordPlace, masking: Masking, layout: Layout) -> pa.Buffer:
     found = _cut_texts(table, place, masking, layout.width)
 
     def numbers(name: str) -> pa.StringArray:

@@ -41,7 +41,7 @@ _PAGE = re.compile(r"(.+):(?:0x)?([0-9a-fA-F]{1,16})")
 _VERSION = re.compile(r"(-?\d{1,10}):(\d{1,9}):(-?\d{1,19})(?::(\d{1,2}))?")
 
 
-class Filters(Struct, frozen=True, kw_only=True):
+class RecordFilters(Struct, frozen=True, kw_only=True):
     """Filters, all of which a row must pass; None or empty filters nothing.
 
     Attributes:
@@ -64,7 +64,7 @@ class Filters(Struct, frozen=True, kw_only=True):
     since: str | None = None
     until: str | None = None
 
-    def selection(self) -> Selection:
+    def selection(self) -> RecordSelection:
         """Return the selection that these filters make.
 
         Raises:
@@ -77,7 +77,7 @@ class Filters(Struct, frozen=True, kw_only=True):
         for low, high, what in ((first, last, "from-pointer"), (since, until, "since")):
             if low is not None and high is not None and low > high:  # type: ignore[operator]
                 raise UsageError(f"--{what} comes after its other bound: nothing can match")
-        return Selection(
+        return RecordSelection(
             types=_types(self.types) if self.types else None,
             ids=np.array([parse_id(text) for text in self.caches], np.int64),
             partitions=np.array(self.partitions, np.int64),
@@ -90,8 +90,8 @@ class Filters(Struct, frozen=True, kw_only=True):
         )
 
 
-class Selection(Struct, frozen=True, kw_only=True):
-    """Parsed filters; see `Filters`."""
+class RecordSelection(Struct, frozen=True, kw_only=True):
+    """Parsed filters; see `RecordFilters`."""
 
     types: Mask | None
     ids: Ints

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from je_tools.formats.ignite.records import (
     DataEntries,
-    Decoded,
+    DecodedRecords,
     Payloads,
     decode_entries,
     decode_type,
@@ -111,7 +111,7 @@ class TypeFields(Struct, frozen=True):
 
     type_no: int
     at: Ints
-    decoded: Decoded
+    decoded: DecodedRecords
 
 
 class RecordTable(Struct, frozen=True):
@@ -231,7 +231,7 @@ def _put_bad(table: RecordTable, at: Ints) -> None:
     table.value.put(at, payloads.starts, payloads.ends - payloads.starts)
 
 
-def _put_record(table: RecordTable, type_no: int, at: Ints, decoded: Decoded) -> None:
+def _put_record(table: RecordTable, type_no: int, at: Ints, decoded: DecodedRecords) -> None:
     found, good = decoded.columns, ~decoded.bad
     for field in RECORD_TYPES[type_no].fields:
         name = field.name

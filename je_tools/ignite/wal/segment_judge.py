@@ -14,7 +14,7 @@ from msgspec import Struct
 from je_tools.errors import InputError
 from je_tools.findings import Severity
 from je_tools.formats.ignite.types import type_name
-from je_tools.formats.ignite.walk import GAPS_KEPT, MIN_SIZE, Cause, Stop, Tail
+from je_tools.formats.ignite.walk import GAPS_KEPT, MIN_SIZE, Cause, SegmentTail, Stop
 from je_tools.ignite.segment_files import Status
 from je_tools.ignite.wal.segment_reading import SegmentEnd, copies_of, has_records, read_segment
 from je_tools.ignite.wal.wal_findings import CODES, WalFinding
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _NO_TYPE = 255
 
 
-class Verdict(Struct, frozen=True):
+class SegmentVerdict(Struct, frozen=True):
     """A file of a segment that was read.
 
     Attributes:
@@ -78,11 +78,11 @@ class FileJudge(Struct, frozen=True):
     root: str
     last: int
 
-    def judge(self, segment: SegmentFile) -> Verdict:
+    def judge(self, segment: SegmentFile) -> SegmentVerdict:
         """Read a file, and return what is wrong with it; threads may call this at once."""
         findings = list(self.of_header(segment))
         if not has_records(segment):
-            return Verdict(segment, 0, SegmentEnd(), findings)
+            return SegmentVerdict(segment, 0, SegmentEnd(), findings)
         records = 0
         try:
             with read_segment(segment) as (rows, end):
@@ -90,9 +90,9 @@ class FileJudge(Struct, frozen=True):
                     records += len(some)
         except InputError as error:
             findings.append(self._finding("wal-unreadable", segment, found=str(error)))
-            return Verdict(segment, records, SegmentEnd(), findings)
+            return SegmentVerdict(segment, records, SegmentEnd(), findings)
         findings += self.of_bytes(segment, end)
-        return Verdict(segment, records, end, findings)
+        return SegmentVerdict(segment, records, end, findings)
 
     def path(self, segment: SegmentFile) -> str:
         """Return the path of a file below the store."""
@@ -146,7 +146,7 @@ class FileJudge(Struct, frozen=True):
         if end.tail is not None:
             yield from self._of_tail(segment, end.tail, end.size)
 
-    def _of_tail(self, segment: SegmentFile, tail: Tail, size: int) -> Iterator[WalFinding]:
+    def _of_tail(self, segment: SegmentFile, tail: SegmentTail, size: int) -> Iterator[WalFinding]:
         stop = tail.stop
         place = {"offset": stop.at, "length": size - stop.at}
         if tail.unsearched < size:
@@ -168,12 +168,12 @@ class FileJudge(Struct, frozen=True):
             yield self._finding("wal-early-end", segment, **place, **texts)
 
 
-def _is_clean(tail: Tail) -> bool:
+def _is_clean(tail: SegmentTail) -> bool:
     """Return True if bytes follow that were never written, or that an older segment left."""
     return tail.stop.cause is Cause.ZERO or (tail.stop.cause is Cause.POINTER and tail.stale > 0)
 
 
-def tail_text(tail: Tail) -> str:
+def tail_text(tail: SegmentTail) -> str:
     """Return what follows the last record, in words."""
     if tail.stop.cause is Cause.ZERO and not tail.is_zero:
         text = "a byte of zero, then other bytes"

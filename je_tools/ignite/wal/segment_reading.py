@@ -11,11 +11,11 @@ from msgspec import Struct
 from je_tools.ignite.segment_files import SegmentFile, Status, segment_reader
 
 if TYPE_CHECKING:
-    from je_tools.formats.ignite.walk import Gap, RecordRows, Tail
+    from je_tools.formats.ignite.walk import RecordGap, RecordRows, SegmentTail
     from je_tools.ignite.store import Node
 
 
-class Copies(Struct, frozen=True):
+class SegmentCopies(Struct, frozen=True):
     """The files that hold one segment.
 
     Attributes:
@@ -37,7 +37,7 @@ def has_records(segment: SegmentFile) -> bool:
     return segment.header is not None and segment.status in (Status.READABLE, Status.BAD_HEADER)
 
 
-def copies_of(node: Node) -> list[Copies]:
+def copies_of(node: Node) -> list[SegmentCopies]:
     """Return the segments of a node that can be read, in the order of their indexes."""
     by_index: dict[int, list[SegmentFile]] = {}
     for segment in node.segments:
@@ -45,7 +45,9 @@ def copies_of(node: Node) -> list[Copies]:
             by_index.setdefault(segment.header.segment, []).append(segment)
     return [
         # A packed copy has fewer records, and a derived header may be wrong.
-        Copies(index, tuple(sorted(files, key=lambda each: (each.is_packed, each.is_derived))))
+        SegmentCopies(
+            index, tuple(sorted(files, key=lambda each: (each.is_packed, each.is_derived)))
+        )
         for index, files in sorted(by_index.items())
     ]
 
@@ -62,10 +64,10 @@ class SegmentEnd(Struct):
         problem: why a compacted segment could not be unpacked to its end.
     """
 
-    gaps: list[Gap] = []
+    gaps: list[RecordGap] = []
     gap_count: int = 0
     gap_bytes: int = 0
-    tail: Tail | None = None
+    tail: SegmentTail | None = None
     size: int = 0
     unreadable: list[tuple[int, int]] = []
     problem: str | None = None

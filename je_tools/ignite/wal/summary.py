@@ -27,7 +27,7 @@ _IS_DATA = np.isin(np.arange(TYPE_COUNT), list(DATA_NOS))
 _OPERATIONS = len(OPERATIONS)
 
 
-class TypeCount(Struct):
+class RecordTypeCount(Struct):
     """Records of one type of one node; bytes include header and checksum."""
 
     node: str
@@ -74,7 +74,7 @@ class WalSummary(Struct):
             segments, and of records that do not decode.
     """
 
-    types: list[TypeCount] = field(default_factory=list)
+    types: list[RecordTypeCount] = field(default_factory=list)
     segments: list[SegmentCount] = field(default_factory=list)
     caches: list[CacheCount] = field(default_factory=list)
     damaged: int = 0
@@ -134,7 +134,7 @@ def _add_node(
         kind = RECORD_TYPES[no]
         purpose = kind.purpose.value
         summary.types.append(
-            TypeCount(node.name, kind.name, purpose, int(records[no]), int(sizes[no]))
+            RecordTypeCount(node.name, kind.name, purpose, int(records[no]), int(sizes[no]))
         )
     for cache in sorted(by_cache, key=lambda cache: (cache is None, cache or 0)):
         counts_of = by_cache[cache]

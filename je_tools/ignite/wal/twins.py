@@ -14,12 +14,12 @@ from je_tools.ignite.segment_files import opened_segment
 from je_tools.ignite.wal.wal_findings import WalFinding
 
 if TYPE_CHECKING:
-    from je_tools.ignite.wal.segment_judge import FileJudge, Verdict
+    from je_tools.ignite.wal.segment_judge import FileJudge, SegmentVerdict
 
 _PIECE = 1 << 20
 
 
-def differing_twins(verdicts: Sequence[Verdict], judge: FileJudge) -> Iterator[WalFinding]:
+def differing_twins(verdicts: Sequence[SegmentVerdict], judge: FileJudge) -> Iterator[WalFinding]:
     """Yield segments whose copies differ in bytes that are trusted records in both.
 
     Compacted copies are not compared. Gaps are findings of their own, and so is an early end.
@@ -27,7 +27,7 @@ def differing_twins(verdicts: Sequence[Verdict], judge: FileJudge) -> Iterator[W
     Raises:
         StoppedError: a file shrank, vanished or was replaced while it was read.
     """
-    by_segment: dict[int, list[Verdict]] = {}
+    by_segment: dict[int, list[SegmentVerdict]] = {}
     for verdict in verdicts:
         header, end = verdict.file.header, verdict.end
         is_known = end.tail is not None and end.gap_count == len(end.gaps)
@@ -51,7 +51,7 @@ def differing_twins(verdicts: Sequence[Verdict], judge: FileJudge) -> Iterator[W
                 )
 
 
-def _difference(first: Verdict, second: Verdict) -> tuple[int, int] | None:
+def _difference(first: SegmentVerdict, second: SegmentVerdict) -> tuple[int, int] | None:
     """Return the offset of the first byte that differs, and the number of them; None for none."""
     offset, count = None, 0
     with (
@@ -70,7 +70,7 @@ def _difference(first: Verdict, second: Verdict) -> tuple[int, int] | None:
     return None if offset is None else (offset, count)
 
 
-def _common(first: Verdict, second: Verdict) -> Iterator[tuple[int, int]]:
+def _common(first: SegmentVerdict, second: SegmentVerdict) -> Iterator[tuple[int, int]]:
     """Yield the half-open ranges that are trusted records in both copies."""
     assert first.end.tail is not None
     assert second.end.tail is not None

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from je_tools.core.ordered import map_in_order
 from je_tools.findings import Severity
-from je_tools.ignite.wal.segment_judge import FileJudge, Verdict, judge_of, missing_segments
+from je_tools.ignite.wal.segment_judge import FileJudge, SegmentVerdict, judge_of, missing_segments
 from je_tools.ignite.wal.twins import differing_twins
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ def _findings_of(
 
 
 def _with_twin(
-    found: WalFinding, verdict: Verdict, others: Sequence[Verdict], judge: FileJudge
+    found: WalFinding, verdict: SegmentVerdict, others: Sequence[SegmentVerdict], judge: FileJudge
 ) -> WalFinding:
     """Return a finding on a gap with the file that has the same bytes undamaged, if any."""
     if found.code != "wal-gap" or found.resume_offset is None or verdict.file.is_packed:
@@ -106,7 +106,7 @@ def _with_twin(
     return found
 
 
-def _overlaps(verdict: Verdict, found: WalFinding) -> bool:
+def _overlaps(verdict: SegmentVerdict, found: WalFinding) -> bool:
     start, stop = found.offset or 0, found.resume_offset or 0
     is_capped = verdict.end.gap_count > len(verdict.end.gaps)
     return is_capped or any(gap.stop.at < stop and start < gap.end for gap in verdict.end.gaps)

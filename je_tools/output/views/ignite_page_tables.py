@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from je_tools.ignite.page_check.judge import FileState
+from je_tools.ignite.page_check.judge import PageFileState
 from je_tools.output.views.ignite_tables import NODE
 from je_tools.output.views.sections import Column, Kind, Section, section_of
 
@@ -66,7 +66,7 @@ def report_sections(report: PageReport, *, everything: bool) -> list[Section]:
         report: the verification.
         everything: also show good files, and pages by type.
     """
-    files = [each for each in report.files if everything or each.state is not FileState.GOOD]
+    files = [each for each in report.files if everything or each.state is not PageFileState.GOOD]
     types = report.types if everything else []
     columns = (NODE, Column("type", "type", Kind.TEXT), Column("pages", "pages"))
     return [

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from je_tools.formats.ignite.page_image import PageFault, page_image, read_image_pages
-from je_tools.formats.ignite.pages import FileHeader, read_file_header
+from je_tools.formats.ignite.pages import PageFileHeader, read_file_header
 from je_tools.ignite.pages.files import page_folder
 from tests.builders import ignite_pages as pages
 from tests.corpus import IgniteNode
@@ -17,9 +17,9 @@ from tests.je_tools.ignite.reading import node_of
 SIZE = pages.SIZE
 
 
-def _header(data: bytes) -> FileHeader:
+def _header(data: bytes) -> PageFileHeader:
     header = read_file_header(data)
-    assert isinstance(header, FileHeader)
+    assert isinstance(header, PageFileHeader)
     return header
 
 

@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from je_tools.audit.allowed import Allowed, Verdict, read_allowed
+from je_tools.audit.allowed import Allowed, FailureRules, read_allowed
 from je_tools.audit.fleet import CodeCount, EnvironmentRow
 from je_tools.audit.junit import junit_text
 from je_tools.errors import InputError, UsageError
@@ -33,7 +33,7 @@ ROW = EnvironmentRow(
     ],
 )
 def test_what_fails_is_a_severity_or_a_code(fail_on: tuple[str, ...], codes: list[str]) -> None:
-    assert [each.code for each in Verdict(fail_on, (), DAY).failing(ROW)] == codes
+    assert [each.code for each in FailureRules(fail_on, (), DAY).failing(ROW)] == codes
 
 
 @pytest.mark.parametrize(
@@ -48,7 +48,7 @@ def test_what_fails_is_a_severity_or_a_code(fail_on: tuple[str, ...], codes: lis
     ],
 )
 def test_a_finding_is_allowed_until_a_day(entry: Allowed, *, allowed: bool) -> None:
-    verdict = Verdict(("error",), (entry,), DAY)
+    verdict = FailureRules(("error",), (entry,), DAY)
     assert bool(verdict.failing(ROW)) != allowed
     assert verdict.allowed_count([ROW]) == 2 * allowed
     assert bool(verdict.expired) == (entry.until < DAY)
@@ -76,7 +76,7 @@ def test_a_file_that_is_not_of_its_form(text: bytes, words: str, tmp_path: Path)
 
 def test_junit_has_a_case_for_each_environment() -> None:
     summary = summary_of({"/fleet/fine": {}, "/fleet/hurt": {"damaged-entry": 2, "torn-tail": 1}})
-    root = ElementTree.fromstring("".join(junit_text(summary, Verdict(("error",), (), DAY))))
+    root = ElementTree.fromstring("".join(junit_text(summary, FailureRules(("error",), (), DAY))))
     assert (root.get("tests"), root.get("failures")) == ("2", "1")
     cases = {case.get("name"): case.find("failure") for case in root.iter("testcase")}
     assert cases["/fleet/fine"] is None
@@ -90,6 +90,6 @@ def test_hostile_names_are_well_formed_and_differ() -> None:
     names = [name.decode("utf-8", "surrogateescape") for name in HOSTILE]
     names += ["\x00", "\x1b[2J", "]]>", "&lt;"]
     summary = summary_of({name: {"damaged-entry": 1} for name in names})
-    text = "".join(junit_text(summary, Verdict(("error",), (), DAY)))
+    text = "".join(junit_text(summary, FailureRules(("error",), (), DAY)))
     cases = list(ElementTree.fromstring(text.encode()).iter("testcase"))
     assert len({case.get("name") for case in cases}) == len(names)

@@ -11,7 +11,7 @@ import pytest
 
 from je_tools.audit.discover import Fleet, FoundEnvironment, find_fleet
 from je_tools.audit.known_files import KnownFiles
-from je_tools.audit.plan import ENVIRONMENT_COST, FilePart, Plan, plan_fleet, slices_of
+from je_tools.audit.plan import ENVIRONMENT_COST, AuditPlan, FilePart, plan_fleet, slices_of
 from je_tools.audit.task_kinds import Opened, SliceTask
 from je_tools.audit.tasks import Workplace
 from je_tools.log.log_files import FileHeader, LogFile
@@ -49,7 +49,7 @@ def cost_of(task: tuple[FoundEnvironment, ...]) -> int:
     return sum(each.size + ENVIRONMENT_COST for each in task)
 
 
-def slices_in(plan: Plan, sizes: list[list[int]]) -> list[tuple[FilePart, ...]]:
+def slices_in(plan: AuditPlan, sizes: list[list[int]]) -> list[tuple[FilePart, ...]]:
     """Return the slices of all large environments of a fleet of such files."""
     return [
         part

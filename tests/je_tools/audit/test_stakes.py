@@ -23,7 +23,7 @@ from je_tools.log.log_files import FileHeader, LogFile
 from je_tools.log.opening import open_environment
 from je_tools.log.scan import Scanner
 from je_tools.recovery.utilization import Utilization
-from je_tools.space.usage import FileRole, FileSpace, Reason, Space
+from je_tools.space.usage import FileReason, FileRole, FileSpace, Space
 from je_tools.vlsn.node_report import NodeReport
 from tests.corpus import FIXTURES, Environment, environment
 from tests.je_tools.audit.auditing import lsn_said
@@ -152,7 +152,7 @@ def test_bytes_that_expire_are_told_apart_from_those_that_may_be_obsolete() -> N
     header = FileHeader(good=True, file_no=3, version=17)
     file = LogFile(Path("00000003.jdb"), 3, 1100, header, 17)
     counted = Utilization(1000, 300, 200)
-    reasons = (Reason.LIVE, Reason.TTL)
+    reasons = (FileReason.LIVE, FileReason.TTL)
     each = FileSpace(file, FileRole.ACTIVE, counted, None, 50, reasons)
     space = Space((each,), counted, None, None, None)  # type: ignore[arg-type]
     (found,) = file_uses(space)

@@ -18,9 +18,9 @@ from je_tools.recovery.utilization import FileSummary, Utilization, reserved_fil
 from je_tools.space.recount import recount
 from je_tools.space.usage import (
     DiskUse,
+    FileReason,
     FileRole,
     FileSpace,
-    Reason,
     Space,
     deletable,
     measure_space,
@@ -91,17 +91,17 @@ def test_why_files_are_there(tmp_path: Path) -> None:
     shutil.copytree(environment("v17-crash-txn").home, home)
     (each,) = measure_space(snapshot_of(home)).files
     assert each.state is FileRole.LAST
-    held = {Reason.LAST, Reason.INTERVAL, Reason.LIVE, Reason.OPEN_TRANSACTION}
+    held = {FileReason.LAST, FileReason.INTERVAL, FileReason.LIVE, FileReason.OPEN_TRANSACTION}
     assert set(each.reasons) == held
     os.link(home / "00000000.jdb", tmp_path / "kept")
     snapshot = snapshot_of(home)
     (each,) = measure_space(snapshot, recount(snapshot)).files
-    assert set(each.reasons) == held | {Reason.HARD_LINK, Reason.DELTA_BASE}
+    assert set(each.reasons) == held | {FileReason.HARD_LINK, FileReason.DELTA_BASE}
 
 
 def test_a_node_of_a_group_keeps_what_its_index_leads_to() -> None:
     (each,) = measure_space(snapshot_of(environment("v26-rep-committed/node1").home)).files
-    assert Reason.VLSN_INDEX in each.reasons
+    assert FileReason.VLSN_INDEX in each.reasons
 
 
 def test_a_reserved_file_is_told_from_others() -> None:
@@ -115,7 +115,7 @@ def test_a_reserved_file_is_told_from_others() -> None:
     first, last = space.files
     assert (first.state, last.state) == (FileRole.RESERVED, FileRole.LAST)
     assert first.counted is None
-    assert Reason.RESERVED in first.reasons
+    assert FileReason.RESERVED in first.reasons
     assert space.reserved == (first,)
     assert space.disk.reserved_size == first.file.size
     assert space.disk.active_size == last.file.size
@@ -127,7 +127,7 @@ def test_a_last_file_that_holds_nothing_is_behind_the_end(tmp_path: Path) -> Non
     (home / "00000001.jdb").write_bytes(b"")
     first, last = measure_space(snapshot_of(home)).files
     assert (first.state, last.state) == (FileRole.LAST, FileRole.AFTER_END)
-    assert last.reasons == (Reason.AFTER_END,)
+    assert last.reasons == (FileReason.AFTER_END,)
 
 
 def files_of(states: list[FileRole], size: int) -> tuple[FileSpace, ...]:

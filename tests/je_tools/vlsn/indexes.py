@@ -16,7 +16,7 @@ from je_tools.formats.je.flags import HeaderFlag
 from je_tools.formats.je.internal.names import VLSN_MAP_DB
 from je_tools.formats.je.internal.replication import VlsnBucket
 from je_tools.formats.je.write.transactions import TransactionWriter
-from je_tools.formats.je.write.writer import Appender, Tail
+from je_tools.formats.je.write.writer import Appender, LogTail
 from je_tools.log.opening import open_environment
 from je_tools.log.scan import Scanner
 from je_tools.recovery.internal_databases import internal_database
@@ -82,7 +82,7 @@ def append_entry(
 
 def _appender(snapshot: Snapshot, home: Path) -> Appender:
     last = snapshot.end.files[-1]
-    tail = Tail(
+    tail = LogTail(
         last.file_no,
         snapshot.end.next_offset,
         snapshot.end.last_lsn & 0xFFFFFFFF,

@@ -31,7 +31,7 @@ from je_tools.vlsn.lost_records import LostRecordReader
 from je_tools.vlsn.matchpoint import PRE_TERM, are_same, find_matchpoint
 from je_tools.vlsn.node import read_node
 from je_tools.vlsn.node_report import NodeFacts, NodeReport, SyncPoint, columns_of, report_of
-from je_tools.vlsn.tail import Tail, TailReader
+from je_tools.vlsn.tail import StreamTail, TailReader
 from tests.corpus import FIXTURES, environments
 from tests.je_tools.checkpoint.nodes import copy_up_to, entries_of, stream_of
 from tests.je_tools.dumped import je_tools
@@ -299,7 +299,7 @@ def test_damage_of_files_that_are_read_later_is_reported() -> None:
     damaged = Finding("bad-checksum", Severity.ERROR, "env")
 
     class Reader(TailReader):
-        def back_to(self, vlsn: int) -> Tail:
+        def back_to(self, vlsn: int) -> StreamTail:
             self.findings.insert(0, damaged)
             return super().back_to(vlsn)
 

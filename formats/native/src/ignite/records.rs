@@ -11,19 +11,19 @@ use crate::arrays::{Column, Ints, PyMask, array, same_length, table};
 use crate::detached::detached;
 
 pub const DECLARED: crate::Declared = &[
-    ("ignite.types.Coding.U1", Coding::U1 as i64),
-    ("ignite.types.Coding.U2", Coding::U2 as i64),
-    ("ignite.types.Coding.I2", Coding::I2 as i64),
-    ("ignite.types.Coding.I4", Coding::I4 as i64),
-    ("ignite.types.Coding.I8", Coding::I8 as i64),
-    ("ignite.types.Coding.PAGE", Coding::Page as i64),
-    ("ignite.types.Coding.TIME", Coding::Time as i64),
-    ("ignite.types.Coding.VERSION", Coding::Version as i64),
-    ("ignite.types.Coding.BYTES2", Coding::Bytes2 as i64),
-    ("ignite.types.Coding.BYTES4", Coding::Bytes4 as i64),
-    ("ignite.types.Coding.UUID", Coding::Uuid as i64),
-    ("ignite.types.Coding.NODES", Coding::Nodes as i64),
-    ("ignite.types.Coding.REST", Coding::Rest as i64),
+    ("ignite.types.FieldCoding.U1", Coding::U1 as i64),
+    ("ignite.types.FieldCoding.U2", Coding::U2 as i64),
+    ("ignite.types.FieldCoding.I2", Coding::I2 as i64),
+    ("ignite.types.FieldCoding.I4", Coding::I4 as i64),
+    ("ignite.types.FieldCoding.I8", Coding::I8 as i64),
+    ("ignite.types.FieldCoding.PAGE", Coding::Page as i64),
+    ("ignite.types.FieldCoding.TIME", Coding::Time as i64),
+    ("ignite.types.FieldCoding.VERSION", Coding::Version as i64),
+    ("ignite.types.FieldCoding.BYTES2", Coding::Bytes2 as i64),
+    ("ignite.types.FieldCoding.BYTES4", Coding::Bytes4 as i64),
+    ("ignite.types.FieldCoding.UUID", Coding::Uuid as i64),
+    ("ignite.types.FieldCoding.NODES", Coding::Nodes as i64),
+    ("ignite.types.FieldCoding.REST", Coding::Rest as i64),
     ("ignite.records.ENTRY_COLUMNS", ENTRY_COLUMNS as i64),
 ];
 

@@ -14,14 +14,14 @@ use crate::detached::detached;
 pub const DECLARED: crate::Declared = &[
     ("ignite.replay.MISFITS_KEPT", MISFITS_KEPT as i64),
     ("ignite.replay.RECOVERY_HEADER_SIZE", RECOVERY_HEADER_SIZE as i64),
-    ("ignite.replay.Reason.NO_BASE", Reason::NoBase as i64),
-    ("ignite.replay.Reason.BROKEN", Reason::Broken as i64),
-    ("ignite.replay.Reason.FIELDS", Reason::Fields as i64),
-    ("ignite.replay.Reason.TYPE", Reason::Type as i64),
-    ("ignite.replay.Reason.CONTENT", Reason::Content as i64),
-    ("ignite.replay.Reason.UNSUPPORTED", Reason::Unsupported as i64),
-    ("ignite.replay.Reason.ENCRYPTED", Reason::Encrypted as i64),
-    ("ignite.replay.Reason.FULL", Reason::Full as i64),
+    ("ignite.replay.MisfitReason.NO_BASE", Reason::NoBase as i64),
+    ("ignite.replay.MisfitReason.BROKEN", Reason::Broken as i64),
+    ("ignite.replay.MisfitReason.FIELDS", Reason::Fields as i64),
+    ("ignite.replay.MisfitReason.TYPE", Reason::Type as i64),
+    ("ignite.replay.MisfitReason.CONTENT", Reason::Content as i64),
+    ("ignite.replay.MisfitReason.UNSUPPORTED", Reason::Unsupported as i64),
+    ("ignite.replay.MisfitReason.ENCRYPTED", Reason::Encrypted as i64),
+    ("ignite.replay.MisfitReason.FULL", Reason::Full as i64),
 ];
 
 /// Python's `replay.ReplayRules`.

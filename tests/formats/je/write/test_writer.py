@@ -14,7 +14,7 @@ import pytest
 from je_tools.formats.je.entry.entries import decode_entry, encode_item
 from je_tools.formats.je.log.entry_rows import Rows
 from je_tools.formats.je.types import ERASED_NO, FILE_HEADER_NO, type_name
-from je_tools.formats.je.write.writer import PIECE_SIZE, WRITTEN_MIN, Appender, Tail
+from je_tools.formats.je.write.writer import PIECE_SIZE, WRITTEN_MIN, Appender, LogTail
 from je_tools.formats.spans import Spans
 from tests.builders.logs import CREATED_MS, LogFile
 from tests.corpus import Environment, corpus, environment, log_files
@@ -98,7 +98,7 @@ class Copied:
         if appender is None or appender.tail.file_no + 1 != file_no:
             self.close()
             self.log = Log(file_no, FILE_HEADER_SIZE)
-            tail = Tail(file_no, FILE_HEADER_SIZE, 0, version)
+            tail = LogTail(file_no, FILE_HEADER_SIZE, 0, version)
             appender = self.appender = Appender(
                 tail, file_max=FILE_MAX, created_ms=CREATED_MS, emit=self.log
             )
@@ -167,7 +167,7 @@ def test_files_are_as_if_put_together_one_by_one(version: int, file_max: int) ->
         file_max > PIECE_SIZE
     )
     log, beside = Log(3, FILE_HEADER_SIZE), Beside(version, file_max)
-    tail = Tail(3, FILE_HEADER_SIZE, 0, version)
+    tail = LogTail(3, FILE_HEADER_SIZE, 0, version)
     appender = Appender(tail, file_max=file_max, created_ms=CREATED_MS, emit=log)
     bytes_of = Counter[str]()
     for _ in range(30):
@@ -192,7 +192,7 @@ def test_files_are_as_if_put_together_one_by_one(version: int, file_max: int) ->
     assert appender.file_nos == list(made)[1:]
     last = beside.files[-1]
     next_offset = len(last.data) + (FILE_HEADER_SIZE if last.no == 3 else 0)
-    assert appender.tail == Tail(last.no, next_offset, last.last, version)
+    assert appender.tail == LogTail(last.no, next_offset, last.last, version)
     for no, (start, stop) in appender.written.items():
         assert (start, stop - start) == (FILE_HEADER_SIZE if no == 3 else 0, len(made[no]))
     assert appender.written.keys() == made.keys()
@@ -204,7 +204,7 @@ def test_files_are_as_if_put_together_one_by_one(version: int, file_max: int) ->
 
 def test_pieces_are_of_a_bounded_size() -> None:
     log = Log(0, 500)
-    tail = Tail(0, 500, 38, 17)
+    tail = LogTail(0, 500, 38, 17)
     appender = Appender(tail, file_max=1 << 30, created_ms=CREATED_MS, emit=log)
     whole = [bytes(1_000)] * 3_000
     appender.append_items(BIN_NO, items_of([*whole, bytes(2 * PIECE_SIZE), *whole]), flags=0x80)
@@ -221,8 +221,8 @@ def test_what_cannot_be_written_is_refused() -> None:
     log = Log(0, FILE_HEADER_SIZE)
     for version in (7, 27):
         with pytest.raises(ValueError, match="log version"):
-            Appender(Tail(0, 38, 0, version), file_max=1, created_ms=0, emit=log)
-    appender = Appender(Tail(0, 38, 0, 17), file_max=1, created_ms=0, emit=log)
+            Appender(LogTail(0, 38, 0, version), file_max=1, created_ms=0, emit=log)
+    appender = Appender(LogTail(0, 38, 0, 17), file_max=1, created_ms=0, emit=log)
     fields = {"time_ms": 0, "message": ""}
     for flags, vlsn in ((0x20, None), (0x08, None), (0, 5)):
         with pytest.raises(ValueError, match="do not agree"):

@@ -11,7 +11,7 @@ import pytest
 from je_tools.formats.ignite.ids import cache_id
 from je_tools.ignite.caches import cache_names
 from je_tools.ignite.diff import compare
-from je_tools.ignite.diff.compare import Help, Verdict, compare_nodes
+from je_tools.ignite.diff.compare import Help, PartitionVerdict, compare_nodes
 from je_tools.ignite.diff.keys import KeyDifference, keys_of_nodes
 from je_tools.ignite.diff.partitions import NodePartitions, PartitionFacts, node_partitions
 from je_tools.ignite.logical.counters import Counter
@@ -55,9 +55,9 @@ def test_the_node_that_stopped_earlier_needs_the_log_of_the_other(
 ) -> None:
     one, other = map(_partitions, nodes)
     found = list(compare_nodes(one, other))
-    assert {each.verdict for each in found} == {Verdict.SAME, Verdict.BEHIND}
+    assert {each.verdict for each in found} == {PartitionVerdict.SAME, PartitionVerdict.BEHIND}
     for each in found:
-        if each.verdict is Verdict.SAME:
+        if each.verdict is PartitionVerdict.SAME:
             assert each.a is not None
             assert each.b is not None
             assert (each.a.hash, each.needs, each.help) == (each.b.hash, None, Help.NOTHING)
@@ -73,7 +73,7 @@ def test_the_node_that_stopped_earlier_needs_the_log_of_the_other(
 @pytest.mark.parametrize("nodes", PAIRS, ids=[TWO] * len(PAIRS))
 def test_keys_that_differ_are_those_with_another_version(nodes: list[IgniteNode]) -> None:
     pair = (_partitions(nodes[0]), _partitions(nodes[1]))
-    differing = [each for each in compare_nodes(*pair) if each.verdict is not Verdict.SAME]
+    differing = [each for each in compare_nodes(*pair) if each.verdict is not PartitionVerdict.SAME]
     rows: list[dict[tuple[str, str], tuple[str, str]]] = []
     for node in nodes:
         listed = engine_rows(node)
@@ -116,30 +116,36 @@ LOW, HIGH, GAP = Counter(5), Counter(9), Counter(5, ((7, 2),))
 @pytest.mark.parametrize(
     ("a", "b", "verdict", "needs", "needed"),
     [
-        (_side(_facts(LOW)), _side(_facts(LOW)), Verdict.SAME, None, Help.NOTHING),
-        (_side(_facts(LOW)), _side(_facts(LOW, 7)), Verdict.DIVERGED, None, Help.FULL),
-        (_side(_facts(LOW)), _side(_facts(HIGH), 5), Verdict.BEHIND, "a", Help.LOG),
-        (_side(_facts(HIGH), 5), _side(_facts(LOW)), Verdict.BEHIND, "b", Help.LOG),
-        (_side(_facts(HIGH), 6), _side(_facts(LOW)), Verdict.BEHIND, "b", Help.FULL),
-        (_side(_facts(HIGH), 5, lost=1), _side(_facts(LOW)), Verdict.BEHIND, "b", Help.FULL),
-        (_side(_facts(GAP)), _side(_facts(LOW)), Verdict.GAPS, "b", Help.LOG),
-        (_side(_facts(GAP)), _side(_facts(GAP)), Verdict.GAPS, None, Help.NOTHING),
-        (_side(_facts(GAP)), _side(_facts(HIGH)), Verdict.BEHIND, "a", Help.LOG),
-        (_side(_facts(None)), _side(_facts(LOW)), Verdict.UNREADABLE, None, Help.NOTHING),
+        (_side(_facts(LOW)), _side(_facts(LOW)), PartitionVerdict.SAME, None, Help.NOTHING),
+        (_side(_facts(LOW)), _side(_facts(LOW, 7)), PartitionVerdict.DIVERGED, None, Help.FULL),
+        (_side(_facts(LOW)), _side(_facts(HIGH), 5), PartitionVerdict.BEHIND, "a", Help.LOG),
+        (_side(_facts(HIGH), 5), _side(_facts(LOW)), PartitionVerdict.BEHIND, "b", Help.LOG),
+        (_side(_facts(HIGH), 6), _side(_facts(LOW)), PartitionVerdict.BEHIND, "b", Help.FULL),
+        (
+            _side(_facts(HIGH), 5, lost=1),
+            _side(_facts(LOW)),
+            PartitionVerdict.BEHIND,
+            "b",
+            Help.FULL,
+        ),
+        (_side(_facts(GAP)), _side(_facts(LOW)), PartitionVerdict.GAPS, "b", Help.LOG),
+        (_side(_facts(GAP)), _side(_facts(GAP)), PartitionVerdict.GAPS, None, Help.NOTHING),
+        (_side(_facts(GAP)), _side(_facts(HIGH)), PartitionVerdict.BEHIND, "a", Help.LOG),
+        (_side(_facts(None)), _side(_facts(LOW)), PartitionVerdict.UNREADABLE, None, Help.NOTHING),
         (
             _side(_facts(LOW, is_complete=False)),
             _side(_facts(LOW)),
-            Verdict.UNREADABLE,
+            PartitionVerdict.UNREADABLE,
             None,
             Help.NOTHING,
         ),
-        (_side(_facts(LOW)), _side(None), Verdict.ONE_COPY, None, Help.NOTHING),
+        (_side(_facts(LOW)), _side(None), PartitionVerdict.ONE_COPY, None, Help.NOTHING),
     ],
 )
 def test_who_needs_what(
     a: Any,
     b: Any,
-    verdict: Verdict,
+    verdict: PartitionVerdict,
     needs: str | None,
     needed: Help,
     monkeypatch: pytest.MonkeyPatch,
@@ -162,6 +168,10 @@ def test_keys_are_compared_by_bytes_version_and_value(tmp_path: Path) -> None:
         build.write_cache_store(tmp_path / name, [entry.record() for entry in some])
         sides.append(node_partitions(node_of(tmp_path / name), CacheFilter(), 1))
     (partition,) = compare_nodes(*sides)
-    assert (partition.verdict, partition.needs, partition.help) == (Verdict.BEHIND, "a", Help.FULL)
+    assert (partition.verdict, partition.needs, partition.help) == (
+        PartitionVerdict.BEHIND,
+        "a",
+        Help.FULL,
+    )
     found = {each.key[1]: each.what for each in keys_of_nodes([partition], *sides)}
     assert found == {0: KeyDifference.VALUE, 1: KeyDifference.ONLY_B}

@@ -12,7 +12,7 @@ from je_tools.formats.ignite.ids import cache_id
 from je_tools.formats.ignite.markers import Pointer
 from je_tools.ignite.logical.counters import Counter, advanced
 from je_tools.ignite.logical.entries import METASTORAGE_ID
-from je_tools.ignite.logical.log_range import EndReason
+from je_tools.ignite.logical.log_range import WalEndReason
 from je_tools.ignite.logical.updates import LogicalUpdates, logical_updates, updates_from
 from je_tools.ignite.records.problems import log_problem
 from tests.builders import ignite as build
@@ -30,7 +30,7 @@ def test_newest_operations_are_the_rows_of_the_engine(ignite_node: IgniteNode) -
     found = logical_updates(node_of(ignite_node.store, ignite_node.node))
     updates, columns = found.updates, found.updates.columns
     values = updates.read_values()
-    assert (found.end.reason, found.undecodable) == (EndReason.END, 0)
+    assert (found.end.reason, found.undecodable) == (WalEndReason.END, 0)
     for i in range(len(updates)):
         key = (int(columns.cache_id[i]), (updates.keys[i] or b"").hex())
         row = rows.get(key)
@@ -112,7 +112,7 @@ def test_damage_in_the_work_ring_ends_the_log_and_hides_the_rest(tmp_path: Path)
     build.write_store(tmp_path, [], [bytes(damaged)])
     found = updates_from(node_of(tmp_path), Pointer(0, 0, 0))
     end = found.end
-    assert (end.offset, end.reason, end.is_refused) == (offsets[1], EndReason.DAMAGE, False)
+    assert (end.offset, end.reason, end.is_refused) == (offsets[1], WalEndReason.DAMAGE, False)
     assert (end.lost_records, _values(found)) == (1, {b"a": b"\0"})
 
 
@@ -124,13 +124,13 @@ def test_damage_in_the_archive_and_a_missing_segment_are_told(tmp_path: Path) ->
     last = build.segment(1, some, end=bytes(40))[0]
     build.write_store(tmp_path / "damaged", [bytes(damaged)], [last])
     end = updates_from(node_of(tmp_path / "damaged"), Pointer(0, 0, 0)).end
-    assert (end.reason, end.is_refused, end.lost_records) == (EndReason.DAMAGE, True, 1)
+    assert (end.reason, end.is_refused, end.lost_records) == (WalEndReason.DAMAGE, True, 1)
     later = build.segment(2, some, end=bytes(40))[0]
     build.write_store(tmp_path / "hole", [data], [later])
     end = updates_from(node_of(tmp_path / "hole"), Pointer(0, 0, 0)).end
-    assert (end.segment, end.reason, end.is_refused) == (1, EndReason.MISSING, False)
+    assert (end.segment, end.reason, end.is_refused) == (1, WalEndReason.MISSING, False)
     end = updates_from(node_of(tmp_path / "hole"), Pointer(0, 30, 5)).end
-    assert (end.reason, end.is_refused) == (EndReason.NO_START, True)
+    assert (end.reason, end.is_refused) == (WalEndReason.NO_START, True)
 
 
 def test_other_bytes_after_the_records_of_an_archived_segment_are_damage(tmp_path: Path) -> None:
@@ -139,10 +139,10 @@ def test_other_bytes_after_the_records_of_an_archived_segment_are_damage(tmp_pat
     data = build.segment(0, some, end=stale)[0]
     build.write_store(tmp_path / "archive", [data], [])
     end = updates_from(node_of(tmp_path / "archive"), Pointer(0, 0, 0)).end
-    assert (end.reason, end.is_refused, end.lost_records) == (EndReason.DAMAGE, True, 0)
+    assert (end.reason, end.is_refused, end.lost_records) == (WalEndReason.DAMAGE, True, 0)
     build.write_store(tmp_path / "work", [], [data])
     end = updates_from(node_of(tmp_path / "work"), Pointer(0, 0, 0)).end
-    assert (end.reason, end.is_refused) == (EndReason.END, False)
+    assert (end.reason, end.is_refused) == (WalEndReason.END, False)
 
 
 def test_counters_with_a_gap_are_two_ranges(tmp_path: Path) -> None:
@@ -169,7 +169,7 @@ def test_a_segment_that_another_follows_is_no_end_of_the_log(tmp_path: Path) -> 
     data, _ = build.segment(0, [_entry(b"a", b"1", 0)])
     build.write_store(tmp_path, [], [data])
     end = updates_from(node_of(tmp_path), Pointer(0, 0, 0)).end
-    assert (end.segment, end.reason, end.is_refused) == (0, EndReason.ROLLED, False)
+    assert (end.segment, end.reason, end.is_refused) == (0, WalEndReason.ROLLED, False)
     found = log_problem("node1", end)
     assert found is not None
     assert "segment 1 of the log is missing" in found.detail

@@ -11,7 +11,7 @@ import pytest
 
 from je_tools.findings import Severity
 from je_tools.formats.ignite.check import POWERS, Structure
-from je_tools.ignite.page_check.judge import FileState
+from je_tools.ignite.page_check.judge import PageFileState
 from je_tools.ignite.page_check.structure_judge import affinity_of
 from je_tools.ignite.page_check.verify import PageReport, verify_pages
 from je_tools.ignite.pages.files import FileKind, PageFile
@@ -145,7 +145,7 @@ def test_each_defect(
     assert [each for each in codes if each not in _codes(report)] == []
     wrong = [each for each in report.findings if each.severity is not Severity.NOTE]
     assert bool(wrong)
-    assert {each.state for each in report.files} & {FileState.DAMAGED, FileState.UNCLEAR}
+    assert {each.state for each in report.files} & {PageFileState.DAMAGED, PageFileState.UNCLEAR}
 
 
 _CONSEQUENCES = ("row-count", "row-unnamed", "page-unnamed", "rows-cut-off")

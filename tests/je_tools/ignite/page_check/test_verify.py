@@ -17,7 +17,7 @@ from je_tools.findings import Severity
 from je_tools.formats.ignite.ids import cache_id
 from je_tools.formats.ignite.pages import PAGE_SIZES, PageState, page_type_name
 from je_tools.ignite.checkpoints.node_checkpoints import node_checkpoints
-from je_tools.ignite.page_check.judge import ADVICE, FileState
+from je_tools.ignite.page_check.judge import ADVICE, PageFileState
 from je_tools.ignite.page_check.page_findings import CODES, PageFinding
 from je_tools.ignite.page_check.verify import PageReport, verify_pages
 from je_tools.ignite.pages.files import FileKind, page_folder
@@ -101,7 +101,7 @@ def test_an_undamaged_store_has_no_error(ignite_node: IgniteNode) -> None:
         word in name for word in ("mid-checkpoint", "sql", "walpagezip", "recovery")
     )
     assert codes["page-torn"] == (name == "ignite-crash-mid-checkpoint")
-    sealed = [each for each in report.files if each.state is FileState.SEALED]
+    sealed = [each for each in report.files if each.state is PageFileState.SEALED]
     assert bool(sealed) == (name == "ignite-tde") == bool(codes["page-encrypted"])
     assert bool(codes["page-compressed"]) == (name == "ignite-pagecompress")
 
@@ -195,7 +195,7 @@ def _wrong(store: Path) -> list[PageFinding]:
 def test_made_stores_of_both_orders(order: str, tmp_path: Path) -> None:
     report = _verify(pages.write_page_store(tmp_path, order))
     assert report.findings == []
-    assert {each.state for each in report.files} == {FileState.GOOD}
+    assert {each.state for each in report.files} == {PageFileState.GOOD}
     counts = {each.type: each.pages for each in report.types}
     assert (counts["data"], counts["partition meta"], counts["index meta"]) == (3, 3, 1)
 
@@ -209,7 +209,7 @@ def test_each_kind_of_file_has_its_advice(store: Path) -> None:
     }
     for path in names.values():
         pages.damage(path, 2)
-    damaged = [each for each in _verify(store).files if each.state is FileState.DAMAGED]
+    damaged = [each for each in _verify(store).files if each.state is PageFileState.DAMAGED]
     assert {each.kind: each.advice for each in damaged} == ADVICE
     assert {each.kind: store / each.file for each in damaged} == names
 

@@ -12,7 +12,7 @@ import pytest
 from je_tools.formats.ignite.pages import DATA_TYPES, PLACES, VERSIONS, page_type_name
 from je_tools.ignite.pages.files import FileKind, PageFile, page_folder
 from je_tools.ignite.pages.scan import Block, read_blocks
-from je_tools.ignite.pages.space import FileSpace, SpaceReport, TypeSpace, measure_pages
+from je_tools.ignite.pages.space import PageFileSpace, SpaceReport, TypeSpace, measure_pages
 from je_tools.ignite.store import open_store
 from tests.builders import ignite_pages as pages
 from tests.corpus import ROOT, IgniteNode
@@ -113,7 +113,7 @@ def test_places_of_counts() -> None:
     assert PLACES.items_at[14] == 0
 
 
-@pytest.mark.parametrize("kind", [FileSpace, TypeSpace])
+@pytest.mark.parametrize("kind", [PageFileSpace, TypeSpace])
 def test_every_column_is_in_the_page(kind: type) -> None:
     page = (ROOT / "docs" / "commands" / "ignite.md").read_text(encoding="utf-8")
     for column in kind.__struct_fields__:  # type: ignore[attr-defined]

@@ -11,7 +11,7 @@ import pytest
 
 from je_tools.errors import InputError
 from je_tools.ignite.caches import cache_names
-from je_tools.ignite.logical.log_range import EndReason
+from je_tools.ignite.logical.log_range import WalEndReason
 from je_tools.ignite.records.merge import CacheRecords
 from je_tools.ignite.records.node_records import CacheFilter, NodeRecords
 from je_tools.ignite.records.problems import RecordProblem, merged
@@ -123,7 +123,7 @@ def test_records_at_cuts_of_the_log_are_those_that_the_engine_finds(
         _cut(store, segment, offset)
         if count == "refused":
             end = recover_node(node_of(store), 1).logical.end
-            assert (end.is_refused, end.reason) == (True, EndReason.DAMAGE)
+            assert (end.is_refused, end.reason) == (True, WalEndReason.DAMAGE)
             continue
         found, _ = _rows(node_of(store))
         lines = sorted(f"{row[0]}\t{row[1]}\t{row[3]}\t{row[6]}" for row in found)

@@ -9,7 +9,7 @@ import pytest
 from je_tools.formats.ignite.pages import PageState, page_rules, read_pages
 from je_tools.ignite.pages.files import page_folder
 from je_tools.ignite.recovery.physical import recovered_pages
-from je_tools.ignite.recovery.plan import Outcome, plan_recovery
+from je_tools.ignite.recovery.plan import StartOutcome, plan_recovery
 from je_tools.ignite.store import open_store
 from tests.builders.ignite_recovery import GROUP, MADE, ROWS, write_unfinished_store
 from tests.je_tools.dumped import je_tools
@@ -49,7 +49,7 @@ def test_edits_are_written_and_undone(tmp_path: Path) -> None:
     assert len((store / PART).read_bytes()) == len(before[store / PART]) + 1024
     (plan,) = plan_recovery(open_store([store]), 1)
     assert plan.physical.status == "finished"
-    assert (dry.code, done.code, plan.outcome) == (0, 0, Outcome.STARTS)
+    assert (dry.code, done.code, plan.outcome) == (0, 0, StartOutcome.STARTS)
     assert je_tools("ignite", "undo", store, "--apply").code == 0
     assert _contents(store) == before != after
 
@@ -62,7 +62,7 @@ def test_a_log_that_lacks_a_base_is_no_recovery(tmp_path: Path) -> None:
     data[at] ^= 1
     log.write_bytes(data)
     (plan,) = plan_recovery(open_store([store]), 1)
-    assert plan.outcome is Outcome.REFUSED
+    assert plan.outcome is StartOutcome.REFUSED
 
 
 def test_apply_needs_the_pages(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from je_tools.ignite.recovery.plan import Outcome, plan_recovery
+from je_tools.ignite.recovery.plan import StartOutcome, plan_recovery
 from je_tools.ignite.recovery.repair import apply_repairs, plan_repairs
 from je_tools.ignite.repairs.edits import EditKind
 from je_tools.ignite.store import open_store
@@ -57,7 +57,11 @@ def test_a_finished_checkpoint_needs_no_physical_part(tmp_path: Path) -> None:
     assert [edit.kind for edit in repairs.edits].count(EditKind.CREATE) == 1
     assert repairs.edits[-1].path.name.endswith("-END.bin")
     (plan,) = plan_recovery(open_store([store]), 1)
-    assert (plan.outcome, plan.physical.status, plan.findings) == (Outcome.STARTS, "finished", ())
+    assert (plan.outcome, plan.physical.status, plan.findings) == (
+        StartOutcome.STARTS,
+        "finished",
+        (),
+    )
     after = _files(store)
     (marker,) = after.keys() - before.keys()
     assert after[marker] == before[marker.replace("END", "START")]

@@ -11,7 +11,7 @@ import pytest
 from je_tools.formats.ignite.ids import cache_id
 from je_tools.formats.ignite.markers import MarkerKind, Pointer
 from je_tools.formats.ignite.page_image import page_image, read_image_pages
-from je_tools.formats.ignite.replay import PageReplay, Reason
+from je_tools.formats.ignite.replay import MisfitReason, PageReplay
 from je_tools.ignite.checkpoints.node_checkpoints import newest_marker, node_checkpoints
 from je_tools.ignite.pages.files import PageFile, page_folder
 from je_tools.ignite.recovery.physical import (
@@ -120,5 +120,5 @@ def test_a_replay_that_begins_too_late_has_no_base(name: str) -> None:
     assert replay_log(node, replay, Pointer(2, 0, 0), Pointer(99, 64, 0)) is not None
     misfits, count = replay.misfits()
     assert count > 100
-    assert {each.reason for each in misfits} == {Reason.NO_BASE}
+    assert {each.reason for each in misfits} == {MisfitReason.NO_BASE}
     assert {each.segment for each in misfits} <= {2, 3, 4}

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from je_tools.findings import Severity
-from je_tools.ignite.recovery.plan import NodePlan, Outcome, plan_recovery
+from je_tools.ignite.recovery.plan import NodePlan, StartOutcome, plan_recovery
 from je_tools.ignite.store import open_store
 from tests.corpus import IgniteNode, corpus, damaged_store
 
@@ -23,7 +23,7 @@ def _plan(store: Path, node: str = "node1") -> NodePlan:
 
 def test_undamaged_stores_start(ignite_node: IgniteNode) -> None:
     plan = _plan(ignite_node.store, ignite_node.node)
-    assert plan.outcome is Outcome.STARTS
+    assert plan.outcome is StartOutcome.STARTS
     assert all(each.severity is Severity.NOTE for each in plan.findings)
 
 
@@ -32,12 +32,12 @@ def test_the_start_of_damaged_stores_is_predicted(ignite_damage: Path, tmp_path:
     answer = text.rpartition("engine:")[2]
     plan = _plan(damaged_store(ignite_damage, tmp_path))
     if ignite_damage.name in LOSSES:
-        assert plan.outcome is Outcome.LOSES
+        assert plan.outcome is StartOutcome.LOSES
         (found,) = [each for each in plan.findings if each.code == "recovery-loss"]
         assert str(LOSSES[ignite_damage.name]) in f"{found.expected} {found.found}"
     else:
         starts = "ROWS" in answer
-        assert plan.outcome is (Outcome.STARTS if starts else Outcome.REFUSED), answer
+        assert plan.outcome is (StartOutcome.STARTS if starts else StartOutcome.REFUSED), answer
 
 
 CUTS = "ignite-crash/truth/cuts.tsv"
@@ -68,7 +68,7 @@ def test_the_start_after_each_cut_of_the_log_is_predicted(tmp_path: Path) -> Non
             else:
                 data = file.path.read_bytes()
                 file.path.write_bytes(data[:offset].ljust(len(data), b"\0"))
-        expected = Outcome.REFUSED if rows == "refused" else Outcome.STARTS
+        expected = StartOutcome.REFUSED if rows == "refused" else StartOutcome.STARTS
         assert _plan(store).outcome is expected, (segment, offset)
 
 
@@ -118,15 +118,15 @@ def test_experiments_with_markers_and_segments(tmp_path: Path) -> None:
         (store / "db/node1/cache-tx/index.bin").unlink()
 
     cases = [
-        (MID, begin_removed, Outcome.UNCLEAR),
-        (MID, end_removed, Outcome.STARTS),
-        (MID, segment_removed, Outcome.REFUSED),
-        ("ignite-crash", begin_removed, Outcome.REFUSED),
-        ("ignite-crash", end_removed, Outcome.STARTS),
-        ("ignite-crash", last_removed, Outcome.LOSES),
-        ("ignite-closed", log_removed, Outcome.REFUSED),
-        ("ignite-closed", index_removed, Outcome.STARTS),
-        ("ignite-recovery-files", recovery_files_removed, Outcome.REFUSED),
+        (MID, begin_removed, StartOutcome.UNCLEAR),
+        (MID, end_removed, StartOutcome.STARTS),
+        (MID, segment_removed, StartOutcome.REFUSED),
+        ("ignite-crash", begin_removed, StartOutcome.REFUSED),
+        ("ignite-crash", end_removed, StartOutcome.STARTS),
+        ("ignite-crash", last_removed, StartOutcome.LOSES),
+        ("ignite-closed", log_removed, StartOutcome.REFUSED),
+        ("ignite-closed", index_removed, StartOutcome.STARTS),
+        ("ignite-recovery-files", recovery_files_removed, StartOutcome.REFUSED),
     ]
     for number, (case, change, expected) in enumerate(cases):
         store = _copy(case, tmp_path / str(number))
