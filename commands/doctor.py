@@ -92,6 +92,16 @@ def command(**options: Unpack[Options]) -> int:
       je-tools doctor meta/bdb --html report.html
       je-tools doctor meta/bdb --format jsonl --output doctor.jsonl
     """
+    from je_tools.ignite.store import holds_store
+
+    opened = _open(options["path"])
+    if isinstance(opened, InputError) and holds_store(options["path"]):
+        return _examine_store(options)
+    return _examine_log(options, opened)
+
+
+def _examine_log(options: Options, opened: Environment | InputError) -> int:
+    """Say in what state a log is, or why it cannot be read; return the exit code."""
     from je_tools.core.memory import keep_freed_memory
     from je_tools.doctor.examination import diagnosed
     from je_tools.doctor.log_scan import scan_log
@@ -99,20 +109,15 @@ def command(**options: Unpack[Options]) -> int:
     from je_tools.doctor.mending import mending_of
     from je_tools.doctor.recovered import Asked, Examiners
     from je_tools.doctor.replication import examine_replication
-    from je_tools.ignite.store import holds_store
     from je_tools.log.scan import Scanner
     from je_tools.missing.run import report_losses
     from je_tools.output.files.outputs import open_output
     from je_tools.recovery.choices import chosen_now
 
-    home = options["path"]
     if options["tree"]:
         keep_freed_memory()
     now_ms = chosen_now(options["now"])
     asked = Asked(now_ms, options["tree"], chosen_masking(options["data_mode"]))
-    opened = _open(home)
-    if isinstance(opened, InputError) and holds_store(home):
-        return _examine_store(options)
     environment = None if isinstance(opened, InputError) else opened
     outputs = {"output": options["output"], "html": options["html"]}
     check_outputs(outputs, *([environment] if environment is not None else []))
@@ -121,6 +126,7 @@ def command(**options: Unpack[Options]) -> int:
         scanner = Scanner(threads=options["threads"], progress=progress, wide=True, pace=pace)
         losses = loss_search(report_losses, options["tmp"], _say_refused)
         examiners = Examiners(scan_log, examine_replication, losses, mending_of)
+        home = options["path"]
         with diagnosed(home, opened, scanner, asked, examiners) as (diagnosis, snapshot):
             use = _data_use(diagnosis, snapshot) if options["html"] is not None else None
     if options["html"] is not None:

@@ -143,11 +143,10 @@ def command(
     requests = requests_of(topics)
     _check(requests, paths, version)
     unsolved = False
-    masking = Masking(DataMode(data))
     with open_output(None) as file:
         encoding = encoding_of(file)
         out = io.TextIOWrapper(file, encoding, "backslashreplace", newline="", write_through=True)
-        asked = _Asked(out, paths, version, masking, all_bytes, format_ == "jsonl")
+        asked = _Asked(out, paths, version, Masking(DataMode(data)), all_bytes, format_ == "jsonl")
         everything: list[str | Path] = [*requests, *files]
         for i, request in enumerate(everything):
             if i and format_ == "table":

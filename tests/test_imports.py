@@ -1,4 +1,4 @@
-"""Imports go one way, commands -> je_tools -> formats, and unneeded modules are not loaded."""
+"""The structure of the code: directions of imports, sizes, names, and what is loaded when."""
 
 from __future__ import annotations
 
@@ -53,6 +53,15 @@ MOST_LINES = 450
 
 TABLES = {"je_tools.findings", "je_tools.formats.je.layout"}
 """Modules that are lists of declarations."""
+
+MOST_FUNCTION_LINES = 60
+"""Largest number of lines of a function, without its decorators."""
+
+MOST_POSITIONAL = 8
+"""Largest number of positional arguments of a call: a reader cannot match more with their names."""
+
+SHARED_NAMES = {"Options": "the options of a command, which only its module uses"}
+"""Names that several classes may have, because they mean the same in each module."""
 
 NOT_BELOW_COMMANDS = {"click", "rich_click"}
 NOT_IN_FORMATS = {"click", "rich", "pyspark"}
@@ -224,6 +233,54 @@ def test_no_module_is_too_long() -> None:
     assert lengths.keys() >= TABLES
     long = {name: n for name, n in lengths.items() if n > MOST_LINES and name not in TABLES}
     assert long == {}
+
+
+def _long_functions(tree: ast.AST) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            assert node.end_lineno is not None
+            if node.end_lineno - node.lineno >= MOST_FUNCTION_LINES:
+                yield node.name
+
+
+def _crowded_calls(tree: ast.AST) -> Iterator[int]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call):
+            positional = [each for each in node.args if not isinstance(each, ast.Starred)]
+            if len(positional) > MOST_POSITIONAL:
+                yield node.lineno
+
+
+def _class_names(tree: ast.AST) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ClassDef):
+            yield node.name
+
+
+def test_functions_and_calls_are_short() -> None:
+    trees = {name: ast.parse(source) for name, source in _modules()}
+    functions = {name: found for name, tree in trees.items() if (found := [*_long_functions(tree)])}
+    calls = {name: found for name, tree in trees.items() if (found := [*_crowded_calls(tree)])}
+    assert (functions, calls) == ({}, {})
+
+
+def test_a_class_name_means_one_thing() -> None:
+    """Each class has a name of its own, so that a reader of an import knows which it is."""
+    modules: dict[str, list[str]] = {}
+    for name, source in _modules():
+        for each in _class_names(ast.parse(source)):
+            modules.setdefault(each, []).append(name)
+    assert modules.keys() >= SHARED_NAMES.keys()
+    several = {name: found for name, found in modules.items() if len(found) > 1}
+    assert {name: found for name, found in several.items() if name not in SHARED_NAMES} == {}
+
+
+def test_sizes_that_are_too_large_are_seen() -> None:
+    body = "\n".join("    pass" for _ in range(MOST_FUNCTION_LINES))
+    assert [*_long_functions(ast.parse(f"def f():\n{body}"))] == ["f"]
+    assert [*_long_functions(ast.parse(f"def f():\n{body[:-9]}"))] == []
+    assert [*_crowded_calls(ast.parse("f(1, 2, 3, 4, 5, 6, 7, 8, 9)"))] == [1]
+    assert [*_crowded_calls(ast.parse("f(1, 2, 3, 4, 5, 6, 7, 8, *rest, nine=9)"))] == []
 
 
 def test_imports_for_types_only_do_not_count() -> None:

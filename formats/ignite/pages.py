@@ -239,7 +239,7 @@ def file_header_bytes(header: PageFileHeader) -> bytes:
 
 
 class PageState(IntEnum):
-    """What the bytes of a page show."""
+    """State of a page, as its bytes show it."""
 
     GOOD = 0
     ZERO = 1

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 def find_copies(
     members: Sequence[MemberFacts], report: Callable[[int], NodeReport]
 ) -> Mapping[int, int]:
-    """Return the index of the newest copy of the same node for each environment that is not it.
+    """Return, for each environment that is an older copy of a node, the index of the newest copy.
 
     Args:
         members: environments of one group.
@@ -87,7 +87,7 @@ def _is_one_log(one: SyncPoints, other: SyncPoints) -> bool:
     """Return whether two logs have a beginning in common, byte by byte, as sync points show it.
 
     Two nodes write a Commit at LSNs and times of their own. Reports that have no VLSN in common
-    show nothing: then the time of creation has to do.
+    show nothing: then the times of creation decide.
     """
     if not len(one) or not len(other):
         return True

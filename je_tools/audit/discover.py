@@ -233,7 +233,7 @@ class _RootSearch(Struct):
 
 
 def _identity(folder: Path) -> object:
-    """Return what two names of one folder have in common; a store has one name for each."""
+    """Return a value that all names of a folder share; in a remote store it has one name."""
     if isinstance(folder, RemotePath):
         return folder
     status = folder.stat()

@@ -111,7 +111,7 @@ class EnvironmentRow(Struct, frozen=True):
 
     @property
     def outcome(self) -> str | None:
-        """Whether and how its engine would open it; None if unknown."""
+        """What its engine would do with it, as in `doctor`; None if unknown."""
         found = self.values.get("outcome")
         return None if found is None else str(found)
 
@@ -310,14 +310,16 @@ def read_summary(tables: RunFolder, run: RunInfo) -> FleetSummary:
     ]
     return FleetSummary(
         run,
-        tuple(sorted(rows, key=_badness)),
-        _findings_by_code(by_env.values()),
-        _versions(opened[FILES.name]),
-        _types(opened[ENTRY_STATS.name]),
-        _outcomes(opened[TXN_STATS.name]),
-        {name: data.count_rows() for name, data in opened.items()},
-        opened[FILES.name].count_rows(filter=pc.field("source") != ResultSource.KNOWN.value),
-        tuple(sorted(_rows_of(tables, GROUPS), key=_group_badness)),
+        environments=tuple(sorted(rows, key=_badness)),
+        findings=_findings_by_code(by_env.values()),
+        versions=_versions(opened[FILES.name]),
+        types=_types(opened[ENTRY_STATS.name]),
+        outcomes=_outcomes(opened[TXN_STATS.name]),
+        row_counts={name: data.count_rows() for name, data in opened.items()},
+        read_file_count=opened[FILES.name].count_rows(
+            filter=pc.field("source") != ResultSource.KNOWN.value
+        ),
+        groups=tuple(sorted(_rows_of(tables, GROUPS), key=_group_badness)),
     )
 
 

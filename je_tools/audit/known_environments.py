@@ -83,7 +83,7 @@ def keep_tables(
 
 
 def signature_of(found: FoundEnvironment, known: KnownEnvironment, options: str) -> bytes | None:
-    """Return what changes with an environment; None if it may change without that.
+    """Return a signature that changes with an environment; None if a change might not show in it.
 
     Args:
         found: the environment.

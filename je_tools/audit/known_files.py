@@ -66,7 +66,7 @@ class FileMark(Struct, frozen=True):
 
     @property
     def content(self) -> tuple[object, ...]:
-        """What tells whether the first bytes are the same, whenever they were written."""
+        """Facts of the first bytes, equal if these are the same whenever they were written."""
         return self.head, self.tail, self.whole, self.tag
 
 

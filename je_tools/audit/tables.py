@@ -22,7 +22,7 @@ _TEXT, _INT, _FLAG, _INTS, _TEXTS = (
 
 
 class ResultSource(StrEnum):
-    """Where the results for a log file come from."""
+    """Origin of the results for a log file."""
 
     READ = "read"
     """The whole file was read in this run."""

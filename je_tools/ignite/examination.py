@@ -1,7 +1,7 @@
 """Examination of whole stores: log, checkpoints, pages and recovery.
 
 The judges are those of `ignite wal verify`, `ignite checkpoints`, `ignite pages verify` and `ignite
-recover`, so that no two answers differ.
+recover`, so that their answers do not differ.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from je_tools.log.scan_options import Progress
 
 _OF_RECOVERY = "recovery-"
-"""Prefix of the codes that say what a start comes to."""
+"""Prefix of the codes that predict the next start."""
 
 
 class StoreFinding(Struct, frozen=True):
@@ -63,7 +63,7 @@ class StoreFinding(Struct, frozen=True):
 
     @property
     def is_prediction(self) -> bool:
-        """True if it says what the next start comes to."""
+        """True if it is about the next start."""
         return self.code.startswith(_OF_RECOVERY)
 
 
@@ -72,7 +72,7 @@ class NodeExamination(Struct, frozen=True):
 
     Attributes:
         node: its name.
-        outcome: what its next start comes to, as `ignite recover` says; None if unknown.
+        outcome: outcome of its next start, as of `ignite recover`; None if unknown.
         lock: state of its lock; None without a folder.
         segment_files, records: files of segments that were read, and records in them.
         page_files, pages: files of pages, and pages in them.
@@ -101,7 +101,7 @@ class StoreExamination(Struct):
     Attributes:
         nodes: its nodes.
         findings: by node: log, checkpoints, pages, recovery.
-        not_checked: what was not looked at.
+        not_checked: what was not looked at, in words.
     """
 
     nodes: list[NodeExamination] = []
@@ -124,7 +124,7 @@ def examine_store(
         store: the nodes.
         threads: number of segments, or blocks of pages, to read at once.
         progress: called with the bytes that were read; None for nothing.
-        predicts: False to leave out what the next starts come to.
+        predicts: False to leave out the predictions of the next starts.
 
     Raises:
         StoppedError: a file shrank, vanished or was replaced while it was read.
@@ -276,7 +276,7 @@ def next_steps(examination: StoreExamination) -> Iterator[StoreStep]:
 
 
 def held_nodes(nodes: Iterable[NodeExamination]) -> list[str]:
-    """Return the names of the nodes that run: what they write is seen half done."""
+    """Return the names of the nodes that are running, so that their changes may be half done."""
     return [each.node for each in nodes if each.lock is not None and each.lock.state == "held"]
 
 
@@ -290,7 +290,7 @@ def worst_outcome(examination: StoreExamination) -> StartOutcome | None:
 
 
 def store_verdict(examination: StoreExamination) -> str:
-    """Return what the next starts come to, and how many findings there are, in a sentence."""
+    """Return the outcomes of the next starts, and the number of findings, in a sentence."""
     nodes = ", ".join(f"{each.node or 'the node'} {_verb(each)}" for each in examination.nodes)
     errors = sum(each.errors for each in examination.nodes)
     warnings = sum(each.warnings for each in examination.nodes)

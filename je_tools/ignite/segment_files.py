@@ -48,11 +48,11 @@ class SegmentFile(Struct, frozen=True):
         number: number in its name: the index in an archive, the position in a ring.
         is_packed: True for a ZIP.
         size: bytes of the file.
-        status: what it is.
+        status: state of the file.
         header: header of the segment, its own or derived; None if there is none.
         problem: why it is not readable, in words; None if it is.
-        is_derived: True if the header is damaged, and the name and the first record tell what it
-            held.
+        is_derived: True if the file's own header is damaged, and `header` is what its first record
+            implies.
     """
 
     path: Path

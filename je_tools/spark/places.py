@@ -49,7 +49,7 @@ class FoundLogs(Struct, frozen=True):
 
 
 class LogPlaces(Struct, frozen=True):
-    """Where logs are.
+    """Places of logs, as a query names them.
 
     Attributes:
         names: paths and patterns, as the user wrote them.

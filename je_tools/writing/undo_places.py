@@ -1,4 +1,4 @@
-"""Where undo journals lie, and what can be done with them, whatever they are journals of."""
+"""Places with undo journals, of logs or of stores, and what can be done with the journals."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class UndoPlace(Protocol):
 
     @property
     def subject(self) -> str:
-        """What the operations changed: "log" or "store"."""
+        """Word for what the operations changed: "log" or "store"."""
 
     def command(self, words: str = "") -> str:
         """Return the command that undoes the last operation, for messages."""

@@ -57,12 +57,12 @@ class LogNeed(Struct, frozen=True):
     Attributes:
         node: name of the node.
         status: `finished`, `unfinished`, `none` for no markers, or `unclear` if the newest
-            markers do not tell.
+            markers cannot be read.
         first, offset: place from which recovery reads; None if unclear.
         last: last segment of the log; None if there is none.
         missing: segments that are needed and in no file, as half-open ranges.
-        compacted: segments whose page records are needed, and that are only there compacted,
-            without these.
+        compacted: segments whose page records are needed, and of which only compacted files exist,
+            which lack them.
         needed_files, needed_bytes: files of segments from `first` on.
         removable_files, removable_bytes: files of older segments in the archive, which recovery
             does not read; none if segments or the records of the newest markers are missing.
@@ -229,20 +229,20 @@ def _need(
         status,
         start.segment,
         start.offset,
-        last,
-        missing,
-        compacted,
-        len(needed),
-        sum(each.size for each in needed),
-        len(old),
-        sum(each.size for each in old),
+        last=last,
+        missing=missing,
+        compacted=compacted,
+        needed_files=len(needed),
+        needed_bytes=sum(each.size for each in needed),
+        removable_files=len(old),
+        removable_bytes=sum(each.size for each in old),
     )
 
 
 def _compacted(
     copies: Sequence[SegmentCopies], start: Pointer, folder: MarkerFolder, status: str
 ) -> tuple[int, ...]:
-    """Return the segments that the replay of pages reads, and that are only there compacted."""
+    """Return the segments that the replay of pages reads, if only compacted files of them exist."""
     begin = newest_marker(folder.markers, MarkerKind.START)
     if status != "unfinished" or begin is None or begin.pointer is None:
         return ()

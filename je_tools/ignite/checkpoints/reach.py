@@ -1,7 +1,7 @@
 """Reach of historical rebalance: the oldest update counters from which the log is whole.
 
-A node sends another one the updates of a partition from the log if a checkpoint, from which on the
-log is whole, has a counter that is not above the other's.
+A node sends the updates of a partition to another node from its log if it has a checkpoint whose
+counter is not above that of the other node, and if the log is whole from that checkpoint on.
 
 Source: CheckpointHistory.searchEarliestWalPointer and searchCheckpointEntry,
 CheckpointEntry.partitionCounter, CacheState, Ignite 2.18.0.
@@ -72,8 +72,8 @@ _STATES = ("MOVING", "OWNING", "RENTING", "EVICTED", "LOST")
 def partition_reach(found: NodeCheckpoints) -> Iterator[PartitionReach]:
     """Yield the reach of each partition in the record of the newest checkpoint.
 
-    A partition reaches back to the oldest checkpoint before which neither a segment nor its counter
-    is missing.
+    A partition reaches back to the oldest checkpoint from which on no segment is missing, and every
+    checkpoint has a counter of the partition.
     """
     known = [c for c in found.checkpoints if c.record is not None and _is_whole_from(found, c)]
     if not known or known[-1].record is None:
@@ -92,12 +92,12 @@ def partition_reach(found: NodeCheckpoints) -> Iterator[PartitionReach]:
                 found.node,
                 group,
                 part.partition,
-                known[first].time_ms,
-                pointer.segment,
-                counters[first][key],
-                part.counter,
-                part.size,
-                state,
+                time_ms=known[first].time_ms,
+                segment=pointer.segment,
+                counter_from=counters[first][key],
+                counter_to=part.counter,
+                size=part.size,
+                state=state,
             )
 
 

@@ -1,4 +1,4 @@
-"""Partitions of two nodes beside each other: who needs what of the other.
+"""Comparison of the partitions of two nodes: which copy needs data of the other.
 
 Source: GridDhtPartitionsExchangeFuture, CacheHistory.searchEarliestWalPointer,
 IgniteCacheOffheapManager.rebalanceIterator, Ignite 2.18.0.
@@ -37,7 +37,7 @@ class PartitionVerdict(StrEnum):
 
 
 class Help(StrEnum):
-    """What a node needs of the other."""
+    """Data that a copy needs of the other."""
 
     NOTHING = "nothing"
     LOG = "log"
@@ -51,10 +51,10 @@ class PartitionDifference(Struct, frozen=True):
     Attributes:
         group: name of the cache group.
         partition: number.
-        verdict: how they relate.
-        needs: copy that needs data of the other, `a` or `b`; None if none does, or if it cannot be
-            told which one is right.
-        help: what it needs.
+        verdict: relation of the copies.
+        needs: copy that needs data of the other, `a` or `b`; None if none does, or if it is unknown
+            which one is right.
+        help: data that it needs.
         a, b: the copies; None for none.
         reach: lowest counter from which the log of the node that helps has all updates; None if it
             has none, or no node needs help.

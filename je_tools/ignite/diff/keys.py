@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class KeyDifference(StrEnum):
-    """How a key differs."""
+    """Ways in which a key differs."""
 
     ONLY_A = "only in a"
     ONLY_B = "only in b"
@@ -45,7 +45,7 @@ class DifferingKey(Struct, frozen=True):
         cache_id: cache.
         partition: partition.
         key_type, key: kind and bytes of the key.
-        what: how it differs.
+        what: the way in which it differs.
         version_a, version_b: topology version, node and order; None if a node does not have it.
     """
 

@@ -118,12 +118,12 @@ def node_partitions(
             node.name,
             place.group,
             place.partition,
-            recovered.state_of(place.group_id, place.partition, each.stored),
-            sums.size,
-            _counter(recovered, each),
-            wrapped(sums.keys_and_values) if sums.is_known else None,
-            wrapped(sums.versions),
-            len(reader.problems) == before,
+            state=recovered.state_of(place.group_id, place.partition, each.stored),
+            size=sums.size,
+            counter=_counter(recovered, each),
+            hash=wrapped(sums.keys_and_values) if sums.is_known else None,
+            version_hash=wrapped(sums.versions),
+            is_complete=len(reader.problems) == before,
         )
     return NodePartitions(node, recovered, found, reader.problems)
 

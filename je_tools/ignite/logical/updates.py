@@ -1,4 +1,4 @@
-"""What the logical part of recovery does: the newest operation on each key of the log.
+"""The logical part of recovery: the newest operation on each key of the log.
 
 Source: GridCacheDatabaseSharedManager.applyLogicalUpdates, applyUpdate, Ignite 2.18.0.
 """
@@ -91,7 +91,7 @@ class Updates(Struct, frozen=True, dict=True):
 
 
 class LogicalUpdates(Struct, frozen=True):
-    """What the logical part of recovery does.
+    """The logical part of the recovery of a node.
 
     Attributes:
         start: pointer from which it reads.
@@ -104,7 +104,7 @@ class LogicalUpdates(Struct, frozen=True):
         partition_states: newest state of partitions whose state the log changes, by group and
             number; -1 for one that was destroyed.
         undecodable: number of records that do not decode.
-        encrypted: number of entries that are only cipher text, and are in no other number.
+        encrypted: number of encrypted entries; no other number counts them.
     """
 
     start: Pointer
@@ -146,7 +146,7 @@ def logical_start(found: NodeCheckpoints) -> Pointer:
     """Return the pointer from which the logical part reads: that of the newest begin.
 
     Raises:
-        InputError: the newest begin does not tell it.
+        InputError: the marker of the newest begin has no pointer.
     """
     begins = [each for each in found.folder.markers if each.name.kind is MarkerKind.START]
     begin = max(begins, key=lambda each: each.name.time_ms, default=None)
@@ -182,13 +182,13 @@ def updates_from(node: Node, start: Pointer) -> LogicalUpdates:
         start,
         log.end,
         Updates(applied.select(newest), keys.select(newest), collector.values),
-        len(applied),
-        int(np.count_nonzero(is_left_out)),
-        tuple(sorted(uncommitted)),
-        counter_ranges(applied, collector.rollbacks),
-        collector.partition_states,
-        collector.undecodable,
-        collector.encrypted,
+        entry_count=len(applied),
+        left_out=int(np.count_nonzero(is_left_out)),
+        uncommitted=tuple(sorted(uncommitted)),
+        counters=counter_ranges(applied, collector.rollbacks),
+        partition_states=collector.partition_states,
+        undecodable=collector.undecodable,
+        encrypted=collector.encrypted,
     )
 
 

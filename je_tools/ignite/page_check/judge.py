@@ -126,7 +126,7 @@ class PageJudge:
         return self._verdict(scan, findings, rows), findings
 
     def unwalked(self, files: Sequence[PageFile], reason: str) -> PageFinding:
-        """Return what is to be said of files whose trees were not checked for one reason."""
+        """Return a note on files whose trees were not checked for one reason."""
         group = files[0].group if len({each.group for each in files}) == 1 else None
         return self._finding("page-unwalked", group=group, found=f"{len(files):,} files: {reason}")
 
@@ -150,7 +150,7 @@ class PageJudge:
         return make
 
     def of_node(self) -> Iterator[PageFinding]:
-        """Yield what is to be said of all files."""
+        """Yield notes on all files of the node."""
         if self._recovery.is_mixed:
             mended = len(self._recovery.mended)
             found = f"{mended:,} pages are in the log that recovery replays"

@@ -1,4 +1,4 @@
-"""What the checkpoints of a node say of its pages: which recovery writes anew, and which exist.
+"""Pages of a node by its checkpoints: those that recovery writes anew, and the counts of rows.
 
 Source: GridCacheDatabaseSharedManager.performBinaryMemoryRestore, CheckpointMarkersStorage,
 Ignite 2.18.0.
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
 
 class PageRecovery(Struct, frozen=True):
-    """What the checkpoints of a node say of its pages.
+    """Facts about the pages of a node, from its checkpoints.
 
     Attributes:
         status: as `LogNeed.status`, or `none` without a folder of markers.
-        mended: pages that recovery writes; empty if it does not, or cannot read the log.
+        mended: pages that recovery writes; empty if it writes none, or cannot read the log.
         newest: record of the newest checkpoint; None if it is not in the log.
     """
 
@@ -39,7 +39,7 @@ class PageRecovery(Struct, frozen=True):
 
 
 def page_recovery(node: Node, threads: int) -> PageRecovery:
-    """Return what the checkpoints of a node say of its pages.
+    """Return the facts that the checkpoints of a node give about its pages.
 
     Raises:
         StoppedError: a file shrank, vanished or was replaced while it was read.

@@ -74,8 +74,8 @@ class Affinity(Struct, frozen=True):
 def affinity_of(found: Iterable[tuple[PageFile, Structure]]) -> Affinity:
     """Return the numbers of partitions of caches, by the structures of all files of a node.
 
-    A cache whose keys are not placed by their hashes, or with few rows, has none. There are more
-    partitions than the number of any that has rows.
+    A cache with few rows, or whose keys are not placed by their hashes, has none. The number of
+    partitions is above the number of each partition that has rows.
     """
     totals: dict[tuple[str, int], list[int]] = {}
     last: dict[tuple[str, int], int] = {}
@@ -100,8 +100,7 @@ def structure_findings(
 ) -> Iterator[PageFinding]:
     """Yield findings on the structure of a file.
 
-    Pages that cannot be read have findings of their own. What follows from them is told as one
-    note on the rows behind them.
+    Pages that cannot be read have findings of their own. The rows that they hide are one note.
     """
     is_cut = any(_is_unread(each) for each in structure.defects)
     lost = [each for each in structure.defects if _is_unread(each) and _is_beyond(scan, each)]

@@ -1,4 +1,4 @@
-"""Fields of pages that only their type has, as JSON objects.
+"""Fields that only some types of pages have, as JSON objects.
 
 Source: AbstractDataPageIO, BPlusMetaIO, BPlusIO, PageMetaIO, PagePartitionMetaIO, PagesListMetaIO,
 PagesListNodeIO, PagePartitionCountersIO, TrackingPageIO, Ignite 2.18.0.

@@ -77,7 +77,7 @@ class PageFolder(Struct, frozen=True):
 
     Attributes:
         files: by group and partition, the index of a group last.
-        others: files of pages that no partition or index has the name of.
+        others: files whose names are not those of a partition or an index.
     """
 
     files: tuple[PageFile, ...]

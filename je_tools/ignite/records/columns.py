@@ -44,7 +44,7 @@ CACHE_SCHEMA = pa.schema(
 
 
 class RecordOrigin(Struct, frozen=True):
-    """What all records of a node have in common: its name, its caches, its types."""
+    """Facts that all records of a node share: its name, its caches, its types."""
 
     node: str
     names: CacheNames

@@ -1,4 +1,4 @@
-"""What records of a store could not be read, and why."""
+"""Records of a store that could not be read, with the reasons."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What recovery of a node does to its records: changed pages, and the log's newest operations."""
+"""Changes that recovery makes to the records of a node: pages, and the log's newest operations."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _GONE_STATES = (-1, 3)
 
 
 class RecoveredNode:
-    """What recovery of a node does.
+    """A node as recovery would leave it, before its pages are read.
 
     Attributes:
         checkpoints: its checkpoints.
@@ -101,7 +101,7 @@ class RecoveredNode:
 
 
 def recover_node(node: Node, threads: int, progress: Progress | None = None) -> RecoveredNode:
-    """Compute what recovery of a node does.
+    """Compute the recovery of a node.
 
     Args:
         node: the node.

@@ -40,7 +40,7 @@ _SOUND = (PageState.GOOD, PageState.ENCRYPTED, PageState.UNSUMMED)
 
 
 class PageRepair(StrEnum):
-    """What happens to a damaged page when the node starts and works."""
+    """Fate of a damaged page when the node starts and works."""
 
     RECOVERED = "recovered"
     """Physical recovery writes it."""

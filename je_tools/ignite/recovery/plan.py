@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class StartOutcome(StrEnum):
-    """What the next start of a node comes to."""
+    """Outcomes of the next start of a node."""
 
     STARTS = "starts"
     LOSES = "starts with losses"
@@ -95,7 +95,7 @@ class NodePlan(Struct, frozen=True):
 
     @property
     def outcome(self) -> StartOutcome:
-        """What the next start comes to."""
+        """Outcome of the next start."""
         codes = {each.code for each in self.findings if each.severity is not Severity.NOTE}
         if "recovery-refused" in codes:
             return StartOutcome.REFUSED

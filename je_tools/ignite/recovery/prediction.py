@@ -1,4 +1,4 @@
-"""Prediction of a node's start: what prevents it, and what it loses without a word.
+"""Prediction of a node's start: what prevents it, and what it loses without a message.
 
 Source: GridCacheDatabaseSharedManager, CheckpointMarkersStorage.readCheckpointStatus,
 FileWriteAheadLogManager.RecordsIterator, Ignite 2.18.0, and starts of a node on damaged copies.
@@ -38,7 +38,7 @@ REPAIRS = {
     PageRepair.REBUILT: "stop the node and remove the file: the node builds its indexes anew",
     PageRepair.FATAL: "the node does not start, or halts when it reads the page",
 }
-"""What happens to a damaged page, in words."""
+"""Fate of a damaged page, in words."""
 
 
 class Predictor:

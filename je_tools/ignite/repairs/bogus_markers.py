@@ -1,10 +1,11 @@
 """Begin markers that no checkpoint wrote, and real ones whose content is damaged.
 
-A begin without an end is what a node leaves that dies in a checkpoint. To remove a real one would
-make the node start with a mix of pages. So a marker is only removed if the log, whole from the last
-finished checkpoint to its end, has no record of the checkpoint, and no partition shows that it was
-written since: its meta page has the rows and the counter of that checkpoint, and none of its rows
-has a version that the log has after it, or a newer one.
+A node that dies in a checkpoint leaves a begin marker without an end marker. Without that marker,
+the node would start with a mix of pages. So a marker is only removed if two things show that no
+checkpoint wrote it. The log is whole from the last finished checkpoint to its end, and has no
+record of the marker's checkpoint. And no partition has been written since that finished checkpoint:
+its meta page has the rows and the counter of that checkpoint, and none of its rows has a version
+that the log has after it, or a newer one.
 
 Source: CheckpointMarkersStorage, CheckpointWorkflow.markCheckpointBegin, Ignite 2.18.0.
 """

@@ -1,7 +1,7 @@
 """Cutting the log at a record: what is left is the state that a node starts with.
 
-The end becomes that of a node that died there. The segment of the end stays in the ring alone, as
-one that was not archived yet, so that the engine goes on in it.
+The log then ends as if the node had died there. Its last segment is only in the ring, like one that
+has not been archived yet, so that the engine continues in it.
 
 Source: FileWriteAheadLogManager.restoreWriteHandle, Ignite 2.18.0.
 """
@@ -106,7 +106,7 @@ def _zeroed(path: Path, offset: int, size: int, reason: str) -> Sequence[StoreEd
 def _in_ring(
     node: Node, segment: SegmentState, offset: int, gone: set[Path]
 ) -> Iterator[StoreEdit]:
-    """Yield the edits that put the last segment into the ring, in which it is not any more."""
+    """Yield the edits that put the last segment back into the ring."""
     assert segment.read is not None
     assert node.db is not None
     count = max([len(node.work), *(each.number + 1 for each in node.work)])

@@ -1,4 +1,4 @@
-"""Fields of records that only their type has, as JSON objects."""
+"""Fields that only some types of records have, as JSON objects."""
 
 from __future__ import annotations
 

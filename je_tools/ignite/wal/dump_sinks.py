@@ -85,7 +85,7 @@ def _json_lines(table: RecordTable, place: RecordPlace, masking: Masking) -> pa.
 
 
 def json_lines(columns: Mapping[str, pa.Array]) -> pa.Buffer:
-    """Return an object for each row of columns; what it does not have is left out."""
+    """Return an object for each row of columns; columns without a value are left out."""
     pieces = []
     for name, array in columns.items():
         texts = array

@@ -155,8 +155,8 @@ _TABLE: tuple[tuple[str, Severity, str, str], ...] = (
     (
         "recovery-unclear",
         Severity.WARNING,
-        "The files do not tell what the start comes to: the log has a checkpoint later than all "
-        "markers, or records that do not decode.",
+        "The outcome of the start cannot be told from the files: the log has a checkpoint later "
+        "than all markers, or records that do not decode.",
         "Start the node on a copy of the store, and compare.",
     ),
 )

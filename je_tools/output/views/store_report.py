@@ -18,7 +18,7 @@ UNKNOWN = "unknown"
 
 
 def outcome_text(node: NodeExamination) -> str:
-    """Return what the next start of a node comes to."""
+    """Return the outcome of the next start of a node, in words."""
     return UNKNOWN if node.outcome is None else node.outcome.value
 
 
@@ -65,7 +65,7 @@ def store_sections(examination: StoreExamination, name: str, *, everything: bool
     predicted = [each for each in shown if each.is_prediction]
     others = [each for each in shown if not each.is_prediction]
     steps = list(next_steps(examination))
-    start = section_of("start", "What the next start comes to", _FINDINGS, predicted)
+    start = section_of("start", "The next start", _FINDINGS, predicted)
     found = section_of("findings", "Findings", _FINDINGS, others)
     return [
         section_of("nodes", "Nodes", _NODES, examination.nodes),
