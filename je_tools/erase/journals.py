@@ -15,7 +15,8 @@ from je_tools.writing.interrupted import check_whole
 from je_tools.writing.journal_folders import has_folder
 from je_tools.writing.redo_folder import is_unfinished
 from je_tools.writing.refusing import refusing
-from je_tools.writing.undo import UndoState, clear_remains, list_undos
+from je_tools.writing.undo import clear_remains, list_undos
+from je_tools.writing.undo_steps import UndoState
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -39,31 +38,12 @@ from je_tools.writing.journal_removal import clear_journals, remove_journal
 from je_tools.writing.refusing import refusing, undo_command
 from je_tools.writing.steps import Replay, UndoStep, Way, files_of
 from je_tools.writing.undo_check import UndoCheck, drop_text
+from je_tools.writing.undo_steps import UndoState, recorded_state, revert_step
 
 if TYPE_CHECKING:
     from je_tools.writing.disk import Disk
 
 _LISTED_MAX = 5
-
-
-class UndoState(StrEnum):
-    """States of an operation and its undo."""
-
-    NOTHING = "not-begun"
-    """It was stopped before its first change."""
-    UNFINISHED = "unfinished"
-    """It was stopped by a crash or an error."""
-    FINISHED = "done"
-    HALF_BACK = "half-back"
-    """Its undo was stopped."""
-    BACK = "back"
-    """It has been undone, but its journal still exists."""
-    PUT_BACK = "put-back"
-    """It has just been undone, and its journal removed."""
-    REMOVED = "removed"
-    """Its journal has just been removed, with the bytes that it saved."""
-    DAMAGED = "damaged"
-    """Its journal cannot be read: nothing is put back, and nothing removed."""
 
 
 class Undo:
@@ -124,15 +104,13 @@ class Undo:
         """State of the operation and its undo."""
         if self._became is not None:
             return self._became
-        if self.damage is not None:
-            return UndoState.DAMAGED
-        if not self.all_steps:
-            return UndoState.NOTHING
-        if self.is_undone:
-            return UndoState.BACK
-        if self.is_begun:
-            return UndoState.HALF_BACK
-        return UndoState.FINISHED if self.is_finished else UndoState.UNFINISHED
+        return recorded_state(
+            is_damaged=self.damage is not None,
+            has_steps=bool(self.all_steps),
+            is_finished=self.is_finished,
+            is_begun=self.is_begun,
+            is_undone=self.is_undone,
+        )
 
     @property
     def appended_size(self) -> int:
@@ -235,7 +213,7 @@ class Undo:
         with refusing(self._state_text):
             if self.steps:
                 # Cut off a torn frame, so that no complete frame follows it.
-                disk.truncate(journal.folder / "journal", self.recorded.size)
+                disk.truncate(journal.folder / FILE_NAME, self.recorded.size)
                 if not self.is_begun:
                     journal.add("undo")
                 journal.sync()
@@ -304,35 +282,11 @@ class Undo:
             )
 
     def _revert(self, step: UndoStep, disk: Disk) -> None:
-        path = self._home / step.name
-        if step.what is Way.REMOVE:
-            if path.exists():
-                disk.unlink(path)
-                disk.sync_folder(path.parent)
-        elif step.what is Way.CUT:
-            if path.stat().st_size > step.offset:
-                disk.truncate(path, step.offset)
-            disk.sync(path)
-        elif step.what is Way.UNFLIP:
+        if step.what is Way.UNFLIP:
             assert step.frame is not None
             self._unflip(step.frame, disk)
-        elif step.what is Way.RENAME:
-            target = self._home / step.target
-            if path.exists():
-                disk.rename(path, target)
-            for folder in dict.fromkeys((target.parent, path.parent)):
-                if folder.is_dir():
-                    disk.sync_folder(folder)
         else:
-            for frame in step.saved:
-                data = self.recorded.blob(frame)
-                if crc32c(data) != frame.blob_sum:
-                    raise RefusedError(
-                        f"{self.recorded.folder / FILE_NAME}: the file was read before, and now "
-                        "has other bytes: the disk is unreliable"
-                    )
-                disk.write(path, frame.head["offset"], data)
-            disk.sync(path)
+            revert_step(step, self._home.joinpath, self.recorded, disk)
 
     def _unflip(self, frame: Frame, disk: Disk) -> None:
         paths = []

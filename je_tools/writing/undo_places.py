@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from je_tools.writing.disk import Disk
     from je_tools.writing.steps import UndoStep
-    from je_tools.writing.undo import UndoState
+    from je_tools.writing.undo_steps import UndoState
 
 
 class AnyUndo(Protocol):

@@ -29,7 +29,7 @@ from je_tools.writing.journal_reading import Recorded, read_journal
 from je_tools.writing.journal_removal import clear_journals, remove_journal
 from je_tools.writing.refusing import refusing, unlike_written
 from je_tools.writing.steps import UndoStep, Way
-from je_tools.writing.undo import UndoState
+from je_tools.writing.undo_steps import UndoState, recorded_state, revert_step
 
 if TYPE_CHECKING:
     from je_tools.ignite.repairs.node_files import NodeFiles
@@ -86,15 +86,13 @@ class StoreUndo:
         """State of the operation and its undo."""
         if self._became is not None:
             return self._became
-        if self.damage is not None:
-            return UndoState.DAMAGED
-        if not self.all_steps:
-            return UndoState.NOTHING
-        if self._edits.is_undone:
-            return UndoState.BACK
-        if self._edits.is_undo_begun:
-            return UndoState.HALF_BACK
-        return UndoState.FINISHED if self._edits.after is not None else UndoState.UNFINISHED
+        return recorded_state(
+            is_damaged=self.damage is not None,
+            has_steps=bool(self.all_steps),
+            is_finished=self._edits.after is not None,
+            is_begun=self._edits.is_undo_begun,
+            is_undone=self._edits.is_undone,
+        )
 
     def check(self, *, any_time: bool = False) -> None:
         """Make sure that the store is in a state that the operation, or its undo, can have left.
@@ -165,32 +163,9 @@ class StoreUndo:
         self._became = UndoState.PUT_BACK
 
     def _revert(self, step: UndoStep, disk: Disk) -> None:
-        path = self._files.path(step.name)
-        if step.what is Way.REMOVE:
-            if path.exists() and not self._is_original(step.name):
-                disk.unlink(path)
-                disk.sync_folder(path.parent)
-        elif step.what is Way.RENAME:
-            target = self._files.path(step.target)
-            if path.exists():
-                disk.rename(path, target)
-            for folder in (target.parent, path.parent):
-                if folder.is_dir():
-                    disk.sync_folder(folder)
-        elif step.what is Way.CUT:
-            if path.stat().st_size > step.offset:
-                disk.truncate(path, step.offset)
-            disk.sync(path)
-        else:
-            for frame in step.saved:
-                data = self._recorded.blob(frame)
-                if crc32c(data) != frame.blob_sum:
-                    raise RefusedError(
-                        f"{self._recorded.folder / FILE_NAME}: the file was read before, and now "
-                        "has other bytes: the disk is unreliable"
-                    )
-                disk.write(path, frame.head["offset"], data)
-            disk.sync(path)
+        # An interrupted undo may have put an original in the place of a file to remove.
+        if step.what is not Way.REMOVE or not self._is_original(step.name):
+            revert_step(step, self._files.path, self._recorded, disk)
 
     def _is_original(self, name: str) -> bool:
         """Return True if a file of this name was set aside, and is back."""

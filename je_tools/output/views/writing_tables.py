@@ -10,7 +10,7 @@ from je_tools.core.escaping import clean_text
 from je_tools.output.views.section_formats import Report
 from je_tools.output.views.sections import Column, Kind, Section, row_values, section_of
 from je_tools.writing.lock import FILE_NAME, Holder, LockMode
-from je_tools.writing.undo import UndoState
+from je_tools.writing.undo_steps import UndoState
 
 if TYPE_CHECKING:
     from je_tools.writing.undo_places import AnyUndo

@@ -11,7 +11,8 @@ import pytest
 
 from je_tools.errors import RefusedError
 from je_tools.writing.disk import Disk
-from je_tools.writing.undo import UndoState, clear_remains, list_undos
+from je_tools.writing.undo import clear_remains, list_undos
+from je_tools.writing.undo_steps import UndoState
 from tests.builders.power_cuts import Call, KilledError, PowerCuts, Recorder
 from tests.je_tools.writing.operations import (
     OPERATIONS,

@@ -17,7 +17,8 @@ from je_tools.errors import RefusedError
 from je_tools.writing.disk import Disk
 from je_tools.writing.journal_folders import journal_numbers
 from je_tools.writing.journal_reading import read_journal
-from je_tools.writing.undo import UndoState, clear_remains, list_undos
+from je_tools.writing.undo import clear_remains, list_undos
+from je_tools.writing.undo_steps import UndoState
 from tests.je_tools.dumped import je_tools
 from tests.je_tools.writing.operations import (
     OPERATIONS,

@@ -12,7 +12,8 @@ import pytest
 from je_tools.errors import RefusedError
 from je_tools.writing.disk import Disk
 from je_tools.writing.file_reads import read_at
-from je_tools.writing.undo import UndoState, clear_remains, list_undos
+from je_tools.writing.undo import clear_remains, list_undos
+from je_tools.writing.undo_steps import UndoState
 from tests.builders.power_cuts import KilledError, Recorder
 from tests.je_tools.dumped import je_tools
 from tests.je_tools.writing.operations import (

@@ -16,7 +16,7 @@ from je_tools.errors import RefusedError
 from je_tools.ignite.repairs.edits import create_file, set_aside, write_bytes, write_zeros
 from je_tools.ignite.repairs.session import StoreSession, apply_edits
 from je_tools.writing.disk import Disk
-from je_tools.writing.undo import UndoState
+from je_tools.writing.undo_steps import UndoState
 from tests.builders.power_cuts import KilledError, Recorder
 from tests.je_tools.dumped import je_tools
 from tests.je_tools.ignite.repairs.operations import (
