@@ -59,7 +59,7 @@ def _rows_of_nodes(tree: Tree, slots: Slots) -> Ints:
 
 
 class _DuplicateDescent(Struct):
-    """The descent from some slots.
+    """Descent from slots of a main tree into the duplicate trees below them.
 
     Attributes:
         tree: tree of the database.

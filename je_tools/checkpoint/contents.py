@@ -38,7 +38,7 @@ class CheckpointSettings(Struct, frozen=True):
 
 
 class CheckpointContents(Struct):
-    """Contents of a checkpoint.
+    """Content of one checkpoint, written or planned: LSNs, changes and counts.
 
     Attributes:
         start_lsn, root_lsn, end_lsn: LSNs of its CkptStart, DbTree and CkptEnd.

@@ -135,7 +135,7 @@ class DatabaseCodes(Struct):
 
 
 class ContentInspector(Struct, frozen=True):
-    """Function that the scan applies to each range.
+    """Inspector that the scan calls for each range; it returns the content of the range.
 
     Attributes:
         codes: numbers of the databases.

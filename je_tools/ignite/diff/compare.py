@@ -46,7 +46,7 @@ class Help(StrEnum):
 
 
 class PartitionDifference(Struct, frozen=True):
-    """Two copies of a partition.
+    """Two copies of a partition, and how they differ.
 
     Attributes:
         group: name of the cache group.

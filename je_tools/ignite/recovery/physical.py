@@ -50,7 +50,7 @@ class PageSource(StrEnum):
 
 
 class PhysicalRecovery(Struct, frozen=True):
-    """The physical part of recovery.
+    """Physical part of recovery: the pages of an unfinished checkpoint, or why there are none.
 
     Attributes:
         status: state of the newest checkpoint, as `LogNeed.status`.
