@@ -169,9 +169,8 @@ def parse_wal_query(texts: OptionTexts) -> WalQuery:
     }
     for field, (name, value) in given.items():
         # Each alone, so that an error names its option.
-        texts.checked(
-            name, lambda field=field, value=value: RecordFilters(**{field: value}).selection()
-        )  # type: ignore[misc]
+        one = RecordFilters(**{field: value})  # type: ignore[arg-type]
+        texts.checked(name, one.selection)
     filters = RecordFilters(**{field: value for field, (_, value) in given.items()})  # type: ignore[arg-type]
     return WalQuery(
         parse_common(texts),
