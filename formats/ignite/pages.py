@@ -35,9 +35,6 @@ PAGE_HEADER_SIZE = 40
 ENCRYPTED_TAIL_SIZE = 16
 """Bytes at the end of an encrypted page: its checksum and the id of the key."""
 
-INDEX_PARTITION = 65535
-"""Partition in the ids of the pages of an index file."""
-
 _NAMES = {
     1: ("data", 1),
     2: ("tree meta", 4),

@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 from msgspec import Struct
 
+from je_tools.formats.ignite.page_ids import index_of, item_of
 from je_tools.formats.ignite.page_image import read_image_pages
+from je_tools.formats.ignite.page_items import read_page_items
 from je_tools.formats.ignite.partition_meta import PartitionMeta, read_partition_meta
 
 if TYPE_CHECKING:
+    import numpy.typing as npt
+
     from je_tools.formats.ignite.page_image import PageImage
 
-_ITEM_SHIFT = 56
-_DIRECT_COUNT = 50
-_ITEMS = 54
-_FRAGMENT = 0x8000
 _BLOB_VERSION = 1
 
 
@@ -40,32 +40,29 @@ class StoredCounter(Struct, frozen=True):
 def read_stored_counter(image: PageImage) -> StoredCounter | None:
     """Return the counter of a partition; None if its first page cannot be read."""
     page = _page(image, 0)
-    meta = None if page is None else read_partition_meta(page, is_big=image.is_big)
+    meta = None if page is None else read_partition_meta(page.tobytes(), is_big=image.is_big)
     if meta is None:
         return None
     return StoredCounter(meta, _beyond(image, meta.gaps_link) if meta.gaps_link else ())
 
 
-def _page(image: PageImage, index: int) -> bytes | None:
+def _page(image: PageImage, index: int) -> npt.NDArray[np.uint8] | None:
     pages, faults = read_image_pages(image, np.array([index], np.int64))
-    return None if faults[0] else pages[0].tobytes()
+    return None if faults[0] else pages[0]
 
 
 def _beyond(image: PageImage, link: int) -> tuple[tuple[int, int], ...] | None:
     """Return the counters at a link, unless they are spread over pages."""
-    page, item = _page(image, link & 0xFFFF_FFFF), link >> _ITEM_SHIFT
-    if page is None or item >= page[_DIRECT_COUNT]:
+    page = _page(image, index_of(link))
+    if page is None:
         return None
-    order = ">" if image.is_big else "<"
-    try:
-        (at,) = struct.unpack_from(f"{order}H", page, _ITEMS + 2 * item)
-        (size,) = struct.unpack_from(f"{order}H", page, at)
-        (count,) = struct.unpack_from(f"{order}i", page, at + 2)
-    except struct.error:
+    items = read_page_items(page[None], is_big=image.is_big)
+    is_whole = (items.fault == 0) & (items.next == 0) & (items.value_size >= 0)
+    found = np.flatnonzero(is_whole & (items.item == item_of(link)))
+    if not len(found):
         return None
-    if size & _FRAGMENT or count + 4 != size:
-        return None
-    return read_gaps(page[at + 6 : at + 6 + count])
+    start, size = items.value_start[found[0]], items.value_size[found[0]]
+    return read_gaps(items.data[start : start + size].tobytes())
 
 
 def read_gaps(blob: bytes) -> tuple[tuple[int, int], ...] | None:

@@ -7,14 +7,20 @@ from __future__ import annotations
 
 import struct
 
+import numpy as np
 from msgspec import Struct
+
+from je_tools.formats import _native
 
 PART_META_NO = 14
 """Type of the page."""
 
-_TYPE_OFFSET = 0
-_SIZE_OFFSET = 104
-_GAPS_OFFSET = 153
+_FIELDS = {
+    name: (since, at, np.dtype("u8" if kind == "page" else kind))
+    for type_no, since, _, name, at, kind in _native.page_fields()[0]
+    if type_no == PART_META_NO
+}
+"""First version, offset and type of each field; the extension declares them."""
 
 
 class PartitionMeta(Struct, frozen=True):
@@ -36,13 +42,19 @@ class PartitionMeta(Struct, frozen=True):
 def read_partition_meta(page: bytes, *, is_big: bool) -> PartitionMeta | None:
     """Return the fields of a plain page; None if it is not the first page of a partition."""
     order = ">" if is_big else "<"
-    fields = struct.Struct(f"{order}qqqB")
-    if len(page) < _SIZE_OFFSET + fields.size:
+    if len(page) < 4:
         return None
-    type_no, version = struct.unpack_from(f"{order}HH", page, _TYPE_OFFSET)
+    type_no, version = struct.unpack_from(f"{order}HH", page)
     if type_no != PART_META_NO:
         return None
-    size, update_counter, _, state = fields.unpack_from(page, _SIZE_OFFSET)
-    has_gaps = version > 1 and len(page) >= _GAPS_OFFSET + 8
-    (gaps_link,) = struct.unpack_from(f"{order}Q", page, _GAPS_OFFSET) if has_gaps else (0,)
-    return PartitionMeta(size, update_counter, state, gaps_link)
+
+    def number(name: str) -> int | None:
+        since, at, kind = _FIELDS[name]
+        if version < since or at + kind.itemsize > len(page):
+            return None
+        return int(np.frombuffer(page, kind.newbyteorder(order), 1, at)[0])
+
+    size, counter, state = number("size"), number("update_counter"), number("state")
+    if size is None or counter is None or state is None:
+        return None
+    return PartitionMeta(size, counter, state, number("gaps") or 0)

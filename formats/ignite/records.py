@@ -86,7 +86,7 @@ class DataEntries(Struct, frozen=True):
         cache_id: cache.
         key_type, value_type: kind of the cache object; -1 for none.
         key_start, key_size, value_start, value_size: spans in the rows' data; size -1 for null.
-        op: operation, an index of `OPERATIONS`.
+        op: operation, an `EntryOperation`.
         near_parts, near_topology, near_node, near_order: version of the transaction; 0 parts for
             an update outside of transactions.
         topology, node, order: version of the entry.

@@ -81,7 +81,7 @@ class ReplayedPlaces(Struct, frozen=True):
 
     Attributes:
         group_id: cache group.
-        partition: partition; that of an index is `pages.INDEX_PARTITION`.
+        partition: partition; that of an index is INDEX_PARTITION.
         index: index in the file.
         is_broken: bool (n,); pages with a record that could not be applied.
     """

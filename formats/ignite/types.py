@@ -322,25 +322,55 @@ NUMBERS = {each.name: each.no for each in RECORD_TYPES.values()}
 DATA_NOS = frozenset({2, 53, 54, 64, 70, 71, 78})
 """Types whose payload is a list of entries of caches."""
 
-TX_STATES = (
-    "ACTIVE",
-    "PREPARING",
-    "PREPARED",
-    "MARKED_ROLLBACK",
-    "COMMITTING",
-    "COMMITTED",
-    "ROLLING_BACK",
-    "ROLLED_BACK",
-    "UNKNOWN",
-    "SUSPENDED",
-)
-"""States of a transaction, by number. Source: TransactionState, Ignite 2.18.0."""
 
-OPERATIONS = ("READ", "CREATE", "UPDATE", "DELETE", "TRANSFORM", "RELOAD", "NOOP")
-"""Operations of an entry, by number. Source: GridCacheOperation, Ignite 2.18.0."""
+class TransactionState(IntEnum):
+    """State of a transaction. Source: TransactionState, Ignite 2.18.0."""
 
-PARTITION_STATES = {0: "MOVING", 1: "OWNING", 2: "RENTING", 3: "EVICTED", 4: "LOST", 255: "UNKNOWN"}
-"""States of a partition, by number. Source: GridDhtPartitionState, Ignite 2.18.0."""
+    ACTIVE = 0
+    PREPARING = 1
+    PREPARED = 2
+    MARKED_ROLLBACK = 3
+    COMMITTING = 4
+    COMMITTED = 5
+    ROLLING_BACK = 6
+    ROLLED_BACK = 7
+    UNKNOWN = 8
+    SUSPENDED = 9
+
+
+class EntryOperation(IntEnum):
+    """Operation of an entry. Source: GridCacheOperation, Ignite 2.18.0."""
+
+    READ = 0
+    CREATE = 1
+    UPDATE = 2
+    DELETE = 3
+    TRANSFORM = 4
+    RELOAD = 5
+    NOOP = 6
+
+
+class PartitionState(IntEnum):
+    """State of a partition. Source: GridDhtPartitionState, Ignite 2.18.0."""
+
+    MOVING = 0
+    """A rebalance fills it."""
+    OWNING = 1
+    """It has all records."""
+    RENTING = 2
+    """Other nodes own it; it will be removed."""
+    EVICTED = 3
+    LOST = 4
+    """No node owned it."""
+    UNKNOWN = 255
+
+
+_PARTITION_STATES = frozenset(map(int, PartitionState))
+
+
+def partition_state_name(number: int) -> str:
+    """Return the name of a state; the number if no release has it."""
+    return PartitionState(number).name if number in _PARTITION_STATES else str(number)
 
 
 def type_name(no: int) -> str:

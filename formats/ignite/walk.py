@@ -38,6 +38,9 @@ ROOM = 0
 NOTHING = -1
 """The segment has been read."""
 
+NO_TYPE = 255
+"""Type of a `Stop` whose bytes name none."""
+
 
 class Cause(IntEnum):
     """Reason why no record can be trusted at an offset."""
@@ -64,7 +67,7 @@ class Stop(Struct, frozen=True):
     Attributes:
         at: offset in the file.
         cause: reason.
-        type_no: index of the type that the bytes name; 255 for none.
+        type_no: index of the type that the bytes name; NO_TYPE for none.
         length: length that the bytes name; 0 for none.
         segment: segment that the bytes name; -1 for none.
         stored, computed: the two checksums, if they are the reason.

@@ -13,20 +13,23 @@ from je_tools.core.escaping import clean_text
 from je_tools.errors import InputError
 from je_tools.formats.files.source import Source, SourceError
 from je_tools.formats.ignite.ids import cache_id
-from je_tools.formats.ignite.pages import (
+from je_tools.formats.ignite.page_ids import (
     INDEX_PARTITION,
-    PageState,
-    page_rules,
-    page_type_name,
-    read_pages,
+    PLACE_BITS,
+    PageFlag,
+    flag_of,
+    index_of,
+    item_of,
+    partition_of,
 )
+from je_tools.formats.ignite.pages import PageState, page_rules, page_type_name, read_pages
 from je_tools.formats.ignite.segments import SEGMENT_HEADER_SIZE
 from je_tools.formats.ignite.types import type_name
 from je_tools.ignite.checkpoints.node_checkpoints import node_checkpoints
 from je_tools.ignite.pages.files import page_folder
 from je_tools.ignite.wal.dump import RecordDump
 from je_tools.ignite.wal.dump_columns import record_texts
-from je_tools.ignite.wal.record_filters import PAGE_BITS, RecordFilters
+from je_tools.ignite.wal.record_filters import RecordFilters
 from je_tools.ignite.wal.segment_judge import judge_of
 from je_tools.ignite.wal.segment_reading import copies_of, read_segment
 
@@ -37,7 +40,7 @@ if TYPE_CHECKING:
     from je_tools.ignite.segment_files import SegmentFile
     from je_tools.ignite.store import Node, Store
 
-_FLAGS = {1: "data", 2: "index", 4: "auxiliary"}
+_FLAGS = {int(flag): flag.name.lower() for flag in PageFlag}
 
 _FINE = (PageState.GOOD, PageState.ENCRYPTED, PageState.UNSUMMED, PageState.ZERO)
 
@@ -85,17 +88,17 @@ def page_facts(place: StorePlace) -> PlaceFacts:
     """
     assert place.page_id is not None
     page_id = place.page_id
-    flag = page_id >> 48 & 0xFF
-    partition = page_id >> 32 & 0xFFFF
+    flag = flag_of(page_id)
+    partition = partition_of(page_id)
     return PlaceFacts(
         place.text,
         None,
         (
             ("page id", f"{page_id:016x}"),
             ("partition", f"{partition} ({_file_name(partition)})"),
-            ("page", f"{page_id & 0xFFFFFFFF:,}"),
+            ("page", f"{index_of(page_id):,}"),
             ("kind", _FLAGS.get(flag, f"flag {flag}")),
-            ("rotation, or item of a link", f"{page_id >> 56 & 0xFF}"),
+            ("rotation, or item of a link", f"{item_of(page_id)}"),
         ),
     )
 
@@ -224,7 +227,7 @@ def _page_facts(place: StorePlace, store: Store, node: Node, threads: int) -> Pl
     assert place.page_id is not None
     page_id = place.page_id
     facts = list(page_facts(place).facts)
-    partition, index = page_id >> 32 & 0xFFFF, page_id & 0xFFFFFFFF
+    partition, index = partition_of(page_id), index_of(page_id)
     is_damaged = False
     files = page_folder(node).files if node.db is not None else ()
     root = str(store.roots[0])
@@ -276,7 +279,7 @@ def _what_page(file: PageFile, index: int) -> tuple[str, bool]:
 
 def _in_log(group: int, page_id: int, store: Store, node: Node, threads: int) -> str:
     """Return how many records name a page, and the newest of them."""
-    filters = RecordFilters(pages=[f"{group}:{page_id & PAGE_BITS:016x}"])
+    filters = RecordFilters(pages=[f"{group}:{page_id & PLACE_BITS:016x}"])
 
     def encode(table: Any, _: Any) -> tuple[int, str]:
         columns = table.rows.columns

@@ -21,8 +21,10 @@ if TYPE_CHECKING:
 
 _ALONE = "cache-"
 _SHARED = "cacheGroup-"
-_CONFIGURATION = "cache_data.dat"
 _NAMES_SHOWN = 10
+
+CONFIGURATION = "cache_data.dat"
+"""End of the name of a file with the configuration of a cache."""
 
 METASTORAGE = "MetaStorage"
 """Group of the node's own pages, which lie in another folder than those of caches."""
@@ -62,8 +64,8 @@ def cache_folders(db: Path) -> Iterator[CacheFolder]:
             if path.name.startswith(_SHARED):
                 group = path.name.removeprefix(_SHARED)
                 files = sorted(each.name for each in path.iterdir())
-                ends = [name for name in files if name.endswith(_CONFIGURATION)]
-                caches = tuple(name.removesuffix(_CONFIGURATION) for name in ends)
+                ends = [name for name in files if name.endswith(CONFIGURATION)]
+                caches = tuple(name.removesuffix(CONFIGURATION) for name in ends)
                 yield CacheFolder(path, group, caches, is_shared=True)
             elif path.name.startswith(_ALONE):
                 cache = path.name.removeprefix(_ALONE)

@@ -20,13 +20,13 @@ from je_tools.formats.ignite.ids import cache_id
 from je_tools.formats.ignite.pages import FILE_HEADER_SIZE, PageFileHeader, read_file_header
 from je_tools.ignite.caches import CacheFolder, cache_folders
 from je_tools.ignite.segment_files import SegmentFile, Status
+from je_tools.ignite.store import LOCK_NAME
 from je_tools.writing.lock import find_holders
 
 if TYPE_CHECKING:
     from je_tools.ignite.store import Node, Store
 
 _PAGE_FILE = ("part-*.bin", "index.bin")
-_LOCK = "lock"
 _LEFTOVERS = ("*.tmp", "part-dfrg-*", "index-dfrg*", "part-map-*.bin", "dfrg-completion-marker")
 _RESTORED = "_tmp_snp_restore_"
 
@@ -164,9 +164,9 @@ def node_info(store: Store, node: Node) -> NodeInfo:
 def lock_state(folder: Path) -> LockState:
     """Return the state of the lock of a node's folder, without taking it."""
     try:
-        if not (folder / _LOCK).exists():
+        if not (folder / LOCK_NAME).exists():
             return LockState("no file")
-        holders = find_holders(folder, _LOCK)
+        holders = find_holders(folder, LOCK_NAME)
     except (InputError, OSError) as error:
         return LockState("unknown", str(error))
     if holders:

@@ -21,8 +21,10 @@ from je_tools.ignite.segment_files import SegmentFile, Status, open_segment, seg
 
 _NOT_NODES = frozenset({"binary_meta", "marshaller", "wal", "archive", "cdc"})
 _NEW_NAME = re.compile(r"node\d+-([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})")
-_NODE_MEMBERS = ("cp", "metastorage", "maintenance_tasks.mntc", "lock")
+LOCK_NAME = "lock"
+"""File whose first byte a node locks while it runs."""
 
+_NODE_MEMBERS = ("cp", "metastorage", "maintenance_tasks.mntc", LOCK_NAME)
 
 STORE_FOLDERS = frozenset({"db", "wal", *_NODE_MEMBERS[:2]})
 """Names of folders, one of which every directory has that `holds_store`."""

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from je_tools.formats.ignite.types import partition_state_name
+
 if TYPE_CHECKING:
     from je_tools.ignite.checkpoints.node_checkpoints import Checkpoint, NodeCheckpoints
 
@@ -66,9 +68,6 @@ class GroupReach(Struct):
     size: int = 0
 
 
-_STATES = ("MOVING", "OWNING", "RENTING", "EVICTED", "LOST")
-
-
 def partition_reach(found: NodeCheckpoints) -> Iterator[PartitionReach]:
     """Yield the reach of each partition in the record of the newest checkpoint.
 
@@ -87,7 +86,6 @@ def partition_reach(found: NodeCheckpoints) -> Iterator[PartitionReach]:
                 first -= 1
             pointer = known[first].pointer
             assert pointer is not None
-            state = _STATES[part.state] if part.state < len(_STATES) else "unknown"
             yield PartitionReach(
                 found.node,
                 group,
@@ -97,7 +95,7 @@ def partition_reach(found: NodeCheckpoints) -> Iterator[PartitionReach]:
                 counter_from=counters[first][key],
                 counter_to=part.counter,
                 size=part.size,
-                state=state,
+                state=partition_state_name(part.state),
             )
 
 

@@ -13,7 +13,7 @@ from msgspec import Struct
 from je_tools.core.spill import ByteHeap, Spill
 from je_tools.formats.ignite.ids import cache_id
 from je_tools.formats.ignite.records import decode_entries, decode_type
-from je_tools.formats.ignite.types import DATA_NOS, NUMBERS
+from je_tools.formats.ignite.types import DATA_NOS, NUMBERS, EntryOperation, TransactionState
 from je_tools.formats.spans import Spans
 from je_tools.ignite.caches import METASTORAGE
 
@@ -32,10 +32,13 @@ _METASTORE = NUMBERS["METASTORE_DATA_RECORD"]
 _ROLLBACK = NUMBERS["ROLLBACK_TX_RECORD"]
 _STATE = NUMBERS["PART_META_UPDATE_STATE"]
 _DESTROY = NUMBERS["PARTITION_DESTROY"]
-_CREATE, _UPDATE, _DELETE = 1, 2, 3
+_CHANGES = (EntryOperation.CREATE, EntryOperation.UPDATE, EntryOperation.DELETE)
 
-PREPARED_STATES = (1, 2)
-"""States of transactions, PREPARING and PREPARED, after which the engine leaves them out.
+DESTROYED = -1
+"""State of a partition that the log destroys."""
+
+PREPARED_STATES = (TransactionState.PREPARING, TransactionState.PREPARED)
+"""States of transactions after which the engine leaves them out.
 
 Source: IgniteTxManager.collectTxStates, Ignite 2.18.0.
 """
@@ -49,7 +52,7 @@ class EntryColumns(Struct, frozen=True):
         partition: partition; 0 in the metastorage.
         key_type, value_type: kinds of the cache objects; -1 for none.
         key_start, key_size, value_start, value_size: places of the bytes; size -1 for null.
-        op: operation, an index of `OPERATIONS`.
+        op: operation, an `EntryOperation`.
         near_parts, near_topology, near_node, near_order: version of the transaction; 0 parts for
             none.
         topology, node, order: version of the entry.
@@ -154,7 +157,7 @@ class EntryCollector:
             self.rollbacks += zip(*(columns[name].tolist() for name in names), strict=True)
         else:
             places = zip(columns["group_id"].tolist(), columns["partition"].tolist(), strict=True)
-            no_state = [-1] * len(rows)
+            no_state = [DESTROYED] * len(rows)
             states = columns["state"].tolist() if type_no == _STATE else no_state
             self.partition_states.update(zip(places, states, strict=True))
 
@@ -163,7 +166,7 @@ class EntryCollector:
         self.undecodable += int(np.count_nonzero(bad))
         plain = entries.is_encrypted == 0
         self.encrypted += int(np.count_nonzero(~plain))
-        is_change = (entries.op == _CREATE) | (entries.op == _UPDATE) | (entries.op == _DELETE)
+        is_change = np.isin(entries.op, _CHANGES)
         entries = entries.select(plain & is_change & ~bad[entries.record])
         record = entries.record
         columns = {name: getattr(entries, name) for name in _SHARED}
@@ -181,7 +184,7 @@ class EntryCollector:
         is_put = sizes > 0
         facts = {name: np.zeros(n, np.int64) for name in _SHARED}
         facts["cache_id"][:] = METASTORAGE_ID
-        facts["op"] = np.where(is_put, _UPDATE, _DELETE)
+        facts["op"] = np.where(is_put, EntryOperation.UPDATE, EntryOperation.DELETE)
         facts["key_type"][:] = facts["value_type"][:] = -1
         facts["key_size"], facts["value_size"] = columns["key_size"], np.where(is_put, sizes, -1)
         keys = Spans(rows.data, columns["key_start"], facts["key_size"])

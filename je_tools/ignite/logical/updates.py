@@ -15,6 +15,7 @@ from msgspec import Struct
 
 from je_tools.errors import InputError
 from je_tools.formats.ignite.markers import MarkerKind, Pointer
+from je_tools.formats.ignite.types import EntryOperation
 from je_tools.formats.je.btree.keysort import group_keys
 from je_tools.ignite.checkpoints.node_checkpoints import node_checkpoints
 from je_tools.ignite.logical.counters import CounterRange, counter_ranges
@@ -28,9 +29,6 @@ if TYPE_CHECKING:
     from je_tools.ignite.checkpoints.node_checkpoints import NodeCheckpoints
     from je_tools.ignite.store import Node
     from je_tools.log.scan_options import Progress
-
-DELETE = 3
-"""Operation that removes a key; all others put a value."""
 
 
 class Updates(Struct, frozen=True, dict=True):
@@ -52,7 +50,7 @@ class Updates(Struct, frozen=True, dict=True):
     @property
     def is_removed(self) -> Mask:
         """Mask of the keys that are removed."""
-        removed: Mask = self.columns.op == DELETE
+        removed: Mask = self.columns.op == EntryOperation.DELETE
         return removed
 
     @cached_property
@@ -102,7 +100,7 @@ class LogicalUpdates(Struct, frozen=True):
         uncommitted: versions of these transactions: topology, node, order.
         counters: update counters that it marks as applied.
         partition_states: newest state of partitions whose state the log changes, by group and
-            number; -1 for one that was destroyed.
+            number; DESTROYED for one that was destroyed.
         undecodable: number of records that do not decode.
         encrypted: number of encrypted entries; no other number counts them.
     """

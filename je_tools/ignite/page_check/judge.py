@@ -11,7 +11,9 @@ from msgspec.structs import replace
 
 from je_tools.findings import Severity
 from je_tools.formats.ignite.ids import cache_id
-from je_tools.formats.ignite.pages import INDEX_PARTITION, PageState, page_type_name
+from je_tools.formats.ignite.page_ids import INDEX_PARTITION, PageFlag, whole_id
+from je_tools.formats.ignite.pages import PageState, page_type_name
+from je_tools.formats.ignite.types import PartitionState
 from je_tools.ignite.page_check.page_findings import CODES, PageFinding
 from je_tools.ignite.page_check.page_recovery import PageRecovery, place_of
 from je_tools.ignite.page_check.structure_judge import structure_findings
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
     from je_tools.ignite.page_check.structure_judge import Affinity, At
     from je_tools.ignite.pages.scan import PageFileScan, Run
 
-_OWNED = (1, 4)
+_OWNED = (PartitionState.OWNING, PartitionState.LOST)
 """States of a partition that has data: OWNING, LOST."""
 
 _CODE_OF = {
@@ -318,8 +320,8 @@ def _words(scan: PageFileScan, run: Run) -> dict[str, str]:
     if run.state in (PageState.CHECKSUM, PageState.UNSUMMED):
         return {"expected": f"{run.computed:08x}", "found": f"{run.stored:08x}"}
     if run.state is PageState.MISPLACED:
-        flag = 2 if scan.file.partition == INDEX_PARTITION else 1
-        expected = flag << 48 | scan.file.partition << 32 | run.page
+        flag = PageFlag.INDEX if scan.file.partition == INDEX_PARTITION else PageFlag.DATA
+        expected = whole_id(flag, scan.file.partition, run.page)
         found = run.page_id & (1 << 64) - 1
         return {"expected": f"{expected:016x}", "found": f"{found:016x}"}
     if run.state is PageState.UNKNOWN:

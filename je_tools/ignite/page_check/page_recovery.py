@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from je_tools.errors import InputError
+from je_tools.formats.ignite.page_ids import place_id
 from je_tools.ignite.checkpoints.node_checkpoints import node_checkpoints
 from je_tools.ignite.recovery.physical import Place, recovered_pages
 
@@ -57,4 +58,4 @@ def page_recovery(node: Node, threads: int) -> PageRecovery:
 
 def place_of(group_id: int, partition: int, index: int) -> Place:
     """Return the place of a page."""
-    return group_id, partition << 32 | index
+    return group_id, place_id(partition, index)

@@ -12,9 +12,9 @@ from msgspec import Struct
 
 from je_tools.errors import InputError
 from je_tools.formats.files.source import Source, SourceError
+from je_tools.formats.ignite.page_ids import INDEX_PARTITION
 from je_tools.formats.ignite.pages import (
     FILE_HEADER_SIZE,
-    INDEX_PARTITION,
     FileProblem,
     PageFileHeader,
     read_file_header,

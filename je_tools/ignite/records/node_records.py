@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from je_tools.formats.ignite.ids import cache_id
-from je_tools.ignite.caches import CacheFolder, cache_folders
+from je_tools.formats.ignite.types import PartitionState
+from je_tools.ignite.caches import CONFIGURATION, CacheFolder, cache_folders
 from je_tools.ignite.pages.files import FileKind, PageFile, page_folder
 from je_tools.ignite.records.merge import CacheRecords, PartitionOverlay
 from je_tools.ignite.records.metastorage import unlogged_groups
@@ -19,8 +20,7 @@ if TYPE_CHECKING:
     from je_tools.ignite.records.recovered import RecoveredNode
     from je_tools.ignite.store import Node
 
-_CONFIGURATION = "cache_data.dat"
-_OWNED = ("OWNING", "UNKNOWN")
+_OWNED = (PartitionState.OWNING.name, PartitionState.UNKNOWN.name)
 
 
 class CacheFilter(Struct, frozen=True):
@@ -166,4 +166,4 @@ class NodeRecords:
 
 def _is_configured(folder: CacheFolder) -> bool:
     """Return True if a node would start the caches of a folder; a destroyed one leaves it empty."""
-    return folder.is_shared or (folder.path / _CONFIGURATION).exists()
+    return folder.is_shared or (folder.path / CONFIGURATION).exists()

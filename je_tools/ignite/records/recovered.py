@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from je_tools.formats.ignite.pages import INDEX_PARTITION
-from je_tools.formats.ignite.types import PARTITION_STATES
+from je_tools.formats.ignite.page_ids import INDEX_PARTITION
+from je_tools.formats.ignite.types import PartitionState, partition_state_name
 from je_tools.ignite.checkpoints.node_checkpoints import node_checkpoints
+from je_tools.ignite.logical.entries import DESTROYED
 from je_tools.ignite.logical.updates import LogicalUpdates, logical_start, updates_from
 from je_tools.ignite.recovery.physical import recovered_pages
 
@@ -26,8 +27,7 @@ if TYPE_CHECKING:
 Changed = tuple["Ints", npt.NDArray[np.uint8]]
 """Pages of a partition that physical recovery changes: indexes, and the pages."""
 
-_UNKNOWN_STATE = 255
-_GONE_STATES = (-1, 3)
+_GONE_STATES = (DESTROYED, PartitionState.EVICTED)
 """States of a partition that the log destroys: none any more, or EVICTED."""
 
 
@@ -67,7 +67,7 @@ class RecoveredNode:
 
     def is_gone(self, group: int, partition: int) -> bool:
         """Return True if the log destroys a partition."""
-        return self.logical.partition_states.get((group, partition), 1) in _GONE_STATES
+        return self.logical.partition_states.get((group, partition)) in _GONE_STATES
 
     def state_of(self, group: int, partition: int, stored: StoredCounter | None) -> str:
         """Return the state of a partition after recovery, by name; UNKNOWN if nothing tells it.
@@ -80,9 +80,9 @@ class RecoveredNode:
         state = self.logical.partition_states.get((group, partition))
         if state is None:
             state = self._checkpointed_state(group, partition)
-        if state is None or state == _UNKNOWN_STATE:
-            state = _UNKNOWN_STATE if stored is None else stored.meta.state
-        return PARTITION_STATES.get(state, str(state))
+        if state is None or state == PartitionState.UNKNOWN:
+            state = PartitionState.UNKNOWN if stored is None else stored.meta.state
+        return partition_state_name(state)
 
     def rows_at_checkpoint(self, group: int) -> dict[int, int]:
         """Return the rows that the newest checkpoint counted in the partitions of a group."""

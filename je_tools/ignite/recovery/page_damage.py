@@ -18,6 +18,7 @@ from msgspec import Struct
 
 from je_tools.errors import InputError
 from je_tools.formats.ignite.ids import cache_id
+from je_tools.formats.ignite.page_ids import PLACE_BITS, place_id
 from je_tools.formats.ignite.pages import PageState
 from je_tools.formats.ignite.records import decode_type
 from je_tools.formats.ignite.types import NUMBERS
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
 _PAGE, _CHECKPOINT, _RECOVERY = (
     NUMBERS[name] for name in ("PAGE_RECORD", "CHECKPOINT_RECORD", "MEMORY_RECOVERY")
 )
-_PLACE_MASK = (1 << 48) - 1
 _SOUND = (PageState.GOOD, PageState.ENCRYPTED, PageState.UNSUMMED)
 
 
@@ -107,7 +107,7 @@ def _judged(
     found: tuple[PageFile, int, PageState], recovered: set[Place], images: set[Place]
 ) -> DamagedPage:
     file, index, state = found
-    place = (cache_id(file.group), file.partition << 32 | index)
+    place = (cache_id(file.group), place_id(file.partition, index))
     if place in recovered:
         repair = PageRepair.RECOVERED
     elif file.kind is FileKind.INDEX:
@@ -153,7 +153,7 @@ def _events(rows: RecordRows) -> Iterator[tuple[int, set[Place]]]:
         chosen = rows.select(first + np.flatnonzero(types[first:border] == _PAGE))
         if len(chosen):
             columns = decode_type(chosen, _PAGE).columns
-            ids = columns["page_id"] & _PLACE_MASK
+            ids = columns["page_id"] & PLACE_BITS
             yield _PAGE, set(zip(columns["group_id"].tolist(), ids.tolist(), strict=True))
         if border < len(rows):
             yield int(types[border]), set()

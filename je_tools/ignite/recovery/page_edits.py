@@ -19,7 +19,8 @@ from msgspec import Struct
 
 from je_tools.formats.ignite.ids import cache_id
 from je_tools.formats.ignite.markers import MarkerKind, Pointer, encode_marker
-from je_tools.formats.ignite.pages import INDEX_PARTITION, PageFileHeader, file_header_bytes
+from je_tools.formats.ignite.page_ids import INDEX_PARTITION
+from je_tools.formats.ignite.pages import PageFileHeader, file_header_bytes
 from je_tools.ignite.pages.files import page_folder
 from je_tools.ignite.recovery.page_damage import PageRepair
 from je_tools.ignite.recovery.partitions import compared_partitions, counters_in

@@ -17,6 +17,7 @@ from msgspec.structs import replace
 from je_tools.errors import StoppedError
 from je_tools.formats.files.source import Source, SourceChangedError, SourceError
 from je_tools.formats.ignite.markers import Pointer
+from je_tools.formats.ignite.page_ids import place_id
 from je_tools.formats.ignite.replay import MisfitReason, PageReplay
 from je_tools.formats.ignite.types import NUMBERS
 from je_tools.ignite.checkpoints.node_checkpoints import newest_marker, node_checkpoints
@@ -90,7 +91,7 @@ class PhysicalRecovery(Struct, frozen=True):
             return set()
         places = self.replay.places()
         whole = ~places.is_broken
-        ids = (places.partition << 32 | places.index)[whole]
+        ids = place_id(places.partition, places.index)[whole]
         return set(zip(places.group_id[whole].tolist(), ids.tolist(), strict=True))
 
     @property

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from je_tools.errors import InputError
 from je_tools.findings import Severity
-from je_tools.formats.ignite.pages import INDEX_PARTITION
+from je_tools.formats.ignite.page_ids import INDEX_PARTITION
 from je_tools.formats.ignite.types import type_name
 from je_tools.ignite.caches import cache_names
 from je_tools.ignite.checkpoints.node_checkpoints import node_checkpoints

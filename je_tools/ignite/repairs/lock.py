@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING
 
 from je_tools.core.escaping import quoted
 from je_tools.errors import RefusedError
+from je_tools.ignite.store import LOCK_NAME
 from je_tools.writing.lock import FileLock
 
 if TYPE_CHECKING:
     from je_tools.ignite.repairs.node_files import NodeFiles
     from je_tools.writing.disk import Disk
-
-LOCK_NAME = "lock"
 
 
 class NodeLock(FileLock):

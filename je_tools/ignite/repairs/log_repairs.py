@@ -17,7 +17,7 @@ from je_tools.formats.ignite.segments import (
     encode_segment_header,
 )
 from je_tools.formats.ignite.types import NUMBERS, type_name
-from je_tools.formats.ignite.walk import MIN_SIZE, Cause
+from je_tools.formats.ignite.walk import MIN_SIZE, NO_TYPE, Cause
 from je_tools.ignite.repairs.edits import (
     StoreEdit,
     create_file,
@@ -38,7 +38,6 @@ if TYPE_CHECKING:
 _FILLER = NUMBERS["CLUSTER_SNAPSHOT"]
 _EMPTY_FILLER = NUMBERS["CDC_MANAGER_STOP_RECORD"]
 _NAME_SIZE = 4
-_NO_TYPE = 255
 
 
 class LogRepair(Struct, frozen=True):
@@ -222,7 +221,7 @@ def _has_whole(twin: SegmentVerdict, start: int, end: int) -> bool:
 def _lost(damage: SegmentDamage) -> str:
     assert damage.stop is not None
     size, type_no = damage.end - damage.start, damage.stop.type_no
-    what = "" if type_no == _NO_TYPE else f", the first of them probably {type_name(type_no)}"
+    what = "" if type_no == NO_TYPE else f", the first of them probably {type_name(type_no)}"
     where = f"segment {damage.index}, offset {damage.start}"
     return f"the unreadable records in {size:,} bytes at {where}{what}"
 

@@ -11,16 +11,16 @@ import pyarrow.compute as pc
 
 from je_tools.core.escaping import clean_text
 from je_tools.formats.ignite.types import (
-    OPERATIONS,
-    PARTITION_STATES,
-    TX_STATES,
     TYPE_COUNT,
+    EntryOperation,
+    PartitionState,
+    TransactionState,
     type_name,
 )
+from je_tools.formats.ignite.versions import data_center, node_order
 from je_tools.formats.spans import Spans
 from je_tools.ignite.values.texts import value_texts
 from je_tools.ignite.wal.dump_fields import field_texts, page_texts
-from je_tools.ignite.wal.record_filters import NODE_BITS
 from je_tools.ignite.wal.record_table import PARTITION_STATE
 from je_tools.output.encoders import arrow_texts as t
 
@@ -74,13 +74,13 @@ _TYPES = [type_name(no) for no in range(TYPE_COUNT)]
 
 
 def _states() -> list[str]:
-    states = dict(enumerate(TX_STATES))
-    states |= {PARTITION_STATE + no: name for no, name in PARTITION_STATES.items()}
+    states = {int(state): state.name for state in TransactionState}
+    states |= {PARTITION_STATE + state: state.name for state in PartitionState}
     return [states.get(i, str(i % PARTITION_STATE)) for i in range(2 * PARTITION_STATE)]
 
 
 _STATES = _states()
-_OPERATIONS = [OPERATIONS[i] if i < len(OPERATIONS) else str(i) for i in range(256)]
+_OPERATIONS = [*(each.name for each in EntryOperation), *map(str, range(len(EntryOperation), 256))]
 
 
 def version_texts(table: RecordTable, name: str) -> pa.StringArray:
@@ -93,12 +93,11 @@ def version_texts(table: RecordTable, name: str) -> pa.StringArray:
 
 def versions_of(topology: Ints, node: Ints, order: Ints, valid: Mask) -> pa.StringArray:
     """Return versions as `version_texts` does, from their parts; null if not `valid`."""
-    nodes = node & 0xFFFF_FFFF
-    centers = np.where(valid, nodes >> 27, 0)
+    centers = np.where(valid, data_center(node), 0)
     pieces: list[Any] = [
         t.number_texts(topology, valid),
         ":",
-        t.number_texts(nodes & NODE_BITS),
+        t.number_texts(node_order(node)),
         ":",
         t.number_texts(order),
     ]

@@ -10,7 +10,9 @@ import numpy as np
 from msgspec import Struct
 
 from je_tools.errors import UsageError
+from je_tools.formats.ignite.page_ids import PLACE_BITS
 from je_tools.formats.ignite.types import DATA_NOS, NUMBERS, RECORD_TYPES, TYPE_COUNT, Purpose
+from je_tools.formats.ignite.versions import node_of, unsigned_node
 from je_tools.ignite.caches import parse_id
 from je_tools.log.time_filter import parse_time
 
@@ -18,12 +20,6 @@ if TYPE_CHECKING:
     from je_tools.formats.arrays import Ints, Mask
     from je_tools.formats.ignite.walk import RecordRows
     from je_tools.ignite.wal.record_table import RecordTable
-
-PAGE_BITS = (1 << 48) - 1
-"""Bits of a page id that name the page: the others are its rotation, or an item in a link."""
-
-NODE_BITS = 0x7FF_FFFF
-"""Bits of a version's node: the order of the node. Those above are its data center."""
 
 _GROUPS = {
     "DATA": DATA_NOS,
@@ -146,7 +142,7 @@ class RecordSelection(Struct, frozen=True, kw_only=True):
         groups, pages = table.columns["group_id"], table.columns["page_id"]
         found = np.zeros(len(table), np.bool_)
         for group, page in self.pages:
-            found |= (groups.values == group) & (pages.values & PAGE_BITS == page)
+            found |= (groups.values == group) & (pages.values & PLACE_BITS == page)
         return found & pages.valid
 
     def _of_transactions(self, table: RecordTable) -> Mask:
@@ -159,7 +155,7 @@ class RecordSelection(Struct, frozen=True, kw_only=True):
                 found |= (
                     order.valid
                     & (topology.values == wanted[0])
-                    & (node.values & 0xFFFF_FFFF == wanted[1])
+                    & (unsigned_node(node.values) == wanted[1])
                     & (order.values == wanted[2])
                 )
         return found
@@ -196,7 +192,7 @@ def _page(text: str) -> tuple[int, int]:
             f"{text}: a page is written GROUP:PAGE, the page in hexadecimal, such as "
             "mycache:0001000500000002"
         )
-    return parse_id(found[1]), int(found[2], 16) & PAGE_BITS
+    return parse_id(found[1]), int(found[2], 16) & PLACE_BITS
 
 
 def _version(text: str) -> tuple[int, int, int]:
@@ -206,5 +202,4 @@ def _version(text: str) -> tuple[int, int, int]:
             f"{text}: a transaction is written as in the output, TOPOLOGY:NODE:ORDER, such as "
             "406698471:1:1795218469159"
         )
-    node = int(found[2]) & NODE_BITS | (int(found[4] or 0) & 31) << 27
-    return int(found[1]), node, int(found[3])
+    return int(found[1]), node_of(int(found[2]), int(found[4] or 0)), int(found[3])

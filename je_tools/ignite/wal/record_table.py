@@ -8,6 +8,7 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
+from je_tools.formats.ignite.page_ids import partition_of
 from je_tools.formats.ignite.records import (
     DataEntries,
     DecodedRecords,
@@ -56,8 +57,6 @@ _VALUES = frozenset({"value", "row", "fragment", "page", "cipher", "body", "entr
 
 COLUMN_FIELDS = frozenset({*_NUMBERS, *_VERSIONS, *_KEYS, *_VALUES, "entry_count"})
 """Fields of records that are in columns of their own."""
-
-_PARTITION_BITS = 32
 
 
 class Numbers(Struct, frozen=True):
@@ -219,8 +218,7 @@ def _of_records(rows: RecordRows) -> RecordTable:
     _put_bad(table, np.flatnonzero(table.bad))
     pages = table.columns["page_id"]
     of_page = np.flatnonzero(pages.valid)
-    partitions = pages.values[of_page] >> _PARTITION_BITS & 0xFFFF
-    table.columns["partition"].put(of_page, partitions)
+    table.columns["partition"].put(of_page, partition_of(pages.values[of_page]))
     return table
 
 

@@ -14,7 +14,7 @@ from msgspec import Struct
 from je_tools.errors import InputError
 from je_tools.findings import Severity
 from je_tools.formats.ignite.types import type_name
-from je_tools.formats.ignite.walk import GAPS_KEPT, MIN_SIZE, Cause, SegmentTail, Stop
+from je_tools.formats.ignite.walk import GAPS_KEPT, MIN_SIZE, NO_TYPE, Cause, SegmentTail, Stop
 from je_tools.ignite.segment_files import Status
 from je_tools.ignite.wal.segment_reading import SegmentEnd, copies_of, has_records, read_segment
 from je_tools.ignite.wal.wal_findings import CODES, WalFinding
@@ -22,8 +22,6 @@ from je_tools.ignite.wal.wal_findings import CODES, WalFinding
 if TYPE_CHECKING:
     from je_tools.ignite.segment_files import SegmentFile
     from je_tools.ignite.store import Node, Store
-
-_NO_TYPE = 255
 
 
 class SegmentVerdict(Struct, frozen=True):
@@ -184,7 +182,7 @@ def tail_text(tail: SegmentTail) -> str:
 
 def stop_text(stop: Stop) -> str:
     """Return what stands where a record should begin, in words."""
-    name = "" if stop.type_no == _NO_TYPE else type_name(stop.type_no)
+    name = "" if stop.type_no == NO_TYPE else type_name(stop.type_no)
     texts = {
         Cause.FILE_END: "the end of the file",
         Cause.ZERO: "zeros",

@@ -12,7 +12,8 @@ from msgspec import Struct, field
 from je_tools.core.ordered import map_in_order
 from je_tools.findings import Severity
 from je_tools.formats.ignite.records import decode_entries
-from je_tools.formats.ignite.types import DATA_NOS, OPERATIONS, RECORD_TYPES, TYPE_COUNT
+from je_tools.formats.ignite.types import RECORD_TYPES, TYPE_COUNT, EntryOperation
+from je_tools.ignite.wal.record_table import IS_DATA
 from je_tools.ignite.wal.segment_judge import FileJudge, judge_of, missing_segments
 from je_tools.ignite.wal.segment_reading import copies_of, has_records, read_segment
 
@@ -23,8 +24,7 @@ if TYPE_CHECKING:
     from je_tools.ignite.store import Node, Store
     from je_tools.log.scan_options import Progress
 
-_IS_DATA = np.isin(np.arange(TYPE_COUNT), list(DATA_NOS))
-_OPERATIONS = len(OPERATIONS)
+_OPERATIONS = len(EntryOperation)
 
 
 class RecordTypeCount(Struct):
@@ -174,7 +174,7 @@ def _count(judge: FileJudge, caches: bool, segment: SegmentFile) -> _Counts:
 
 def _count_entries(rows: RecordRows, by_cache: dict[int | None, Ints]) -> int:
     """Count the entries of data records; return the number of records that do not decode."""
-    entries, bad = decode_entries(rows.select(_IS_DATA[rows.columns.type_no]))
+    entries, bad = decode_entries(rows.select(IS_DATA[rows.columns.type_no]))
     plain = entries.is_encrypted == 0
     if not plain.all():
         hidden = np.zeros(_OPERATIONS, np.int64)

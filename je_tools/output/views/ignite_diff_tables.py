@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from je_tools.core.escaping import clean_text
+from je_tools.formats.ignite.versions import version_text
 from je_tools.output.views.sections import Column, Kind, Section, section_of
 
 if TYPE_CHECKING:
@@ -77,12 +78,7 @@ def partition_table(items: Iterable[PartitionDifference]) -> Section:
 
 
 def _version(version: tuple[int, int, int] | None) -> str | None:
-    if version is None:
-        return None
-    topology, node, order = version
-    nodes = node & 0xFFFF_FFFF
-    center = f":{nodes >> 27}" if nodes >> 27 else ""
-    return f"{topology}:{nodes & 0x7FF_FFFF}:{order}{center}"
+    return None if version is None else version_text(*version)
 
 
 def key_table(keys: Sequence[tuple[DifferingKey, str | None, str]]) -> Section:

@@ -13,7 +13,13 @@ from je_tools.formats.ignite.records import (
     decode_entries,
     decode_type,
 )
-from je_tools.formats.ignite.types import DATA_NOS, NUMBERS, OPERATIONS, RECORD_TYPES, TX_STATES
+from je_tools.formats.ignite.types import (
+    DATA_NOS,
+    NUMBERS,
+    RECORD_TYPES,
+    EntryOperation,
+    TransactionState,
+)
 from je_tools.formats.ignite.walk import RecordRows
 from tests.corpus import IgniteNode, damaged_store, undamaged_store
 from tests.je_tools.ignite.reading import each_rows, node_of, pointers
@@ -83,7 +89,7 @@ def _entry_text(rows: RecordRows, entries: DataEntries, i: int) -> str:
     key = _object(rows, e["key_type"], e["key_start"], e["key_size"])
     value = _object(rows, e["value_type"], e["value_start"], e["value_size"])
     return (
-        f"cache={e['cache_id']} op={OPERATIONS[e['op']]} part={e['partition']} "
+        f"cache={e['cache_id']} op={EntryOperation(e['op']).name} part={e['partition']} "
         f"cntr={e['counter']} near={near} "
         f"ver={_version(1, e['topology'], e['node'], e['order'])} expire={e['expire_ms']} "
         f"flags={e['flags']} key={key} val={value}"
@@ -111,7 +117,7 @@ def test_transactions_are_those_of_the_engine(ignite_node: IgniteNode) -> None:
                 _version(*(c[f"{name}_{part}"] for part in ("parts", "topology", "node", "order")))
                 for name in ("near", "write")
             ]
-            found.append([str(c["time_ms"]), TX_STATES[c["state"]], *texts])
+            found.append([str(c["time_ms"]), TransactionState(c["state"]).name, *texts])
     fields = [fields_of(r.detail) for r in _engine(ignite_node) if r.type_name == "TX_RECORD"]
     assert found == [[each[name] for name in ("ts", "state", "near", "ver")] for each in fields]
 
