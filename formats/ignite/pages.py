@@ -35,6 +35,9 @@ PAGE_HEADER_SIZE = 40
 ENCRYPTED_TAIL_SIZE = 16
 """Bytes at the end of an encrypted page: its checksum and the id of the key."""
 
+COMPRESSIONS = ("none", "skip-garbage", "zstd", "lz4", "snappy")
+"""Methods of compression, by their numbers in the header of a page."""
+
 _NAMES = {
     1: ("data", 1),
     2: ("tree meta", 4),

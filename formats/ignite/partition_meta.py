@@ -6,6 +6,7 @@ Source: PageMetaIO, PagePartitionMetaIO, Ignite 2.18.0.
 from __future__ import annotations
 
 import struct
+from typing import Literal
 
 import numpy as np
 from msgspec import Struct
@@ -41,7 +42,7 @@ class PartitionMeta(Struct, frozen=True):
 
 def read_partition_meta(page: bytes, *, is_big: bool) -> PartitionMeta | None:
     """Return the fields of a plain page; None if it is not the first page of a partition."""
-    order = ">" if is_big else "<"
+    order: Literal[">", "<"] = ">" if is_big else "<"
     if len(page) < 4:
         return None
     type_no, version = struct.unpack_from(f"{order}HH", page)

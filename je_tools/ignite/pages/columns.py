@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from je_tools.core.escaping import clean_text
 from je_tools.formats.ignite.ids import cache_id
-from je_tools.formats.ignite.pages import PageState, page_type_name
+from je_tools.formats.ignite.pages import COMPRESSIONS, PageState, page_type_name
 from je_tools.output.encoders import arrow_texts as t
 
 if TYPE_CHECKING:
@@ -47,9 +47,6 @@ PAGE_SCHEMA = pa.schema(
 
 STATES = tuple(state.name.lower() for state in PageState)
 """Words of the column `state`."""
-
-COMPRESSIONS = ("none", "skip-garbage", "zstd", "lz4", "snappy")
-"""Words of the column `compression`, by the number in the header of a page."""
 
 _NO_HEADER = (PageState.ZERO, PageState.UNREADABLE)
 

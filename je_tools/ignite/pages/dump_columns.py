@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from je_tools.core.escaping import clean_text, safe_cell
 from je_tools.core.masking import DataMode
-from je_tools.formats.ignite.pages import PageState, page_type_name
+from je_tools.formats.ignite.pages import COMPRESSIONS, PageState, page_type_name
 from je_tools.formats.ignite.rows import fault_of
 from je_tools.ignite.pages.fields import field_texts
 from je_tools.ignite.wal.dump_columns import versions_of
@@ -69,9 +69,6 @@ PAGE_SCHEMA = pa.schema(
     ]
 )
 """Columns of Parquet; in the other formats, ids, checksums, keys and values are texts."""
-
-COMPRESSIONS = ("none", "compacted", "zstd", "lz4", "snappy")
-"""Methods of compression by their numbers."""
 
 _LINES = (("page", 22), ("type", 22), ("item", 4), ("state", 8))
 _NUMBERS = frozenset({"item"})

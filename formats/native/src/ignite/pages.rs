@@ -13,7 +13,7 @@ use crate::detached::detached;
 pub const DECLARED: crate::Declared = &[
     ("ignite.pages.PAGE_HEADER_SIZE", PAGE_HEADER_SIZE as i64),
     ("ignite.pages.ENCRYPTED_TAIL_SIZE", ENCRYPTED_TAIL_SIZE as i64),
-    ("ignite.pages.INDEX_PARTITION", INDEX_PARTITION as i64),
+    ("ignite.page_ids.INDEX_PARTITION", INDEX_PARTITION as i64),
     ("ignite.pages.PageState.GOOD", PageState::Good as i64),
     ("ignite.pages.PageState.ZERO", PageState::Zero as i64),
     ("ignite.pages.PageState.ENCRYPTED", PageState::Encrypted as i64),

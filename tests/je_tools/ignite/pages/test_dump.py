@@ -14,8 +14,9 @@ import pytest
 
 from je_tools.core.masking import SHOWN, DataMode, Masking
 from je_tools.errors import UsageError
+from je_tools.formats.ignite.pages import COMPRESSIONS
 from je_tools.ignite.pages.dump import PageDump, PageFilters
-from je_tools.ignite.pages.dump_columns import COMPRESSIONS, PAGE_SCHEMA, open_page_sink
+from je_tools.ignite.pages.dump_columns import PAGE_SCHEMA, open_page_sink
 from je_tools.ignite.store import open_store
 from je_tools.output.encoders.entry_sinks import EntryFormat
 from tests.builders import ignite_pages as pages
