@@ -53,9 +53,9 @@ class Options(TypedDict):
 def command(**options: Unpack[Options]) -> int:
     """Show what has changed between two runs: new and gone findings, growth, files gone.
 
-    Without RUN the last two runs are compared, with one RUN that one and the last. `je-tools audit
-    trend DIR` lists the runs. A finding is the same in both runs if its environment, code, file and
-    offset are.
+    Without RUN, the last two runs are compared; with one RUN, that one and the last. `je-tools
+    audit trend DIR` lists the runs. A finding is the same in both runs if its environment, code,
+    file and offset are the same.
 
     \b
     Examples:

@@ -63,7 +63,8 @@ def command(**options: Unpack[Options]) -> int:
     an old one, and so on, and whether `erase run` would erase it now. It changes nothing.
 
     Needles appear in no output: they are named by hashes. The exit code is 3 if there is a trace,
-    or if anything could not be read. At most 1,000 traces of an environment are listed; all count.
+    or if anything could not be read. All traces are counted, but at most 1,000 of an environment
+    are listed.
 
     \b
     Examples:

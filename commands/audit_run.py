@@ -61,7 +61,7 @@ class Options(EngineOptions):
     "-o",
     required=True,
     type=click.Path(path_type=Path, readable=False, file_okay=False),
-    help="Folder for the tables of all runs, and the report of the last.",
+    help="Folder for the tables of all runs, and the report of the last run.",
 )
 @engine_options
 @click.option(
@@ -99,7 +99,7 @@ class Options(EngineOptions):
     "--allow",
     type=A_FILE,
     metavar="FILE",
-    help="File of findings that are known, and do not make the audit fail until a day.",
+    help="File of known findings, which do not make the audit fail before a given day.",
 )
 def command(**options: Unpack[Options]) -> int:
     """Find every environment below the roots, verify each, and write tables and a report.

@@ -52,10 +52,10 @@ def command(**options: Unpack[Options]) -> int:
     """Show the checkpoints of a node, and the part of the log that recovery needs.
 
     The command pairs the begin and end markers, and looks for the record of each checkpoint in the
-    log. It shows from where recovery would read, segments that are missing for it, and older ones
-    in the archive. It also shows how far back other nodes can be served from the log. Other
-    records are not judged: `je-tools ignite wal verify` does that. The exit code is 3 if there are
-    errors or warnings.
+    log. It shows where recovery would begin to read, which segments are missing for it, and how
+    many older ones are in the archive. It also shows how far back the node can send updates to
+    others from its log. Other records are not judged: `je-tools ignite wal verify` does that. The
+    exit code is 3 if there are errors or warnings.
 
     \b
     Examples:

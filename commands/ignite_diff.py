@@ -84,8 +84,8 @@ def command(**options: Unpack[Options]) -> int:
     Name one STORE with two nodes, or two with one node each: the first node is a, the second b. The
     command computes for each partition the state, the update counter, and the hashes that the
     engine's check of idle partitions (control.sh --cache idle_verify) computes on a cluster. It
-    shows which copy needs data of the other, and whether the log reaches far enough back for it.
-    The exit code is 3 if copies differ, or could not be read.
+    shows which copy needs data of the other, and whether the other node's log has this data. The
+    exit code is 3 if copies differ, or could not be read.
 
     \b
     Examples:

@@ -56,10 +56,10 @@ class Options(StoreOptions):
 def command(**options: Unpack[Options]) -> int:
     """Write the records of caches, as a node would have them after recovery.
 
-    The command reads the pages, replays the log over the pages of an unfinished checkpoint, and
-    applies the entries since the newest checkpoint: what transactions did not commit is left out.
-    Nothing is written to the store. Standard error says what could not be read, and the exit code
-    is then 3.
+    The command reads the pages, and replays the log over those of an unfinished checkpoint. Then it
+    applies the entries since the newest checkpoint, without those of transactions that did not
+    commit. Nothing is written to the store. If something could not be read, standard error says
+    what, and the exit code is 3.
 
     \b
     Examples:

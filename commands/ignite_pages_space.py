@@ -44,9 +44,9 @@ class Options(StoreOptions):
 def command(**options: Unpack[Options]) -> int:
     """Show the pages of each file by kind, and the free bytes of its data pages.
 
-    The tail of a file are pages of zeros after the last that was written. Damaged and encrypted
-    pages are not counted by kind. If there are any, standard error says so, and the exit code is
-    3.
+    The tail of a file is its pages of zeros after the last page that was written. Damaged and
+    encrypted pages are not counted by kind. If there are any, standard error says so, and the exit
+    code is 3.
 
     \b
     Examples:

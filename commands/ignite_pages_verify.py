@@ -46,11 +46,12 @@ class Options(StoreOptions):
 def command(**options: Unpack[Options]) -> int:
     """Check every page of a node's files, and say of each file what to do about it.
 
-    The command checks the header of each file, and checksum, place, type and version of each page.
-    If the newest checkpoint did not end, it looks for damaged pages in the log that recovery
-    replays: those that are there are notes. Then it walks from the first page of each file through
-    trees, rows and lists of free pages, and compares them with each other and with the counts of
-    rows. What was not checked is a note. The exit code is 3 if there are errors or warnings.
+    The command checks the header of each file, and the checksum, place, type and version of each
+    page. If the newest checkpoint did not end, it looks for damaged pages in the log that recovery
+    replays; a page that is there is only a note. Then it walks from the first page of each file
+    through trees, rows and lists of free pages, and compares them with each other and with the
+    counts of rows. Notes say what was not checked. The exit code is 3 if there are errors or
+    warnings.
 
     \b
     Examples:

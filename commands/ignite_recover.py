@@ -71,10 +71,10 @@ def command(**options: Unpack[Options]) -> int:
     message. The exit code is 3 if there are errors or warnings.
 
     Edits are writes that bring the store to a state from which the node starts: damage of the log
-    is healed from another copy or bridged, an unfinished checkpoint is finished, damaged pages and
-    lost files are rebuilt from the log. With --apply, the command takes the node's lock, keeps
-    what it overwrites in an undo journal, writes the edits, computes recovery once more, and shows
-    the store as it is then. `ignite undo` puts back what was there.
+    is healed from another copy or bridged, an unfinished checkpoint is finished, and damaged pages
+    and lost files are rebuilt from the log. With --apply, the command takes the node's lock, keeps
+    what it overwrites in an undo journal, and writes the edits. Then it shows the next start of the
+    repaired store. `ignite undo` puts back what was there.
 
     \b
     Examples:

@@ -81,11 +81,13 @@ def command(**options: Unpack[Options]) -> int:
 
     A command that writes to a store first saves what it overwrites in an undo journal, in the
     folder .je-tools-undo of the node, which the engine ignores. Files that it takes away are moved
-    there, or to the folder of this name beside them. So a journal holds data: drop it when you do
-    not need it any more. Without --apply, the command lists the journals, and the steps that would
-    revert the newest. With --apply, it takes the node's lock, carries out the steps, and removes
-    the journal. If it is interrupted, run it again. The command refuses (exit code 6) if anything
-    has written to the store since, as a node does when it starts, or if the journal is damaged.
+    there, or to a folder of the same name beside them. So a journal holds data: drop it when you no
+    longer need it.
+
+    Without --apply, the command lists the journals, and the steps that would revert the newest.
+    With --apply, it takes the node's lock, carries out the steps, and removes the journal. If it is
+    interrupted, run it again. If anything has written to the store since, as a node does when it
+    starts, or if the journal is damaged, nothing is changed, and the exit code is 6.
 
     \b
     Examples:

@@ -99,11 +99,11 @@ def command(**options: Unpack[Options]) -> int:
     """Print the records of a write-ahead log, in the order of their pointers.
 
     A data record has a row for each of its entries, any other record has one row. The command
-    reads past damage; if there is any, standard error says so, and the exit code is 3. Of a
-    segment with several copies, one is read, as `ignite wal summary` does; `file` names it.
+    reads past damage; if there is any, standard error says so, and the exit code is 3. If a segment
+    has several copies, one is read, chosen as by `ignite wal summary`; `file` names it.
 
-    A row must match all filters. Those that can be repeated match one of their values. Only
-    records that have a time match --since and --until.
+    A row must match all filters. A filter that is repeated matches any of its values. Only records
+    that have a time match --since and --until.
 
     \b
     Examples:

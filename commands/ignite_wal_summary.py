@@ -46,10 +46,10 @@ class Options(StoreOptions):
 def command(**options: Unpack[Options]) -> int:
     """Count records and bytes of a write-ahead log by type.
 
-    Of a segment with several copies, one is counted: the one in the archive, else in the work
-    ring, else the compacted one. Each option adds a table. CSV and Parquet hold the table of one
-    option, or without an option that of types. Damaged records are not counted. If there are
-    any, or segments are missing, standard error says so, and the exit code is 3.
+    If a segment has several copies, one is counted: the one in the archive, otherwise the one in
+    the work ring, otherwise the compacted one. Each option adds a table. CSV and Parquet have only
+    one table: that of the option, or that of types without one. Damaged records are not counted. If
+    there are any, or if segments are missing, standard error says so, and the exit code is 3.
 
     \b
     Examples:

@@ -20,8 +20,8 @@ _WAL = NextStep(
 )
 _PAGES = NextStep(
     "ignite pages verify ENV",
-    "checks every page, tells torn pages that recovery mends from damage, and gives advice for "
-    "each file",
+    "checks every page, distinguishes torn pages, which recovery mends, from damage, and gives "
+    "advice for each file",
 )
 _INFO = NextStep("ignite info ENV", "shows the nodes, folders and segments, and who holds the lock")
 _RECOVER = NextStep(
