@@ -139,9 +139,14 @@ def decode_fields(payloads: Payloads, codings: bytes) -> tuple[npt.NDArray[np.in
     """Return columns of the fields, (columns, n), and a mask of the payloads that do not decode."""
 
 def decode_entries(
-    payloads: Payloads, types: npt.NDArray[np.uint8]
-) -> tuple[npt.NDArray[np.int64], _Mask]:
-    """Return the entries of data records, (ENTRY_COLUMNS, entries), and a mask of bad records."""
+    payloads: Payloads, types: npt.NDArray[np.uint8], start: tuple[int, int, int] | None
+) -> tuple[npt.NDArray[np.int64], _Mask, tuple[int, int, int] | None]:
+    """Return entries of data records, (ENTRY_COLUMNS, entries), from `start` or the first one on.
+
+    Returns also a mask of bad records, whole only without `start`; and where the next call goes on:
+    the record, the offset of the entry, and the entries that are left of the record; None at the
+    end.
+    """
 
 _Stop = tuple[int, int, int, int, int, int, int]
 
@@ -204,8 +209,13 @@ class PageReplay:
     def places(self) -> tuple[_Ints, _Ints, _Ints, _Mask]:
         """Return the fields of `ReplayedPlaces`."""
 
-    def pages_of(self, group: int, partition: int) -> tuple[_Ints, _Bytes]:
-        """Return indexes and bytes of the whole pages of a partition."""
+    def plain_pages(
+        self, group: int, partition: int, index: int | None = None
+    ) -> tuple[_Ints, _Bytes]:
+        """Return indexes and bytes of the whole pages of a partition, or of one of them."""
+
+    def packed_pages(self, group: int, partition: int) -> tuple[_Ints, _Ints, _Bytes]:
+        """Return the fields of `ChangedPages` for the whole pages of a partition."""
 
 class RowWalker:
     """Reader of the rows of the tree of one image of pages."""

@@ -63,6 +63,8 @@ class DefectKind(IntEnum):
     """The rows of a cache are counted wrong; the page is the cache, the value its count."""
     ORPHAN = 17
     """Nothing leads to a page that was written."""
+    CACHES = 18
+    """There are more caches than are counted; the value is the number of those that are."""
 
 
 class Defect(Struct, frozen=True):

@@ -34,6 +34,33 @@ class PageFault(IntEnum):
     """The page does not unpack."""
 
 
+class ChangedPages(Struct, frozen=True):
+    """Pages of one file that were changed in memory, without checksums.
+
+    Attributes:
+        page_size: bytes of a page.
+        indexes: int64 (n,), indexes of the pages, ascending.
+        starts: int64 (n + 1,), start of each page in `data`, and the end of the last one.
+        data: uint8, the pages: plain, or packed if they have fewer bytes than a page.
+    """
+
+    page_size: int
+    indexes: Ints
+    starts: Ints
+    data: Bytes
+
+    @classmethod
+    def none(cls, page_size: int) -> ChangedPages:
+        """Return no pages."""
+        return cls(page_size, np.empty(0, np.int64), np.zeros(1, np.int64), np.empty(0, np.uint8))
+
+    @classmethod
+    def plain(cls, indexes: Ints, pages: npt.NDArray[np.uint8]) -> ChangedPages:
+        """Return plain pages, uint8 (n, page size)."""
+        count, size = pages.shape
+        return cls(size, indexes, np.arange(count + 1) * size, pages.reshape(-1))
+
+
 class PageImage(Struct, frozen=True):
     """The pages of one file, of which some may have been changed in memory.
 
@@ -43,8 +70,7 @@ class PageImage(Struct, frozen=True):
         page_size: bytes of a page.
         is_big: True if the writer's numbers have the highest byte first.
         partition: partition in the ids of the pages.
-        changed_indexes: indexes of changed pages, ascending.
-        changed_pages: uint8 (n, page_size), these pages: plain, without a checksum.
+        changed: pages that were changed.
     """
 
     base: Bytes
@@ -52,14 +78,14 @@ class PageImage(Struct, frozen=True):
     page_size: int
     is_big: bool
     partition: int
-    changed_indexes: Ints
-    changed_pages: npt.NDArray[np.uint8]
+    changed: ChangedPages
 
     @property
     def page_count(self) -> int:
         """Number of pages, of which the last in the file may be cut."""
         stored = -(-max(len(self.base) - self.header_size, 0) // self.page_size)
-        changed = int(self.changed_indexes[-1]) + 1 if len(self.changed_indexes) else 0
+        indexes = self.changed.indexes
+        changed = int(indexes[-1]) + 1 if len(indexes) else 0
         return max(stored, changed)
 
 
@@ -67,7 +93,7 @@ def page_image(
     base: Bytes,
     header: PageFileHeader,
     partition: int,
-    changed: tuple[Ints, npt.NDArray[np.uint8]] | None = None,
+    changed: ChangedPages | None = None,
 ) -> PageImage:
     """Return the image of a file.
 
@@ -75,11 +101,11 @@ def page_image(
         base: its bytes, as in `PageImage`.
         header: its header.
         partition: partition in the ids of its pages.
-        changed: indexes and pages as in `PageImage`; None for the file as it is.
+        changed: pages that were changed; None for the file as it is.
     """
     size = header.page_size
-    indexes, pages = changed or (np.empty(0, np.int64), np.empty((0, size), np.uint8))
-    return PageImage(base, header.size, size, header.is_big, partition, indexes, pages)
+    changed = changed or ChangedPages.none(size)
+    return PageImage(base, header.size, size, header.is_big, partition, changed)
 
 
 def read_image_pages(

@@ -18,6 +18,7 @@ import numpy.typing as npt
 from msgspec import Struct
 
 from je_tools.formats import _native
+from je_tools.formats.ignite.page_image import ChangedPages
 from je_tools.formats.ignite.types import RECORD_TYPES, TYPE_COUNT
 
 if TYPE_CHECKING:
@@ -103,11 +104,13 @@ class PageReplayRules(Struct, frozen=True):
 class PageReplay:
     """A replay: the pages that records have changed, and what could not be applied.
 
-    It keeps a page for each that is touched, and at most `pages_max`.
+    It keeps a page for each that is touched, and at most `pages_max`; those for which the log has
+    few bytes are packed.
     """
 
     def __init__(self, page_size: int, pages_max: int) -> None:
         """Make a replay without pages."""
+        self.page_size = page_size
         types = (RECORD_TYPES.get(no) for no in range(TYPE_COUNT))
         codings = [bytes(f.coding for f in each.fields) if each else b"" for each in types]
         self._replay = _native.PageReplay(PageReplayRules(page_size, pages_max, codings))
@@ -153,4 +156,13 @@ class PageReplay:
 
         The pages are uncompressed, and have their checksums.
         """
-        return self._replay.pages_of(group_id, partition)
+        return self._replay.plain_pages(group_id, partition)
+
+    def page(self, group_id: int, partition: int, index: int) -> Bytes | None:
+        """Return a whole page, uint8 (page size,); None if there is none."""
+        _, pages = self._replay.plain_pages(group_id, partition, index)
+        return pages[0] if len(pages) else None
+
+    def changed_pages(self, group_id: int, partition: int) -> ChangedPages:
+        """Return the whole pages of a partition as an image has them."""
+        return ChangedPages(self.page_size, *self._replay.packed_pages(group_id, partition))

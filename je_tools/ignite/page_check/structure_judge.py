@@ -38,6 +38,7 @@ _CODES = {
     DefectKind.ROWS: "row-count",
     DefectKind.CACHE_ROWS: "row-count",
     DefectKind.ORPHAN: "page-unnamed",
+    DefectKind.CACHES: "row-count",
 }
 
 _DERIVED = frozenset(
@@ -111,7 +112,7 @@ def structure_findings(
             continue
         if not is_cut or defect.kind not in _DERIVED:
             facts = _words(defect, structure)
-            is_of_file = defect.kind is DefectKind.CACHE_ROWS
+            is_of_file = defect.kind in (DefectKind.CACHE_ROWS, DefectKind.CACHES)
             yield at(_CODES[defect.kind], None if is_of_file else defect.page, **facts)
     if is_cut and structure.rows < structure.expected_rows:
         expected = f"{structure.expected_rows:,} rows"
@@ -182,5 +183,6 @@ def _found(kind: DefectKind, value: int) -> str:
         DefectKind.EXPIRY: f"link {page_id}",
         DefectKind.LIST: f"page {page_id}",
         DefectKind.ORPHAN: "nothing leads to it",
+        DefectKind.CACHES: f"more than {value:,} caches, whose rows are not compared",
     }
     return texts[kind]

@@ -58,6 +58,6 @@ class Walk:
             return scan, "trees of multi-version caches, or of the oldest layout, are not read"
         changed = None
         if self._replay is not None:
-            changed = self._replay.pages_of(cache_id(file.group), file.partition)
+            changed = self._replay.changed_pages(cache_id(file.group), file.partition)
         with mapped_image(file, changed) as image:
             return scan, check_structure(image, np.concatenate(scan.page_states))

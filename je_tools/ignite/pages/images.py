@@ -12,22 +12,17 @@ from je_tools.formats.ignite.page_image import PageImage, page_image
 from je_tools.log.images import mapped
 
 if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
-
-    from je_tools.formats.arrays import Ints
+    from je_tools.formats.ignite.page_image import ChangedPages
     from je_tools.ignite.pages.files import PageFile
 
 
 @contextmanager
-def mapped_image(
-    file: PageFile, changed: tuple[Ints, npt.NDArray[np.uint8]] | None = None
-) -> Iterator[PageImage]:
+def mapped_image(file: PageFile, changed: ChangedPages | None = None) -> Iterator[PageImage]:
     """Map a file of pages, and check at the end that it did not change.
 
     Args:
         file: the file; its header is known.
-        changed: indexes and pages that recovery changes, as in `PageImage`; None for none.
+        changed: pages that recovery changes; None for none.
 
     Raises:
         StoppedError: the file cannot be mapped, or became shorter while it was read.

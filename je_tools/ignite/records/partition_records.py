@@ -18,8 +18,8 @@ from je_tools.ignite.records.merge import CacheRecords, PartitionOverlay, of_pag
 from je_tools.ignite.records.problems import MissingRecords, RecordProblem
 
 if TYPE_CHECKING:
+    from je_tools.formats.ignite.page_image import ChangedPages
     from je_tools.ignite.pages.files import PageFile
-    from je_tools.ignite.records.recovered import Changed
 
 
 class PartitionPlace(Struct, frozen=True):
@@ -58,7 +58,7 @@ class PartitionRecords:
         self,
         place: PartitionPlace,
         file: PageFile | None,
-        changed: Changed | None,
+        changed: ChangedPages | None,
         overlay: PartitionOverlay,
         problems: list[MissingRecords],
     ) -> None:
@@ -147,9 +147,7 @@ def _words(name: str) -> str:
     return name.lower().replace("_", " ")
 
 
-def _memory_image(place: PartitionPlace, changed: Changed) -> PageImage:
+def _memory_image(place: PartitionPlace, changed: ChangedPages) -> PageImage:
     """Return the image of a partition that only the log has."""
-    indexes, pages = changed
-    size = pages.shape[1]
-    empty = np.empty(0, np.uint8)
-    return PageImage(empty, size, size, place.is_big, place.partition, indexes, pages)
+    empty, size = np.empty(0, np.uint8), changed.page_size
+    return PageImage(empty, size, size, place.is_big, place.partition, changed)

@@ -5,9 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-import numpy as np
-import numpy.typing as npt
-
 from je_tools.formats.ignite.page_ids import INDEX_PARTITION
 from je_tools.formats.ignite.types import PartitionState, partition_state_name
 from je_tools.ignite.checkpoints.node_checkpoints import node_checkpoints
@@ -16,16 +13,13 @@ from je_tools.ignite.logical.updates import LogicalUpdates, logical_start, updat
 from je_tools.ignite.recovery.physical import recovered_pages
 
 if TYPE_CHECKING:
-    from je_tools.formats.arrays import Ints
+    from je_tools.formats.ignite.page_image import ChangedPages
     from je_tools.formats.ignite.partition_counter import StoredCounter
     from je_tools.formats.ignite.records import PartitionAt
     from je_tools.ignite.checkpoints.node_checkpoints import NodeCheckpoints
     from je_tools.ignite.recovery.physical import PhysicalRecovery
     from je_tools.ignite.store import Node
     from je_tools.log.scan_options import Progress
-
-Changed = tuple["Ints", npt.NDArray[np.uint8]]
-"""Pages of a partition that physical recovery changes: indexes, and the pages."""
 
 _GONE_STATES = (DESTROYED, PartitionState.EVICTED)
 """States of a partition that the log destroys: none any more, or EVICTED."""
@@ -59,11 +53,11 @@ class RecoveredNode:
         """Yield the partitions of a group whose pages the physical part changes."""
         yield from (partition for each, partition in self._places if each == group)
 
-    def changed(self, group: int, partition: int) -> Changed | None:
+    def changed(self, group: int, partition: int) -> ChangedPages | None:
         """Return the pages of a partition that the physical part changes; None for none."""
         if self._replay is None or (group, partition) not in self._places:
             return None
-        return self._replay.pages_of(group, partition)
+        return self._replay.changed_pages(group, partition)
 
     def is_gone(self, group: int, partition: int) -> bool:
         """Return True if the log destroys a partition."""

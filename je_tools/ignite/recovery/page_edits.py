@@ -47,6 +47,12 @@ REMAKE = "the file is gone; the log has the whole history of its pages"
 REINDEX = "the index is damaged; the node builds it anew if the file is gone"
 
 
+GAP_MAX = 64 << 20
+"""Bytes of zeros that are written between the end of a file and pages after it.
+
+Engines allocate pages in order, and the index of a page comes from the log."""
+
+
 class PageEdits(Struct):
     """Edits of files of pages.
 
@@ -109,6 +115,16 @@ class _FileEdits:
         """Return True if a group has a folder."""
         return group_id in self._folders
 
+    @staticmethod
+    def is_near(file: PageFile, indexes: Ints) -> bool:
+        """Return True if pages lie in a file, or not far after its end."""
+        header = file.header
+        assert header is not None
+        starts = header.size + indexes * header.page_size
+        before = np.append(0, starts[:-1] + header.page_size)[: len(starts)]
+        gaps = starts - np.maximum(before, file.size)
+        return int(np.maximum(gaps, 0).sum()) <= GAP_MAX
+
     def write(
         self, file: PageFile, indexes: Ints, pages: Bytes, reason: str
     ) -> Iterator[StoreEdit]:
@@ -161,6 +177,12 @@ def _finish(plan: PageEdits, writer: _FileEdits, physical: PhysicalRecovery) -> 
         indexes, pages = replay.pages_of(group_id, partition)
         file = writer.file(group_id, partition)
         if file is not None and file.header is not None and file.problem is None:
+            if not writer.is_near(file, indexes):
+                plan.left.append(
+                    f"{file.path}: the log has page {int(indexes[-1]):,}, far after the end of the "
+                    "file"
+                )
+                continue
             plan.edits += writer.write(file, indexes, pages, FINISH)
         elif partition == INDEX_PARTITION and file is None:
             # The node builds a removed index anew, and passes its pages.

@@ -83,10 +83,8 @@ def counters_in(
     replay: PageReplay, group_id: int, partition: int, *, is_big: bool
 ) -> PartitionMeta | None:
     """Return the counters of a partition in a replay; None if it has no whole first page."""
-    indexes, pages = replay.pages_of(group_id, partition)
-    if not len(indexes) or indexes[0] != 0:
-        return None
-    return read_partition_meta(pages[0].tobytes(), is_big=is_big)
+    page = replay.page(group_id, partition, 0)
+    return None if page is None else read_partition_meta(page.tobytes(), is_big=is_big)
 
 
 def _recovered(replay: PageReplay | None) -> set[tuple[int, int]]:

@@ -7,7 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from je_tools.formats.ignite.page_image import PageFault, page_image, read_image_pages
+from je_tools.formats.ignite.page_image import (
+    ChangedPages,
+    PageFault,
+    page_image,
+    read_image_pages,
+)
 from je_tools.formats.ignite.pages import PageFileHeader, read_file_header
 from je_tools.ignite.pages.files import page_folder
 from tests.builders import ignite_pages as pages
@@ -48,8 +53,8 @@ def test_every_page_of_a_store_is_read(ignite_node: IgniteNode) -> None:
 @pytest.mark.parametrize("order", ["<", ">"])
 def test_changed_pages_hide_those_of_the_file(tmp_path: Path, order: str) -> None:
     data = pages.page_file(0, [14, 15, 2], order)
-    changed = np.full((2, SIZE), 7, np.uint8)
-    image = page_image(np.frombuffer(data, np.uint8), _header(data), 0, (np.array([1, 4]), changed))
+    changed = ChangedPages.plain(np.array([1, 4]), np.full((2, SIZE), 7, np.uint8))
+    image = page_image(np.frombuffer(data, np.uint8), _header(data), 0, changed)
     found, bad = read_image_pages(image, np.arange(6))
     assert bad.tolist() == [0, 0, 0, PageFault.ABSENT, 0, PageFault.ABSENT]
     assert found[0].tobytes() == data[SIZE : 2 * SIZE]
@@ -57,13 +62,9 @@ def test_changed_pages_hide_those_of_the_file(tmp_path: Path, order: str) -> Non
     assert image.page_count == 5
 
 
-def test_changed_pages_of_another_size_are_refused() -> None:
+def test_changed_pages_without_places_are_refused() -> None:
     data = pages.page_file(0, [14])
-    image = page_image(
-        np.frombuffer(data, np.uint8),
-        _header(data),
-        0,
-        (np.array([1, 4]), np.zeros((1, SIZE), np.uint8)),
-    )
+    changed = ChangedPages.plain(np.array([1, 4]), np.zeros((1, SIZE), np.uint8))
+    image = page_image(np.frombuffer(data, np.uint8), _header(data), 0, changed)
     with pytest.raises(ValueError, match="a page for each"):
         read_image_pages(image, np.arange(1))

@@ -7,7 +7,7 @@ import struct
 import numpy as np
 import pytest
 
-from je_tools.formats.ignite.page_image import PageImage
+from je_tools.formats.ignite.page_image import ChangedPages, PageImage
 from je_tools.formats.ignite.partition_counter import read_gaps, read_stored_counter
 
 SIZE = 1024
@@ -29,7 +29,7 @@ def _image(order: str, blob: bytes, *, version: int = 2, item: int = 0) -> PageI
     data[at + 6 :] = blob
     pages = np.frombuffer(bytes(meta + data), np.uint8).reshape(2, SIZE)
     empty = np.empty(0, np.uint8)
-    return PageImage(empty, SIZE, SIZE, order == ">", 3, np.arange(2), pages)
+    return PageImage(empty, SIZE, SIZE, order == ">", 3, ChangedPages.plain(np.arange(2), pages))
 
 
 @pytest.mark.parametrize("order", "<>")
@@ -49,8 +49,8 @@ def test_what_cannot_be_read_is_not_taken_for_nothing() -> None:
         assert found is not None
         assert found.beyond is None
     image = _image("<", BLOB)
-    pages = image.changed_pages[1:].copy()
-    none = PageImage(image.base, SIZE, SIZE, False, 3, np.arange(1, 2), pages)
+    second = ChangedPages.plain(np.arange(1, 2), image.changed.data[SIZE:].reshape(1, SIZE))
+    none = PageImage(image.base, SIZE, SIZE, False, 3, second)
     assert read_stored_counter(none) is None
 
 

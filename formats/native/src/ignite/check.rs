@@ -27,6 +27,7 @@ pub const DECLARED: crate::Declared = &[
     ("ignite.check.DefectKind.ROWS", DefectKind::Rows as i64),
     ("ignite.check.DefectKind.CACHE_ROWS", DefectKind::CacheRows as i64),
     ("ignite.check.DefectKind.ORPHAN", DefectKind::Orphan as i64),
+    ("ignite.check.DefectKind.CACHES", DefectKind::Caches as i64),
 ];
 
 type Places = Vec<(i64, Vec<u64>)>;

@@ -1,7 +1,7 @@
 //! Bindings for `formats/ignite/page_image.py`.
 
 use je_tools_core::ignite::page_image::{self, PageFault, PageImage};
-use numpy::{PyArray1, PyArray2, PyReadonlyArray2};
+use numpy::{PyArray1, PyArray2};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
@@ -27,16 +27,23 @@ pub struct PyPageImage<'py> {
     page_size: usize,
     is_big: bool,
     partition: u16,
-    changed_indexes: Ints<'py>,
-    changed_pages: PyReadonlyArray2<'py, u8>,
+    changed: PyChangedPages<'py>,
+}
+
+/// Python's `page_image.ChangedPages`.
+#[derive(FromPyObject)]
+struct PyChangedPages<'py> {
+    indexes: Ints<'py>,
+    starts: Ints<'py>,
+    data: Column<'py, u8>,
 }
 
 impl PyPageImage<'_> {
     pub fn borrow(&self) -> PyResult<PageImage<'_>> {
-        let changed_indexes = self.changed_indexes.as_slice()?;
-        let changed_pages = self.changed_pages.as_slice()?;
-        let is_whole = changed_indexes.len().checked_mul(self.page_size);
-        if is_whole != Some(changed_pages.len()) || !changed_indexes.is_sorted() {
+        let changed_indexes = self.changed.indexes.as_slice()?;
+        let changed_starts = self.changed.starts.as_slice()?;
+        let is_whole = changed_starts.len() == changed_indexes.len() + 1;
+        if !is_whole || !changed_indexes.is_sorted() {
             return Err(PyValueError::new_err("a page for each changed index, ascending"));
         }
         Ok(PageImage {
@@ -46,7 +53,8 @@ impl PyPageImage<'_> {
             order: order_of(self.is_big),
             partition: self.partition,
             changed_indexes,
-            changed_pages,
+            changed_starts,
+            changed_pages: self.changed.data.as_slice()?,
         })
     }
 }

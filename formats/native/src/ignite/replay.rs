@@ -2,13 +2,15 @@
 
 use je_tools_core::ignite::fields::Coding;
 use je_tools_core::ignite::replay::image::RECOVERY_HEADER_SIZE;
-use je_tools_core::ignite::replay::{MISFITS_KEPT, Misfit, Reason, Records, Replay, ReplayRules};
+use je_tools_core::ignite::replay::{
+    MISFITS_KEPT, Misfit, Place, Reason, Records, Replay, ReplayRules,
+};
 use numpy::{PyArray1, PyArray2};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
 use super::walk::order_of;
-use crate::arrays::{Column, PyMask, array, same_length, table};
+use crate::arrays::{Column, PyBytes1, PyInts, PyMask, array, same_length, table};
 use crate::detached::detached;
 
 pub const DECLARED: crate::Declared = &[
@@ -135,10 +137,35 @@ impl PageReplay {
         (array(py, groups), array(py, partitions), array(py, indexes), array(py, broken))
     }
 
-    fn pages_of<'py>(&self, py: Python<'py>, group: i32, partition: u16) -> PyResult<PyPages<'py>> {
+    #[pyo3(signature = (group, partition, index=None))]
+    fn plain_pages<'py>(
+        &self,
+        py: Python<'py>,
+        group: i32,
+        partition: u16,
+        index: Option<u32>,
+    ) -> PyResult<PyPages<'py>> {
         let Self(replay, page_size) = self;
-        let pages = detached(py, || replay.pages_of(group, partition))?;
+        let places = match index {
+            Some(index) => {
+                let place = Place { group, partition, index };
+                place..=place
+            }
+            None => Place::all_of(group, partition),
+        };
+        let pages = detached(py, || replay.plain_pages(places))?;
         let rows = pages.indexes.len();
         Ok((array(py, pages.indexes), table(py, pages.bytes, rows, *page_size)?))
+    }
+
+    fn packed_pages<'py>(
+        &self,
+        py: Python<'py>,
+        group: i32,
+        partition: u16,
+    ) -> PyResult<(PyInts<'py>, PyInts<'py>, PyBytes1<'py>)> {
+        let Self(replay, _) = self;
+        let pages = detached(py, || replay.packed_pages(group, partition))?;
+        Ok((array(py, pages.indexes), array(py, pages.starts), array(py, pages.bytes)))
     }
 }

@@ -10,6 +10,7 @@ from je_tools.formats.ignite.pages import PageState, page_rules, read_pages
 from je_tools.ignite.pages.files import page_folder
 from je_tools.ignite.recovery.physical import recovered_pages
 from je_tools.ignite.recovery.plan import StartOutcome, plan_recovery
+from je_tools.ignite.recovery.repair import plan_repairs
 from je_tools.ignite.store import open_store
 from tests.builders.ignite_recovery import GROUP, MADE, ROWS, write_unfinished_store
 from tests.je_tools.dumped import je_tools
@@ -63,6 +64,17 @@ def test_a_log_that_lacks_a_base_is_no_recovery(tmp_path: Path) -> None:
     log.write_bytes(data)
     (plan,) = plan_recovery(open_store([store]), 1)
     assert plan.outcome is StartOutcome.REFUSED
+
+
+def test_a_page_far_after_the_end_of_a_file_is_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The log names the page; all pages before it would be 4 TB of zeros."""
+    monkeypatch.setattr("tests.builders.ignite_recovery.MADE", 0xFFFF_FFF0)
+    (plan,) = plan_recovery(open_store([write_unfinished_store(tmp_path)]), 1)
+    repairs = plan_repairs(plan, 1)
+    assert [each for each in repairs.edits if each.path == tmp_path / PART] == []
+    assert "far after the end of the file" in " ".join(repairs.left)
 
 
 def test_apply_needs_the_pages(tmp_path: Path) -> None:

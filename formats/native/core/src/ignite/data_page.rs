@@ -55,7 +55,13 @@ impl Directory {
             .filter_map(|n| self.item(page, order, self.direct + n))
             .map(|item| ((item >> 8) as u8, usize::from(item & 0xff)))
             .collect();
-        let direct = (0..self.direct).filter(|n| others.iter().all(|(_, found)| found != n));
+        let mut is_other = [false; 256];
+        for (_, found) in &others {
+            if let Some(is_other) = is_other.get_mut(*found) {
+                *is_other = true;
+            }
+        }
+        let direct = (0..self.direct).filter(|&n| !is_other.get(n).is_some_and(|&is| is));
         let mut ids: Vec<_> = direct.map(|n| (n as u8, n)).collect();
         ids.extend(others);
         ids
@@ -99,4 +105,44 @@ impl Directory {
 pub fn find(page: &[u8], order: Order, id: u8) -> Option<Entry> {
     let directory = Directory::read(page)?;
     directory.entry(page, order, directory.direct_of(page, order, id)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::ignite::hostile::{Lies, SIZE};
+
+    #[test]
+    fn an_item_that_points_to_the_directory_is_none() {
+        let mut page = vec![0; 128];
+        page[data::DIRECT_AT] = 2;
+        page[data::ITEMS_AT] = data::ITEMS_AT as u8;
+        page[data::ITEMS_AT + 2] = data::ITEMS_AT as u8 + 4;
+        assert_eq!(find(&page, Order::Little, 0), None);
+        assert_eq!(find(&page, Order::Little, 1).map(|entry| entry.span()), Some(58..60));
+        page[data::INDIRECT_AT] = 40;
+        assert!(Directory::read(&page).is_none());
+    }
+
+    proptest! {
+        #[test]
+        fn entries_of_any_page_lie_inside(seed: u64, size in 0..=SIZE, big: bool) {
+            let lies = Lies::new(seed, 2, &[1], false);
+            let page = &lies.bytes[2 * SIZE..][..size];
+            let order = if big { Order::Big } else { Order::Little };
+            for id in 0..=u8::MAX {
+                if let Some(entry) = find(page, order, id) {
+                    prop_assert!(entry.at >= data::ITEMS_AT && entry.payload.end <= size);
+                    prop_assert!(entry.at < entry.payload.start);
+                    prop_assert!(entry.payload.start <= entry.payload.end);
+                }
+            }
+            if let Some(directory) = Directory::read(page) {
+                prop_assert!(directory.stop() <= size);
+                prop_assert!(directory.ids(page, order).len() <= 2 * usize::from(u8::MAX));
+            }
+        }
+    }
 }

@@ -126,3 +126,53 @@ impl<'c, 'a> Lists<'c, 'a> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::ignite::hostile::{Lies, SIZE};
+
+    const KINDS: [u16; 5] = [types::LIST_META, types::LIST_NODE, types::LIST_NODE, types::DATA, 6];
+
+    #[test]
+    fn lists_that_lead_to_each_other_end() {
+        let mut lies = Lies::new(1, 5, &[types::LIST_NODE], false);
+        let id = |index: i64| (1 << 48 | 3 << 32 | index).to_le_bytes();
+        for (index, previous) in [(2, 3), (3, 4), (4, 2)] {
+            let page = &mut lies.bytes[SIZE * (index + 1)..][..SIZE];
+            page[40..].fill(0);
+            page[40..48].copy_from_slice(&id(previous));
+        }
+        let page = &mut lies.bytes[2 * SIZE..3 * SIZE];
+        page[..2].copy_from_slice(&types::LIST_META.to_le_bytes());
+        page[40..].fill(0);
+        page[40] = 2;
+        page[42..50].copy_from_slice(&id(1));
+        page[52..60].copy_from_slice(&id(2));
+        page[62..70].copy_from_slice(&id(3));
+        let mut check = Check::new(lies.image(), &[]);
+        Lists::new(&mut check).free(i64::from_le_bytes(id(1)));
+        let twice = (DefectKind::Twice as u8, 2, 4);
+        assert!(check.report.defects.contains(&twice), "{:?}", check.report.defects);
+        assert_eq!(check.report.counts[DefectKind::Twice as usize], 3);
+        assert_eq!(check.reader.reads, 4);
+    }
+
+    proptest! {
+        #[test]
+        fn any_lists_are_checked_in_linear_time(seed: u64, pages in 2u32..60, is_free: bool) {
+            let lies = Lies::new(seed, pages, &KINDS, false);
+            let mut check = Check::new(lies.image(), &[]);
+            for index in 1..i64::from(pages) {
+                let root = 1 << 48 | 3 << 32 | index;
+                match is_free {
+                    true => Lists::new(&mut check).free(root),
+                    false => Lists::new(&mut check).reusable(root),
+                }
+            }
+            prop_assert!(check.reader.reads <= lies.reads_max(), "{} reads", check.reader.reads);
+        }
+    }
+}

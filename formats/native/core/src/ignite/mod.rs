@@ -6,6 +6,8 @@ pub mod data_page;
 pub mod entries;
 pub mod fields;
 pub mod hashes;
+#[cfg(test)]
+pub(crate) mod hostile;
 pub mod list_check;
 pub mod order;
 pub mod page_image;

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use crate::ignite::order::Order;
-use crate::ignite::page_packing::{Packing, unpack};
+use crate::ignite::page_packing::{Packing, unpack, unpack_packed};
 use crate::ignite::pages::{COMPRESSION_AT, Header, is_encrypted, is_zero, sum_of};
 
 /// Reason why a page cannot be read.
@@ -41,7 +41,9 @@ pub struct PageImage<'a> {
     pub partition: u16,
     /// Indexes of changed pages, ascending.
     pub changed_indexes: &'a [i64],
-    /// Changed pages one after the other, whole and plain.
+    /// Start of each changed page in `changed_pages`, and the end of the last one.
+    pub changed_starts: &'a [i64],
+    /// Changed pages one after the other: plain, or packed if they have fewer bytes than a page.
     pub changed_pages: &'a [u8],
 }
 
@@ -82,11 +84,11 @@ impl<'a> PageImage<'a> {
         (0..stored).chain(changed.filter(move |&index| index >= stored))
     }
 
-    /// Returns a page that was changed in memory.
+    /// Returns a page that was changed in memory; it is packed if it has fewer bytes than a page.
     pub fn changed(&self, index: u32) -> Option<&'a [u8]> {
         let row = self.changed_indexes.binary_search(&index.into()).ok()?;
-        let start = row.checked_mul(self.page_size)?;
-        self.changed_pages.get(start..start.checked_add(self.page_size)?)
+        let place = |n: usize| usize::try_from(*self.changed_starts.get(n)?).ok();
+        self.changed_pages.get(place(row)?..place(row.checked_add(1)?)?)
     }
 
     /// Returns the bytes of a page in the file, as they are; fewer than a page at its end.
@@ -99,10 +101,9 @@ impl<'a> PageImage<'a> {
 
     /// Returns a page, whole and plain, and checked unless it was changed.
     pub fn page(&self, index: u32) -> Result<Cow<'a, [u8]>, PageFault> {
-        if let Some(page) = self.changed(index) {
-            return Ok(Cow::Borrowed(page));
+        if self.changed(index).is_none() {
+            self.check(index)?;
         }
-        self.check(index)?;
         match self.plain(index) {
             Some(page) => Ok(Cow::Borrowed(page)),
             None => self.unpacked(index).map(Cow::Owned).ok_or(PageFault::Packed),
@@ -131,16 +132,23 @@ impl<'a> PageImage<'a> {
         }
     }
 
-    /// Returns a page in the file that is not compressed, unchecked; `None` if it is.
+    /// Returns a page that is not compressed, unchecked; `None` if it is.
     pub fn plain(&self, index: u32) -> Option<&'a [u8]> {
+        let is_whole = |page: &&[u8]| page.len() == self.page_size;
+        if let Some(page) = self.changed(index) {
+            return Some(page).filter(is_whole);
+        }
         let page = self.stored(index)?;
         let is_plain = page.get(COMPRESSION_AT) == Some(&(Packing::None as u8));
-        (is_plain && page.len() == self.page_size).then_some(page)
+        Some(page).filter(is_whole).filter(|_| is_plain)
     }
 
-    /// Returns a page in the file as it is in memory, unchecked; `None` if it does not unpack.
+    /// Returns a page as it is in memory, unchecked; `None` if it does not unpack.
     pub fn unpacked(&self, index: u32) -> Option<Vec<u8>> {
-        unpack(self.stored(index)?, self.page_size, self.order)
+        match self.changed(index) {
+            Some(page) => unpack_packed(page, self.page_size),
+            None => unpack(self.stored(index)?, self.page_size, self.order),
+        }
     }
 }
 
@@ -209,8 +217,11 @@ mod tests {
         page
     }
 
+    const STARTS: [i64; 5] = [0, 1024, 2048, 3000, 2999];
+
     fn image<'a>(base: &'a [u8], indexes: &'a [i64], pages: &'a [u8]) -> PageImage<'a> {
         PageImage {
+            changed_starts: &STARTS,
             base,
             header_size: SIZE,
             page_size: SIZE,
@@ -232,6 +243,22 @@ mod tests {
         assert_eq!(image.page(3), Err(PageFault::Absent));
         assert_eq!(image.page(5).as_deref(), Ok(&page(8)[..]));
         assert_eq!(read(&image, &[-1, 2, 1 << 40]).faults, [1, 0, 1]);
+    }
+
+    #[test]
+    fn changed_pages_may_be_packed() {
+        let packed = crate::ignite::page_packing::pack(&[7; SIZE]).unwrap();
+        let changed = [page(9), packed].concat();
+        let starts = [0, SIZE as i64, changed.len() as i64, changed.len() as i64];
+        let image = PageImage { changed_starts: &starts, ..image(&[], &[1, 5, 6], &changed) };
+        assert_eq!(image.page(1).as_deref(), Ok(&page(9)[..]));
+        assert_eq!(image.page(5).as_deref(), Ok(&[7; SIZE][..]));
+        assert_eq!(image.page(6), Err(PageFault::Packed));
+        assert_eq!(image.page(7), Err(PageFault::Absent));
+        let mut reader = crate::ignite::page_reader::PageReader::new(&image);
+        let found: Vec<_> = [1, 5, 6, 7].map(|n| reader.page(&image, n).map(<[u8]>::to_vec)).into();
+        assert_eq!(found[..2], [Ok(page(9)), Ok(vec![7; SIZE])]);
+        assert_eq!(found[2..], [Err(PageFault::Packed), Err(PageFault::Absent)]);
     }
 
     #[test]

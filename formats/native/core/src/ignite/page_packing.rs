@@ -96,6 +96,19 @@ fn spread(page: &mut [u8], order: Order) -> Option<()> {
     Some(())
 }
 
+/// Returns a page packed with LZ4, without a header; `None` if that saves less than half of it.
+pub fn pack(page: &[u8]) -> Option<Vec<u8>> {
+    let packed = lz4_flex::block::compress(page);
+    (packed.len() <= page.len() / 2).then_some(packed)
+}
+
+/// Returns a page that was packed by [`pack`]; `None` if it was not.
+pub fn unpack_packed(packed: &[u8], page_size: usize) -> Option<Vec<u8>> {
+    let mut page = vec![0; page_size];
+    let count = lz4_flex::block::decompress_into(packed, &mut page).ok()?;
+    (count == page_size).then_some(page)
+}
+
 fn unpack_zstd(packed: &[u8], page: &mut [u8]) -> Option<()> {
     (zstd_safe::decompress(page, packed).ok()? == page.len()).then_some(())
 }
@@ -177,6 +190,20 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn a_packed_page_unpacks(
+            bytes in prop::collection::vec(any::<u8>(), 0..SIZE),
+            size in 0usize..2 * SIZE,
+        ) {
+            let mut page = bytes;
+            page.resize(SIZE, 0);
+            if let Some(packed) = pack(&page) {
+                prop_assert!(packed.len() <= SIZE / 2);
+                prop_assert_eq!(unpack_packed(&packed, SIZE), Some(page));
+                prop_assert!(size == SIZE || unpack_packed(&packed, size).is_none());
+            }
+        }
+
         #[test]
         fn any_bytes_give_a_page_or_none(
             mut bytes in prop::collection::vec(any::<u8>(), 0..2 * SIZE),

@@ -16,13 +16,16 @@ pub struct PageReader {
     /// A `PageFault` or 0 for each page that was read.
     verdicts: Vec<u8>,
     unpacked: Vec<Option<(u32, Vec<u8>)>>,
+    /// Number of calls of `page`, by which tests measure work.
+    #[cfg(test)]
+    pub(crate) reads: usize,
 }
 
 impl PageReader {
     /// Returns a reader of an image.
     pub fn new(image: &PageImage<'_>) -> Self {
         let count = image.place_count();
-        Self { verdicts: vec![UNCHECKED; count], unpacked: Vec::new() }
+        Self { verdicts: vec![UNCHECKED; count], ..Self::default() }
     }
 
     /// Returns a reader of an image whose pages were checked: a `PageFault` or 0 for each.
@@ -40,16 +43,19 @@ impl PageReader {
         image: &PageImage<'s>,
         index: u32,
     ) -> Result<&'s [u8], PageFault> {
-        if let Some(page) = image.changed(index) {
-            return Ok(page);
+        #[cfg(test)]
+        {
+            self.reads += 1;
         }
         let place = image.place_of(index).ok_or(PageFault::Absent)?;
-        let verdict = self.verdicts.get_mut(place).ok_or(PageFault::Absent)?;
-        if *verdict == UNCHECKED {
-            *verdict = image.check(index).err().map_or(0, |fault| fault as u8);
-        }
-        if let Some(fault) = PageFault::of(*verdict) {
-            return Err(fault);
+        if image.changed(index).is_none() {
+            let verdict = self.verdicts.get_mut(place).ok_or(PageFault::Absent)?;
+            if *verdict == UNCHECKED {
+                *verdict = image.check(index).err().map_or(0, |fault| fault as u8);
+            }
+            if let Some(fault) = PageFault::of(*verdict) {
+                return Err(fault);
+            }
         }
         match image.plain(index) {
             Some(page) => Ok(page),
@@ -124,4 +130,57 @@ pub fn item_of(link: i64) -> u8 {
 /// Returns the type and the version of a page.
 pub fn kind_of(page: &[u8], order: Order) -> Option<(u16, u16)> {
     Some((order.u16_at(page, 0)?, order.u16_at(page, 2)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::ignite::hostile::{KINDS, Lies, SIZE};
+    use crate::ignite::page_packing::pack;
+
+    proptest! {
+        #[test]
+        fn pages_are_those_of_the_image(
+            seed: u64,
+            edits in prop::collection::vec((0..20 * SIZE, any::<u8>()), 0..9),
+            packings in prop::collection::vec(0u8..6, 20),
+            order in prop::collection::vec(0u32..24, 0..60),
+        ) {
+            let mut lies = Lies::new(seed, 19, &KINDS, false);
+            for (page, packing) in lies.bytes.chunks_mut(SIZE).zip(packings) {
+                page[17] = packing;
+                page[19] = 2;
+                page[20] = 60;
+            }
+            for (at, byte) in edits {
+                lies.bytes[at] = byte;
+            }
+            let changed = [vec![5; SIZE], pack(&[6; SIZE]).unwrap(), vec![7; 3]];
+            let starts = [0, SIZE, SIZE + changed[1].len(), SIZE + changed[1].len() + 3];
+            let image = PageImage {
+                changed_indexes: &[2, 4, 22],
+                changed_starts: &starts.map(|start| start as i64),
+                changed_pages: &changed.concat(),
+                ..lies.image()
+            };
+            let mut reader = PageReader::new(&image);
+            for index in order {
+                let page = reader.page(&image, index).map(<[u8]>::to_vec);
+                prop_assert_eq!(page, image.page(index).map(|page| page.into_owned()));
+            }
+        }
+
+        #[test]
+        fn a_number_is_added_once(count in 0usize..200, numbers in prop::collection::vec(0usize..300, 0..99)) {
+            let mut marks = Marks::new(count);
+            let mut all = std::collections::BTreeSet::new();
+            for number in numbers {
+                let is_inside = number < count.next_multiple_of(64);
+                prop_assert_eq!(marks.add(number), is_inside && all.insert(number));
+                prop_assert_eq!(marks.has(number), is_inside);
+            }
+        }
+    }
 }

@@ -314,6 +314,13 @@ mod tests {
     }
 
     #[test]
+    fn a_page_of_another_partition_is_misplaced() {
+        let page = page(7, 0, 9, Order::Little);
+        let rules = PageRules { partition: 4, ..rules(Order::Little) };
+        assert_eq!(read(&page, rules, 7).state, [PageState::Misplaced as u8]);
+    }
+
+    #[test]
     fn a_compressed_page_may_be_cut_after_its_content() {
         let compressed = page(7, 60, 9, Order::Little);
         assert_eq!(state(&compressed[..60], 7, Order::Little), PageState::Good as u8);

@@ -2,7 +2,7 @@
 //!
 //! Source: BPlusTree, BPlusMetaIO, BPlusIO, BPlusInnerIO, Ignite 2.18.0.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use crate::ignite::order::Order;
 use crate::ignite::page_image::{PageFault, PageImage};
@@ -109,33 +109,27 @@ impl<'a> Node<'a> {
 #[derive(Debug)]
 struct Named {
     pages: Vec<u32>,
-    /// By place of a page in the image: its place in `pages`, counted from 1; 0 for none.
-    places: Vec<usize>,
+    /// Number of pages up to the first place of each; made after the first fault.
+    places: Option<HashMap<u32, usize>>,
     /// Number of pages that were used. Only grows, so that each is used once.
     used: usize,
 }
 
 impl Named {
-    fn new(pages: Vec<u32>, image: &PageImage<'_>) -> Self {
-        let mut places = vec![0; image.place_count()];
-        for (n, &page) in pages.iter().enumerate() {
-            let place = image.place_of(page).and_then(|place| places.get_mut(place));
-            if let Some(place) = place.filter(|place| **place == 0) {
-                *place = n + 1;
-            }
-        }
-        Self { pages, places, used: 0 }
+    fn new(pages: Vec<u32>) -> Self {
+        Self { pages, places: None, used: 0 }
     }
 
     /// Returns the first page after one that was not seen.
-    fn after(&mut self, image: &PageImage<'_>, index: u32, seen: &Marks) -> Option<u32> {
-        let place = image.place_of(index).and_then(|place| self.places.get(place));
-        self.used = self.used.max(place.copied().unwrap_or(0));
+    fn after(&mut self, index: u32, seen: &HashSet<u32>) -> Option<u32> {
+        let pages = &self.pages;
+        let places = self.places.get_or_insert_with(|| {
+            pages.iter().enumerate().rev().map(|(n, &page)| (page, n + 1)).collect()
+        });
+        self.used = self.used.max(places.get(&index).copied().unwrap_or(0));
         while let Some(&page) = self.pages.get(self.used) {
             self.used += 1;
-            let is_seen = image.place_of(page).is_some_and(|place| seen.has(place));
-            // A page that the file does not have is never among those seen.
-            if !is_seen && page != index {
+            if !seen.contains(&page) {
                 return Some(page);
             }
         }
@@ -146,13 +140,14 @@ impl Named {
 /// Pages of one level of a tree, from the first to the last.
 ///
 /// Follows the link of each page to the next. After a page that cannot be read, goes on with the
-/// page that the level above names next.
+/// page that the level above names next. What it keeps grows with the pages that it visits, not
+/// with the file, which may have as many trees as pages.
 #[derive(Debug)]
 pub struct LevelWalk {
     level: usize,
     next: Option<u32>,
-    seen: Marks,
-    /// Pages of this level as the level above names them; read after the first fault.
+    seen: HashSet<u32>,
+    /// Pages of this level as the level above names them; if not given, read at the first fault.
     named: Option<Named>,
     /// Damage on the way: page and fault.
     pub faults: Vec<(u32, TreeFault)>,
@@ -160,31 +155,41 @@ pub struct LevelWalk {
 
 impl LevelWalk {
     /// Starts at the first page of a level; level 0 has the leaves.
-    pub fn new(image: &PageImage<'_>, meta: &TreeMeta, level: usize) -> Self {
+    pub fn new(meta: &TreeMeta, level: usize) -> Self {
         let next = meta.refs.get(level).map(|&id| index_of(id));
-        let seen = Marks::new(image.place_count());
-        Self { level, next, seen, named: None, faults: Vec::new() }
+        Self { level, next, seen: HashSet::new(), named: None, faults: Vec::new() }
     }
 
-    /// Calls `use_node` with the next page that can be read; returns its index, `None` at the end.
+    /// Starts at the first page of a level whose pages the level above names in this order.
+    ///
+    /// Without them, each level reads those above it, and a walk of all levels reads pages
+    /// hundreds of times.
+    pub fn below(meta: &TreeMeta, level: usize, named: Vec<u32>) -> Self {
+        Self { named: Some(Named::new(named)), ..Self::new(meta, level) }
+    }
+
+    /// Calls `use_node` with the next page that can be read; returns its result, `None` at the end.
+    ///
+    /// Pages that are `taken`, by their places, belong to other levels or trees, and are not read.
     pub fn step<T>(
         &mut self,
         image: &PageImage<'_>,
         reader: &mut PageReader,
         meta: &TreeMeta,
+        taken: &Marks,
         mut use_node: impl FnMut(u32, &Node<'_>) -> T,
     ) -> Option<T> {
         loop {
             let index = self.next?;
-            let is_new = image.place_of(index).map(|place| self.seen.add(place));
-            let found = match is_new {
-                Some(true) => reader.page(image, index).map_err(TreeFault::Page).and_then(|page| {
+            let is_taken = image.place_of(index).is_some_and(|place| taken.has(place));
+            let found = if is_taken || !self.seen.insert(index) {
+                Err(TreeFault::Loop)
+            } else {
+                reader.page(image, index).map_err(TreeFault::Page).and_then(|page| {
                     let node = Node::read(page, image.order)?;
                     let is_right = node.layout.is_leaf == (self.level == 0);
                     if is_right { Ok(node) } else { Err(TreeFault::Type) }
-                }),
-                Some(false) => Err(TreeFault::Loop),
-                None => Err(TreeFault::Page(PageFault::Absent)),
+                })
             };
             match found {
                 Ok(node) => {
@@ -194,13 +199,13 @@ impl LevelWalk {
                     let is_here = partition_of(forward) == image.partition;
                     if forward != 0 && !is_here {
                         self.note(index, TreeFault::Lost);
-                        self.next = self.after(image, reader, meta, index);
+                        self.next = self.after(image, reader, meta, taken, index);
                     }
                     return Some(result);
                 }
                 Err(fault) => {
                     self.note(index, fault);
-                    self.next = self.after(image, reader, meta, index);
+                    self.next = self.after(image, reader, meta, taken, index);
                 }
             }
         }
@@ -218,38 +223,82 @@ impl LevelWalk {
         image: &PageImage<'_>,
         reader: &mut PageReader,
         meta: &TreeMeta,
+        taken: &Marks,
         index: u32,
     ) -> Option<u32> {
         if self.named.is_none() {
-            let mut above = Self::new(image, meta, self.level + 1);
-            if self.level > 0 {
+            let mut above = Self::new(meta, self.level + 1);
+            let is_inner = self.level > 0;
+            if is_inner {
                 // Inner pages of this level are of no other, so all levels above are one walk.
-                above.seen = self.seen.clone();
+                above.seen = std::mem::take(&mut self.seen);
             }
-            let pages = above.children(image, reader, meta);
-            self.named = Some(Named::new(pages, image));
+            let pages = above.children(image, reader, meta, taken);
+            if is_inner {
+                self.seen = above.seen;
+            }
+            self.named = Some(Named::new(pages));
         }
         let named = self.named.as_mut()?;
-        let next = named.after(image, index, &self.seen);
+        let next = named.after(index, &self.seen);
         if next.is_none() && named.pages.is_empty() {
             self.note(index, TreeFault::Lost);
         }
         next
     }
+
     /// Returns the pages that the inner pages of the level name, in order.
     fn children(
-        mut self,
+        &mut self,
         image: &PageImage<'_>,
         reader: &mut PageReader,
         meta: &TreeMeta,
+        taken: &Marks,
     ) -> Vec<u32> {
         let mut found = Vec::new();
         while self
-            .step(image, reader, meta, |_, node| {
+            .step(image, reader, meta, taken, |_, node| {
                 found.extend(node.children(image.order).into_iter().map(index_of));
             })
             .is_some()
         {}
         found
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::ignite::hostile::{KINDS, Lies};
+
+    proptest! {
+        #[test]
+        fn levels_of_any_tree_are_walked_in_linear_time(seed: u64, pages in 1u32..60) {
+            let lies = Lies::new(seed, pages, &KINDS, false);
+            let image = lies.image();
+            let none = Marks::default();
+            for index in 0..pages {
+                let mut reader = PageReader::new(&image);
+                let Ok(page) = reader.page(&image, index) else { continue };
+                let Ok(meta) = TreeMeta::read(page, image.order) else { continue };
+                for level in 0..meta.refs.len().min(3) {
+                    let mut walk = LevelWalk::new(&meta, level);
+                    let mut found = BTreeSet::new();
+                    reader.reads = 0;
+                    while let Some((page, is_leaf)) =
+                        walk.step(&image, &mut reader, &meta, &none, |page, node| {
+                            (page, node.layout.is_leaf)
+                        })
+                    {
+                        prop_assert_eq!(is_leaf, level == 0);
+                        prop_assert!(found.insert(page), "page {} twice", page);
+                    }
+                    prop_assert!(reader.reads <= lies.reads_max(), "{} reads", reader.reads);
+                    prop_assert!(walk.faults.len() <= FAULTS_KEPT);
+                }
+            }
+        }
     }
 }

@@ -132,7 +132,10 @@ impl<'c, 'a> TreeCheck<'c, 'a> {
         };
         let mut above: Option<Level> = None;
         for level in (0..meta.refs.len()).rev() {
-            let found = self.level(&meta, level, &is_right, &mut use_leaf);
+            let inner = above.iter().flat_map(|above| &above.inner);
+            let named = inner.flat_map(|inner| &inner.children).copied().collect();
+            let walk = LevelWalk::below(&meta, level, named);
+            let found = self.level(&meta, walk, &is_right, &mut use_leaf);
             if let Some(above) = above {
                 self.compare(&above, &found);
             } else if found.pages.len() > 1 {
@@ -146,32 +149,29 @@ impl<'c, 'a> TreeCheck<'c, 'a> {
     fn level(
         &mut self,
         meta: &TreeMeta,
-        level: usize,
+        mut walk: LevelWalk,
         is_right: &impl Fn(TreeKind) -> bool,
         use_leaf: &mut impl FnMut(&mut Check<'a>, u32, Leaf),
     ) -> Level {
         let order = self.check.image.order;
-        let mut walk = LevelWalk::new(&self.check.image, meta, level);
         let mut found = Level { is_whole: true, ..Level::default() };
         let mut last: Option<Key> = None;
         loop {
             let check = &mut *self.check;
-            let step = walk.step(&check.image, &mut check.reader, meta, |page, node| {
-                (page, node.layout.kind, read_node(node, order), leaf_of(node, order))
+            let (reader, reached) = (&mut check.reader, &check.reached);
+            let step = walk.step(&check.image, reader, meta, reached, |page, node| {
+                let read = || (node.layout.is_leaf, read_node(node, order), leaf_of(node, order));
+                // Each of many trees may name a page of another kind: nothing in it is read.
+                (page, is_right(node.layout.kind).then(read))
             });
-            let Some((page, kind, (keys, children), leaf)) = step else { break };
-            if !is_right(kind) {
+            let Some((page, node)) = step else { break };
+            let Some((is_leaf, (keys, children), leaf)) = node else {
                 note_type(check, page);
                 found.is_whole = false;
                 continue;
-            }
+            };
             if let Some(place) = check.image.place_of(page) {
-                if !check.reached.add(place) {
-                    // What follows was reached from there too.
-                    check.report.note(DefectKind::Twice, page, 0);
-                    found.is_whole = false;
-                    break;
-                }
+                check.reached.add(place);
             }
             let first_wrong = first_wrong(&keys, last.as_ref());
             if let Some(n) = first_wrong {
@@ -180,7 +180,7 @@ impl<'c, 'a> TreeCheck<'c, 'a> {
             let range = keys.first().cloned().flatten().zip(keys.last().cloned().flatten());
             last = keys.last().cloned().flatten().or(last);
             found.pages.push((page, range));
-            if level == 0 {
+            if is_leaf {
                 use_leaf(check, page, leaf);
             } else {
                 let children = children.into_iter().map(index_of).collect();
@@ -307,4 +307,77 @@ fn leaf_of(node: &Node<'_>, order: Order) -> Leaf {
     }
     let link = |item: &[u8]| order.i64_at(item, kind.link_at()?);
     Leaf::Links(items.filter_map(link).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use crate::ignite::check::{DefectKind, checked};
+    use crate::ignite::hostile::{INDEX_KINDS, KINDS, Lies, SIZE};
+    use crate::ignite::page_layout::{meta, tree_meta, types};
+
+    fn put(page: &mut [u8], at: usize, id: i64) {
+        page[at..at + 8].copy_from_slice(&id.to_le_bytes());
+    }
+
+    /// Makes page `index` one of `type_no` without content, and returns its id.
+    fn make(bytes: &mut [u8], index: usize, type_no: u16) -> i64 {
+        let id = 2 << 48 | 0xffff << 32 | index as i64;
+        let page = &mut bytes[SIZE * (index + 1)..][..SIZE];
+        page.fill(0);
+        page[..2].copy_from_slice(&type_no.to_le_bytes());
+        page[2] = 1;
+        put(page, 8, id);
+        id
+    }
+
+    #[test]
+    fn many_trees_share_the_pages_of_their_levels() {
+        const TREES: usize = 60;
+        let mut lies = Lies::new(1, 3 * TREES as u32 + 3, &[3], true);
+        let names = make(&mut lies.bytes, 1, types::TREE_META);
+        make(&mut lies.bytes, 0, types::INDEX_META);
+        put(&mut lies.bytes[SIZE..], meta::TREE_AT, names);
+        // A chain of leaves with a name each, which lead to trees with the same levels.
+        let leaf = |n: usize| 2 + n;
+        let root = |n: usize| 2 + TREES + n;
+        let shared = |n: usize| 2 + 2 * TREES + n;
+        for n in 0..TREES {
+            let id = make(&mut lies.bytes, root(n), types::TREE_META);
+            let page = &mut lies.bytes[SIZE * (root(n) + 1)..];
+            page[tree_meta::LEVELS_AT] = TREES as u8;
+            for level in 0..TREES {
+                put(page, 41 + 8 * level, 2 << 48 | 0xffff << 32 | shared(level) as i64);
+            }
+            let own = make(&mut lies.bytes, leaf(n), 8);
+            if n == 0 {
+                lies.bytes[SIZE * 2 + tree_meta::LEVELS_AT] = 1;
+                put(&mut lies.bytes[SIZE * 2..], 41, own);
+            }
+            let page = &mut lies.bytes[SIZE * (leaf(n) + 1)..];
+            page[40] = 1;
+            put(page, 59, id);
+            if n + 1 < TREES {
+                put(page, 42, own + 1);
+            }
+            make(&mut lies.bytes, shared(n), if n == 0 { 3 } else { 4 });
+        }
+        let found = checked(lies.image(), &[]);
+        assert_eq!(found.report.trees, TREES as u64 + 1);
+        assert!(found.report.counts[DefectKind::Twice as usize] > 0);
+        // Each tree reads none of the pages that another one has.
+        assert!(found.reader.reads < 10 * lies.pages, "{} reads", found.reader.reads);
+    }
+
+    proptest! {
+        #[test]
+        fn any_trees_are_checked_in_linear_time(seed: u64, pages in 1u32..60, is_index: bool) {
+            let kinds = if is_index { &INDEX_KINDS[..] } else { &KINDS };
+            let lies = Lies::new(seed, pages, kinds, is_index);
+            let found = checked(lies.image(), &[]);
+            prop_assert!(found.reader.reads <= lies.reads_max(), "{} reads", found.reader.reads);
+            prop_assert!(found.report.rows <= lies.links as u64);
+        }
+    }
 }

@@ -10,18 +10,22 @@
 pub mod data;
 pub mod delta;
 pub mod image;
+pub mod kept;
 pub mod lists;
 pub mod meta;
 pub mod page;
 pub mod tree;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
+use std::ops::RangeInclusive;
 
 use crate::ignite::fields::Coding;
 use crate::ignite::order::Order;
+use crate::ignite::page_packing::unpack_packed;
 use crate::ignite::pages;
 use crate::ignite::replay::delta::Delta;
 use crate::ignite::replay::image::{Read, read_recovered, restore};
+use crate::ignite::replay::kept::{Kept, KeptPages};
 use crate::ignite::replay::page::Page;
 use crate::ignite::walk::{HEADER_SIZE, MIN_SIZE, TYPE_COUNT};
 
@@ -89,12 +93,12 @@ impl Place {
     pub fn of(group: i32, page_id: i64) -> Self {
         Self { group, partition: (page_id >> 32) as u16, index: page_id as u32 }
     }
-}
 
-#[derive(Debug)]
-struct Kept {
-    bytes: Box<[u8]>,
-    is_broken: bool,
+    /// Returns the places of all pages of a partition.
+    pub fn all_of(group: i32, partition: u16) -> RangeInclusive<Self> {
+        let first = Self { group, partition, index: 0 };
+        first..=Self { index: u32::MAX, ..first }
+    }
 }
 
 /// Facts that a replay needs.
@@ -134,7 +138,7 @@ pub struct Records<'a> {
 pub struct Replay {
     rules: ReplayRules,
     order: Order,
-    pages: BTreeMap<Place, Kept>,
+    pages: KeptPages,
     /// Partitions that are to be destroyed.
     pub destroyed: BTreeSet<(i32, u16)>,
     /// Number of records that were applied, by type.
@@ -154,13 +158,24 @@ pub struct Pages {
     pub bytes: Vec<u8>,
 }
 
+/// Pages of one partition, by index, of which some are packed.
+#[derive(Debug, Default)]
+pub struct PackedPages {
+    /// Index of each page.
+    pub indexes: Vec<i64>,
+    /// Start of each page in `bytes`, and the end of the last one.
+    pub starts: Vec<i64>,
+    /// Bytes of the pages, one after the other, without checksums.
+    pub bytes: Vec<u8>,
+}
+
 impl Replay {
     /// Returns a replay without pages.
     pub fn new(rules: ReplayRules) -> Self {
         Self {
-            rules,
             order: Order::Little,
-            pages: BTreeMap::new(),
+            pages: KeptPages::new(rules.page_size),
+            rules,
             destroyed: BTreeSet::new(),
             applied: vec![0; usize::from(TYPE_COUNT)],
             misfits: Vec::new(),
@@ -180,6 +195,7 @@ impl Replay {
             let Some(payload) = records.bytes.get(start.saturating_add(HEADER_SIZE)..end) else {
                 continue;
             };
+            self.pages.add_read(payload.len());
             let mut misfit = Misfit {
                 segment: records.segment,
                 offset,
@@ -243,13 +259,7 @@ impl Replay {
             state => {
                 self.destroyed.insert(key);
                 if state.is_none() {
-                    let first = Place { group: key.0, partition, index: 0 };
-                    let last = Place { index: u32::MAX, ..first };
-                    let gone: Vec<_> =
-                        self.pages.range(first..=last).map(|(&place, _)| place).collect();
-                    for place in gone {
-                        self.pages.remove(&place);
-                    }
+                    self.pages.remove(Place::all_of(key.0, partition));
                 }
             }
         }
@@ -258,14 +268,10 @@ impl Replay {
 
     /// Returns a page that gets its whole content, or makes it; broken until that is done.
     fn base(&mut self, place: Place) -> Result<&mut Kept, Reason> {
-        if self.pages.len() >= self.rules.pages_max && !self.pages.contains_key(&place) {
+        if self.pages.count() >= self.rules.pages_max && !self.pages.has(place) {
             return Err(Reason::Full);
         }
-        let size = self.rules.page_size;
-        let kept = self
-            .pages
-            .entry(place)
-            .or_insert_with(|| Kept { bytes: vec![0; size].into_boxed_slice(), is_broken: true });
+        let kept = self.pages.open_or_make(place);
         kept.is_broken = true;
         Ok(kept)
     }
@@ -276,7 +282,7 @@ impl Replay {
         if is_secret {
             return Err(Reason::Encrypted);
         }
-        restore(&mut kept.bytes, image, order).ok_or(Reason::Content)?;
+        restore(kept.bytes(), image, order).ok_or(Reason::Content)?;
         kept.is_broken = false;
         Ok(())
     }
@@ -286,13 +292,13 @@ impl Replay {
         let kept = if delta.is_base() {
             self.base(place)?
         } else {
-            let kept = self.pages.get_mut(&place).ok_or(Reason::NoBase)?;
+            let kept = self.pages.open(place).ok_or(Reason::NoBase)?;
             if kept.is_broken {
                 return Err(Reason::Broken);
             }
             kept
         };
-        let done = delta.apply(&mut Page { bytes: &mut kept.bytes, order });
+        let done = delta.apply(&mut Page { bytes: kept.bytes(), order });
         kept.is_broken = done.is_err();
         done
     }
@@ -310,6 +316,7 @@ impl Replay {
                 Read::Short(size) => return (at, size),
                 Read::Damaged => return (at, 0),
             };
+            self.pages.add_read(found.size);
             let place = Place::of(found.group, found.page_id);
             match self.put_image(place, found.image, found.is_encrypted) {
                 Ok(()) => {
@@ -333,21 +340,37 @@ impl Replay {
 
     /// Returns the places of all pages in order, and whether each is broken.
     pub fn places(&self) -> impl Iterator<Item = (Place, bool)> + '_ {
-        self.pages.iter().map(|(&place, kept)| (place, kept.is_broken))
+        self.pages.places()
     }
 
-    /// Returns the whole pages of a partition, with their checksums.
-    pub fn pages_of(&self, group: i32, partition: u16) -> Pages {
-        let first = Place { group, partition, index: 0 };
-        let last = Place { index: u32::MAX, ..first };
+    /// Returns the whole pages at some places of one partition, with their checksums.
+    pub fn plain_pages(&self, places: RangeInclusive<Place>) -> Pages {
+        let size = self.rules.page_size;
         let mut found = Pages::default();
-        for (place, kept) in self.pages.range(first..=last).filter(|(_, kept)| !kept.is_broken) {
+        for (place, page) in self.pages.whole(places) {
             let start = found.bytes.len();
+            match page.len() == size {
+                true => found.bytes.extend_from_slice(page),
+                false => match unpack_packed(page, size) {
+                    Some(page) => found.bytes.extend_from_slice(&page),
+                    None => continue,
+                },
+            }
             found.indexes.push(place.index.into());
-            found.bytes.extend_from_slice(&kept.bytes);
             if let Some(page) = found.bytes.get_mut(start..) {
                 pages::seal(page, self.order);
             }
+        }
+        found
+    }
+
+    /// Returns the whole pages of a partition.
+    pub fn packed_pages(&self, group: i32, partition: u16) -> PackedPages {
+        let mut found = PackedPages { starts: vec![0], ..PackedPages::default() };
+        for (place, page) in self.pages.whole(Place::all_of(group, partition)) {
+            found.indexes.push(place.index.into());
+            found.bytes.extend_from_slice(page);
+            found.starts.push(found.bytes.len() as i64);
         }
         found
     }

@@ -110,11 +110,28 @@ fn rows_of_a_formatted_page() {
         [format_as(types::DATA), record(6, &[&[3, 0], b"abc"]), record(6, &[&[2, 0], b"de"])];
     let replay = run(&records, Order::Little);
     assert_eq!(replay.misfits, []);
-    let pages = replay.pages_of(9, 3);
+    let pages = replay.plain_pages(Place::all_of(9, 3));
     assert_eq!((pages.indexes.as_slice(), pages.bytes.len()), ([7].as_slice(), SIZE));
     assert_eq!(pages.bytes[SIZE - 9..], *b"\x02\0de\x03\0abc");
     assert_ne!(pages.bytes[4..8], [0; 4], "the checksum");
     assert_eq!((replay.applied[5], replay.applied[6]), (1, 2));
+    let fragment = record(7, &[&[7; 8], &[2, 0, 0, 0], b"de"]);
+    let replay = run(&[format_as(types::DATA), fragment], Order::Little);
+    let bytes = replay.plain_pages(Place::all_of(9, 3)).bytes;
+    assert_eq!(bytes[SIZE - 12..], *b"\x02\x80\x07\x07\x07\x07\x07\x07\x07\x07de");
+}
+
+#[test]
+fn packed_pages_are_those_of_an_image() {
+    let replay = run(&[format_as(types::DATA)], Order::Little);
+    let plain = replay.plain_pages(Place::all_of(9, 3));
+    let packed = replay.packed_pages(9, 3);
+    assert_eq!((&packed.indexes, &packed.starts), (&plain.indexes, &vec![0, SIZE as i64]));
+    assert_eq!(packed.bytes[8..], plain.bytes[8..]);
+    let one = Place { group: 9, partition: 3, index: 7 };
+    assert_eq!(replay.plain_pages(one..=one).bytes, plain.bytes);
+    let none = Place { index: 8, ..one };
+    assert!(replay.plain_pages(none..=none).indexes.is_empty());
 }
 
 #[test]
@@ -126,10 +143,10 @@ fn a_delta_that_does_not_fit_breaks_its_page() {
     let reasons: Vec<_> = replay.misfits.iter().map(|misfit| misfit.reason).collect();
     assert_eq!(reasons, [Reason::NoBase, Reason::Type, Reason::Broken]);
     assert_eq!((replay.misfits[1].segment, replay.misfits[1].page_id), (4, PAGE));
-    assert!(replay.pages_of(9, 3).indexes.is_empty());
+    assert!(replay.plain_pages(Place::all_of(9, 3)).indexes.is_empty());
     assert_eq!(replay.places().count(), 1);
     let replay = run(&[&records[..], &[format_as(types::DATA), insert]].concat(), Order::Little);
-    assert_eq!(replay.pages_of(9, 3).indexes, [7]);
+    assert_eq!(replay.plain_pages(Place::all_of(9, 3)).indexes, [7]);
 }
 
 #[test]
@@ -167,7 +184,7 @@ fn images_of_a_recovery_file() {
     let mut replay = Replay::new(rules());
     assert_eq!(replay.take_recovered(&file, 0, Order::Little), (whole, 0));
     assert_eq!(replay.take_recovered(&file[..whole - 1], 0, Order::Little), (0, whole));
-    assert_eq!(replay.pages_of(9, 3).indexes, [7]);
+    assert_eq!(replay.plain_pages(Place::all_of(9, 3)).indexes, [7]);
 }
 
 #[test]
