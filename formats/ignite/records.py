@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 from uuid import UUID
 
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
 
 ENTRY_COLUMNS = 24
 """Number of columns of `DataEntries` that the extension returns."""
+
+ENTRIES_MAX = 1 << 16
+"""Largest number of entries that are decoded at once."""
 
 
 class Payloads(Struct, frozen=True):
@@ -128,10 +132,31 @@ class DataEntries(Struct, frozen=True):
         return DataEntries(*(getattr(self, name)[keep] for name in self.__struct_fields__))
 
 
-def decode_entries(rows: RecordRows) -> tuple[DataEntries, Mask]:
-    """Return the entries of records of DATA_NOS, and a mask of the records that do not decode."""
-    columns, bad = _native.decode_entries(Payloads.of(rows), rows.columns.type_no)
-    return DataEntries(*columns), bad
+class EntryBatch(Struct, frozen=True):
+    """Entries of data records in their order.
+
+    Attributes:
+        entries: at most ENTRIES_MAX entries.
+        bad: bool (n,); records that do not decode.
+        next_record: record of the next entry, which may be that of the last one; None at the end.
+    """
+
+    entries: DataEntries
+    bad: Mask
+    next_record: int | None
+
+
+def decode_entries(rows: RecordRows) -> Iterator[EntryBatch]:
+    """Yield the entries of records of DATA_NOS; at least one batch.
+
+    A record may have millions of entries, and each takes more memory than its bytes.
+    """
+    payloads, types = Payloads.of(rows), rows.columns.type_no
+    columns, bad, start = _native.decode_entries(payloads, types, None)
+    yield EntryBatch(DataEntries(*columns), bad, None if start is None else start[0])
+    while start is not None:
+        columns, _, start = _native.decode_entries(payloads, types, start)
+        yield EntryBatch(DataEntries(*columns), bad, None if start is None else start[0])
 
 
 class PartitionAt(Struct, frozen=True):

@@ -18,9 +18,8 @@ from je_tools.formats.spans import Spans
 from je_tools.ignite.caches import METASTORAGE
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from je_tools.formats.arrays import Ints, Mask
+    from je_tools.formats.ignite.records import DataEntries
     from je_tools.formats.ignite.walk import RecordRows
 
 METASTORAGE_ID = cache_id(METASTORAGE)
@@ -44,8 +43,12 @@ Source: IgniteTxManager.collectTxStates, Ignite 2.18.0.
 """
 
 
+Column = npt.NDArray[np.integer]
+"""A column of a type in COLUMN_TYPES."""
+
+
 class EntryColumns(Struct, frozen=True):
-    """Entries in the order of the log; int64 (n,) each.
+    """Entries in the order of the log, (n,) each, with the dtypes of COLUMN_TYPES.
 
     Attributes:
         cache_id: cache, or METASTORAGE_ID.
@@ -58,29 +61,26 @@ class EntryColumns(Struct, frozen=True):
         topology, node, order: version of the entry.
         expire_ms: time of expiry; 0 for none.
         counter: update counter; 0 for none.
-        segment, offset: pointer of the record.
     """
 
-    cache_id: Ints
-    partition: Ints
-    key_type: Ints
-    value_type: Ints
-    key_start: Ints
-    key_size: Ints
-    value_start: Ints
-    value_size: Ints
-    op: Ints
-    near_parts: Ints
-    near_topology: Ints
-    near_node: Ints
-    near_order: Ints
-    topology: Ints
-    node: Ints
-    order: Ints
-    expire_ms: Ints
-    counter: Ints
-    segment: Ints
-    offset: Ints
+    cache_id: Column
+    partition: Column
+    key_type: Column
+    value_type: Column
+    key_start: Column
+    key_size: Column
+    value_start: Column
+    value_size: Column
+    op: Column
+    near_parts: Column
+    near_topology: Column
+    near_node: Column
+    near_order: Column
+    topology: Column
+    node: Column
+    order: Column
+    expire_ms: Column
+    counter: Column
 
     def __len__(self) -> int:
         return len(self.cache_id)
@@ -89,21 +89,19 @@ class EntryColumns(Struct, frozen=True):
         """Select entries by a mask or by an index array."""
         return EntryColumns(*(getattr(self, name)[keep] for name in self.__struct_fields__))
 
-    @staticmethod
-    def joined(parts: Sequence[EntryColumns]) -> EntryColumns:
-        """Return entries one after the other."""
-        names = EntryColumns.__struct_fields__
-        empty = np.empty(0, np.int64)
-        return EntryColumns(
-            *(np.concatenate([empty, *(getattr(part, name) for part in parts)]) for name in names)
-        )
 
+_PLACES = ("key_start", "value_start")
+_SHARED = tuple(name for name in EntryColumns.__struct_fields__ if name not in _PLACES)
 
-_SHARED = tuple(
-    name
-    for name in EntryColumns.__struct_fields__
-    if name not in ("key_start", "value_start", "segment", "offset")
-)
+COLUMN_TYPES = {
+    **dict.fromkeys(("op", "near_parts"), np.uint8),
+    **dict.fromkeys(("key_type", "value_type"), np.int16),
+    **dict.fromkeys(("cache_id", "partition", "key_size", "value_size"), np.int32),
+    **dict.fromkeys(("near_topology", "near_node", "topology", "node"), np.int32),
+    **dict.fromkeys(("key_start", "value_start", "near_order", "order"), np.int64),
+    **dict.fromkeys(("expire_ms", "counter"), np.int64),
+}
+"""Types of the columns, as small as those of the log: a log has many millions of entries."""
 
 
 class EntryCollector:
@@ -111,7 +109,7 @@ class EntryCollector:
 
     Attributes:
         keys, values: their bytes.
-        states: state of each transaction by its version, the newest one.
+        uncommitted: versions of the transactions whose last record prepares them.
         partition_states: state of each partition by group and number, the newest one.
         rollbacks: counters of transactions that were rolled back: group, partition, first, number.
         undecodable: number of records that do not decode.
@@ -122,12 +120,14 @@ class EntryCollector:
         """Create an empty collection for a log of this size."""
         spill = Spill(log_size, lambda: Path(tempfile.gettempdir()))
         self.keys, self.values = ByteHeap(spill), ByteHeap(spill)
-        self.states: dict[tuple[int, int, int], int] = {}
+        self.uncommitted: set[tuple[int, int, int]] = set()
         self.partition_states: dict[tuple[int, int], int] = {}
         self.rollbacks: list[tuple[int, int, int, int]] = []
         self.undecodable = 0
         self.encrypted = 0
-        self._parts: list[EntryColumns] = []
+        self._parts: dict[str, list[Column]] = {
+            name: [np.empty(0, COLUMN_TYPES[name])] for name in EntryColumns.__struct_fields__
+        }
 
     def add(self, rows: RecordRows) -> None:
         """Add the records of a window."""
@@ -149,7 +149,11 @@ class EntryCollector:
         if type_no == _TX:
             parts = (columns[f"near_{part}"] for part in ("topology", "node", "order"))
             versions = zip(*(part.tolist() for part in parts), strict=True)
-            self.states.update(zip(versions, columns["state"].tolist(), strict=True))
+            for version, state in zip(versions, columns["state"].tolist(), strict=True):
+                if state in PREPARED_STATES:
+                    self.uncommitted.add(version)
+                else:
+                    self.uncommitted.discard(version)
         elif type_no == _METASTORE:
             self._add_metastorage(rows, columns)
         elif type_no == _ROLLBACK:
@@ -162,18 +166,19 @@ class EntryCollector:
             self.partition_states.update(zip(places, states, strict=True))
 
     def _add_entries(self, rows: RecordRows) -> None:
-        entries, bad = decode_entries(rows)
+        bad = np.empty(0, np.bool_)
+        for batch in decode_entries(rows):
+            bad = batch.bad
+            self._add_batch(rows, batch.entries, bad)
         self.undecodable += int(np.count_nonzero(bad))
+
+    def _add_batch(self, rows: RecordRows, entries: DataEntries, bad: Mask) -> None:
         plain = entries.is_encrypted == 0
         self.encrypted += int(np.count_nonzero(~plain))
         is_change = np.isin(entries.op, _CHANGES)
         entries = entries.select(plain & is_change & ~bad[entries.record])
-        record = entries.record
-        columns = {name: getattr(entries, name) for name in _SHARED}
         self._append(
-            rows,
-            record,
-            columns,
+            {name: getattr(entries, name) for name in _SHARED},
             Spans(rows.data, entries.key_start, entries.key_size),
             Spans(rows.data, entries.value_start, entries.value_size),
         )
@@ -189,33 +194,20 @@ class EntryCollector:
         facts["key_size"], facts["value_size"] = columns["key_size"], np.where(is_put, sizes, -1)
         keys = Spans(rows.data, columns["key_start"], facts["key_size"])
         values = Spans(rows.data, columns["value_start"], facts["value_size"])
-        self._append(rows, np.arange(n), facts, keys, values)
+        self._append(facts, keys, values)
 
-    def _append(
-        self, rows: RecordRows, record: Ints, columns: dict[str, Ints], keys: Spans, values: Spans
-    ) -> None:
-        if not len(record):
+    def _append(self, columns: dict[str, Ints], keys: Spans, values: Spans) -> None:
+        if not len(keys):
             return
-        segment = np.full(len(record), rows.header.segment, np.int64)
-        self._parts.append(
-            EntryColumns(
-                **columns,
-                key_start=self.keys.append(keys),
-                value_start=self.values.append(values),
-                segment=segment,
-                offset=rows.columns.offset[record].astype(np.int64),
-            )
-        )
+        places = {"key_start": self.keys.append(keys), "value_start": self.values.append(values)}
+        for name, column in (columns | places).items():
+            self._parts[name].append(column.astype(COLUMN_TYPES[name]))
 
     def entries(self) -> EntryColumns:
         """Return all entries, once."""
-        joined = EntryColumns.joined(self._parts)
-        self._parts = []
-        return joined
-
-    def uncommitted(self) -> set[tuple[int, int, int]]:
-        """Return the versions of transactions whose last record prepares them."""
-        return {version for version, state in self.states.items() if state in PREPARED_STATES}
+        # Column by column, so that only one of them is there twice.
+        parts, self._parts = self._parts, {}
+        return EntryColumns(*(np.concatenate(parts.pop(name)) for name in list(parts)))
 
 
 def of_versions(entries: EntryColumns, versions: set[tuple[int, int, int]]) -> Mask:

@@ -79,7 +79,8 @@ class Updates(Struct, frozen=True, dict=True):
         Raises:
             RefusedError: they are in a temporary file that cannot be read.
         """
-        starts, sizes = self.columns.value_start, self.columns.value_size
+        starts = self.columns.value_start.astype(np.int64)
+        sizes = self.columns.value_size.astype(np.int64)
         # A heap is read in the order in which it was written.
         by_place = np.argsort(starts, kind="stable")
         found = self.heap.read(starts[by_place], sizes[by_place])
@@ -171,10 +172,12 @@ def updates_from(node: Node, start: Pointer) -> LogicalUpdates:
     for rows in log:
         collector.add(rows)
     assert log.end is not None
-    entries, uncommitted = collector.entries(), collector.uncommitted()
-    is_left_out = of_versions(entries, uncommitted)
-    applied = entries.select(np.flatnonzero(~is_left_out)) if is_left_out.any() else entries
-    keys = collector.keys.read(applied.key_start, applied.key_size)
+    applied, uncommitted = collector.entries(), collector.uncommitted
+    is_left_out = of_versions(applied, uncommitted)
+    if is_left_out.any():
+        applied = applied.select(np.flatnonzero(~is_left_out))
+    places = applied.key_start.astype(np.int64), applied.key_size.astype(np.int64)
+    keys = collector.keys.read(*places)
     newest = newest_of_keys(applied, keys)
     return LogicalUpdates(
         start,

@@ -108,7 +108,7 @@ class PartitionOverlay:
         """Yield the records that the log puts, by cache and bytes of the key."""
         for updates in self._caches.values():
             put = updates.select(np.flatnonzero(~updates.is_removed))
-            for start, stop in _chunks(put.columns.value_size):
+            for start, stop in _chunks(put.columns.value_size.astype(np.int64)):
                 yield _of_log(put.select(np.arange(start, stop)), self._partition)
 
 
@@ -134,16 +134,7 @@ def _chunks(sizes: Ints) -> Iterator[tuple[int, int]]:
 
 def _of_log(updates: Updates, partition: int) -> CacheRecords:
     columns = updates.columns
-    return CacheRecords(
-        columns.cache_id,
-        partition,
-        key_type=columns.key_type,
-        value_type=columns.value_type,
-        keys=updates.keys,
-        values=updates.read_values(),
-        topology=columns.topology,
-        node=columns.node,
-        order=columns.order,
-        expire_ms=columns.expire_ms,
-        in_log=True,
-    )
+    names = ("cache_id", "key_type", "value_type", "topology", "node", "order", "expire_ms")
+    wide = {name: getattr(columns, name).astype(np.int64) for name in names}
+    values = updates.read_values()
+    return CacheRecords(**wide, partition=partition, keys=updates.keys, values=values, in_log=True)

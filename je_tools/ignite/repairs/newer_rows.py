@@ -74,6 +74,6 @@ def has_row_of(file: PageFile, logged: LoggedVersions) -> bool:
     return False
 
 
-def _packed(*columns: npt.NDArray[np.int64]) -> _Versions:
-    table = np.ascontiguousarray(np.stack(columns, axis=1))
+def _packed(*columns: npt.NDArray[np.integer]) -> _Versions:
+    table = np.ascontiguousarray(np.stack(columns, axis=1, dtype=np.int64))
     return table.view(f"V{table.shape[1] * 8}")[:, 0]

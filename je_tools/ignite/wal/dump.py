@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import chain
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 import numpy as np
@@ -13,7 +14,7 @@ from je_tools.core.ordered import map_in_order
 from je_tools.findings import Severity
 from je_tools.ignite.caches import CacheNames, cache_names
 from je_tools.ignite.values.types import node_types
-from je_tools.ignite.wal.record_table import RecordTable, record_table
+from je_tools.ignite.wal.record_table import RecordTable, record_tables
 from je_tools.ignite.wal.segment_judge import FileJudge, judge_of, missing_segments
 from je_tools.ignite.wal.segment_reading import copies_of, has_records, read_segment
 
@@ -86,11 +87,12 @@ class RecordDump(Struct, Generic[Piece]):
         windows = self._windows(node, judge)
         # With a limit, nothing is decoded in advance.
         threads = self.threads if self.limit is None else 1
-        for count, bad, piece in map_in_order(self._encoded, windows, threads):
-            self.damaged += bad
-            self.count += count
-            if piece is not None:
-                yield piece
+        for pieces in map_in_order(self._encoded, windows, threads):
+            for count, bad, piece in pieces:
+                self.damaged += bad
+                self.count += count
+                if piece is not None:
+                    yield piece
 
     def _windows(self, node: Node, judge: FileJudge) -> Iterator[tuple[RecordRows, RecordPlace]]:
         names, types = cache_names(node), node_types(node)
@@ -113,14 +115,26 @@ class RecordDump(Struct, Generic[Piece]):
         findings = judge.of_bytes(segment, end)
         self.damaged += sum(each.severity is Severity.ERROR for each in findings)
 
-    def _encoded(self, window: tuple[RecordRows, RecordPlace]) -> tuple[int, int, Piece | None]:
-        rows, place = window
-        table = record_table(rows)
-        bad = len(np.unique(table.index[table.bad]))
-        table = self.selection.of_rows(table)
-        if self.limit is not None:
-            table = table.select(np.arange(min(len(table), self.limit - self.count)))
-        return len(table), bad, self.encode(table, place) if len(table) else None
+    def _encoded(
+        self, window: tuple[RecordRows, RecordPlace]
+    ) -> Iterator[tuple[int, int, Piece | None]]:
+        """Return an iterator of encoded rows; the first ones, mostly all, are encoded before."""
+        pieces = self._pieces(*window)
+        return chain([next(pieces)], pieces)
+
+    def _pieces(
+        self, rows: RecordRows, place: RecordPlace
+    ) -> Iterator[tuple[int, int, Piece | None]]:
+        last = -1
+        for table in record_tables(rows):
+            damaged = np.unique(table.index[table.bad])
+            # A record with many entries is in several tables.
+            bad = int(np.count_nonzero(damaged != last))
+            last = int(table.index[-1])
+            chosen = self.selection.of_rows(table)
+            if self.limit is not None:
+                chosen = chosen.select(np.arange(min(len(chosen), self.limit - self.count)))
+            yield len(chosen), bad, self.encode(chosen, place) if len(chosen) else None
 
 
 def _copied(columns: RecordColumns) -> RecordColumns:

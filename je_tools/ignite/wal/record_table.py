@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,6 +13,7 @@ from je_tools.formats.ignite.page_ids import partition_of
 from je_tools.formats.ignite.records import (
     DataEntries,
     DecodedRecords,
+    EntryBatch,
     Payloads,
     decode_entries,
     decode_type,
@@ -114,7 +116,7 @@ class TypeFields(Struct, frozen=True):
 
 
 class RecordTable(Struct, frozen=True):
-    """Rows of the records of one window.
+    """Rows of records of one window.
 
     Attributes:
         rows: the records.
@@ -175,23 +177,57 @@ NUMBER_NAMES = (
 )
 
 
-def record_table(rows: RecordRows) -> RecordTable:
-    """Return the rows of records."""
+def record_tables(rows: RecordRows) -> Iterator[RecordTable]:
+    """Yield the rows of records; one table unless a record has very many entries."""
     table = _of_records(rows)
     at = np.flatnonzero(IS_DATA[rows.columns.type_no])
     if not len(at):
-        return table
-    entries, bad = decode_entries(rows.select(at))
-    counts = np.ones(len(rows), np.int64)
-    entry_counts = np.bincount(entries.record, minlength=len(at))
-    counts[at] = np.maximum(entry_counts, 1)
+        yield table
+        return
     table.value.sizes[at] = -1
-    table.bad[at[bad]] = True
-    _put_bad(table, at[bad & (entry_counts == 0)])
+    start, passed = 0, 0
+    for batch in decode_entries(rows.select(at)):
+        counts = np.bincount(batch.entries.record, minlength=len(at))
+        stop, following, next_passed = len(rows), batch.next_record, 0
+        if following is not None:
+            stop = int(at[following])
+            if counts[following]:
+                # The record goes on in the next table.
+                is_same = stop == start
+                next_passed = int(counts[following]) + (passed if is_same else 0)
+                stop += 1
+        yield _with_entries(table, at, (start, stop, passed), batch)
+        start, passed = (stop - 1 if next_passed else stop), next_passed
+
+
+def _with_entries(
+    table: RecordTable, at: Ints, part: tuple[int, int, int], batch: EntryBatch
+) -> RecordTable:
+    """Return records of a table, those of data with a row for each entry.
+
+    Args:
+        table: a row for each record.
+        at: records of data.
+        part: first record, record after the last, and number of entries of the first one that were
+            returned before.
+        batch: their entries.
+    """
+    start, stop, passed = part
+    entries, records = batch.entries, batch.entries.record
+    entry_counts = np.bincount(records, minlength=len(at))
+    counts = np.ones(len(table), np.int64)
+    counts[at] = np.maximum(entry_counts, 1)
+    bad = at[batch.bad]
+    table.bad[bad] = True
+    bad = at[batch.bad & (entry_counts == 0)]
+    _put_bad(table, bad[(bad >= start) & (bad < stop)])
     first = np.cumsum(counts) - counts
-    table = table.select(np.repeat(np.arange(len(rows)), counts))
-    ordinal = np.arange(len(entries)) - (np.cumsum(entry_counts) - entry_counts)[entries.record]
-    _put_entries(table, first[at[entries.record]] + ordinal, ordinal, entries)
+    first -= first[start]
+    table = table.select(np.repeat(np.arange(start, stop), counts[start:stop]))
+    ordinal = np.arange(len(entries)) - (np.cumsum(entry_counts) - entry_counts)[records]
+    place = at[records]
+    number = ordinal + np.where(place == start, passed, 0)
+    _put_entries(table, first[place] + ordinal, number, entries)
     return table
 
 

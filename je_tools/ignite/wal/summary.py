@@ -174,15 +174,18 @@ def _count(judge: FileJudge, caches: bool, segment: SegmentFile) -> _Counts:
 
 def _count_entries(rows: RecordRows, by_cache: dict[int | None, Ints]) -> int:
     """Count the entries of data records; return the number of records that do not decode."""
-    entries, bad = decode_entries(rows.select(IS_DATA[rows.columns.type_no]))
-    plain = entries.is_encrypted == 0
-    if not plain.all():
-        hidden = np.zeros(_OPERATIONS, np.int64)
-        hidden[0] = len(entries) - plain.sum()
-        by_cache[None] = by_cache.get(None, 0) + hidden
-    known = plain & (entries.op < _OPERATIONS)
-    caches, operations = entries.cache_id[known], entries.op[known]
-    for cache in dict.fromkeys(caches.tolist()):
-        found = np.bincount(operations[caches == cache], minlength=_OPERATIONS)
-        by_cache[cache] = by_cache.get(cache, 0) + found
-    return int(bad.sum())
+    bad = 0
+    for batch in decode_entries(rows.select(IS_DATA[rows.columns.type_no])):
+        entries, bad = batch.entries, int(batch.bad.sum())
+        plain = entries.is_encrypted == 0
+        if not plain.all():
+            hidden = np.zeros(_OPERATIONS, np.int64)
+            hidden[0] = len(entries) - plain.sum()
+            by_cache[None] = by_cache.get(None, 0) + hidden
+        known = plain & (entries.op < _OPERATIONS)
+        caches, choice = np.unique(entries.cache_id[known], return_inverse=True)
+        places = choice * _OPERATIONS + entries.op[known]
+        counts = np.bincount(places, minlength=len(caches) * _OPERATIONS)
+        for cache, found in zip(caches.tolist(), counts.reshape(-1, _OPERATIONS), strict=True):
+            by_cache[cache] = by_cache.get(cache, 0) + found
+    return bad

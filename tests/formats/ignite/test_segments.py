@@ -47,8 +47,9 @@ def test_both_byte_orders(order: str, tmp_path: Path) -> None:
     assert rows.columns.at.tolist() == offsets
     first, second = (rows.select(np.array([i])) for i in range(2))
     assert decode_type(first, NUMBERS["MEMORY_RECOVERY"]).columns["time_ms"].tolist() == [77]
-    entries, bad = decode_entries(second)
-    assert not bad.any()
+    (batch,) = decode_entries(second)
+    entries = batch.entries
+    assert not batch.bad.any()
     assert (int(entries.cache_id[0]), int(entries.counter[0])) == (9, 4)
     assert reader.tail is not None
     assert reader.tail.stop.cause is Cause.SWITCH

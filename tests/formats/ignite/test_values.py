@@ -19,7 +19,7 @@ from je_tools.formats.ignite.values import (
 )
 from je_tools.formats.spans import Spans
 from je_tools.ignite.values.types import node_types
-from je_tools.ignite.wal.record_table import record_table
+from je_tools.ignite.wal.record_table import record_tables
 from tests.corpus import IgniteNode
 from tests.je_tools.ignite.reading import each_rows, node_of
 from tests.truth.ignite_rows import engine_rows, is_same
@@ -55,7 +55,7 @@ def test_values_are_those_that_the_engine_shows(ignite_node: IgniteNode) -> None
     expected = {row.value_sha256: row.value for row in engine_rows(ignite_node)}
     types, seen = node_types(node), set()
     for _, rows in each_rows(node):
-        table = record_table(rows)
+        (table,) = record_tables(rows)
         kinds = table.columns["value_type"]
         keep = np.flatnonzero(kinds.valid & (table.value.sizes >= 0))
         spans = table.value.select(keep)

@@ -1,6 +1,6 @@
 //! Bindings for `formats/ignite/records.py`.
 
-use je_tools_core::ignite::entries::{self, ENTRY_COLUMNS};
+use je_tools_core::ignite::entries::{self, ENTRIES_MAX, ENTRY_COLUMNS, Place};
 use je_tools_core::ignite::fields::{self, Coding, Payloads};
 use numpy::{PyArray1, PyArray2};
 use pyo3::exceptions::PyValueError;
@@ -25,6 +25,7 @@ pub const DECLARED: crate::Declared = &[
     ("ignite.types.FieldCoding.NODES", Coding::Nodes as i64),
     ("ignite.types.FieldCoding.REST", Coding::Rest as i64),
     ("ignite.records.ENTRY_COLUMNS", ENTRY_COLUMNS as i64),
+    ("ignite.records.ENTRIES_MAX", ENTRIES_MAX as i64),
 ];
 
 /// Python's `records.Payloads`.
@@ -61,14 +62,20 @@ pub fn decode_fields<'py>(
     Ok((table(py, columns, width, bad.len())?, array(py, bad)))
 }
 
+/// Record, start and number of entries that are left.
+type PyPlace = (usize, i64, i32);
+
 #[pyfunction]
 pub fn decode_entries<'py>(
     py: Python<'py>,
     payloads: PyPayloads<'py>,
     types: Column<'py, u8>,
-) -> PyResult<(Bound<'py, PyArray2<i64>>, PyMask<'py>)> {
+    start: Option<PyPlace>,
+) -> PyResult<(Bound<'py, PyArray2<i64>>, PyMask<'py>, Option<PyPlace>)> {
     let (borrowed, types) = (payloads.borrow()?, types.as_slice()?);
     same_length(borrowed.starts.len(), types.len())?;
-    let found = detached(py, || entries::columns(borrowed, types))?;
-    Ok((table(py, found.columns, ENTRY_COLUMNS, found.rows)?, array(py, found.bad)))
+    let start = start.map(|(record, at, left)| Place { record, at, left });
+    let found = detached(py, || entries::columns(borrowed, types, start, ENTRIES_MAX))?;
+    let next = found.next.map(|Place { record, at, left }| (record, at, left));
+    Ok((table(py, found.columns, ENTRY_COLUMNS, found.rows)?, array(py, found.bad), next))
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import struct
 from collections import Counter
 from collections.abc import Callable
 from hashlib import sha256
@@ -10,10 +11,16 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
+from je_tools.formats.ignite.records import ENTRIES_MAX
 from je_tools.formats.ignite.types import DATA_NOS, RECORD_TYPES
+from je_tools.ignite.store import open_store
+from je_tools.ignite.wal.dump import RecordDump
+from je_tools.ignite.wal.record_filters import RecordFilters
+from je_tools.ignite.wal.record_table import record_tables
 from tests.builders import ignite as build
 from tests.corpus import IgniteNode
 from tests.je_tools.dumped import je_tools
@@ -208,6 +215,30 @@ def test_records_that_do_not_decode_are_shown_whole(tmp_path: Path) -> None:
         (True, b"short".hex()),
     ]
     assert (done.code, "(2 errors)" in done.err) == (3, True)
+
+
+def test_a_record_with_very_many_entries(tmp_path: Path) -> None:
+    """Each entry takes 9 bytes, and rows are made in parts."""
+    count = ENTRIES_MAX + 5
+    secret = struct.pack("<Bii", 1, 8, 0)
+    many = ("ENCRYPTED_DATA_RECORD", struct.pack("<iq", count, 1000) + secret * count)
+    one = ("DATA_RECORD_V2", build.data_payload(b"k", b"v"))
+    bad = ("ENCRYPTED_DATA_RECORD", many[1] + b"\0")
+    data, offsets = build.segment(0, [one, many, one, bad, one], end=bytes(40))
+    node = node_of(build.write_store(tmp_path, [], [data]))
+    parts = [
+        (table.rows.columns.offset[table.index], table.columns["entry"].values, table.bad)
+        for _, rows in each_rows(node)
+        for table in record_tables(rows)
+    ]
+    assert max(len(offset) for offset, _, _ in parts) <= ENTRIES_MAX + 2
+    offset, entry, damaged = (np.concatenate(each) for each in zip(*parts, strict=True))
+    assert offset.tolist() == np.repeat(offsets, [1, count, 1, count, 1]).tolist()
+    assert entry.tolist() == [0, *range(count), 0, *range(count), 0]
+    assert np.array_equal(damaged, offset == offsets[3])
+    dump = RecordDump(RecordFilters().selection(), lambda table, _: len(table), 1)
+    assert sum(dump.run(open_store([tmp_path]))) == 2 * count + 3
+    assert dump.damaged == 1
 
 
 @pytest.mark.parametrize("form", ["table", "jsonl", "csv"])

@@ -67,7 +67,7 @@ def test_every_record_decodes_to_its_end(ignite_node: IgniteNode) -> None:
             some = rows.select(rows.columns.type_no == type_no)
             assert not decode_type(some, type_no).bad.any(), RECORD_TYPES[type_no].name
             if type_no in DATA_NOS:
-                assert not decode_entries(some)[1].any()
+                assert not next(decode_entries(some)).bad.any()
 
 
 def _object(rows: RecordRows, kind: int, start: int, size: int) -> str:
@@ -100,8 +100,9 @@ def test_entries_of_data_records_are_those_of_the_engine(ignite_node: IgniteNode
     found = []
     for _, rows in each_rows(node_of(ignite_node.store, ignite_node.node)):
         some = rows.select(np.isin(rows.columns.type_no, list(DATA_NOS)))
-        entries, _ = decode_entries(some)
-        found += [_entry_text(some, entries, i) for i in range(len(entries))]
+        for batch in decode_entries(some):
+            entries = batch.entries
+            found += [_entry_text(some, entries, i) for i in range(len(entries))]
     details = [r.detail for r in _engine(ignite_node) if r.type_name == "DATA_RECORD_V2"]
     assert found == [entry for detail in details for entry in detail.split(" | ")[1:]]
 

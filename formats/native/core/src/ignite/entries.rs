@@ -10,6 +10,9 @@ const MVCC: u8 = 54;
 /// Columns of an entry, in the order of [`columns`].
 pub const ENTRY_COLUMNS: usize = 24;
 
+/// Number of entries that one call returns at most: a record of 64 MB may have millions.
+pub const ENTRIES_MAX: usize = 1 << 16;
+
 /// Value of a column that does not apply.
 const NONE: i64 = -1;
 
@@ -33,6 +36,17 @@ impl Shape {
     }
 }
 
+/// Entry at which the next call goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// Its record.
+    pub record: usize,
+    /// Its start in the buffer.
+    pub at: i64,
+    /// Number of entries of the record from it on.
+    pub left: i32,
+}
+
 /// Entries in columns, one after the other, each as long as `rows`.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Entries {
@@ -40,49 +54,83 @@ pub struct Entries {
     pub columns: Vec<i64>,
     /// Number of entries.
     pub rows: usize,
-    /// True for each record that does not decode to its end.
+    /// True for each record that does not decode to its end; only known from the first call.
     pub bad: Vec<bool>,
+    /// The entry after the last one; `None` if there is none.
+    pub next: Option<Place>,
 }
 
-/// Returns the entries of data records.
+/// Entries that were decoded, at most so many.
+struct Found {
+    entries: Vec<[i64; ENTRY_COLUMNS]>,
+    most: usize,
+    next: Option<Place>,
+}
+
+impl Found {
+    fn add(&mut self, entry: [i64; ENTRY_COLUMNS], place: Place) {
+        if self.entries.len() < self.most {
+            self.entries.push(entry);
+        } else {
+            self.next.get_or_insert(place);
+        }
+    }
+}
+
+/// Returns at most `most` entries of data records, from one of them on.
+///
+/// The first call, without `from`, reads all records to their ends, so that its caller knows which
+/// are bad before it uses an entry.
 ///
 /// Columns: record, start, size, is encrypted, group, cache, key type, key start, key size, value
 /// type, value start, value size, operation, near version (4), written version (3: its parts are
 /// never missing), partition, counter, expire time, flags.
-pub fn columns(payloads: Payloads<'_>, types: &[u8]) -> Entries {
-    let rows = payloads.starts.len().min(payloads.ends.len()).min(types.len());
-    let mut entries: Vec<[i64; ENTRY_COLUMNS]> = Vec::with_capacity(rows);
-    let mut bad = vec![false; rows];
-    let spans = payloads.starts.iter().zip(payloads.ends).zip(types);
-    for (record, (((&start, &end), &type_no), bad)) in spans.zip(&mut bad).enumerate() {
+pub fn columns(payloads: Payloads<'_>, types: &[u8], from: Option<Place>, most: usize) -> Entries {
+    let mut found = Found { entries: Vec::new(), most, next: None };
+    let (is_first, mut bad) = (from.is_none(), Vec::new());
+    let spans = payloads.starts.iter().zip(payloads.ends).zip(types).enumerate();
+    for (record, ((&start, &end), &type_no)) in spans.skip(from.map_or(0, |from| from.record)) {
+        let from = from.filter(|from| from.record == record);
+        let start = from.map_or(start, |from| from.at);
         let mut cursor = Cursor::new(payloads.bytes, start, end, payloads.order);
-        let whole = read_record(&mut cursor, Shape::of(type_no), record as i64, &mut entries);
-        *bad = whole.is_none() || !cursor.is_done();
+        let left = from.map(|from| from.left);
+        let whole = read_record(&mut cursor, Shape::of(type_no), (record, left), &mut found);
+        bad.push(whole.is_none() || !cursor.is_done());
+        if !is_first && found.next.is_some() {
+            break;
+        }
     }
-    let rows = entries.len();
+    let entries = &found.entries;
     let columns = (0..ENTRY_COLUMNS).flat_map(|i| entries.iter().map(move |entry| entry[i]));
-    Entries { columns: columns.collect(), rows, bad }
+    Entries { columns: columns.collect(), rows: entries.len(), bad, next: found.next }
 }
 
+/// Reads a record, or those of its entries that are left.
 fn read_record(
     cursor: &mut Cursor<'_>,
     shape: Shape,
-    record: i64,
-    entries: &mut Vec<[i64; ENTRY_COLUMNS]>,
+    (record, left): (usize, Option<i32>),
+    found: &mut Found,
 ) -> Option<()> {
-    let count = cursor.i32()?;
-    cursor.i64()?;
+    let count = match left {
+        Some(left) => left,
+        None => {
+            let count = cursor.i32()?;
+            cursor.i64()?;
+            i32::try_from(count).ok()?
+        }
+    };
     // Each entry has bytes, so a forged number ends at the end of the payload.
-    for _ in 0..count {
+    for n in 0..count {
         let start = cursor.position();
         let mut entry = read_entry(cursor, shape)?;
         if shape.is_mvcc {
             cursor.span(20)?;
         }
-        entry[0] = record;
+        entry[0] = record as i64;
         entry[1] = start;
         entry[2] = cursor.position() - start;
-        entries.push(entry);
+        found.add(entry, Place { record, at: start, left: count - n });
     }
     (count >= 0).then_some(())
 }
@@ -139,7 +187,7 @@ mod tests {
     fn read(payload: &[u8], type_no: u8) -> Entries {
         let ends = [payload.len() as i64];
         let payloads = Payloads { bytes: payload, starts: &[0], ends: &ends, order: Order::Little };
-        columns(payloads, &[type_no])
+        columns(payloads, &[type_no], None, ENTRIES_MAX)
     }
 
     #[test]
@@ -175,9 +223,28 @@ mod tests {
         ) {
             let order = Order::Little;
             let payloads = Payloads { bytes: &data, starts: &starts, ends: &ends, order };
-            let found = columns(payloads, &types);
-            prop_assert_eq!(found.columns.len(), ENTRY_COLUMNS * found.rows);
-            prop_assert!(found.rows <= data.len() * starts.len());
+            let all = columns(payloads, &types, None, ENTRIES_MAX);
+            prop_assert_eq!(all.columns.len(), ENTRY_COLUMNS * all.rows);
+            prop_assert!(all.rows <= data.len() * starts.len());
+            prop_assert_eq!((all.bad.len(), all.next), (starts.len(), None));
+            let (mut rows, mut from) = (0, None);
+            loop {
+                let some = columns(payloads, &types, from, 2);
+                prop_assert!(some.rows <= 2);
+                for (i, column) in some.columns.chunks(some.rows.max(1)).enumerate() {
+                    let at = i * all.rows + rows;
+                    prop_assert_eq!(column, &all.columns[at..at + some.rows]);
+                }
+                if from.is_none() {
+                    prop_assert_eq!(&some.bad, &all.bad);
+                }
+                rows += some.rows;
+                from = some.next;
+                if from.is_none() {
+                    break;
+                }
+            }
+            prop_assert_eq!(rows, all.rows);
         }
     }
 }
