@@ -21,7 +21,7 @@ import traceback
 import warnings
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -51,19 +51,24 @@ PAGE = resource.getpagesize()
 
 @dataclass(frozen=True)
 class Plan:
-    """A share of a run: numbers `first`, `first + step`, … below `inputs`, until `deadline`."""
+    """A share of a run: numbers `first`, `first + step`, … below `inputs`, until `deadline`.
+
+    If `is_ignite_only`, those of stores of Ignite among them.
+    """
 
     seed: int
     inputs: int
     first: int = 0
     step: int = 1
     deadline: float = float("inf")
+    is_ignite_only: bool = False
 
     def numbers(self) -> Iterator[int]:
         for number in range(self.first, self.inputs, self.step):
             if time.monotonic() > self.deadline:
                 return
-            yield number
+            if not self.is_ignite_only or is_ignite(engine_choice(self.seed, number)):
+                yield number
 
 
 @dataclass(frozen=True)
@@ -80,10 +85,20 @@ class Failure:
         return frames[-1] if frames else self.text
 
 
+def engine_choice(seed: int, number: int) -> random.Random:
+    """Return the generator that chooses the engine of an input, and makes a store of Ignite."""
+    return random.Random(f"{seed}/{number}/engine")
+
+
+def is_ignite(rng: random.Random) -> bool:
+    """Return True if an input is a store of Ignite."""
+    return rng.random() < ignite.SHARE
+
+
 def any_input(seed: int, number: int) -> Input:
     """Return the input with this number: a log, or a store of Ignite."""
-    rng = random.Random(f"{seed}/{number}/engine")
-    if rng.random() < ignite.SHARE:
+    rng = engine_choice(seed, number)
+    if is_ignite(rng):
         return Input(ignite.KIND, ignite.make_store(rng))
     return make_input(seed, number)
 
@@ -189,14 +204,13 @@ class Share:
         return Failure(int(number), f"the process died, exit code {code}") if code else None
 
 
-def run(seed: int, inputs: int, seconds: float, processes: int) -> tuple[int, list[Failure]]:
+def run(whole: Plan, processes: int) -> tuple[int, list[Failure]]:
     """Judge inputs in several processes; return the number done, and the failures."""
     context = multiprocessing.get_context("spawn")
     failures = context.Queue()
-    deadline = time.monotonic() + seconds
     shares = [
-        Share(context, Plan(seed, inputs, first, processes, deadline), failures)
-        for first in range(processes)
+        Share(context, replace(whole, first=whole.first + n, step=processes), failures)
+        for n in range(processes)
     ]
     found: list[Failure] = []
     left, told = list(shares), time.monotonic()
@@ -211,7 +225,8 @@ def run(seed: int, inputs: int, seconds: float, processes: int) -> tuple[int, li
             found.append(failures.get(timeout=0.2))
         if time.monotonic() - told > 30:
             told = time.monotonic()
-            print(f"{sum(s.progress.value for s in shares):,} of {inputs:,} inputs", flush=True)
+            done = sum(share.progress.value for share in shares)
+            print(f"{done:,} inputs of {whole.inputs - whole.first:,} numbers", flush=True)
     while not failures.empty():
         found.append(failures.get())
     return sum(share.progress.value for share in shares), found
@@ -229,6 +244,8 @@ def keep(seed: int, failure: Failure, folder: Path) -> Path:
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="make fuzz FUZZ='…'", description=__doc__)
     parser.add_argument("--inputs", type=int, default=INPUTS, help="how many (%(default)s)")
+    parser.add_argument("--first", type=int, default=0, help="number of the first (%(default)s)")
+    parser.add_argument("--ignite", action="store_true", help="only stores of Ignite among them")
     parser.add_argument("--seed", type=int, default=1, help="of all inputs (%(default)s)")
     parser.add_argument("--seconds", type=float, default=float("inf"), help="stop after so long")
     parser.add_argument("--processes", type=int, default=min(os.cpu_count() or 1, 4))
@@ -246,7 +263,10 @@ def main() -> int:
             failure = failure_of(options.seed, options.only, Path(made))
         done, failures = 1, [failure] if failure else []
     else:
-        done, failures = run(options.seed, options.inputs, options.seconds, options.processes)
+        deadline = time.monotonic() + options.seconds
+        stop = options.first + options.inputs
+        plan = Plan(options.seed, stop, options.first, 1, deadline, options.ignite)
+        done, failures = run(plan, options.processes)
     # Keep one failure of each bug: the first.
     by_place = {each.place: each for each in sorted(failures, key=lambda f: -f.number)}
     for failure in by_place.values():

@@ -32,6 +32,7 @@ from tests.builders import ignite_pages as build_pages
 from tests.builders.ignite_recovery import write_unfinished_store
 from tests.damage.ignite_dump import check_dump, dumped_pages
 from tests.damage.ignite_export import check_diff, check_export
+from tests.damage.ignite_lies import lie
 from tests.damage.ignite_repairs import check_repairs
 
 KIND = "ignite store"
@@ -65,6 +66,9 @@ def make_store(rng: random.Random) -> dict[str, bytes]:
     files = dict(good_store(rng.choice("<>"), is_unfinished=rng.random() < 0.5))
     for _ in range(rng.choice([1, 1, 2, 5])):
         name = rng.choice(sorted(files))
+        if rng.random() < 0.4:
+            files[name] = lie(rng, name, files[name])
+            continue
         files[name] = _damaged(rng, files[name])
         if name.endswith(".bin") and rng.random() < 0.7:
             files[name] = build_pages.summed(files[name])
@@ -165,6 +169,6 @@ def _judge_segment(segment: SegmentFile) -> None:
                 chosen = some.select(columns.type_no == no)
                 decode_type(chosen, no)
                 if no in DATA_NOS:
-                    decode_entries(chosen)
+                    list(decode_entries(chosen))
     assert end.tail is not None
     assert SEGMENT_HEADER_SIZE + covered + end.gap_bytes == end.tail.stop.at
