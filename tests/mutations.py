@@ -3,9 +3,9 @@
     python -m tests.mutations [NAME...]
 
 mutations.toml lists the places. Each has the `old` text of a file, which occurs in it once, the
-`new` text that breaks it, and the `test` that fails then. The files are changed in place and
-restored; a file with changes that are not committed is refused. The exit code is 1 if a test did
-not notice, or if an `old` text is no longer there.
+`new` text that breaks it, and the `test` that fails then: that of a file of Rust is one of the core
+crate. The files are changed in place and restored; a file with changes that are not committed is
+refused. The exit code is 1 if a test did not notice, or if an `old` text is no longer there.
 """
 
 from __future__ import annotations
@@ -59,10 +59,14 @@ def broken(mutation: Mutation) -> Iterator[None]:
 
 def is_noticed(mutation: Mutation) -> bool:
     """Return True if the test of a place fails while it is broken."""
+    is_rust = mutation.file.endswith(".rs")
     command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", mutation.test]
+    if is_rust:
+        command = ["scripts/rust-test.sh", mutation.test]
     with broken(mutation):
         done = subprocess.run(command, cwd=ROOT, capture_output=True)
-    return done.returncode == 1
+    # cargo has the same exit code if the broken code does not compile.
+    return b"test result: FAILED" in done.stdout if is_rust else done.returncode == 1
 
 
 def main(names: list[str]) -> int:

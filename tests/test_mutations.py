@@ -11,6 +11,10 @@ def count_of(mutation: Mutation) -> int:
 
 
 def has_test(mutation: Mutation) -> bool:
+    if mutation.file.endswith(".rs"):
+        function = f"fn {mutation.test.rpartition('::')[2]}("
+        sources = (ROOT / "formats" / "native" / "core" / "src").rglob("*.rs")
+        return any(function in path.read_text(encoding="utf-8") for path in sources)
     file, _, name = mutation.test.partition("::")
     function = name.partition("[")[0]
     return f"def {function}(" in (ROOT / file).read_text(encoding="utf-8")
