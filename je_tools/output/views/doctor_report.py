@@ -10,12 +10,13 @@ from je_tools.core.escaping import clean_text
 from je_tools.log.field_texts import null_or_lsn
 from je_tools.output.views.findings import finding_row
 from je_tools.output.views.missing_tables import lost_text
+from je_tools.output.views.recovery_tables import loss_row
 from je_tools.output.views.section_formats import Report
 from je_tools.output.views.space_tables import space_row
 from je_tools.output.views.writing_tables import lock_report
 
 if TYPE_CHECKING:
-    from je_tools.doctor.facts import Diagnosis, Recovered, Replication
+    from je_tools.doctor.facts import Diagnosis, Replication
     from je_tools.missing.losses import LossReport as Losses
     from je_tools.recovery.lost_content import LostKeys
 
@@ -37,7 +38,7 @@ def doctor_report(diagnosis: Diagnosis) -> Report:
     space = None if state is None else space_row(state.space)
     parts: dict[str, Mapping[str, Any] | None] = {
         "opening": _opening_row(diagnosis),
-        "loss": None if state is None else _loss_row(state),
+        "loss": None if state is None else loss_row(state.lost),
         "space": None if space is None else {k: v for k, v in space.items() if k != "section"},
         "lock": lock.row,
         "node": None if replication is None else _node_row(replication),
@@ -95,19 +96,6 @@ def _opening_row(diagnosis: Diagnosis) -> Row | None:
         "ckpt_end_lsn": null_or_lsn(state.plan.checkpoint.end_lsn),
         "is_clean": state.plan.is_clean,
         "missing": list(state.plan.missing),
-    }
-
-
-def _loss_row(state: Recovered) -> Row | None:
-    lost = state.lost
-    if lost.newest_ms is None:
-        return None
-    return {
-        "commit_count": len(lost.transactions),
-        "txn_count": lost.txn_count,
-        "key_count": lost.key_count,
-        "size": lost.size,
-        "newest_ms": lost.newest_ms,
     }
 
 

@@ -16,6 +16,7 @@ from je_tools.recovery.findings import snapshot_findings
 
 if TYPE_CHECKING:
     from je_tools.core.masking import Masking
+    from je_tools.recovery.lost_content import LostContent
     from je_tools.recovery.plan import Plan
     from je_tools.recovery.snapshot import Snapshot
 
@@ -217,7 +218,7 @@ def recovery_report(plan: Plan, masking: Masking) -> Report:
     return Report(
         _row(plan),
         "recovery",
-        {"loss": _loss_row(plan)},
+        {"loss": loss_row(plan.lost)},
         _lists(plan, None),
         {"lost_keys": _lost_keys(plan, masking)},
     )
@@ -250,8 +251,8 @@ def _row(plan: Plan) -> dict[str, Any]:
     }
 
 
-def _loss_row(plan: Plan) -> dict[str, Any] | None:
-    lost = plan.lost
+def loss_row(lost: LostContent) -> dict[str, Any] | None:
+    """Return the totals of what a cut of the log would lose; None if that is nothing."""
     if lost.newest_ms is None:
         return None
     return {
