@@ -165,18 +165,26 @@ def _examine_store(options: Options) -> int:
     from je_tools.commands._ignite import opened_output, thread_count
     from je_tools.core.escaping import printable
     from je_tools.ignite.examination import examine_store, store_verdict
+    from je_tools.ignite.recovery.rebuilding import rebuilt_files
     from je_tools.ignite.store import open_store
     from je_tools.output.views.section_formats import write_sections
+    from je_tools.output.views.store_page import store_page
     from je_tools.output.views.store_report import store_report, store_sections
+    from je_tools.recovery.choices import chosen_now
 
-    for name in ("tree", "html"):
-        if options[name]:
-            raise UsageError(f"--{name}: only for environments of JE, not for stores of Ignite")
+    if options["tree"]:
+        raise UsageError("--tree: only for environments of JE, not for stores of Ignite")
+    check_outputs({"output": options["output"], "html": options["html"]})
     home, form = options["path"], options["format_"]
     store = open_store([home])
     with opened_output(options["output"], store) as out:
         with progress_bar(store.size, "doctor") as progress:
-            examination = examine_store(store, thread_count(options["threads"]), progress)
+            threads = thread_count(options["threads"])
+            examination = examine_store(store, threads, progress, rebuilt=rebuilt_files)
+        if options["html"] is not None:
+            with opened_output(options["html"], store) as page:
+                for piece in store_page(examination, str(home), chosen_now(options["now"])):
+                    page.write(piece.encode("utf-8", "backslashreplace"))
         if form == "table":
             out.write(f"{printable(store_verdict(examination))}\n\n".encode())
             sections = store_sections(examination, str(home), everything=False)

@@ -27,7 +27,7 @@ from je_tools.errors import EXIT_DAMAGE, EXIT_OK
 from je_tools.output.formats import REPORT
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from je_tools.ignite.checkpoints.node_checkpoints import NodeCheckpoints
     from je_tools.ignite.wal.wal_findings import WalFinding
@@ -63,6 +63,7 @@ def command(**options: Unpack[Options]) -> int:
       je-tools ignite checkpoints work --node node1 --partitions --format json
     """
     from je_tools.findings import Severity
+    from je_tools.ignite.caches import cache_names
     from je_tools.ignite.checkpoints.judge import CheckpointJudge
     from je_tools.ignite.checkpoints.node_checkpoints import node_checkpoints
     from je_tools.ignite.store import open_store
@@ -74,9 +75,10 @@ def command(**options: Unpack[Options]) -> int:
         threads = thread_count(options["threads"])
         with progress_bar(store.size, "ignite checkpoints") as progress:
             nodes = [node_checkpoints(node, threads, progress) for node in store.nodes]
+        names = [cache_names(node).groups for node in store.nodes]
         root = str(store.roots[0])
         findings = [each for node in nodes for each in CheckpointJudge(node, root).findings()]
-        sections = _sections(nodes, findings, partitions=options["partitions"])
+        sections = _sections(nodes, names, findings, partitions=options["partitions"])
         if form == "table":
             shown = [each for each in sections if each.rows or each.name == "checkpoints"]
             write_sections(form, shown, out, terminal_width(options["output"]))
@@ -94,15 +96,20 @@ def command(**options: Unpack[Options]) -> int:
 
 
 def _sections(
-    nodes: Sequence[NodeCheckpoints], findings: Sequence[WalFinding], *, partitions: bool
+    nodes: Sequence[NodeCheckpoints],
+    names: Sequence[Mapping[int, str]],
+    findings: Sequence[WalFinding],
+    *,
+    partitions: bool,
 ) -> list[Section]:
     from je_tools.ignite.checkpoints.reach import group_reach, partition_reach
     from je_tools.output.views import ignite_checkpoint_tables as tables
 
     checkpoints = [each for node in nodes for each in node.checkpoints]
-    groups = [each for node in nodes for each in group_reach(node)]
+    named = list(zip(nodes, names, strict=True))
+    groups = [each for node, known in named for each in group_reach(node, known)]
     sections = tables.checkpoint_sections(checkpoints, [node.need for node in nodes], groups)
     if partitions:
-        parts = [each for node in nodes for each in partition_reach(node)]
+        parts = [each for node, known in named for each in partition_reach(node, known)]
         sections.append(tables.partition_section(parts))
     return [*sections, tables.finding_section(findings)]

@@ -25,7 +25,7 @@ from je_tools.commands._options import (
     terminal_width,
     threads_count_option,
 )
-from je_tools.core.escaping import clean_text
+from je_tools.core.escaping import clean_text, counted
 from je_tools.errors import EXIT_DAMAGE, EXIT_OK, UsageError
 from je_tools.output.formats import REPORT
 
@@ -61,7 +61,12 @@ class Options(StoreOptions):
     "--cache", "caches", multiple=True, metavar="NAME", help="Cache or group, by name or id."
 )
 @click.option(
-    "--partition", "partitions", type=int, multiple=True, metavar="N", help="Number of a partition."
+    "--partition",
+    "partitions",
+    type=click.IntRange(0, 65535),
+    multiple=True,
+    metavar="N",
+    help="Number of a partition.",
 )
 @click.option("--all", "everything", is_flag=True, help="Also show partitions that are the same.")
 @click.option("--keys", is_flag=True, help="Also show the keys that differ.")
@@ -93,7 +98,7 @@ def command(**options: Unpack[Options]) -> int:
       je-tools ignite diff node1/work node2/work --cache accounts --keys
       je-tools ignite diff work --node node1 --node node2 --format json
     """
-    from je_tools.ignite.caches import known_ids
+    from je_tools.ignite.caches import check_partitions, known_ids
     from je_tools.ignite.diff.compare import PartitionVerdict, compare_nodes
     from je_tools.ignite.diff.partitions import node_partitions
     from je_tools.ignite.records.node_records import CacheFilter
@@ -108,6 +113,7 @@ def command(**options: Unpack[Options]) -> int:
         with progress_bar(size, "ignite diff") as progress:
             threads = thread_count(options["threads"])
             sides = [node_partitions(node, wanted, threads, progress) for node in nodes]
+        check_partitions(options["partitions"], sides[0].known | sides[1].known)
         found = list(compare_nodes(*sides))
         differing = [each for each in found if each.verdict is not PartitionVerdict.SAME]
         sections = _sections(found if options["everything"] else differing, sides, options)
@@ -121,7 +127,8 @@ def command(**options: Unpack[Options]) -> int:
     problems = merged(each for side in sides for each in side.problems)
     for problem in problems[:PROBLEMS_SHOWN]:
         say(f"je-tools: {problem.text()}")
-    say(f"je-tools: {len(differing):,} of {len(found):,} partitions differ")
+    partitions = counted(len(found), "partition")
+    say(f"je-tools: {len(differing):,} of {partitions} differ{'s' * (len(found) == 1)}")
     is_bad = bool(differing or problems)
     return EXIT_DAMAGE if is_bad and not options["exit_zero"] else EXIT_OK
 

@@ -25,6 +25,7 @@ from je_tools.commands._options import (
     say,
     threads_count_option,
 )
+from je_tools.core.escaping import counted
 from je_tools.errors import EXIT_DAMAGE, EXIT_OK
 
 PROBLEMS_SHOWN = 20
@@ -46,7 +47,12 @@ class Options(StoreOptions):
     "--cache", "caches", multiple=True, metavar="NAME", help="Cache or group, by name or id."
 )
 @click.option(
-    "--partition", "partitions", type=int, multiple=True, metavar="N", help="Number of a partition."
+    "--partition",
+    "partitions",
+    type=click.IntRange(0, 65535),
+    multiple=True,
+    metavar="N",
+    help="Number of a partition.",
 )
 @format_option("jsonl", "csv", "parquet", default="jsonl")
 @output_option
@@ -68,7 +74,7 @@ def command(**options: Unpack[Options]) -> int:
       je-tools ignite export work --cache accounts --partition 7 --data hash --format csv
     """
     needs_output(options["format_"], options["output"])
-    from je_tools.ignite.caches import known_ids
+    from je_tools.ignite.caches import check_partitions, known_ids
     from je_tools.ignite.records.export import CacheExport
     from je_tools.ignite.records.node_records import CacheFilter
     from je_tools.ignite.records.problems import merged
@@ -86,7 +92,9 @@ def command(**options: Unpack[Options]) -> int:
     ):
         export = CacheExport(wanted, sink.encode, thread_count(options["threads"]), progress)
         sink.write_all(export.run(store), out)
-    say(f"je-tools: {export.count:,} records")
+        # Some partitions are only in the log, so that all are known now only.
+        check_partitions(options["partitions"], export.known)
+    say(f"je-tools: {counted(export.count, 'record')}")
     _say_not_owned(export.not_owned)
     problems = merged(export.problems)
     for problem in problems[:PROBLEMS_SHOWN]:

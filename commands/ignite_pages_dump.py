@@ -41,6 +41,7 @@ class Options(StoreOptions):
     partitions: tuple[int, ...]
     pages: tuple[int, ...]
     types: tuple[str, ...]
+    keys: tuple[str, ...]
     items: bool
     limit: int | None
     data_mode: str
@@ -55,7 +56,7 @@ class Options(StoreOptions):
 @click.option(
     "--partition",
     "partitions",
-    type=int,
+    type=click.IntRange(0, 65535),
     multiple=True,
     metavar="N",
     help="Number of a partition; 65535 for indexes.",
@@ -69,6 +70,12 @@ class Options(StoreOptions):
     multiple=True,
     metavar="TYPE",
     help="Type of pages, or the beginning of its name: data, list, partition meta.",
+)
+@click.option(
+    "--key",
+    "keys",
+    multiple=True,
+    help="Rows with this key, and their pages, as `ignite wal dump --key` takes it.",
 )
 @click.option("--items", is_flag=True, help="Also print rows, items of trees and ids in lists.")
 @click.option("--limit", type=click.IntRange(1), metavar="N", help="Stop after this many pages.")
@@ -91,21 +98,25 @@ def command(**options: Unpack[Options]) -> int:
       je-tools ignite pages dump work --format parquet --output pages.parquet
     """
     needs_output(options["format_"], options["output"])
+    from je_tools.ignite.caches import known_groups
+    from je_tools.ignite.key_filter import parse_keys
     from je_tools.ignite.page_check.verify import page_bytes
     from je_tools.ignite.pages.dump import PageDump, PageFilters
     from je_tools.ignite.pages.dump_columns import open_page_sink
     from je_tools.ignite.store import open_store
     from je_tools.output.encoders.entry_sinks import EntryFormat
 
+    store = open_store(options["paths"], options["nodes"])
     filters = PageFilters(
-        groups=options["groups"],
+        groups=known_groups(options["groups"], store.nodes),
         partitions=options["partitions"],
         pages=options["pages"],
         types=options["types"],
+        keys=parse_keys(options["keys"]),
     )
-    # A wrong name ends the command before anything is written.
+    # Wrong names end the command before anything is written.
     filters.type_nos()
-    store = open_store(options["paths"], options["nodes"])
+    filters.check_partitions(store)
     masking = Masking(DataMode(options["data_mode"]))
     width = shutil.get_terminal_size((PIPED_WIDTH, 24)).columns
     sink = open_page_sink(EntryFormat(options["format_"]), masking, width)
@@ -115,14 +126,15 @@ def command(**options: Unpack[Options]) -> int:
         progress_bar(0 if is_between else page_bytes(store), "ignite pages dump") as progress,
     ):
         threads = thread_count(options["threads"])
-        dump = PageDump(filters, sink.encode, threads, options["items"], options["limit"], progress)
+        with_items = options["items"] or bool(options["keys"])
+        dump = PageDump(filters, sink.encode, threads, with_items, options["limit"], progress)
         sink.write_all(dump.run(store), out)
     if not dump.count:
         say("je-tools: no page matches")
     if not dump.damaged:
         return EXIT_OK
     say(
-        f"je-tools: not everything is shown ({dump.damaged:,} damaged pages or files); "
+        f"je-tools: not everything is shown (damaged pages and files: {dump.damaged:,}); "
         "`je-tools ignite pages verify` reports the places"
     )
     return EXIT_OK if options["exit_zero"] else EXIT_DAMAGE

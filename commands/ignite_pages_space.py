@@ -23,6 +23,7 @@ from je_tools.commands._options import (
     terminal_width,
     threads_count_option,
 )
+from je_tools.core.escaping import counted
 from je_tools.errors import EXIT_DAMAGE, EXIT_OK
 from je_tools.output.formats import ROWS
 
@@ -70,7 +71,8 @@ def command(**options: Unpack[Options]) -> int:
     if not report.uncounted and not report.problems:
         return EXIT_OK
     say(
-        f"je-tools: not everything is counted ({report.uncounted:,} pages damaged or encrypted, "
-        f"{report.problems:,} reads failed); `je-tools ignite pages verify` reports the places"
+        f"je-tools: not everything is counted ({counted(report.uncounted, 'page')} damaged or "
+        f"encrypted, {counted(report.problems, 'read')} failed); `je-tools ignite pages verify` "
+        "reports the places"
     )
     return EXIT_OK if options["exit_zero"] else EXIT_DAMAGE

@@ -59,6 +59,7 @@ def command(**options: Unpack[Options]) -> int:
       je-tools ignite pages verify work --node node1 --all --format json
     """
     from je_tools.ignite.page_check.verify import page_bytes, verify_pages
+    from je_tools.ignite.recovery.rebuilding import rebuilt_files
     from je_tools.ignite.store import open_store
     from je_tools.output.views.ignite_page_tables import report_sections
     from je_tools.output.views.section_formats import Report, write_sections
@@ -68,7 +69,8 @@ def command(**options: Unpack[Options]) -> int:
     with opened_output(options["output"], store) as out:
         with progress_bar(page_bytes(store), "ignite pages verify") as progress:
             threads = thread_count(options["threads"])
-            report = verify_pages(store, threads, progress, trees=not options["no_trees"])
+            trees = not options["no_trees"]
+            report = verify_pages(store, threads, progress, trees=trees, rebuilt=rebuilt_files)
         is_table = form == "table"
         sections = report_sections(report, everything=options["everything"] or not is_table)
         if is_table:

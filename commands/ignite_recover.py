@@ -22,7 +22,7 @@ from je_tools.commands._options import (
     terminal_width,
     threads_count_option,
 )
-from je_tools.core.escaping import clean_text
+from je_tools.core.escaping import clean_text, counted
 from je_tools.errors import EXIT_DAMAGE, EXIT_OK, UsageError
 from je_tools.output.formats import REPORT
 
@@ -117,7 +117,8 @@ def _repairs(
     for node in store.nodes:
         done = apply_repairs(store, node, threads, place)
         for repair, number in done:
-            what = f"{len(repair.edits):,} edits written; the undo journal is {number}"
+            edits = counted(len(repair.edits), "edit")
+            what = f"{edits} written; the undo journal is {number}"
             say(f"je-tools: {store.name}: {node.name}: {what}")
             repairs.append(repair)
         if not done:

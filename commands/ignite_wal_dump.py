@@ -26,6 +26,7 @@ from je_tools.commands._options import (
     say,
     threads_count_option,
 )
+from je_tools.core.escaping import counted
 from je_tools.core.masking import DataMode, Masking
 from je_tools.errors import EXIT_DAMAGE, EXIT_OK
 from je_tools.output.formats import ROWS
@@ -43,6 +44,7 @@ class Options(StoreOptions):
     types: tuple[str, ...]
     caches: tuple[str, ...]
     partitions: tuple[int, ...]
+    keys: tuple[str, ...]
     pages: tuple[str, ...]
     transactions: tuple[str, ...]
     from_pointer: str | None
@@ -67,7 +69,18 @@ class Options(StoreOptions):
     "--cache", "caches", multiple=True, metavar="NAME", help="Cache or group, by name or id."
 )
 @click.option(
-    "--partition", "partitions", type=int, multiple=True, metavar="N", help="Number of a partition."
+    "--partition",
+    "partitions",
+    type=click.IntRange(0, 65535),
+    multiple=True,
+    metavar="N",
+    help="Number of a partition.",
+)
+@click.option(
+    "--key",
+    "keys",
+    multiple=True,
+    help="Key of an entry: text, int:5, long:5, uuid:…, hex:0a1b, hex:0a* (prefix), or JSON.",
 )
 @click.option(
     "--page",
@@ -103,11 +116,13 @@ def command(**options: Unpack[Options]) -> int:
     has several copies, one is read, chosen as by `ignite wal summary`; `file` names it.
 
     A row must match all filters. A filter that is repeated matches any of its values. Only records
-    that have a time match --since and --until.
+    that have a time match --since and --until. Only entries of caches match --key: changes of pages
+    hold parts of rows, and are not searched.
 
     \b
     Examples:
       je-tools ignite wal dump /var/lib/ignite --type DATA --cache accounts
+      je-tools ignite wal dump work --cache accounts --key long:4711
       je-tools ignite wal dump work --transaction 406698471:1:1795218469159
       je-tools ignite wal dump work --page accounts:0001000500000002 --format jsonl
       je-tools ignite wal dump work --from 7:0 --to 7:65535 --data hash
@@ -115,12 +130,16 @@ def command(**options: Unpack[Options]) -> int:
     """
     selection = _selection(options)
     needs_output(options["format_"], options["output"])
+    from je_tools.ignite.caches import unknown_warnings
     from je_tools.ignite.store import open_store
     from je_tools.ignite.wal.dump import RecordDump
     from je_tools.ignite.wal.dump_sinks import open_record_sink
     from je_tools.output.encoders.entry_sinks import EntryFormat
 
     store = open_store(options["paths"], options["nodes"])
+    groups = [text.rpartition(":")[0] for text in options["pages"]]
+    for warning in unknown_warnings([*options["caches"], *groups], store.nodes):
+        say(f"je-tools: {warning}")
     masking = Masking(DataMode(options["data_mode"]))
     width = shutil.get_terminal_size((PIPED_WIDTH, 24)).columns
     sink = open_record_sink(EntryFormat(options["format_"]), masking, width)
@@ -133,11 +152,15 @@ def command(**options: Unpack[Options]) -> int:
         dump = RecordDump(selection, sink.encode, threads, options["limit"], progress)
         sink.write_all(dump.run(store), out)
     if not dump.count:
-        say("je-tools: no record matches")
+        numbers = [text for text in options["keys"] if text.removeprefix("-").isdecimal()]
+        how = f"; --key {numbers[0]} is a text, int:{numbers[0]} a number" if numbers else ""
+        say(f"je-tools: no record matches{how}")
+    if dump.sealed:
+        say(f"je-tools: encrypted entries whose keys were not compared: {dump.sealed:,}")
     if not dump.damaged:
         return EXIT_OK
     say(
-        f"je-tools: not everything is shown ({dump.damaged:,} errors); "
+        f"je-tools: not everything is shown ({counted(dump.damaged, 'error')}); "
         "`je-tools ignite wal verify` reports the places"
     )
     return EXIT_OK if options["exit_zero"] else EXIT_DAMAGE
@@ -150,6 +173,7 @@ def _selection(options: Options) -> RecordSelection:
         types=options["types"],
         caches=options["caches"],
         partitions=options["partitions"],
+        keys=options["keys"],
         pages=options["pages"],
         transactions=options["transactions"],
         from_pointer=options["from_pointer"],

@@ -23,6 +23,7 @@ from je_tools.commands._options import (
     terminal_width,
     threads_count_option,
 )
+from je_tools.core.escaping import counted
 from je_tools.errors import EXIT_DAMAGE, EXIT_OK, UsageError
 from je_tools.output.formats import ROWS
 
@@ -79,7 +80,7 @@ def command(**options: Unpack[Options]) -> int:
     if not summary.damaged:
         return EXIT_OK
     say(
-        f"je-tools: not everything is counted ({summary.damaged:,} errors); "
+        f"je-tools: not everything is counted ({counted(summary.damaged, 'error')}); "
         "`je-tools ignite wal verify` reports the places"
     )
     return EXIT_OK if options["exit_zero"] else EXIT_DAMAGE

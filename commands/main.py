@@ -23,6 +23,7 @@ from je_tools.errors import (
     EXIT_REFUSED,
     EXIT_TERMINATED,
     JeToolsError,
+    NoLogError,
 )
 
 GROUPS: dict[str, dict[str, str]] = {
@@ -135,7 +136,8 @@ def run(command: click.Command, arguments: list[str] | None = None) -> int:
     A command may return the arguments of another one, which is then run.
     """
     try:
-        result = _call(command, sys.argv[1:] if arguments is None else arguments)
+        words = sys.argv[1:] if arguments is None else arguments
+        result = _call(command, words)
         if isinstance(result, list):
             result = _call(group, result)
         if cast(Any, sys.stdout) is not None:
@@ -148,6 +150,12 @@ def run(command: click.Command, arguments: list[str] | None = None) -> int:
         error.show(text)
         for line in text.getvalue().splitlines():
             say(line)
+        return error.exit_code
+    except NoLogError as error:
+        from je_tools.commands._ignite_hint import ignite_hint
+
+        name = words[0] if command is group and words else command.name or ""
+        say(_noted(f"je-tools: {ignite_hint(error, name) or error}", error))
         return error.exit_code
     except JeToolsError as error:
         say(_noted(f"je-tools: {error}", error))

@@ -6,6 +6,11 @@ it may hide what was asked for.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
 EXIT_OK = 0
 EXIT_BUG = 1
 EXIT_USAGE = 2
@@ -62,6 +67,19 @@ class InputError(JeToolsError):
     """Input that is missing, unreadable, or of another format or version."""
 
     exit_code = EXIT_INPUT
+
+
+class NoLogError(InputError):
+    """A file or directory that exists, and is no log of JE.
+
+    Attributes:
+        path: the file or directory.
+    """
+
+    def __init__(self, text: str, path: Path | None = None) -> None:
+        """Make an error."""
+        super().__init__(text)
+        self.path = path
 
 
 class DamageError(InputError):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -55,6 +55,11 @@ class PageItems(Struct, frozen=True):
 
     def __len__(self) -> int:
         return len(self.page)
+
+    def select(self, keep: npt.NDArray[Any]) -> PageItems:
+        """Select items by a mask or by an index array."""
+        names = [name for name in self.__struct_fields__ if name != "data"]
+        return PageItems(**{name: getattr(self, name)[keep] for name in names}, data=self.data)
 
 
 def read_page_items(pages: npt.NDArray[np.uint8], *, is_big: bool) -> PageItems:

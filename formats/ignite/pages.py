@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import struct
 from enum import IntEnum, StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -305,6 +305,10 @@ class PageColumns(Struct, frozen=True):
 
     def __len__(self) -> int:
         return len(self.state)
+
+    def select(self, keep: npt.NDArray[Any]) -> PageColumns:
+        """Select pages by a mask or by an index array."""
+        return PageColumns(*(getattr(self, name)[keep] for name in self.__struct_fields__))
 
 
 def page_rules(header: PageFileHeader, partition: int) -> PageRules:

@@ -11,6 +11,7 @@ from je_tools.audit.rows import environment_row, finding_row, unread
 from je_tools.core.escaping import clean_text
 from je_tools.findings import Severity
 from je_tools.ignite.examination import examine_store, store_verdict, worst_outcome
+from je_tools.ignite.recovery.rebuilding import rebuilt_files
 from je_tools.ignite.store import open_store
 
 if TYPE_CHECKING:
@@ -27,7 +28,8 @@ def store_rows(found: FoundEnvironment, *, predicts: bool) -> EnvironmentRows:
     """
     rows = EnvironmentRows()
     try:
-        examination = examine_store(open_store(found.paths), 1, predicts=predicts)
+        store = open_store(found.paths)
+        examination = examine_store(store, 1, predicts=predicts, rebuilt=rebuilt_files)
     except Exception as error:
         reason = str(error.strerror) if isinstance(error, OSError) else why_unread(error)
         rows.extend("findings", [finding_row(unread(found.name, reason), found.name)])

@@ -5,7 +5,7 @@ Source: NodeFileTree, CacheFileTree, Ignite 2.18.0.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Set
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -111,18 +111,91 @@ def known_ids(texts: Iterable[str], nodes: Iterable[Node]) -> frozenset[int]:
         UsageError: as by `parse_id`, or no node has a folder of such a cache or group.
     """
     ids = {text: parse_id(text) for text in texts}
-    if not ids:
-        return frozenset()
+    names = _names_of(nodes) if ids else {}
+    for text, number in ids.items():
+        if number not in names:
+            raise UsageError(
+                f"--cache {printable(text)}: there is no such cache or group. {_listed(names)}"
+            )
+    return frozenset(ids.values())
+
+
+def known_groups(texts: Iterable[str], nodes: Iterable[Node]) -> frozenset[str]:
+    """Return the names of cache groups that a user wrote by name or id.
+
+    A group is named as its cache if it has one only.
+
+    Raises:
+        InputError: a folder cannot be read.
+        UsageError: as by `parse_id`, or no node has a folder of such a group.
+    """
+    ids = {text: parse_id(text) for text in texts}
+    names: dict[int, str] = {}
+    for node in nodes if ids else ():
+        names |= cache_names(node).groups
+    for text, number in ids.items():
+        if number not in names:
+            raise UsageError(
+                f"--group {printable(text)}: there is no such group, nor a cache without one. "
+                f"{_listed(names)}"
+            )
+    return frozenset(names[number] for number in ids.values())
+
+
+def unknown_warnings(texts: Iterable[str], nodes: Iterable[Node]) -> Iterator[str]:
+    """Yield a warning for each cache or group that a user wrote and no node has a folder of.
+
+    The log can have records of it all the same. Segments without the folder of a node tell no
+    names, so nothing is unknown.
+
+    Raises:
+        InputError: a folder cannot be read.
+        UsageError: as by `parse_id`.
+    """
+    ids = {text: parse_id(text) for text in texts}
+    known = [node for node in nodes if node.db is not None] if ids else []
+    names = _names_of(known)
+    for text, number in ids.items():
+        if known and number not in names:
+            yield (
+                f"warning: {printable(text)}: no node has a folder of such a cache or group. Only "
+                f"records of one that was destroyed can match (id {number}). {_listed(names)}"
+            )
+
+
+def _names_of(nodes: Iterable[Node]) -> dict[int, str]:
     names: dict[int, str] = {}
     for node in nodes:
         found = cache_names(node)
         names |= found.groups | found.caches
-    for text, number in ids.items():
-        if number not in names:
-            known = sorted(names.values())
-            more = f" and {len(known) - _NAMES_SHOWN:,} more" if len(known) > _NAMES_SHOWN else ""
-            raise UsageError(
-                f"--cache {printable(text)}: there is no such cache or group. The store has: "
-                f"{', '.join(map(printable, known[:_NAMES_SHOWN]))}{more}"
-            )
-    return frozenset(ids.values())
+    return names
+
+
+def _listed(names: Mapping[int, str]) -> str:
+    known = sorted(names.values())
+    more = f" and {len(known) - _NAMES_SHOWN:,} more" if len(known) > _NAMES_SHOWN else ""
+    return f"The store has: {', '.join(map(printable, known[:_NAMES_SHOWN]))}{more}"
+
+
+def check_partitions(numbers: Iterable[int], known: Set[int]) -> None:
+    """Check that partitions that a user wrote exist.
+
+    Raises:
+        UsageError: one is not among those that are known.
+    """
+    for number in numbers:
+        if number not in known:
+            there = ", ".join(_ranges(known)) or "none"
+            raise UsageError(f"--partition {number}: no such partition there. There are: {there}")
+
+
+def _ranges(numbers: Set[int]) -> Iterator[str]:
+    """Yield consecutive numbers as `first-last`, in order."""
+    run: list[int] = []
+    for number in [*sorted(numbers), None]:
+        if number is not None and run and number == run[-1] + 1:
+            run.append(number)
+            continue
+        if run:
+            yield str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}"
+        run = [] if number is None else [number]

@@ -7,11 +7,12 @@ recover`, so that their answers do not differ.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from je_tools.core.escaping import counted
 from je_tools.errors import InputError
 from je_tools.findings import Severity
 from je_tools.ignite.checkpoints.judge import CheckpointJudge
@@ -24,6 +25,7 @@ from je_tools.ignite.wal.verify import WalTotals, verify_wal
 
 if TYPE_CHECKING:
     from je_tools.ignite.page_check.page_findings import PageFinding
+    from je_tools.ignite.page_check.verify import Rebuilt
     from je_tools.ignite.store import Node, Store
     from je_tools.ignite.wal.wal_findings import WalFinding
     from je_tools.log.scan_options import Progress
@@ -116,7 +118,12 @@ class StoreExamination(Struct):
 
 
 def examine_store(
-    store: Store, threads: int, progress: Progress | None = None, *, predicts: bool = True
+    store: Store,
+    threads: int,
+    progress: Progress | None = None,
+    *,
+    predicts: bool = True,
+    rebuilt: Rebuilt | None = None,
 ) -> StoreExamination:
     """Examine all nodes of a store.
 
@@ -125,6 +132,7 @@ def examine_store(
         threads: number of segments, or blocks of pages, to read at once.
         progress: called with the bytes that were read; None for nothing.
         predicts: False to leave out the predictions of the next starts.
+        rebuilt: as for `verify_pages`.
 
     Raises:
         StoppedError: a file shrank, vanished or was replaced while it was read.
@@ -132,13 +140,15 @@ def examine_store(
     result = StoreExamination()
     for node in store.nodes:
         one = replace(store, nodes=(node,))
-        _examine(result, one, node, threads, progress, predicts=predicts)
+        parts = _Parts(rebuilt=rebuilt)
+        _examine(result, parts, one, node, threads, progress, predicts=predicts)
     result.not_checked = list(dict.fromkeys(result.not_checked))
     return result
 
 
 def _examine(
     result: StoreExamination,
+    parts: _Parts,
     store: Store,
     node: Node,
     threads: int,
@@ -146,7 +156,7 @@ def _examine(
     *,
     predicts: bool,
 ) -> None:
-    totals, parts = WalTotals(), _Parts()
+    totals = WalTotals()
     found = list(map(_of_log, verify_wal(store, totals, threads, progress=progress)))
     steps = [parts.add_checkpoints, parts.add_pages, *([parts.add_recovery] if predicts else [])]
     for examine in steps:
@@ -179,6 +189,7 @@ def _examine(
 class _Parts(Struct):
     """Facts of one node besides its log; see `NodeExamination`."""
 
+    rebuilt: Any = None
     outcome: StartOutcome | None = None
     page_files: int = 0
     pages: int = 0
@@ -197,7 +208,7 @@ class _Parts(Struct):
 
     def add_pages(self, store: Store, _node: Node, threads: int) -> list[StoreFinding]:
         """Judge the pages of a node."""
-        report = verify_pages(store, threads)
+        report = verify_pages(store, threads, rebuilt=self.rebuilt)
         self.page_files = len(report.files)
         self.pages = sum(each.pages for each in report.files)
         advice = {each.file: each.advice for each in report.files}
@@ -267,7 +278,8 @@ def next_steps(examination: StoreExamination) -> Iterator[StoreStep]:
     if not examination.is_damaged:
         return
     wrong = [each.code for each in examination.findings if each.severity is not Severity.NOTE]
-    if any(each.outcome is not StartOutcome.STARTS for each in examination.nodes):
+    is_start_known = all(each.outcome is StartOutcome.STARTS for each in examination.nodes)
+    if not is_start_known or any(code.startswith(_OF_RECOVERY) for code in wrong):
         why = "shows what the next start does and loses, and the edits that repair the store"
         yield StoreStep("recover STORE", why)
     for prefixes, command, why in _STEPS:
@@ -296,10 +308,11 @@ def store_verdict(examination: StoreExamination) -> str:
     warnings = sum(each.warnings for each in examination.nodes)
     is_all = all(each.outcome is not None for each in examination.nodes)
     nothing = "no damage" if is_all else "no damage in what was looked at"
-    counted = f"{errors:,} errors, {warnings:,} warnings" if errors or warnings else nothing
+    both = f"{counted(errors, 'error')}, {counted(warnings, 'warning')}"
+    what = both if errors or warnings else nothing
     held = held_nodes(examination.nodes)
     live = f"; {', '.join(held)} runs, and what it writes is seen half done" if held else ""
-    return f"{nodes}; {counted} found{live}."
+    return f"{nodes}; {what} found{live}."
 
 
 def _verb(node: NodeExamination) -> str:

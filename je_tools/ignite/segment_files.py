@@ -64,6 +64,11 @@ class SegmentFile(Struct, frozen=True):
     problem: str | None = None
     is_derived: bool = False
 
+    @property
+    def is_archived(self) -> bool:
+        """True if it lies in the archive of a node."""
+        return self.path.parent.parent.name == "archive"
+
 
 def segment_name(name: str) -> tuple[int, bool] | None:
     """Return the number in the name of a segment's file, and whether it is a ZIP."""

@@ -15,7 +15,7 @@ from typing import Self
 
 from msgspec import Struct, field
 
-from je_tools.errors import InputError, UsageError
+from je_tools.errors import InputError, NoLogError, UsageError
 from je_tools.formats.files.remote_path import RemotePath, scandir
 from je_tools.formats.je.header import FILE_HEADER_SIZE
 from je_tools.formats.je.log.reader import FILE_SIZE_MAX
@@ -115,9 +115,10 @@ def _open_directory(path: Path, name: str, files: _OpenedFiles) -> Environment:
         raise InputError(f"{error.filename or path}: {error.strerror}") from error
     found = [each for folder in below for each in folder.logs]
     if not found:
-        raise InputError(
+        raise NoLogError(
             f"{path}: no .jdb files here. Name the environment's home, the directory that holds "
-            "00000000.jdb and its like (of a StarRocks or Doris front end: meta/bdb)."
+            "00000000.jdb and its like (of a StarRocks or Doris front end: meta/bdb).",
+            path,
         )
     files.open(found)
     files.add_others(each for folder in below for each in folder.others)
@@ -290,7 +291,8 @@ def _check_named(files: Sequence[LogFile]) -> None:
     for file in files:
         is_known = file.header.good or file.header.is_unsupported
         if not is_known and log_file_no(file.path) is None:
-            raise InputError(f"{file.path}: not a JE log file: {file.header.problem}")
+            text = f"{file.path}: not a JE log file: {file.header.problem}"
+            raise NoLogError(text, file.path)
     for one, other in pairwise(files):
         if one.file_no == other.file_no:
             raise UsageError(f"{same_number_text(one, other)}. Run one command with each")

@@ -45,6 +45,7 @@ OPTIONS: Mapping[str, str] = {
     "type": "Record types by the engine's names, or groups of them, as a list.",
     "cache": "Caches and groups by name or id, as a list.",
     "partition": "Partitions, as a list.",
+    "key": "Keys of entries, as `--key` takes them, as a list.",
     "page": "Pages `GROUP:PAGE`, the page in hexadecimal, as a list.",
     "transaction": "Transactions `TOPOLOGY:NODE:ORDER`, as a list.",
     "from_pointer": "First record, `SEGMENT:OFFSET`.",
@@ -160,6 +161,7 @@ def parse_wal_query(texts: OptionTexts) -> WalQuery:
         "types": ("type", texts.listed("type", str)),
         "caches": ("cache", texts.listed("cache", str)),
         "partitions": ("partition", texts.listed("partition", int)),
+        "keys": ("key", texts.listed("key", str)),
         "pages": ("page", texts.listed("page", str)),
         "transactions": ("transaction", texts.listed("transaction", str)),
         **{

@@ -25,7 +25,7 @@ from typing import Self
 from msgspec import Struct
 
 from je_tools.core.escaping import printable, quoted
-from je_tools.errors import InputError, RefusedError
+from je_tools.errors import InputError, NoLogError, RefusedError
 from je_tools.writing.disk import Disk, can_be_like
 
 FILE_NAME = "je.lck"
@@ -257,7 +257,7 @@ def _neighbour(home: Path) -> os.stat_result:
             like = path.stat()
             if stat.S_ISREG(like.st_mode):
                 return like
-    raise InputError(f"{home}: the directory has no .jdb files")
+    raise NoLogError(f"{home}: the directory has no .jdb files", home)
 
 
 def _flock(kind: int, start: int) -> bytes:

@@ -12,6 +12,9 @@ from pathlib import Path
 import pytest
 
 from je_tools.core.escaping import clean_text, printable, safe_cell
+from je_tools.formats.ignite.ids import cache_id
+from tests.builders.ignite import Entry, metastore_record, segment, string
+from tests.builders.ignite_pages import damage, write_page_store
 from tests.builders.logs import write_log
 from tests.corpus import FIXTURES
 from tests.je_tools.dump.test_formats import HOSTILE, hostile_log
@@ -19,6 +22,7 @@ from tests.je_tools.dumped import je_tools
 from tests.test_golden import damaged_log
 
 EVIL = "ev\x1b[31mil\n\u202e" + os.fsdecode(b"\xff")
+EVIL_BYTES = os.fsencode(EVIL)
 SPELLED = "ev\\x1b[31mil\\n\\u202e\\xff"
 
 
@@ -111,3 +115,72 @@ def test_csv_of_every_command_holds_no_formula(tmp_path: Path) -> None:
 def test_json_holds_the_name(home: Path) -> None:
     lines = je_tools("verify", home, "--format", "jsonl").out.splitlines()
     assert {json.loads(line)["env"] for line in lines} == {clean_text(str(home))}
+
+
+@pytest.fixture(scope="module")
+def hostile_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a store of Ignite whose folders, caches, keys and values have hostile names."""
+    store = write_page_store(tmp_path_factory.mktemp("ignite") / EVIL)
+    data, _ = segment(
+        0,
+        [
+            Entry(string(EVIL_BYTES), string(EVIL_BYTES), cache=cache_id(EVIL)).record(),
+            metastore_record(EVIL_BYTES, EVIL_BYTES),
+            ("CLUSTER_SNAPSHOT", len(EVIL_BYTES).to_bytes(4, "little") + EVIL_BYTES),
+        ],
+        end=bytes(60),
+    )
+    folder = store / "db" / "wal" / EVIL
+    folder.mkdir(parents=True)
+    (folder / "0000000000000000.wal").write_bytes(data)
+    node = (store / "db" / "node1").rename(store / "db" / EVIL)
+    (node / "cp").mkdir()
+    (node / "cp" / f"1-{EVIL}-START.bin").write_bytes(b"")
+    cache = (node / "cache-first").rename(node / f"cache-{EVIL}")
+    (cache / "cache_data.dat").write_bytes(b"")
+    (cache / f"{EVIL}.bin").write_bytes(b"")
+    damage(cache / "part-0.bin", 4)
+    shared = node / f"cacheGroup-<i>{EVIL}"
+    shared.mkdir()
+    (shared / f"{EVIL}cache_data.dat").write_bytes(b"")
+    return store
+
+
+IGNITE = {
+    "info": ("table", "json"),
+    "checkpoints": ("table", "json"),
+    "recover": ("table", "json"),
+    "diff STORE": ("table", "json"),
+    "export": ("jsonl", "csv"),
+    "pages dump --items": ("table", "jsonl", "csv"),
+    "pages space": ("table", "jsonl", "csv"),
+    "pages verify": ("table", "json"),
+    "undo": ("table", "json"),
+    "wal dump": ("table", "jsonl", "csv"),
+    "wal summary --by-cache": ("table", "jsonl", "csv"),
+    "wal verify": ("table", "jsonl", "csv"),
+    "doctor": ("table", "json"),
+}
+
+
+@pytest.mark.parametrize("command", IGNITE)
+def test_nothing_in_a_store_steers_a_terminal(command: str, hostile_store: Path) -> None:
+    words = [word.replace("STORE", str(hostile_store)) for word in command.split()]
+    words = words if command == "doctor" else ["ignite", *words]
+    for form in IGNITE[command]:
+        done = je_tools(*words, hostile_store, "--format", form)
+        assert done.code in (0, 3, 4), done.err
+        assert is_safe(done.out.decode("utf-8"))
+        assert is_safe(done.err)
+        if form == "csv":
+            rows = csv.DictReader(io.StringIO(done.out.decode("utf-8"), newline=""), strict=True)
+            cells = [cell for row in rows for cell in row.values()]
+            assert not [c for c in cells if (c[:1] in "=+@" and c) or "\n" in c]
+
+
+def test_the_page_of_a_store_has_no_markup_of_names(hostile_store: Path, tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    assert je_tools("doctor", hostile_store, "--html", page).code == 3
+    text = page.read_text(encoding="utf-8")
+    assert "<i>" not in text
+    assert is_safe(text)

@@ -8,8 +8,10 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
+from je_tools.commands._ignite_hint import COUNTERPARTS
 from je_tools.commands.ignite_wal import VERBS
 from tests.builders import ignite as build
+from tests.builders import ignite_pages as pages
 from tests.je_tools.dumped import je_tools
 
 SECRET = b"alice@example.org"
@@ -83,7 +85,7 @@ def test_files_and_folders_of_segments(store: Path) -> None:
     for path in (folder, folder / "0000000000000000.wal", store / "db", store / "db" / "node1"):
         done = je_tools("ignite", "wal", "verify", path)
         assert done.code == 3, path
-        assert "1 error in 1 files, 2 records" in done.err, path
+        assert "1 error in 1 file, 2 records" in done.err, path
 
 
 @pytest.mark.parametrize("form", ["table", "json", "jsonl"])
@@ -115,3 +117,80 @@ def test_checkpoints_need_a_work_directory(tmp_path: Path) -> None:
     folder = tmp_path / "store" / "db" / "wal" / "node1"
     done = je_tools("ignite", "checkpoints", folder)
     assert (done.code, "name the work directory" in done.err) == (4, True)
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ("pages dump --group none", "--group none: there is no such group"),
+        ("pages dump --partition 7", "--partition 7: no such partition there. There are: 0-1"),
+        ("pages dump --partition 65536", "65536 is not in the range"),
+        ("wal dump --partition -1", "-1 is not in the range"),
+        ("wal dump --from 2:0 --to 1:0", "--from comes after --to: nothing can match"),
+    ],
+)
+def test_filters_that_nothing_can_match_are_refused(words: str, told: str, tmp_path: Path) -> None:
+    store = pages.write_page_store(tmp_path / "store")
+    verb, command, *options = words.split()
+    done = je_tools("ignite", verb, command, store, *options)
+    assert (done.code, done.out) == (2, b"")
+    assert told in done.err
+
+
+def test_partitions_that_no_cache_has_are_refused(tmp_path: Path) -> None:
+    store = build.write_exported_store(tmp_path / "store")
+    other = build.write_exported_store(tmp_path / "other")
+    told = "--partition 7: no such partition there. There are: 3-4"
+    for words in (("export", store), ("diff", store, other)):
+        done = je_tools("ignite", *words, "--partition", "7")
+        assert (done.code, done.out) == (2, b"")
+        assert told in done.err
+    assert je_tools("ignite", "export", store, "--partition", "4").code == 0
+
+
+def test_caches_without_a_folder_may_be_in_the_log(tmp_path: Path) -> None:
+    store = build.write_dumped_store(tmp_path / "store")
+    known = je_tools("ignite", "wal", "dump", store, "--cache", "accounts")
+    assert (known.code, known.err) == (0, "")
+    destroyed = je_tools("ignite", "wal", "dump", store, "--cache", "9", "--format", "jsonl")
+    assert len(destroyed.out.splitlines()) == 3
+    assert "warning: 9: no node has a folder of such a cache or group" in destroyed.err
+    page = je_tools("ignite", "wal", "dump", store, "--page", "none:0001000500000002")
+    assert "warning: none: no node has a folder" in page.err
+    segments = store / "db" / "wal" / "node1"
+    assert "warning" not in je_tools("ignite", "wal", "dump", segments, "--cache", "none").err
+
+
+@pytest.mark.parametrize("command", COUNTERPARTS)
+def test_commands_on_logs_name_the_command_on_stores(command: str, tmp_path: Path) -> None:
+    store = build.write_exported_store(tmp_path / "store")
+    words: dict[str, tuple[object, ...]] = {
+        "get": ("--db", "x", "key"),
+        "export": ("--all",),
+        "diff": (store,),
+        "salvage": ("--output", tmp_path / "out"),
+    }
+    done = je_tools(command, store, *map(str, words.get(command, ())))
+    line = done.err.splitlines()[-1]
+    assert (done.code, done.out) == (4, b"")
+    assert line.startswith(f"je-tools: {store}: a store of Apache Ignite, not a log of JE; use `")
+    assert f"je-tools {COUNTERPARTS[command][0]} {store}`" in line
+
+
+def test_a_segment_is_no_log(tmp_path: Path) -> None:
+    store = build.write_exported_store(tmp_path / "store")
+    folder = store / "db" / "wal" / "node1"
+    for path in (folder, folder / "0000000000000000.wal"):
+        done = je_tools("verify", path)
+        assert done.code == 4
+        assert f"use `je-tools ignite wal verify {path}`" in done.err
+
+
+def test_a_record_of_a_repair_is_shown_as_such(tmp_path: Path) -> None:
+    blanks = ("CLUSTER_SNAPSHOT", (9).to_bytes(4, "little") + b" " * 9)
+    named = ("CLUSTER_SNAPSHOT", (4).to_bytes(4, "little") + b"snap")
+    store = build.write_cache_store(tmp_path / "store", [blanks, named])
+    done = je_tools("ignite", "wal", "dump", store, "--format", "jsonl")
+    fields = [json.loads(line)["fields"] for line in done.out.splitlines()]
+    assert fields == [{"filler": True}, {"name": "snap"}]
+    assert '{"filler":true}' in je_tools("ignite", "wal", "dump", store).out.decode()

@@ -9,7 +9,7 @@ CheckpointEntry.partitionCounter, CacheState, Ignite 2.18.0.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -25,7 +25,8 @@ class PartitionReach(Struct, frozen=True):
 
     Attributes:
         node: name of the node.
-        group_id: cache group.
+        group: name of the cache group; its id if no folder has its name.
+        group_id: id of the cache group.
         partition: number.
         time_ms: time of the oldest checkpoint of the reach.
         segment: segment of its record.
@@ -36,6 +37,7 @@ class PartitionReach(Struct, frozen=True):
     """
 
     node: str
+    group: str
     group_id: int
     partition: int
     time_ms: int
@@ -51,7 +53,8 @@ class GroupReach(Struct):
 
     Attributes:
         node: name of the node.
-        group_id: cache group.
+        group: name of the cache group; its id if no folder has its name.
+        group_id: id of the cache group.
         partitions: number of partitions.
         time_ms: time of the checkpoint from which on all partitions are in the log.
         segment: segment of its record.
@@ -60,6 +63,7 @@ class GroupReach(Struct):
     """
 
     node: str
+    group: str
     group_id: int
     partitions: int = 0
     time_ms: int = 0
@@ -68,11 +72,13 @@ class GroupReach(Struct):
     size: int = 0
 
 
-def partition_reach(found: NodeCheckpoints) -> Iterator[PartitionReach]:
+def partition_reach(
+    found: NodeCheckpoints, names: Mapping[int, str] | None = None
+) -> Iterator[PartitionReach]:
     """Yield the reach of each partition in the record of the newest checkpoint.
 
     A partition reaches back to the oldest checkpoint from which on no segment is missing, and every
-    checkpoint has a counter of the partition.
+    checkpoint has a counter of the partition. `names` are those of the cache groups, by id.
     """
     known = [c for c in found.checkpoints if c.record is not None and _is_whole_from(found, c)]
     if not known or known[-1].record is None:
@@ -88,6 +94,7 @@ def partition_reach(found: NodeCheckpoints) -> Iterator[PartitionReach]:
             assert pointer is not None
             yield PartitionReach(
                 found.node,
+                (names or {}).get(group, str(group)),
                 group,
                 part.partition,
                 time_ms=known[first].time_ms,
@@ -99,11 +106,12 @@ def partition_reach(found: NodeCheckpoints) -> Iterator[PartitionReach]:
             )
 
 
-def group_reach(found: NodeCheckpoints) -> list[GroupReach]:
-    """Return the reach of each cache group."""
+def group_reach(found: NodeCheckpoints, names: Mapping[int, str] | None = None) -> list[GroupReach]:
+    """Return the reach of each cache group, as `partition_reach` does."""
     groups: dict[int, GroupReach] = {}
-    for part in partition_reach(found):
-        group = groups.setdefault(part.group_id, GroupReach(part.node, part.group_id))
+    for part in partition_reach(found, names):
+        own = GroupReach(part.node, part.group, part.group_id)
+        group = groups.setdefault(part.group_id, own)
         group.partitions += 1
         group.time_ms, group.segment = max(
             (group.time_ms, group.segment), (part.time_ms, part.segment)

@@ -60,12 +60,14 @@ class NodePartitions(Struct, frozen=True):
         recovered: what recovery does to it.
         partitions: by group and number.
         problems: what could not be read.
+        known: partitions of the wanted caches, wanted or not.
     """
 
     node: Node
     recovered: RecoveredNode
     partitions: dict[tuple[str, int], PartitionFacts]
     problems: list[MissingRecords]
+    known: set[int]
 
     @property
     def checkpoints(self) -> NodeCheckpoints:
@@ -125,7 +127,7 @@ def node_partitions(
             version_hash=wrapped(sums.versions),
             is_complete=len(reader.problems) == before,
         )
-    return NodePartitions(node, recovered, found, reader.problems)
+    return NodePartitions(node, recovered, found, reader.problems, reader.known)
 
 
 def _counter(recovered: RecoveredNode, partition: PartitionRecords) -> Counter | None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from je_tools.core.escaping import counted
 from je_tools.findings import Severity
 from je_tools.formats.ignite.ids import cache_id
 from je_tools.formats.ignite.page_ids import INDEX_PARTITION, PageFlag, whole_id
@@ -21,6 +22,7 @@ from je_tools.ignite.pages.files import FileKind, PageFile, PageFolder
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
     from je_tools.formats.ignite.check import Structure
     from je_tools.ignite.page_check.structure_judge import Affinity, At
@@ -64,6 +66,10 @@ ADVICE = {
         "node has this file."
     ),
 }
+_BY_RECOVER = "`je-tools ignite recover` rebuilds it from the log. Otherwise: {}"
+_INDEX_ASIDE = "`je-tools ignite recover` sets the file aside: the node rebuilds its indexes."
+_FROM_LOG = ("page-checksum", "page-zero", "page-cut", "page-misplaced", "page-file-missing")
+"""Codes of the errors that a rebuilt file has no more."""
 _KEEP_LOG = "Nothing: the node mends it when it starts. Keep the markers and the log."
 _NOTHING = "Nothing."
 
@@ -130,7 +136,9 @@ class PageJudge:
     def unwalked(self, files: Sequence[PageFile], reason: str) -> PageFinding:
         """Return a note on files whose trees were not checked for one reason."""
         group = files[0].group if len({each.group for each in files}) == 1 else None
-        return self._finding("page-unwalked", group=group, found=f"{len(files):,} files: {reason}")
+        return self._finding(
+            "page-unwalked", group=group, found=f"{counted(len(files), 'file')}: {reason}"
+        )
 
     def _maker(self, file: PageFile) -> At:
         """Return a maker of findings in a file, on a page or on the whole file."""
@@ -153,10 +161,13 @@ class PageJudge:
 
     def of_node(self) -> Iterator[PageFinding]:
         """Yield notes on all files of the node."""
-        if self._recovery.is_mixed:
-            mended = len(self._recovery.mended)
-            found = f"{mended:,} pages are in the log that recovery replays"
-            yield self._finding("page-mixed", found=f"{self._recovery.status}; {found}")
+        recovery = self._recovery
+        if recovery.is_mixed:
+            found = "the markers do not tell which checkpoint is the newest"
+            if recovery.status == "unfinished":
+                mended = counted(len(recovery.mended), "page")
+                found = f"the newest checkpoint did not end; recovery writes {mended}"
+            yield self._finding("page-mixed", found=found)
 
     def of_folder(self, folder: PageFolder) -> Iterator[tuple[FileVerdict | None, PageFinding]]:
         """Yield missing files with their verdict, and files that were not read."""
@@ -179,16 +190,17 @@ class PageJudge:
                     )
                     yield self._missing(lost, part.size)
         for path in folder.others:
-            yield None, self._finding("page-file-unread", file=self._path(path))
+            yield None, self._finding("page-file-unread", file=self.path(path))
 
     def _missing(self, file: PageFile, rows: int) -> tuple[FileVerdict, PageFinding]:
         counts = dict.fromkeys(("pages", "zeros", "encrypted", "compressed", "torn", "bad"), 0)
         verdict = self._row(file, counts, None, PageFileState.MISSING, ADVICE[file.kind])
         return verdict, self._at(
-            "page-file-missing", file, expected=f"{rows:,} rows", found="no file"
+            "page-file-missing", file, expected=counted(rows, "row"), found="no file"
         )
 
-    def _path(self, path: Any) -> str:
+    def path(self, path: Path) -> str:
+        """Return a path below the store."""
         return str(path).removeprefix(self._root).lstrip("/")
 
     def _finding(self, code: str, **facts: Any) -> PageFinding:
@@ -196,7 +208,7 @@ class PageJudge:
         return PageFinding(code, severity, self._node, **facts)
 
     def _at(self, code: str, file: PageFile, **facts: Any) -> PageFinding:
-        path = self._path(file.path)
+        path = self.path(file.path)
         return self._finding(code, group=file.group, file=path, partition=file.partition, **facts)
 
     def _of_file(self, scan: PageFileScan) -> Iterator[PageFinding]:
@@ -279,9 +291,10 @@ class PageJudge:
         if errors:
             return self._row(scan.file, counts, rows, PageFileState.DAMAGED, ADVICE[scan.file.kind])
         if warnings:
-            return self._row(
-                scan.file, counts, rows, PageFileState.UNCLEAR, CODES[warnings[0].code].hint
-            )
+            hint = CODES[warnings[0].code].hint
+            if warnings[0].code == "page-zero":
+                hint = "`je-tools ignite recover` shows whether the node starts with these pages."
+            return self._row(scan.file, counts, rows, PageFileState.UNCLEAR, hint)
         if torn:
             return self._row(scan.file, counts, rows, PageFileState.MENDED, _KEEP_LOG)
         state = PageFileState.SEALED if counts["encrypted"] else PageFileState.GOOD
@@ -299,7 +312,7 @@ class PageJudge:
         return FileVerdict(
             self._node,
             file.group,
-            self._path(file.path),
+            self.path(file.path),
             file.kind,
             file.partition,
             **counts,
@@ -307,6 +320,26 @@ class PageJudge:
             state=state,
             advice=advice,
         )
+
+
+def advised(
+    verdict: FileVerdict, findings: Sequence[PageFinding], rebuilt: Set[str]
+) -> FileVerdict:
+    """Return a verdict whose advice names `ignite recover` first, if that repairs the file.
+
+    Args:
+        verdict: the verdict.
+        findings: findings on its node.
+        rebuilt: files in which `ignite recover` repairs every damaged page.
+    """
+    own = [each for each in findings if each.file == verdict.file]
+    errors = {each.code for each in own if each.severity is Severity.ERROR}
+    if verdict.file not in rebuilt or not errors:
+        return verdict
+    if verdict.kind is FileKind.INDEX:
+        return replace(verdict, advice=_INDEX_ASIDE)
+    is_all = errors.issubset(_FROM_LOG)
+    return replace(verdict, advice=_BY_RECOVER.format(verdict.advice)) if is_all else verdict
 
 
 def _is_unsummed(scan: PageFileScan) -> bool:

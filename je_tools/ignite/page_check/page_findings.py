@@ -71,9 +71,10 @@ _TABLE: tuple[tuple[str, Severity, str, str], ...] = (
     (
         "page-mixed",
         Severity.NOTE,
-        "The newest checkpoint did not end, or its markers do not tell. Until recovery has "
-        "replayed the log, the pages are those of two states.",
-        "Keep the markers and the log. `ignite checkpoints` shows what recovery needs.",
+        "The newest checkpoint did not end, or the markers do not tell whether it did. Then some "
+        "pages are as of that checkpoint and others as of the one before. Recovery writes them "
+        "anew from the log when the node starts.",
+        "Keep the markers and the log. `ignite recover` shows what the start does.",
     ),
     (
         "page-unwritten",

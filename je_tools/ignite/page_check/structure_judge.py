@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from je_tools.core.escaping import counted
 from je_tools.formats.ignite.check import POWERS, Defect, DefectKind
 from je_tools.formats.ignite.page_image import PageFault
 from je_tools.formats.ignite.pages import page_type_name
@@ -115,8 +116,8 @@ def structure_findings(
             is_of_file = defect.kind in (DefectKind.CACHE_ROWS, DefectKind.CACHES)
             yield at(_CODES[defect.kind], None if is_of_file else defect.page, **facts)
     if is_cut and structure.rows < structure.expected_rows:
-        expected = f"{structure.expected_rows:,} rows"
-        yield at("rows-cut-off", None, expected=expected, found=f"{structure.rows:,} rows")
+        expected = counted(structure.expected_rows, "row")
+        yield at("rows-cut-off", None, expected=expected, found=counted(structure.rows, "row"))
     for kind, count in structure.counts.items():
         shown = sum(each.kind is kind for each in structure.defects)
         if count > shown and kind in _CODES and not (is_cut and kind in _DERIVED):
@@ -130,8 +131,8 @@ def _misplaced(
     for cache, (rows, *fitting) in structure.places.items():
         power = affinity.powers.get((scan.file.group, cache))
         if power is not None and fitting[power] < rows:
-            found = f"{rows - fitting[power]:,} of {rows:,} rows"
-            yield at("row-misplaced", None, expected=f"{1 << power:,} partitions", found=found)
+            found = f"{rows - fitting[power]:,} of {counted(rows, 'row')}"
+            yield at("row-misplaced", None, expected=counted(1 << power, "partition"), found=found)
 
 
 def _is_unread(defect: Defect) -> bool:
@@ -156,11 +157,11 @@ def _words(defect: Defect, structure: Structure) -> dict[str, str]:
     """Return expected and actual content."""
     kind, value = defect.kind, defect.value
     if kind is DefectKind.ROWS:
-        return {"expected": f"{structure.rows:,} rows", "found": f"{value:,}"}
+        return {"expected": counted(structure.rows, "row"), "found": f"{value:,}"}
     if kind is DefectKind.CACHE_ROWS:
         cache = defect.page - (1 << 32) if defect.page >> 31 else defect.page
         rows = structure.places.get(cache, [0])[0]
-        return {"expected": f"{rows:,} rows of cache {cache}", "found": f"{value:,}"}
+        return {"expected": f"{counted(rows, 'row')} of cache {cache}", "found": f"{value:,}"}
     return {"found": _found(kind, value)}
 
 
@@ -178,7 +179,7 @@ def _found(kind: DefectKind, value: int) -> str:
         DefectKind.BOUNDS: f"items are not those that page {value} names",
         DefectKind.ROW: _fault_text(value) if kind is DefectKind.ROW else "",
         DefectKind.ITEMS: "rows overlap or lie outside",
-        DefectKind.FREE: f"{value:,} bytes are free",
+        DefectKind.FREE: f"{counted(value, 'byte')} free",
         DefectKind.UNNAMED: f"item {value}",
         DefectKind.EXPIRY: f"link {page_id}",
         DefectKind.LIST: f"page {page_id}",

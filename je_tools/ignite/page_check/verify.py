@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from je_tools.core.escaping import counted
 from je_tools.findings import Severity
 from je_tools.formats.ignite.check import Structure
 from je_tools.formats.ignite.pages import page_type_name
-from je_tools.ignite.page_check.judge import FileVerdict, PageJudge
+from je_tools.ignite.page_check.judge import FileVerdict, PageFileState, PageJudge, advised
 from je_tools.ignite.page_check.page_findings import CODES, PageFinding
 from je_tools.ignite.page_check.page_recovery import page_recovery
 from je_tools.ignite.page_check.structure_judge import affinity_of
@@ -21,10 +22,18 @@ from je_tools.ignite.pages.scan import scan_files
 from je_tools.ignite.recovery.physical import recovered_pages
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from je_tools.ignite.page_check.walk import Walked
     from je_tools.ignite.pages.files import PageFile
+    from je_tools.ignite.pages.scan import PageFileScan
     from je_tools.ignite.store import Node, Store
     from je_tools.log.scan_options import Progress
+
+    Rebuilt = Callable[[Node, int, Sequence[PageFileScan]], frozenset[Path]]
+
+
+_TO_REPAIR = (PageFileState.DAMAGED, PageFileState.MISSING)
 
 
 class PageTypeCount(Struct, frozen=True):
@@ -57,7 +66,8 @@ class PageReport(Struct):
         """Return the totals in one line."""
         pages = sum(each.pages for each in self.files)
         what = "error or warning" if self.wrong == 1 else "errors or warnings"
-        return f"{name}: {self.wrong or 'no'} {what} in {len(self.files):,} files, {pages:,} pages"
+        read = f"{counted(len(self.files), 'file')}, {counted(pages, 'page')}"
+        return f"{name}: {self.wrong or 'no'} {what} in {read}"
 
 
 def page_bytes(store: Store) -> int:
@@ -66,7 +76,12 @@ def page_bytes(store: Store) -> int:
 
 
 def verify_pages(
-    store: Store, threads: int, progress: Progress | None = None, *, trees: bool = True
+    store: Store,
+    threads: int,
+    progress: Progress | None = None,
+    *,
+    trees: bool = True,
+    rebuilt: Rebuilt | None = None,
 ) -> PageReport:
     """Read every page of the nodes of a store.
 
@@ -75,6 +90,8 @@ def verify_pages(
         threads: number of blocks of pages, and of files, to read at once.
         progress: called with the bytes of each block that was read; None for nothing.
         trees: also walk trees, lists and rows.
+        rebuilt: `rebuilt_files`, so that the advice names `ignite recover` where that repairs a
+            file; None for advice without it. It is an argument to keep chains of imports short.
 
     Raises:
         InputError: a node has no folder of caches.
@@ -90,7 +107,9 @@ def verify_pages(
         else:
             walk = Walk(threads, None)
         judge = PageJudge(node.name, str(store.roots[0]), recovery)
-        _verify_node(report, node, judge, walk, progress)
+        scans = _verify_node(report, node, judge, walk, progress)
+        if rebuilt is not None:
+            _advise(report, node, judge, rebuilt, scans, threads)
     return report
 
 
@@ -105,7 +124,8 @@ def _recovered_walk(node: Node, threads: int) -> Walk:
 
 def _verify_node(
     report: PageReport, node: Node, judge: PageJudge, walk: Walk, progress: Progress | None
-) -> None:
+) -> list[PageFileScan]:
+    """Add the verdicts and findings of a node to a report, and return the pages of its files."""
     folder = page_folder(node)
     types: Counter[int] = Counter()
     before = len(report.files)
@@ -130,6 +150,25 @@ def _verify_node(
     report.types += [
         PageTypeCount(node.name, page_type_name(no), pages) for no, pages in sorted(types.items())
     ]
+    return [scan for scan, _ in walked]
+
+
+def _advise(
+    report: PageReport,
+    node: Node,
+    judge: PageJudge,
+    rebuilt: Rebuilt,
+    scans: Sequence[PageFileScan],
+    threads: int,
+) -> None:
+    """Let the advice on files of a node name `ignite recover`, if that repairs them."""
+    own = [each for each in report.files if each.node == node.name and each.state in _TO_REPAIR]
+    if own:
+        files = set(map(judge.path, rebuilt(node, threads, scans)))
+        findings = [each for each in report.findings if each.node == node.name]
+        report.files = [
+            advised(each, findings, files) if each in own else each for each in report.files
+        ]
 
 
 def _unwalked(judge: PageJudge, walked: Sequence[Walked]) -> Iterator[PageFinding]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
+from msgspec.structs import replace
 
 from je_tools.core.ordered import map_in_order
 from je_tools.errors import UsageError
@@ -16,18 +17,19 @@ from je_tools.formats.ignite.page_image import read_image_pages
 from je_tools.formats.ignite.page_items import PageItems, read_page_items
 from je_tools.formats.ignite.pages import (
     VERSIONS,
-    PageColumns,
     PageState,
     page_rules,
     page_type_name,
     read_pages,
 )
-from je_tools.ignite.caches import CacheNames, cache_names
+from je_tools.ignite.caches import CacheNames, cache_names, check_partitions
+from je_tools.ignite.key_filter import KeyFilter
 from je_tools.ignite.pages.files import PageFile, page_folder
 from je_tools.ignite.pages.images import mapped_image
 
 if TYPE_CHECKING:
     from je_tools.formats.arrays import Ints
+    from je_tools.formats.ignite.pages import PageColumns
     from je_tools.ignite.store import Store
     from je_tools.log.scan_options import Progress
 
@@ -45,17 +47,30 @@ class PageFilters(Struct, frozen=True, kw_only=True):
         partitions: numbers of partitions; 65535 for indexes.
         pages: indexes of pages in their files.
         types: names of types, or the beginnings of names.
+        keys: keys of rows, one of which a row of a page must have.
     """
 
-    groups: Sequence[str] = ()
+    groups: Collection[str] = ()
     partitions: Sequence[int] = ()
     pages: Sequence[int] = ()
     types: Sequence[str] = ()
+    keys: KeyFilter = KeyFilter()
 
     def wants(self, file: PageFile) -> bool:
         """Return True if pages of a file can match."""
         is_group = not self.groups or file.group in self.groups
         return is_group and (not self.partitions or file.partition in self.partitions)
+
+    def check_partitions(self, store: Store) -> None:
+        """Check that each wanted partition has a file in a wanted group.
+
+        Raises:
+            InputError: a node has no folder of caches.
+            UsageError: a partition has no file.
+        """
+        files = [each for node in store.nodes for each in page_folder(node).files]
+        known = {e.partition for e in files if not self.groups or e.group in self.groups}
+        check_partitions(self.partitions, known)
 
     def type_nos(self) -> Ints | None:
         """Return the numbers of the wanted types; None for all.
@@ -102,6 +117,21 @@ class PageTable(Struct, frozen=True):
 
     def __len__(self) -> int:
         return len(self.index)
+
+    def with_keys(self, keys: KeyFilter, most: int | None) -> PageTable:
+        """Select the items that have one of some keys, and their pages, at most so many."""
+        items = self.items
+        assert items is not None
+        items = items.select(keys.found_in(items.data, items.key_start, items.key_size))
+        at = np.unique(items.page)[:most]
+        items = items.select(np.isin(items.page, at))
+        return PageTable(
+            self.index[at],
+            self.columns.select(at),
+            self.pages[at],
+            self.readable[at],
+            replace(items, page=np.searchsorted(at, items.page)),
+        )
 
 
 class PageDump(Struct, Generic[Piece]):
@@ -176,9 +206,9 @@ class PageDump(Struct, Generic[Piece]):
                 wanted = np.array(self.filters.pages, np.int64)
                 keep &= np.isin(np.arange(first, first + len(columns)), wanted)
             at = np.flatnonzero(keep)
-            if self.limit is not None:
+            if self.limit is not None and not self.filters.keys:
                 at = at[: self.limit - self.count]
-            columns = PageColumns(*(getattr(columns, n)[at] for n in columns.__struct_fields__))
+            columns = columns.select(at)
             pages, faults = read_image_pages(image, at + first)
         fine = (PageState.GOOD, PageState.UNSUMMED)
         readable = (faults == 0) & np.isin(columns.state, fine)
@@ -189,4 +219,7 @@ class PageDump(Struct, Generic[Piece]):
                 np.where(readable[:, None], pages, 0), is_big=file.header.is_big
             )
         table = PageTable(at + first, columns, pages, readable, items)
+        if self.filters.keys:
+            most = None if self.limit is None else self.limit - self.count
+            table = table.with_keys(self.filters.keys, most)
         return len(table), damaged, self.encode(table, place) if len(table) else None

@@ -33,6 +33,7 @@ class CacheExport(Struct, Generic[Piece]):
         progress: called with the bytes of segments that were read.
         count: number of records so far.
         problems: what could not be read so far.
+        known: partitions of the wanted caches so far, wanted or not.
         not_owned: node, group, partition and state of partitions whose state is not OWNING.
     """
 
@@ -42,6 +43,7 @@ class CacheExport(Struct, Generic[Piece]):
     progress: Progress | None = None
     count: int = 0
     problems: list[MissingRecords] = []
+    known: set[int] = set()
     not_owned: list[tuple[str, str, int, str]] = []
 
     def run(self, store: Store) -> Iterator[Piece]:
@@ -66,5 +68,6 @@ class CacheExport(Struct, Generic[Piece]):
         for count, piece in map_in_order(encoded, reader.batches(), self.threads):
             self.count += count
             yield piece
+        self.known |= reader.known
         self.problems += reader.problems
         self.not_owned += ((node.name, *each) for each in reader.not_owned)

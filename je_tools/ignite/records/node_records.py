@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from je_tools.core.escaping import counted
 from je_tools.formats.ignite.ids import cache_id
 from je_tools.formats.ignite.types import PartitionState
 from je_tools.ignite.caches import CONFIGURATION, CacheFolder, cache_folders
@@ -52,6 +53,7 @@ class NodeRecords:
     Attributes:
         problems: what could not be read so far.
         not_owned: groups and partitions read so far whose state is not OWNING, with the state.
+        known: partitions of the wanted caches so far, wanted or not.
     """
 
     def __init__(self, node: Node, recovered: RecoveredNode, wanted: CacheFilter) -> None:
@@ -64,6 +66,7 @@ class NodeRecords:
         """
         self.problems: list[MissingRecords] = []
         self.not_owned: list[tuple[str, int, str]] = []
+        self.known: set[int] = set()
         self._node = node
         self._recovered = recovered
         self._wanted = wanted
@@ -74,10 +77,10 @@ class NodeRecords:
         found = log_problem(name, logical.end)
         self.problems += [] if found is None else [found]
         if logical.undecodable:
-            text = f"{logical.undecodable:,} records of the log do not decode"
+            text = f"of the log, {counted(logical.undecodable, 'record')} cannot be decoded"
             self._add(RecordProblem.LOG_UNDECODABLE, logical.undecodable, text)
         if logical.encrypted:
-            text = f"{logical.encrypted:,} entries of the log are encrypted, and are left out"
+            text = f"encrypted entries of the log that are left out: {logical.encrypted:,}"
             self._add(RecordProblem.ENCRYPTED, logical.encrypted, text)
         if self._recovered.problem is not None:
             text = f"the pages are those of two checkpoints: {self._recovered.problem}"
@@ -141,7 +144,9 @@ class NodeRecords:
         group = cache_id(name)
         self._judge_files(name, files)
         logged = {partition for cache, partition in updates.places if cache in caches}
-        for partition in sorted(logged | set(recovered.partitions_of(group)) | set(files)):
+        there = logged | set(recovered.partitions_of(group)) | set(files)
+        self.known |= there | recovered.rows_at_checkpoint(group).keys()
+        for partition in sorted(there):
             if self._wanted.wants(partition) and not recovered.is_gone(group, partition):
                 yield PartitionRecords(
                     PartitionPlace(self._node.name, name, partition, tuple(caches), is_big),
@@ -159,7 +164,8 @@ class NodeRecords:
         for partition in sorted(rows.keys() - known):
             is_gone = self._recovered.is_gone(group, partition)
             if rows[partition] and self._wanted.wants(partition) and not is_gone:
-                text = f"no file; the newest checkpoint counted {rows[partition]:,} rows in it"
+                count = counted(rows[partition], "row")
+                text = f"no file; the newest checkpoint counted {count} in it"
                 place = (self._node.name, name, partition, rows[partition])
                 self.problems.append(MissingRecords(RecordProblem.FILE, *place, text))
 

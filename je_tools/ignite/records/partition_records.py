@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 from msgspec import Struct
 
+from je_tools.core.escaping import counted
 from je_tools.formats.ignite.ids import cache_id
 from je_tools.formats.ignite.page_image import PageFault, PageImage
 from je_tools.formats.ignite.partition_counter import StoredCounter, read_stored_counter
-from je_tools.formats.ignite.rows import RowReader, fault_of
+from je_tools.formats.ignite.rows import RowReader, TreeFault, fault_of
 from je_tools.ignite.pages.images import mapped_image
 from je_tools.ignite.records.merge import CacheRecords, PartitionOverlay, of_pages
 from je_tools.ignite.records.problems import MissingRecords, RecordProblem
@@ -118,7 +119,7 @@ class PartitionRecords:
             faults.update(batch.fault[batch.fault != 0].tolist())
             yield of_pages(batch, self.place.partition)
         for fault, count in sorted(faults.items()):
-            text = f"{count:,} rows cannot be read: {_words(fault_of(fault).name)}"
+            text = f"{counted(count, 'row')} cannot be read: {_words(fault_of(fault).name)}"
             self._add(RecordProblem.ROWS, count, text)
         self._judge_tree(reader)
 
@@ -130,12 +131,17 @@ class PartitionRecords:
             self._add(RecordProblem.ENCRYPTED, encrypted, text)
         others = [each for each in faults if each[1] is not PageFault.ENCRYPTED]
         if others:
-            page, fault = others[0]
-            text = (
-                f"{len(others):,} pages of the tree cannot be read, the first at index {page}: "
-                f"{_words(fault.name)}; rows may be missing"
-            )
-            self._add(RecordProblem.TREE, len(others), text)
+            # A page that cannot be read is there twice if no other page names those after it.
+            unread = [each for each in others if each[1] is not TreeFault.LOST]
+            count = len({page for page, _ in unread})
+            text = f"what follows page {others[0][0]} of the tree is not known"
+            if unread:
+                page, fault = unread[0]
+                text = (
+                    f"{counted(count, 'page')} of the tree cannot be read, the first at index "
+                    f"{page}: {_words(fault.name)}"
+                )
+            self._add(RecordProblem.TREE, max(count, 1), f"{text}; rows may be missing")
 
     def _add(self, problem: RecordProblem, count: int, text: str) -> None:
         place = self.place

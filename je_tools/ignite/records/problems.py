@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from je_tools.core.escaping import counted
+
 if TYPE_CHECKING:
     from je_tools.ignite.logical.log_range import WalEnd
 
@@ -98,5 +100,6 @@ def _merged(some: Sequence[MissingRecords]) -> MissingRecords:
     if len(some) == 1:
         return some[0]
     first, count = some[0], sum(each.count for each in some)
-    text = f"the pages of {len(some):,} partitions are encrypted, and their records are left out"
+    pages = f"the pages of {counted(len(some), 'partition')}"
+    text = f"{pages} are encrypted, and their records are left out"
     return MissingRecords(first.problem, first.node, first.group, None, count, text)

@@ -9,7 +9,7 @@ Source: PageMemoryImpl.tryToRestorePage, Ignite 2.18.0, and starts of a node on 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
@@ -28,7 +28,7 @@ from je_tools.ignite.wal.segment_reading import copies_of, read_segment
 
 if TYPE_CHECKING:
     from je_tools.formats.ignite.walk import RecordRows
-    from je_tools.ignite.pages.scan import Run
+    from je_tools.ignite.pages.scan import PageFileScan, Run
     from je_tools.ignite.recovery.physical import PhysicalRecovery, Place
     from je_tools.ignite.store import Node
     from je_tools.log.scan_options import Progress
@@ -82,9 +82,16 @@ def damaged_pages(
         InputError: the node has no folder of caches.
         StoppedError: a file shrank, vanished or was replaced while it was read.
     """
+    return judged_pages(node, physical, scan_files(page_folder(node).files, threads, progress))
+
+
+def judged_pages(
+    node: Node, physical: PhysicalRecovery, scans: Iterable[PageFileScan]
+) -> tuple[list[DamagedPage], list[PageFile]]:
+    """Return what `damaged_pages` does, from the pages of all files of a node."""
     found: list[tuple[PageFile, int, PageState]] = []
     unreadable: list[PageFile] = []
-    for scan in scan_files(page_folder(node).files, threads, progress):
+    for scan in scans:
         file = scan.file
         if scan.problem is not None or (file.problem is not None and not file.is_empty):
             unreadable.append(file)

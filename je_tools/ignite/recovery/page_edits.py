@@ -59,10 +59,12 @@ class PageEdits(Struct):
     Attributes:
         edits: the edits, in order.
         left: what cannot be written, and why.
+        rebuilt: files in which the edits repair all damage.
     """
 
     edits: list[StoreEdit] = []
     left: list[str] = []
+    rebuilt: list[Path] = []
 
 
 def plan_page_edits(
@@ -219,6 +221,7 @@ def _rebuild(
     indexes = sorted({each.file.path for each in damaged if each.repair is PageRepair.REBUILT})
     plan.edits = [each for each in plan.edits if each.path not in indexes]
     plan.edits += [set_aside(path, REINDEX) for path in indexes]
+    plan.rebuilt += indexes
     by_file: dict[Path, list[DamagedPage]] = {}
     for page in damaged:
         if page.repair in (PageRepair.FATAL, PageRepair.REPAIRED):
@@ -244,6 +247,7 @@ def _rebuild(
             plan.left.append(f"{each.path}: the log does not have the whole history of its pages")
         else:
             plan.edits.append(edit)
+            plan.rebuilt.append(edit.path)
 
 
 def _rebuild_pages(
@@ -264,7 +268,9 @@ def _rebuild_pages(
         missing, chosen = wanted.tolist(), chosen[:0]
     if len(chosen):
         plan.edits += writer.write(file, indexes[chosen], pages[chosen], REBUILD)
-    if missing:
+    if not missing:
+        plan.rebuilt.append(file.path)
+    else:
         numbers = ", ".join(map(str, missing[:10]))
         plan.left.append(f"{file.path}: the log does not have the whole history of page {numbers}")
 

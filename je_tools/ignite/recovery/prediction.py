@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from je_tools.core.escaping import counted
 from je_tools.findings import Severity
 from je_tools.formats.ignite.markers import MarkerKind
 from je_tools.formats.ignite.pages import PageState
@@ -35,10 +36,12 @@ _MISFITS_SHOWN = 20
 REPAIRS = {
     PageRepair.RECOVERED: "recovery writes the page anew",
     PageRepair.REPAIRED: "the node restores the page from its log when it reads it",
-    PageRepair.REBUILT: "stop the node and remove the file: the node builds its indexes anew",
+    PageRepair.REBUILT: "the node builds its indexes anew once the file is gone",
     PageRepair.FATAL: "the node does not start, or halts when it reads the page",
 }
 """Fate of a damaged page, in words."""
+
+_ASIDE = "`ignite recover --apply` sets the file aside, unless the log cannot be repaired."
 
 
 class Predictor:
@@ -163,7 +166,7 @@ class Predictor:
                 )
             return
         if end.lost_records:
-            found = f"{end.lost_records:,} records after the first that cannot be read"
+            found = f"{counted(end.lost_records, 'record')} after the first that cannot be read"
             yield self._finding(
                 "recovery-loss", segment=end.segment, offset=end.offset, found=found
             )
@@ -175,7 +178,7 @@ class Predictor:
 
     def _of_entries(self, logical: LogicalUpdates) -> Iterator[WalFinding]:
         if logical.undecodable:
-            found = f"{logical.undecodable:,} records whose fields do not decode"
+            found = f"{counted(logical.undecodable, 'record')} whose fields do not decode"
             yield self._finding("recovery-unclear", found=found)
 
     def _of_pages(
@@ -200,6 +203,7 @@ class Predictor:
                 offset=header.size + page.index * header.page_size,
                 length=header.page_size,
                 found=f"page {page.index}: {what}; {REPAIRS[page.repair]}",
+                hint=_ASIDE if page.repair is PageRepair.REBUILT else None,
             )
 
     def _of_partitions(self) -> Iterator[WalFinding]:
@@ -210,7 +214,7 @@ class Predictor:
         for each in compared_partitions(self._node, self._found, replay):
             expected, found = each.expected, each.found
             if each.is_missing and expected.size:
-                texts = {"expected": f"{expected.size:,} rows", "found": "no file"}
+                texts = {"expected": counted(expected.size, "row"), "found": "no file"}
                 yield self._finding("recovery-loss", each.path, **texts)
             elif found is not None and found.update_counter != expected.counter:
                 is_older = found.update_counter < expected.counter

@@ -26,7 +26,10 @@ if TYPE_CHECKING:
 Place = tuple[int, int]
 """Segment and offset of a record."""
 
-PAGES_LATER = "Pages are planned once these edits are made; --apply does both."
+PAGES_LATER = (
+    "These edits repair the log and the markers. Repairs of pages are computed from the repaired "
+    "log, and are not shown yet. --apply makes these edits first, and then those of pages."
+)
 
 
 class RepairPlan(Struct, frozen=True):

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from msgspec import Struct
 
+from je_tools.core.escaping import counted
 from je_tools.formats.ignite.segments import (
     SEGMENT_HEADER_SIZE,
     encode_record,
@@ -223,7 +224,7 @@ def _lost(damage: SegmentDamage) -> str:
     size, type_no = damage.end - damage.start, damage.stop.type_no
     what = "" if type_no == NO_TYPE else f", the first of them probably {type_name(type_no)}"
     where = f"segment {damage.index}, offset {damage.start}"
-    return f"the unreadable records in {size:,} bytes at {where}{what}"
+    return f"the unreadable records in {counted(size, 'byte')} at {where}{what}"
 
 
 def _short(path: Path) -> str:

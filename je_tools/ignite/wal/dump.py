@@ -57,6 +57,7 @@ class RecordDump(Struct, Generic[Piece]):
         count: number of rows so far.
         damaged: number of errors so far that `verify` reports of what was read, and of records
             that do not decode.
+        sealed: number of encrypted entries so far whose keys could not be compared.
     """
 
     selection: RecordSelection
@@ -66,6 +67,7 @@ class RecordDump(Struct, Generic[Piece]):
     progress: Progress | None = None
     count: int = 0
     damaged: int = 0
+    sealed: int = 0
 
     def run(self, store: Store) -> Iterator[Piece]:
         """Yield encoded rows.
@@ -88,8 +90,9 @@ class RecordDump(Struct, Generic[Piece]):
         # With a limit, nothing is decoded in advance.
         threads = self.threads if self.limit is None else 1
         for pieces in map_in_order(self._encoded, windows, threads):
-            for count, bad, piece in pieces:
+            for count, bad, sealed, piece in pieces:
                 self.damaged += bad
+                self.sealed += sealed
                 self.count += count
                 if piece is not None:
                     yield piece
@@ -117,24 +120,26 @@ class RecordDump(Struct, Generic[Piece]):
 
     def _encoded(
         self, window: tuple[RecordRows, RecordPlace]
-    ) -> Iterator[tuple[int, int, Piece | None]]:
+    ) -> Iterator[tuple[int, int, int, Piece | None]]:
         """Return an iterator of encoded rows; the first ones, mostly all, are encoded before."""
         pieces = self._pieces(*window)
         return chain([next(pieces)], pieces)
 
     def _pieces(
         self, rows: RecordRows, place: RecordPlace
-    ) -> Iterator[tuple[int, int, Piece | None]]:
+    ) -> Iterator[tuple[int, int, int, Piece | None]]:
         last = -1
         for table in record_tables(rows):
             damaged = np.unique(table.index[table.bad])
             # A record with many entries is in several tables.
             bad = int(np.count_nonzero(damaged != last))
             last = int(table.index[-1])
+            sealed = int(np.count_nonzero(table.is_encrypted)) if self.selection.keys else 0
             chosen = self.selection.of_rows(table)
             if self.limit is not None:
                 chosen = chosen.select(np.arange(min(len(chosen), self.limit - self.count)))
-            yield len(chosen), bad, self.encode(chosen, place) if len(chosen) else None
+            piece = self.encode(chosen, place) if len(chosen) else None
+            yield len(chosen), bad, sealed, piece
 
 
 def _copied(columns: RecordColumns) -> RecordColumns:

@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     from je_tools.formats.arrays import Ints
 
 _CHECKPOINT = NUMBERS["CHECKPOINT_RECORD"]
+_SNAPSHOT = NUMBERS["CLUSTER_SNAPSHOT"]
+_FILLER = {"filler": True}
+"""Fields of a record that a repair left in the place of others: a snapshot named with blanks."""
 _NAMES = frozenset({"name", "old_name", "new_name"})
 
 
@@ -71,6 +74,18 @@ def _texts_of(
 ) -> pa.StringArray | None:
     if some.type_no == _CHECKPOINT:
         return json_texts([_checkpoint(table, int(some.at[row])) for row in rows])
+    texts = _plain_texts(table, some, rows, masking)
+    if texts is None or some.type_no != _SNAPSHOT:
+        return texts
+    starts, sizes = (some.decoded.columns[f"name_{part}"][rows] for part in ("start", "size"))
+    names = t.data_bytes(table.rows.data, starts, sizes, SHOWN).to_pylist()
+    is_filler = [not name.strip(b" ") for name in names]
+    return pc.if_else(t.bool_array(np.array(is_filler)), json_texts([_FILLER])[0], texts)
+
+
+def _plain_texts(
+    table: RecordTable, some: TypeFields, rows: Ints, masking: Masking
+) -> pa.StringArray | None:
     pieces: list[str | pa.StringArray] = []
     for field in RECORD_TYPES[some.type_no].fields:
         if field.name not in COLUMN_FIELDS:

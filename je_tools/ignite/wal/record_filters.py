@@ -14,6 +14,7 @@ from je_tools.formats.ignite.page_ids import PLACE_BITS
 from je_tools.formats.ignite.types import DATA_NOS, NUMBERS, RECORD_TYPES, TYPE_COUNT, Purpose
 from je_tools.formats.ignite.versions import node_of, unsigned_node
 from je_tools.ignite.caches import parse_id
+from je_tools.ignite.key_filter import KeyFilter, parse_keys
 from je_tools.log.time_filter import parse_time
 
 if TYPE_CHECKING:
@@ -32,6 +33,9 @@ _GROUPS = {
 }
 """Names of several types."""
 
+_HAS_KEYS = np.isin(np.arange(TYPE_COUNT), [*DATA_NOS, NUMBERS["METASTORE_DATA_RECORD"]])
+"""Mask of the types whose rows have keys."""
+
 _POINTER = re.compile(r"(\d{1,18}):(\d{1,10})")
 _PAGE = re.compile(r"(.+):(?:0x)?([0-9a-fA-F]{1,16})")
 _VERSION = re.compile(r"(-?\d{1,10}):(\d{1,9}):(-?\d{1,19})(?::(\d{1,2}))?")
@@ -44,6 +48,7 @@ class RecordFilters(Struct, frozen=True, kw_only=True):
         types: names of record types and of groups of them.
         caches: names or ids of caches and groups.
         partitions: numbers of partitions.
+        keys: keys of entries, as `parse_keys` takes them.
         pages: `group:page`, the page in hexadecimal.
         transactions: versions, as `topology:node:order`.
         from_pointer, to_pointer: inclusive bounds, as `segment:offset`.
@@ -53,6 +58,7 @@ class RecordFilters(Struct, frozen=True, kw_only=True):
     types: Sequence[str] = ()
     caches: Sequence[str] = ()
     partitions: Sequence[int] = ()
+    keys: Sequence[str] = ()
     pages: Sequence[str] = ()
     transactions: Sequence[str] = ()
     from_pointer: str | None = None
@@ -70,13 +76,14 @@ class RecordFilters(Struct, frozen=True, kw_only=True):
         last = None if self.to_pointer is None else parse_pointer(self.to_pointer)
         since = None if self.since is None else parse_time(self.since)
         until = None if self.until is None else parse_time(self.until)
-        for low, high, what in ((first, last, "from-pointer"), (since, until, "since")):
+        for low, high, what in ((first, last, ("from", "to")), (since, until, ("since", "until"))):
             if low is not None and high is not None and low > high:  # type: ignore[operator]
-                raise UsageError(f"--{what} comes after its other bound: nothing can match")
+                raise UsageError(f"--{what[0]} comes after --{what[1]}: nothing can match")
         return RecordSelection(
             types=_types(self.types) if self.types else None,
             ids=np.array([parse_id(text) for text in self.caches], np.int64),
             partitions=np.array(self.partitions, np.int64),
+            keys=parse_keys(self.keys),
             pages=tuple(map(_page, self.pages)),
             transactions=tuple(map(_version, self.transactions)),
             first=first,
@@ -92,6 +99,7 @@ class RecordSelection(Struct, frozen=True, kw_only=True):
     types: Mask | None
     ids: Ints
     partitions: Ints
+    keys: KeyFilter
     pages: tuple[tuple[int, int], ...]
     transactions: tuple[tuple[int, int, int], ...]
     first: tuple[int, int] | None
@@ -110,6 +118,8 @@ class RecordSelection(Struct, frozen=True, kw_only=True):
         segment, offsets = rows.header.segment, rows.columns.offset
         if self.types is not None:
             keep &= self.types[rows.columns.type_no]
+        if self.keys:
+            keep &= _HAS_KEYS[rows.columns.type_no]
         if self.first is not None and segment == self.first[0]:
             keep &= offsets >= self.first[1]
         if self.last is not None and segment == self.last[0]:
@@ -127,6 +137,8 @@ class RecordSelection(Struct, frozen=True, kw_only=True):
         if len(self.partitions):
             column = columns["partition"]
             keep &= column.valid & np.isin(column.values, self.partitions)
+        if self.keys:
+            keep &= self.keys.found_in(table.rows.data, table.key.starts, table.key.sizes)
         if self.pages:
             keep &= self._of_pages(table)
         if self.transactions:

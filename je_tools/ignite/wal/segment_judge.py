@@ -103,7 +103,7 @@ class FileJudge(Struct, frozen=True):
 
     def of_header(self, segment: SegmentFile) -> Iterator[WalFinding]:
         """Yield what is wrong with the header and the name of a file."""
-        is_archived = segment.path.parent.parent.name == "archive"
+        is_archived = segment.is_archived
         if segment.status is Status.BAD_HEADER or (segment.status is Status.UNUSED and is_archived):
             expected = "a segment header"
             yield self._finding(

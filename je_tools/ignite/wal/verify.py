@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
+from je_tools.core.escaping import counted
 from je_tools.core.ordered import map_in_order
 from je_tools.findings import Severity
 from je_tools.ignite.wal.segment_judge import FileJudge, SegmentVerdict, judge_of, missing_segments
@@ -37,9 +38,9 @@ class WalTotals(Struct):
 
     def verdict(self, name: str) -> str:
         """Return the totals in one line."""
-        read = f"{self.files:,} files, {self.records:,} records, {self.size:,} bytes"
-        what = "error" if self.errors == 1 else "errors"
-        return f"{name}: {self.errors or 'no'} {what} in {read}"
+        read = f"{counted(self.files, 'file')}, {counted(self.records, 'record')}"
+        errors = counted(self.errors, "error") if self.errors else "no errors"
+        return f"{name}: {errors} in {read}, {counted(self.size, 'byte')}"
 
 
 def verify_wal(
@@ -85,25 +86,47 @@ def _findings_of(
         totals.records += verdict.records
         totals.size += verdict.file.size
         for found in verdict.findings:
-            yield _with_twin(found, verdict, verdicts, judge)
+            yield _beside_copies(found, verdict, verdicts, judge)
     yield from differing_twins(verdicts, judge)
     yield from missing_segments(node)
 
 
-def _with_twin(
+def _beside_copies(
     found: WalFinding, verdict: SegmentVerdict, others: Sequence[SegmentVerdict], judge: FileJudge
 ) -> WalFinding:
-    """Return a finding on a gap with the file that has the same bytes undamaged, if any."""
-    if found.code != "wal-gap" or found.resume_offset is None or verdict.file.is_packed:
+    """Return a finding on bytes, with what the other copies of the segment mean for it.
+
+    The engine reads a segment from the archive, so that nothing needs a copy in the ring if the
+    archive has the segment whole.
+    """
+    if found.code not in ("wal-gap", "wal-early-end") or verdict.file.is_packed:
         return found
-    for other in others:
-        header = other.file.header
-        if other is verdict or header is None or other.file.is_packed or other.end.tail is None:
-            continue
-        is_same = header.segment == found.segment and other.end.tail.stop.at >= found.resume_offset
-        if is_same and not _overlaps(other, found):
-            return replace(found, hint=f"{judge.path(other.file)} has these bytes undamaged.")
+    copies = [each for each in others if each is not verdict and _is_copy(each, found)]
+    archived = next((each for each in copies if each.file.is_archived and _is_whole(each)), None)
+    if archived is not None and not verdict.file.is_archived:
+        hint = f"Nothing: the node reads {judge.path(archived.file)}, which is whole."
+        return replace(found, severity=Severity.NOTE, hint=hint)
+    for other in copies:
+        assert other.end.tail is not None
+        stop = found.resume_offset
+        if stop is not None and other.end.tail.stop.at >= stop and not _overlaps(other, found):
+            hint = (
+                f"{judge.path(other.file)} has these bytes undamaged; `ignite recover` copies them "
+                "from there."
+            )
+            return replace(found, hint=hint)
     return found
+
+
+def _is_copy(verdict: SegmentVerdict, found: WalFinding) -> bool:
+    """Return True for a file, not compacted, that was read and has the segment of a finding."""
+    file = verdict.file
+    is_same = file.header is not None and file.header.segment == found.segment
+    return is_same and not file.is_packed and verdict.end.tail is not None
+
+
+def _is_whole(verdict: SegmentVerdict) -> bool:
+    return all(each.severity is not Severity.ERROR for each in verdict.findings)
 
 
 def _overlaps(verdict: SegmentVerdict, found: WalFinding) -> bool:

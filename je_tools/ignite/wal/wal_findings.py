@@ -12,8 +12,8 @@ _TABLE: tuple[tuple[str, Severity, str, str], ...] = (
         Severity.ERROR,
         "Bytes of a segment are no records, and records of the same segment follow them. The "
         "engine stops there: it refuses to start, or starts without everything that follows.",
-        "Copy the store before a node starts. If another file has the same segment undamaged, the "
-        "finding names it.",
+        "Copy the store before a node starts. `ignite recover` takes the bytes from another copy "
+        "of the segment, or passes over them if recovery can do without.",
     ),
     (
         "wal-early-end",
@@ -81,7 +81,8 @@ _TABLE: tuple[tuple[str, Severity, str, str], ...] = (
         Severity.ERROR,
         "A checkpoint marker does not have the 16 bytes of a pointer, or no valid id in its name. "
         "A node does not start if it is the newest of its kind.",
-        "Copy the store. Remove the marker only if no checkpoint of its id is in the log.",
+        "Copy the store, and do not delete the marker. `ignite recover` writes its content anew, "
+        "or sets it aside if no page can have been written under it.",
     ),
     (
         "marker-differs",
@@ -143,7 +144,8 @@ _TABLE: tuple[tuple[str, Severity, str, str], ...] = (
         Severity.ERROR,
         "The node starts without a message, and without what follows damage in its last segment, a "
         "segment that is gone, or a partition whose file is gone.",
-        "Do not start the node: it writes over the rest of the log. Copy the store first.",
+        "Do not start the node: it writes over the rest of the log. Copy the store first. `ignite "
+        "recover` shows what can be repaired.",
     ),
     (
         "recovery-page",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from je_tools.core.escaping import clean_text
 from je_tools.output.views.ignite_tables import NODE, finding_sections
 from je_tools.output.views.sections import Column, Kind, Section, section_of
 
@@ -68,23 +69,27 @@ _NEEDS = (
     Column("removable_bytes", "older bytes", rank=3),
 )
 
+_GROUP = Column("group", "group", Kind.TEXT, cell=lambda item: clean_text(item.group))
+
 _GROUPS = (
     NODE,
-    Column("group_id", "group", Kind.ID),
-    Column("partitions", "partitions"),
+    _GROUP,
+    Column("group_id", "id", Kind.ID, rank=4),
+    Column("partitions", "partitions", rank=2),
     Column("time_ms", "log reaches back to", Kind.TIME),
-    Column("segment", "segment", Kind.ID),
+    Column("segment", "segment", Kind.ID, rank=3),
     Column("updates", "updates"),
-    Column("size", "entries", rank=2),
+    Column("size", "entries", rank=3),
 )
 
 _PARTITIONS = (
     NODE,
-    Column("group_id", "group", Kind.ID),
+    _GROUP,
+    Column("group_id", "id", Kind.ID, rank=4),
     Column("partition", "partition", Kind.ID),
     Column("state", "state", Kind.TEXT, rank=3),
-    Column("time_ms", "log reaches back to", Kind.TIME),
-    Column("segment", "segment", Kind.ID),
+    Column("time_ms", "log reaches back to", Kind.TIME, rank=1),
+    Column("segment", "segment", Kind.ID, rank=2),
     Column("counter_from", "counter there"),
     Column("counter_to", "counter"),
     Column("size", "entries", rank=2),

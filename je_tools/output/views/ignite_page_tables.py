@@ -26,10 +26,10 @@ _PARTITION = Column("partition", "partition", Kind.ID, rank=7)
 FILES = (
     NODE,
     _GROUP,
-    Column("file", "file", Kind.TEXT, rank=1),
+    Column("file", "file", Kind.TEXT),
     Column("kind", "kind", Kind.TEXT, rank=6, cell=_value("kind")),
     _PARTITION,
-    Column("pages", "pages"),
+    Column("pages", "pages", rank=2),
     Column("zeros", "zeros", rank=5),
     Column("encrypted", "encrypted", rank=8),
     Column("compressed", "compressed", rank=8),
@@ -37,7 +37,7 @@ FILES = (
     Column("bad", "bad"),
     Column("rows", "rows", rank=5),
     Column("state", "state", Kind.TEXT, cell=_value("state")),
-    Column("advice", "advice", Kind.TEXT, rank=2, wraps=True),
+    Column("advice", "advice", Kind.TEXT, rank=1, wraps=True),
 )
 """Columns of verdicts on files."""
 
@@ -46,15 +46,15 @@ FINDINGS = (
     Column("code", "finding", Kind.TEXT),
     NODE,
     _GROUP,
-    Column("file", "file", Kind.TEXT, rank=1),
+    Column("file", "file", Kind.TEXT),
     _PARTITION,
     Column("page", "page", Kind.ID),
     Column("pages", "pages", rank=3),
-    Column("offset", "offset", Kind.COUNT),
-    Column("length", "bytes", Kind.COUNT),
+    Column("offset", "offset", Kind.COUNT, rank=3),
+    Column("length", "bytes", Kind.COUNT, rank=4),
     Column("type", "type", Kind.TEXT, rank=2),
     Column("expected", "expected", Kind.TEXT, rank=6, wraps=True),
-    Column("found", "found", Kind.TEXT, rank=3, wraps=True),
+    Column("found", "found", Kind.TEXT, rank=1, wraps=True),
 )
 """Columns of findings on a page store."""
 

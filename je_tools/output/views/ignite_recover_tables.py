@@ -57,9 +57,9 @@ _PHYSICAL = (
     _NODE,
     Column("source", "pages from", Kind.TEXT, cell=_of(lambda plan: plan.physical.source.value)),
     Column("from_segment", "from segment", Kind.ID, rank=2, cell=_pointer("start", "segment")),
-    Column("from_offset", "offset", Kind.COUNT, rank=2, cell=_pointer("start", "offset")),
+    Column("from_offset", "offset", Kind.COUNT, rank=3, cell=_pointer("start", "offset")),
     Column("to_segment", "to segment", Kind.ID, rank=2, cell=_pointer("stop", "segment")),
-    Column("to_offset", "offset", Kind.COUNT, rank=2, cell=_pointer("stop", "offset")),
+    Column("to_offset", "offset", Kind.COUNT, rank=3, cell=_pointer("stop", "offset")),
     Column("snapshots", "images", cell=_of(lambda plan: plan.physical.snapshots)),
     Column("deltas", "changes", cell=_of(lambda plan: plan.physical.deltas)),
     Column("pages", "pages", cell=_of(lambda plan: sum(e.pages for e in file_changes(plan)))),
@@ -74,16 +74,20 @@ def _logical(get: Callable[[Any], Any]) -> Callable[[Any], Cell]:
 
 _LOGICAL = (
     _NODE,
-    Column("from_segment", "from segment", Kind.ID, cell=_logical(lambda e: e.start.segment)),
-    Column("from_offset", "offset", Kind.COUNT, rank=2, cell=_logical(lambda e: e.start.offset)),
+    Column(
+        "from_segment", "from segment", Kind.ID, rank=4, cell=_logical(lambda e: e.start.segment)
+    ),
+    Column("from_offset", "offset", Kind.COUNT, rank=5, cell=_logical(lambda e: e.start.offset)),
     Column("updates", "updates", cell=_logical(lambda e: e.entry_count)),
-    Column("keys", "keys", cell=_logical(lambda e: len(e.updates))),
-    Column("left_out", "left out", cell=_logical(lambda e: e.left_out)),
-    Column("transactions", "open transactions", cell=_logical(lambda e: len(e.uncommitted))),
+    Column("keys", "keys", rank=3, cell=_logical(lambda e: len(e.updates))),
+    Column("left_out", "left out", rank=2, cell=_logical(lambda e: e.left_out)),
+    Column(
+        "transactions", "open transactions", rank=3, cell=_logical(lambda e: len(e.uncommitted))
+    ),
     Column("end_segment", "end segment", Kind.ID, cell=_logical(lambda e: e.end.segment)),
     Column("end_offset", "offset", Kind.COUNT, cell=_logical(lambda e: e.end.offset)),
     Column("end_reason", "reason", Kind.TEXT, cell=_logical(lambda e: e.end.reason.value)),
-    Column("lost_records", "records after it", cell=_logical(lambda e: e.end.lost_records)),
+    Column("lost_records", "records after it", rank=1, cell=_logical(lambda e: e.end.lost_records)),
 )
 
 _CHANGES = (NODE, Column("type", "type", Kind.TEXT), Column("records", "records"))

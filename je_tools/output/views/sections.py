@@ -179,7 +179,7 @@ def write_long_table(
     for section in sections():
         if section.rows:
             columns = section.columns
-            texts = [_texts(columns, row) for row in section.rows]
+            texts = [cell_texts(columns, row) for row in section.rows]
             titles = [column.title for column in columns]
             found = (max(map(len, cells)) for cells in zip(titles, *texts, strict=True))
             widths = list(map(max, widths or [0] * len(columns), found))
@@ -190,7 +190,7 @@ def write_long_table(
         _fit(columns, shown, widths, max(width, MIN_WIDTH))
     _write_lines([_line(columns, shown, widths, [column.title for column in columns])], out)
     for section in sections():
-        texts = [_texts(columns, row) for row in section.rows]
+        texts = [cell_texts(columns, row) for row in section.rows]
         wraps = _wrapping(columns, shown, widths, [texts])
         _write_lines(
             (
@@ -268,7 +268,7 @@ def _run_lines(
         hidden: gets the titles of the columns for which there is no room.
         first: True if they are at the top.
     """
-    texts = [[_texts(columns, row) for row in section.rows] for section in sections]
+    texts = [[cell_texts(columns, row) for row in section.rows] for section in sections]
     every = [[column.title for column in columns], *(row for rows in texts for row in rows)]
     widths = [max(map(len, cells)) for cells in zip(*every, strict=True)]
     shown = list(range(len(columns)))
@@ -292,7 +292,8 @@ def _run_lines(
     return lines
 
 
-def _texts(columns: tuple[Column, ...], row: Sequence[Cell]) -> list[str]:
+def cell_texts(columns: tuple[Column, ...], row: Sequence[Cell]) -> list[str]:
+    """Return the cells of a row as people read them."""
     return [
         "-" if cell is None else _TEXTS[column.kind](cell)
         for column, cell in zip(columns, row, strict=True)

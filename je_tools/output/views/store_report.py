@@ -69,13 +69,14 @@ def store_sections(examination: StoreExamination, name: str, *, everything: bool
     found = section_of("findings", "Findings", _FINDINGS, others)
     return [
         section_of("nodes", "Nodes", _NODES, examination.nodes),
-        *([start, found] if everything else map(_without_empty_columns, (start, found))),
+        *([start, found] if everything else map(without_empty_columns, (start, found))),
         _texts("not_checked", "Not looked at", examination.not_checked),
         _step_section(steps, name),
     ]
 
 
-def _without_empty_columns(section: Section) -> Section:
+def without_empty_columns(section: Section) -> Section:
+    """Return a table without the columns that have no cell."""
     used = [
         i for i in range(len(section.columns)) if any(row[i] is not None for row in section.rows)
     ]

@@ -90,9 +90,27 @@ def test_a_store_without_a_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert f"je-tools ignite pages verify {store}" in " ".join(done.out.decode().split())
 
 
-@pytest.mark.parametrize("words", [("--tree",), ("--html", "page.html")])
-def test_options_of_environments_are_refused(words: tuple[str, ...], tmp_path: Path) -> None:
+def test_options_of_environments_are_refused(tmp_path: Path) -> None:
     store = build.write_dumped_store(tmp_path / "store")
-    done = je_tools("doctor", store, *words)
+    done = je_tools("doctor", store, "--tree")
     assert done.code == 2
-    assert f"{words[0]}: only for environments of JE, not for stores of Ignite" in done.err
+    assert "--tree: only for environments of JE, not for stores of Ignite" in done.err
+
+
+def test_the_page_has_what_the_report_has(tmp_path: Path) -> None:
+    store = pages.write_damaged_page_store(tmp_path / "<i>&store")
+    page = tmp_path / "page.html"
+    done = je_tools("doctor", store, "--html", page)
+    text = page.read_text(encoding="utf-8")
+    document, code = report(store)
+    assert done.code == code == 3
+    rows = [row for name in ("start", "findings") for row in document[name]]
+    assert rows
+    for row in rows:
+        assert f"<bdi>{row['code']}</bdi>" in text
+        assert row["file"] is None or f"<bdi>{row['file']}</bdi>" in text
+    assert "je-tools ignite recover" in text
+    assert "<i>&" not in text
+    assert "&lt;i&gt;&amp;store" in text
+    inside = je_tools("doctor", store, "--html", store / "page.html")
+    assert (inside.code, "lies inside" in inside.err) == (6, True)

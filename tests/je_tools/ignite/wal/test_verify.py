@@ -52,7 +52,10 @@ def test_exactly_the_planted_faults_are_found(ignite_damage: Path, tmp_path: Pat
         ignite_damage
     )
     has_twin = ignite_damage.name == "ignite-bitflip-archive-only"
-    twin = "db/wal/node1/0000000000000001.wal has these bytes undamaged." if has_twin else None
+    text = (
+        "db/wal/node1/0000000000000001.wal has these bytes undamaged; `ignite recover` copies them"
+    )
+    twin = f"{text} from there." if has_twin else None
     assert {each.hint for each in found} <= {twin}
 
 
@@ -141,3 +144,26 @@ def test_copies_with_other_records_are_found(tmp_path: Path) -> None:
     damaged[offsets[1] + 30] ^= 1
     hurt = build.write_store(tmp_path / "hurt", [bytes(damaged)], [archived, last])
     assert [each.code for each in _findings(hurt)] == ["wal-gap"]
+
+
+@pytest.mark.parametrize("is_cut", [False, True])
+def test_damage_in_the_ring_is_a_note_if_the_archive_is_whole(is_cut: bool, tmp_path: Path) -> None:
+    first, offsets = build.segment(0, _RECORDS)
+    last, _ = build.segment(1, _RECORDS, end=bytes(9))
+    damaged = bytearray(first)
+    damaged[offsets[-1 if is_cut else 0] + 30] ^= 1
+    code = "wal-early-end" if is_cut else "wal-gap"
+    ring = build.write_store(tmp_path / "ring", [first], [bytes(damaged), last])
+    (found,) = _findings(ring)
+    assert (found.code, found.severity) == (code, Severity.NOTE)
+    assert found.hint == (
+        "Nothing: the node reads db/wal/archive/node1/0000000000000000.wal, which is whole."
+    )
+    archive = build.write_store(tmp_path / "archive", [bytes(damaged)], [first, last])
+    (found,) = _findings(archive)
+    assert (found.code, found.severity) == (code, Severity.ERROR)
+    # Damage in another place makes the archive's copy damaged, too.
+    other = bytearray(first)
+    other[offsets[1] + 30] ^= 1
+    both = build.write_store(tmp_path / "both", [bytes(other)], [bytes(damaged), last])
+    assert {each.severity for each in _findings(both)} == {Severity.ERROR}

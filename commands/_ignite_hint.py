@@ -1,0 +1,55 @@
+"""The hint of a command on logs of JE that was given a store of Apache Ignite."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from je_tools.core.escaping import quoted
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from je_tools.errors import NoLogError
+
+COUNTERPARTS = {
+    "verify": ("ignite wal verify", "ignite pages verify"),
+    "summary": ("ignite wal summary",),
+    "files": ("ignite info",),
+    "dump": ("ignite wal dump", "ignite pages dump"),
+    "lock": ("ignite info",),
+    "recover": ("ignite recover",),
+    "missing": ("ignite recover",),
+    "salvage": ("ignite export",),
+    "databases": ("ignite info",),
+    "count": ("ignite export",),
+    "get": ("ignite wal dump --key KEY",),
+    "export": ("ignite export",),
+    "diff": ("ignite diff",),
+    "space": ("ignite pages space",),
+    "checkpoint": ("ignite checkpoints",),
+    "undo": ("ignite undo",),
+}
+"""Commands on stores by the commands on logs that answer the same questions."""
+
+
+def ignite_hint(error: NoLogError, command: str) -> str | None:
+    """Return what to run instead of a command, if its path is a store; None if it is none."""
+    from je_tools.ignite.segment_files import segment_name
+    from je_tools.ignite.store import holds_store
+
+    path = error.path
+    if path is None:
+        return None
+    if segment_name(path.name) is None and not _holds_segments(path) and not holds_store(path):
+        return None
+    words = COUNTERPARTS.get(command, ())
+    named = quoted(str(path))
+    steps = " or ".join(f"`je-tools {each} {named}`" for each in words)
+    next_step = f"use {steps}" if words else "`je-tools ignite --help` lists what reads it"
+    return f"{path}: a store of Apache Ignite, not a log of JE; {next_step}"
+
+
+def _holds_segments(path: Path) -> bool:
+    from je_tools.ignite.segment_files import segment_name
+
+    return path.is_dir() and any(segment_name(each.name) is not None for each in path.iterdir())
