@@ -20,17 +20,17 @@ def _severity(found: Any) -> str:
 
 
 FINDING_COLUMNS = (
-    Column("severity", "severity", Kind.TEXT, cell=_severity),
+    Column("severity", "severity", Kind.TEXT, rank=1, cell=_severity),
     Column("code", "finding", Kind.TEXT),
     NODE,
     Column("file", "file", Kind.TEXT),
     Column("segment", "segment", Kind.ID, rank=2),
-    Column("offset", "offset", Kind.COUNT, rank=1),
+    Column("offset", "offset", Kind.COUNT, rank=2),
     Column("length", "bytes", Kind.COUNT, rank=3),
     Column("resume_offset", "goes on at", Kind.COUNT, rank=4),
     Column("expected", "expected", Kind.TEXT, rank=6, wraps=True),
-    Column("found", "found", Kind.TEXT, rank=1, wraps=True),
-    Column("hint", "hint", Kind.TEXT, rank=2, wraps=True),
+    Column("found", "found", Kind.TEXT, wraps=True),
+    Column("hint", "hint", Kind.TEXT, rank=3, wraps=True),
 )
 """Columns of findings on a write-ahead log."""
 
