@@ -28,6 +28,7 @@ test-all: lint
 	@scripts/venv.sh site
 	@scripts/connect.sh
 	scripts/rust-test.sh
+	scripts/rust-oldest.sh
 	$(PYTEST) -n auto --timeout 3600 --hypothesis-profile search $(if $(SHARD),--shard $(SHARD))
 
 # With overflow checks and debug assertions in the extension, which is built anew afterwards.

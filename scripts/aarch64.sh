@@ -89,4 +89,4 @@ lay_tree "$CARGO_TARGET_DIR/$target/release/lib_native.so"
 cd "$tree"
 OPENBLAS_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=$work/site \
     qemu-aarch64 -L "$root" "$root/usr/bin/python3.11" -m pytest -q -n 0 -p no:cacheprovider \
-    -m "not exhaustive" tests/formats/test_native.py tests/formats/je/log
+    -m "not exhaustive" tests/formats/test_native.py tests/formats/je/log tests/formats/ignite
