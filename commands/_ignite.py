@@ -14,14 +14,22 @@ from je_tools.commands._options import (
     chosen_file_mode,
     file_mode_option,
     output_file_outside,
+    say,
+    terminal_width,
 )
+from je_tools.core.escaping import clean_text
 from je_tools.errors import RefusedError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
+    from je_tools.ignite.records.problems import MissingRecords
     from je_tools.ignite.store import Store
+    from je_tools.output.views.sections import Section
+
+PROBLEMS_SHOWN = 20
+"""Largest number of problems on standard error."""
 
 
 class StoreOptions(TypedDict):
@@ -45,6 +53,23 @@ node_option = click.option(
     metavar="NAME",
     help="Read only this node: the name of its folder.",
 )
+
+
+cache_option = click.option(
+    "--cache", "caches", multiple=True, metavar="NAME", help="Cache or group, by name or id."
+)
+
+
+def partition_option(note: str = "") -> Callable[[F], F]:
+    """Return the option `--partition`; its help ends with `note`."""
+    return click.option(
+        "--partition",
+        "partitions",
+        type=click.IntRange(0, 65535),
+        multiple=True,
+        metavar="N",
+        help=f"Number of a partition{note}.",
+    )
 
 
 def output_option(function: F) -> F:
@@ -75,3 +100,54 @@ def opened_output(path: Path | None, *stores: Store) -> Iterator[BinaryIO]:
                 )
     with open_output(path, None, chosen_file_mode()) as out:
         yield out
+
+
+def write_store_report(
+    form: str,
+    store: Store,
+    sections: Sequence[Section],
+    out: BinaryIO,
+    output: Path | None,
+    *,
+    facts: Mapping[str, int] | None = None,
+    always: str = "",
+) -> None:
+    """Write what was found in a store.
+
+    Args:
+        form: format, one of REPORT.
+        store: the store.
+        sections: the tables.
+        out: where they are written.
+        output: file behind `out`; None for standard output.
+        facts: counts that JSON has beside the tables.
+        always: name of a table that is shown even if it has no rows.
+    """
+    from je_tools.output.views.section_formats import Report, write_sections
+
+    if form == "table":
+        shown = [each for each in sections if each.rows or each.name == always]
+        write_sections(form, shown, out, terminal_width(output))
+    else:
+        row = {"store": clean_text(store.name), **(facts or {})}
+        Report(row, "store", sections=sections).write(form, out)
+
+
+def say_problems(problems: Iterable[MissingRecords]) -> None:
+    """Say on standard error which records could not be read, and why."""
+    from je_tools.ignite.records.problems import merged
+
+    found = merged(problems)
+    say_first(
+        [problem.text() for problem in found],
+        "problems; `je-tools ignite pages verify` reports pages",
+    )
+
+
+def say_first(texts: Sequence[str], what: str) -> None:
+    """Say the first of some texts on standard error, and how many more of `what` there are."""
+    for text in texts[:PROBLEMS_SHOWN]:
+        say(f"je-tools: {text}")
+    more = len(texts) - PROBLEMS_SHOWN
+    if more > 0:
+        say(f"je-tools: and {more:,} more {what}")

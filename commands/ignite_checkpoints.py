@@ -13,16 +13,15 @@ from je_tools.commands._ignite import (
     output_option,
     store_argument,
     thread_count,
+    write_store_report,
 )
 from je_tools.commands._options import (
     exit_zero_option,
     format_option,
     progress_bar,
     say,
-    terminal_width,
     threads_count_option,
 )
-from je_tools.core.escaping import clean_text
 from je_tools.errors import EXIT_DAMAGE, EXIT_OK
 from je_tools.output.formats import REPORT
 
@@ -67,9 +66,7 @@ def command(**options: Unpack[Options]) -> int:
     from je_tools.ignite.checkpoints.judge import CheckpointJudge
     from je_tools.ignite.checkpoints.node_checkpoints import node_checkpoints
     from je_tools.ignite.store import open_store
-    from je_tools.output.views.section_formats import Report, write_sections
 
-    form = options["format_"]
     store = open_store(options["paths"], options["nodes"])
     with opened_output(options["output"], store) as out:
         threads = thread_count(options["threads"])
@@ -79,16 +76,9 @@ def command(**options: Unpack[Options]) -> int:
         root = str(store.roots[0])
         findings = [each for node in nodes for each in CheckpointJudge(node, root).findings()]
         sections = _sections(nodes, names, findings, partitions=options["partitions"])
-        if form == "table":
-            shown = [each for each in sections if each.rows or each.name == "checkpoints"]
-            write_sections(form, shown, out, terminal_width(options["output"]))
-        else:
-            row = {
-                "store": clean_text(store.name),
-                "nodes": len(nodes),
-                "findings_count": len(findings),
-            }
-            Report(row, "store", sections=sections).write(form, out)
+        counts = {"nodes": len(nodes), "findings_count": len(findings)}
+        form, output = options["format_"], options["output"]
+        write_store_report(form, store, sections, out, output, always="checkpoints", facts=counts)
     bad = sum(each.severity is not Severity.NOTE for each in findings)
     what = "error or warning" if bad == 1 else "errors or warnings"
     say(f"je-tools: {store.name}: {bad or 'no'} {what} on checkpoints")

@@ -9,9 +9,12 @@ import click
 
 from je_tools.commands._ignite import (
     StoreOptions,
+    cache_option,
     node_option,
     opened_output,
     output_option,
+    partition_option,
+    say_problems,
     store_argument,
     thread_count,
 )
@@ -39,10 +42,6 @@ if TYPE_CHECKING:
     from je_tools.output.views.sections import Section
 
 
-PROBLEMS_SHOWN = 20
-"""Largest number of problems on standard error."""
-
-
 class Options(StoreOptions):
     """Options of the command line."""
 
@@ -57,17 +56,8 @@ class Options(StoreOptions):
 @click.command("diff")
 @store_argument
 @node_option
-@click.option(
-    "--cache", "caches", multiple=True, metavar="NAME", help="Cache or group, by name or id."
-)
-@click.option(
-    "--partition",
-    "partitions",
-    type=click.IntRange(0, 65535),
-    multiple=True,
-    metavar="N",
-    help="Number of a partition.",
-)
+@cache_option
+@partition_option()
 @click.option("--all", "everything", is_flag=True, help="Also show partitions that are the same.")
 @click.option("--keys", is_flag=True, help="Also show the keys that differ.")
 @click.option(
@@ -102,7 +92,6 @@ def command(**options: Unpack[Options]) -> int:
     from je_tools.ignite.diff.compare import PartitionVerdict, compare_nodes
     from je_tools.ignite.diff.partitions import node_partitions
     from je_tools.ignite.records.node_records import CacheFilter
-    from je_tools.ignite.records.problems import merged
     from je_tools.output.views.section_formats import Report, write_sections
 
     stores, nodes = _two_nodes(options["paths"], options["nodes"])
@@ -124,9 +113,8 @@ def command(**options: Unpack[Options]) -> int:
             names = {"a": clean_text(nodes[0].name), "b": clean_text(nodes[1].name)}
             row = {**names, "partition_count": len(found), "differing_count": len(differing)}
             Report(row, "nodes", sections=sections).write(form, out)
-    problems = merged(each for side in sides for each in side.problems)
-    for problem in problems[:PROBLEMS_SHOWN]:
-        say(f"je-tools: {problem.text()}")
+    problems = [each for side in sides for each in side.problems]
+    say_problems(problems)
     partitions = counted(len(found), "partition")
     say(f"je-tools: {len(differing):,} of {partitions} differ{'s' * (len(found) == 1)}")
     is_bad = bool(differing or problems)

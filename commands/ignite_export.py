@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Unpack
 
 import click
 
 from je_tools.commands._ignite import (
     StoreOptions,
+    cache_option,
     node_option,
     opened_output,
     output_option,
+    partition_option,
+    say_first,
+    say_problems,
     store_argument,
     thread_count,
 )
@@ -28,9 +31,6 @@ from je_tools.commands._options import (
 from je_tools.core.escaping import counted
 from je_tools.errors import EXIT_DAMAGE, EXIT_OK
 
-PROBLEMS_SHOWN = 20
-"""Largest number of problems on standard error."""
-
 
 class Options(StoreOptions):
     """Options of the command line."""
@@ -43,17 +43,8 @@ class Options(StoreOptions):
 @click.command("export")
 @store_argument
 @node_option
-@click.option(
-    "--cache", "caches", multiple=True, metavar="NAME", help="Cache or group, by name or id."
-)
-@click.option(
-    "--partition",
-    "partitions",
-    type=click.IntRange(0, 65535),
-    multiple=True,
-    metavar="N",
-    help="Number of a partition.",
-)
+@cache_option
+@partition_option()
 @format_option("jsonl", "csv", "parquet", default="jsonl")
 @output_option
 @data_option
@@ -77,7 +68,6 @@ def command(**options: Unpack[Options]) -> int:
     from je_tools.ignite.caches import check_partitions, known_ids
     from je_tools.ignite.records.export import CacheExport
     from je_tools.ignite.records.node_records import CacheFilter
-    from je_tools.ignite.records.problems import merged
     from je_tools.ignite.records.sinks import open_cache_sink
     from je_tools.ignite.store import open_store
     from je_tools.output.encoders.entry_sinks import EntryFormat
@@ -95,20 +85,12 @@ def command(**options: Unpack[Options]) -> int:
         # Some partitions are only in the log, so that all are known now only.
         check_partitions(options["partitions"], export.known)
     say(f"je-tools: {counted(export.count, 'record')}")
-    _say_not_owned(export.not_owned)
-    problems = merged(export.problems)
-    for problem in problems[:PROBLEMS_SHOWN]:
-        say(f"je-tools: {problem.text()}")
-    more = len(problems) - PROBLEMS_SHOWN
-    if more > 0:
-        say(f"je-tools: and {more:,} more problems; `je-tools ignite pages verify` reports pages")
+    say_first(
+        [
+            f"{node} {group} partition {partition}: state {state}, not OWNING"
+            for node, group, partition, state in export.not_owned
+        ],
+        "partitions that are not OWNING",
+    )
+    say_problems(export.problems)
     return EXIT_DAMAGE if export.problems and not options["exit_zero"] else EXIT_OK
-
-
-def _say_not_owned(partitions: Sequence[tuple[str, str, int, str]]) -> None:
-    """Name the partitions whose records other nodes may have newer."""
-    for node, group, partition, state in partitions[:PROBLEMS_SHOWN]:
-        say(f"je-tools: {node} {group} partition {partition}: state {state}, not OWNING")
-    more = len(partitions) - PROBLEMS_SHOWN
-    if more > 0:
-        say(f"je-tools: and {more:,} more partitions that are not OWNING")

@@ -7,9 +7,14 @@ from typing import TypedDict, Unpack
 
 import click
 
-from je_tools.commands._ignite import node_option, opened_output, output_option, store_argument
-from je_tools.commands._options import format_option, terminal_width
-from je_tools.core.escaping import clean_text
+from je_tools.commands._ignite import (
+    node_option,
+    opened_output,
+    output_option,
+    store_argument,
+    write_store_report,
+)
+from je_tools.commands._options import format_option
 from je_tools.errors import EXIT_OK
 from je_tools.output.formats import REPORT
 
@@ -42,16 +47,9 @@ def command(**options: Unpack[Options]) -> int:
     from je_tools.ignite.info import node_info
     from je_tools.ignite.store import open_store
     from je_tools.output.views.ignite_info_tables import info_sections
-    from je_tools.output.views.section_formats import Report, write_sections
 
-    form = options["format_"]
     store = open_store(options["paths"], options["nodes"])
     with opened_output(options["output"], store) as out:
         sections = info_sections([node_info(store, node) for node in store.nodes])
-        if form == "table":
-            shown = [each for each in sections if each.rows]
-            write_sections(form, shown, out, terminal_width(options["output"]))
-        else:
-            row = {"store": clean_text(store.name)}
-            Report(row, "store", sections=sections).write(form, out)
+        write_store_report(options["format_"], store, sections, out, options["output"])
     return EXIT_OK

@@ -13,6 +13,7 @@ from je_tools.commands._ignite import (
     node_option,
     opened_output,
     output_option,
+    partition_option,
     store_argument,
     thread_count,
 )
@@ -53,14 +54,7 @@ class Options(StoreOptions):
 @click.option(
     "--group", "groups", multiple=True, metavar="NAME", help="Cache group, or cache without one."
 )
-@click.option(
-    "--partition",
-    "partitions",
-    type=click.IntRange(0, 65535),
-    multiple=True,
-    metavar="N",
-    help="Number of a partition; 65535 for indexes.",
-)
+@partition_option("; 65535 for indexes")
 @click.option(
     "--page", "pages", type=int, multiple=True, metavar="N", help="Index of a page in its file."
 )

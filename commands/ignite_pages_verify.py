@@ -13,16 +13,15 @@ from je_tools.commands._ignite import (
     output_option,
     store_argument,
     thread_count,
+    write_store_report,
 )
 from je_tools.commands._options import (
     exit_zero_option,
     format_option,
     progress_bar,
     say,
-    terminal_width,
     threads_count_option,
 )
-from je_tools.core.escaping import clean_text
 from je_tools.errors import EXIT_DAMAGE, EXIT_OK
 from je_tools.output.formats import REPORT
 
@@ -62,7 +61,6 @@ def command(**options: Unpack[Options]) -> int:
     from je_tools.ignite.recovery.rebuilding import rebuilt_files
     from je_tools.ignite.store import open_store
     from je_tools.output.views.ignite_page_tables import report_sections
-    from je_tools.output.views.section_formats import Report, write_sections
 
     form = options["format_"]
     store = open_store(options["paths"], options["nodes"])
@@ -71,17 +69,8 @@ def command(**options: Unpack[Options]) -> int:
             threads = thread_count(options["threads"])
             trees = not options["no_trees"]
             report = verify_pages(store, threads, progress, trees=trees, rebuilt=rebuilt_files)
-        is_table = form == "table"
-        sections = report_sections(report, everything=options["everything"] or not is_table)
-        if is_table:
-            shown = [each for each in sections if each.rows]
-            write_sections(form, shown, out, terminal_width(options["output"]))
-        else:
-            row = {
-                "store": clean_text(store.name),
-                "nodes": len(store.nodes),
-                "findings_count": len(report.findings),
-            }
-            Report(row, "store", sections=sections).write(form, out)
+        sections = report_sections(report, everything=options["everything"] or form != "table")
+        counts = {"nodes": len(store.nodes), "findings_count": len(report.findings)}
+        write_store_report(form, store, sections, out, options["output"], facts=counts)
     say(f"je-tools: {report.verdict(store.name)}")
     return EXIT_DAMAGE if report.wrong and not options["exit_zero"] else EXIT_OK

@@ -13,13 +13,13 @@ from je_tools.commands._ignite import (
     output_option,
     store_argument,
     thread_count,
+    write_store_report,
 )
 from je_tools.commands._options import (
     exit_zero_option,
     format_option,
     progress_bar,
     say,
-    terminal_width,
     threads_count_option,
 )
 from je_tools.core.escaping import clean_text, counted
@@ -142,20 +142,9 @@ def _write(
     repairs: Sequence[RepairPlan],
     out: BinaryIO,
 ) -> None:
-    from je_tools.output.views.section_formats import Report, write_sections
-
-    form = options["format_"]
     sections = _sections(options, store, plans, repairs)
-    if form == "table":
-        shown = [each for each in sections if each.rows]
-        write_sections(form, shown, out, terminal_width(options["output"]))
-        return
-    row = {
-        "store": clean_text(store.name),
-        "nodes": len(plans),
-        "findings_count": sum(len(plan.findings) for plan in plans),
-    }
-    Report(row, "store", sections=sections).write(form, out)
+    counts = {"nodes": len(plans), "findings_count": sum(len(plan.findings) for plan in plans)}
+    write_store_report(options["format_"], store, sections, out, options["output"], facts=counts)
 
 
 def _sections(

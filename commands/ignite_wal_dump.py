@@ -10,9 +10,11 @@ import click
 
 from je_tools.commands._ignite import (
     StoreOptions,
+    cache_option,
     node_option,
     opened_output,
     output_option,
+    partition_option,
     store_argument,
     thread_count,
 )
@@ -65,17 +67,8 @@ class Options(StoreOptions):
     metavar="TYPE",
     help="Record type by the engine's name, or a group: DATA, TX, PAGE, PHYSICAL, LOGICAL, MIXED.",
 )
-@click.option(
-    "--cache", "caches", multiple=True, metavar="NAME", help="Cache or group, by name or id."
-)
-@click.option(
-    "--partition",
-    "partitions",
-    type=click.IntRange(0, 65535),
-    multiple=True,
-    metavar="N",
-    help="Number of a partition.",
-)
+@cache_option
+@partition_option()
 @click.option(
     "--key",
     "keys",
