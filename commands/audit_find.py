@@ -20,7 +20,7 @@ from je_tools.commands._needles import (
     warn_of_short,
 )
 from je_tools.commands._options import (
-    A_PATH,
+    A_LOG,
     CONTEXT,
     exit_zero_option,
     format_option,
@@ -49,7 +49,7 @@ class Options(NeedleOptions, EngineOptions):
 
 
 @click.command("find", context_settings=CONTEXT)
-@click.argument("roots", metavar="ROOT...", nargs=-1, required=True, type=A_PATH)
+@click.argument("roots", metavar="ROOT...", nargs=-1, required=True, type=A_LOG)
 @needle_options
 @engine_options
 @format_option(*ROWS)
@@ -60,7 +60,8 @@ def command(**options: Unpack[Options]) -> int:
 
     The command searches every byte of every file in the directories of the environments, and every
     B-tree node, as `erase prove` does. It judges each trace as `erase subject` does: a live record,
-    an old one, and so on, and whether `erase run` would erase it now. It changes nothing.
+    an old one, and so on, and whether `erase run` would erase it now. It changes nothing. Stores
+    of Ignite are searched byte by byte, and their traces are not judged. A root may be a URI.
 
     Needles appear in no output: they are named by hashes. The exit code is 3 if there is a trace,
     or if anything could not be read. All traces are counted, but at most 1,000 of an environment
@@ -72,7 +73,7 @@ def command(**options: Unpack[Options]) -> int:
       je-tools audit find /backups --match carol@example.org --engine local
       je-tools audit find /nfs/fleet --key-file people.txt --format jsonl -o traces.jsonl
     """
-    from je_tools.audit.discover import find_fleet
+    from je_tools.audit.discover import EnvironmentKind, find_fleet
     from je_tools.output.files.outputs import check_outside, open_output
     from je_tools.output.views.find_tables import find_sections
     from je_tools.output.views.section_formats import write_sections
@@ -82,10 +83,9 @@ def command(**options: Unpack[Options]) -> int:
     for root in options["roots"]:
         if root.is_file():
             raise UsageError(f"{root}: `audit find` searches directories, name one")
-    fleet = find_fleet(options["roots"])
+    fleet = find_fleet(options["roots"], tuple(EnvironmentKind))
     if output is not None:
-        folders = (folder for each in fleet.environments for folder in each.folders)
-        check_outside(output, folders)
+        check_outside(output, (each for found in fleet.environments for each in found.local_places))
     found = _find(options, fleet)
     with open_output(output) as out:
         sections = find_sections(found, is_short=form == "table")

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import stat
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path, PosixPath
@@ -111,7 +112,7 @@ class RemoteEntry:
         """Return False: stores have no links."""
         return False
 
-    def stat(self) -> os.stat_result:
+    def stat(self, *, follow_symlinks: bool = True) -> os.stat_result:
         """Return kind, size and time, as listed."""
         return _as_stat(self._status)
 
@@ -132,15 +133,22 @@ class FolderEntry(Protocol):
     def is_symlink(self) -> bool:
         """Return whether it is a link."""
 
-    def stat(self) -> os.stat_result:
-        """Return kind, size and time."""
+    def stat(self, *, follow_symlinks: bool = True) -> os.stat_result:
+        """Return kind, size and time, of a link those of what it leads to."""
 
 
 def _as_stat(status: RemoteStatus) -> os.stat_result:
+    """Return a status as the operating system would; the tag stands for the inode."""
     kind = stat.S_IFDIR if status.is_folder else stat.S_IFREG
     modified = int(status.modified or 0)
-    numbers = (kind | 0o444, 0, 0, 1, 0, 0, status.size, 0, modified, 0)
-    return os.stat_result(numbers, {"st_mtime_ns": modified * 10**9})
+    inode = zlib.crc32((status.tag or "").encode())
+    numbers = (kind | 0o444, inode, 0, 1, 0, 0, status.size, 0, modified, 0)
+    more = {
+        "st_mtime_ns": modified * 10**9,
+        "st_ctime_ns": 0,
+        "st_blocks": -(-status.size // 512),
+    }
+    return os.stat_result(numbers, more)
 
 
 @contextmanager

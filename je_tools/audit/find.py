@@ -1,7 +1,7 @@
 """A person's data in all logs of a fleet: which environments have traces, and of what kind.
 
-Every byte of every file is searched in executors, as `erase prove` does. Environments with hits are
-then judged as `erase subject` does. Needles appear in no result.
+Every byte of every file is searched in executors, as `erase prove` does. Environments of JE with
+hits are then judged as `erase subject` does. Needles appear in no result.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 
+from je_tools.audit.discover import EnvironmentKind
 from je_tools.audit.find_kinds import EnvironmentHits, FindTask, PartHits
 from je_tools.audit.plan import plan_fleet
 from je_tools.core.shares import shares_of
@@ -57,7 +58,7 @@ def find_everywhere(engine: Engine, fleet: Fleet, work: FindWork) -> FleetHits:
         fleet: what is searched.
         work: the search.
     """
-    plan = plan_fleet(fleet, engine.cores)
+    plan = plan_fleet(fleet, engine.cores, tuple(EnvironmentKind))
     tasks = [tuple(FindTask(each) for each in group) for group in plan.small]
     parts: dict[str, list[PartHits]] = {}
     for found in plan.large:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from je_tools.audit.discover import EnvironmentKind
 from je_tools.audit.find_kinds import EnvironmentHits, FindTask, FoundTrace, PartHits
 from je_tools.audit.reasons import why_unread
 from je_tools.core.escaping import clean_text, printable
@@ -37,7 +38,16 @@ LISTED_MAX = 1_000
 """Largest number of traces of one environment that are listed; all are counted."""
 
 NOT_JUDGED = "not judged"
-"""State of a trace in an environment that cannot be opened."""
+"""State of a trace in a store of Ignite, or in an environment that cannot be opened."""
+
+UNSEEN_IN_STORES = (
+    "a store of Ignite, of which only the bytes were searched: this does not see what rows longer "
+    "than a page, values cut off in indexes, and compressed or encrypted pages hold. Keys given as "
+    "long:, int: or str: were searched as JE writes them"
+)
+"""Gap of every store of Ignite: without a hit, it is not proven to have no trace."""
+
+_NO_STATES = "live and old records of a store of Ignite are not told apart"
 
 
 class FindWork(Struct, frozen=True):
@@ -70,6 +80,11 @@ class FindWork(Struct, frozen=True):
         """Search an environment with hits again, and judge each trace."""
         search, options = self.of(), ProofOptions(self.masking, 1)
         shown = _shown(search, found.name)
+        if found.kind is EnvironmentKind.IGNITE:
+            tree = search_tree(found.paths[0], search, options)
+            hits = _not_judged(tree, found.name, shown, _NO_STATES, self.masking)
+            hits.gaps.insert(0, ("", UNSEEN_IN_STORES))
+            return hits
         now_ms = time.time_ns() // 1_000_000
         try:
             environment = open_environment(found.paths, keep_going=True)
@@ -80,7 +95,9 @@ class FindWork(Struct, frozen=True):
         except Exception as error:
             reason = why_unread(error)
         tree = search_tree(found.paths[0], search, options)
-        return _not_judged(tree, found.name, shown, reason, self.masking)
+        hits = _not_judged(tree, found.name, shown, "see the gaps", self.masking)
+        hits.gaps.insert(0, ("", reason))
+        return hits
 
 
 def _searched(task: FindTask, search: NeedleSearch, options: ProofOptions) -> PartHits:
@@ -96,6 +113,8 @@ def _searched(task: FindTask, search: NeedleSearch, options: ProofOptions) -> Pa
     hits = sum(each.hit_count for each in tree.files)
     gaps = _gaps(tree, is_first=task.number == 0)
     if task.number == 0:
+        if task.found.kind is EnvironmentKind.IGNITE:
+            gaps.insert(0, ("", UNSEEN_IN_STORES))
         hits += len(name_hits(tree))
     return PartHits(name, hits, sum(each.raw.read_size for each in tree.files), gaps)
 
@@ -125,16 +144,17 @@ def _of_report(report: SubjectReport, env: str, shown: str) -> EnvironmentHits:
 def _not_judged(
     tree: SearchedTree, env: str, shown: str, reason: str, masking: Masking
 ) -> EnvironmentHits:
+    """Return the hits in an environment; `reason` says why no state of them is known."""
     names = [each.name(masking) for each in tree.search.needles]
     traces = [
         FoundTrace(
             shown,
             *(each.file, each.offset, each.size, each.lsn, each.type, None),
-            *(each.where.value, NOT_JUDGED, None, "see the gaps", names[each.needle - 1]),
+            *(each.where.value, NOT_JUDGED, None, reason, names[each.needle - 1]),
         )
         for each in located_hits(tree, LISTED_MAX)
     ]
-    gaps = [("", reason), *_gaps(tree, is_first=True)]
+    gaps = _gaps(tree, is_first=True)
     return EnvironmentHits(env, shown, int(tree.counts().sum()), traces, gaps)
 
 

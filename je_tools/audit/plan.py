@@ -7,7 +7,7 @@ the results.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -51,19 +51,21 @@ class AuditPlan(Struct, frozen=True):
     large: tuple[FoundEnvironment, ...]
 
 
-def plan_fleet(fleet: Fleet, cores: int) -> AuditPlan:
+def plan_fleet(
+    fleet: Fleet, cores: int, cut: Collection[EnvironmentKind] = (EnvironmentKind.JE,)
+) -> AuditPlan:
     """Divide the environments into tasks by bytes, in the order of the fleet.
 
     Args:
         fleet: all environments.
         cores: number of tasks that run at once, 1 or more.
+        cut: kinds that can be cut; one of another kind is read by one task, however large.
     """
     found = fleet.environments
     size = sum(_cost(each) for each in found)
     share = share_of(size, task_count(size, cores))
-    # A store of Ignite is one task, however large.
-    large = tuple(each for each in found if each.kind is EnvironmentKind.JE and _cost(each) > share)
-    small = [each for each in found if each.kind is EnvironmentKind.IGNITE or _cost(each) <= share]
+    large = tuple(each for each in found if each.kind in cut and _cost(each) > share)
+    small = [each for each in found if each.kind not in cut or _cost(each) <= share]
     return AuditPlan(share, tuple(map(tuple, shares_of(small, _cost, share))), large)
 
 

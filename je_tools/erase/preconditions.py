@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 class Obstacle(StrEnum):
     """Kinds of reasons not to erase anything in a log."""
 
+    IN_STORE = "in-store"
     NO_CHECKPOINT = "no-checkpoint-at-end"
     REPLAYED_NODES = "replayed-nodes"
     OPEN_TRANSACTION = "open-transaction"
@@ -77,6 +78,12 @@ def obstacles(snapshot: Snapshot, damaged_count: int) -> list[ErasureObstacle]:
 
 
 def _of_openness(snapshot: Snapshot) -> Iterator[ErasureObstacle]:
+    if snapshot.environment.is_remote:
+        yield ErasureObstacle(
+            Obstacle.IN_STORE,
+            "the log lies in a store, in which je-tools changes nothing: copy the environment to a "
+            "file system",
+        )
     version = snapshot.end.files[-1].version
     if version < VERSION_MIN:
         yield ErasureObstacle(
@@ -90,6 +97,8 @@ def _of_openness(snapshot: Snapshot) -> Iterator[ErasureObstacle]:
 
 
 def _of_journals(snapshot: Snapshot) -> Iterator[ErasureObstacle]:
+    if snapshot.environment.is_remote:
+        return
     text = journals_text(Path(snapshot.environment.name), with_own=False)
     if text is not None:
         yield ErasureObstacle(Obstacle.UNDO_JOURNAL, text)

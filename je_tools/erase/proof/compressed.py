@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from je_tools.formats.files.open_source import open_source
+
 _MAGICS = {
     b"\x1f\x8b": "gzip",
     b"\x1f\x9d": "compress",
@@ -28,8 +30,8 @@ _HEAD_SIZE = _TAR_OFFSET + len(_TAR_MAGIC)
 def compressed_problem(path: Path) -> str | None:
     """Return why content of a file was not searched; None if it does not look compressed."""
     try:
-        with path.open("rb") as file:
-            head = file.read(_HEAD_SIZE)
+        with open_source(path) as source:
+            head = source.read_bytes(0, _HEAD_SIZE)
     except OSError:
         # The search of its bytes has the reason.
         return None

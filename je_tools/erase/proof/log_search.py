@@ -17,7 +17,8 @@ from je_tools.erase.proof.damaged_bytes import (
 )
 from je_tools.erase.proof.node_search import JOINED_MAX, NodeInspector, RangeNodes, wanted_entries
 from je_tools.errors import JeToolsError
-from je_tools.formats.files.source import Source, SourceError
+from je_tools.formats.files.open_source import open_source
+from je_tools.formats.files.source import SourceError
 from je_tools.formats.je.log.walk import NO_OFFSET
 from je_tools.log.file_headers import read_file_header
 from je_tools.log.file_scan import FilePiece, FileState
@@ -173,7 +174,7 @@ def _add_all(result: LogSearch, found: Sequence[RangeNodes]) -> None:
 def _unread(log: LogFile, gaps: Sequence[tuple[int, int]], end: FileState) -> list[str]:
     """Return what no entry accounts for, unless it is zeros."""
     try:
-        with Source(log.path) as source:
+        with open_source(log.path) as source:
             source.limit(end.size)
             inside = DamagedBytes.of(each for each in gaps if not source.is_blank(*each))
             tail = [] if source.is_blank(end.tail, end.size) else [(end.tail, end.size)]

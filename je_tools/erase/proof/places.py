@@ -6,7 +6,8 @@ from collections.abc import Set
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from je_tools.formats.files.source import Source, SourceError
+from je_tools.formats.files.open_source import open_source
+from je_tools.formats.files.source import SourceError
 from je_tools.formats.je.btree.keys import NotTwoPartError, slot_parts, split_two_part
 from je_tools.formats.je.entry.entries import Span, decode_spans
 from je_tools.formats.je.header import MAX_HEADER_SIZE, EntryError, Header, read_header
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any
 
+    from je_tools.formats.files.source import Source
     from je_tools.log.log_files import LogFile
 
 BEFORE_IMAGES_ID = -1
@@ -158,7 +160,7 @@ class EntryFields:
 
     def _opened(self) -> Source:
         if self._source is None:
-            self._source = Source(self._log.path)
+            self._source = open_source(self._log.path)
         return self._source
 
     def _of_span(self, span: Span, type_no: int, first: int) -> Where:

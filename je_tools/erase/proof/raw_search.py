@@ -9,7 +9,8 @@ import numpy as np
 from msgspec import Struct, field
 
 from je_tools.core.ordered import map_in_order
-from je_tools.formats.files.source import Source, SourceChangedError, SourceError
+from je_tools.formats.files.open_source import open_source
+from je_tools.formats.files.source import SourceChangedError, SourceError
 from je_tools.formats.needles import CONTEXT, Hits
 
 if TYPE_CHECKING:
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from je_tools.erase.proof.needles import NeedleSearch
     from je_tools.erase.proof.tree import FoundFile
     from je_tools.formats.arrays import Ints
+    from je_tools.formats.files.source import Source
 
 PIECE_SIZE = 1 << 20
 """Bytes that are read and searched at once: they stay in the core's cache."""
@@ -97,7 +99,7 @@ class RawSearch(Struct, frozen=True):
         problems: list[str] = []
         done = start
         try:
-            with Source(file.path) as source:
+            with open_source(file.path) as source:
                 if source.size < file.size:
                     problems.append(f"it shrank from {file.size:,} to {source.size:,} bytes")
                 stop = min(stop, source.size)

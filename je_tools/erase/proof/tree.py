@@ -1,7 +1,7 @@
 """The files below a directory: every regular file, and everything that is not one, by name.
 
-Links to files are followed, and links to data directories, as the engine follows them. A link to
-another directory is not: it may lead anywhere.
+The directory may lie in a store, which has no links. Links to files are followed, and links to data
+directories, as the engine follows them. A link to another directory is not: it may lead anywhere.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from pathlib import Path
 from msgspec import Struct, field
 
 from je_tools.errors import InputError, UsageError
+from je_tools.formats.files.remote_path import FolderEntry, RemotePath, scandir
 from je_tools.log.file_names import is_data_directory_name, is_jdb_name, log_file_no
 from je_tools.writing.frames import FOLDER, REMOVED
 
@@ -125,7 +126,7 @@ class _Lister:
 
     def __init__(self, tree: FileTree) -> None:
         self.tree = tree
-        self._seen: set[tuple[int, int]] = set()
+        self._seen: set[object] = set()
 
     def add_folder(self, top: Path, top_name: str) -> None:
         """Add a directory and those below it."""
@@ -133,10 +134,9 @@ class _Lister:
         while waiting:
             folder, name = waiting.pop()
             try:
-                status = folder.stat()
-                if self._is_known(status):
+                if self._is_known(folder, folder.stat()):
                     continue
-                with os.scandir(folder) as entries:
+                with scandir(folder) as entries:
                     found = sorted(entries, key=lambda each: each.name)
             except OSError as error:
                 self._refuse(name, f"a directory that cannot be listed: {error.strerror}")
@@ -144,13 +144,13 @@ class _Lister:
             for entry in found:
                 below = f"{name}/{entry.name}" if name else entry.name
                 self.tree.names.append(below)
-                if self._add(folder / entry.name, below):
+                if self._add(folder / entry.name, below, entry):
                     waiting.append((folder / entry.name, below))
 
-    def _add(self, path: Path, name: str) -> bool:
+    def _add(self, path: Path, name: str, entry: FolderEntry) -> bool:
         """Add a file, or what is none; return True for a directory to list."""
         try:
-            status = path.lstat()
+            status = entry.stat(follow_symlinks=False)
             is_link = stat.S_ISLNK(status.st_mode)
             if is_link:
                 self.tree.names.append(str(path.readlink()))
@@ -170,12 +170,13 @@ class _Lister:
             is_device = stat.S_ISBLK(status.st_mode) or stat.S_ISCHR(status.st_mode)
             may_hold = is_device or _has_name_of_log(name)
             self._refuse(name, "a pipe, a socket or a device", may_hold=may_hold)
-        elif not self._is_known(status):
+        elif not self._is_known(path, status):
             self.tree.files.append(_found(path, name, status))
         return False
 
-    def _is_known(self, status: os.stat_result) -> bool:
-        identity = (status.st_dev, status.st_ino)
+    def _is_known(self, path: Path, status: os.stat_result) -> bool:
+        is_remote = isinstance(path, RemotePath)
+        identity = path if is_remote else (status.st_dev, status.st_ino)
         if identity in self._seen:
             return True
         self._seen.add(identity)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from je_tools.formats.files.remote_path import RemotePath
 from je_tools.writing.frames import FOLDER
 from je_tools.writing.journal_folders import FILE_NAME
 from je_tools.writing.journal_reading import read_journal
@@ -20,6 +21,8 @@ def journal_problem(home: Path, file: FoundFile) -> str | None:
         home: home of the environment.
         file: a file in a folder of journals.
     """
+    if isinstance(home, RemotePath):
+        return _IN_STORE
     folders = file.name.split("/")
     if folders[-1] != FILE_NAME or folders[:-2] != [FOLDER] or not folders[1].isdecimal():
         return _UNKNOWN
@@ -36,5 +39,8 @@ def journal_problem(home: Path, file: FoundFile) -> str | None:
 _SAVED = (
     "it keeps bytes of the log in pieces, and what is cut in two between pieces or by a prefix is "
     "not found in it; `je-tools undo ENV_DIR --drop all --apply` removes it"
+)
+_IN_STORE = (
+    "it is in a store, where no undo journal is decoded: what it keeps in pieces is not found"
 )
 _UNKNOWN = "it is no undo journal that can be read, and what it keeps in pieces is not found"

@@ -9,6 +9,7 @@ import pytest
 
 from je_tools.audit import plan
 from je_tools.core import shares
+from tests.builders import ignite_pages as pages
 from tests.corpus import FIXTURES
 from tests.damage.running import Outcome, je_tools
 
@@ -99,3 +100,30 @@ def test_a_name_with_a_needle_is_masked(root: Path) -> None:
 def test_files_are_no_roots(root: Path) -> None:
     assert find(root / "v17-basic" / "00000000.jdb", "--match", EMAIL).code == 2
     assert je_tools("audit", "find", root, "--engine", "local").code == 2
+
+
+@pytest.mark.parametrize("is_cut", [False, True])
+def test_a_store_of_ignite_is_searched_but_never_clear(
+    root: Path, monkeypatch: pytest.MonkeyPatch, *, is_cut: bool
+) -> None:
+    if is_cut:
+        monkeypatch.setattr(shares, "TASK_SIZES", (1, 1000))
+        monkeypatch.setattr(plan, "ENVIRONMENT_COST", 1)
+    store = pages.write_page_store(root / "work")
+    part = min(store.rglob("part-*.bin"))
+    data = part.read_bytes()
+    part.write_bytes(data[:-100] + EMAIL.encode() + data[-100 + len(EMAIL) :])
+    done = find(root, "--match", EMAIL, "--format", "jsonl")
+    columns = ("file", "offset", "where", "state", "can_erase")
+    traces = [row for row in rows_of(done, "traces") if row["env"] == str(store)]
+    name = str(part.relative_to(store))
+    assert [tuple(row[each] for each in columns) for row in traces] == [
+        (name, len(data) - 100, "other file", "not judged", None)
+    ]
+    assert len(rows_of(done, "environments")) == len(NAMES) + 1
+    clear = find(root, "--match", "nobody@example.org", "--format", "jsonl")
+    assert clear.code == 3
+    (gap,) = rows_of(clear, "gaps")
+    assert gap["env"] == str(store)
+    assert "only the bytes were searched" in str(gap["problem"])
+    assert "not all was searched" in clear.err
