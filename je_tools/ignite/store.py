@@ -17,6 +17,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from je_tools.errors import InputError, UsageError
+from je_tools.formats.files.remote_path import RemotePath
 from je_tools.ignite.segment_files import SegmentFile, Status, open_segment, segment_name
 
 _NOT_NODES = frozenset({"binary_meta", "marshaller", "wal", "archive", "cdc"})
@@ -92,13 +93,27 @@ class Store(Struct, frozen=True):
 def holds_store(folder: Path) -> bool:
     """Return True if a directory is one that `open_store` opens as a whole store.
 
-    Other directories have folders of these names too, so files of a node must be in them.
+    Other directories have folders of these names too, so files of a node must be in them. Of a
+    directory in a store of objects, names have to do: no file is opened there.
     """
+    if isinstance(folder, RemotePath):
+        return _has_names_of_store(folder)
     try:
         store = _open_tree(folder)
     except InputError:
         return False
     return store is not None and any(node.segments or node.db is not None for node in store.nodes)
+
+
+def _has_names_of_store(folder: Path) -> bool:
+    names = set(_names(folder))
+    if not names.isdisjoint(_NODE_MEMBERS[:3]):
+        return True
+    if "db" not in names and "wal" not in names:
+        return False
+    db = folder / "db" if "db" in names else folder
+    segments = (name for node in _wal_names(db / "wal") for name in _names(db / "wal" / node))
+    return any(_node_names(db)) or any(segment_name(name) is not None for name in segments)
 
 
 def store_size(folder: Path) -> int:

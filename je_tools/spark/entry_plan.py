@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from je_tools.core.shares import shares_of
 from je_tools.dump.entries import Prepared
+from je_tools.formats.files.remote_path import RemotePath
 from je_tools.formats.je.header import lsn_of
 from je_tools.log.file_scan import FilePiece
 from je_tools.log.scan import Scanner
@@ -23,7 +24,10 @@ if TYPE_CHECKING:
     from je_tools.spark.query import CommonOptions, Task
 
 CUT_RATIO = 2
-"""Size, in shares of a task, above which a file is cut into pieces: that reads all its headers."""
+"""Size, in shares of a task, above which a file is cut into pieces: that reads all its headers.
+
+A file in a store is left whole: its headers lie in blocks that would be fetched twice.
+"""
 
 
 class LogPiece(Struct, frozen=True):
@@ -121,8 +125,9 @@ class EntryQuery(Struct, frozen=True):
         return tasks
 
     def cut(self, piece: FilePiece, share: int) -> Iterator[FilePiece]:
-        """Yield a piece of a file, or parts of it if it is a large whole file."""
-        if piece.place.at or piece.file.size <= CUT_RATIO * share:
+        """Yield a piece of a file, or parts of it if it is a large whole file on this host."""
+        is_remote = isinstance(piece.file.path, RemotePath)
+        if piece.place.at or is_remote or piece.file.size <= CUT_RATIO * share:
             yield piece
             return
         scanner = Scanner(check=self.check, threads=1)

@@ -17,6 +17,8 @@ from msgspec import Struct
 from je_tools.audit.discover import EnvironmentKind, FoundEnvironment, UnreadPath, find_fleet
 from je_tools.audit.opening import open_found
 from je_tools.errors import InputError, UsageError
+from je_tools.formats.files.remote_path import RemotePath, lexists, located
+from je_tools.formats.files.uris import URIError
 from je_tools.log.file_names import is_jdb_name
 from je_tools.spark.damage import SKIP_HINT
 
@@ -25,8 +27,6 @@ if TYPE_CHECKING:
 
 _OPENERS = 16
 """Number of threads that open environments; each mostly waits for the file system."""
-
-_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 
 
 class Log(Struct, frozen=True):
@@ -65,10 +65,13 @@ class LogPlaces(Struct, frozen=True):
         """Return the paths that the names stand for.
 
         Raises:
-            UsageError: a name is a URL of another file system.
-            InputError: there is no such file or directory.
+            UsageError: a name is a URI that names no place.
+            InputError: there is no such file or directory, or its store does not say.
         """
-        return [path for name in self.names for path in _expanded(name)]
+        try:
+            return [path for name in self.names for path in _expanded(name)]
+        except OSError as error:
+            raise InputError(f"{error.filename}: {error.strerror}") from error
 
     def found(self, kind: EnvironmentKind) -> tuple[list[FoundEnvironment], list[UnreadPath]]:
         """Find the environments of a kind, and directories that cannot be searched.
@@ -146,29 +149,53 @@ def _unreadable_files(logs: Sequence[Log]) -> Iterator[UnreadPath]:
 
 def _expanded(name: str) -> list[Path]:
     """Return the path of this name, or the directories and log files that match it as a pattern."""
-    path = _local(name)
-    if os.path.lexists(path):
-        return [Path(path)]
-    if glob.has_magic(path):
-        # Path.glob would also match hidden directories, such as the .snapshot of a file server.
-        matching = map(Path, sorted(glob.glob(path, recursive=True)))  # noqa: PTH207
-        found = [each for each in matching if each.is_dir() or is_jdb_name(each.name)]
+    path = _placed(name)
+    if lexists(path):
+        return [path]
+    if glob.has_magic(str(path)):
+        matching: Sequence[Path]
+        if isinstance(path, RemotePath):
+            matching = _matching_remote(path)
+        else:
+            matching = _matching_here(str(path))
+        found = [each for each in matching if is_jdb_name(each.name) or each.is_dir()]
         if found:
             return found
         raise InputError(f"{name}: no directory and no log file matches")
     raise InputError(f"{path}: no such file or directory")
 
 
-def _local(name: str) -> str:
-    """Return the path of a name, which may be a URL.
+def _matching_here(pattern: str) -> list[Path]:
+    # Path.glob would also match hidden directories, such as the .snapshot of a file server.
+    return list(map(Path, sorted(glob.glob(pattern, recursive=True))))  # noqa: PTH207
+
+
+def _matching_remote(pattern: RemotePath) -> list[RemotePath]:
+    """Return what matches a pattern in a store; only folders that match so far are listed."""
+    if "**" in pattern.parts:
+        raise UsageError(
+            f"{pattern}: ** is not matched in a store; name the folder above it: everything below "
+            "a folder is searched"
+        )
+    found = [RemotePath(*pattern.parts[:2])]
+    for part in pattern.parts[2:]:
+        if glob.has_magic(part):
+            listed = (path for folder in found if folder.is_dir() for path in folder.iterdir())
+            found = sorted(path for path in listed if fnmatchcase(path.name, part))
+        else:
+            found = [each for folder in found if lexists(each := folder / part)]
+    return found
+
+
+def _placed(name: str) -> Path:
+    """Return the place of a name, which may be a URI.
 
     Spark writes the location of a table as a URL without escapes.
     """
-    if not name.startswith("file:/"):
-        if _URL.match(name):
-            raise UsageError(
-                f"{name}: logs are read from file systems that are mounted, not by a URL"
-            )
-        return name
-    plain = re.sub("^file:/+", "/", name)
-    return plain if os.path.lexists(plain) else unquote(urlsplit(name).path) or plain
+    if name.startswith("file:/"):
+        plain = re.sub("^file:/+", "/", name)
+        return Path(plain if os.path.lexists(plain) else unquote(urlsplit(name).path) or plain)
+    try:
+        return located(name)
+    except URIError as error:
+        raise UsageError(str(error)) from None

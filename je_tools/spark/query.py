@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
 PLACES: Mapping[str, str] = {
     "path": "What is read: an environment's directory, a directory with environments below it, a "
-    "log file, or a pattern of such (`/data/*/bdb`). `load(path)` sets it.",
+    "log file, or a pattern of such (`/data/*/bdb`), also as a URI (`s3://logs/fe1`). `load(path)` "
+    "sets it.",
     "paths": "Several of them, as a list. `load([…])` sets it.",
     "env": "Environments to read, by the column `env` or a pattern of it, as a list.",
 }
