@@ -17,10 +17,14 @@ from typing import Any
 from msgspec import Struct
 
 from je_tools import __version__
+from je_tools.formats.files.remote_path import RemotePath
 from je_tools.formats.je.log.places import Places
 
 _HEAD = f"je-tools known 1 {__version__}\n".encode()
 """Begin of the data. Results of another version of je-tools do not count."""
+
+_STRUCTURES = (Struct, Places, Enum, RemotePath)
+"""Classes of je-tools whose objects, and those of classes derived from them, are decoded."""
 
 _OTHERS = {
     ("array", "_array_reconstructor"),
@@ -43,7 +47,7 @@ class _Unpickler(pickle.Unpickler):
             return _maker(found) if isinstance(found, type) and _is_open(found) else found
         if module.partition(".")[0] == "je_tools":
             found = getattr(import_module(module), name, None)
-            if isinstance(found, type) and issubclass(found, Struct | Places | Enum):
+            if isinstance(found, type) and issubclass(found, _STRUCTURES):
                 return _maker(found)
         raise pickle.UnpicklingError(f"{module}.{name} is no result")
 

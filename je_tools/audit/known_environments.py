@@ -1,6 +1,8 @@
 """Rows of environments from earlier runs, which count as long as nothing in them has changed.
 
-What lies beside the log files counts too: a lock file, properties, journals.
+What lies beside the log files counts too: a lock file, properties, journals. Of a store of Ignite,
+all files in its folders count. A store with a node that runs is never taken over, nor one with
+links to folders, since what they lead to is not looked at here.
 """
 
 from __future__ import annotations
@@ -14,19 +16,34 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pyarrow as pa
+import pyarrow.compute as pc
 from msgspec import Struct
 
 from je_tools import __version__
+from je_tools.audit.discover import EnvironmentKind
 from je_tools.audit.known_codec import sealed, unsealed
 from je_tools.audit.known_files import ROWS_NAME, SETTLED_NS, KnownEnvironment, mark_of, stream_of
 from je_tools.audit.staged_members import SCHEMAS
-from je_tools.audit.tables import FILES, FINDINGS, ResultSource
-from je_tools.formats.files.remote_path import RemotePath, scandir
+from je_tools.audit.tables import ENVIRONMENTS, FILES, FINDINGS, ResultSource
+from je_tools.formats.files.remote_path import FolderEntry, RemotePath, scandir
+from je_tools.ignite.info import lock_state
 from je_tools.log.file_names import is_jdb_name
 from je_tools.verify.judge import LOCK_NAME, lock_holder
 
 if TYPE_CHECKING:
     from je_tools.audit.discover import FoundEnvironment
+
+
+STORE_SETTLED_NS = 60_000_000_000
+"""Age of a change of a store of Ignite, in ns, after which no other can have the same time.
+
+A node writes its log through a map. Linux notes a time when a page of the map becomes dirty, and
+none for further writes until the page is written back, which takes about 35 s by default.
+"""
+
+
+_PASSING = frozenset({"live-writer", "unread"})
+"""Findings that may pass without a change of any file."""
 
 
 class _Kept(Struct, frozen=True):
@@ -53,24 +70,40 @@ def known_tables(known: KnownEnvironment, signature: bytes | None) -> dict[str, 
         read = {name: pa.ipc.open_stream(data).read_all() for name, data in kept.tables.items()}
     except (OSError, msgspec.MsgspecError, pa.ArrowException):
         return None
-    if FILES.name not in read or not read.keys() <= SCHEMAS.keys():
+    if not {ENVIRONMENTS.name} <= read.keys() <= SCHEMAS.keys():
         return None
     if any(read[name].schema != SCHEMAS[name] for name in read):
         return None
-    files = read[FILES.name]
-    place = files.schema.get_field_index("source")
-    sources = pa.repeat(ResultSource.KNOWN.value, files.num_rows)
-    return read | {FILES.name: files.set_column(place, FILES.schema.field("source"), sources)}
+    # Only a store of Ignite has no rows of files.
+    if (
+        FILES.name not in read
+        and EnvironmentKind.IGNITE not in read[ENVIRONMENTS.name]["kind"].to_pylist()
+    ):
+        return None
+    return {name: _taken_over(table) for name, table in read.items()}
+
+
+def _taken_over(table: Any) -> Any:
+    """Return a table with `known` in the column `source`, where it says something."""
+    place = table.schema.get_field_index("source")
+    if place < 0:
+        return table
+    is_read = table["source"].is_valid()
+    sources = pc.if_else(is_read, ResultSource.KNOWN.value, pa.scalar(None, pa.string()))
+    return table.set_column(place, table.schema.field(place), sources)
 
 
 def keep_tables(
     known: KnownEnvironment, signature: bytes | None, tables: Mapping[str, Any]
 ) -> None:
-    """Keep the tables of an environment for the next run, unless an engine writes to it."""
+    """Keep the tables of an environment for the next run, unless they may change by themselves.
+
+    They do if an engine writes to it, or if something could not be read.
+    """
     path = known.folder / ROWS_NAME
     findings = tables.get(FINDINGS.name)
-    is_live = findings is not None and "live-writer" in findings["code"].to_pylist()
-    if signature is None or is_live:
+    codes = [] if findings is None else findings["code"].to_pylist()
+    if signature is None or not _PASSING.isdisjoint(codes):
         path.unlink(missing_ok=True)
         return
     kept = _Kept(
@@ -108,21 +141,48 @@ class _UnsettledError(Exception):
 
 def _parts(found: FoundEnvironment, options: str, *, is_whole: bool) -> Iterator[tuple[Any, ...]]:
     yield __version__, options, is_whole, found.name, tuple(map(_encoded, found.paths))
-    latest_ns = time.time_ns() - SETTLED_NS
-    for folder in found.folders:
-        with scandir(folder) as entries:
-            listed = sorted(entries, key=lambda entry: entry.name)
+    is_store = found.kind is EnvironmentKind.IGNITE
+    latest_ns = time.time_ns() - (STORE_SETTLED_NS if is_store else SETTLED_NS)
+    for folder, listed in _listed_store(found) if is_store else _listed(found):
         for entry in listed:
             status = entry.stat()
             if status.st_mtime_ns > latest_ns:
                 raise _UnsettledError
             mark = None
-            if is_jdb_name(entry.name) and entry.is_file():
+            if (is_store or is_jdb_name(entry.name)) and entry.is_file():
                 mark = mark_of(folder / entry.name, status.st_size, is_whole=is_whole)
             yield (
                 *(_encoded(folder / entry.name), status.st_mode, status.st_size),
                 *(status.st_mtime_ns, status.st_ino, mark),
             )
+
+
+def _listed(found: FoundEnvironment) -> Iterator[tuple[Path, list[FolderEntry]]]:
+    """Yield the folders of an environment with what is in each, in order."""
+    for folder in found.folders:
+        with scandir(folder) as entries:
+            yield folder, sorted(entries, key=lambda entry: entry.name)
+
+
+def _listed_store(found: FoundEnvironment) -> Iterator[tuple[Path, list[FolderEntry]]]:
+    """Yield the folders of a store with what is in each, in order.
+
+    Raises:
+        _UnsettledError: a node runs, or may run, or a folder is a link.
+    """
+    waiting = list(found.paths)
+    while waiting:
+        folder = waiting.pop()
+        with scandir(folder) as entries:
+            listed = sorted(entries, key=lambda entry: entry.name)
+        yield folder, listed
+        if lock_state(folder).state not in ("free", "no file"):
+            raise _UnsettledError
+        for entry in listed:
+            if entry.is_dir():
+                if entry.is_symlink():
+                    raise _UnsettledError
+                waiting.append(folder / entry.name)
 
 
 def _encoded(path: Path) -> bytes:

@@ -3,7 +3,8 @@
 Whether a file is unchanged is judged by its size, its time of change, and checksums of its first
 and last bytes; on request by a checksum of all its bytes. The log of an engine is written at its
 end only, but a rollback and an eraser change flags and bytes in place. They change the time too.
-Of a file in a store, the tag that the store gives its content takes the place of checksums.
+Of a file in a store, the tag that the store gives its content takes the place of checksums. They
+are kept of the last file as well, which may grow: a store replaces it with one of another tag.
 """
 
 from __future__ import annotations
@@ -52,37 +53,52 @@ class FileMark(Struct, frozen=True):
     Attributes:
         size: bytes that were read.
         changed_ns: time of change; None if the file may have changed since without another time.
-        head, tail: CRC-32C of the first and of the last SUMMED_SIZE bytes.
+        head, tail: CRC-32C of the first and of the last SUMMED_SIZE bytes; None if a tag is enough.
         whole: CRC-32C of all bytes; None if they were not summed.
         tag: what a store says of the content, such as an ETag; None if it says nothing.
     """
 
     size: int
     changed_ns: int | None
-    head: int
-    tail: int
+    head: int | None
+    tail: int | None
     whole: int | None = None
     tag: str | None = None
 
+    def is_same_content(self, other: FileMark) -> bool:
+        """Return whether two files of one size have the same content, whenever it was written."""
+        if self.tag is not None or other.tag is not None:
+            return self.tag == other.tag and self.whole == other.whole
+        return self._sums == other._sums
+
+    def is_begin_of(self, grown: FileMark) -> bool:
+        """Return whether a file begins with the bytes of this one.
+
+        Args:
+            grown: mark of as many bytes of the file as this one has.
+        """
+        return self.head is not None and self._sums == grown._sums
+
     @property
-    def content(self) -> tuple[object, ...]:
-        """Facts of the first bytes, equal if these are the same whenever they were written."""
-        return self.head, self.tail, self.whole, self.tag
+    def _sums(self) -> tuple[int | None, ...]:
+        return self.head, self.tail, self.whole
 
 
-def mark_of(path: Path, size: int, *, is_whole: bool) -> FileMark:
+def mark_of(path: Path, size: int, *, is_whole: bool, may_grow: bool = False) -> FileMark:
     """Return the mark of the first `size` bytes of a file.
 
     Args:
         path: the file.
         size: number of bytes.
         is_whole: True to sum all of them.
+        may_grow: True to sum the first and last of them also if a store gives a tag: the tag does
+            not tell whether a file has only grown.
 
     Raises:
         OSError: the file cannot be read.
     """
     if isinstance(path, RemotePath):
-        return _mark_in_store(path, size, is_whole=is_whole)
+        return _mark_in_store(path, size, is_whole=is_whole, may_grow=may_grow)
     with path.open("rb", buffering=0) as file:
         status = os.fstat(file.fileno())
         is_settled = time.time_ns() - status.st_mtime_ns > SETTLED_NS
@@ -97,16 +113,15 @@ def mark_of(path: Path, size: int, *, is_whole: bool) -> FileMark:
         return FileMark(size, status.st_mtime_ns if is_settled else None, head, tail, whole)
 
 
-def _mark_in_store(path: RemotePath, size: int, *, is_whole: bool) -> FileMark:
+def _mark_in_store(path: RemotePath, size: int, *, is_whole: bool, may_grow: bool) -> FileMark:
     from je_tools.formats.files.remote_source import RemoteSource
 
     with RemoteSource(path) as source:
         status = source.status
         changed_ns = int(status.modified or 0) * 10**9
         is_settled = status.tag is not None or time.time_ns() - changed_ns > SETTLED_NS
-        head = tail = 0
-        whole = None
-        if status.tag is None:
+        head = tail = whole = None
+        if status.tag is None or may_grow:
             head = crc32c(source.read_bytes(0, min(SUMMED_SIZE, size)))
             tail = crc32c(source.read_bytes(max(size - SUMMED_SIZE, 0), size))
         if is_whole:
@@ -182,18 +197,20 @@ class KnownEnvironment(Struct, frozen=True):
         is_last = file.file_no == inspector.last_no
         if file.size < was.size or (is_last and not known.is_last):
             return None
+        has_grown = file.size > was.size
+        if has_grown and not _can_grow(known):
+            return None
+        is_whole = self.all.is_whole
         try:
-            now = mark_of(file.path, was.size, is_whole=self.all.is_whole)
+            now = mark_of(file.path, was.size, is_whole=is_whole, may_grow=has_grown)
         except OSError:
             return None
-        if not self.all.is_whole:
+        if not is_whole:
             was = replace(was, whole=None)
-        if now.content != was.content:
-            return None
-        if file.size > was.size:
-            return (known, ResultSource.GROWN) if _can_grow(known) else None
+        if has_grown:
+            return (known, ResultSource.GROWN) if was.is_begin_of(now) else None
         is_same = was.changed_ns is not None and now.changed_ns == was.changed_ns
-        return (known, ResultSource.KNOWN) if is_same else None
+        return (known, ResultSource.KNOWN) if is_same and was.is_same_content(now) else None
 
     def keep(
         self,
@@ -215,15 +232,16 @@ class KnownEnvironment(Struct, frozen=True):
         end = parts[-1].end
         if end is None:
             return
+        is_last = file.file_no == inspector.last_no
         try:
-            mark = mark_of(file.path, end.size, is_whole=self.all.is_whole)
+            mark = mark_of(file.path, end.size, is_whole=self.all.is_whole, may_grow=is_last)
             if mark.changed_ns != begun_ns:
                 mark = replace(mark, changed_ns=None)
             known = KnownFile(
                 mark,
                 file.version,
                 inspector.is_upgrade_asked,
-                file.file_no == inspector.last_no,
+                is_last,
                 tuple(parts),
                 stream_of(txns, TXNS.schema),
             )

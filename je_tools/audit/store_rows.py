@@ -8,6 +8,7 @@ from je_tools.audit.discover import EnvironmentKind
 from je_tools.audit.environment_rows import EnvironmentRows
 from je_tools.audit.reasons import why_unread
 from je_tools.audit.rows import environment_row, finding_row, unread
+from je_tools.audit.tables import ResultSource
 from je_tools.core.escaping import clean_text
 from je_tools.findings import Severity
 from je_tools.ignite.examination import examine_store, store_verdict, worst_outcome
@@ -47,6 +48,7 @@ def _values(examination: StoreExamination, found: FoundEnvironment) -> dict[str,
     damaged = (each for each in examination.findings if each.severity is Severity.ERROR)
     return {
         "kind": EnvironmentKind.IGNITE.value,
+        "source": ResultSource.READ.value,
         "file_count": sum(each.segment_files + each.page_files for each in nodes),
         "size": found.size,
         "entry_count": sum(each.records for each in nodes),

@@ -170,6 +170,12 @@ ENVIRONMENTS = _table(
         ("group_name", _TEXT, "name of its replication group"),
         ("group_id", _TEXT, "UUID of the group"),
         ("kind", _TEXT, "what it is: je, or ignite for a store of Apache Ignite"),
+        (
+            "source",
+            _TEXT,
+            "of a store of Ignite: read: in this run; known: not at all, since nothing has "
+            "changed; null if it could not be read",
+        ),
     ),
 )
 

@@ -28,7 +28,7 @@ from je_tools.audit.task_kinds import JudgeTask, Opened, SliceResult, SliceTask,
 
 if TYPE_CHECKING:
     from je_tools.audit.discover import FoundEnvironment
-    from je_tools.audit.known_files import KnownFiles
+    from je_tools.audit.known_files import KnownEnvironment, KnownFiles
     from je_tools.audit.read_logs import Weigh
     from je_tools.audit.work import Scanned
     from je_tools.log.environment import Environment
@@ -55,24 +55,29 @@ class Workplace(Struct, frozen=True):
         return staged.close()
 
     def _audited(self, found: FoundEnvironment) -> dict[str, Any]:
-        if found.kind is EnvironmentKind.IGNITE:
-            return store_rows(found, predicts=self.weigh is not None).tables()
         known = self.known.of(found.paths[0])
         signature = signature_of(found, known, repr(self.weigh))
         tables = known_tables(known, signature)
         if tables is not None:
             return tables
-        environment = _opened(found)
-        if isinstance(environment, EnvironmentRows):
-            return environment.tables()
-        scanner = PartScanner.of(environment, found.name, known)
-        parts = (FilePart(i, (0, 1), file.size) for i, file in enumerate(environment.files))
-        tables = judge(scanner, map(scanner.scan, parts), self.staging, self.weigh).tables()
-        known.leave(environment.files)
+        if found.kind is EnvironmentKind.IGNITE:
+            tables = store_rows(found, predicts=self.weigh is not None).tables()
+        else:
+            tables = self._judged(found, known).tables()
         # It must not have changed while it was read.
         if signature == signature_of(found, known, repr(self.weigh)):
             keep_tables(known, signature, tables)
         return tables
+
+    def _judged(self, found: FoundEnvironment, known: KnownEnvironment) -> EnvironmentRows:
+        environment = _opened(found)
+        if isinstance(environment, EnvironmentRows):
+            return environment
+        scanner = PartScanner.of(environment, found.name, known)
+        parts = (FilePart(i, (0, 1), file.size) for i, file in enumerate(environment.files))
+        rows = judge(scanner, map(scanner.scan, parts), self.staging, self.weigh)
+        known.leave(environment.files)
+        return rows
 
     def open_large(self, found: FoundEnvironment, share: int) -> Opened | Written:
         """Open an environment and cut it into slices."""

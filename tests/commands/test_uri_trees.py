@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
+import subprocess
+import sys
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,6 +27,7 @@ from je_tools.log.scan import Scanner
 from je_tools.recovery.choices import ChosenEnd, chosen_now
 from je_tools.recovery.opening import held_snapshot
 from je_tools.verify.totals import Totals
+from tests.builders.logs import placed_in
 from tests.builders.trees import simple
 from tests.corpus import FIXTURES
 from tests.damage.running import je_tools
@@ -221,3 +225,56 @@ def test_an_audit_reads_only_what_has_changed_in_a_store(
     assert {each.path.rsplit("/", 2)[1] for each in store.reads} == {"v6-halt"}
     assert sources(second).count(ResultSource.READ) == 1
     assert len(second["environments"]) == len(first["environments"])
+
+
+def test_a_file_that_has_only_grown_is_read_from_its_old_end(
+    store: S3Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(remote_source, "LARGE_BLOCK", 64 << 10)
+    data = (FIXTURES / "v17-basic" / "env" / "00000000.jdb").read_bytes()
+    end = next(each.start for each in placed_in(data, 17) if each.start > 250_000)
+    name, uri = "grown/00000000.jdb", located("s3://logs/grown")
+
+    def audited(content: bytes) -> list[str | None]:
+        """Audit the log with this content, also as the first audit would."""
+        store.put_bytes(name, content)
+        store.requests.clear()
+        monkeypatch.setattr(remote_source, "_CACHE", remote_source._BlockCache(1 << 20))
+        tables = audit_here([uri], tmp_path / "runs")
+        reads.append(sum(each.size for each in store.reads))
+        fresh = audit_here([uri], tmp_path / f"fresh-{len(reads)}")
+        assert without_sources(tables) == without_sources(fresh)
+        return sources(tables)
+
+    reads: list[int] = []
+    assert audited(data[:end]) == ["read"]
+    assert audited(data) == ["grown"]
+    assert reads[1] < len(data) / 2
+    # A store replaces a file as a whole, so it may also have another beginning.
+    audited(data[:end])
+    assert audited(data[:50] + b"X" + data[51:]) == ["read"]
+
+
+def test_a_search_of_a_store_is_that_of_local_files(
+    store: S3Store, variables: dict[str, str], tmp_path: Path
+) -> None:
+    root = fleet(tmp_path)
+    uri = store.put(root, "searched")
+    words = ("--match", "user0000001", "--engine", "local", "--format", "jsonl")
+    local = je_tools("audit", "find", root, *words)
+    tool = Path(sys.executable).parent / "je-tools"
+    argv = [tool, "audit", "find", uri, *words]
+    done = subprocess.run(argv, env=variables, capture_output=True, text=True, check=False)
+    remote = [json.loads(line) for line in done.stdout.splitlines()]
+    assert done.returncode == local.code == 3
+
+    def said(rows: list[dict[str, Any]], place: str) -> list[str]:
+        left_out = ("can_erase", "reason", "obstacles", "erasable_count")
+        kept = ({name: row[name] for name in row if name not in left_out} for row in rows)
+        return sorted(str(row).replace(place, "ROOT") for row in kept)
+
+    assert len(local.rows) > 10
+    assert said(remote, uri) == said(local.rows, str(root))
+    assert not any(row["can_erase"] for row in remote if row["section"] == "traces")
+    obstacles = [row["obstacles"] for row in remote if row["section"] == "environments"]
+    assert any("in-store" in str(each) for each in obstacles)

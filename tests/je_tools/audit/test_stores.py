@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
+import pytest
 
+from je_tools.audit import known_environments
+from je_tools.audit.discover import EnvironmentKind, find_fleet
+from je_tools.ignite.info import LockState
 from tests.builders import ignite_pages as pages
 from tests.corpus import FIXTURES, damaged_store
+from tests.je_tools.audit.auditing import Tables, age, audit_fleet, tables_in
 from tests.je_tools.dumped import je_tools
 
 
@@ -77,3 +83,58 @@ def test_damaged_stores(ignite_damage: Path, tmp_path: Path) -> None:
     assert row["verdict"] == document["verdict"]
     assert code == 3
     assert sorted(map(facts, tables["findings"]), key=repr) == findings_of(store)
+
+
+def test_an_unchanged_store_is_taken_over(tmp_path: Path) -> None:
+    root, out = tmp_path / "fleet", tmp_path / "out"
+    store = pages.write_damaged_page_store(root / "work")
+    shutil.copytree(FIXTURES / "v17-basic" / "env", root / "je")
+    age(root, 600)
+    found, counts = [], []
+    for _ in range(2):
+        je_tools("audit", "run", root, "--output", out, "--engine", "local")
+        found.append(tables_in(out))
+        counts.append(json.loads((out / "audit.json").read_text())["totals"])
+    assert [sources_of(each) for each in found] == [[None, "read"], [None, "known"]]
+    for tables in found:
+        tables["environments"][1].pop("source")
+    for name in ("environments", "findings"):
+        assert found[0][name] == found[1][name]
+    assert counts[0]["read_file_count"] == counts[0]["file_count"] > 2
+    assert counts[1]["read_file_count"] == 0
+    assert str(store) == found[1]["environments"][1]["env"]
+
+
+def sources_of(tables: Tables) -> list[str | None]:
+    """Return whether this run has read each store."""
+    return [row["source"] for row in tables["environments"]]
+
+
+def test_a_store_that_may_have_changed_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = pages.write_page_store(tmp_path / "work")
+    age(store, 600)
+
+    def audit() -> str | None:
+        (source,) = sources_of(
+            audit_fleet(find_fleet([store], tuple(EnvironmentKind)), tmp_path / "audits")
+        )
+        return source
+
+    assert [audit(), audit()] == ["read", "known"]
+    with monkeypatch.context() as patched:
+        patched.setattr(known_environments, "lock_state", lambda _: LockState("held"))
+        assert audit() == "read"
+    part = min(store.rglob("part-*.bin"))
+    data = part.read_bytes()
+    part.write_bytes(data[:-1] + b"x")
+    # A map may have been written after the time that the file has.
+    age(store, 40)
+    assert [audit(), audit()] == ["read", "read"]
+    os.utime(part, (part.stat().st_mtime - 600,) * 2)
+    assert [audit(), audit()] == ["read", "known"]
+    (tmp_path / "other").mkdir()
+    (store / "db" / "elsewhere").symlink_to(tmp_path / "other")
+    age(tmp_path, 600)
+    assert [audit(), audit()] == ["read", "read"]
