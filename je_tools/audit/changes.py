@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,10 +11,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from msgspec import Struct
 
-from je_tools.audit.fleet import open_table, severity_rank, summed
+from je_tools.audit.fleet import severity_rank
 from je_tools.audit.output_folder import RunFolder, complete_runs
+from je_tools.audit.table_reading import (
+    FILES_AT_ONCE,
+    env_runs,
+    open_table,
+    rows_in_parts,
+    summed,
+)
 from je_tools.audit.tables import ENTRY_STATS, ENVIRONMENTS, FILES, FINDINGS
 from je_tools.core.escaping import counted
+from je_tools.core.shares import shares_of
 from je_tools.errors import InputError, UsageError
 from je_tools.formats.je.types import ERASED_NO
 
@@ -135,9 +143,8 @@ def find_changes(folder: Path, names: Sequence[str]) -> Changes:
 def compare_runs(before: RunFolder, after: RunFolder) -> Changes:
     """Compare two runs, the later of which need not be complete."""
     new, gone = _only_one_has(before, after, FINDINGS, _PLACE)
-    files = _only_one_has(before, after, FILES, ("env", "name"))
-    counts = [_by_env(table) for table in (*files, new, gone)]
     rows = [{row["env"]: row for row in _environments(run)} for run in (before, after)]
+    counts = [*_file_changes(before, after, rows), _by_env(new), _by_env(gone)]
     erased = [_erased(run) for run in (before, after)]
     found = []
     for env in sorted(rows[0].keys() | rows[1].keys()):
@@ -178,7 +185,7 @@ def _chosen(folder: Path, names: Sequence[str]) -> tuple[RunFolder, RunFolder]:
 
 
 def _environments(run: RunFolder) -> list[dict[str, Any]]:
-    columns = ["env", "severity", "size", "entry_count"]
+    columns = ["env", "severity", "file_count", "size", "entry_count"]
     found: list[dict[str, Any]] = open_table(run, ENVIRONMENTS).to_table(columns).to_pylist()
     return found
 
@@ -202,6 +209,43 @@ def _rank(change: EnvironmentChange) -> tuple[int, int, int, str]:
     order = (Change.WORSE, Change.NEW, Change.GONE, Change.BETTER, Change.SAME)
     worst = severity_rank(change.severity or "")
     return order.index(change.change), worst, -change.new_finding_count, change.env
+
+
+def _file_changes(
+    before: RunFolder, after: RunFolder, rows: Sequence[Mapping[str, dict[str, Any]]]
+) -> tuple[dict[str, int], dict[str, int]]:
+    """Count the files of each environment that only the later, and only the earlier run has.
+
+    Args:
+        before, after: the runs.
+        rows: rows of the environments of each run, by their names.
+    """
+    counts: tuple[dict[str, int], dict[str, int]] = {}, {}
+    sizes = {
+        env: sum(_of(each.get(env), "file_count") for each in rows)
+        for env in {**rows[0], **rows[1]}
+    }
+    for group in shares_of(sizes, sizes.__getitem__, FILES_AT_ONCE):
+        envs = list(group)
+        was, now = (_file_names(run, envs) for run in (before, after))
+        for count, names, others in ((counts[0], now, was), (counts[1], was, now)):
+            for env, own in names.items():
+                is_known = pc.is_in(own, value_set=others.get(env, own[:0]))
+                count[env] = len(own) - pc.sum(is_known).as_py()
+    return counts
+
+
+def _file_names(run: RunFolder, envs: Sequence[str]) -> dict[str, Any]:
+    """Return the names of the files of some environments, a pyarrow Array for each that has any."""
+    only = pc.field("env").isin(pa.array(envs, pa.string()))
+    columns = ["env", "name"]
+    parts = list(rows_in_parts(open_table(run, FILES), columns, only))
+    if not parts:
+        return {}
+    table = pa.concat_tables(parts).sort_by("env")
+    names = table["name"].combine_chunks()
+    first, size = env_runs(table["env"])
+    return {env: names.slice(start, size[env]) for env, start in first.items()}
 
 
 def _only_one_has(

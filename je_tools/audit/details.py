@@ -6,7 +6,7 @@ bar. The page grows with the number of environments, but not with their contents
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,17 +15,20 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from msgspec import Struct
 
-from je_tools.audit.fleet import (
+from je_tools.audit.discover import EnvironmentKind
+from je_tools.audit.fleet import SEVERITIES, EnvironmentRow, FleetSummary, severity_rank
+from je_tools.audit.table_reading import (
+    FILES_AT_ONCE,
     ONE,
-    SEVERITIES,
-    EnvironmentRow,
-    FleetSummary,
+    env_runs,
     open_table,
     rows_in_parts,
-    severity_rank,
     summed,
 )
 from je_tools.audit.tables import CHECKPOINTS, ENTRY_STATS, FILES, FINDINGS, TXN_STATS, VLSN_RANGES
+from je_tools.core.shares import shares_of
+from je_tools.ignite.store_codes import store_command
+from je_tools.log.finding_commands import next_command
 from je_tools.pages.log_fields import finding_fields
 from je_tools.pages.shown import NAME_MAX, exact, shown
 
@@ -47,8 +50,8 @@ BARS_MAX_EACH = 600
 TYPES_MAX_EACH = 8
 """Maximum entry types that are listed for an environment; the others are summed."""
 
-FILES_AT_ONCE = 200_000
-"""Rows of `files` that are held at a time, about."""
+_ROWS_AT_ONCE = 4_000
+"""Rows of `files` that are held as Python objects at a time, about."""
 
 _FILE_COLUMNS = [
     "env",
@@ -65,7 +68,6 @@ _FILE_COLUMNS = [
 ]
 
 Row = dict[str, Any]
-PerFile = dict[tuple[str, int], int]
 
 
 def shares(counts: Sequence[int], total: int, most: int) -> list[int]:
@@ -155,16 +157,12 @@ def environment_details(
     """Yield the details of each environment, in the order of the summary."""
     rows = summary.environments
     bars = shares([row.number("file_count") for row in rows], BARS_MAX, BARS_MAX_EACH)
-    at = 0
-    while at < len(rows):
-        stop, held = at, 0
-        while stop < len(rows) and (stop == at or held < FILES_AT_ONCE):
-            held += rows[stop].number("file_count")
-            stop += 1
-        part = _DetailsReader(tables, rows[at:stop])
-        for row, most in zip(rows[at:stop], bars[at:stop], strict=True):
+    paired = zip(rows, bars, strict=True)
+    for group in shares_of(paired, lambda each: each[0].number("file_count"), FILES_AT_ONCE):
+        held = list(group)
+        part = _DetailsReader(tables, [row for row, _ in held])
+        for row, most in held:
             yield part.details(row, most, picked.rows.get(row.env, []))
-        at = stop
 
 
 class _DetailsReader:
@@ -181,17 +179,17 @@ class _DetailsReader:
         )
         keys = [(name, "ascending") for name in FILES.order]
         self._files = files.sort_by(keys)
-        self._first, self._count = _runs(self._files["env"])
+        self._first, self._count = env_runs(self._files["env"])
         env = {"env": pc.field("env")}
         checkpoints = open_table(tables, CHECKPOINTS)
         of_file = env | {"file_no": pc.shift_right(pc.field("end_lsn"), 32)}
         one = {"count": (ONE, "sum")}
         complete = only & pc.field("complete") & pc.field("end_lsn").is_valid()
-        self._checkpoints = _per_file(summed(checkpoints, of_file, one, complete))
+        self._checkpoints = _FileCounts(summed(checkpoints, of_file, one, complete))
         ranges = open_table(tables, VLSN_RANGES)
         of_file = env | {"file_no": pc.field("file_no")}
         runs = summed(ranges, of_file, one, only & pc.field("file_no").is_valid())
-        self._runs = _per_file(runs)
+        self._runs = _FileCounts(runs)
         stats = open_table(tables, ENTRY_STATS)
         sums = {"count": (pc.field("count"), "sum"), "size": (pc.field("total_size"), "sum")}
         self._types = _per_env(summed(stats, env | {"name": pc.field("type")}, sums, only))
@@ -201,8 +199,6 @@ class _DetailsReader:
     def details(self, row: EnvironmentRow, most: int, findings: list[Row]) -> dict[str, Any]:
         """Return the details of one environment, with at most `most` bars."""
         env = row.env
-        first, count = self._first.get(env, 0), self._count.get(env, 0)
-        files = self._files.slice(first, count).to_pylist()
         types = self._types.get(env, [])
         others = types[TYPES_MAX_EACH:]
         named = [_named(one) for one in types[:TYPES_MAX_EACH]]
@@ -210,21 +206,35 @@ class _DetailsReader:
             sums = [sum(one[key] or 0 for one in others) for key in ("count", "size")]
             named.append([f"{len(others)} other types", *sums])
         return {
-            "bars": self._bars(env, files, most),
-            "findings": [finding_fields(env, found) for found in findings],
+            "bars": list(self._bars(env, most)),
+            "findings": [finding_fields(found, _command(row, found)) for found in findings],
             "types": named,
             "outcomes": [_named(one) for one in self._outcomes.get(env, [])],
         }
 
-    def _bars(self, env: str, files: list[Row], most: int) -> list[list[Any]]:
-        if not most:
-            return []
-        each = -(-len(files) // most)
-        groups = [files[at : at + each] for at in range(0, len(files), max(each, 1))]
-        return [self._bar(env, group) for group in groups]
+    def _bars(self, env: str, most: int) -> Iterator[list[Any]]:
+        """Yield the bars of the files of an environment, with the fields of `BAR` in the script."""
+        first, count = self._first.get(env, 0), self._count.get(env, 0)
+        if not most or not count:
+            return
+        each = -(-count // most)
+        step = each * max(_ROWS_AT_ONCE // each, 1)
+        for start in range(first, first + count, step):
+            files = self._files.slice(start, min(step, first + count - start)).to_pylist()
+            numbers = [row["file_no"] for row in files if row["file_no"] is not None]
+            counts = [of.between(env, numbers) for of in (self._checkpoints, self._runs)]
+            for at in range(0, len(files), each):
+                yield self._bar(files[at : at + each], *counts)
 
-    def _bar(self, env: str, group: list[Row]) -> list[Any]:
-        """Return the bar of one or several files, with the fields of `BAR` in the page's script."""
+    def _bar(
+        self, group: list[Row], checkpoints: Mapping[int, int], runs: Mapping[int, int]
+    ) -> list[Any]:
+        """Return the bar of one or several files.
+
+        Args:
+            group: the files.
+            checkpoints, runs: numbers of checkpoints and of runs of VLSNs, by file number.
+        """
         versions = [row["log_version"] for row in group if row["log_version"] is not None]
         numbers = [row["file_no"] for row in group if row["file_no"] is not None]
         spans = [row for row in group if row["first_vlsn"] is not None]
@@ -244,26 +254,45 @@ class _DetailsReader:
             exact(created[0]) if created else None,
             exact(min((row["first_vlsn"] for row in spans), default=None)),
             exact(max((row["last_vlsn"] or 0 for row in spans), default=None)),
-            sum(self._checkpoints.get((env, no), 0) for no in distinct),
-            sum(self._runs.get((env, no), 0) for no in distinct),
+            sum(checkpoints.get(no, 0) for no in distinct),
+            sum(runs.get(no, 0) for no in distinct),
             sum(row["old_delta_count"] or 0 for row in group),
             "" if usual or len(group) > 1 else shown(name, NAME_MAX),
         ]
 
 
-def _runs(envs: Any) -> tuple[dict[str, int], dict[str, int]]:
-    """Return the first row and the number of rows of each environment in a sorted column."""
-    coded = envs.combine_chunks().dictionary_encode()
-    numbers = coded.indices.to_numpy(zero_copy_only=False)
-    _, first, count = np.unique(numbers, return_index=True, return_counts=True)
-    names = coded.dictionary.to_pylist()
-    starts = dict(zip(names, first.tolist(), strict=True))
-    return starts, dict(zip(names, count.tolist(), strict=True))
+def _command(row: EnvironmentRow, found: Row) -> str:
+    """Return the command that shows more of a finding."""
+    code = found["code"] or ""
+    if row.kind is EnvironmentKind.IGNITE:
+        return store_command(code, row.env)
+    return next_command(code, row.env, found["lsn"])
 
 
-def _per_file(table: pa.Table) -> PerFile:
-    columns = (table[name].to_pylist() for name in ("env", "file_no", "count"))
-    return {(env, file_no): count for env, file_no, count in zip(*columns, strict=True)}
+class _FileCounts:
+    """Counts by environment and file number, in columns: there may be very many files.
+
+    Args:
+        table: columns `env`, `file_no` and `count`; each environment and file once.
+    """
+
+    def __init__(self, table: pa.Table) -> None:
+        table = table.sort_by([("env", "ascending"), ("file_no", "ascending")])
+        self._first, self._size = env_runs(table["env"])
+        self._file_no = table["file_no"].to_numpy()
+        self._count = table["count"].to_numpy()
+
+    def between(self, env: str, numbers: Sequence[int]) -> Mapping[int, int]:
+        """Return the counts of files of an environment by number, from the least to the largest."""
+        if not numbers:
+            return {}
+        start = self._first.get(env, 0)
+        own = slice(start, start + self._size.get(env, 0))
+        file_no = self._file_no[own]
+        low, high = np.searchsorted(file_no, [min(numbers), max(numbers) + 1])
+        some = slice(low, high)
+        counts = self._count[own][some].tolist()
+        return dict(zip(file_no[some].tolist(), counts, strict=True))
 
 
 def _per_env(table: pa.Table) -> dict[str, list[Row]]:

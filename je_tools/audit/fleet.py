@@ -6,15 +6,16 @@ per environment and finding code, are held.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.dataset as ds
 from msgspec import Struct, field
 from msgspec.structs import asdict
 
+from je_tools.audit.discover import EnvironmentKind
+from je_tools.audit.table_reading import ONE, TableRow, open_table, summed, table_rows
 from je_tools.audit.tables import (
     ENTRY_STATS,
     ENVIRONMENTS,
@@ -30,6 +31,7 @@ from je_tools.audit.tables import (
 )
 from je_tools.findings import CODES, Severity
 from je_tools.pages.log_fields import SEVERITIES as SEVERITIES
+from je_tools.pages.shown import natural_key
 
 if TYPE_CHECKING:
     from je_tools.audit.output_folder import RunFolder
@@ -103,6 +105,11 @@ class EnvironmentRow(Struct, frozen=True):
     def severity(self) -> str:
         """One of SEVERITIES."""
         return str(self.values["severity"])
+
+    @property
+    def kind(self) -> EnvironmentKind:
+        """What it is; runs of versions that knew only logs do not say."""
+        return EnvironmentKind(self.values.get("kind") or EnvironmentKind.JE)
 
     @property
     def versions(self) -> list[int]:
@@ -230,69 +237,6 @@ _SUMMED = (
 _TIMES_OF_ENDS = ("committed", "aborted")
 
 
-def open_table(tables: RunFolder, table: AuditTable) -> Any:
-    """Open a table of a run as a pyarrow Dataset; it has no rows if it has no files."""
-    paths = list(map(str, tables.parts(table.name)))
-    return ds.dataset(paths, schema=table.schema, format="parquet")
-
-
-def rows_in_parts(
-    data: Any, columns: list[str] | dict[str, Any], only: Any = None
-) -> Iterator[pa.Table]:
-    """Yield the rows of a Dataset by row groups of its files; nothing is read ahead.
-
-    A scan of the whole Dataset would read ahead in threads of its own while the caller works. On a
-    busy machine it could then hold a table of any size.
-
-    Args:
-        data: a Dataset of Parquet files.
-        columns: names, or expressions by name.
-        only: expression that rows must satisfy.
-    """
-    for file in data.get_fragments():
-        for group in file.split_by_row_group(schema=data.schema):
-            yield group.to_table(data.schema, columns, only, use_threads=False)
-
-
-def summed(
-    data: Any,
-    keys: Mapping[str, Any],
-    sums: Mapping[str, tuple[Any, str]],
-    only: Any = None,
-) -> pa.Table:
-    """Sum the rows of a Dataset in one pass that holds only some of them at a time.
-
-    Args:
-        data: a Dataset of Parquet files.
-        keys: expressions by name; each combination that occurs gives one row.
-        sums: by name, an expression and its aggregation (`sum`, `max`, `min`).
-        only: expression that rows must satisfy.
-    """
-    columns = {**keys, **{name: expression for name, (expression, _) in sums.items()}}
-    aggregates = [(name, how) for name, (_, how) in sums.items()]
-
-    def added(tables: Sequence[pa.Table]) -> pa.Table:
-        grouped = pa.concat_tables(tables).group_by(list(keys), use_threads=False)
-        return grouped.aggregate(aggregates).rename_columns(list(columns))
-
-    empty = ds.dataset(data.schema.empty_table()).to_table(columns)
-    known, new, new_count = added([empty]), [], 0
-    for part in rows_in_parts(data, columns, only):
-        new.append(added([part]))
-        new_count += len(new[-1])
-        # Merged once they are as many as the known ones, so that each is added only a few times.
-        if new_count > max(len(known), _SUMS_MIN):
-            known, new, new_count = added([known, *new]), [], 0
-    return added([known, *new])
-
-
-_SUMS_MIN = 1 << 16
-"""Number of new sums that may always be held beside the known ones."""
-
-ONE = pc.scalar(1)
-"""Expression that is summed to count rows."""
-
-
 def read_summary(tables: RunFolder, run: RunInfo) -> FleetSummary:
     """Sum up the tables of a run."""
     opened = {table.name: open_table(tables, table) for table in TABLES}
@@ -301,12 +245,12 @@ def read_summary(tables: RunFolder, run: RunInfo) -> FleetSummary:
     nodes = {row["env"]: row for row in _rows_of(tables, NODES)}
     rows = [
         EnvironmentRow(
-            _whole(values),
+            values,
             by_env.get(values["env"], ()),
             ends.get(values["env"]),
             nodes.get(values["env"]),
         )
-        for values in opened[ENVIRONMENTS.name].to_table().to_pylist()
+        for values in table_rows(_whole(opened[ENVIRONMENTS.name].to_table()))
     ]
     return FleetSummary(
         run,
@@ -316,30 +260,45 @@ def read_summary(tables: RunFolder, run: RunInfo) -> FleetSummary:
         types=_types(opened[ENTRY_STATS.name]),
         outcomes=_outcomes(opened[TXN_STATS.name]),
         row_counts={name: data.count_rows() for name, data in opened.items()},
-        read_file_count=opened[FILES.name].count_rows(
-            filter=pc.field("source") != ResultSource.KNOWN.value
-        ),
+        read_file_count=_read_count(opened[FILES.name], rows),
         groups=tuple(sorted(_rows_of(tables, GROUPS), key=_group_badness)),
     )
 
 
-def _rows_of(tables: RunFolder, table: AuditTable) -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = open_table(tables, table).to_table().to_pylist()
-    return rows
+def _read_count(files: Any, rows: Iterable[EnvironmentRow]) -> int:
+    """Return the number of files that this run has read; stores have none in the table `files`."""
+    of_logs: int = files.count_rows(filter=pc.field("source") != ResultSource.KNOWN.value)
+    of_stores = (
+        row.number("file_count") for row in rows if row.values.get("source") == ResultSource.READ
+    )
+    return of_logs + sum(of_stores)
 
 
-def _whole(values: dict[str, Any]) -> dict[str, Any]:
-    """Complete a row: set a severity of ours, and numbers in the columns that are summed."""
-    values["env"] = values["env"] or ""
-    if values["severity"] not in SEVERITIES:
-        values["severity"] = Severity.ERROR.value if values["error_count"] else OK
-    return values | {column: values[column] or 0 for column in _SUMMED}
+def _rows_of(tables: RunFolder, table: AuditTable) -> Iterator[TableRow]:
+    return table_rows(open_table(tables, table).to_table())
 
 
-def _badness(row: EnvironmentRow) -> tuple[int | str, ...]:
+def _whole(table: pa.Table) -> pa.Table:
+    """Complete environments: set severities of ours, and numbers in the columns that are summed."""
+    has_errors = pc.greater(pc.fill_null(table["error_count"], 0), 0)
+    guessed = pc.if_else(has_errors, Severity.ERROR.value, OK)
+    is_ours = pc.is_in(table["severity"], pa.array(SEVERITIES))
+    whole = {
+        "env": pc.fill_null(table["env"], ""),
+        "severity": pc.if_else(is_ours, table["severity"], guessed),
+        **{name: pc.fill_null(table[name], 0) for name in _SUMMED},
+    }
+    for name, column in whole.items():
+        place = table.schema.get_field_index(name)
+        table = table.set_column(place, table.schema.field(place), column)
+    return table
+
+
+def _badness(row: EnvironmentRow) -> tuple[Any, ...]:
     worst = SEVERITIES.index(row.severity)
     numbers = ("error_count", "damaged_size", "warning_count", "note_count")
-    return (*row.stakes, worst, *(-row.number(name) for name in numbers), row.env)
+    counts = (-row.number(name) for name in numbers)
+    return (*row.stakes, worst, *counts, natural_key(row.env), row.env)
 
 
 def _group_badness(row: Mapping[str, Any]) -> tuple[Any, ...]:
@@ -351,7 +310,8 @@ def _group_badness(row: Mapping[str, Any]) -> tuple[Any, ...]:
         "missing_count",
         "group_lag_vlsn",
     )
-    return (*(-(row[name] or 0) for name in numbers), row["group_name"] or "", row["group_id"])
+    names = (row["group_name"] or "", row["group_id"])
+    return (*(-(row[name] or 0) for name in numbers), *map(natural_key, names), *names)
 
 
 def severity_rank(severity: str) -> int:
@@ -370,7 +330,7 @@ def _findings_by_environment(data: Any) -> dict[str, tuple[CodeCount, ...]]:
     keys = {name: pc.field(name) for name in ("env", "code", "severity")}
     table = summed(data, keys, {"count": (ONE, "sum")})
     found: dict[str, list[CodeCount]] = {}
-    for row in table.to_pylist():
+    for row in table_rows(table):
         one = CodeCount(row["code"] or "", row["severity"] or "", row["count"])
         found.setdefault(row["env"], []).append(one)
     return {env: tuple(sorted(counts, key=_code_rank)) for env, counts in found.items()}
@@ -390,7 +350,7 @@ def _findings_by_code(by_env: Iterable[tuple[CodeCount, ...]]) -> tuple[CodeCoun
 def _last_ends(data: Any) -> dict[str, int]:
     ended = pc.field("outcome").isin(_TIMES_OF_ENDS) & pc.field("last_end_ms").is_valid()
     sums = {"last": (pc.field("last_end_ms"), "max")}
-    rows = summed(data, {"env": pc.field("env")}, sums, ended).to_pylist()
+    rows = table_rows(summed(data, {"env": pc.field("env")}, sums, ended))
     return {row["env"]: row["last"] for row in rows}
 
 
@@ -398,7 +358,7 @@ def _versions(data: Any) -> tuple[VersionCount, ...]:
     keys = {"version": pc.field("log_version"), "env": pc.field("env")}
     sums = {"count": (ONE, "sum"), "size": (pc.field("size"), "sum")}
     totals: dict[int, list[int]] = {}
-    for row in summed(data, keys, sums, pc.field("log_version").is_valid()).to_pylist():
+    for row in table_rows(summed(data, keys, sums, pc.field("log_version").is_valid())):
         total = totals.setdefault(row["version"], [0, 0, 0])
         for i, number in enumerate((1, row["count"], row["size"] or 0)):
             total[i] += number

@@ -12,12 +12,13 @@ from markupsafe import Markup
 
 from je_tools.audit import charts
 from je_tools.audit.details import environment_details, pick_findings
+from je_tools.audit.discover import EnvironmentKind
 from je_tools.audit.fleet import SEVERITIES, EnvironmentRow, FleetSummary, RunInfo
 from je_tools.audit.history import read_history
 from je_tools.pages.bars import ROWS_MAX, size_text
 from je_tools.pages.log_fields import env_fields
 from je_tools.pages.rendering import render_page
-from je_tools.pages.shown import NAME_MAX, distinct, exact, script_json, shown
+from je_tools.pages.shown import NAME_MAX, distinct, exact, natural_key, script_json, shown
 
 if TYPE_CHECKING:
     from je_tools.audit.output_folder import RunFolder
@@ -25,8 +26,11 @@ if TYPE_CHECKING:
 PLAIN_MAX = 100
 """Maximum environments that are listed if scripts do not run."""
 
-GROUPS_MAX = 200
+GROUPS_MAX = 30
 """Maximum groups that are shown: the worst ones."""
+
+NODES_MAX = 30
+"""Maximum nodes of a group that are shown: the leader first, copies last."""
 
 _TEMPLATES = Path(__file__).parent / "templates"
 
@@ -43,7 +47,10 @@ def page_text(tables: RunFolder, summary: FleetSummary) -> Iterator[str]:
         "findings_left_out": found - picked.count,
         "groups": _groups(names, summary),
         "groups_left_out": max(len(summary.groups) - GROUPS_MAX, 0),
-        "environments": Markup(script_json(list(map(_row, names, summary.environments)))),
+        "environments": (
+            Markup(script_json(_row(name, row)))
+            for name, row in zip(names, summary.environments, strict=True)
+        ),
         "details": (
             Markup(script_json(each)) for each in environment_details(tables, summary, picked)
         ),
@@ -64,9 +71,10 @@ def _groups(names: Sequence[str], summary: FleetSummary) -> list[dict[str, Any]]
     ]
 
 
-def _by_role(each: tuple[str, EnvironmentRow]) -> tuple[bool, bool, str]:
+def _by_role(each: tuple[str, EnvironmentRow]) -> tuple[Any, ...]:
     node = each[1].node or {}
-    return node.get("outcome") != "leads", node.get("copy_of") is not None, each[0]
+    is_copy = node.get("copy_of") is not None
+    return node.get("outcome") != "leads", is_copy, natural_key(each[0])
 
 
 def _overview(summary: FleetSummary) -> dict[str, Any]:
@@ -103,9 +111,10 @@ def _time(time_ms: int) -> str:
 
 
 def _plain(row: EnvironmentRow) -> tuple[str, str, list[str]]:
-    """Return severity, name, and findings by code, for a page without scripts."""
+    """Return severity, name, and kind and findings by code, for a page without scripts."""
     codes = [f"{shown(found.code, NAME_MAX)} × {found.count:,}" for found in row.findings]
-    return row.severity, shown(row.env, NAME_MAX), codes
+    kinds = ["Ignite"] if row.kind is EnvironmentKind.IGNITE else []
+    return row.severity, shown(row.env, NAME_MAX), kinds + codes
 
 
 def _row(name: str, row: EnvironmentRow) -> list[Any]:
@@ -119,6 +128,7 @@ def _row(name: str, row: EnvironmentRow) -> list[Any]:
         None if verdict is None else shown(verdict),
         *(exact(row.values.get(column)) for column in _STAKES),
         None if node is None else _node_text(node),
+        row.kind.value,
     ]
 
 
@@ -154,7 +164,8 @@ def _group(row: Mapping[str, Any], nodes: Sequence[tuple[str, EnvironmentRow]]) 
         "members": row["member_count"],
         "missing": shown(row["missing"] or "", NAME_MAX) if row["missing_count"] else "",
         "missing_count": row["missing_count"] or 0,
-        "nodes": [_group_node(name, each) for name, each in nodes],
+        "nodes": [_group_node(name, each) for name, each in nodes[:NODES_MAX]],
+        "nodes_left_out": max(len(nodes) - NODES_MAX, 0),
         "state": _state_of(row),
     }
 

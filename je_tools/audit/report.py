@@ -11,6 +11,7 @@ from je_tools.audit.fleet import FleetSummary, RunInfo, read_summary
 from je_tools.audit.metrics import metrics_text
 from je_tools.audit.page import page_text
 from je_tools.audit.summary_json import json_lines
+from je_tools.core.memory import keep_little_memory
 
 if TYPE_CHECKING:
     from je_tools.audit.output_folder import RunFolder
@@ -33,6 +34,7 @@ def write_reports(tables: RunFolder, about: RunInfo, folder: Path) -> FleetSumma
     Raises:
         OSError: a file cannot be written.
     """
+    keep_little_memory()
     summary = read_summary(tables, about)
     _write(folder / SUMMARY_NAME, json_lines(summary))
     _write(folder / METRICS_NAME, metrics_text(summary))

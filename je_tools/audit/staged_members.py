@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.dataset as ds
 
-from je_tools.audit.fleet import rows_in_parts
+from je_tools.audit.table_reading import rows_in_parts
 from je_tools.audit.tables import TABLES
 
 if TYPE_CHECKING:

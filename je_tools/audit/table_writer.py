@@ -23,6 +23,9 @@ _ROWS = 1 << 16
 HELD_SIZE = 4 << 20
 """Bytes that are collected, if that is less."""
 
+_PIECES = 64
+"""Tables that are collected before they are copied into one: a table of one row takes 20 KB."""
+
 
 class TableWriter:
     """Writer of one Parquet file; without rows there is no file.
@@ -49,6 +52,8 @@ class TableWriter:
         self._size += table.nbytes
         if self._row_count >= _ROWS or self._size >= HELD_SIZE:
             self._flush()
+        elif len(self._waiting) >= _PIECES:
+            self._waiting = [pa.concat_tables(self._waiting).combine_chunks()]
 
     def close(self) -> Path | None:
         """Finish the file and return its path, or None if there were no rows."""

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow.compute as pc
 
-from je_tools.audit.fleet import open_table
 from je_tools.audit.output_folder import complete_runs, run_rows
+from je_tools.audit.table_reading import open_table
 from je_tools.audit.tables import ENVIRONMENTS
 from je_tools.errors import InputError, UsageError
 

@@ -20,7 +20,7 @@ from je_tools.ignite.checkpoints.node_checkpoints import node_checkpoints
 from je_tools.ignite.info import LockState, lock_state
 from je_tools.ignite.page_check.verify import verify_pages
 from je_tools.ignite.recovery.plan import StartOutcome, plan_recovery
-from je_tools.ignite.store_codes import STORE_CODES
+from je_tools.ignite.store_codes import STORE_CODES, verb_of
 from je_tools.ignite.wal.verify import WalTotals, verify_wal
 
 if TYPE_CHECKING:
@@ -262,15 +262,11 @@ class StoreStep(Struct, frozen=True):
     why: str
 
 
-_STEPS = (
-    (("wal-",), "wal verify STORE", "shows every damaged byte range of the log"),
-    (
-        ("marker-", "checkpoint-"),
-        "checkpoints STORE",
-        "shows the markers, and the log that recovery needs",
-    ),
-    (("page-",), "pages verify STORE", "shows the state of every file of pages, with advice"),
-)
+_WHY = {
+    "wal verify": "shows every damaged byte range of the log",
+    "checkpoints": "shows the markers, and the log that recovery needs",
+    "pages verify": "shows the state of every file of pages, with advice",
+}
 
 
 def next_steps(examination: StoreExamination) -> Iterator[StoreStep]:
@@ -282,9 +278,10 @@ def next_steps(examination: StoreExamination) -> Iterator[StoreStep]:
     if not is_start_known or any(code.startswith(_OF_RECOVERY) for code in wrong):
         why = "shows what the next start does and loses, and the edits that repair the store"
         yield StoreStep("recover STORE", why)
-    for prefixes, command, why in _STEPS:
-        if any(code.startswith(prefixes) for code in wrong):
-            yield StoreStep(command, why)
+    verbs = {verb_of(code) for code in wrong}
+    for verb, why in _WHY.items():
+        if verb in verbs:
+            yield StoreStep(f"{verb} STORE", why)
 
 
 def held_nodes(nodes: Iterable[NodeExamination]) -> list[str]:

@@ -7,8 +7,7 @@ from typing import Any
 
 from je_tools.findings import Severity
 from je_tools.formats.je.header import lsn_text
-from je_tools.log.finding_commands import next_command
-from je_tools.pages.shown import exact, shown
+from je_tools.pages.shown import NAME_MAX, exact, shown
 
 SEVERITIES = (Severity.ERROR.value, Severity.WARNING.value, Severity.NOTE.value, "ok")
 """Severities of an environment, the worst first."""
@@ -58,12 +57,12 @@ def env_fields(
     ]
 
 
-def finding_fields(env: str, row: Mapping[str, Any]) -> list[Any]:
+def finding_fields(row: Mapping[str, Any], command: str) -> list[Any]:
     """Return a row of the table `findings` with the fields of `FOUND`.
 
     Args:
-        env: name of the environment.
-        row: the finding; LSNs are numbers.
+        row: the finding; LSNs are numbers. One of a log need not have the columns of stores.
+        command: the command that shows more of it.
     """
     lsn, resume = row["lsn"], row["resume_lsn"]
     texts = (row[name] for name in ("expected", "found", "hint"))
@@ -76,5 +75,20 @@ def finding_fields(env: str, row: Mapping[str, Any]) -> list[Any]:
         None if lsn is None else lsn_text(lsn),
         None if resume is None else lsn_text(resume),
         *(None if text is None else shown(text) for text in texts),
-        shown(next_command(row["code"] or "", env, lsn), limit=None),
+        shown(command, limit=None),
+        _place_in_store(row),
     ]
+
+
+def _place_in_store(row: Mapping[str, Any]) -> str | None:
+    """Return the place of a finding in a store of Ignite; None if it is of a log."""
+    if row.get("node") is None:
+        return None
+    page, segment, offset = row["page"], row["segment"], row["offset"]
+    parts = (
+        shown(row["file"] or row["node"], NAME_MAX),
+        None if page is None else f"page {page:,}",
+        None if segment is None else f"segment {segment:,}",
+        None if offset is None else f"offset {offset:,}",
+    )
+    return ", ".join(part for part in parts if part)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable
 from typing import Any
 
@@ -14,6 +15,7 @@ TEXT_MAX = 500
 NAME_MAX = 200
 """Maximum characters of a name."""
 
+_DIGITS = re.compile("([0-9]+)")
 _EXACT = 2**53 - 1
 # In a script element these end it, begin another, or count as markup for old parsers.
 _MARKUP = {ord(character): f"\\u{ord(character):04x}" for character in "<>&'"}
@@ -51,6 +53,15 @@ def distinct(names: Iterable[str], mark: str = "~{}") -> list[str]:
         given.add(name)
         different.append(name)
     return different
+
+
+def natural_key(text: str) -> list[tuple[int, str]]:
+    """Return a key that sorts texts by the numbers in them: `node2` comes before `node10`.
+
+    Only the digits 0 to 9 count, and no number is made of them: a name may have any many.
+    """
+    parts = [part.lstrip("0") if i % 2 else part for i, part in enumerate(_DIGITS.split(text))]
+    return [(len(part) if i % 2 else 0, part) for i, part in enumerate(parts)]
 
 
 def exact(number: int | None) -> int | str | None:

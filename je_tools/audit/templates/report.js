@@ -4,13 +4,17 @@
   const REST = { findings: "the table findings", files: "the table files" };
   // What is at stake follows the fields of a log.
   const STAKE = Object.fromEntries(("outcome verdict lostCommits lostKeys missingKeys fill used " +
-    "commit commitVlsn node").split(" ").map((name, i) => [name, Object.keys(ENV).length + i]));
+    "commit commitVlsn node kind").split(" ").map((name, i) => [name, Object.keys(ENV).length + i]));
   const OPENS = { "no-log": "no log", unsafe: "unsafe", refuses: "refuses", fails: "fails",
-    stops: "stops", loses: "loses", locked: "locked", opens: "yes" };
+    "does not start": "does not start", stops: "stops", loses: "loses", "starts with losses": "loses",
+    unclear: "unclear", locked: "locked", opens: "yes", starts: "yes" };
+  const isStore = (row) => row[STAKE.kind] === "ignite";
   const rows = JSON.parse(byId("data-environments").textContent);
   const details = byId("data-details").textContent.trim().split("\n");
   const searched = rows.map((row) =>
-    [row[ENV.name], ...row[ENV.codes].map((found) => found[0])].join("\n").toLowerCase());
+    [row[ENV.name], row[STAKE.kind], ...row[ENV.codes].map((found) => found[0])].join("\n").toLowerCase());
+
+  const natural = new Intl.Collator("en", { numeric: true });
 
   // The view: what the address says behind its #
 
@@ -80,8 +84,7 @@
     const way = view.descending ? -1 : 1;
     if (!column.by) return view.descending ? kept.reverse() : kept;
     const keys = new Map(kept.map((i) => [i, column.by(rows[i]) ?? null]));
-    const compare = column.id === "name" ? (a, b) => a < b ? -1 : a > b ? 1 : 0
-      : (a, b) => Number(a) - Number(b);
+    const compare = column.id === "name" ? natural.compare : (a, b) => Number(a) - Number(b);
     return kept.sort((i, j) => {
       const a = keys.get(i), b = keys.get(j);
       // Those without a value are last both ways.
@@ -137,7 +140,7 @@
     const more = row[ENV.codes].length > 4 ? `, ${row[ENV.codes].length - 4} more codes` : "";
     const cells = [
       element("td", { class: "wide severity" }, sign(severity), severity),
-      element("td", { class: "wide" }, name, codes ? element("div", { class: "codes" }, codes + more) : null),
+      element("td", { class: "wide" }, name, isStore(row) ? element("span", { class: "kind" }, "Ignite") : null, codes ? element("div", { class: "codes" }, codes + more) : null),
       labelled("opens", OPENS[row[STAKE.outcome]] ?? "–", null, row[STAKE.verdict]),
       labelled("lost", lostText(row), "number lost"),
       labelled("findings", count(row[ENV.errors] + row[ENV.warnings] + row[ENV.notes]), "number"),
@@ -184,15 +187,27 @@
   function detailsRow(i) {
     const row = rows[i], more = JSON.parse(details[i]);
     const cell = element("div", { class: "inside" });
-    cell.append(...stakes(row), facts(row));
-    cell.append(element("h3", {}, "The log"), timeline(row, more));
-    cell.append(element("h3", {}, "Findings"), ...findings(row, more));
-    const two = element("div", { class: "two" });
-    two.append(bars("Bytes by entry type", more.types, (one) => one[2], (one) => `${bytes(one[2])}, ${counted(one[1], "entry", "entries")}`));
-    two.append(bars("Transactions", more.outcomes, (one) => one[1], (one) => `${count(one[1])}, ${bytes(one[2])}`));
-    cell.append(two, element("h3", {}, "Files"), fileTable(row, more));
+    cell.append(...stakes(row));
+    if (isStore(row)) {
+      cell.append(storeFacts(row), element("h3", {}, "Findings"), ...findings(row, more));
+    } else {
+      cell.append(facts(row), element("h3", {}, "The log"), timeline(row, more));
+      cell.append(element("h3", {}, "Findings"), ...findings(row, more));
+      const two = element("div", { class: "two" });
+      two.append(bars("Bytes by entry type", more.types, (one) => one[2], (one) => `${bytes(one[2])}, ${counted(one[1], "entry", "entries")}`));
+      two.append(bars("Transactions", more.outcomes, (one) => one[1], (one) => `${count(one[1])}, ${bytes(one[2])}`));
+      cell.append(two, element("h3", {}, "Files"), fileTable(row, more));
+    }
     return element("tr", { class: "details" }, element("td", { colspan: COLUMNS.length }, cell));
   }
+
+  const storeFacts = (row) => element("dl", { class: "facts" }, ...[
+    ["Kind", "store of Apache Ignite"],
+    ["Files", count(row[ENV.files])],
+    ["Size", `${bytes(row[ENV.size])}, ${counted(row[ENV.entries], "good record")}`],
+    ["Damaged", row[ENV.damaged] ? bytes(row[ENV.damaged]) : "nothing"],
+    ["Checkpoints", `${count(row[ENV.checkpoints])}, the last ${time(row[ENV.checkpoint])}`],
+  ].map(([title, text]) => element("div", {}, element("dt", {}, title), element("dd", {}, text))));
 
   function stakes(row) {
     if (row[STAKE.verdict] === null) return [];

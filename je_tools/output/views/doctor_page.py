@@ -13,6 +13,7 @@ from msgspec import Struct
 from je_tools import __version__
 from je_tools.doctor.data_use import used_size
 from je_tools.doctor.facts import OpenOutcome, State
+from je_tools.log.finding_commands import next_command
 from je_tools.output.views.doctor_texts import loss_facts, opening_facts
 from je_tools.pages.bars import (
     ROWS_MAX,
@@ -241,4 +242,4 @@ def _finding(env: str, found: Finding) -> list[Any]:
     if found.tree is not None:
         lost = f"; lost {found.tree.lost}" if found.tree.lost else ""
         row["found"] = f"{found.found or ''} in {found.tree.path}{lost}"
-    return finding_fields(env, row)
+    return finding_fields(row, next_command(found.code, env, found.lsn))

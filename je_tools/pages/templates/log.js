@@ -9,7 +9,7 @@
     "lastFile firstCreated lastCreated firstVlsn lastVlsn checkpoints checkpoint txn versions codes");
   const BAR = names("first last files size entries damage low high created firstVlsn lastVlsn " +
     "checkpoints runs deltas name used state");
-  const FOUND = names("code severity file offset length lsn resume expected found hint command");
+  const FOUND = names("code severity file offset length lsn resume expected found hint command place");
 
   const byId = (id) => document.getElementById(id);
 
@@ -115,7 +115,8 @@
 
   function finding(one) {
     const where = one[FOUND.lsn] !== null ? `at ${one[FOUND.lsn]}`
-      : one[FOUND.file] !== null ? `in ${file(one[FOUND.file])}.jdb` : "";
+      : one[FOUND.file] !== null ? `in ${file(one[FOUND.file])}.jdb`
+      : one[FOUND.place] !== null ? `in ${one[FOUND.place]}` : "";
     const length = one[FOUND.length] !== null ? `, ${counted(one[FOUND.length], "byte")}` : "";
     const list = element("dl");
     for (const [title, text] of [["expected", one[FOUND.expected]], ["found", one[FOUND.found]],
@@ -124,7 +125,7 @@
     }
     return element("article", { class: `finding ${one[FOUND.severity]}` },
       element("h4", {}, sign(one[FOUND.severity]), `${one[FOUND.severity]}: ${one[FOUND.code]}`,
-        element("span", { class: "where" }, where + length)),
+        element("span", { class: "where" }, element("bdi", {}, where), length)),
       list.children.length ? list : null,
       one[FOUND.hint] ? element("p", {}, element("bdi", {}, one[FOUND.hint])) : null,
       element("div", { class: "command" }, element("code", {}, one[FOUND.command]), copyButton(one[FOUND.command])));

@@ -11,8 +11,9 @@ from urllib.parse import quote
 import pytest
 
 from je_tools.audit.fleet import FleetSummary
+from je_tools.audit.page import GROUPS_MAX
 from tests.browser import Browser
-from tests.builders.fleets import report, write_fleet
+from tests.builders.fleets import Fleet, report, write_fleet, write_tables
 
 NAMES = "[...document.querySelectorAll('#table tr[data-env]')].map(row => row.dataset.env)"
 STATUS = "document.querySelector('#status').textContent"
@@ -211,6 +212,25 @@ def test_light_dark_and_print(browser: Browser, fleet_of: Callable[..., Made]) -
     browser.prefer("light")
 
 
+def test_a_store_of_ignite_is_told_from_logs(browser: Browser, tmp_path: Path) -> None:
+    fleet = Fleet(tmp_path / "fleet")
+    for number, kind in enumerate(("je", "ignite")):
+        row = {"env": f"e{number}", "severity": "ok", "kind": kind, "outcome": "starts"}
+        fleet.rows["environments"].append(row)
+    write_tables(fleet)
+    report(tmp_path / "fleet")
+    browser.open(tmp_path / "fleet" / "report.html", "q=ignite&open=e1")
+    assert browser.evaluate(NAMES) == ["e1"]
+    marks = "[...document.querySelectorAll('.kind')].map(mark => mark.textContent)"
+    assert browser.evaluate(marks) == ["Ignite"]
+    assert browser.evaluate("document.querySelectorAll('.timeline, .scroll').length") == 0
+    assert "store of Apache Ignite" in browser.evaluate("document.body.innerText")
+    browser.open(tmp_path / "fleet" / "report.html")
+    opens = "[...document.querySelectorAll('[data-label=opens]')].map(cell => cell.textContent)"
+    assert browser.evaluate(opens) == ["yes", "yes"]
+    assert_quiet(browser, tmp_path / "fleet" / "report.html")
+
+
 CONTRASTS = """
 (() => {
   const parts = (text) => text.match(/[\\d.]+/g).map(Number);
@@ -290,7 +310,7 @@ def test_groups_are_shown_with_their_nodes_side_by_side(
     browser.open(page)
     shown = "[...document.querySelectorAll('details.group')].map(group => {})"
     names = browser.evaluate(shown.format("group.querySelector('summary bdi').textContent"))
-    assert names == [group["group_name"] for group in summary.groups][:200]
+    assert names == [group["group_name"] for group in summary.groups][:GROUPS_MAX]
     nodes = browser.evaluate(
         shown.format("[...group.querySelectorAll('tbody bdi')].map(bdi => bdi.textContent)")
     )

@@ -23,6 +23,7 @@ from je_tools.audit.file_counts import FileCounts
 from je_tools.audit.joining import OpenTransactions
 from je_tools.audit.known_files import KnownFiles
 from je_tools.audit.table_writer import TableWriter
+from je_tools.audit.tables import ENVIRONMENTS
 from je_tools.audit.tasks import Workplace
 from je_tools.errors import InputError, RefusedError, StoppedError
 from je_tools.formats.files import source
@@ -333,6 +334,17 @@ def test_a_half_written_file_has_a_hidden_name(tmp_path: Path) -> None:
     rows: list[Row] = pq.read_table(path).to_pylist()
     assert rows == [{"n": number} for number in range(count)]
     assert TableWriter(tmp_path, schema).close() is None
+
+
+def test_tables_of_a_row_take_no_memory_of_their_own(tmp_path: Path) -> None:
+    """Each has buffers and objects of its own for every column: thousands of them take 100 MB."""
+    schema = ENVIRONMENTS.schema
+    writer = TableWriter(tmp_path, schema)
+    for number in range(1_000):
+        writer.write(pa.Table.from_pylist([{"env": f"e{number}", "size": number}], schema))
+        assert len(writer._waiting) <= 64
+    path = writer.close()
+    assert pq.read_table(path)["size"].to_pylist() == list(range(1_000))
 
 
 @pytest.mark.parametrize(

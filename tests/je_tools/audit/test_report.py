@@ -19,8 +19,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-from je_tools.audit import details, page
-from je_tools.audit import fleet as fleets
+from je_tools.audit import details, page, table_reading
 from je_tools.audit.fleet import read_summary
 from je_tools.audit.output_folder import RunFolder
 from je_tools.audit.tables import ENVIRONMENTS, FILES, FINDINGS, TABLES, TXNS
@@ -302,6 +301,45 @@ def test_no_text_leaves_its_place(tmp_path: Path) -> None:
     assert shapes[0] == shapes[1]
 
 
+def test_names_are_in_the_order_of_the_numbers_in_them(tmp_path: Path) -> None:
+    fleet = Fleet(tmp_path)
+    numbers = ["0", "02", "2", "10", "9" * 5_000, "1" + "0" * 5_000]
+    names = [f"node{number}/env" for number in numbers]
+    for name in reversed(names):
+        fleet.rows["environments"].append({"env": name, "severity": "ok"})
+        fleet.rows["groups"].append({"group_name": name, "group_id": "uuid"})
+    write_tables(fleet)
+    summary = report(tmp_path)
+    assert [row.env for row in summary.environments] == names
+    assert [group["group_name"] for group in summary.groups] == names
+
+
+def test_only_stores_of_ignite_are_marked(tmp_path: Path) -> None:
+    fleet = Fleet(tmp_path)
+    for kind in (None, "je", "ignite"):
+        row = {"env": f"env-{kind}", "severity": "error", "error_count": 1, "kind": kind}
+        fleet.rows["environments"].append(row)
+        found = {"env": row["env"], "code": "page-checksum", "severity": "error", "page": 4}
+        if kind == "ignite":
+            found |= {"node": "node1", "file": "db/node1/a/part-0.bin", "offset": 20_480}
+        fleet.rows["findings"].append(found)
+    write_tables(fleet)
+    report(tmp_path)
+    made = read_page(tmp_path)
+    envs = json.loads(made.contents["data-environments"])
+    assert {env[0]: env[-1] for env in envs} == {
+        "env-None": "je",
+        "env-je": "je",
+        "env-ignite": "ignite",
+    }
+    found = {env[0]: each["findings"][0] for env, each in zip(envs, made.details, strict=True)}
+    assert found["env-je"][-2:] == ["je-tools verify env-je", None]
+    assert found["env-ignite"][-2:] == [
+        "je-tools ignite pages verify env-ignite",
+        "db/node1/a/part-0.bin, page 4, offset 20,480",
+    ]
+
+
 def test_numbers_that_a_script_would_round_are_texts(tmp_path: Path) -> None:
     fleet = Fleet(tmp_path)
     largest = 2**63 - 1
@@ -419,7 +457,7 @@ def test_memory_does_not_grow_with_transactions_and_findings(tmp_path: Path) -> 
 def test_sums_of_parts_are_those_of_all_rows(
     sums_min: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fleets, "_SUMS_MIN", sums_min)
+    monkeypatch.setattr(table_reading, "_SUMS_MIN", sums_min)
     chance = random.Random(1)
     envs, sizes = [None, "a", "b", *"cdefghij"], [None, -5, 0, 7, 2**40]
     rows = [(chance.choice(envs), chance.choice(sizes)) for _ in range(1_000)]
@@ -435,9 +473,9 @@ def test_sums_of_parts_are_those_of_all_rows(
         path = folder / f"{number}.parquet"
         pq.write_table(part.slice(number * 400, 400), path, row_group_size=30)
     size = pc.field("size")
-    sums = {"n": (fleets.ONE, "sum"), "all": (size, "sum"), "least": (size, "min")}
-    found = fleets.summed(
-        fleets.open_table(RunFolder(tmp_path, RUN), FILES),
+    sums = {"n": (table_reading.ONE, "sum"), "all": (size, "sum"), "least": (size, "min")}
+    found = table_reading.summed(
+        table_reading.open_table(RunFolder(tmp_path, RUN), FILES),
         {"env": pc.field("env")},
         sums | {"most": (size, "max")},
         size.is_valid(),
