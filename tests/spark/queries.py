@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tests.builders import ignite, ignite_pages
 from tests.corpus import FIXTURES
 from tests.spark.reading import read
 from tests.spark.session import connect_session
@@ -60,11 +61,31 @@ def expected() -> list[Any]:
     ]
 
 
+def written_stores(folder: Path) -> dict[str, str]:
+    """Write a store of Ignite for each of its formats; return their paths by format."""
+    return {
+        "ignitewal": str(ignite.write_dumped_store(folder / "wal")),
+        "ignitepages": str(ignite_pages.write_damaged_page_store(folder / "pages")),
+    }
+
+
+def of_stores(spark: Any, folder: Path) -> list[list[int]]:
+    """Return, for each format of Ignite, the rows of a DataFrame and of a SQL table."""
+    found = []
+    for name, path in written_stores(folder).items():
+        frame = spark.read.format(name).option("columns", "env,node").load(path)
+        spark.sql(f"create table t using {name} options (path '{path}', columns 'node')")
+        found.append([frame.count(), spark.sql("select node from t").count()])
+        spark.sql("drop table t")
+    return found
+
+
 def main() -> None:
     """Print the results of a server of its own, reached over Spark Connect, on the last line."""
     from je_tools.spark import register
 
-    spark = connect_session(Path(sys.argv[1]))
+    folder = Path(sys.argv[1])
+    spark = connect_session(folder)
     register(spark)
-    print(json.dumps([type(spark).__module__, results(spark)]))
+    print(json.dumps([type(spark).__module__, results(spark), of_stores(spark, folder)]))
     spark.stop()

@@ -189,6 +189,29 @@ def test_files_that_cannot_be_read(store: Path, tmp_path: Path) -> None:
     assert len(read(made, IgnitepagesSource, unreadable="skip")) == 0 < len(every)
 
 
+def test_tables_of_stores(spark: Any, store: Path, tmp_path: Path) -> None:
+    """The options reach the queries of a table."""
+    made = pages.write_damaged_page_store(tmp_path / "pages")
+    for kind, home, more, column in (
+        (IgnitewalSource, store, {"type": "TX_RECORD"}, "segment"),
+        (IgnitepagesSource, made, {"state": "checksum"}, "page"),
+    ):
+        expected = read(home, kind, columns=f"{column},env", **more)
+        assert 0 < len(expected) < len(read(home, kind, columns=column))
+        options = {"path": str(home), "columns": f"{column},env"} | more
+        listed = ", ".join(f"{name} '{value}'" for name, value in options.items())
+        spark.sql(f"create table of_store using {kind.name()} options ({listed})")
+        try:
+            rows = spark.sql("select * from of_store").collect()
+            assert sorted(map(tuple, rows)) == sorted(
+                tuple(row.values()) for row in expected.to_pylist()
+            )
+            twice = "select count(*) from of_store a join of_store b using (env)"
+            assert spark.sql(twice).collect()[0][0] == len(expected) ** 2
+        finally:
+            spark.sql("drop table of_store")
+
+
 def test_stores_in_spark(spark: Any, store: Path, tmp_path: Path) -> None:
     made = pages.write_damaged_page_store(tmp_path / "pages")
     log = spark.read.format("ignitewal").load(str(store))

@@ -20,6 +20,8 @@ from pyspark.sql.types import ArrayType, StructType
 
 from je_tools.formats.je.log import reader
 from je_tools.spark import sources
+from je_tools.spark.ignitepages import IgnitepagesSource
+from je_tools.spark.ignitewal import IgnitewalSource
 from je_tools.spark.source import LogSource
 from tests.corpus import FIXTURES, ROOT
 from tests.je_tools.dumped import je_tools
@@ -285,9 +287,16 @@ def test_a_session_over_spark_connect(tmp_path: Path) -> None:
     """`make test-all` installs what it needs."""
     packages = ROOT / "build" / "connect"
     assert packages.is_dir(), "run scripts/connect.sh"
-    module, found = json.loads(printed("tests.spark.queries", tmp_path, packages))
+    module, found, of_stores = json.loads(printed("tests.spark.queries", tmp_path, packages))
     assert module == "pyspark.sql.connect.session"
     assert found == queries.expected()
+    stores = {
+        "ignitewal": (IgnitewalSource, tmp_path / "wal"),
+        "ignitepages": (IgnitepagesSource, tmp_path / "pages"),
+    }
+    counts = [len(read(path, kind, columns="env")) for kind, path in stores.values()]
+    assert of_stores == [[count, count] for count in counts]
+    assert all(counts)
 
 
 def printed(module: str, folder: Path, *packages: Path) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from je_tools.output.views.sections import Cell, Column, Kind, Section, section_of
@@ -37,6 +37,13 @@ FLEET_COLUMNS = (
 )
 
 
-def fleet_section(rows: Iterable[EnvironmentRow]) -> Section:
+_KIND = Column("kind", "kind", Kind.TEXT, rank=1, cell=_value("kind"))
+"""Column that is only there if not all environments are of one kind."""
+
+
+def fleet_section(rows: Sequence[EnvironmentRow]) -> Section:
     """Return a table with a row for each environment."""
-    return section_of("", "", FLEET_COLUMNS, rows)
+    severity, env, *others = FLEET_COLUMNS
+    has_kinds = len({row.kind for row in rows}) > 1
+    columns = (severity, env, _KIND, *others) if has_kinds else FLEET_COLUMNS
+    return section_of("", "", columns, rows)

@@ -18,6 +18,7 @@ def row(env: str) -> Any:
     values = {
         "severity": "error",
         "env": env,
+        "kind": "je",
         "file_count": 507,
         "size": 5_368_709_120,
         "entry_count": 31_415_926,
@@ -25,14 +26,14 @@ def row(env: str) -> Any:
         "last_checkpoint_ms": 1_795_168_800_000,
     }
     found = [SimpleNamespace(code=code, count=12) for code in ("damaged-entry", "vlsn-gap")]
-    return cast(Any, SimpleNamespace(values=values, findings=found))
+    return cast(Any, SimpleNamespace(values=values, findings=found, kind="je"))
 
 
 @pytest.mark.parametrize("width", [80, 72, 60, 40])
 def test_names_that_end_differently_are_told_apart(width: int) -> None:
     """Nodes of a group or nightly backups have names that begin alike."""
     out = io.BytesIO()
-    write_table([fleet_section(map(row, NODES))], out, width)
+    write_table([fleet_section(list(map(row, NODES)))], out, width)
     _, *lines = out.getvalue().decode().splitlines()
     lines, note = lines[: len(NODES)], lines[len(NODES) :]
     assert note[0] == ""
