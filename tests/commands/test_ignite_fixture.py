@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.corpus import FIXTURES, damaged_store
+from tests.corpus import FIXTURES, corpus, damaged_store
 from tests.je_tools.dumped import je_tools
 from tests.truth.ignite_rows import read_rows
 
@@ -133,3 +133,22 @@ def test_damage_of_a_copy_that_nothing_reads_is_a_note(tmp_path: Path) -> None:
     assert (found["severity"], found["code"]) == ("note", "wal-gap")
     examined = json.loads(je_tools("doctor", store, "--format", "json").out)
     assert not examined["damaged"]
+
+
+@pytest.mark.parametrize("group", ["cache-accounts", "cacheGroup-web"])
+def test_records_without_a_configuration_are_missed_aloud(group: str, tmp_path: Path) -> None:
+    store = shutil.copytree(STORE, tmp_path / "store")
+    for path in (store / "db" / "node1" / group).glob("*cache_data.dat"):
+        path.unlink()
+    done = je_tools("ignite", "export", store)
+    assert done.code == 3
+    assert f"node1 {group.partition('-')[2]}: cache_data.dat is gone: 2 partitions" in done.err
+    assert "cache-unconfigured" in done.err
+
+
+def test_encrypted_pages_are_not_compared_aloud() -> None:
+    whole = corpus()
+    if whole is not None:
+        words = ("pages", "dump", whole / "ignite-tde" / "store", "--key", "int:1")
+        done = je_tools("ignite", *words)
+        assert "encrypted pages whose rows were not compared: " in done.err

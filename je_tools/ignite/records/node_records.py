@@ -99,6 +99,14 @@ class NodeRecords:
         found = MissingRecords(RecordProblem.UNLOGGED, self._node.name, group, None, 1, text)
         self.problems.append(found)
 
+    def _add_unconfigured(self, group: str, count: int) -> None:
+        text = (
+            f"cache_data.dat is gone: {counted(count, 'partition')} left out. A node starts "
+            "without the cache, unless another node of its cluster has the configuration"
+        )
+        problem = RecordProblem.UNCONFIGURED
+        self.problems.append(MissingRecords(problem, self._node.name, group, None, count, text))
+
     def batches(self) -> Iterator[CacheRecords]:
         """Yield the records by group and partition: those of pages, then those of the log.
 
@@ -131,6 +139,9 @@ class NodeRecords:
         unlogged = unlogged_groups(self._node, self._recovered)
         for folder in cache_folders(self._node.db):
             caches = self._wanted.caches_of(folder)
+            is_wanted = not self._wanted.ids or cache_id(folder.group) in self._wanted.ids
+            if is_wanted and folder.group in files and not _is_configured(folder):
+                self._add_unconfigured(folder.group, len(files[folder.group]))
             if caches and _is_configured(folder):
                 if cache_id(folder.group) in unlogged:
                     self._add_unlogged(folder.group)
@@ -172,4 +183,4 @@ class NodeRecords:
 
 def _is_configured(folder: CacheFolder) -> bool:
     """Return True if a node would start the caches of a folder; a destroyed one leaves it empty."""
-    return folder.is_shared or (folder.path / CONFIGURATION).exists()
+    return bool(folder.caches) if folder.is_shared else (folder.path / CONFIGURATION).exists()

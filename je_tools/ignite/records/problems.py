@@ -29,6 +29,8 @@ class RecordProblem(StrEnum):
     """A checkpoint is unfinished, and the log does not have the pages that it was writing."""
     UNLOGGED = "wal-disabled"
     """Changes of a group were not logged, so that recovery does not mend its pages."""
+    UNCONFIGURED = "cache-unconfigured"
+    """Pages of a cache whose configuration is gone, so that the node does not start it."""
     LOG_DAMAGED = "log-damaged"
     """The log ends at damage, or at a missing segment."""
     LOG_UNDECODABLE = "log-undecodable"

@@ -45,7 +45,7 @@ def _side(side: str) -> tuple[Column, ...]:
     return (
         Column(f"state_{side}", f"state {side}", Kind.TEXT, rank=3, cell=_of(side, "state")),
         Column(f"size_{side}", f"size {side}", rank=2, cell=_of(side, "size")),
-        Column(f"counter_{side}", f"counter {side}", cell=_counter(side, "low")),
+        Column(f"counter_{side}", f"counter {side}", rank=1, cell=_counter(side, "low")),
         Column(f"high_{side}", f"highest {side}", rank=8, cell=_counter(side, "high")),
         Column(f"gaps_{side}", f"gaps {side}", Kind.TEXT, rank=6, cell=_gaps(side)),
         Column(f"hash_{side}", f"hash {side}", Kind.ID, rank=7, cell=_of(side, "hash")),
@@ -83,12 +83,21 @@ def _version(version: tuple[int, int, int] | None) -> str | None:
 
 def key_table(keys: Sequence[tuple[DifferingKey, str | None, str]]) -> Section:
     """Return the table of keys that differ: each with its text, and the name of its cache."""
+
+    def version(side: str) -> Column:
+        name = f"version_{side}"
+
+        def cell(item: Any) -> str | None:
+            return _version(getattr(item[0], name))
+
+        return Column(name, f"version {side}", Kind.TEXT, rank=1, cell=cell)
+
     columns = (
         Column("cache", "cache", Kind.TEXT, cell=lambda item: clean_text(item[2])),
         Column("partition", "partition", Kind.ID, cell=lambda item: item[0].partition),
         Column("difference", "difference", Kind.TEXT, cell=lambda item: item[0].what.value),
         Column("key", "key", Kind.KEY, cell=lambda item: item[1]),
-        Column("version_a", "version a", Kind.TEXT, cell=lambda item: _version(item[0].version_a)),
-        Column("version_b", "version b", Kind.TEXT, cell=lambda item: _version(item[0].version_b)),
+        version("a"),
+        version("b"),
     )
     return section_of("keys", "Keys that differ", columns, keys)
