@@ -7,6 +7,7 @@ included: a JVM that a session shares counts for the tests during which it works
 from __future__ import annotations
 
 import os
+import time
 import tomllib
 from collections import Counter
 from collections.abc import Iterator
@@ -24,6 +25,9 @@ FAR = 2
 
 START = "start, collection"
 """Name of the time that belongs to no test."""
+
+LOOK_S = 0.3
+"""Seconds between two looks at all processes; at each test, they would cost a part of the sum."""
 
 _TICKS = os.sysconf("SC_CLK_TCK")
 
@@ -100,28 +104,29 @@ class Budget:
     def __init__(self) -> None:
         self.groups = read_groups()
         self.used = Used(Counter(), Counter())
-        self.at = 0.0
+        self.group, self.at = START, 0.0
+        self.next_look = 0.0
 
-    def _take(self, name: str) -> None:
+    def _enter(self, name: str) -> None:
+        """Count the time since the last look for the group that is left, and enter one."""
         now = cpu_s()
         # Time of orphaned processes is lost from the sum.
-        self.used.seconds[name] += max(now - self.at, 0)
-        self.at = now
+        self.used.seconds[self.group] += max(now - self.at, 0)
+        self.group, self.at = name, now
+        self.next_look = time.monotonic() + LOOK_S
 
-    @pytest.hookimpl(wrapper=True, tryfirst=True)
-    def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
-        self._take(START)
-        result = yield
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> None:
         name = group_of(item.nodeid, self.groups)
-        self._take(name)
+        if name != self.group or time.monotonic() > self.next_look:
+            self._enter(name)
         self.used.tests[name] += 1
-        return result
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         output = getattr(session.config, "workeroutput", None)
         if output is not None:
-            self._take(START)
+            self._enter(START)
             output["budget"] = (dict(self.used.seconds), dict(self.used.tests))
 
     @pytest.hookimpl(optionalhook=True)

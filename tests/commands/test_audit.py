@@ -151,14 +151,19 @@ def test_nothing_of_keys_and_values_is_in_it(audit_session: Any, tmp_path: Path)
     assert leaks(told) == []
 
 
+@pytest.fixture(scope="module")
+def night(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Audit an environment."""
+    folder = tmp_path_factory.mktemp("night")
+    home = Path(shutil.copytree(WHOLE, folder / "env"))
+    assert audit(folder / "out", home, "--engine", "local").code == 0
+    return folder / "out"
+
+
 @pytest.fixture
-def earlier(tmp_path: Path) -> Path:
+def earlier(night: Path, tmp_path: Path) -> Path:
     """Return an audit of the night before, alone in its folder."""
-    output = tmp_path / "audits" / "out"
-    output.parent.mkdir()
-    home = Path(shutil.copytree(WHOLE, tmp_path / "night" / "env"))
-    assert audit(output, home, "--engine", "local").code == 0
-    return output
+    return Path(shutil.copytree(night, tmp_path / "audits" / "out", symlinks=True))
 
 
 SPARK, LOCAL = ("--master", "local[2]"), ("--engine", "local")

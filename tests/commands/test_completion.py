@@ -84,6 +84,17 @@ def test_a_completion_into_a_closed_pipe(shell: str) -> None:
 
 
 SHELLS = ["bash", "zsh", "fish"]
+each_program = pytest.mark.parametrize(
+    ("shell", "program"),
+    [
+        ("bash", ("je-tools", "dump")),
+        ("zsh", ("db-dump",)),
+        ("fish", ("je-tools", "dump")),
+        pytest.param("bash", ("db-dump",), marks=pytest.mark.exhaustive),
+        pytest.param("zsh", ("je-tools", "dump"), marks=pytest.mark.exhaustive),
+        pytest.param("fish", ("db-dump",), marks=pytest.mark.exhaustive),
+    ],
+)
 DBOPS = FIXTURES / "v8-dbops" / "env"
 INTERNAL = {"_jeIdMap", "_jeNameMap", "_jeUtilization", "_jeBeforeImagesDb"}
 
@@ -110,8 +121,7 @@ def offered(shell: str, *words: str | Path) -> list[str]:
     return [line.removeprefix("plain,").partition("\t")[0] for line in lines]
 
 
-@pytest.mark.parametrize("shell", SHELLS)
-@pytest.mark.parametrize("program", [("je-tools", "dump"), ("db-dump",)])
+@each_program
 def test_types_and_groups(shell: str, program: tuple[str, ...]) -> None:
     every = set(offered(shell, *program, "--type", ""))
     assert every == BY_NAME.keys() | {group.value for group in Group}
@@ -130,8 +140,7 @@ def test_formats(shell: str) -> None:
     assert offered(shell, "je-tools", "verify", "--format", "j") == ["jsonl"]
 
 
-@pytest.mark.parametrize("shell", SHELLS)
-@pytest.mark.parametrize("program", [("je-tools", "dump"), ("db-dump",)])
+@each_program
 def test_databases_of_the_log_on_the_line(shell: str, program: tuple[str, ...]) -> None:
     found = offered(shell, *program, DBOPS, "--db", "")
     assert set(found[-4:]) == INTERNAL

@@ -100,6 +100,13 @@ def large(server: tuple[S3Store, dict[str, str]], tmp_path_factory: pytest.TempP
     return located(server[0].put(log.write(tmp_path_factory.mktemp("large-tree")), "large-tree"))
 
 
+@pytest.fixture(scope="module")
+def small(server: tuple[S3Store, dict[str, str]], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Put a log of 4 MB with the same keys into the store."""
+    log = simple({b"%06d" % i: bytes(900) for i in range(4_000)})
+    return located(server[0].put(log.write(tmp_path_factory.mktemp("small-tree")), "small-tree"))
+
+
 def looked_up(snapshot: Snapshot) -> list[bytes | None]:
     (database,) = (each for each in snapshot.databases.values() if each.name == "db")
     inside = parse_key_range("", "000500..000509")
@@ -155,10 +162,10 @@ def test_a_full_disk_for_temporary_files(
 
 @pytest.mark.parametrize("fault", ["503", "cut", "403"])
 def test_a_store_that_fails_while_trees_are_read(
-    store: S3Store, large: Path, fault: str, monkeypatch: pytest.MonkeyPatch
+    store: S3Store, small: Path, fault: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     forget_blocks(monkeypatch)
-    with pytest.raises(InputError), opened(open_environment([large])) as snapshot:  # noqa: PT012
+    with pytest.raises(InputError), opened(open_environment([small])) as snapshot:  # noqa: PT012
         store.fail(fault, 10_000)
         looked_up(snapshot)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.corpus import Environment, environments, marked_beyond_fixtures
+from tests.corpus import Environment, environments, marked_if_another
 from tests.engine.crashes import make_crash, read_source, write_crash
 from tests.je_tools.dumped import je_tools
 from tests.je_tools.writing.operations import digests
@@ -20,7 +20,7 @@ CRASHES = 2
 
 each_written = pytest.mark.parametrize(
     "written",
-    [pytest.param(each, id=each.name, marks=marked_beyond_fixtures(each)) for each in WRITTEN],
+    [pytest.param(each, id=each.name, marks=marked_if_another(each)) for each in WRITTEN],
 )
 
 
