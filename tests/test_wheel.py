@@ -96,8 +96,14 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name in PLACES:
         ignored = shutil.ignore_patterns("__pycache__", "*.so")
         shutil.copytree(ROOT / name, copy / name, ignore=ignored)
-    for name in ("pyproject.toml", "README.md", "LICENSE", "Makefile"):
+    for name in ("README.md", "LICENSE", "Makefile"):
         shutil.copy(ROOT / name, copy)
+    # `make dev` has compiled the crates of the tree; cargo would compile a copy of them anew.
+    text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    crate = 'path = "formats/native/Cargo.toml"'
+    assert crate in text
+    place = crate.replace("formats", f"{ROOT}/formats")
+    (copy / "pyproject.toml").write_text(text.replace(crate, place), encoding="utf-8")
     shutil.copytree(ROOT / "scripts", copy / "scripts")
     (copy / "docs").mkdir()
     shutil.copy(ROOT / "docs" / "man.py", copy / "docs")
