@@ -24,7 +24,7 @@ from tests.corpus import (
 )
 from tests.engine.jars import JE_5, JE_18, engine_jar
 from tests.engine.java import find_java
-from tests.engine.recovered import PROGRAMS, RECORDS, Engine, compile_java
+from tests.engine.recovered import Engine, engine_class_path
 from tests.engine.tools import Tools
 
 pytest_plugins = ["tests.budget", "tests.shards"]
@@ -156,7 +156,7 @@ def je_jar() -> Path:
 @pytest.fixture(scope="session")
 def class_path(java: Path, je_jar: Path) -> str:
     """Return the class path of the engine and of the programs of tests/engine."""
-    return compile_java(java, je_jar, PROGRAMS)
+    return engine_class_path(java, je_jar)
 
 
 @pytest.fixture(scope="session")
@@ -169,7 +169,7 @@ def tools(java: Path, class_path: str) -> Iterator[Tools]:
 @pytest.fixture(scope="session")
 def engines(java: Path, class_path: str) -> Iterator[dict[str, Engine]]:
     """Run the newest and the oldest engine that tests use."""
-    old_path = compile_java(java, engine_jar(JE_5), [RECORDS])
+    old_path = engine_class_path(java, engine_jar(JE_5))
     with Engine(java, class_path) as new, Engine(java, old_path) as old:
         yield {JE_18: new, JE_5: old}
 

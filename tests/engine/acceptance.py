@@ -37,14 +37,13 @@ from je_tools.recovery.opening import take_snapshot
 from tests.engine.comparison import compare, side_of
 from tests.engine.jars import engine_jar
 from tests.engine.java import find_java
-from tests.engine.recovered import FOLDER, RECORDS, STRESS, Engine, compile_java
+from tests.engine.recovered import Engine, engine_class_path
 from tests.engine.snapshots import lapsed, recovered
 from tests.truth.contents import Contents, Refusal, parse_contents
 from tests.truth.headers import NAMES, USER_TYPES, Header
 from tests.truth.log_end import good_entries, read_log
 from tests.truth.replay import replay
 
-SOURCES = [FOLDER / f"{name}.java" for name in ("Acceptance", "Crashes", "Nodes", "Workload")]
 STRICT = ("-ea:com.sleepycat...",)
 SEED, TRANSACTIONS = 1, 150
 MOST_SHOWN = 6
@@ -147,8 +146,8 @@ class Judge:
     def of(cls, coordinate: str, folder: Path) -> Judge:
         """Compile the programs for an engine; return a judge that works in a new folder."""
         folder.mkdir(parents=True, exist_ok=True)
-        java, sources = find_java(), [*SOURCES, RECORDS, STRESS]
-        return cls(java, compile_java(java, engine_jar(coordinate), sources), folder)
+        java = find_java()
+        return cls(java, engine_class_path(java, engine_jar(coordinate)), folder)
 
     def at(self, folder: Path) -> Judge:
         """Return a judge that uses the same JVMs and works in another folder."""

@@ -24,7 +24,7 @@ from tests.engine.comparison import Found, compare, side_of
 from tests.engine.crashes import Crash, Source, make_crash, read_source, write_crash
 from tests.engine.jars import JE_5, JE_18, engine_jar
 from tests.engine.java import find_java
-from tests.engine.recovered import RECORDS, STRESS, Engine, compile_java
+from tests.engine.recovered import Engine, engine_class_path
 from tests.engine.workloads import sessions_of, write_environment
 from tests.truth.contents import Contents, Refusal
 from tests.truth.replay import replay
@@ -177,7 +177,7 @@ class Judge:
     def of(cls, coordinate: str, folder: Path) -> Judge:
         """Compile the programs for an engine; return a judge that works in a folder."""
         java, jar = find_java(), engine_jar(coordinate)
-        class_path = compile_java(java, jar, [RECORDS, STRESS])
+        class_path = engine_class_path(java, jar)
         return cls(java, class_path, folder, ttl=coordinate != JE_5)
 
 

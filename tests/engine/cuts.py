@@ -32,21 +32,20 @@ from je_tools.checkpoint.apply import apply_checkpoint
 from je_tools.checkpoint.options import CheckpointOptions
 from je_tools.errors import InputError, RefusedError
 from je_tools.log.scan import Scanner
-from tests.engine.acceptance import SOURCES, WriteRefusedError
 from tests.engine.acceptance import Judge as Acceptance
+from tests.engine.acceptance import WriteRefusedError
 from tests.engine.acceptances import Write, write_and_judge
 from tests.engine.campaign import Case, Difference, Foretold, Report
 from tests.engine.comparison import Found, Records, compare, side_of
 from tests.engine.crashes import Crash, read_source, write_crash
-from tests.engine.hardlogs import CHILD, HARD_LOGS, Cut, cuts_of, windows, write_hard_logs
+from tests.engine.hardlogs import CHILD, Cut, cuts_of, windows, write_hard_logs
 from tests.engine.jars import JE_18, engine_jar
 from tests.engine.java import find_java
-from tests.engine.recovered import FOLDER, RECORDS, STRESS, Engine, compile_java
+from tests.engine.recovered import Engine, engine_class_path
 from tests.engine.snapshots import recovered
 from tests.truth.contents import Contents, Refusal
 from tests.truth.replay import Replayed, replay
 
-CUTS = FOLDER / "Cuts.java"
 NOW_MS = 1_750_000_000_000
 """Time of reading. No record expires."""
 
@@ -168,7 +167,7 @@ class Judge:
         self.coordinate = coordinate
         self.folder = folder
         self.java = find_java()
-        self.class_path = self._compiled([CUTS, HARD_LOGS, RECORDS])
+        self.class_path = engine_class_path(self.java, engine_jar(coordinate))
         self._cuts = Engine(self.java, self.class_path, program="Cuts")
 
     def __enter__(self) -> Judge:
@@ -182,11 +181,7 @@ class Judge:
     @functools.cached_property
     def acceptance(self) -> Acceptance:
         """The judge of written checkpoints. It starts only when it is needed."""
-        class_path = self._compiled([*SOURCES, RECORDS, STRESS])
-        return Acceptance(self.java, class_path, self.folder / "acceptance")
-
-    def _compiled(self, sources: Sequence[Path]) -> str:
-        return compile_java(self.java, engine_jar(self.coordinate), sources)
+        return Acceptance(self.java, self.class_path, self.folder / "acceptance")
 
     def write(self, seeds: Sequence[int], report: Report) -> Iterator[tuple[int, Path]]:
         """Yield the log of each seed. It is removed when the next is asked for."""

@@ -8,10 +8,9 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.engine.recovered import FOLDER, QUICK_START, RECORDS, compile_java
+from tests.engine.recovered import QUICK_START, engine_class_path
 from tests.truth.contents import Contents, parse_contents
 
-SOURCES = (FOLDER / "Group.java", RECORDS)
 GROUP = "group"
 """Name of the group of the nodes in fixtures/ and in the corpus."""
 
@@ -88,7 +87,7 @@ def running_group(java: Path, jar: Path, folder: Path) -> Iterator[Group]:
         jar: the engine.
         folder: an empty directory.
     """
-    class_path = compile_java(java, jar, SOURCES)
+    class_path = engine_class_path(java, jar)
     pipe = subprocess.PIPE
     command = [java, *QUICK_START, "-cp", class_path, "Group"]
     with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True) as process:

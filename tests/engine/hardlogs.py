@@ -13,10 +13,9 @@ from typing import Any, NamedTuple
 
 from je_tools.formats.je.entry.entries import decode_entry
 from tests.engine.crashes import Source
-from tests.engine.recovered import FOLDER, QUICK_START
+from tests.engine.recovered import QUICK_START
 from tests.truth.headers import Header
 
-HARD_LOGS = FOLDER / "HardLogs.java"
 HOOKED = "-ea:com.sleepycat.je.recovery.Checkpointer"
 """Assertions of one class, which call the hooks that make changes inside checkpoints."""
 

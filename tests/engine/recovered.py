@@ -16,10 +16,13 @@ from tests.truth.contents import Contents, Refusal, parse_contents
 
 FOLDER = Path(__file__).parent
 CLASSES = ROOT / "build" / "test-classes"
-RECORDS, STRESS = FOLDER / "Records.java", FOLDER / "Stress.java"
-PROGRAMS = tuple(
-    FOLDER / f"{name}.java" for name in ("Dumps", "Expiring", "Holds", "Records", "Stress", "Tools")
+PROGRAMS = (
+    *("Acceptance", "Crashes", "Cuts", "Dumps", "Eraser", "Group", "HardLogs", "Holds", "Nodes"),
+    *("Records", "Stress", "Workload", "Writer"),
 )
+NEWER_PROGRAMS = ("Expiring", "Tools")
+"""Programs that do not compile against an engine before 7.0."""
+
 QUICK_START = (
     "-XX:TieredStopAtLevel=1",
     "-XX:+UseSerialGC",
@@ -50,6 +53,12 @@ def compile_java(java: Path, jar: Path, sources: Sequence[Path], needs: Sequence
             with suppress(OSError):
                 Path(folder, "made").rename(classes)
     return f"{jars}{os.pathsep}{classes}"
+
+
+def engine_class_path(java: Path, jar: Path) -> str:
+    """Compile all programs for an engine, which costs little more than to compile one."""
+    names = PROGRAMS if jar.name.startswith("je-5.") else (*PROGRAMS, *NEWER_PROGRAMS)
+    return compile_java(java, jar, [FOLDER / f"{name}.java" for name in names])
 
 
 class Engine:

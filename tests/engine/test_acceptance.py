@@ -222,7 +222,7 @@ def test_nodes_of_groups(judge: Judge, tmp_path: Path) -> None:
 
 
 @pytest.mark.engine
-@pytest.mark.parametrize(("is_old", "workloads", "crashes"), [(False, 2, 6), (True, 1, 4)])
+@pytest.mark.parametrize(("is_old", "workloads", "crashes"), [(False, 1, 6), (True, 1, 2)])
 def test_crash_points_recovered_by_the_engine(
     is_old: bool, workloads: int, crashes: int, judge: Judge, old_judge: Judge
 ) -> None:

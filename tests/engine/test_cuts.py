@@ -56,7 +56,9 @@ def judged(report: CutReport) -> None:
 
 
 @pytest.mark.engine
-@pytest.mark.parametrize("coordinate", ENGINES)
+@pytest.mark.parametrize(
+    "coordinate", [JE_18, JE_5, pytest.param(STARROCKS, marks=pytest.mark.exhaustive)]
+)
 def test_cuts(coordinate: str) -> None:
     """Judge all cuts in windows of an old root as a child, and some others."""
     with fast_folder() as folder, Judge(coordinate, folder) as judge:

@@ -31,7 +31,7 @@ from tests.engine.acceptances import (
 from tests.engine.groups import Group, free_addresses, is_one_group, running_group
 from tests.engine.jars import JE_18, engine_jar
 from tests.engine.java import find_java
-from tests.engine.recovered import FOLDER, QUICK_START, compile_java
+from tests.engine.recovered import QUICK_START
 from tests.engine.test_crash_states import leave
 from tests.je_tools.erase.erasing import copy_of, erase
 from tests.je_tools.snapshots import records_of, snapshot_of
@@ -279,9 +279,8 @@ def takes_up(judge: Judge, home: Path, seconds: int) -> bool:
 
 def engine_erases(judge: Judge, home: Path, seconds: int) -> list[str]:
     """Let the engine's eraser end the cycle; return what Eraser.java prints."""
-    class_path = compile_java(judge.java, engine_jar(JE_18), [FOLDER / "Eraser.java"])
     words = ["Eraser", home, str(seconds), str(3 * seconds)]
-    command = [judge.java, *QUICK_START, "-cp", class_path, *words]
+    command = [judge.java, *QUICK_START, "-cp", judge.class_path, *words]
     done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=300)
     return done.stdout.splitlines()
 

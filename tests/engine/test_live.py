@@ -16,7 +16,8 @@ from typing import Any
 
 import pytest
 
-SOURCE = Path(__file__).with_name("Writer.java")
+from tests.engine.recovered import QUICK_START
+
 ROUNDS, PAUSE_MS = 250, 12
 DEADLINE = 600
 DUMPS = 3
@@ -27,10 +28,10 @@ pytestmark = pytest.mark.engine
 
 
 @contextmanager
-def writing(java: Path, jar: Path, home: Path) -> Iterator[subprocess.Popen[str]]:
+def writing(java: Path, class_path: str, home: Path) -> Iterator[subprocess.Popen[str]]:
     """Run an engine that has begun to write."""
     home.mkdir()
-    command = [java, "-cp", jar, SOURCE, home, str(ROUNDS), str(PAUSE_MS)]
+    command = [java, *QUICK_START, "-cp", class_path, "Writer", home, str(ROUNDS), str(PAUSE_MS)]
     pipe = subprocess.PIPE
     with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True) as writer:
         assert writer.stdout is not None
@@ -85,9 +86,9 @@ def digests(home: Path) -> dict[str, str]:
     return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in home.iterdir()}
 
 
-def test_a_log_that_the_engine_is_writing(java: Path, je_jar: Path, tmp_path: Path) -> None:
+def test_a_log_that_the_engine_is_writing(java: Path, class_path: str, tmp_path: Path) -> None:
     home, out, limited = tmp_path / "env", tmp_path / "out.jsonl", tmp_path / "limited.jsonl"
-    with writing(java, je_jar, home) as writer:
+    with writing(java, class_path, home) as writer:
         command = [*TOOL, "dump", home, "--follow", "--format", "jsonl"]
         with out.open("wb") as sink, limited.open("wb") as limited_sink:
             follower = subprocess.Popen(command, stdout=sink, stderr=subprocess.PIPE)

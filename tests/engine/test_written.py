@@ -73,26 +73,26 @@ def recover_copy(home: Path) -> None:
 @pytest.mark.engine
 @pytest.mark.parametrize(("seed", "file_max"), [(101, None), (102, SMALL_FILES)])
 def test_crash_points(judge: Judge, seed: int, file_max: int | None) -> None:
-    report = run_acceptances(judge, recover(file_max), [seed], 6, small=True)
-    print(report)
-    assert report.cases == 6
-    assert not report.refused, report
-
-
-@pytest.mark.engine
-def test_crash_points_of_an_old_engine(old_judge: Judge) -> None:
-    report = run_acceptances(old_judge, recover(None), [103], 5, small=True, ttl=False)
+    report = run_acceptances(judge, recover(file_max), [seed], 5, small=True)
     print(report)
     assert report.cases == 5
     assert not report.refused, report
 
 
 @pytest.mark.engine
-def test_crash_points_with_deltas(judge: Judge) -> None:
-    nodes: Counter[str] = Counter()
-    report = run_acceptances(judge, recover(None, nodes), [104], 4, sparse=True, ttl=False)
+def test_crash_points_of_an_old_engine(old_judge: Judge) -> None:
+    report = run_acceptances(old_judge, recover(None), [103], 4, small=True, ttl=False)
     print(report)
     assert report.cases == 4
+    assert not report.refused, report
+
+
+@pytest.mark.engine
+def test_crash_points_with_deltas(judge: Judge) -> None:
+    nodes: Counter[str] = Counter()
+    report = run_acceptances(judge, recover(None, nodes), [104], 2, sparse=True, ttl=False)
+    print(report)
+    assert report.cases == 2
     assert not report.refused, report
     assert nodes["NewBINDelta"] > 20
 
