@@ -83,10 +83,21 @@ def one_of_each_kind() -> list[Any]:
 def marked_if_another(environment: Environment) -> list[Any]:
     """Return the marks of a slow case: exhaustive if other cases have its kind.
 
-    `make test` runs those of fixtures/ except third nodes of groups, and one of each kind that is
-    missing there (`deep`, `large`, …).
+    `make test` runs those of fixtures/ except `_LIKE_OTHERS` and third nodes of groups, and one of
+    each kind that is missing there (`deep`, `large`, …).
     """
     return [] if environment.name in _of_each_kind() else [pytest.mark.exhaustive]
+
+
+_LIKE_OTHERS = {
+    "starrocks-rep-uncommitted/node2",
+    "v15-rep-uncommitted/node2",
+    "v26-rep-committed/node2",
+    "v26-basic",
+    "v8-basic",
+}
+"""Fixtures with nothing that others lack: replicas, of which `v17-rep-uncommitted-before` keeps
+one, and plain logs of versions of which others have more types of entries."""
 
 
 @functools.cache
@@ -97,7 +108,7 @@ def _of_each_kind() -> frozenset[str]:
     fixtures = {
         each.name: _kind(each)
         for each in every
-        if _is_fixture(each) and not each.name.endswith("/node3")
+        if _is_fixture(each) and not each.name.endswith("/node3") and each.name not in _LIKE_OTHERS
     }
     return frozenset(fixtures).union(
         name for kind, name in chosen.items() if kind not in fixtures.values()

@@ -13,7 +13,7 @@ import pytest
 from je_tools.audit.fleet import FleetSummary
 from je_tools.audit.page import GROUPS_MAX
 from tests.browser import Browser
-from tests.builders.fleets import Fleet, report, write_fleet, write_tables
+from tests.builders.fleets import HOSTILE, Fleet, report, write_fleet, write_tables
 
 NAMES = "[...document.querySelectorAll('#table tr[data-env]')].map(row => row.dataset.env)"
 STATUS = "document.querySelector('#status').textContent"
@@ -51,7 +51,7 @@ def assert_quiet(browser: Browser, page: Path) -> None:
     assert {url.partition("#")[0] for url in browser.requests} <= {page.as_uri(), "about:blank"}
 
 
-@pytest.mark.parametrize("count", [3, 300, pytest.param(5_000, marks=pytest.mark.exhaustive)])
+@pytest.mark.parametrize("count", [3, 150, pytest.param(5_000, marks=pytest.mark.exhaustive)])
 def test_the_worst_come_first_and_every_page_of_rows_is_reached(
     browser: Browser, fleet_of: Callable[..., Made], count: int
 ) -> None:
@@ -68,7 +68,7 @@ def test_the_worst_come_first_and_every_page_of_rows_is_reached(
     assert_quiet(browser, page)
 
 
-@pytest.mark.parametrize("count", [3, 300])
+@pytest.mark.parametrize("count", [3, 150])
 def test_a_link_to_a_view_filters_and_sorts(
     browser: Browser, fleet_of: Callable[..., Made], count: int
 ) -> None:
@@ -95,7 +95,7 @@ def test_a_link_to_a_view_filters_and_sorts(
     assert_quiet(browser, page)
 
 
-@pytest.mark.parametrize("count", [3, 300])
+@pytest.mark.parametrize("count", [3, 150])
 def test_people_filter_by_typing_and_sort_by_click_and_key(
     browser: Browser, fleet_of: Callable[..., Made], count: int
 ) -> None:
@@ -126,19 +126,19 @@ def test_people_filter_by_typing_and_sort_by_click_and_key(
 def test_a_chart_leads_to_the_environments_of_a_finding(
     browser: Browser, fleet_of: Callable[..., Made]
 ) -> None:
-    page, summary = fleet_of(300)
+    page, summary = fleet_of(150)
     browser.open(page)
     code = summary.findings[0]
     browser.click("#by-code ~ .bars a")
     browser.evaluate("new Promise(done => setTimeout(done, 100))")
     told = browser.evaluate(STATUS)
-    assert told.startswith(f"{code.env_count} of 300 environments with {code.code}")
+    assert told.startswith(f"{code.env_count} of 150 environments with {code.code}")
 
 
 def test_details_are_built_when_they_are_opened(
     browser: Browser, fleet_of: Callable[..., Made]
 ) -> None:
-    page, summary = fleet_of(300)
+    page, summary = fleet_of(150)
     row = summary.environments[0]
     browser.open(page)
     assert browser.evaluate("document.querySelectorAll('.timeline, .finding').length") == 0
@@ -168,28 +168,24 @@ def test_details_are_built_when_they_are_opened(
 def test_every_environment_opens_whatever_its_names_and_texts_are(
     browser: Browser, fleet_of: Callable[..., Made]
 ) -> None:
-    page, summary = fleet_of(60, hostile=True)
-    names = []
-    for number in (1, 2):
-        browser.open(page, f"page={number}")
-        names += browser.evaluate(NAMES)
-    assert len(set(names)) == len(summary.environments)
-    every = "&".join(f"open={quote(name)}" for name in names)
-    for number in (1, 2):
-        browser.open(page, f"page={number}&{every}")
-        assert browser.evaluate("document.title").startswith("je-tools audit: 60 environments")
-        opened = browser.evaluate("document.querySelectorAll('tr.details').length")
-        assert opened == browser.evaluate(f"{NAMES}.length")
-        harmful = "document.querySelectorAll('#table script, #table img, #table [onfocus]').length"
-        assert browser.evaluate(harmful) == 0
-        for width, media in ((1280, "screen"), (900, "screen"), (375, "screen"), (718, "print")):
-            browser.size(width, 900)
-            browser.prefer("light", media)
-            wide = browser.evaluate("document.documentElement.scrollWidth")
-            assert wide <= width, media
-        browser.prefer("light")
-        browser.size(1280, 1000)
-        assert_quiet(browser, page)
+    page, summary = fleet_of(24, hostile=True)
+    browser.open(page)
+    names = browser.evaluate(NAMES)
+    assert len(set(names)) == len(summary.environments) > len(HOSTILE)
+    browser.open(page, "&".join(f"open={quote(name)}" for name in names))
+    assert browser.evaluate("document.title").startswith("je-tools audit: 24 environments")
+    opened = browser.evaluate("document.querySelectorAll('tr.details').length")
+    assert opened == len(names)
+    harmful = "document.querySelectorAll('#table script, #table img, #table [onfocus]').length"
+    assert browser.evaluate(harmful) == 0
+    for width, media in ((1280, "screen"), (900, "screen"), (375, "screen"), (718, "print")):
+        browser.size(width, 900)
+        browser.prefer("light", media)
+        wide = browser.evaluate("document.documentElement.scrollWidth")
+        assert wide <= width, media
+    browser.prefer("light")
+    browser.size(1280, 1000)
+    assert_quiet(browser, page)
     text = browser.evaluate("document.body.innerText")
     assert not re.search("[\u202a-\u202e\u2066-\u2069\u200b\ufeff\x00\x1b]", text)
 
@@ -260,7 +256,7 @@ CONTRASTS = """
 def test_all_text_stands_out_and_all_controls_have_names(
     browser: Browser, fleet_of: Callable[..., Made], scheme: str
 ) -> None:
-    page, summary = fleet_of(300)
+    page, summary = fleet_of(150)
     opened = quote(summary.environments[0].env)
     browser.open(page, f"theme={scheme}&severity=error&open={opened}")
     assert browser.evaluate(CONTRASTS) == []
@@ -275,7 +271,7 @@ def test_all_text_stands_out_and_all_controls_have_names(
 LABELLED = "[...document.querySelectorAll('[data-label=\"{}\"]')].map(cell => cell.textContent)"
 
 
-@pytest.mark.parametrize("count", [3, 1_000])
+@pytest.mark.parametrize("count", [3, 620])
 def test_what_is_at_stake_is_in_the_list_and_in_the_details(
     browser: Browser, fleet_of: Callable[..., Made], count: int
 ) -> None:
@@ -302,7 +298,7 @@ def test_what_is_at_stake_is_in_the_list_and_in_the_details(
     assert_quiet(browser, page)
 
 
-@pytest.mark.parametrize("count", [3, 1_000])
+@pytest.mark.parametrize("count", [3, 620])
 def test_groups_are_shown_with_their_nodes_side_by_side(
     browser: Browser, fleet_of: Callable[..., Made], count: int
 ) -> None:
@@ -329,7 +325,7 @@ def test_groups_are_shown_with_their_nodes_side_by_side(
 def test_groups_fit_and_stand_out_whatever_their_names_are(
     browser: Browser, fleet_of: Callable[..., Made], scheme: str
 ) -> None:
-    page, summary = fleet_of(60, hostile=True, stakes=True)
+    page, summary = fleet_of(24, hostile=True, stakes=True)
     browser.open(page, f"theme={scheme}")
     cells = "[...document.querySelectorAll('details.group tbody td:first-child')]"
     names = browser.evaluate(f"{cells}.map(cell => cell.textContent)")

@@ -22,6 +22,7 @@ from je_tools.errors import StoppedError
 from tests.corpus import FIXTURES, Environment
 from tests.je_tools.audit.auditing import (
     WHOLE,
+    Tables,
     audit_here,
     cut,
     summarized,
@@ -29,10 +30,19 @@ from tests.je_tools.audit.auditing import (
     without_sources,
 )
 
+NAMES = ("v17-dups", "v17-crash-txn", "v26-rep-committed", "v8-cleaned", "v6-halt", "v15-ttl")
+ROOTS = tuple(FIXTURES / name for name in NAMES)
+
+
+@pytest.fixture(scope="module")
+def expected(tmp_path_factory: pytest.TempPathFactory) -> Tables:
+    """Audit some fixtures in this process."""
+    return without_sources(audit_here(ROOTS, tmp_path_factory.mktemp("here")))
+
 
 @pytest.mark.parametrize("size", [WHOLE, 200_000])
 def test_local_processes_give_the_same_tables(
-    size: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    size: Any, expected: Tables, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cut(monkeypatch, size)
     done: list[tuple[int, int]] = []
@@ -41,11 +51,9 @@ def test_local_processes_give_the_same_tables(
     def step(_: str) -> Iterator[Any]:
         yield lambda *both: done.append(both)
 
-    job = Job((FIXTURES,), tmp_path / "out")
+    job = Job(ROOTS, tmp_path / "out")
     summary = run_audit(job, Workplace, summarized, step)
-    assert without_sources(tables_in(tmp_path / "out")) == without_sources(
-        audit_here([FIXTURES], tmp_path / "here")
-    )
+    assert without_sources(tables_in(tmp_path / "out")) == expected
     about = summary.run
     assert (about.engine, about.spark_version, about.master) == ("local", None, None)
     # Each step of the run ends with all of its tasks done.
@@ -140,7 +148,7 @@ def test_spark_is_an_engine_like_the_others(audit_session: Any) -> None:
 
 
 def test_tables_are_the_same_though_workers_are_killed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    expected: Tables, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A task that is run twice leaves rows of one attempt only."""
     cut(monkeypatch, 200_000)
@@ -153,12 +161,10 @@ def test_tables_are_the_same_though_workers_are_killed(
         return tried(self, once, left, count)
 
     monkeypatch.setattr(LocalEngine, "_tried", killing)
-    run_audit(Job((FIXTURES,), tmp_path / "out"), Workplace, summarized)
+    run_audit(Job(ROOTS, tmp_path / "out"), Workplace, summarized)
     assert len([path for path in tmp_path.iterdir() if path.name.startswith("killed-")]) == 3
     assert len(kills) == 6
-    assert without_sources(tables_in(tmp_path / "out")) == without_sources(
-        audit_here([FIXTURES], tmp_path / "here")
-    )
+    assert without_sources(tables_in(tmp_path / "out")) == expected
 
 
 def killed_after(work: Any, mark: Path, task: Any) -> Any:

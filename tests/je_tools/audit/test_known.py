@@ -49,6 +49,12 @@ def home(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
+def small(tmp_path: Path) -> Path:
+    """Return a log of three files that are read in no time."""
+    return small_log(tmp_path / "env")
+
+
+@pytest.fixture
 def audits(tmp_path: Path) -> Path:
     return tmp_path / "audits"
 
@@ -111,10 +117,12 @@ def test_what_is_unchanged_is_taken_over(home: Path, audits: Path) -> None:
     assert without_sources(again) == without_sources(first)
 
 
-def test_files_are_taken_over_without_the_rows_of_the_environment(home: Path, audits: Path) -> None:
-    audit_here([home], audits)
+def test_files_are_taken_over_without_the_rows_of_the_environment(
+    small: Path, audits: Path
+) -> None:
+    audit_here([small], audits)
     rows_path(audits).unlink()
-    assert audited(home, audits) == ["known"] * 3
+    assert audited(small, audits) == ["known"] * 3
 
 
 def test_nothing_is_read_of_unchanged_logs_but_their_ends(
@@ -431,16 +439,16 @@ BESIDE: dict[str, Callable[[Path], object]] = {
 
 
 @pytest.mark.parametrize("beside", BESIDE)
-def test_what_lies_beside_the_log_counts(beside: str, home: Path, audits: Path) -> None:
-    (home / "je.properties").write_text("je.log.fileMax=1000000")
-    age(home, 600)
-    audit_here([home], audits)
+def test_what_lies_beside_the_log_counts(beside: str, small: Path, audits: Path) -> None:
+    (small / "je.properties").write_text("je.log.fileMax=1000000")
+    age(small, 600)
+    audit_here([small], audits)
     kept = rows_path(audits).read_bytes()
-    assert audited(home, audits) == ["known"] * 3
+    assert audited(small, audits) == ["known"] * 3
     assert rows_path(audits).read_bytes() == kept
-    BESIDE[beside](home)
-    age(home, 500)
-    audited(home, audits)
+    BESIDE[beside](small)
+    age(small, 500)
+    audited(small, audits)
     assert rows_path(audits).read_bytes() != kept
 
 
@@ -561,9 +569,9 @@ HOSTILE: dict[str, Callable[[bytes, Path], bytes]] = {
 
 @pytest.mark.parametrize("kind", HOSTILE)
 def test_what_is_not_from_an_audit_is_ignored(
-    kind: str, home: Path, audits: Path, tmp_path: Path
+    kind: str, small: Path, audits: Path, tmp_path: Path
 ) -> None:
-    audit_here([home], audits)
+    audit_here([small], audits)
     size = FileMark.size  # a descriptor
     for path in (*file_paths(audits), rows_path(audits)):
         data = path.read_bytes()
@@ -571,11 +579,11 @@ def test_what_is_not_from_an_audit_is_ignored(
         if kind == "a folder" and path.name != ROWS_NAME:
             path.unlink()
             path.mkdir()
-    assert audited(home, audits) == ["read"] * 3
+    assert audited(small, audits) == ["read"] * 3
     assert not (tmp_path / "hit").exists()
     assert FileMark.size is size
     if kind != "a folder":
-        assert audited(home, audits) == ["known"] * 3
+        assert audited(small, audits) == ["known"] * 3
 
 
 def test_a_planted_name_is_not_loaded() -> None:
@@ -594,8 +602,8 @@ def test_a_planted_name_is_not_loaded() -> None:
     assert decoded(encoded(mark)) == mark
 
 
-def test_rows_that_lack_a_table_or_have_another(home: Path, audits: Path) -> None:
-    audit_here([home], audits)
+def test_rows_that_lack_a_table_or_have_another(small: Path, audits: Path) -> None:
+    audit_here([small], audits)
     path = rows_path(audits)
     data = unsealed(path.read_bytes())
     assert data is not None
@@ -610,20 +618,20 @@ def test_rows_that_lack_a_table_or_have_another(home: Path, audits: Path) -> Non
         "no bytes": {**tables, "files": 7},
     }.items():
         path.write_bytes(sealed(msgspec.msgpack.encode({**kept, "tables": changed})))
-        assert audited(home, audits) == ["known"] * 3, name
+        assert audited(small, audits) == ["known"] * 3, name
     for text in (b"", b"text", msgspec.msgpack.encode([1, 2])):
         path.write_bytes(sealed(text))
-        assert audited(home, audits) == ["known"] * 3, text
+        assert audited(small, audits) == ["known"] * 3, text
 
 
 def test_results_of_another_version_do_not_count(
-    home: Path, audits: Path, monkeypatch: pytest.MonkeyPatch
+    small: Path, audits: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    audit_here([home], audits)
+    audit_here([small], audits)
     monkeypatch.setattr(known_codec, "_HEAD", b"je-tools known 1 0.0.0\n")
     monkeypatch.setattr(known_environments, "__version__", "0.0.0")
-    assert audited(home, audits) == ["read"] * 3
-    assert audited(home, audits) == ["known"] * 3
+    assert audited(small, audits) == ["read"] * 3
+    assert audited(small, audits) == ["known"] * 3
 
 
 def test_what_is_known_of_environments_that_have_gone(tmp_path: Path, audits: Path) -> None:

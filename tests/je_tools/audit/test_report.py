@@ -418,16 +418,18 @@ def test_shares(counts: list[int], total: int, most: int, dealt: list[int]) -> N
     assert details.shares(counts, total, most) == dealt
 
 
-def test_a_fleet_of_5000_makes_a_page_that_a_browser_takes(tmp_path: Path) -> None:
-    write_fleet(tmp_path, 5_000)
+@pytest.mark.parametrize("count", [500, pytest.param(5_000, marks=pytest.mark.exhaustive)])
+def test_a_fleet_of_5000_makes_a_page_that_a_browser_takes(count: int, tmp_path: Path) -> None:
+    """One of a tenth has a tenth of the bytes."""
+    write_fleet(tmp_path, count)
     report(tmp_path)
-    assert (tmp_path / "report.html").stat().st_size < 16 << 20
+    assert (tmp_path / "report.html").stat().st_size < (16 << 20) * count / 5_000
 
 
 def test_memory_does_not_grow_with_transactions_and_findings(tmp_path: Path) -> None:
     """Each measurement runs in its own process, since a process's peak never falls."""
     peaks = []
-    for count in (20_000, 4_000_000):
+    for count in (20_000, 2_000_000):
         directory = tmp_path / str(count)
         write_fleet(directory, 5, files=lambda _: 3)
         env = pq.read_table(directory / "environments", partitioning=None)["env"][0].as_py()
@@ -449,7 +451,7 @@ def test_memory_does_not_grow_with_transactions_and_findings(tmp_path: Path) -> 
                 for _ in range(count // 20_000):
                     out.write_table(pa.table(some, table.schema))
         peaks.append(_peak_of(directory))
-    # Holding all rows takes 930 MB.
+    # Holding all rows takes 460 MB.
     assert peaks[1] < peaks[0] + (150 << 20), [peak >> 20 for peak in peaks]
 
 

@@ -44,7 +44,7 @@ from tests.spark.session import QUICK_JAVA
 pytestmark = pytest.mark.spark
 
 SPARK = EngineChoice()
-EACH = {100: 1, 300: 4}
+EACH = {60: 1, 300: 4}
 """Number of faults of each kind, by the number of environments of a fleet."""
 
 KINDS = (
@@ -73,7 +73,7 @@ class Fleet(NamedTuple):
     fixtures: dict[str, Path]
 
 
-@pytest.fixture(scope="module", params=[100, pytest.param(300, marks=pytest.mark.exhaustive)])
+@pytest.fixture(scope="module", params=[60, pytest.param(300, marks=pytest.mark.exhaustive)])
 def fleet(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Fleet:
     """Build a fleet of engine logs, planted faults of 10 kinds, and sound logs."""
     size: int = request.param
@@ -256,7 +256,7 @@ def test_equal_twice_though_a_worker_is_killed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The files are cut, too."""
-    cut(monkeypatch, 200_000)
+    cut(monkeypatch, 400_000)
     tracker = audit_session.statusTracker()
     for attempt in range(RUNS):
         out = tmp_path / f"out-{attempt}"
