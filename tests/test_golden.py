@@ -9,6 +9,7 @@ import os
 import shlex
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
@@ -35,6 +36,7 @@ from tests.builders.ignite_recovery import write_unfinished_store
 from tests.builders.logs import CREATED_MS, LogFile, entry, write_log
 from tests.builders.trees import simple, slot
 from tests.corpus import FIXTURES, ROOT
+from tests.damage.running import states
 from tests.je_tools.dumped import je_tools
 from tests.je_tools.ignite.repairs.operations import operate as operate_on_store
 from tests.je_tools.ignite.repairs.operations import small_store
@@ -282,30 +284,39 @@ NARROW = {
 """Command lines on a terminal of 40 columns."""
 
 
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Make a folder with fixtures/ and logs with many faults, which no command changes."""
+    folder = tmp_path_factory.mktemp("golden")
+    (folder / "fixtures").symlink_to(FIXTURES)
+    write_log(folder / "damaged", damaged_log())
+    write_log(folder / "lost", lost_tail())
+    write_log(folder / "refused", refused_log())
+    change_log(small_log(folder / "changed"))
+    change_log(small_log(folder / "spoiled"))
+    spoil(journal_of(folder / "spoiled"), 100)
+    write_damaged_store(folder / "ignite")
+    write_exported_store(folder / "caches")
+    write_exported_store(folder / "caches-damaged", is_damaged=True)
+    write_damaged_page_store(folder / "pages")
+    write_checkpointed_store(folder / "checkpoints")
+    change_store(small_store(folder / "repaired"))
+    write_unfinished_store(folder / "unfinished")
+    before = states(folder)
+    yield folder
+    assert states(folder) == before
+
+
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Make the working directory of commands, with fixtures/ and logs with many faults."""
-    (tmp_path / "fixtures").symlink_to(FIXTURES)
-    write_log(tmp_path / "damaged", damaged_log())
-    write_log(tmp_path / "lost", lost_tail())
-    write_log(tmp_path / "refused", refused_log())
-    change_log(small_log(tmp_path / "changed"))
-    change_log(small_log(tmp_path / "spoiled"))
-    spoil(journal_of(tmp_path / "spoiled"), 100)
-    write_damaged_store(tmp_path / "ignite")
-    write_exported_store(tmp_path / "caches")
-    write_exported_store(tmp_path / "caches-damaged", is_damaged=True)
-    write_damaged_page_store(tmp_path / "pages")
-    write_checkpointed_store(tmp_path / "checkpoints")
-    change_store(small_store(tmp_path / "repaired"))
-    write_unfinished_store(tmp_path / "unfinished")
-    monkeypatch.chdir(tmp_path)
+def folder(made: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Make the working directory of commands, on a terminal and a disk that are always the same."""
+    monkeypatch.chdir(made)
     monkeypatch.setattr(os, "statvfs", lambda _: FREE)
     monkeypatch.setattr(run, "find_scope", lambda *_: SCOPE)
     monkeypatch.setenv("TERM", "dumb")
     for name in ("NO_COLOR", "FORCE_COLOR", "CLICOLOR_FORCE", "LINES"):
         monkeypatch.delenv(name, raising=False)
-    return tmp_path
+    return made
 
 
 def change_log(home: Path) -> None:

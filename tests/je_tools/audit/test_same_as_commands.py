@@ -33,7 +33,7 @@ from tests.je_tools.audit.auditing import (
 LARGE, SMALL, TINY = 1_500_000, 50_000, 200
 """Sizes of slices: of whole files, and of parts of files."""
 
-MUTATED = 150
+MUTATED = 75
 
 
 class Said(NamedTuple):

@@ -18,7 +18,7 @@ from tests.je_tools.snapshots import codes_of, contents_of, snapshot_of
 from tests.truth.headers import ERASED, walk_bytes
 
 NAMES = ["v26-dbops", "v17-rep-uncommitted-before/node2", "v17-crash-txn"]
-COUNT, MANY = 2, 60
+COUNT, MANY = 1, 60
 """Number of states per call of an erasure, besides those with all and with none of its writes."""
 
 
@@ -110,12 +110,12 @@ def test_many_power_cuts(name: str, tmp_path: Path) -> None:
     "error", [errno.ENOSPC, pytest.param(errno.EIO, marks=pytest.mark.exhaustive), None]
 )
 def test_a_disk_that_fails(error: int | None, tmp_path: Path) -> None:
-    """It fails at each call; what is left has all records, and the erasure goes on."""
+    """It fails at every other call; what is left has all records, and the erasure goes on."""
     whole = copy_of("v26-dbops", tmp_path / "all")
     records = contents_of(snapshot_of(whole))
     calls = recorded(whole)
     left = Left(records, log_bytes(whole))
-    for at in range(len(calls)):
+    for at in range(error is None, len(calls), 2):
         home = copy_of("v26-dbops", tmp_path / f"{at}")
         with pytest.raises((RefusedError, KilledError)) as caught:
             erase(home, disk=Recorder(at, error))

@@ -108,12 +108,12 @@ def test_many_power_cuts(name: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("error", [errno.ENOSPC, None])
 def test_a_disk_that_fails(error: int | None, tmp_path: Path) -> None:
-    """It fails at each call; what is left has all records, and can be completed."""
+    """It fails at every other call; what is left has all records, and can be completed."""
     base = prepared("v8-dbops", tmp_path / "base")
     records = contents_of(snapshot_of(base))
     whole = shutil.copytree(base, tmp_path / "all")
     calls = recorded(whole)
-    for at in range(first_redo(calls), len(calls)):
+    for at in range(first_redo(calls) + (error is None), len(calls), 2):
         home = shutil.copytree(base, tmp_path / f"{at}")
         with pytest.raises((RefusedError, KilledError)) as caught:
             erase(home, disk=Recorder(at, error))

@@ -69,9 +69,9 @@ def test_a_power_cut_in_an_undo(name: str, tmp_path: Path) -> None:
 @each_error
 @each_operation
 def test_a_disk_that_fails(name: str, error: int | None, tmp_path: Path) -> None:
-    """It fails at every other call of an operation; the outcome is then put back."""
+    """It fails at every third call of an operation; the outcome is then put back."""
     calls = recorded(small_store(tmp_path / "all"), name)
-    for at in range(error is None, len(calls), 2):
+    for at in range(error is None, len(calls), 3):
         root = small_store(tmp_path / f"{at}")
         before = digests(root)
         with pytest.raises((RefusedError, KilledError)):
@@ -88,7 +88,7 @@ def test_a_disk_that_fails_in_an_undo(name: str, error: int | None, tmp_path: Pa
     operate(root, name)
     disk = Recorder()
     put_back(root, disk)
-    for at in range(error is None, len(disk.calls), 2):
+    for at in range(error is None, len(disk.calls), 3):
         root = small_store(tmp_path / f"{at}")
         before = digests(root)
         operate(root, name)
