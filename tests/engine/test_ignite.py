@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.corpus import IgniteNode, corpus, damaged_store, ignite_nodes
+from tests.corpus import FIXTURES, IgniteNode, corpus, damaged_store, ignite_nodes
 from tests.engine.ignite import IgniteEngine, recorded_rows, writable_copy
+from tests.je_tools.dumped import je_tools
 from tests.truth.contents import Refusal
 
 # TDE needs a keystore, and compressed pages a module that is not fetched.
@@ -56,3 +57,21 @@ def test_a_node_says_why_it_refuses(ignite: IgniteEngine, name: str, tmp_path: P
     assert isinstance(found, Refusal)
     assert found.stage == stage
     assert text in found.message
+
+
+@pytest.mark.engine
+def test_a_node_starts_on_the_fixtures_as_predicted(ignite: IgniteEngine, tmp_path: Path) -> None:
+    rows = recorded_rows(FIXTURES / "ignite-killed" / "records.tsv.gz")
+    whole = writable_copy(FIXTURES / "ignite-killed" / "store", tmp_path / "whole")
+    assert "node1 starts" in je_tools("ignite", "recover", whole).err
+    found = ignite.rows(whole)
+    assert isinstance(found, list)
+    assert [row for row in found if not row.startswith("ignite-sys-cache")] == rows
+    damaged = damaged_store(FIXTURES / "ignite-page-damaged", tmp_path)
+    assert "node1 does not start" in je_tools("ignite", "recover", damaged).err
+    refused = ignite.rows(writable_copy(damaged, tmp_path / "refused"))
+    assert isinstance(refused, Refusal)
+    assert je_tools("ignite", "recover", damaged, "--apply").code == 0
+    found = ignite.rows(damaged)
+    assert isinstance(found, list)
+    assert [row for row in found if not row.startswith("ignite-sys-cache")] == rows
