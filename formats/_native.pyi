@@ -171,6 +171,11 @@ def read_pages(
 ) -> tuple[_Bytes, _U16s, _U16s, _Ints, _Bytes, _Bytes, _U16s, _U16s, _U32s, _U32s, _I32s, _I32s]:
     """Return the fields of `PageColumns` for consecutive pages; `first` is the first's index."""
 
+def read_file_pages(
+    file: File | None, source: Source, span: tuple[int, int], rules: PageRules, first: int
+) -> tuple[_Bytes, _U16s, _U16s, _Ints, _Bytes, _Bytes, _U16s, _U16s, _U32s, _U32s, _I32s, _I32s]:
+    """Return the same of a span of a file; `source` reads what cannot be read otherwise."""
+
 class PageReplay:
     """Changes of pages, applied in their order: see `replay.py`."""
 

@@ -17,7 +17,7 @@ from je_tools.formats import _native
 
 if TYPE_CHECKING:
     from je_tools.formats.arrays import Mask
-    from je_tools.formats.files.source import Bytes
+    from je_tools.formats.files.source import Bytes, Source
 
 SIGNATURE = 0xF19AC4FE60C530B8
 FILE_HEADER_SIZE = 17
@@ -88,11 +88,11 @@ _INLINE_COUNT = 2048
 
 
 _MVCC_TYPES = (
-    *range(24, 32),
-    *range(23000, 23000 + _INLINE_COUNT),
-    *range(26000, 26000 + _INLINE_COUNT),
+    range(24, 32),
+    range(23000, 23000 + _INLINE_COUNT),
+    range(26000, 26000 + _INLINE_COUNT),
 )
-_METASTORAGE_TREE = (22, 23)
+_METASTORAGE_TREE = range(22, 24)
 
 
 def page_type_name(type_no: int) -> str:
@@ -158,9 +158,15 @@ def unread_trees(type_no: npt.NDArray[np.uint16], version: npt.NDArray[np.uint16
     These are the trees of multi-version caches (2.7 to 2.15), and the first layout of the tree of
     the metastorage.
     """
-    unread: Mask = np.isin(type_no, _METASTORAGE_TREE) & (version == 1)
-    unread |= np.isin(type_no, _MVCC_TYPES)
+    unread: Mask = _are_in(type_no, _METASTORAGE_TREE) & (version == 1)
+    for types in _MVCC_TYPES:
+        unread |= _are_in(type_no, types)
     return unread
+
+
+def _are_in(type_no: npt.NDArray[np.uint16], types: range) -> Mask:
+    found: Mask = (types.start <= type_no) & (type_no < types.stop)
+    return found
 
 
 def _places() -> PagePlaces:
@@ -170,12 +176,15 @@ def _places() -> PagePlaces:
     PagePartitionCountersIO, Ignite 2.18.0.
     """
     items_at, items_size, free_at = (np.zeros(len(VERSIONS), np.uint8) for _ in range(3))
-    for type_no in np.flatnonzero(VERSIONS).tolist():
+    for type_no in _NAMES:
         if type_no in DATA_TYPES:
             items_at[type_no], items_size[type_no] = _DATA_ITEMS_AT, 1
             free_at[type_no] = _DATA_FREE_AT
         elif is_tree(type_no) or type_no in _LISTS:
             items_at[type_no], items_size[type_no] = _LISTS.get(type_no, _TREE_ITEMS_AT), 2
+    for first, _ in _INLINE:
+        items_at[first : first + _INLINE_COUNT] = _TREE_ITEMS_AT
+        items_size[first : first + _INLINE_COUNT] = 2
     return PagePlaces(items_at, items_size, free_at)
 
 
@@ -320,3 +329,18 @@ def page_rules(header: PageFileHeader, partition: int) -> PageRules:
 def read_pages(data: Bytes, rules: PageRules, first: int) -> PageColumns:
     """Return the headers of consecutive pages, the first of which has the index `first`."""
     return PageColumns(*_native.read_pages(data, rules, first))
+
+
+def read_file_pages(
+    source: Source, start: int, stop: int, rules: PageRules, first: int
+) -> PageColumns:
+    """Return the headers of the pages in bytes [start, stop) of a file, as `read_pages` does.
+
+    Unreadable bytes count as zeros, and are in `source.unreadable`.
+
+    Raises:
+        SourceChangedError: the file has shrunk.
+        SourceError: the file cannot be read, for a reason other than unreadable sectors.
+    """
+    found = _native.read_file_pages(source.file(), source, (start, stop), rules, first)
+    return PageColumns(*found)

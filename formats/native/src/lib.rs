@@ -80,7 +80,7 @@ mod _native {
     #[pymodule_export]
     use super::ignite::page_items::{page_fields, page_items};
     #[pymodule_export]
-    use super::ignite::pages::read_pages;
+    use super::ignite::pages::{read_file_pages, read_pages};
     #[pymodule_export]
     use super::ignite::records::{decode_entries, decode_fields};
     #[pymodule_export]

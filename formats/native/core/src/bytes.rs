@@ -1,4 +1,4 @@
-//! Little-endian numbers at any index of a slice; `None` if they do not end inside it.
+//! Little-endian numbers at any index of a slice, `None` if they do not end inside it; zeros.
 
 /// Returns the `N` bytes at `at`.
 #[inline]
@@ -24,9 +24,28 @@ pub fn i64_at(bytes: &[u8], at: usize) -> Option<i64> {
     array_at(bytes, at).map(|eight| i64::from_le_bytes(*eight))
 }
 
+/// Number of bytes that [`are_zero`] combines before it looks: this compiles to vector code.
+const BLOCK: usize = 256;
+
+/// Returns true if all bytes are zero.
+pub fn are_zero(bytes: &[u8]) -> bool {
+    bytes.chunks(BLOCK).all(|block| block.iter().fold(0, |found, &byte| found | byte) == 0)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn one_byte_in_any_place_is_not_zero() {
+        let mut bytes = [0; 2 * BLOCK + 1];
+        assert!(are_zero(&bytes) && are_zero(&[]));
+        for at in 0..bytes.len() {
+            bytes[at] = 0x40;
+            assert!(!are_zero(&bytes));
+            bytes[at] = 0;
+        }
+    }
 
     #[test]
     fn numbers_are_little_endian() {

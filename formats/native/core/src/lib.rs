@@ -11,6 +11,7 @@
 pub mod adler;
 pub mod arrays;
 pub mod bytes;
+pub mod file;
 pub mod ignite;
 pub mod je;
 pub mod needles;

@@ -2,7 +2,7 @@
 
 use memchr::memmem::Finder;
 
-use crate::text;
+use crate::{bytes, text};
 
 /// Error for a span outside its buffer, or columns that differ in length: a bug in the caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,10 +76,7 @@ pub fn fill(data: &mut [u8], starts: &[i64], sizes: &[i64], value: u8) -> Result
 
 /// Returns for each byte string whether all its bytes are zero; true for null.
 pub fn are_zero(spans: &Spans<'_>) -> Result<Vec<bool>, Outside> {
-    spans
-        .iter()
-        .map(|each| Ok(each?.is_none_or(|bytes| bytes.iter().all(|&byte| byte == 0))))
-        .collect()
+    spans.iter().map(|each| Ok(each?.is_none_or(bytes::are_zero))).collect()
 }
 
 /// Format in which [`gather`] writes a byte string.

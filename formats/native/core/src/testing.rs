@@ -4,6 +4,22 @@ use proptest::collection::{SizeRange, vec};
 use proptest::prelude::*;
 use std::ops::Range;
 
+use crate::file::Source;
+
+/// A file in memory.
+pub struct Memory<'a>(pub &'a [u8]);
+
+impl Source for Memory<'_> {
+    type Error = ();
+
+    fn read(&mut self, into: &mut [u8], at: u64) -> Result<(), ()> {
+        let at = usize::try_from(at).map_err(|_| ())?;
+        let from = self.0.get(at..at + into.len()).ok_or(())?;
+        into.copy_from_slice(from);
+        Ok(())
+    }
+}
+
 /// Numbers of which most lie in short columns, or just outside of them.
 pub fn number() -> impl Strategy<Value = i64> {
     let edges = vec![i64::MIN, i64::MAX, -1, 0, 0xffff_ffff, 1 << 32];

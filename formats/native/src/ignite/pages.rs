@@ -1,7 +1,7 @@
 //! Bindings for `formats/ignite/pages.py`.
 
 use je_tools_core::ignite::pages::{
-    self, ENCRYPTED_TAIL_SIZE, INDEX_PARTITION, PAGE_HEADER_SIZE, PageRules, PageState,
+    self, ENCRYPTED_TAIL_SIZE, INDEX_PARTITION, PAGE_HEADER_SIZE, PageRules, PageState, Pages,
 };
 use numpy::PyArray1;
 use pyo3::prelude::*;
@@ -9,6 +9,7 @@ use pyo3::prelude::*;
 use super::walk::order_of;
 use crate::arrays::{Column, array};
 use crate::detached::detached;
+use crate::file::{File, PySource};
 
 pub const DECLARED: crate::Declared = &[
     ("ignite.pages.PAGE_HEADER_SIZE", PAGE_HEADER_SIZE as i64),
@@ -53,25 +54,22 @@ type PyPages<'py> = (
     Bound<'py, PyArray1<i32>>,
 );
 
-#[pyfunction]
-pub fn read_pages<'py>(
-    py: Python<'py>,
-    data: Column<'py, u8>,
-    rules: PyPageRules<'py>,
-    first: u64,
-) -> PyResult<PyPages<'py>> {
-    let bytes = data.as_slice()?;
-    let rules = PageRules {
-        page_size: rules.page_size,
-        order: order_of(rules.is_big),
-        partition: rules.partition,
-        versions: rules.versions.as_slice()?,
-        items_at: rules.items_at.as_slice()?,
-        items_size: rules.items_size.as_slice()?,
-        free_at: rules.free_at.as_slice()?,
-    };
-    let pages = detached(py, || pages::read(bytes, rules, first))?;
-    Ok((
+impl PyPageRules<'_> {
+    fn borrow(&self) -> PyResult<PageRules<'_>> {
+        Ok(PageRules {
+            page_size: self.page_size,
+            order: order_of(self.is_big),
+            partition: self.partition,
+            versions: self.versions.as_slice()?,
+            items_at: self.items_at.as_slice()?,
+            items_size: self.items_size.as_slice()?,
+            free_at: self.free_at.as_slice()?,
+        })
+    }
+}
+
+fn columns(py: Python<'_>, pages: Pages) -> PyPages<'_> {
+    (
         array(py, pages.state),
         array(py, pages.type_no),
         array(py, pages.version),
@@ -84,5 +82,32 @@ pub fn read_pages<'py>(
         array(py, pages.computed),
         array(py, pages.items),
         array(py, pages.free),
-    ))
+    )
+}
+
+#[pyfunction]
+pub fn read_pages<'py>(
+    py: Python<'py>,
+    data: Column<'py, u8>,
+    rules: PyPageRules<'py>,
+    first: u64,
+) -> PyResult<PyPages<'py>> {
+    let (bytes, rules) = (data.as_slice()?, rules.borrow()?);
+    let pages = detached(py, || pages::read(bytes, rules, first))?;
+    Ok(columns(py, pages))
+}
+
+#[pyfunction]
+pub fn read_file_pages<'py>(
+    py: Python<'py>,
+    file: Option<&File>,
+    source: Py<PyAny>,
+    span: (u64, u64),
+    rules: PyPageRules<'py>,
+    first: u64,
+) -> PyResult<PyPages<'py>> {
+    let mut source = PySource::new(file, source);
+    let (rules, span) = (rules.borrow()?, span.0..span.1);
+    let pages = detached(py, || pages::read_file(&mut source, span, rules, first))??;
+    Ok(columns(py, pages))
 }

@@ -2,9 +2,10 @@
 
 use std::borrow::Cow;
 
+use crate::bytes::are_zero;
 use crate::ignite::order::Order;
 use crate::ignite::page_packing::{Packing, unpack, unpack_packed};
-use crate::ignite::pages::{COMPRESSION_AT, Header, is_encrypted, is_zero, sum_of};
+use crate::ignite::pages::{COMPRESSION_AT, Header, is_encrypted, sum_of};
 
 /// Reason why a page cannot be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -113,7 +114,7 @@ impl<'a> PageImage<'a> {
     /// Checks a page in the file, without unpacking it.
     pub fn check(&self, index: u32) -> Result<(), PageFault> {
         let page = self.stored(index).ok_or(PageFault::Absent)?;
-        if is_zero(page) {
+        if are_zero(page) {
             return Err(PageFault::Zero);
         }
         let header = Header::read(page, self.order).ok_or(PageFault::Cut)?;

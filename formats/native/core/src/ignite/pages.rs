@@ -2,7 +2,10 @@
 //!
 //! Source: PageIO, PageIdUtils, FilePageStore.readInternal, EncryptedFileIO, Ignite 2.18.0.
 
-use crate::bytes::array_at;
+use std::ops::Range;
+
+use crate::bytes::{are_zero, array_at};
+use crate::file::{PIECE, Source};
 use crate::ignite::order::Order;
 use crate::ignite::walk::checksum;
 
@@ -105,13 +108,46 @@ pub struct Pages {
 /// `first` is the index of the first page.
 pub fn read(bytes: &[u8], rules: PageRules<'_>, first: u64) -> Pages {
     let mut pages = Pages::default();
-    for (index, page) in (first..).zip(bytes.chunks(rules.page_size.max(PAGE_HEADER_SIZE))) {
-        pages.push(page, rules, index);
-    }
+    pages.extend(bytes, rules, first);
     pages
 }
 
+/// Reads the pages in a span of a file, piece by piece; see [`read`].
+///
+/// # Errors
+///
+/// Returns the error of a failed read.
+pub fn read_file<S: Source>(
+    source: &mut S,
+    span: Range<u64>,
+    rules: PageRules<'_>,
+    first: u64,
+) -> Result<Pages, S::Error> {
+    let page_size = rules.page_size.max(PAGE_HEADER_SIZE);
+    let pages_at_once = (PIECE / page_size).max(1);
+    let mut buffer = vec![0; pages_at_once * page_size];
+    let mut pages = Pages::default();
+    let (mut at, mut index) = (span.start, first);
+    while at < span.end {
+        let left = usize::try_from(span.end - at).unwrap_or(usize::MAX);
+        let size = left.min(buffer.len());
+        let Some(piece) = buffer.get_mut(..size) else { break };
+        source.read(piece, at)?;
+        pages.extend(piece, rules, index);
+        at = at.saturating_add(size as u64);
+        index = index.saturating_add(pages_at_once as u64);
+    }
+    Ok(pages)
+}
+
 impl Pages {
+    fn extend(&mut self, bytes: &[u8], rules: PageRules<'_>, first: u64) {
+        let page_size = rules.page_size.max(PAGE_HEADER_SIZE);
+        for (index, page) in (first..).zip(bytes.chunks(page_size)) {
+            self.push(page, rules, index);
+        }
+    }
+
     fn push(&mut self, page: &[u8], rules: PageRules<'_>, index: u64) {
         let header = Header::read(page, rules.order).unwrap_or_default();
         let (state, computed) = judge(page, &header, rules, index);
@@ -178,7 +214,7 @@ impl Header {
 
 /// Returns the state of a page, and the checksum of its bytes.
 fn judge(page: &[u8], header: &Header, rules: PageRules<'_>, index: u64) -> (PageState, u32) {
-    if is_zero(page) {
+    if are_zero(page) {
         return (PageState::Zero, 0);
     }
     let Some(computed) = sum_of(page, header, rules.page_size) else { return (PageState::Cut, 0) };
@@ -210,10 +246,6 @@ fn counts(page: &[u8], header: &Header, rules: PageRules<'_>) -> (i32, i32) {
     let most = i32::try_from(rules.page_size).unwrap_or(i32::MAX);
     let free = at(of(rules.free_at)).and_then(number).filter(|&free| free <= most);
     (items.unwrap_or(NONE), free.unwrap_or(NONE))
-}
-
-pub(crate) fn is_zero(page: &[u8]) -> bool {
-    page.iter().all(|&byte| byte == 0)
 }
 
 /// Returns the checksum of a page, whose own field counts as zeros; `None` if the page is cut.
@@ -251,6 +283,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::testing::Memory;
 
     const SIZE: usize = 1024;
     const VERSIONS: &[u8] = &[0, 2];
@@ -357,6 +390,23 @@ mod tests {
         assert_eq!(state(&page, 0, Order::Little), PageState::Encrypted as u8);
         page[100] ^= 1;
         assert_eq!(state(&page, 0, Order::Little), PageState::Checksum as u8);
+    }
+
+    #[test]
+    fn a_file_is_read_in_pieces() {
+        let pages: Vec<_> = (5..600).map(|index| page(index, 0, index as u8, Order::Big)).collect();
+        let mut bytes = pages.concat();
+        bytes.truncate(bytes.len() - 1);
+        let found = |from: usize, to: usize, first: u64| {
+            let span = from as u64..to as u64;
+            read_file(&mut Memory(&bytes), span, rules(Order::Big), first).map(|found| found.state)
+        };
+        let whole = read(&bytes, rules(Order::Big), 5).state;
+        assert_eq!(whole.last(), Some(&(PageState::Cut as u8)));
+        assert_eq!(found(0, bytes.len(), 5).as_ref(), Ok(&whole));
+        assert_eq!(found(SIZE, bytes.len(), 6).as_deref(), Ok(&whole[1..]));
+        assert_eq!(found(0, 0, 5), Ok(vec![]));
+        assert_eq!(found(0, bytes.len() + 1, 5), Err(()));
     }
 
     proptest! {

@@ -7,6 +7,7 @@
 //! Source: RecordV2Serializer.readWithHeaders, AbstractWalRecordsIterator.advanceRecord,
 //! Ignite 2.18.0.
 
+use crate::bytes::are_zero;
 use crate::ignite::order::Order;
 
 /// Number of bytes of the record at the start of a segment.
@@ -383,7 +384,7 @@ impl Walker {
         }
         let index_of = |at: u64| usize::try_from(at.saturating_sub(window.base)).unwrap_or(0);
         let bytes = window.bytes.get(index_of(self.zeros_to)..index_of(stop));
-        lost.is_zero = bytes.is_some_and(|bytes| bytes.iter().all(|&byte| byte == 0));
+        lost.is_zero = bytes.is_some_and(are_zero);
         self.zeros_to = stop;
     }
 

@@ -4,24 +4,9 @@
 //! they are in the CPU cache.
 
 use crate::adler;
+use crate::bytes::are_zero;
+use crate::file::{PIECE, Source};
 use crate::je::header::{Header, MIN_SIZE, SUMMED_FROM};
-
-/// A file to read from.
-pub trait Source {
-    /// Error of a failed read.
-    type Error;
-
-    /// Fills `into` with the bytes of the file from offset `at` on.
-    ///
-    /// # Errors
-    ///
-    /// Returns an error if the file can no longer be read. A sector that the device does not
-    /// deliver is not an error: it reads as zeros.
-    fn read(&mut self, into: &mut [u8], at: u64) -> Result<(), Self::Error>;
-}
-
-/// Number of bytes to read at once: they stay in the L2 cache until they are summed.
-const PIECE: usize = 256 << 10;
 
 /// Number of bytes to sum at once of an entry outside the stretch.
 const SUM_PIECE: i64 = 1 << 20;
@@ -166,7 +151,7 @@ impl<S: Source> Stretch<'_, S> {
     pub fn is_blank(&mut self) -> Result<bool, S::Error> {
         let mut seen = 0;
         loop {
-            if self.filled()[seen..].iter().any(|&byte| byte != 0) {
+            if !are_zero(&self.filled()[seen..]) {
                 return Ok(false);
             }
             seen = self.loaded.filled;

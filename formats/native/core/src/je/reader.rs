@@ -6,7 +6,8 @@
 //! that points back to it. If bytes were inserted or are missing, all prevOffsets from there on are
 //! wrong by the same number (`shift`): one break of the chain, not one per entry.
 
-use crate::je::file::{Loaded, Source, Stretch};
+use crate::file::Source;
+use crate::je::file::{Loaded, Stretch};
 use crate::je::header::{FILE_HEADER_TYPE, MIN_SIZE, Rules};
 use crate::je::notes::{Notes, Watch};
 use crate::je::resync::{Bytes, Found, Wanted, find_entry};
@@ -721,7 +722,8 @@ fn begins_file<S: Source>(file: &mut Stretch<'_, S>) -> Result<bool, S::Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::je::testing::{self, FLAGS, Memory, Owned, RULES, random_log};
+    use crate::je::testing::{self, FLAGS, Owned, RULES, random_log};
+    use crate::testing::Memory;
     use proptest::prelude::*;
 
     /// Result of reading a range.

@@ -5,7 +5,8 @@
 
 use std::collections::HashSet;
 
-use crate::je::file::{Source, Stretch};
+use crate::file::Source;
+use crate::je::file::Stretch;
 use crate::je::header::{Header, MIN_SIZE, Rules};
 use crate::je::resync::ALWAYS_SUMMED;
 use crate::je::walk::NO_OFFSET;

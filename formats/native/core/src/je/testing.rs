@@ -1,7 +1,6 @@
 //! Logs and columns for tests.
 
 use crate::adler;
-use crate::je::file::Source;
 use crate::je::header::{MAX_SIZE, MIN_SIZE, Rules};
 use crate::je::tally::Programs;
 use crate::je::walk::HeaderColumns;
@@ -12,20 +11,6 @@ pub const FLAGS: u8 = 0x28;
 /// Rules of log version 17.
 pub const RULES: Rules =
     Rules { vlsn_mask: FLAGS, summed_flags: 0xef, erased_type: Some(43), file_size: 1 << 32 };
-
-/// A file in memory.
-pub struct Memory<'a>(pub &'a [u8]);
-
-impl Source for Memory<'_> {
-    type Error = ();
-
-    fn read(&mut self, into: &mut [u8], at: u64) -> Result<(), ()> {
-        let at = usize::try_from(at).map_err(|_| ())?;
-        let from = self.0.get(at..at + into.len()).ok_or(())?;
-        into.copy_from_slice(from);
-        Ok(())
-    }
-}
 
 /// Owned columns, as Python has them.
 #[derive(Debug)]
