@@ -47,6 +47,7 @@ TEXTS = {
     "je_tools/explain/recognition.py _excerpt": "a message that the caller gave",
     "je_tools/explain/recognition.py _read_entry": "a message that the caller gave",
     "je_tools/explain/recognition.py recognise": "a message that the caller gave",
+    "je_tools/ignite/wal/dump_fields.py _field": "numbers of pages",
     "je_tools/ignite/wal/dump_fields.py _value": "ids of nodes, names of indexes and snapshots",
     "je_tools/ignite/wal/dump_fields.py page_texts": "numbers of pages",
     "je_tools/ignite/values/types.py node_types": "names of classes, escaped in the extension",

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from je_tools.core.escaping import clean_text
 from je_tools.formats.ignite.types import (
@@ -18,6 +17,7 @@ from je_tools.formats.ignite.types import (
     type_name,
 )
 from je_tools.formats.ignite.versions import data_center, node_order
+from je_tools.formats.rows import Cell, CellTable, Form
 from je_tools.formats.spans import Spans
 from je_tools.ignite.values.texts import value_texts
 from je_tools.ignite.wal.dump_fields import field_texts, page_texts
@@ -93,18 +93,14 @@ def version_texts(table: RecordTable, name: str) -> pa.StringArray:
 
 def versions_of(topology: Ints, node: Ints, order: Ints, valid: Mask) -> pa.StringArray:
     """Return versions as `version_texts` does, from their parts; null if not `valid`."""
-    centers = np.where(valid, data_center(node), 0)
-    pieces: list[Any] = [
-        t.number_texts(topology, valid),
-        ":",
-        t.number_texts(node_order(node)),
-        ":",
-        t.number_texts(order),
+    centers = data_center(node)
+    cells = [
+        Cell(Form.DECIMAL, topology, valid=valid),
+        Cell(Form.DECIMAL, node_order(node), b":", valid=valid),
+        Cell(Form.DECIMAL, order, b":", valid=valid),
+        Cell(Form.DECIMAL, centers, b":", valid=valid & (centers > 0)),
     ]
-    if centers.any():
-        with_center = t.joined(":", t.number_texts(centers))
-        pieces.append(pc.if_else(t.bool_array(centers > 0), with_center, ""))
-    return t.joined(*pieces)
+    return t.row_array(CellTable(len(node), cells), valid)
 
 
 def chosen(column: Numbers, texts: list[str]) -> pa.DictionaryArray:

@@ -8,7 +8,6 @@ from uuid import UUID
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from je_tools.core.escaping import clean_text
 from je_tools.core.masking import SHOWN
@@ -20,9 +19,11 @@ from je_tools.formats.ignite.types import (
     FieldCoding,
     RecordField,
 )
-from je_tools.formats.spans import gather_hex
+from je_tools.formats.rows import Cell, CellTable, Form, RowChoice, text_of_ours, words
+from je_tools.formats.spans import Spans, gather_hex
 from je_tools.ignite.wal.record_table import COLUMN_FIELDS, RecordTable, TypeFields
 from je_tools.output.encoders import arrow_texts as t
+from je_tools.output.encoders.json_cells import json_objects, masked_cell, number_cell, text_cell
 
 if TYPE_CHECKING:
     from je_tools.core.masking import Masking
@@ -42,66 +43,63 @@ def page_texts(pages: Ints, valid: Any = None) -> pa.StringArray:
     return t.string_array(*gather_hex(data, starts, np.full(len(pages), 8)), valid)
 
 
-def json_texts(values: list[Any]) -> pa.StringArray:
-    """Return values as JSON."""
-    return pa.array([json.dumps(value, separators=(",", ":")) for value in values], pa.string())
-
-
 def field_texts(table: RecordTable, masking: Masking) -> pa.StringArray:
     """Return the fields that are not in COLUMN_FIELDS; null if there are none."""
     used = np.zeros(len(table.rows), np.bool_)
     used[table.index] = True
-    texts: list[pa.Array] = []
-    place = np.full(len(table.rows), -1, np.int64)
-    count = 0
+    # Records of data have no such fields, so that no other record is more than one row.
+    which, place = np.full(len(table.rows), -1, np.int64), np.zeros(len(table.rows), np.int64)
+    tables: list[CellTable] = []
     for some in table.fields:
-        keep = used[some.at] & ~some.decoded.bad
-        if keep.any():
-            made = _texts_of(table, some, np.flatnonzero(keep), masking)
-            if made is not None:
-                texts.append(made)
-                place[some.at[keep]] = np.arange(count, count + len(made))
-                count += len(made)
-    if not texts:
-        return pa.nulls(len(table), pa.string())
-    chosen = place[table.index]
-    index = t.number_array(np.maximum(chosen, 0).astype(np.int32), chosen >= 0)
-    return pa.concat_arrays(texts).take(index)
+        rows = np.flatnonzero(used[some.at] & ~some.decoded.bad)
+        objects = _objects(table, some, rows, masking)
+        if objects is not None:
+            which[some.at[rows]], place[some.at[rows]] = len(tables), np.arange(len(rows))
+            tables.append(objects)
+    chosen = RowChoice(which[table.index], place[table.index], tables)
+    cells = [Cell(Form.CHOICE, chosen)]
+    return t.row_array(CellTable(len(table), cells), chosen.table >= 0)
 
 
-def _texts_of(
+def _objects(
     table: RecordTable, some: TypeFields, rows: Ints, masking: Masking
-) -> pa.StringArray | None:
+) -> CellTable | None:
+    """Return a JSON object for each row; None if the type has no fields but those of columns."""
     if some.type_no == _CHECKPOINT:
-        return json_texts([_checkpoint(table, int(some.at[row])) for row in rows])
-    texts = _plain_texts(table, some, rows, masking)
-    if texts is None or some.type_no != _SNAPSHOT:
-        return texts
+        texts = [_json(_checkpoint(table, int(some.at[row]))) for row in rows]
+        return CellTable(len(rows), [Cell(Form.TEXT, words(texts, np.arange(len(rows))))])
+    fields = RECORD_TYPES[some.type_no].fields
+    own = [field for field in fields if field.name not in COLUMN_FIELDS]
+    if not own:
+        return None
+    cells = [_field(table, field, some, rows, masking) for field in own]
+    objects = json_objects(len(rows), cells)
+    return _with_fillers(table, some, rows, objects) if some.type_no == _SNAPSHOT else objects
+
+
+def _with_fillers(
+    table: RecordTable, some: TypeFields, rows: Ints, objects: CellTable
+) -> CellTable:
+    """Return the objects, with _FILLER in place of those of fillers."""
     starts, sizes = (some.decoded.columns[f"name_{part}"][rows] for part in ("start", "size"))
     names = t.data_bytes(table.rows.data, starts, sizes, SHOWN).to_pylist()
-    is_filler = [not name.strip(b" ") for name in names]
-    return pc.if_else(t.bool_array(np.array(is_filler)), json_texts([_FILLER])[0], texts)
-
-
-def _plain_texts(
-    table: RecordTable, some: TypeFields, rows: Ints, masking: Masking
-) -> pa.StringArray | None:
-    pieces: list[str | pa.StringArray] = []
-    for field in RECORD_TYPES[some.type_no].fields:
-        if field.name not in COLUMN_FIELDS:
-            pieces.append(f'{"," if pieces else "{"}"{field.name}":')
-            pieces.append(_field(table, field, some, rows, masking))
-    return t.joined(*pieces, "}") if pieces else None
+    is_filler = np.array([not (name or b"").strip(b" ") for name in names], np.int64)
+    filler = CellTable(len(rows), [Cell(Form.NOTHING, before=_json(_FILLER))])
+    chosen = RowChoice(is_filler, np.arange(len(rows)), [objects, filler])
+    return CellTable(len(rows), [Cell(Form.CHOICE, chosen)])
 
 
 def _field(
     table: RecordTable, field: RecordField, some: TypeFields, rows: Ints, masking: Masking
-) -> pa.StringArray:
+) -> Cell:
     columns = some.decoded.columns
+    label = f',"{field.name}":'
     if field.coding is FieldCoding.PAGE:
-        return t.joined('"', page_texts(columns[field.name][rows]), '"')
+        pages = columns[field.name][rows].astype(">i8").view(np.uint8)
+        spans = Spans(pages, np.arange(len(rows)) * 8, np.full(len(rows), 8))
+        return text_cell(label, text_of_ours(spans))
     if field.coding not in COLUMN_COUNTS:
-        return t.number_texts(np.ascontiguousarray(columns[field.name][rows]))
+        return number_cell(label, columns[field.name][rows])
     starts, sizes = (columns[f"{field.name}_{part}"][rows] for part in ("start", "size"))
     if (
         field.coding is FieldCoding.NODES
@@ -110,11 +108,15 @@ def _field(
     ):
         # Few values occur, and most of them often.
         found = t.data_bytes(table.rows.data, starts, sizes, SHOWN).dictionary_encode()
-        values = [value or b"" for value in found.dictionary.to_pylist()]
         is_big = table.rows.header.is_big
-        return json_texts([_value(field, value, is_big) for value in values]).take(found.indices)
-    texts = t.data_texts(table.rows.data, starts, sizes, masking)
-    return pc.fill_null(t.joined('"', texts, '"'), "null")
+        texts = [_json(_value(field, value, is_big)) for value in found.dictionary.to_pylist()]
+        choice = found.indices.fill_null(len(texts)).to_numpy()
+        return Cell(Form.TEXT, words([*texts, b"null"], choice), label.encode())
+    return masked_cell(label, Spans(table.rows.data, starts, sizes), masking)
+
+
+def _json(value: Any) -> bytes:
+    return json.dumps(value, separators=(",", ":")).encode("ascii")
 
 
 def _value(field: RecordField, data: bytes, is_big: bool) -> Any:

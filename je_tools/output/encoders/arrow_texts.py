@@ -20,6 +20,7 @@ from je_tools.core.escaping import clean_text as clean_text
 from je_tools.core.escaping import is_lsn as is_lsn
 from je_tools.core.masking import DataMode, Masking
 from je_tools.formats import _native
+from je_tools.formats.rows import CellTable, row_texts
 from je_tools.formats.spans import Offsets, gather, gather_hex, spell_lsns
 from je_tools.output.encoders.entry_jsonl import entry_objects
 
@@ -81,6 +82,16 @@ def data_bytes(data: Bytes, starts: Ints, sizes: Ints, masking: Masking) -> pa.A
     return string_array(offsets, content, sizes >= 0).view(pa.binary())
 
 
+def row_array(table: CellTable, valid: Mask | None = None) -> pa.StringArray:
+    """Return rows of cells, which are text, as a column; null if not `valid`.
+
+    Raises:
+        TooLongError: the rows might exceed GATHERED_MAX bytes.
+    """
+    ends, texts = row_texts(table)
+    return string_array(ends.astype(np.int32), texts, valid)
+
+
 def json_escaped(texts: pa.StringArray) -> pa.StringArray:
     """Return texts as they stand in a JSON string, without its quotes."""
     import pyarrow.compute as pc
@@ -93,8 +104,7 @@ def json_escaped(texts: pa.StringArray) -> pa.StringArray:
 
 def entry_texts(table: EntryTable, masking: Masking) -> pa.StringArray:
     """Return the payload of each entry as a JSON object."""
-    ends, texts = entry_objects(table, masking)
-    return string_array(ends.astype(np.int32), texts)
+    return row_array(entry_objects(table, masking))
 
 
 def choice_texts(codes: npt.NDArray[np.uint8], texts: Mapping[int, str]) -> pa.StringArray:

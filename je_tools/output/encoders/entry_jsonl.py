@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from msgspec.structs import replace
 
 from je_tools.core.escaping import clean_text, is_lsn
-from je_tools.core.masking import KEY_FIELDS, DataMode, Masking
+from je_tools.core.masking import KEY_FIELDS, Masking
 from je_tools.formats import _native
 from je_tools.formats.je.btree.slots import split_embedded
 from je_tools.formats.je.header import PROVISIONAL_NAMES, lsn_text
@@ -22,17 +22,16 @@ from je_tools.formats.rows import (
     Form,
     ListItems,
     RowChoice,
-    Text,
-    row_texts,
     text_of_ours,
     words,
     write_rows,
 )
 from je_tools.formats.spans import GATHERED_MAX, Spans
 from je_tools.log.entry_table import ROW_FIELDS, EntryTable, FamilyPart
+from je_tools.output.encoders.json_cells import json_objects, masked_cell, number_cell, text_cell
 
 if TYPE_CHECKING:
-    from je_tools.formats.arrays import Ints, Mask
+    from je_tools.formats.arrays import Ints
     from je_tools.formats.files.source import Bytes
     from je_tools.formats.je.entry.columns import Columns
     from je_tools.formats.je.log.entry_rows import Rows
@@ -58,19 +57,19 @@ def json_lines(table: EntryTable, names: Mapping[int, str], masking: Masking) ->
     lines = CellTable(
         len(rows),
         [
-            _number(f'{{"file_no":{rows.file_no},"offset":', rows.offset),
+            number_cell(f'{{"file_no":{rows.file_no},"offset":', rows.offset),
             Cell(Form.LSN, rows.lsn, b',"lsn":"', b'"'),
             Cell(Form.TEXT, words(kinds, choice), b',"type":'),
-            _number(',"item_size":', rows.item_size),
-            _number(',"prev_offset":', rows.prev_offset),
-            _number(',"vlsn":', rows.vlsn, rows.has_vlsn),
+            number_cell(',"item_size":', rows.item_size),
+            number_cell(',"prev_offset":', rows.prev_offset),
+            number_cell(',"vlsn":', rows.vlsn, rows.has_vlsn),
             Cell(Form.TEXT, words(marks, choice), b',"provisional":'),
-            _number(',"db_id":', table.db_id, table.has_db),
+            number_cell(',"db_id":', table.db_id, table.has_db),
             _db_name(table, names),
-            _number(',"txn_id":', table.txn_id, table.has_txn),
-            _masked(',"key":', key, masking),
-            _number(',"data_size":', table.data_size, table.data_size >= 0),
-            _masked(',"data":', data, masking),
+            number_cell(',"txn_id":', table.txn_id, table.has_txn),
+            masked_cell(',"key":', key, masking),
+            number_cell(',"data_size":', table.data_size, table.data_size >= 0),
+            masked_cell(',"data":', data, masking),
             _entry(table, masking, ',"entry":'),
             Cell(Form.NOTHING, before=b"}\n"),
         ],
@@ -78,32 +77,9 @@ def json_lines(table: EntryTable, names: Mapping[int, str], masking: Masking) ->
     return write_rows(lines, most=GATHERED_MAX)
 
 
-def entry_objects(table: EntryTable, masking: Masking) -> tuple[Ints, Bytes]:
-    """Return the payload of each entry as a JSON object: ends int64 (n + 1,), and ASCII bytes.
-
-    Raises:
-        TooLongError: they are longer than an output can be.
-    """
-    return row_texts(CellTable(len(table), [_entry(table, masking, "")]))
-
-
-def _number(label: str, values: Any, valid: Mask | None = None) -> Cell:
-    """Return whole numbers after a label, null if not `valid`."""
-    before = label.encode()
-    numbers = np.asarray(values, np.int64)
-    return Cell(Form.DECIMAL, numbers, before, instead=before + b"null", valid=valid)
-
-
-def _bytes(label: str, values: Text, form: Form = Form.HEX) -> Cell:
-    """Return byte strings after a label."""
-    before = label.encode()
-    return Cell(form, values, before + b'"', b'"', before + b"null")
-
-
-def _masked(label: str, values: Spans, masking: Masking) -> Cell:
-    """Return byte strings of records after a label: hexadecimal, or what replaces them."""
-    form = Form.HEX if masking.mode is DataMode.SHOW else Form.TEXT
-    return _bytes(label, masking.column(values), form)
+def entry_objects(table: EntryTable, masking: Masking) -> CellTable:
+    """Return the payload of each entry as a JSON object, in ASCII."""
+    return CellTable(len(table), [_entry(table, masking, "")])
 
 
 def _kinds_and_marks(rows: Rows) -> tuple[list[bytes], list[bytes], Ints]:
@@ -164,7 +140,7 @@ def _family(part: FamilyPart, masking: Masking) -> CellTable:
     if decoded.slots is not None:
         slots = ListItems(decoded.slot_first, _slots(part.family, decoded.slots, masking))
         cells.append(Cell(Form.LIST, slots, b',"slots":[', b"]"))
-    return _objects(len(part.index), cells)
+    return json_objects(len(part.index), cells)
 
 
 def _slots(family: Family, slots: Columns, masking: Masking) -> CellTable:
@@ -174,17 +150,11 @@ def _slots(family: Family, slots: Columns, masking: Masking) -> CellTable:
     if family is Family.NODE:
         without = _EMBEDDED_FIELDS
         key_start, key_size, data_start, data_size = split_embedded(slots)
-        cells.append(_masked(',"key":', Spans(slots.data, key_start, key_size), masking))
-        data = _masked(',"data":', Spans(slots.data, data_start, data_size), masking)
+        cells.append(masked_cell(',"key":', Spans(slots.data, key_start, key_size), masking))
+        data = masked_cell(',"data":', Spans(slots.data, data_start, data_size), masking)
         cells.append(replace(data, instead=b""))
     cells += _fields(slots, without, masking)
-    return _objects(len(slots.present), cells)
-
-
-def _objects(rows: int, fields: Sequence[Cell]) -> CellTable:
-    """Return JSON objects of fields, each of which begins with a comma."""
-    begin = Cell(Form.NOTHING, before=b"{", opens=True)
-    return CellTable(rows, [begin, *fields, Cell(Form.NOTHING, before=b"}")])
+    return json_objects(len(slots.present), cells)
 
 
 def _fields(columns: Columns, without: frozenset[str], masking: Masking) -> list[Cell]:
@@ -196,14 +166,14 @@ def _fields(columns: Columns, without: frozenset[str], masking: Masking) -> list
         label, sized = f',"{name}":', columns.program.sized[column]
         if sized >= 0:
             spans = Spans(columns.data, *columns.span(name))
-            is_secret = name in KEY_FIELDS
-            cell = (
-                _masked(label, spans, masking) if is_secret else _bytes(label, text_of_ours(spans))
-            )
+            if name in KEY_FIELDS:
+                cell = masked_cell(label, spans, masking)
+            else:
+                cell = text_cell(label, text_of_ours(spans))
         elif is_lsn(name):
             cell = Cell(Form.LSN, columns.values[column], f'{label}"'.encode(), b'"')
         else:
-            cell = _number(label, columns.values[column])
+            cell = number_cell(label, columns.values[column])
         if not columns.is_complete(name):
             cell = replace(cell, present=columns.present, bit=column)
         cells.append(cell)
