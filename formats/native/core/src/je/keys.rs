@@ -319,21 +319,28 @@ pub fn search(keys: Keys<'_>, needles: Keys<'_>, two_part: bool) -> Vec<i64> {
 
 /// Returns the first of `n` rows that is not less, looking near `at` first.
 fn search_from(n: usize, at: usize, is_less: impl Fn(usize) -> bool) -> usize {
-    let (mut low, mut high) = (0, n);
-    if at > 0 && is_less(at - 1) {
-        low = at;
-        let mut step = 1;
-        while let Some(other) = low.checked_add(step).filter(|&other| other < n) {
-            if !is_less(other) {
-                high = other;
-                break;
-            }
-            low = other + 1;
-            step *= 2;
-        }
-    } else if at > 0 {
-        high = at;
+    match at.checked_sub(1) {
+        Some(before) if is_less(before) => search_near(at..n, is_less),
+        Some(before) => search_all(0..before, is_less),
+        None => search_all(0..n, is_less),
     }
+}
+
+/// Returns the first of some rows that is not less, or their end; the nearer, the faster.
+pub fn search_near(rows: Range<usize>, is_less: impl Fn(usize) -> bool) -> usize {
+    let (mut low, mut step) = (rows.start, 1);
+    while let Some(other) = low.checked_add(step - 1).filter(|&other| other < rows.end) {
+        if !is_less(other) {
+            return search_all(low..other, is_less);
+        }
+        low = other + 1;
+        step *= 2;
+    }
+    search_all(low..rows.end, is_less)
+}
+
+fn search_all(rows: Range<usize>, is_less: impl Fn(usize) -> bool) -> usize {
+    let (mut low, mut high) = (rows.start, rows.end);
     while low < high {
         let middle = low.midpoint(high);
         if is_less(middle) {

@@ -4,7 +4,7 @@
 //!
 //! Source: IN.readFromLog, BIN.applyDelta, JE 7.5.11 and 25.3.17.
 
-use crate::je::keys::{Keys, compare, compare_bytes, range_of, rows_of};
+use crate::je::keys::{Keys, compare, compare_bytes, range_of, rows_of, search_near};
 use std::cmp::Ordering;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -177,8 +177,8 @@ pub struct Fulls<'a> {
 
 /// Returns the number of slots of full nodes that are alive and replaced by one of their deltas.
 ///
-/// `rows` has the index in `fulls` of the full version of each delta. If keys are `ascending`, no
-/// slot is compared twice.
+/// `rows` has the index in `fulls` of the full version of each delta. If keys are `ascending`, few
+/// slots are compared.
 pub fn count_replaced(
     keys: Keys<'_>,
     first: &[i64],
@@ -193,17 +193,18 @@ pub fn count_replaced(
         let mut left = rows_of(fulls.first, row, fulls.rest.len());
         for slot in rows_of(first, node, keys.len()) {
             let Some(key) = keys.get(slot).strip_prefix(prefix) else { continue };
-            for other in left.clone() {
-                let way = compare_bytes(key, fulls.rest.get(other));
-                if way == Ordering::Equal {
-                    total += u64::from(fulls.alive.get(other) == Some(&true));
-                }
-                if ascending && way != Ordering::Less {
-                    // Nor does it match any of the next keys.
-                    left.start = other + 1;
-                }
-                if way == Ordering::Equal || (ascending && way == Ordering::Less) {
-                    break;
+            let is_same = |&row: &usize| fulls.rest.get(row) == key;
+            let found = if ascending {
+                let is_less = |row| compare_bytes(fulls.rest.get(row), key) == Ordering::Less;
+                left.start = search_near(left.clone(), is_less);
+                left.clone().next().filter(is_same)
+            } else {
+                left.clone().find(is_same)
+            };
+            if let Some(same) = found {
+                total += u64::from(fulls.alive.get(same) == Some(&true));
+                if ascending {
+                    left.start = same + 1;
                 }
             }
         }
@@ -293,6 +294,24 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn slots_of_ascending_keys_are_found(
+            full in proptest::collection::btree_set(proptest::collection::vec(0_u8..4, 0..4), 0..40),
+            delta in proptest::collection::btree_set(proptest::collection::vec(0_u8..4, 0..4), 0..40),
+        ) {
+            let same = full.intersection(&delta).count() as u64;
+            let (full, delta): (Vec<_>, Vec<_>) =
+                (full.into_iter().collect(), delta.into_iter().collect());
+            let (rest, keys, prefix) = (Owned::new(&full), Owned::new(&delta), Owned::new(&[""]));
+            let (bounds, alive) = ([0, full.len() as i64], vec![true; full.len()]);
+            let fulls =
+                Fulls { first: &bounds, prefix: prefix.lend(), rest: rest.lend(), alive: &alive };
+            for ascending in [false, true] {
+                let first = [0, delta.len() as i64];
+                prop_assert_eq!(count_replaced(keys.lend(), &first, fulls, &[0], ascending), same);
+            }
+        }
+
         #[test]
         fn merges_are_as_one_by_one(
             mut keys in proptest::collection::vec(proptest::collection::vec(0_u8..4, 0..2), 0..40),
