@@ -194,6 +194,9 @@ pub struct Walker {
     pub gap_totals: (u64, u64),
     /// The bytes after the last record, once everything has been read.
     pub tail: Option<Tail>,
+    /// Number of bytes whose checksum was computed, by which tests measure work.
+    #[cfg(test)]
+    summed: std::cell::Cell<u64>,
 }
 
 impl Walker {
@@ -211,6 +214,8 @@ impl Walker {
             gaps: Vec::new(),
             gap_totals: (0, 0),
             tail: None,
+            #[cfg(test)]
+            summed: std::cell::Cell::default(),
         }
     }
 
@@ -426,6 +431,8 @@ impl Walker {
         if record.len() < MIN_SIZE {
             return None;
         }
+        #[cfg(test)]
+        self.summed.set(self.summed.get() + summed.len() as u64);
         Some((self.rules.order.u32_at(record, summed.len())?, checksum(summed)))
     }
 
@@ -504,7 +511,6 @@ impl Walker {
 mod tests {
     use super::*;
     use proptest::prelude::*;
-    use std::time::{Duration, Instant};
 
     const SEGMENT: i64 = 7;
 
@@ -671,23 +677,22 @@ mod tests {
     fn forged_records_of_another_segment_do_not_cost_more_than_the_budget() {
         let size = 4 << 20;
         let bytes = headers_to_the_end(SEGMENT + 1, size);
-        let start = Instant::now();
         let (rows, walker) = read(&bytes, rules(Order::Little, size), size, 100);
         let tail = walker.tail.unwrap();
         assert_eq!((rows.len(), tail.stale), (0, 0));
         assert!(tail.unsearched < 1000, "{}", tail.unsearched);
-        assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
+        // The last one may be longer than what is left of the budget.
+        assert!(walker.summed.get() <= 2 * size as u64 + BUDGET, "{}", walker.summed.get());
     }
 
     #[test]
     fn forged_records_without_checksums_are_not_summed() {
         let size = 4 << 20;
         let bytes = headers_to_the_end(SEGMENT, size);
-        let start = Instant::now();
         let rules = Rules { summed: false, ..rules(Order::Little, size) };
         let (rows, walker) = read(&bytes, rules, size, 100);
         assert_eq!((rows.len(), walker.tail.unwrap().unsearched), (0, size as u64));
-        assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
+        assert_eq!(walker.summed.get(), 0);
     }
 
     proptest! {
