@@ -123,7 +123,8 @@ def check(before: Counted, after: Counted, engine: Counted | None = None) -> Cou
     """Compare what was written with the trees; return how far it falls short of the truth.
 
     The engine counts some entries twice that an unfinished checkpoint has replaced, even when it
-    recovers by itself. The written summaries may exceed the truth by as much.
+    recovers by itself. The written summaries may exceed the truth by as much. Where the engine
+    recovered a copy, they may exceed it by one percent more, since it writes other records then.
     """
     assert not len(after.wrong), [hex(lsn) for lsn in after.wrong.tolist()]
     new = np.setdiff1d(after.listed, before.listed)
@@ -140,6 +141,7 @@ def check(before: Counted, after: Counted, engine: Counted | None = None) -> Cou
         both = [each.too_many(file_no) for each in (before, engine) if each is not None]
         more_nodes, more_records = (max(counts) for counts in zip(*both, strict=True))
         assert summary.obsolete_in_count <= nodes + more_nodes
+        more_records += records // 100 if engine is not None else 0
         assert summary.obsolete_ln_count <= records + more_records
         found += after.missed(file_no)
     for file_no in engine.summaries if engine is not None else ():
