@@ -16,6 +16,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from je_tools.writing.disk import SECTOR, Disk
 
 
@@ -30,6 +32,20 @@ class Call:
     name: str
     path: Path
     value: Any = None
+
+
+FIRST_FAILURES = {errno.ENOSPC: 0, None: 1, errno.EIO: 2}
+"""Where a sample of failing calls begins, for each errno, and for the end of the process."""
+
+
+def sampled(count: int) -> pytest.MarkDecorator:
+    """Return a mark that gives a test `every`: one in so many calls, or each under `test-all`."""
+    return pytest.mark.parametrize("every", [count, pytest.param(1, marks=pytest.mark.exhaustive)])
+
+
+def failures(error: int | None, every: int, calls: range) -> range:
+    """Return the indexes of calls that fail, one in so many."""
+    return calls[FIRST_FAILURES[error] % every :: every]
 
 
 @dataclass

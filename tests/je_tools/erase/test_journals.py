@@ -14,14 +14,12 @@ from je_tools.erase.options import ErasureOptions
 from je_tools.erase.plan import plan_erasure
 from je_tools.erase.preconditions import Obstacle
 from je_tools.log.scan import Scanner
-from tests.builders.power_cuts import Call, KilledError, Recorder
+from tests.builders.power_cuts import Call, KilledError, Recorder, failures, sampled
 from tests.je_tools.erase.erasing import CHECKPOINT_FIRST, copy_of, erase, log_bytes
 from tests.je_tools.snapshots import NOW_MS, contents_of, snapshot_of
 from tests.truth.contents import Contents
 
 CYCLE = ErasureOptions(checkpoint_first=True, period_ms=1000)
-SAMPLE = 8
-"""One in so many calls is tried."""
 
 
 def calls_of(home: Path, options: ErasureOptions) -> list[Call]:
@@ -51,18 +49,20 @@ def erases(call: Call) -> bool:
     return is_first or ".je-tools-erase" in call.path.parts
 
 
+@sampled(8)
 @pytest.mark.parametrize("name", ["v17-crash-txn", "v8-basic"])
-def test_a_checkpoint_that_was_interrupted(name: str, tmp_path: Path) -> None:
+def test_a_checkpoint_that_was_interrupted(name: str, every: int, tmp_path: Path) -> None:
     before = contents_of(snapshot_of(copy_of(name, tmp_path / "before")))
     calls = calls_of(copy_of(name, tmp_path / "whole"), CHECKPOINT_FIRST)
     touched = next(i for i, call in enumerate(calls) if erases(call))
-    for fail_at in range(1, touched, SAMPLE):
+    for fail_at in range(1, touched, every):
         home = copy_of(name, tmp_path / str(fail_at))
         erase_twice(home, CHECKPOINT_FIRST, fail_at)
         assert_whole(home, before)
 
 
-def test_a_record_of_the_cycle_that_was_interrupted(tmp_path: Path) -> None:
+@sampled(8)
+def test_a_record_of_the_cycle_that_was_interrupted(every: int, tmp_path: Path) -> None:
     name = "v17-basic"
     before = contents_of(snapshot_of(copy_of(name, tmp_path / "before")))
     calls = calls_of(copy_of(name, tmp_path / "whole"), CYCLE)
@@ -72,14 +72,15 @@ def test_a_record_of_the_cycle_that_was_interrupted(tmp_path: Path) -> None:
         for i, call in enumerate(calls[: begun[-1]])
         if call.name == "write" and call.path.name == "00000000.jdb"
     )
-    for fail_at in range(last_erased + 1, len(calls), SAMPLE):
+    for fail_at in range(last_erased + 1, len(calls), every):
         home = copy_of(name, tmp_path / str(fail_at))
         erase_twice(home, CYCLE, fail_at)
         assert contents_of(snapshot_of(home)) == before
         assert not (home / ".je-tools-undo").exists()
 
 
-def test_a_deletion_that_was_interrupted(tmp_path: Path) -> None:
+@sampled(2)
+def test_a_deletion_that_was_interrupted(every: int, tmp_path: Path) -> None:
     name = "v17-basic"
     source = copy_of(name, tmp_path / "before")
     snapshot = snapshot_of(source)
@@ -89,7 +90,7 @@ def test_a_deletion_that_was_interrupted(tmp_path: Path) -> None:
     doomed = {db_id: [(key, None)]}
     disk = Recorder()
     delete_records(copy_of(name, tmp_path / "whole"), Scanner(threads=1), doomed, NOW_MS, disk=disk)
-    for fail_at in range(1, len(disk.calls), 2):
+    for fail_at in failures(None, every, range(len(disk.calls))):
         home = tmp_path / str(fail_at)
         shutil.copytree(source, home)
         with pytest.raises(KilledError):

@@ -12,7 +12,7 @@ import pytest
 from je_tools.erase.completion import complete_erasure
 from je_tools.errors import RefusedError
 from je_tools.log.scan import Scanner
-from tests.builders.power_cuts import Call, KilledError, PowerCuts, Recorder
+from tests.builders.power_cuts import Call, KilledError, PowerCuts, Recorder, failures, sampled
 from tests.je_tools.erase.erasing import all_bytes, copy_of, erase, log_bytes
 from tests.je_tools.snapshots import codes_of, contents_of, snapshot_of
 from tests.truth.headers import ERASED, walk_bytes
@@ -106,16 +106,17 @@ def test_many_power_cuts(name: str, tmp_path: Path) -> None:
     assert check_states(name, tmp_path, MANY) > 300
 
 
+@sampled(2)
 @pytest.mark.parametrize(
     "error", [errno.ENOSPC, pytest.param(errno.EIO, marks=pytest.mark.exhaustive), None]
 )
-def test_a_disk_that_fails(error: int | None, tmp_path: Path) -> None:
-    """It fails at every other call; what is left has all records, and the erasure goes on."""
+def test_a_disk_that_fails(error: int | None, every: int, tmp_path: Path) -> None:
+    """It fails at a call; what is left has all records, and the erasure goes on."""
     whole = copy_of("v26-dbops", tmp_path / "all")
     records = contents_of(snapshot_of(whole))
     calls = recorded(whole)
     left = Left(records, log_bytes(whole))
-    for at in range(error is None, len(calls), 2):
+    for at in failures(error, every, range(len(calls))):
         home = copy_of("v26-dbops", tmp_path / f"{at}")
         with pytest.raises((RefusedError, KilledError)) as caught:
             erase(home, disk=Recorder(at, error))

@@ -16,7 +16,7 @@ from je_tools.errors import RefusedError
 from je_tools.log.scan import Scanner
 from je_tools.writing.interrupted import check_whole
 from je_tools.writing.redo_folder import FOLDER, is_unfinished
-from tests.builders.power_cuts import Call, KilledError, PowerCuts, Recorder
+from tests.builders.power_cuts import Call, KilledError, PowerCuts, Recorder, failures, sampled
 from tests.je_tools.erase.erasing import copy_of, erase, log_bytes
 from tests.je_tools.snapshots import contents_of, snapshot_of
 
@@ -106,14 +106,15 @@ def test_many_power_cuts(name: str, tmp_path: Path) -> None:
     assert check_states(name, tmp_path, MANY)[0] > 500
 
 
+@sampled(2)
 @pytest.mark.parametrize("error", [errno.ENOSPC, None])
-def test_a_disk_that_fails(error: int | None, tmp_path: Path) -> None:
-    """It fails at every other call; what is left has all records, and can be completed."""
+def test_a_disk_that_fails(error: int | None, every: int, tmp_path: Path) -> None:
+    """It fails at a call; what is left has all records, and can be completed."""
     base = prepared("v8-dbops", tmp_path / "base")
     records = contents_of(snapshot_of(base))
     whole = shutil.copytree(base, tmp_path / "all")
     calls = recorded(whole)
-    for at in range(first_redo(calls) + (error is None), len(calls), 2):
+    for at in failures(error, every, range(first_redo(calls), len(calls))):
         home = shutil.copytree(base, tmp_path / f"{at}")
         with pytest.raises((RefusedError, KilledError)) as caught:
             erase(home, disk=Recorder(at, error))

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from je_tools.errors import RefusedError
-from tests.builders.power_cuts import Call, KilledError, PowerCuts, Recorder
+from tests.builders.power_cuts import Call, KilledError, PowerCuts, Recorder, failures, sampled
 from tests.je_tools.ignite.repairs.operations import (
     OPERATIONS,
     digests,
@@ -66,12 +66,13 @@ def test_a_power_cut_in_an_undo(name: str, tmp_path: Path) -> None:
         shutil.rmtree(state)
 
 
+@sampled(3)
 @each_error
 @each_operation
-def test_a_disk_that_fails(name: str, error: int | None, tmp_path: Path) -> None:
-    """It fails at every third call of an operation; the outcome is then put back."""
+def test_a_disk_that_fails(name: str, error: int | None, every: int, tmp_path: Path) -> None:
+    """It fails at a call of an operation; the outcome is then put back."""
     calls = recorded(small_store(tmp_path / "all"), name)
-    for at in range(error is None, len(calls), 3):
+    for at in failures(error, every, range(len(calls))):
         root = small_store(tmp_path / f"{at}")
         before = digests(root)
         with pytest.raises((RefusedError, KilledError)):
@@ -81,14 +82,17 @@ def test_a_disk_that_fails(name: str, error: int | None, tmp_path: Path) -> None
         shutil.rmtree(root)
 
 
+@sampled(3)
 @each_error
 @each_operation
-def test_a_disk_that_fails_in_an_undo(name: str, error: int | None, tmp_path: Path) -> None:
+def test_a_disk_that_fails_in_an_undo(
+    name: str, error: int | None, every: int, tmp_path: Path
+) -> None:
     root = small_store(tmp_path / "all")
     operate(root, name)
     disk = Recorder()
     put_back(root, disk)
-    for at in range(error is None, len(disk.calls), 3):
+    for at in failures(error, every, range(len(disk.calls))):
         root = small_store(tmp_path / f"{at}")
         before = digests(root)
         operate(root, name)
@@ -99,11 +103,14 @@ def test_a_disk_that_fails_in_an_undo(name: str, error: int | None, tmp_path: Pa
         shutil.rmtree(root)
 
 
+@sampled(4)
 @each_operation
-def test_an_operation_that_was_killed_and_then_its_undo(name: str, tmp_path: Path) -> None:
+def test_an_operation_that_was_killed_and_then_its_undo(
+    name: str, every: int, tmp_path: Path
+) -> None:
     calls = recorded(small_store(tmp_path / "all"), name)
     rng = random.Random(name)
-    for at in range(0, len(calls), 4):
+    for at in range(0, len(calls), every):
         root = small_store(tmp_path / f"{at}")
         before = digests(root)
         with pytest.raises(KilledError):
