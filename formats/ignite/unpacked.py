@@ -5,6 +5,8 @@ Source: FileWriteAheadLogManager.FileCompressor, Ignite 2.18.0.
 
 from __future__ import annotations
 
+import errno
+import struct
 import zipfile
 import zlib
 from collections.abc import Iterator
@@ -23,6 +25,15 @@ MEMORY_MAX = 16 << 20
 """Bytes of an unpacked segment that stay in memory; a longer one goes to a temporary file."""
 
 _PIECE = 1 << 20
+
+_METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+"""Methods that the engine can unpack: those of Java's ZipInputStream."""
+
+_DAMAGE = (zipfile.BadZipFile, zlib.error, RuntimeError, EOFError, ValueError, struct.error)
+"""Errors of `zipfile` on damaged bytes.
+
+A flag for encryption gives RuntimeError, a version NotImplementedError, a name UnicodeDecodeError.
+"""
 
 
 class Unpacked:
@@ -46,8 +57,13 @@ class Unpacked:
                     self.size = SEGMENT_SIZE_MAX
                     self.problem = "it unpacks to more bytes than a segment can have"
                     break
-        except (zipfile.BadZipFile, zlib.error, NotImplementedError, EOFError) as error:
+        except _DAMAGE as error:
             self.problem = str(error) or type(error).__name__
+        except OSError as error:
+            # A damaged offset is a seek before the file.
+            if error.errno not in (None, errno.EINVAL):
+                raise
+            self.problem = "an offset in its directory is wrong"
 
     def read(self, start: int, stop: int) -> Bytes:
         """Return bytes [start, stop), cut at the end."""
@@ -64,6 +80,8 @@ def _pieces(path: Path) -> Iterator[bytes]:
         members = archive.infolist()
         if len(members) != 1:
             raise zipfile.BadZipFile(f"expected one member, found {len(members)}")
+        if members[0].compress_type not in _METHODS:
+            raise zipfile.BadZipFile(f"unknown compression method {members[0].compress_type}")
         with archive.open(members[0]) as member:
             while piece := member.read(_PIECE):
                 yield piece

@@ -146,7 +146,7 @@ def opened_segment(path: Path, *, is_packed: bool) -> Iterator[Source | Unpacked
     except SourceError as error:
         raise InputError(str(error)) from error
     except OSError as error:
-        raise InputError(f"{path}: {error.strerror}") from error
+        raise InputError(f"{path}: {error.strerror or error}") from error
 
 
 @contextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -114,6 +115,19 @@ def test_a_file_of_segments_that_is_no_zip(tmp_path: Path) -> None:
     folder = store / "db" / "wal" / "archive" / "node1"
     (folder / "0000000000000000.wal.zip").write_bytes(b"PK\x03\x04" + bytes(50))
     assert _codes(store) == [("wal-unreadable", None)]
+
+
+def test_a_compacted_segment_whose_directory_is_damaged(tmp_path: Path) -> None:
+    store = build.write_store(tmp_path, [], [])
+    path = store / "db" / "wal" / "archive" / "node1" / "0000000000000000.wal.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("0000000000000000.wal", build.segment(0, _RECORDS)[0])
+    data = bytearray(path.read_bytes())
+    data[data.index(b"PK\x01\x02") + 8] |= 1
+    path.write_bytes(data)
+    (found,) = _findings(store)
+    assert found.code == "wal-unreadable"
+    assert "encrypted" in (found.found or "")
 
 
 def test_every_finding_has_its_row_in_the_page() -> None:
