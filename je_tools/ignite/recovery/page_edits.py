@@ -43,7 +43,7 @@ FINISH = "pages of the unfinished checkpoint, as recovery writes them"
 FINISHED = "all pages of the checkpoint are written"
 FINISHED_FILES = "no checkpoint needs this recovery file any more"
 REBUILD = "the page is damaged; the log has its whole history"
-REMAKE = "the file is gone; the log has the whole history of its pages"
+REMAKE = "the file is gone or empty; the log has the whole history of its pages"
 REINDEX = "the index is damaged; the node builds it anew if the file is gone"
 
 
@@ -148,7 +148,7 @@ class _FileEdits:
     def create(
         self, group_id: int, partition: int, indexes: Ints, pages: Bytes, reason: str
     ) -> StoreEdit | None:
-        """Return the creation of a file; None if pages of it are missing."""
+        """Return the edit that makes a file, or fills an empty one; None if pages are missing."""
         if self._header is None or not len(indexes) or int(indexes[-1]) + 1 != len(indexes):
             return None
         is_index = partition == INDEX_PARTITION
@@ -156,11 +156,17 @@ class _FileEdits:
         header = PageFileHeader(self.is_big, self._header.version, is_index, self._header.page_size)
         data = file_header_bytes(header) + pages.tobytes()
         path = self._folders[group_id] / name
+        if self.file(group_id, partition) is not None:
+            return write_bytes(path, 0, data, reason)
         return create_file(path, data, reason, is_barrier=False)
 
 
 def _finish(plan: PageEdits, writer: _FileEdits, physical: PhysicalRecovery) -> None:
-    """Add the writes of the pages of an unfinished checkpoint, and its end marker."""
+    """Add the writes of the pages of an unfinished checkpoint, and its end marker.
+
+    Nothing is added if pages of any file cannot be written: the end marker would call a mix of
+    pages a finished checkpoint.
+    """
     replay, begin = physical.replay, physical.begin
     if replay is None or begin is None or begin.pointer is None or physical.problem is not None:
         plan.left.append(f"the checkpoint cannot be finished: {physical.problem}")
@@ -173,34 +179,43 @@ def _finish(plan: PageEdits, writer: _FileEdits, physical: PhysicalRecovery) -> 
         )
         return
     for group_id, partition in _partitions(replay):
-        if not writer.has_folder(group_id):
-            # The caches were destroyed; the node passes these pages too.
-            continue
-        indexes, pages = replay.pages_of(group_id, partition)
-        file = writer.file(group_id, partition)
-        if file is not None and file.header is not None and file.problem is None:
-            if not writer.is_near(file, indexes):
-                plan.left.append(
-                    f"{file.path}: the log has page {int(indexes[-1]):,}, far after the end of the "
-                    "file"
-                )
-                continue
-            plan.edits += writer.write(file, indexes, pages, FINISH)
-        elif partition == INDEX_PARTITION and file is None:
-            # The node builds a removed index anew, and passes its pages.
-            continue
-        elif file is not None:
-            plan.left.append(f"{file.path}: {file.problem}")
+        edits = _finishing(writer, replay, group_id, partition)
+        if isinstance(edits, str):
+            plan.left.append(f"the checkpoint cannot be finished: {edits}")
         else:
-            edit = writer.create(group_id, partition, indexes, pages, FINISH)
-            if edit is None:
-                plan.left.append(f"partition {partition} of group {group_id}: pages are missing")
-            else:
-                plan.edits.append(edit)
+            plan.edits += edits
+    if plan.left:
+        plan.edits.clear()
+        return
     data = encode_marker(begin.pointer, is_big=writer.is_big)
     path = begin.path.with_name(begin.path.name.replace(MarkerKind.START, MarkerKind.END))
     plan.edits.append(create_file(path, data, FINISHED))
     plan.edits += [set_aside(each, FINISHED_FILES) for each in physical.recovery_files]
+
+
+def _finishing(
+    writer: _FileEdits, replay: PageReplay, group_id: int, partition: int
+) -> list[StoreEdit] | str:
+    """Return the writes of the pages of one file, or why they cannot be written."""
+    if not writer.has_folder(group_id):
+        # The caches were destroyed; the node passes these pages too.
+        return []
+    file = writer.file(group_id, partition)
+    if file is None and partition == INDEX_PARTITION:
+        # The node builds a removed index anew, and passes its pages.
+        return []
+    indexes, pages = replay.pages_of(group_id, partition)
+    if file is None or file.is_empty:
+        edit = writer.create(group_id, partition, indexes, pages, FINISH)
+        if edit is not None:
+            return [edit]
+        place = f"partition {partition} of group {group_id}" if file is None else file.path
+        return f"{place}: the log does not have all pages of a file that is gone or empty"
+    if file.header is None or file.problem is not None:
+        return f"{file.path}: {file.problem}"
+    if not writer.is_near(file, indexes):
+        return f"{file.path}: the log has page {int(indexes[-1]):,}, far after the end of the file"
+    return list(writer.write(file, indexes, pages, FINISH))
 
 
 def _partitions(replay: PageReplay) -> list[tuple[int, int]]:

@@ -35,7 +35,7 @@ class ComparedPartition(Struct, frozen=True):
         group_id: cache group.
         path: path of its file.
         expected: its counters at the checkpoint.
-        is_missing: True if it has no file, and recovery makes none.
+        is_missing: True if it has no file or an empty one, and recovery makes none.
         found: counters in its first page; None if they cannot be read.
     """
 
@@ -76,7 +76,8 @@ def compared_partitions(
             else:
                 file = files.get(key)
                 found = None if file is None else _counters_of(file)
-                yield ComparedPartition(group_id, path, expected, file is None, found)
+                is_missing = file is None or file.is_empty
+                yield ComparedPartition(group_id, path, expected, is_missing, found)
 
 
 def counters_in(

@@ -214,7 +214,8 @@ class Predictor:
         for each in compared_partitions(self._node, self._found, replay):
             expected, found = each.expected, each.found
             if each.is_missing and expected.size:
-                texts = {"expected": counted(expected.size, "row"), "found": "no file"}
+                what = "an empty file" if each.path.exists() else "no file"
+                texts = {"expected": counted(expected.size, "row"), "found": what}
                 yield self._finding("recovery-loss", each.path, **texts)
             elif found is not None and found.update_counter != expected.counter:
                 is_older = found.update_counter < expected.counter

@@ -10,7 +10,7 @@ from je_tools.ignite.recovery.plan import StartOutcome, plan_recovery
 from je_tools.ignite.recovery.repair import apply_repairs, plan_repairs
 from je_tools.ignite.repairs.edits import EditKind
 from je_tools.ignite.store import open_store
-from tests.corpus import corpus, damaged_store, undamaged_store
+from tests.corpus import FIXTURES, corpus, damaged_store, undamaged_store
 from tests.engine.ignite import writable_copy
 
 REBUILT = {
@@ -24,6 +24,8 @@ REBUILT = {
 
 LOST = "db/node1/cache-atom/part-0.bin"
 MID = "ignite-crash-mid-checkpoint"
+KILLED = FIXTURES / "ignite-killed" / "store"
+ACCOUNTS = "db/node1/cache-accounts"
 
 
 def _files(store: Path) -> dict[str, bytes]:
@@ -68,43 +70,39 @@ def test_a_finished_checkpoint_needs_no_physical_part(tmp_path: Path) -> None:
     assert apply_repairs(open_store([store]), open_store([store]).nodes[0], 1) == []
 
 
-@pytest.mark.skipif(corpus() is None, reason="only the corpus has such stores")
-def test_a_checkpoint_without_its_log_is_not_finished(tmp_path: Path) -> None:
-    whole = corpus()
-    assert whole is not None
-    store = writable_copy(
-        damaged_store(whole / "ignite-bitflip-physical", tmp_path), tmp_path / "work"
-    )
+@pytest.mark.parametrize("is_empty", [False, True])
+def test_a_file_that_is_lost_or_empty_is_made_anew(is_empty: bool, tmp_path: Path) -> None:
+    """A node takes an empty file for a partition without rows."""
+    store = writable_copy(KILLED, tmp_path / "work")
+    file = store / ACCOUNTS / "part-0.bin"
+    whole = file.read_bytes()
+    file.write_bytes(b"") if is_empty else file.unlink()
     (plan,) = plan_recovery(open_store([store]), 1)
-    repairs = plan_repairs(plan, 1)
-    assert repairs.edits == ()
-    assert "cannot be finished" in repairs.left[-1]
-
-
-@pytest.mark.skipif(corpus() is None, reason="only the corpus has such stores")
-def test_a_page_whose_history_is_gone_is_left(tmp_path: Path) -> None:
-    whole = corpus()
-    assert whole is not None
-    store = writable_copy(
-        damaged_store(whole / "ignite-page-corrupt-leaf", tmp_path), tmp_path / "work"
+    (loss,) = (each for each in plan.findings if each.code == "recovery-loss")
+    assert (plan.outcome, loss.found) == (
+        StartOutcome.LOSES,
+        "an empty file" if is_empty else "no file",
     )
+    ((repairs, _),) = apply_repairs(open_store([store]), plan.node, 1)
+    assert (repairs.left, file.read_bytes()) == ((), whole)
+
+
+def test_a_page_whose_log_is_gone_is_left(tmp_path: Path) -> None:
+    store = damaged_store(FIXTURES / "ignite-page-damaged", tmp_path)
     for path in store.rglob("*0000.wal"):
         path.unlink()
     (plan,) = plan_recovery(open_store([store]), 1)
     repairs = plan_repairs(plan, 1)
     assert repairs.edits == ()
-    assert "whole history" in repairs.left[-1]
+    assert "cannot be rebuilt" in repairs.left[-1]
 
 
-@pytest.mark.skipif(corpus() is None, reason="only the corpus has such stores")
 def test_a_damaged_index_is_moved_away(tmp_path: Path) -> None:
-    whole = corpus()
-    assert whole is not None
-    store = writable_copy(whole / MID / "store", tmp_path / "work")
-    index = store / "db/node1/cache-tx/index.bin"
+    store = writable_copy(KILLED, tmp_path / "work")
+    index = store / ACCOUNTS / "index.bin"
     data = bytearray(index.read_bytes())
     data[3 * 4096 + 100] ^= 1
     index.write_bytes(data)
     (plan,) = plan_recovery(open_store([store]), 1)
-    kinds = [(edit.kind, edit.path) for edit in plan_repairs(plan, 1).edits if edit.path == index]
+    kinds = [(edit.kind, edit.path) for edit in plan_repairs(plan, 1).edits]
     assert kinds == [(EditKind.SET_ASIDE, index)]
