@@ -10,14 +10,19 @@ from je_tools.audit.reasons import why_unread
 from je_tools.audit.rows import environment_row, finding_row, unread
 from je_tools.audit.tables import ResultSource
 from je_tools.core.escaping import clean_text
-from je_tools.findings import Severity
-from je_tools.ignite.examination import examine_store, store_verdict, worst_outcome
+from je_tools.findings import CODES, Severity
+from je_tools.ignite.examination import (
+    StoreFinding,
+    examine_store,
+    store_verdict,
+    worst_outcome,
+)
 from je_tools.ignite.recovery.rebuilding import rebuilt_files
 from je_tools.ignite.store import open_store
 
 if TYPE_CHECKING:
     from je_tools.audit.discover import FoundEnvironment
-    from je_tools.ignite.examination import StoreExamination, StoreFinding
+    from je_tools.ignite.examination import StoreExamination
 
 
 def store_rows(found: FoundEnvironment, *, predicts: bool) -> EnvironmentRows:
@@ -37,7 +42,8 @@ def store_rows(found: FoundEnvironment, *, predicts: bool) -> EnvironmentRows:
         values = {"error_count": 1, "kind": EnvironmentKind.IGNITE.value, "size": found.size}
         rows.extend("environments", [environment_row(found.name, values)])
         return rows
-    rows.extend("findings", [_finding_row(each, found.name) for each in examination.findings])
+    findings = [*examination.findings, *_unread_parts(examination)]
+    rows.extend("findings", [_finding_row(each, found.name) for each in findings])
     rows.extend("environments", [environment_row(found.name, _values(examination, found))])
     return rows
 
@@ -53,7 +59,7 @@ def _values(examination: StoreExamination, found: FoundEnvironment) -> dict[str,
         "size": found.size,
         "entry_count": sum(each.records for each in nodes),
         "damaged_size": sum(each.length or 0 for each in damaged if not each.is_prediction),
-        "error_count": sum(each.errors for each in nodes),
+        "error_count": sum(each.errors for each in nodes) + len(examination.unread),
         "warning_count": sum(each.warnings for each in nodes),
         "note_count": sum(each.notes for each in nodes),
         "checkpoint_count": sum(each.finished_count for each in nodes),
@@ -64,6 +70,15 @@ def _values(examination: StoreExamination, found: FoundEnvironment) -> dict[str,
         "outcome": None if outcome is None else outcome.value,
         "verdict": clean_text(store_verdict(examination)),
     }
+
+
+def _unread_parts(examination: StoreExamination) -> list[StoreFinding]:
+    """Return the findings for parts of nodes that could not be read."""
+    code = CODES["unread"]
+    return [
+        StoreFinding(code.name, code.severity, node, found=reason, hint=code.hint)
+        for node, reason in examination.unread
+    ]
 
 
 def _finding_row(found: StoreFinding, env: str) -> tuple[Any, ...]:

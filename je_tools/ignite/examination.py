@@ -103,18 +103,21 @@ class StoreExamination(Struct):
     Attributes:
         nodes: its nodes.
         findings: by node: log, checkpoints, pages, recovery.
-        not_checked: what was not looked at, in words.
+        not_checked: what was not looked at, in words, with what is unread.
+        unread: node and reason of each part that could not be read.
     """
 
     nodes: list[NodeExamination] = []
     findings: list[StoreFinding] = []
     not_checked: list[str] = []
+    unread: list[tuple[str, str]] = []
 
     @property
     def is_damaged(self) -> bool:
-        """True if there are errors or warnings, or a node is not known to start."""
+        """True if there are errors or warnings, or something is unread or not known to start."""
         is_wrong = any(each.severity is not Severity.NOTE for each in self.findings)
-        return is_wrong or any(each.outcome is not StartOutcome.STARTS for each in self.nodes)
+        is_unclear = any(each.outcome is not StartOutcome.STARTS for each in self.nodes)
+        return is_wrong or is_unclear or bool(self.unread)
 
 
 def examine_store(
@@ -143,6 +146,7 @@ def examine_store(
         parts = _Parts(rebuilt=rebuilt)
         _examine(result, parts, one, node, threads, progress, predicts=predicts)
     result.not_checked = list(dict.fromkeys(result.not_checked))
+    result.unread = list(dict.fromkeys(result.unread))
     return result
 
 
@@ -165,6 +169,7 @@ def _examine(
         except InputError as error:
             # The other parts are looked at all the same.
             result.not_checked.append(f"{node.name or 'the node'}: {error}")
+            result.unread.append((node.name, str(error)))
     result.not_checked += parts.not_checked
     result.findings += found
     counts = {each: sum(one.severity is each for one in found) for each in Severity}
@@ -303,7 +308,7 @@ def store_verdict(examination: StoreExamination) -> str:
     nodes = ", ".join(f"{each.node or 'the node'} {_verb(each)}" for each in examination.nodes)
     errors = sum(each.errors for each in examination.nodes)
     warnings = sum(each.warnings for each in examination.nodes)
-    is_all = all(each.outcome is not None for each in examination.nodes)
+    is_all = not examination.unread and all(each.outcome for each in examination.nodes)
     nothing = "no damage" if is_all else "no damage in what was looked at"
     both = f"{counted(errors, 'error')}, {counted(warnings, 'warning')}"
     what = both if errors or warnings else nothing

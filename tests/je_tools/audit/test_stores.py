@@ -13,7 +13,12 @@ import pytest
 
 from je_tools.audit import known_environments
 from je_tools.audit.discover import EnvironmentKind, find_fleet
+from je_tools.audit.store_rows import store_rows
+from je_tools.errors import InputError
+from je_tools.ignite import examination
 from je_tools.ignite.info import LockState
+from je_tools.ignite.store import open_store
+from tests.builders import ignite as build
 from tests.builders import ignite_pages as pages
 from tests.corpus import FIXTURES, damaged_store
 from tests.je_tools.audit.auditing import Tables, age, audit_fleet, tables_in
@@ -45,6 +50,7 @@ def facts(row: dict[str, Any]) -> tuple[Any, ...]:
 
 def test_a_damaged_store_beside_an_environment(tmp_path: Path) -> None:
     store = pages.write_damaged_page_store(tmp_path / "fleet" / "work")
+    (store / "db" / "node1" / "cp").mkdir()
     shutil.copytree(FIXTURES / "v17-basic" / "env", tmp_path / "fleet" / "je")
     alone, _ = audited(tmp_path / "fleet" / "je", tmp_path / "alone")
     tables, code = audited(tmp_path / "fleet", tmp_path / "out")
@@ -85,9 +91,63 @@ def test_damaged_stores(ignite_damage: Path, tmp_path: Path) -> None:
     assert sorted(map(facts, tables["findings"]), key=repr) == findings_of(store)
 
 
+def test_a_part_of_a_node_that_cannot_be_read_is_no_all_clear(tmp_path: Path) -> None:
+    """The folder of the node has gone, and its log is left."""
+    store = tmp_path / "fleet" / "work"
+    build.write_exported_store(store)
+    shutil.rmtree(store / "db" / "node1")
+    age(tmp_path, 600)
+    for _ in range(2):
+        _, code = audited(tmp_path / "fleet", tmp_path / "out")
+        tables = tables_in(tmp_path / "out")
+        (row,) = tables["environments"]
+        unread = [each for each in tables["findings"] if each["code"] == "unread"]
+        assert unread
+        assert {each["node"] for each in unread} == {"node1"}
+        assert (code, row["severity"], row["error_count"]) == (3, "error", len(unread))
+        # It may be there again the next time, without a change of what is left.
+        assert row["source"] == "read"
+    assert je_tools("doctor", store).code == 3
+
+
+def test_a_cache_that_cannot_be_listed_is_no_all_clear(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = build.write_exported_store(tmp_path / "work")
+
+    def fail(*_words: object, **_named: object) -> None:
+        raise InputError("cache-first: Permission denied")
+
+    monkeypatch.setattr(examination, "verify_pages", fail)
+    rows = store_rows(find_fleet([store], tuple(EnvironmentKind)).environments[0], predicts=True)
+    tables = {name: each.to_pylist() for name, each in rows.tables().items()}
+    assert [(each["code"], each["found"]) for each in tables["findings"]] == [
+        ("unread", "cache-first: Permission denied")
+    ]
+    assert tables["environments"][0]["severity"] == "error"
+    assert "no damage in what was looked at" in tables["environments"][0]["verdict"]
+    assert examination.examine_store(open_store([store]), 1).is_damaged
+
+
+def test_damage_at_a_known_offset_of_another_file_is_new(tmp_path: Path) -> None:
+    root, out = tmp_path / "fleet", tmp_path / "out"
+    cache = pages.write_page_store(root / "work") / "db" / "node1" / "cache-first"
+    pages.damage(cache / "part-0.bin", 4)
+    audited(root, out)
+    assert je_tools("audit", "diff", out, "--format", "jsonl").code == 4
+    pages.damage(cache / "part-1.bin", 4)
+    audited(root, out)
+    done = je_tools("audit", "diff", out, "--format", "jsonl")
+    rows = [json.loads(line) for line in done.out.splitlines()]
+    new = [row for row in rows if row["section"] == "findings" and row["change"] == "new"]
+    assert "page-checksum" in {row["code"] for row in new}
+    assert done.code == 3
+
+
 def test_an_unchanged_store_is_taken_over(tmp_path: Path) -> None:
     root, out = tmp_path / "fleet", tmp_path / "out"
     store = pages.write_damaged_page_store(root / "work")
+    (store / "db" / "node1" / "cp").mkdir()
     shutil.copytree(FIXTURES / "v17-basic" / "env", root / "je")
     age(root, 600)
     found, counts = [], []
@@ -114,6 +174,7 @@ def test_a_store_that_may_have_changed_is_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = pages.write_page_store(tmp_path / "work")
+    (store / "db" / "node1" / "cp").mkdir()
     age(store, 600)
 
     def audit() -> str | None:
