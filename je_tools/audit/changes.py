@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from je_tools.audit.fleet import severity_rank
 from je_tools.audit.output_folder import RunFolder, complete_runs
+from je_tools.audit.rows import STORE_COLUMNS
 from je_tools.audit.table_reading import (
     FILES_AT_ONCE,
     env_runs,
@@ -29,7 +30,7 @@ from je_tools.formats.je.types import ERASED_NO
 if TYPE_CHECKING:
     from je_tools.findings import Severity
 
-_PLACE = ("env", "code", "file_no", "offset")
+_PLACE = ("env", "code", "file_no", "offset", *STORE_COLUMNS)
 """Columns that tell a finding from all others of its run."""
 
 _NONE = -1
