@@ -67,8 +67,13 @@ def find_everywhere(engine: Engine, fleet: Fleet, work: FindWork) -> FleetHits:
         for part in results:
             parts.setdefault(part.env, []).append(part)
     by_name = {each.name: each for each in fleet.environments}
-    hit = [by_name[name] for name, of in parts.items() if sum(part.hit_count for part in of)]
+    counts = {name: sum(part.hit_count for part in of) for name, of in parts.items()}
+    hit = [by_name[name] for name, count in counts.items() if count]
     judged = {each.env: each for each in engine.run(work.judge, hit)}
+    for each in judged.values():
+        if each.gaps and not each.hit_count:
+            # What the first search saw has gone since, and counts all the same.
+            each.hit_count = counts[each.env]
     found_in = [
         judged.get(name) or EnvironmentHits(name, work.shown(name), gaps=gaps)
         for name, of in sorted(parts.items())

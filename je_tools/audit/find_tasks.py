@@ -79,25 +79,17 @@ class FindWork(Struct, frozen=True):
     def judge(self, found: FoundEnvironment) -> EnvironmentHits:
         """Search an environment with hits again, and judge each trace."""
         search, options = self.of(), ProofOptions(self.masking, 1)
-        shown = _shown(search, found.name)
         if found.kind is EnvironmentKind.IGNITE:
-            tree = search_tree(found.paths[0], search, options)
-            hits = _not_judged(tree, found.name, shown, _NO_STATES, self.masking)
-            hits.gaps.insert(0, ("", UNSEEN_IN_STORES))
-            return hits
+            return _not_judged(found, search, options, _NO_STATES, UNSEEN_IN_STORES)
         now_ms = time.time_ns() // 1_000_000
         try:
             environment = open_environment(found.paths, keep_going=True)
             scanner = Scanner(threads=1, wide=True)
             with held_snapshot(environment, scanner, now_ms=now_ms, as_member=True) as snapshot:
                 report = self.find(snapshot, search, None, options, ErasureOptions())
-            return _of_report(report, found.name, shown)
+            return _of_report(report, found.name, _shown(search, found.name))
         except Exception as error:
-            reason = why_unread(error)
-        tree = search_tree(found.paths[0], search, options)
-        hits = _not_judged(tree, found.name, shown, "see the gaps", self.masking)
-        hits.gaps.insert(0, ("", reason))
-        return hits
+            return _not_judged(found, search, options, "see the gaps", why_unread(error))
 
 
 def _searched(task: FindTask, search: NeedleSearch, options: ProofOptions) -> PartHits:
@@ -142,10 +134,25 @@ def _of_report(report: SubjectReport, env: str, shown: str) -> EnvironmentHits:
 
 
 def _not_judged(
-    tree: SearchedTree, env: str, shown: str, reason: str, masking: Masking
+    found: FoundEnvironment, search: NeedleSearch, options: ProofOptions, reason: str, gap: str
 ) -> EnvironmentHits:
-    """Return the hits in an environment; `reason` says why no state of them is known."""
-    names = [each.name(masking) for each in tree.search.needles]
+    """Search an environment whose traces are not judged.
+
+    It may have gone since the first search: then it has one more gap, and no traces.
+
+    Args:
+        found: the environment.
+        search: the needles.
+        options: masking of their names.
+        reason: says why no state of a trace is known.
+        gap: what is not looked at in all of it.
+    """
+    env, shown = found.name, _shown(search, found.name)
+    try:
+        tree = search_tree(found.paths[0], search, options)
+    except Exception as error:
+        return EnvironmentHits(env, shown, gaps=[("", gap), ("", why_unread(error))])
+    names = [each.name(options.masking) for each in search.needles]
     traces = [
         FoundTrace(
             shown,
@@ -154,7 +161,7 @@ def _not_judged(
         )
         for each in located_hits(tree, LISTED_MAX)
     ]
-    gaps = _gaps(tree, is_first=True)
+    gaps = [("", gap), *_gaps(tree, is_first=True)]
     return EnvironmentHits(env, shown, int(tree.counts().sum()), traces, gaps)
 
 

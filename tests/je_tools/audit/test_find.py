@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
+from msgspec import Struct
 
 from je_tools.audit import plan
+from je_tools.audit.discover import EnvironmentKind, find_fleet
+from je_tools.audit.find import find_everywhere
+from je_tools.audit.find_tasks import FindWork
 from je_tools.core import shares
+from je_tools.core.masking import DataMode, Masking
+from je_tools.erase.proof.needles import Needle, NeedleKind
+from je_tools.erase.subject.run import find_subject
 from tests.builders import ignite_pages as pages
 from tests.corpus import FIXTURES
 from tests.damage.running import Outcome, je_tools
@@ -100,6 +109,38 @@ def test_a_name_with_a_needle_is_masked(root: Path) -> None:
 def test_files_are_no_roots(root: Path) -> None:
     assert find(root / "v17-basic" / "00000000.jdb", "--match", EMAIL).code == 2
     assert je_tools("audit", "find", root, "--engine", "local").code == 2
+
+
+class LosingEngine(Struct):
+    """An engine in this process; a folder goes after the first stage."""
+
+    folder: Path
+    cores: int = 1
+
+    def run(self, work: Callable[[Any], Any], tasks: Sequence[Any]) -> Iterable[Any]:
+        done = [work(task) for task in tasks]
+        shutil.rmtree(self.folder, ignore_errors=True)
+        return done
+
+
+@pytest.mark.parametrize("is_store", [False, True])
+def test_an_environment_that_goes_between_two_searches_is_a_gap(
+    tmp_path: Path, *, is_store: bool
+) -> None:
+    if is_store:
+        home = pages.write_page_store(tmp_path / "work")
+        with min(home.rglob("part-*.bin")).open("ab") as file:
+            file.write(EMAIL.encode())
+    else:
+        home = shutil.copytree(FIXTURES / "v17-basic" / "env", tmp_path / "env")
+    fleet = find_fleet([home], tuple(EnvironmentKind))
+    needle = Needle(NeedleKind.LITERAL, "--match", EMAIL.encode(), len(EMAIL))
+    work = FindWork((needle,), Masking(DataMode.HASH), find_subject)
+    hits = find_everywhere(LosingEngine(home), fleet, work)
+    (each,) = hits.environments
+    assert each.hit_count > 0
+    assert str(home) in each.gaps[-1][1]
+    assert not hits.is_whole
 
 
 @pytest.mark.parametrize("is_cut", [False, True])
