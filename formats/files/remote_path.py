@@ -18,7 +18,7 @@ from typing import Any, NoReturn, Protocol
 from urllib.parse import unquote
 
 from je_tools.formats.files.remote_store import RemoteStatus, listed, status_of
-from je_tools.formats.files.uris import URIError, masked_uri, split_uri
+from je_tools.formats.files.uris import URIError, credentials_size, masked_uri, split_uri
 
 _LOCAL_SCHEMES = frozenset({"file", "local"})
 _DEFAULT_HOSTS = {"hdfs": "default", "memory": "root"}
@@ -180,11 +180,10 @@ def located(text: str) -> Path:
     scheme, rest = split
     shown = masked_uri(text)
     host, slash, below = rest.partition("/")
-    user, at, _ = host.rpartition("@")
-    if at and ":" in user:
+    if credentials_size(scheme, rest):
         raise URIError(
-            f"{shown}: a password in a URI is seen by every user of this host: give it as the "
-            "store's own tools take it, in their settings or the environment"
+            f"{shown}: a password or a token in a URI is seen by every user of this host: give it "
+            "as the store's own tools take it, in their settings or the environment"
         )
     if "?" in rest:
         raise URIError(

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 from msgspec import Struct
 
-from je_tools.formats.files.uris import masked_uri
+from je_tools.formats.files.uris import masked_text
 
 T = TypeVar("T")
 
@@ -201,7 +201,7 @@ def _failure(uri: str, error: Exception) -> OSError:
 
 def _explained(uri: str, error: Exception) -> tuple[int, str]:
     kind = type(error).__name__
-    lines = masked_uri(str(error)).splitlines()
+    lines = masked_text(str(error)).splitlines()
     words = f"{kind}: {lines[0][:300]}" if lines else kind
     if isinstance(error, ImportError):
         return errno.ENOPKG, _missing_package(uri)
@@ -226,7 +226,7 @@ def _explained(uri: str, error: Exception) -> tuple[int, str]:
     if isinstance(error, ConnectionError) or _CONNECTIONS.search(kind):
         return errno.ECONNREFUSED, f"no connection to the store ({words}): check its address"
     if isinstance(error, OSError) and error.errno == errno.EREMOTEIO and error.strerror:
-        return errno.EREMOTEIO, f"{masked_uri(error.strerror)}: try again later"
+        return errno.EREMOTEIO, f"{masked_text(error.strerror)}: try again later"
     return errno.EREMOTEIO, f"the store failed ({words}): try again later"
 
 

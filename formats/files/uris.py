@@ -6,6 +6,22 @@ import re
 
 _URI = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://(.*)", re.DOTALL)
 
+_IN_TEXT = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://\S*?(?=[]'\")>,.:;]*(?:\s|$))")
+
+_WITH_PORT = re.compile(r"(?:[^:@]*@)?(?:\[[0-9A-Fa-f:.]*\]|[^:@]*)(?::[0-9]{1,5})?")
+"""First part of a URI with a port, an IPv6 address or both, and perhaps a user."""
+
+_WITH_USERS = frozenset(
+    {"abfs", "abfss", "wasb", "wasbs", "hdfs", "webhdfs", "sftp", "ssh", "ftp", "smb"}
+)
+"""Schemes that have the name of a container or a user, which is no secret, before an `@`."""
+
+_WITHOUT_PASSWORDS = frozenset({"hdfs", "webhdfs"})
+"""Schemes that know no passwords, so that an `@` after a port is part of a name."""
+
+_S3 = frozenset({"s3", "s3a"})
+"""Schemes that may have an ARN in the place of a bucket."""
+
 
 class URIError(ValueError):
     """A URI that names no place; its text has the credentials masked."""
@@ -22,7 +38,36 @@ def split_uri(text: str) -> tuple[str, str] | None:
     return None if match is None else (match[1].lower(), match[2])
 
 
+def credentials_size(scheme: str, rest: str) -> int:
+    """Return how many characters of what follows `://` are, or may be, credentials; 0 for none.
+
+    A secret may hold a slash, so that it seems to end the first part. Then what follows its colon
+    is no port, or an `@` comes later.
+    """
+    host = rest.partition("/")[0]
+    if ":" not in host:
+        return 0 if scheme in _WITH_USERS else host.rfind("@") + 1
+    last = rest.rfind("@")
+    if _WITH_PORT.fullmatch(host) is not None:
+        is_name = last < len(host) or scheme in _WITHOUT_PASSWORDS
+        return 0 if is_name else last + 1
+    if last > rest.index(":"):
+        return last + 1
+    return 0 if scheme in _S3 and host.startswith("arn:") else len(rest)
+
+
 def masked_uri(text: str) -> str:
-    """Return a text with passwords, and what follows `?`, in its URIs replaced by `***`."""
-    text = re.sub(r"(?<=://)[^/@\s]*:[^/\s]*@", "***@", text)
-    return re.sub(r"(://[^\s?]*\?)[^\s'\"]+", r"\1***", text)
+    """Return a URI with credentials, and what follows `?`, replaced by `***`."""
+    scheme, mark, rest = text.partition("://")
+    # Too many slashes do not make credentials the name of a folder.
+    rest = rest.lstrip("/") if ":" in rest else rest
+    size = credentials_size(scheme.lower(), rest)
+    if size:
+        rest = f"***@{rest[size:]}" if rest[size - 1] == "@" else "***"
+    place, query, _ = rest.partition("?")
+    return f"{scheme}{mark}{place}{query and '?***'}"
+
+
+def masked_text(text: str) -> str:
+    """Return a text with the URIs in it masked as by `masked_uri`; blanks end them."""
+    return _IN_TEXT.sub(lambda match: masked_uri(match[0]), text)

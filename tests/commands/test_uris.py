@@ -12,6 +12,7 @@ import pytest
 from je_tools.errors import InputError, StoppedError
 from je_tools.formats.files import remote_store
 from je_tools.formats.files.remote_path import located
+from je_tools.formats.files.uris import masked_text
 from je_tools.log.opening import open_environment
 from je_tools.log.scan import Scanner
 from je_tools.verify.judge import verify
@@ -193,7 +194,16 @@ def environment_bytes() -> bytes:
         ("nonsense://a/b", 4, "no file system is known for nonsense://"),
         ("gs://bucket/env", 4, "pip install 'je-tools[gcs]'"),
         ("s3://key:pass-word@logs/env", 2, "s3://***@logs/env"),
+        ("s3://key:se/pass-word@logs/env", 2, "s3://***@logs/env"),
+        ("s3://key:se/pass-word", 2, "s3://***:"),
+        ("s3://key:12/pass-word@logs/env", 2, "s3://***@logs/env"),
+        ("s3://key:se pass-word@logs/env", 2, "s3://***@logs/env"),
+        ("s3://key:a@pass-word@logs/env", 2, "s3://***@logs/env"),
+        ("s3:///key:pass-word@logs/env", 2, "s3://***@logs/env"),
+        ("sftp://a@corp:pass-word@host/env", 2, "sftp://***@host/env"),
+        ("https://pass-word@host/env", 2, "https://***@host/env"),
         ("s3://logs/env?token=pass-word", 2, "s3://logs/env?***"),
+        ("s3://logs/env?token=a pass-word", 2, "s3://logs/env?***"),
         ("s3://", 2, "expected s3://BUCKET/FOLDER"),
         ("s3://logs/../x", 2, "dotted parts"),
         ("file://other/x", 2, "a file of this host"),
@@ -204,6 +214,30 @@ def test_uris_that_cannot_be_read(store: S3Store, uri: str, code: int, text: str
     assert ended.code == code
     assert text in " ".join(ended.err.split())
     assert "pass-word" not in ended.err
+
+
+@pytest.mark.parametrize(
+    "uri",
+    [
+        "s3://logs/a@b/env",
+        "s3://logs/a:b@c",
+        "s3://arn:aws:s3:eu-west-1:123456789012:accesspoint/env",
+        "abfs://backups@account.dfs.core.windows.net/a@b",
+        "hdfs://user@namenode:8020/a@b",
+        "hdfs:///a:b@c",
+        "https://[::1]:443/env",
+        "memory://a:1/env",
+    ],
+)
+def test_names_with_colons_and_at_signs_are_no_credentials(uri: str) -> None:
+    assert str(located(uri)) in (uri, uri.replace(":///", "://default/"))
+
+
+def test_credentials_in_the_texts_of_errors_are_masked() -> None:
+    text = 'Could not connect to "http://a:b/c@host:90/x?y=z": see https://host:443/a.'
+    assert masked_text(text) == (
+        'Could not connect to "http://***@host:90/x?***": see https://host:443/a.'
+    )
 
 
 @pytest.mark.parametrize(
