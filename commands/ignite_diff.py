@@ -113,7 +113,8 @@ def command(**options: Unpack[Options]) -> int:
             names = {"a": clean_text(nodes[0].name), "b": clean_text(nodes[1].name)}
             row = {**names, "partition_count": len(found), "differing_count": len(differing)}
             Report(row, "nodes", sections=sections).write(form, out)
-    problems = [each for side in sides for each in side.problems]
+    # Partitions whose keys differ were read twice.
+    problems = list(dict.fromkeys(each for side in sides for each in side.problems))
     say_problems(problems)
     partitions = counted(len(found), "partition")
     say(f"je-tools: {len(differing):,} of {partitions} differ{'s' * (len(found) == 1)}")

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from je_tools.formats.ignite.ids import cache_id
 from tests.corpus import FIXTURES, corpus, damaged_store
 from tests.je_tools.dumped import je_tools
 from tests.truth.ignite_rows import read_rows
@@ -144,6 +145,23 @@ def test_records_without_a_configuration_are_missed_aloud(group: str, tmp_path: 
     assert done.code == 3
     assert f"node1 {group.partition('-')[2]}: cache_data.dat is gone: 2 partitions" in done.err
     assert "cache-unconfigured" in done.err
+
+
+def test_records_of_one_cache_of_a_group_without_its_configuration_are_missed_aloud(
+    tmp_path: Path,
+) -> None:
+    whole = Counter(row["cache"] for row in rows_of("export", STORE))
+    store = shutil.copytree(STORE, tmp_path / "store")
+    (store / "db" / "node1" / "cacheGroup-web" / "cartscache_data.dat").unlink()
+    done = je_tools("ignite", "export", store, "--format", "jsonl")
+    assert done.code == 3
+    left = Counter(json.loads(line)["cache"] for line in done.out.splitlines())
+    assert whole - left == Counter(carts=whole["carts"])
+    assert f"of caches without cache_data.dat (id {cache_id('carts')}) left out" in done.err
+    assert "cache-unconfigured" in done.err
+    # The cache that the user names is complete.
+    done = je_tools("ignite", "export", store, "--cache", "sessions", "--format", "jsonl")
+    assert (done.code, len(done.out.splitlines())) == (0, whole["sessions"])
 
 
 def test_encrypted_pages_are_not_compared_aloud() -> None:

@@ -11,11 +11,9 @@ from msgspec import Struct
 
 from je_tools.core.masking import DataMode
 from je_tools.formats.ignite.hashes import value_digests
-from je_tools.formats.ignite.ids import cache_id
 from je_tools.formats.je.btree.keysort import group_keys
 from je_tools.formats.spans import Spans, joined_spans
 from je_tools.ignite.caches import cache_names
-from je_tools.ignite.records.node_records import CacheFilter, NodeRecords
 from je_tools.ignite.values.texts import value_texts
 from je_tools.ignite.values.types import node_types
 
@@ -69,9 +67,8 @@ def keys_of_nodes(
     for each in partitions:
         if each.a is None or each.b is None:
             continue
-        wanted = CacheFilter(frozenset({cache_id(each.group)}), frozenset({each.partition}))
-        first = NodeRecords(one.node, one.recovered, wanted).batches()
-        second = NodeRecords(other.node, other.recovered, wanted).batches()
+        sides = (side.records.partition(each.group, each.partition) for side in (one, other))
+        first, second = (side.batches() for side in sides)
         yield from differing_keys(first, second, each.partition)
 
 

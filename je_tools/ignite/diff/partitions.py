@@ -59,13 +59,15 @@ class NodePartitions(Struct, frozen=True):
         node: the node.
         recovered: what recovery does to it.
         partitions: by group and number.
-        problems: what could not be read.
+        records: reader of the records of these partitions.
+        problems: what could not be read, now or by `records`.
         known: partitions of the wanted caches, wanted or not.
     """
 
     node: Node
     recovered: RecoveredNode
     partitions: dict[tuple[str, int], PartitionFacts]
+    records: NodeRecords
     problems: list[MissingRecords]
     known: set[int]
 
@@ -125,9 +127,9 @@ def node_partitions(
             counter=_counter(recovered, each),
             hash=wrapped(sums.keys_and_values) if sums.is_known else None,
             version_hash=wrapped(sums.versions),
-            is_complete=len(reader.problems) == before,
+            is_complete=len(reader.problems) == before and not each.unconfigured,
         )
-    return NodePartitions(node, recovered, found, reader.problems, reader.known)
+    return NodePartitions(node, recovered, found, reader, reader.problems, reader.known)
 
 
 def _counter(recovered: RecoveredNode, partition: PartitionRecords) -> Counter | None:

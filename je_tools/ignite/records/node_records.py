@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
+import numpy as np
 from msgspec import Struct
 
 from je_tools.core.escaping import counted
 from je_tools.formats.ignite.ids import cache_id
 from je_tools.formats.ignite.types import PartitionState
 from je_tools.ignite.caches import CONFIGURATION, CacheFolder, cache_folders
+from je_tools.ignite.logical.entries import METASTORAGE_ID
 from je_tools.ignite.pages.files import FileKind, PageFile, page_folder
 from je_tools.ignite.records.merge import CacheRecords, PartitionOverlay
 from je_tools.ignite.records.metastorage import unlogged_groups
@@ -35,16 +38,38 @@ class CacheFilter(Struct, frozen=True):
     ids: frozenset[int] = frozenset()
     partitions: frozenset[int] = frozenset()
 
+    def wants_group(self, group: str) -> bool:
+        """Return True if all caches of a group are wanted."""
+        return not self.ids or cache_id(group) in self.ids
+
     def caches_of(self, folder: CacheFolder) -> list[int]:
         """Return the ids of the wanted caches of a folder."""
         ids = [cache_id(name) for name in folder.caches]
-        if not self.ids or cache_id(folder.group) in self.ids:
+        if self.wants_group(folder.group):
             return ids
         return [each for each in ids if each in self.ids]
 
     def wants(self, partition: int) -> bool:
         """Return True if a partition is wanted."""
         return not self.partitions or partition in self.partitions
+
+
+class _Group(Struct, frozen=True):
+    """A cache group that is read.
+
+    Attributes:
+        name: its name.
+        caches: ids of the wanted caches.
+        is_whole: True if all of its caches are wanted.
+        is_big: True if the writer's numbers have the highest byte first.
+        files: its files, by partition.
+    """
+
+    name: str
+    caches: tuple[int, ...]
+    is_whole: bool
+    is_big: bool
+    files: Mapping[int, PageFile]
 
 
 class NodeRecords:
@@ -70,6 +95,7 @@ class NodeRecords:
         self._node = node
         self._recovered = recovered
         self._wanted = wanted
+        self._groups: dict[str, _Group] = {}
         self._judge_log()
 
     def _judge_log(self) -> None:
@@ -99,10 +125,10 @@ class NodeRecords:
         found = MissingRecords(RecordProblem.UNLOGGED, self._node.name, group, None, 1, text)
         self.problems.append(found)
 
-    def _add_unconfigured(self, group: str, count: int) -> None:
+    def _add_unconfigured(self, group: str | None, count: int, found: str) -> None:
         text = (
-            f"cache_data.dat is gone: {counted(count, 'partition')} left out. A node starts "
-            "without the cache, unless another node of its cluster has the configuration"
+            f"{found} left out. A node starts without the cache, unless another node of its "
+            "cluster has the configuration"
         )
         problem = RecordProblem.UNCONFIGURED
         self.problems.append(MissingRecords(problem, self._node.name, group, None, count, text))
@@ -139,33 +165,74 @@ class NodeRecords:
         unlogged = unlogged_groups(self._node, self._recovered)
         for folder in cache_folders(self._node.db):
             caches = self._wanted.caches_of(folder)
-            is_wanted = not self._wanted.ids or cache_id(folder.group) in self._wanted.ids
-            if is_wanted and folder.group in files and not _is_configured(folder):
-                self._add_unconfigured(folder.group, len(files[folder.group]))
+            is_whole = self._wanted.wants_group(folder.group)
+            if is_whole and folder.group in files and not _is_configured(folder):
+                count = len(files[folder.group])
+                found = f"cache_data.dat is gone: {counted(count, 'partition')}"
+                self._add_unconfigured(folder.group, count, found)
             if caches and _is_configured(folder):
                 if cache_id(folder.group) in unlogged:
                     self._add_unlogged(folder.group)
                 known = files.get(folder.group, {})
-                yield from self._group(folder.group, caches, known, is_big=is_big)
+                group = _Group(folder.group, tuple(caches), is_whole, is_big, known)
+                self._groups[group.name] = group
+                yield from self._partitions_of(group)
+        if not self._wanted.ids:
+            self._judge_logged()
 
-    def _group(
-        self, name: str, caches: list[int], files: Mapping[int, PageFile], *, is_big: bool
-    ) -> Iterator[PartitionRecords]:
+    def _partitions_of(self, group: _Group) -> Iterator[PartitionRecords]:
         recovered, updates = self._recovered, self._recovered.logical.updates
-        group = cache_id(name)
-        self._judge_files(name, files)
-        logged = {partition for cache, partition in updates.places if cache in caches}
-        there = logged | set(recovered.partitions_of(group)) | set(files)
-        self.known |= there | recovered.rows_at_checkpoint(group).keys()
+        number = cache_id(group.name)
+        self._judge_files(group.name, group.files)
+        logged = {partition for cache, partition in updates.places if cache in group.caches}
+        there = logged | set(recovered.partitions_of(number)) | set(group.files)
+        self.known |= there | recovered.rows_at_checkpoint(number).keys()
+        unconfigured: Counter[int] = Counter()
         for partition in sorted(there):
-            if self._wanted.wants(partition) and not recovered.is_gone(group, partition):
-                yield PartitionRecords(
-                    PartitionPlace(self._node.name, name, partition, tuple(caches), is_big),
-                    files.get(partition),
-                    recovered.changed(group, partition),
-                    PartitionOverlay(updates, caches, partition),
-                    self.problems,
-                )
+            if self._wanted.wants(partition) and not recovered.is_gone(number, partition):
+                reader = self.partition(group.name, partition)
+                yield reader
+                unconfigured += reader.unconfigured
+        self._add_rows_of(group.name, unconfigured, "row")
+
+    def _add_rows_of(self, group: str | None, rows: Counter[int], noun: str) -> None:
+        """Add a problem if there are rows of caches, by id, without a configuration."""
+        if rows.total():
+            ids = ", ".join(str(cache) for cache, count in sorted(rows.items()) if count)
+            found = f"{counted(rows.total(), noun)} of caches without cache_data.dat (id {ids})"
+            self._add_unconfigured(group, rows.total(), found)
+
+    def _judge_logged(self) -> None:
+        """Add a problem if the log has records of caches without a configuration."""
+        assert self._node.db is not None
+        folders = filter(_is_configured, cache_folders(self._node.db))
+        known = {cache_id(name) for each in folders for name in each.caches} | {METASTORAGE_ID}
+        updates = self._recovered.logical.updates
+        found: Counter[int] = Counter()
+        for cache, partition in updates.places:
+            if cache not in known and self._wanted.wants(partition):
+                removed = updates.of_partition(cache, partition).is_removed
+                found[cache] += int(np.count_nonzero(~removed))
+        self._add_rows_of(None, found, "logged record")
+
+    def partition(self, group: str, partition: int) -> PartitionRecords:
+        """Return a new reader of a partition that `partitions` has yielded."""
+        found, recovered = self._groups[group], self._recovered
+        place = PartitionPlace(
+            self._node.name,
+            group,
+            partition,
+            caches=found.caches,
+            is_whole=found.is_whole,
+            is_big=found.is_big,
+        )
+        return PartitionRecords(
+            place,
+            found.files.get(partition),
+            recovered.changed(cache_id(group), partition),
+            PartitionOverlay(recovered.logical.updates, found.caches, partition),
+            self.problems,
+        )
 
     def _judge_files(self, name: str, files: Mapping[int, PageFile]) -> None:
         """Add partitions with rows at the newest checkpoint that have no file any more."""

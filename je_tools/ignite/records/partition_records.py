@@ -31,6 +31,7 @@ class PartitionPlace(Struct, frozen=True):
         group: name of the cache group.
         partition: number.
         caches: ids of the caches that are read.
+        is_whole: True if these are all caches of the group whose configurations are there.
         is_big: True if the writer's numbers have the highest byte first.
     """
 
@@ -38,6 +39,7 @@ class PartitionPlace(Struct, frozen=True):
     group: str
     partition: int
     caches: tuple[int, ...]
+    is_whole: bool
     is_big: bool
 
     @property
@@ -53,6 +55,8 @@ class PartitionRecords:
         place: the partition.
         stored: counter and state in its pages as physical recovery leaves them, once they have
             been read; None if there are none, or if they cannot be read.
+        unconfigured: rows of pages that are left out, by the ids of their caches, whose
+            configurations are gone. Those of a cache that is not wanted do not count.
     """
 
     def __init__(
@@ -74,6 +78,7 @@ class PartitionRecords:
         """
         self.place = place
         self.stored: StoredCounter | None = None
+        self.unconfigured: Counter[int] = Counter()
         self._file = file
         self._changed = changed
         self._overlay = overlay
@@ -92,8 +97,10 @@ class PartitionRecords:
             StoppedError: the file shrank, vanished or was replaced while it was read.
         """
         for records in self._rows():
-            kept = records.select(np.isin(records.cache_id, self.place.caches))
-            kept = self._overlay.unchanged(kept)
+            is_read = np.isin(records.cache_id, self.place.caches)
+            if self.place.is_whole and not is_read.all():
+                self.unconfigured.update(records.cache_id[~is_read].tolist())
+            kept = self._overlay.unchanged(records.select(is_read))
             if len(kept):
                 yield kept
         yield from self._overlay.records()

@@ -15,6 +15,7 @@ from je_tools.ignite.diff.compare import Help, PartitionVerdict, compare_nodes
 from je_tools.ignite.diff.keys import KeyDifference, keys_of_nodes
 from je_tools.ignite.diff.partitions import NodePartitions, PartitionFacts, node_partitions
 from je_tools.ignite.logical.counters import Counter
+from je_tools.ignite.records import node_records
 from je_tools.ignite.records.node_records import CacheFilter
 from tests.builders import ignite as build
 from tests.corpus import IgniteNode, ignite_nodes
@@ -175,3 +176,35 @@ def test_keys_are_compared_by_bytes_version_and_value(tmp_path: Path) -> None:
     )
     found = {each.key[1]: each.what for each in keys_of_nodes([partition], *sides)}
     assert found == {0: KeyDifference.VALUE, 1: KeyDifference.ONLY_B}
+
+
+def test_keys_of_caches_that_are_not_wanted_are_not_listed(tmp_path: Path) -> None:
+    wanted, sibling = cache_id("carts"), cache_id("sessions")
+    sides = []
+    for name, value in (("one", b"\x65"), ("two", b"\x08\x01")):
+        keys = [(cache, count) for count, cache in enumerate((wanted, sibling), 1)]
+        entries = [build.Entry(b"\x03\0\0\0\0", value, 0, count, 2, cache) for cache, count in keys]
+        build.write_cache_store(tmp_path / name, [entry.record() for entry in entries])
+        folder = tmp_path / name / "db" / "node1" / "cacheGroup-web"
+        folder.mkdir()
+        for cache in ("carts", "sessions"):
+            (folder / f"{cache}cache_data.dat").write_bytes(b"")
+        only = CacheFilter(frozenset({wanted}))
+        sides.append(node_partitions(node_of(tmp_path / name), only, 1))
+    (partition,) = compare_nodes(*sides)
+    assert [each.cache_id for each in keys_of_nodes([partition], *sides)] == [wanted]
+
+
+def test_files_are_listed_once_however_many_partitions_differ(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sides = []
+    for name, value in (("one", b"\x65"), ("two", b"\x08\x01")):
+        key, cache = b"\x03\0\0\0\0", build.ACCOUNTS
+        entries = [build.Entry(key, value, cache=cache, partition=number) for number in range(4)]
+        build.write_cache_store(tmp_path / name, [entry.record() for entry in entries])
+        sides.append(node_partitions(node_of(tmp_path / name), CacheFilter(), 1))
+    calls: list[Any] = []
+    monkeypatch.setattr(node_records, "page_folder", calls.append)
+    assert len(list(keys_of_nodes(compare_nodes(*sides), *sides))) == 4
+    assert calls == []
