@@ -9,13 +9,14 @@ Ignite 2.18.0.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from je_tools.errors import InputError
-from je_tools.formats.files.source import Source, SourceError
+from je_tools.formats.files.source import Source, SourceChangedError, SourceError
 from je_tools.formats.ignite.ids import cache_id
 from je_tools.formats.ignite.pages import FILE_HEADER_SIZE, PageFileHeader, read_file_header
 from je_tools.ignite.caches import CacheFolder, cache_folders
@@ -194,7 +195,7 @@ def _cache(node: Node, folder: CacheFolder) -> CacheInfo:
         is_shared=folder.is_shared,
         partitions=sum(path.name != "index.bin" for path in files),
         has_index=any(path.name == "index.bin" for path in files),
-        size=sum(path.stat().st_size for path in files),
+        size=sum(_sizes(files).values()),
         page_size=None if header is None else header.page_size,
         page_version=None if header is None else header.version,
     )
@@ -209,6 +210,8 @@ def _header_of(path: Path) -> PageFileHeader | None:
     try:
         with Source(path) as source:
             header = read_file_header(source.read_bytes(0, FILE_HEADER_SIZE))
+    except SourceChangedError:
+        return None
     except SourceError as error:
         raise InputError(str(error)) from error
     return header if isinstance(header, PageFileHeader) else None
@@ -218,9 +221,10 @@ def _folders(store: Store, node: Node) -> Iterator[FolderInfo]:
     for content, path in _places(node):
         if path.is_dir():
             try:
-                sizes = [each.stat().st_size for each in path.iterdir() if each.is_file()]
+                files = [each for each in path.iterdir() if each.is_file()]
             except OSError as error:
                 raise InputError(f"{error.filename}: {error.strerror}") from error
+            sizes = _sizes(files).values()
             yield FolderInfo(node.name, content, _below(store, path), len(sizes), sum(sizes))
 
 
@@ -245,8 +249,24 @@ def _leftovers(store: Store, node: Node) -> Iterator[Leftover]:
     roots = [node.db, *dict.fromkeys(each.path.parent for each in node.segments)]
     found = {path for root in roots for pattern in _LEFTOVERS for path in root.rglob(pattern)}
     found |= set(node.db.glob(f"{_RESTORED}*"))
-    for path in sorted(found):
-        yield Leftover(node.name, _below(store, path), path.stat().st_size)
+    for path, size in _sizes(sorted(found)).items():
+        yield Leftover(node.name, _below(store, path), size)
+
+
+def _sizes(paths: Iterable[Path]) -> dict[Path, int]:
+    """Return the sizes of files. A running node renames and removes files: those are left out.
+
+    Raises:
+        InputError: the size of a file cannot be read.
+    """
+    sizes = {}
+    try:
+        for path in paths:
+            with suppress(FileNotFoundError):
+                sizes[path] = path.stat().st_size
+    except OSError as error:
+        raise InputError(f"{error.filename}: {error.strerror}") from error
+    return sizes
 
 
 def _below(store: Store, path: Path) -> str:

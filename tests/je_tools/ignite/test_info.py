@@ -107,3 +107,17 @@ def test_a_lock_is_seen_and_not_taken(store: Path) -> None:
 def test_segments_alone_have_no_lock_and_no_caches(store: Path) -> None:
     found = _info(store / "db" / "wal" / "node1")
     assert (found["nodes"][0]["lock"], found["caches"]) == (None, [])
+
+
+def test_files_that_vanish_are_left_out(tmp_path: Path) -> None:
+    build.write_exported_store(tmp_path)
+    node = tmp_path / "db" / "node1"
+    (node / "left.tmp").write_bytes(bytes(9))
+    # A file is there when the folder is listed, and gone when it is examined.
+    for name in ("gone.tmp", "cache-accounts/part-1.bin"):
+        (node / name).symlink_to("nowhere")
+    found = _info(tmp_path)
+    assert [each["path"] for each in found["leftovers"]] == ["db/node1/left.tmp"]
+    assert [each["size"] for each in found["caches"]] == [0]
+    (node / "loop.tmp").symlink_to("loop.tmp")
+    assert je_tools("ignite", "info", tmp_path).code == 4
