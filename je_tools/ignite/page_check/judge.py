@@ -16,15 +16,16 @@ from je_tools.formats.ignite.page_ids import INDEX_PARTITION, PageFlag, whole_id
 from je_tools.formats.ignite.pages import PageState, page_type_name
 from je_tools.formats.ignite.types import PartitionState
 from je_tools.ignite.page_check.page_findings import CODES, PageFinding
-from je_tools.ignite.page_check.page_recovery import PageRecovery, place_of
 from je_tools.ignite.page_check.structure_judge import structure_findings
 from je_tools.ignite.pages.files import FileKind, PageFile, PageFolder
+from je_tools.ignite.pages.page_sets import PageSet
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
     from je_tools.formats.ignite.check import Structure
+    from je_tools.ignite.page_check.page_recovery import PageRecovery
     from je_tools.ignite.page_check.structure_judge import Affinity, At
     from je_tools.ignite.pages.scan import PageFileScan, Run
 
@@ -113,6 +114,7 @@ class PageJudge:
         self._node = node
         self._root = root
         self._recovery = recovery
+        self._mended = PageSet(recovery.mended)
 
     def judge(
         self, scan: PageFileScan, structure: Structure | None, affinity: Affinity
@@ -230,9 +232,10 @@ class PageJudge:
         if run.state is PageState.ZERO and run.page >= scan.written:
             yield self._of_pages("page-unwritten", scan, run, found="zeros")
             return
-        group = cache_id(scan.file.group)
-        for part in self._split(group, scan.file.partition, run):
-            is_mended = place_of(group, scan.file.partition, part.page) in self._recovery.mended
+        place = (cache_id(scan.file.group), scan.file.partition)
+        parts = self._mended.split(*place, run.page, run.page + run.pages)
+        for start, stop, is_mended in parts:
+            part = replace(run, page=start, pages=stop - start)
             if is_mended and run.state not in (PageState.UNKNOWN, PageState.UNREADABLE):
                 yield self._of_pages("page-torn", scan, part, **_words(scan, part))
             elif run.state is PageState.ZERO:
@@ -240,19 +243,6 @@ class PageJudge:
                 yield self._of_pages("page-zero", scan, part, severity=severity, found="zeros")
             else:
                 yield self._of_pages(_CODE_OF[run.state], scan, part, **_words(scan, part))
-
-    def _split(self, group: int, partition: int, run: Run) -> Iterator[Run]:
-        mended = self._recovery.mended
-        if not mended:
-            yield run
-            return
-        start, stop = run.page, run.page + run.pages
-        is_in = place_of(group, partition, start) in mended
-        for page in range(start + 1, stop + 1):
-            now = page < stop and place_of(group, partition, page) in mended
-            if page == stop or now != is_in:
-                yield replace(run, page=start, pages=page - start)
-                start, is_in = page, now
 
     def _of_pages(self, code: str, scan: PageFileScan, run: Run, **facts: Any) -> PageFinding:
         header = scan.file.header

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from je_tools.errors import InputError
-from je_tools.formats.ignite.page_ids import place_id
 from je_tools.ignite.checkpoints.node_checkpoints import node_checkpoints
 from je_tools.ignite.recovery.physical import Place, recovered_pages
 
@@ -54,8 +53,3 @@ def page_recovery(node: Node, threads: int) -> PageRecovery:
     facts = record.facts if record is not None else None
     mended = recovered_pages(node, threads, found).places
     return PageRecovery(found.need.status, frozenset(mended), facts)
-
-
-def place_of(group_id: int, partition: int, index: int) -> Place:
-    """Return the place of a page."""
-    return group_id, place_id(partition, index)

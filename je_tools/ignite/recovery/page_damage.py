@@ -18,11 +18,12 @@ from msgspec import Struct
 
 from je_tools.errors import InputError
 from je_tools.formats.ignite.ids import cache_id
-from je_tools.formats.ignite.page_ids import PLACE_BITS, place_id
+from je_tools.formats.ignite.page_ids import PLACE_BITS
 from je_tools.formats.ignite.pages import PageState
 from je_tools.formats.ignite.records import decode_type
 from je_tools.formats.ignite.types import NUMBERS
 from je_tools.ignite.pages.files import FileKind, PageFile, page_folder
+from je_tools.ignite.pages.page_sets import PageSet
 from je_tools.ignite.pages.scan import scan_files
 from je_tools.ignite.wal.segment_reading import copies_of, read_segment
 
@@ -52,18 +53,20 @@ class PageRepair(StrEnum):
     """The node does not start, or halts when it reads the page."""
 
 
-class DamagedPage(Struct, frozen=True):
-    """A page of a file that is not as the node wrote it.
+class DamagedPages(Struct, frozen=True):
+    """Consecutive pages of a file that are not as the node wrote them.
 
     Attributes:
         file: the file.
-        index: index of the page.
-        state: what its bytes show.
-        repair: what happens to it.
+        page: index of the first page.
+        pages: number of pages.
+        state: what their bytes show.
+        repair: what happens to them.
     """
 
     file: PageFile
-    index: int
+    page: int
+    pages: int
     state: PageState
     repair: PageRepair
 
@@ -75,7 +78,7 @@ class DamagedPage(Struct, frozen=True):
 
 def damaged_pages(
     node: Node, physical: PhysicalRecovery, threads: int, progress: Progress | None = None
-) -> tuple[list[DamagedPage], list[PageFile]]:
+) -> tuple[list[DamagedPages], list[PageFile]]:
     """Return the damaged pages of a node, and the files that cannot be read as pages.
 
     Raises:
@@ -87,43 +90,44 @@ def damaged_pages(
 
 def judged_pages(
     node: Node, physical: PhysicalRecovery, scans: Iterable[PageFileScan]
-) -> tuple[list[DamagedPage], list[PageFile]]:
+) -> tuple[list[DamagedPages], list[PageFile]]:
     """Return what `damaged_pages` does, from the pages of all files of a node."""
-    found: list[tuple[PageFile, int, PageState]] = []
+    found: list[tuple[PageFile, Run, int]] = []
     unreadable: list[PageFile] = []
     for scan in scans:
         file = scan.file
         if scan.problem is not None or (file.problem is not None and not file.is_empty):
             unreadable.append(file)
-        for run in scan.runs:
-            pages = range(run.page, min(run.page + run.pages, _end(run, scan.written)))
-            found += [(file, index, run.state) for index in pages if run.state not in _SOUND]
+        runs = ((file, run, _end(run, scan.written)) for run in scan.runs)
+        found += [each for each in runs if each[1].state not in _SOUND and each[1].page < each[2]]
     if not found:
         return [], unreadable
-    recovered = physical.places
-    images = _images(node)
-    return [_judged(each, recovered, images) for each in found], unreadable
+    recovered, images = PageSet(physical.places), PageSet(_images(node))
+    return [each for run in found for each in _judged(*run, recovered, images)], unreadable
 
 
 def _end(run: Run, written: int) -> int:
     """Return the end of the pages that count: zeros at the end of a file were never written."""
-    return written if run.state is PageState.ZERO else run.page + run.pages
+    end = run.page + run.pages
+    return min(end, written) if run.state is PageState.ZERO else end
 
 
 def _judged(
-    found: tuple[PageFile, int, PageState], recovered: set[Place], images: set[Place]
-) -> DamagedPage:
-    file, index, state = found
-    place = (cache_id(file.group), place_id(file.partition, index))
-    if place in recovered:
-        repair = PageRepair.RECOVERED
-    elif file.kind is FileKind.INDEX:
-        repair = PageRepair.REBUILT
-    elif place in images and state is not PageState.ZERO:
-        repair = PageRepair.REPAIRED
-    else:
-        repair = PageRepair.FATAL
-    return DamagedPage(file, index, state, repair)
+    file: PageFile, run: Run, end: int, recovered: PageSet, images: PageSet
+) -> Iterator[DamagedPages]:
+    """Yield a run, split where its pages have different fates."""
+    place, state = (cache_id(file.group), file.partition), run.state
+    for start, stop, is_recovered in recovered.split(*place, run.page, end):
+        if is_recovered:
+            yield DamagedPages(file, start, stop - start, state, PageRepair.RECOVERED)
+        elif file.kind is FileKind.INDEX:
+            yield DamagedPages(file, start, stop - start, state, PageRepair.REBUILT)
+        elif state is PageState.ZERO:
+            yield DamagedPages(file, start, stop - start, state, PageRepair.FATAL)
+        else:
+            for first, after, is_logged in images.split(*place, start, stop):
+                repair = PageRepair.REPAIRED if is_logged else PageRepair.FATAL
+                yield DamagedPages(file, first, after - first, state, repair)
 
 
 def _images(node: Node) -> set[Place]:

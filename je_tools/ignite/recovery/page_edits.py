@@ -11,6 +11,7 @@ Ignite 2.18.0, and starts of a node on stores that were written so.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from je_tools.formats.ignite.replay import PageReplay
     from je_tools.ignite.checkpoints.node_checkpoints import NodeCheckpoints
     from je_tools.ignite.pages.files import PageFile
-    from je_tools.ignite.recovery.page_damage import DamagedPage
+    from je_tools.ignite.recovery.page_damage import DamagedPages
     from je_tools.ignite.recovery.physical import PhysicalRecovery
     from je_tools.ignite.store import Node
 
@@ -71,7 +72,7 @@ def plan_page_edits(
     node: Node,
     checkpoints: NodeCheckpoints,
     physical: PhysicalRecovery,
-    damaged: Sequence[DamagedPage],
+    damaged: Sequence[DamagedPages],
 ) -> PageEdits:
     """Return the edits that bring files of pages to the state of the newest checkpoint.
 
@@ -228,7 +229,7 @@ def _rebuild(
     writer: _FileEdits,
     checkpoints: NodeCheckpoints,
     physical: PhysicalRecovery,
-    damaged: Sequence[DamagedPage],
+    damaged: Sequence[DamagedPages],
 ) -> None:
     """Add the writes of damaged pages, and of files that are gone."""
     compared = list(compared_partitions(writer.node, checkpoints, physical.replay))
@@ -237,10 +238,10 @@ def _rebuild(
     plan.edits = [each for each in plan.edits if each.path not in indexes]
     plan.edits += [set_aside(path, REINDEX) for path in indexes]
     plan.rebuilt += indexes
-    by_file: dict[Path, list[DamagedPage]] = {}
-    for page in damaged:
-        if page.repair in (PageRepair.FATAL, PageRepair.REPAIRED):
-            by_file.setdefault(page.file.path, []).append(page)
+    by_file: dict[Path, list[DamagedPages]] = {}
+    for run in damaged:
+        if run.repair in (PageRepair.FATAL, PageRepair.REPAIRED):
+            by_file.setdefault(run.file.path, []).append(run)
     if not by_file and not lost:
         return
     begin = physical.begin
@@ -269,25 +270,30 @@ def _rebuild_pages(
     plan: PageEdits,
     writer: _FileEdits,
     replay: PageReplay,
-    damaged: Sequence[DamagedPage],
+    damaged: Sequence[DamagedPages],
     expected: dict[tuple[int, int], PartitionAt],
 ) -> None:
     """Add the writes of the damaged pages of one file."""
     file = damaged[0].file
     key = (damaged[0].group_id, file.partition)
     indexes, pages = replay.pages_of(*key)
-    wanted = np.array([each.index for each in damaged], np.int64)
-    chosen = np.flatnonzero(np.isin(indexes, wanted))
-    missing = sorted(set(wanted.tolist()) - set(indexes[chosen].tolist()))
     if not _is_current(writer, replay, key, expected):
-        missing, chosen = wanted.tolist(), chosen[:0]
+        indexes = indexes[:0]
+    chosen = np.concatenate([np.arange(*np.searchsorted(indexes, _ends(run))) for run in damaged])
+    known = set(indexes[chosen].tolist())
     if len(chosen):
         plan.edits += writer.write(file, indexes[chosen], pages[chosen], REBUILD)
-    if not missing:
+    if len(known) == sum(run.pages for run in damaged):
         plan.rebuilt.append(file.path)
     else:
-        numbers = ", ".join(map(str, missing[:10]))
+        pages_of = (range(*_ends(run)) for run in damaged)
+        missing = (page for some in pages_of for page in some if page not in known)
+        numbers = ", ".join(map(str, islice(missing, 10)))
         plan.left.append(f"{file.path}: the log does not have the whole history of page {numbers}")
+
+
+def _ends(run: DamagedPages) -> tuple[int, int]:
+    return run.page, run.page + run.pages
 
 
 def _is_current(

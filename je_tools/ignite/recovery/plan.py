@@ -23,7 +23,7 @@ from je_tools.ignite.recovery.prediction import Predictor
 if TYPE_CHECKING:
     from je_tools.ignite.checkpoints.node_checkpoints import NodeCheckpoints
     from je_tools.ignite.logical.updates import LogicalUpdates
-    from je_tools.ignite.recovery.page_damage import DamagedPage
+    from je_tools.ignite.recovery.page_damage import DamagedPages
     from je_tools.ignite.store import Node, Store
     from je_tools.ignite.wal.wal_findings import WalFinding
     from je_tools.log.scan_options import Progress
@@ -80,7 +80,7 @@ class NodePlan(Struct, frozen=True):
         checkpoints: its checkpoints.
         physical: the physical part.
         logical: the logical part; None if its begin is unclear.
-        damaged: damaged pages of its files; None if the pages were not read.
+        damaged: runs of damaged pages of its files; None if the pages were not read.
         findings: what prevents the start, and what is lost.
         not_checked: what was not looked at.
     """
@@ -89,7 +89,7 @@ class NodePlan(Struct, frozen=True):
     checkpoints: NodeCheckpoints
     physical: PhysicalRecovery
     logical: LogicalUpdates | None
-    damaged: list[DamagedPage] | None
+    damaged: list[DamagedPages] | None
     findings: tuple[WalFinding, ...]
     not_checked: tuple[str, ...]
 

@@ -27,21 +27,29 @@ if TYPE_CHECKING:
     from je_tools.ignite.logical.log_range import WalEnd
     from je_tools.ignite.logical.updates import LogicalUpdates
     from je_tools.ignite.pages.files import PageFile
-    from je_tools.ignite.recovery.page_damage import DamagedPage
+    from je_tools.ignite.recovery.page_damage import DamagedPages
     from je_tools.ignite.recovery.physical import PhysicalRecovery
     from je_tools.ignite.store import Node
 
 _MISFITS_SHOWN = 20
 
 REPAIRS = {
-    PageRepair.RECOVERED: "recovery writes the page anew",
-    PageRepair.REPAIRED: "the node restores the page from its log when it reads it",
+    PageRepair.RECOVERED: "recovery writes it anew",
+    PageRepair.REPAIRED: "the node restores it from its log when it reads it",
     PageRepair.REBUILT: "the node builds its indexes anew once the file is gone",
-    PageRepair.FATAL: "the node does not start, or halts when it reads the page",
+    PageRepair.FATAL: "the node does not start, or halts when it reads it",
 }
 """Fate of a damaged page, in words."""
 
-_ASIDE = "`ignite recover --apply` sets the file aside, unless the log cannot be repaired."
+_HINTS = {
+    PageRepair.REPAIRED: (
+        "Keep the log until the node has read the page, or let `ignite recover --apply` write it: "
+        "without the image in the log, the node halts."
+    ),
+    PageRepair.REBUILT: (
+        "`ignite recover --apply` sets the file aside, unless the log cannot be repaired."
+    ),
+}
 
 
 class Predictor:
@@ -58,7 +66,7 @@ class Predictor:
     def findings(
         self,
         logical: LogicalUpdates | None,
-        damaged: Sequence[DamagedPage],
+        damaged: Sequence[DamagedPages],
         unreadable: Sequence[PageFile],
     ) -> Iterator[WalFinding]:
         """Yield what prevents the start, and what is lost.
@@ -182,28 +190,29 @@ class Predictor:
             yield self._finding("recovery-unclear", found=found)
 
     def _of_pages(
-        self, damaged: Sequence[DamagedPage], unreadable: Sequence[PageFile]
+        self, damaged: Sequence[DamagedPages], unreadable: Sequence[PageFile]
     ) -> Iterator[WalFinding]:
         for file in unreadable:
             found = file.problem or "it cannot be read"
             yield self._finding("recovery-refused", file.path, found=found)
-        for page in damaged:
-            header = page.file.header
+        for run in damaged:
+            header = run.file.header
             assert header is not None
             code, severity = "recovery-page", None
-            if page.repair in (PageRepair.RECOVERED, PageRepair.REPAIRED):
+            if run.repair is PageRepair.RECOVERED:
                 severity = Severity.NOTE
-            elif page.repair is PageRepair.FATAL:
+            elif run.repair is PageRepair.FATAL:
                 code = "recovery-refused"
-            what = "zeros" if page.state is PageState.ZERO else page.state.name.lower()
+            what = "zeros" if run.state is PageState.ZERO else run.state.name.lower()
+            more = f" and each of the {run.pages - 1:,} after it" if run.pages > 1 else ""
             yield self._finding(
                 code,
-                page.file.path,
+                run.file.path,
                 severity=severity or CODES[code].severity,
-                offset=header.size + page.index * header.page_size,
-                length=header.page_size,
-                found=f"page {page.index}: {what}; {REPAIRS[page.repair]}",
-                hint=_ASIDE if page.repair is PageRepair.REBUILT else None,
+                offset=header.size + run.page * header.page_size,
+                length=run.pages * header.page_size,
+                found=f"page {run.page}{more}: {what}; {REPAIRS[run.repair]}",
+                hint=_HINTS.get(run.repair),
             )
 
     def _of_partitions(self) -> Iterator[WalFinding]:

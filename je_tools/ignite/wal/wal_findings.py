@@ -150,8 +150,7 @@ _TABLE: tuple[tuple[str, Severity, str, str], ...] = (
     (
         "recovery-page",
         Severity.ERROR,
-        "A page is damaged. It is a note if recovery writes the page, or the node restores it from "
-        "its log.",
+        "Pages are damaged. It is a note if recovery writes them anew.",
         "If it is an error, the finding says what to do.",
     ),
     (

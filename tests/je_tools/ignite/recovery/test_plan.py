@@ -3,13 +3,27 @@
 from __future__ import annotations
 
 import shutil
+from collections import Counter
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from je_tools.findings import Severity
+from je_tools.formats.ignite.pages import PageState
+from je_tools.ignite.checkpoints.node_checkpoints import node_checkpoints
+from je_tools.ignite.page_check.judge import PageJudge
+from je_tools.ignite.page_check.page_recovery import page_recovery
+from je_tools.ignite.page_check.verify import verify_pages
+from je_tools.ignite.pages.files import page_folder
+from je_tools.ignite.pages.scan import PageFileScan, Run
+from je_tools.ignite.recovery.page_damage import PageRepair, judged_pages
+from je_tools.ignite.recovery.physical import recovered_pages
 from je_tools.ignite.recovery.plan import NodePlan, StartOutcome, plan_recovery
+from je_tools.ignite.recovery.prediction import Predictor
 from je_tools.ignite.store import open_store
+from tests.builders.ignite_pages import SIZE
+from tests.builders.ignite_recovery import MADE, write_unfinished_store
 from tests.corpus import IgniteNode, corpus, damaged_store
 
 LOSSES = {"ignite-bitflip-work": 556, "ignite-partition-lost": 26}
@@ -38,6 +52,45 @@ def test_the_start_of_damaged_stores_is_predicted(ignite_damage: Path, tmp_path:
     else:
         starts = "ROWS" in answer
         assert plan.outcome is (StartOutcome.STARTS if starts else StartOutcome.REFUSED), answer
+
+
+_MANY = 25_000_000
+"""Pages of 4 KiB in a partition of 100 GB."""
+
+
+@pytest.mark.parametrize("state", [PageState.ZERO, PageState.MISPLACED])
+def test_millions_of_damaged_pages_are_one_run(state: PageState, tmp_path: Path) -> None:
+    (node,) = open_store([write_unfinished_store(tmp_path)]).nodes
+    (file,) = (each for each in page_folder(node).files if each.path.name == "part-0.bin")
+    size = file.size + _MANY * SIZE
+    run = Run(state, 1, _MANY - 1, 0, version=0, page_id=0, stored=0, computed=0)
+    scan = PageFileScan(replace(file, size=size), Counter(), Counter(), 0, _MANY + 1, [run])
+    physical = recovered_pages(node, 1, node_checkpoints(node, 1))
+    damaged, _ = judged_pages(node, physical, [scan])
+    fates = [(each.page, each.pages, each.repair) for each in damaged]
+    after = (MADE + 1, _MANY - MADE - 1, PageRepair.FATAL)
+    assert fates == [(1, 5, PageRepair.FATAL), (MADE, 1, PageRepair.RECOVERED), after]
+    judge = PageJudge("node1", str(tmp_path), page_recovery(node, 1))
+    _, found = judge.judge(scan, None, {})
+    assert [each.pages for each in found] == [5, 1, _MANY - MADE - 1]
+    predicted = Predictor(node, str(tmp_path), node_checkpoints(node, 1), physical)
+    pages = [each.length for each in predicted.findings(None, damaged, []) if each.length]
+    assert pages == [5 * SIZE, SIZE, (_MANY - MADE - 1) * SIZE]
+
+
+@pytest.mark.skipif(corpus() is None, reason="only the corpus has pages that the node repairs")
+def test_a_page_that_the_node_restores_is_an_error_as_in_the_pages(tmp_path: Path) -> None:
+    whole = corpus()
+    assert whole is not None
+    store = open_store([damaged_store(whole / "ignite-page-corrupt-meta", tmp_path)], ["node1"])
+    (plan,) = plan_recovery(store, 1)
+    assert plan.damaged
+    assert {each.repair for each in plan.damaged} == {PageRepair.REPAIRED}
+    found = [each for each in plan.findings if each.code == "recovery-page"]
+    verified = [each for each in verify_pages(store, 1).findings if each.code == "page-checksum"]
+    assert [(each.severity, each.offset) for each in found] == [
+        (each.severity, each.offset) for each in verified
+    ]
 
 
 CUTS = "ignite-crash/truth/cuts.tsv"
