@@ -10,21 +10,17 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import numpy as np
 from msgspec import Struct
 
-from je_tools.errors import StoppedError
-from je_tools.formats.files.source import Source, SourceChangedError, SourceError
 from je_tools.formats.ignite.ids import cache_id
-from je_tools.formats.ignite.page_image import page_image, read_image_pages
 from je_tools.formats.ignite.partition_meta import PartitionMeta, read_partition_meta
 from je_tools.ignite.pages.files import page_folder
+from je_tools.ignite.pages.partition_counters import counters_of
 
 if TYPE_CHECKING:
     from je_tools.formats.ignite.records import PartitionAt
     from je_tools.formats.ignite.replay import PageReplay
     from je_tools.ignite.checkpoints.node_checkpoints import NodeCheckpoints
-    from je_tools.ignite.pages.files import PageFile
     from je_tools.ignite.store import Node
 
 
@@ -75,7 +71,7 @@ def compared_partitions(
                 yield ComparedPartition(group_id, path, expected, False, found)
             else:
                 file = files.get(key)
-                found = None if file is None else _counters_of(file)
+                found = None if file is None else counters_of(file)
                 is_missing = file is None or file.is_empty
                 yield ComparedPartition(group_id, path, expected, is_missing, found)
 
@@ -96,22 +92,3 @@ def _recovered(replay: PageReplay | None) -> set[tuple[int, int]]:
     first = (places.index == 0) & ~places.is_broken
     groups, partitions = places.group_id[first].tolist(), places.partition[first].tolist()
     return set(zip(groups, partitions, strict=True))
-
-
-def _counters_of(file: PageFile) -> PartitionMeta | None:
-    """Return the counters in the first page of a file; None if it cannot be read."""
-    header = file.header
-    if header is None:
-        return None
-    try:
-        with Source(file.path) as source:
-            start = source.read(0, min(header.size + header.page_size, source.size)).copy()
-    except SourceChangedError as error:
-        raise StoppedError(str(error)) from error
-    except SourceError:
-        return None
-    image = page_image(start, header, file.partition)
-    if not image.page_count:
-        return None
-    pages, faults = read_image_pages(image, np.zeros(1, np.int64))
-    return None if faults[0] else read_partition_meta(pages[0].tobytes(), is_big=header.is_big)

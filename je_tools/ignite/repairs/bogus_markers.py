@@ -15,13 +15,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from je_tools.formats.ignite.ids import cache_id
 from je_tools.formats.ignite.markers import MarkerKind, encode_marker
-from je_tools.formats.ignite.page_image import page_image, read_image_pages
-from je_tools.formats.ignite.partition_meta import read_partition_meta
 from je_tools.ignite.pages.files import FileKind, PageFile, page_folder
+from je_tools.ignite.pages.partition_counters import counters_of
 from je_tools.ignite.repairs.edits import create_file, set_aside
 from je_tools.ignite.repairs.log_repairs import LogRepair, Unrepaired
 from je_tools.ignite.repairs.newer_rows import has_row_of, logged_versions
@@ -106,9 +103,9 @@ def _doubt(
         return f"the log has a checkpoint without a begin, {unmarked[0].checkpoint}"
     logged = logged_versions(node, last.pointer)
     for file in page_folder(node).files:
-        if file.kind is FileKind.PARTITION and file.pages:
+        if file.kind is FileKind.PARTITION:
             problem = _written_since(file, last)
-            if problem is None and has_row_of(file, logged):
+            if problem is None and file.pages and has_row_of(file, logged):
                 problem = "has a row that was written after the last finished checkpoint"
             if problem is not None:
                 return f"{file.group} part-{file.partition}.bin {problem}"
@@ -117,15 +114,17 @@ def _doubt(
 
 def _written_since(file: PageFile, last: CheckpointRecord) -> str | None:
     """Return how a partition differs from its state at a checkpoint; None if it does not."""
+    if file.header is None:
+        return None if file.is_empty else "has no readable header"
+    if not file.pages:
+        return None
     listed = last.facts.groups.get(cache_id(file.group), [])
     state = next((each for each in listed if each.partition == file.partition), None)
-    if state is None or file.header is None or not file.pages:
-        return None
-    base = np.fromfile(file.path, np.uint8, count=file.header.size + file.header.page_size)
-    image = page_image(base, file.header, file.partition)
-    pages, faults = read_image_pages(image, np.zeros(1, np.int64))
-    meta = read_partition_meta(pages[0].tobytes(), is_big=file.header.is_big)
-    if faults[0] or meta is None:
+    if state is None:
+        # A cache may be new, or the log may be off for it.
+        return "has pages, and is not in the last finished checkpoint"
+    meta = counters_of(file)
+    if meta is None:
         return "has no readable meta page"
     if (meta.size, meta.update_counter) != (state.size, state.counter):
         return (

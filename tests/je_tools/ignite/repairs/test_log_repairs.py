@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from pathlib import Path
+from typing import Any
 from uuid import UUID
 
 import pytest
@@ -23,6 +26,7 @@ from tests.builders.ignite import (
     write_marker,
     write_store,
 )
+from tests.builders.ignite_pages import page_file
 from tests.builders.power_cuts import Recorder
 from tests.je_tools.ignite.repairs.operations import digests, node_of
 
@@ -273,6 +277,49 @@ def test_a_begin_that_may_be_real_stays(log: Log) -> None:
         plan
     )
     assert all(edit.path != marker for edit in plan.edits)
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (None, "has pages, and is not in the last finished checkpoint"),
+        (b"no header".ljust(99), "has no readable header"),
+    ],
+)
+def test_a_begin_stays_if_a_partition_may_be_newer(
+    log: Log, content: bytes | None, reason: str
+) -> None:
+    """The last finished checkpoint lists only partitions of another group."""
+    file = log.root / "db" / "node1" / "cache-first" / "part-0.bin"
+    file.parent.mkdir()
+    file.write_bytes(page_file(0, [14, 15], log.order) if content is None else content)
+    marker = log.root / "db" / "node1" / "cp" / f"{TIMES[OTHER]}-{OTHER}-START.bin"
+    marker.write_bytes(b"")
+    plan = log.plan()
+    assert (plan.edits, f"first part-0.bin {reason}" in reasons(plan)) == ([], True)
+
+
+def test_a_begin_stays_if_a_partition_cannot_be_read(
+    log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("je_tools.ignite.repairs.bogus_markers.cache_id", lambda _: 9)
+    file = log.root / "db" / "node1" / "cache-first" / "part-0.bin"
+    file.parent.mkdir()
+    file.write_bytes(page_file(0, [14, 15], log.order))
+    marker = log.root / "db" / "node1" / "cp" / f"{TIMES[OTHER]}-{OTHER}-START.bin"
+    marker.write_bytes(b"")
+    preadv = os.preadv
+
+    def with_bad_sectors(fd: int, buffers: Any, offset: int) -> int:
+        is_meta = offset + sum(map(len, buffers)) > 1024
+        if is_meta and os.path.sameopenfile(fd, opened.fileno()):
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        return preadv(fd, buffers, offset)
+
+    with file.open("rb") as opened:
+        monkeypatch.setattr(os, "preadv", with_bad_sectors)
+        plan = log.plan()
+    assert (plan.edits, "has no readable meta page" in reasons(plan)) == ([], True)
 
 
 def test_a_real_begin_gets_its_content_back(log: Log) -> None:
