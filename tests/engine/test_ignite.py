@@ -75,3 +75,25 @@ def test_a_node_starts_on_the_fixtures_as_predicted(ignite: IgniteEngine, tmp_pa
     found = ignite.rows(damaged)
     assert isinstance(found, list)
     assert [row for row in found if not row.startswith("ignite-sys-cache")] == rows
+
+
+@pytest.mark.engine
+@pytest.mark.parametrize(
+    ("number", "content", "starts"),
+    [(0, b"", False), (0, bytes(99), False), (1, b"", True), (1, b"no header".ljust(99), True)],
+)
+def test_a_node_passes_over_archived_files_without_a_header(
+    ignite: IgniteEngine, number: int, content: bytes, starts: bool, tmp_path: Path
+) -> None:
+    """It goes by headers and not by names, until it archives a segment of such a name."""
+    base = FIXTURES / "ignite-killed" / "store"
+    path = Path("db/wal/archive/node1", f"{number:016}.wal")
+    damaged, mended = (writable_copy(base, tmp_path / each) for each in ("damaged", "mended"))
+    for store in (damaged, mended):
+        (store / path).write_bytes(content)
+    assert isinstance(ignite.rows(damaged), list) == starts
+    assert je_tools("ignite", "recover", mended, "--apply").code == 0
+    found = ignite.rows(mended)
+    assert isinstance(found, list)
+    rows = recorded_rows(FIXTURES / "ignite-killed" / "records.tsv.gz")
+    assert [row for row in found if not row.startswith("ignite-sys-cache")] == rows

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from je_tools.errors import InputError
 from je_tools.formats.ignite.segments import SEGMENT_HEADER_SIZE
 from je_tools.formats.ignite.walk import Cause
-from je_tools.ignite.wal.segment_reading import SegmentEnd, copies_of, read_segment
+from je_tools.ignite.wal.segment_reading import SegmentEnd, copies_of, last_archived, read_segment
 
 if TYPE_CHECKING:
     from je_tools.formats.ignite.markers import Pointer
@@ -52,8 +52,8 @@ class WalEnd(Struct, frozen=True):
         reason: why.
         is_refused: True if the node does not start: the place is in an archived segment, where the
             engine takes no damage for the end of the log, or the start is missing.
-        lost_records: whole records after the place in its segment, and in later segments, which the
-            engine ignores.
+        lost_records: whole records after the place in its segment and, if they were counted, in
+            later segments, which the engine ignores.
     """
 
     segment: int
@@ -70,12 +70,19 @@ class LogRange:
         end: the place where the records end, once all of them have been read.
     """
 
-    def __init__(self, node: Node, start: Pointer) -> None:
-        """Prepare to read; nothing is read yet."""
+    def __init__(self, node: Node, start: Pointer, *, counts_lost: bool = True) -> None:
+        """Prepare to read; nothing is read yet.
+
+        Args:
+            node: the node.
+            start: place of the first record.
+            counts_lost: False to leave out the records of later segments from `lost_records`, which
+                are read to be counted.
+        """
         self._start = start
+        self._counts_lost = counts_lost
         self._copies = [each for each in copies_of(node) if each.index >= start.segment]
-        archived = [each.header.segment for each in node.archive if each.header is not None]
-        self._last_archived = max(archived, default=-1)
+        self._last_archived = last_archived(node)
         self.end: WalEnd | None = None
 
     def __iter__(self) -> Iterator[RecordRows]:
@@ -119,7 +126,8 @@ class LogRange:
         is_refused = reason is WalEndReason.NO_START or (
             reason is not WalEndReason.END and index <= self._last_archived
         )
-        return WalEnd(index, offset, reason, is_refused, sum(map(_record_count, later)))
+        lost = sum(map(_record_count, later)) if self._counts_lost else 0
+        return WalEnd(index, offset, reason, is_refused, lost)
 
 
 class _Segment:

@@ -184,7 +184,7 @@ def replay_log(node: Node, replay: PageReplay, start: Pointer, stop: Pointer) ->
     Raises:
         StoppedError: a file shrank, vanished or was replaced while it was read.
     """
-    log = LogRange(node, start)
+    log = LogRange(node, start, counts_lost=False)
     for rows in log:
         segment = rows.header.segment
         if segment < stop.segment:

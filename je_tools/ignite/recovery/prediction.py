@@ -14,11 +14,12 @@ from je_tools.core.escaping import counted
 from je_tools.findings import Severity
 from je_tools.formats.ignite.markers import MarkerKind
 from je_tools.formats.ignite.pages import PageState
+from je_tools.formats.ignite.segments import Problem
 from je_tools.ignite.checkpoints.node_checkpoints import newest_marker
 from je_tools.ignite.logical.log_range import WalEndReason
 from je_tools.ignite.recovery.page_damage import PageRepair
 from je_tools.ignite.recovery.partitions import compared_partitions
-from je_tools.ignite.wal.segment_reading import copies_of
+from je_tools.ignite.wal.segment_reading import copies_of, in_the_way, last_archived
 from je_tools.ignite.wal.wal_findings import CODES, WalFinding
 
 if TYPE_CHECKING:
@@ -144,13 +145,25 @@ class Predictor:
         yield self._finding(code, path, segment=segment, offset=offset, found=physical.problem)
 
     def _of_archive(self) -> Iterator[WalFinding]:
-        """Yield segments that are only in the ring, and that the engine reads from the archive."""
+        """Yield files of the archive that prevent the start, and segments that it lacks."""
+        for file in self._node.archive:
+            if file.is_derived and file.problem == Problem.MAGIC.value:
+                yield self._finding("recovery-refused", file.path, found=file.problem)
+        for file in in_the_way(self._node):
+            yield self._finding(
+                "recovery-refused",
+                file.path,
+                segment=file.number,
+                expected="no file, as the node archives this segment of the ring",
+                found=file.problem,
+                hint="`ignite recover --apply` sets the file aside.",
+            )
         first = self._found.need.first
         archived = {each.header.segment for each in self._node.archive if each.header is not None}
         if first is None:
             return
         for copies in copies_of(self._node):
-            is_read = first <= copies.index <= max(archived, default=-1)
+            is_read = first <= copies.index <= last_archived(self._node)
             if is_read and copies.index not in archived:
                 yield self._finding(
                     "recovery-refused",

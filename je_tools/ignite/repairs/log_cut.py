@@ -19,7 +19,6 @@ from je_tools.ignite.repairs.edits import StoreEdit, create_file, set_aside, wri
 from je_tools.ignite.repairs.log_repairs import LogRepair
 from je_tools.ignite.repairs.log_state import LogState, SegmentState, record_bounds
 from je_tools.ignite.segment_files import Status, opened_segment
-from je_tools.ignite.wal.segment_reading import has_records
 
 if TYPE_CHECKING:
     from je_tools.formats.ignite.markers import Pointer
@@ -66,13 +65,18 @@ def plan_cut(
 
 
 def _later(node: Node, segment_no: int) -> list[SegmentFile]:
-    """Return the files of later segments, the newest first: each state between is a cut, too."""
-    found = [
-        each
-        for each in node.segments
-        if each.header is not None and has_records(each) and each.header.segment > segment_no
-    ]
-    return sorted(found, key=lambda each: -each.header.segment if each.header is not None else 0)
+    """Return the files of later segments, the newest first: each state between is a cut, too.
+
+    A file of the archive without a header is one by its name, since the node cannot archive the
+    segment of this name beside it.
+    """
+    found = []
+    for each in node.segments:
+        if each.header is not None and each.header.segment > segment_no:
+            found.append((each.header.segment, each))
+        elif each.header is None and each in node.archive and each.number >= segment_no:
+            found.append((each.number, each))
+    return [each for _, each in sorted(found, key=lambda pair: -pair[0])]
 
 
 def _end(

@@ -16,7 +16,7 @@ from je_tools.formats.ignite.segments import SEGMENT_HEADER_SIZE, SEGMENT_SIZE_M
 from je_tools.formats.ignite.walk import Cause
 from je_tools.ignite.segment_files import Status
 from je_tools.ignite.wal.segment_judge import FileJudge
-from je_tools.ignite.wal.segment_reading import copies_of, read_segment
+from je_tools.ignite.wal.segment_reading import copies_of, last_archived, read_segment
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -102,8 +102,7 @@ def read_log_state(node: Node, first: int, threads: int) -> LogState:
     Raises:
         StoppedError: a file shrank, vanished or was replaced while it was read.
     """
-    # The engine goes by the names in the archive.
-    last_archived = max((each.number for each in node.archive), default=-1)
+    archived = last_archived(node)
     copies = [each for each in copies_of(node) if each.index >= first]
     last = copies[-1].index if copies else -1
     judge = FileJudge(node.name, "", last)
@@ -111,10 +110,10 @@ def read_log_state(node: Node, first: int, threads: int) -> LogState:
     verdicts = dict(zip(files, map_in_order(judge.judge, files, threads), strict=True))
     by_index = {each.index: each.files for each in copies}
     segments = [
-        _segment(node, index, by_index.get(index, ()), verdicts, index <= last_archived)
+        _segment(node, index, by_index.get(index, ()), verdicts, index <= archived)
         for index in _indexes(by_index, max(first, 0))
     ]
-    return LogState(tuple(segments), last_archived)
+    return LogState(tuple(segments), archived)
 
 
 def _indexes(known: Iterable[int], first: int) -> Iterator[int]:

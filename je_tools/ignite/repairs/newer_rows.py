@@ -42,7 +42,7 @@ def logged_versions(node: Node, start: Pointer) -> LoggedVersions:
         StoppedError: a file shrank, vanished or was replaced while it was read.
     """
     collector = EntryCollector(sum(each.size for each in node.segments))
-    for rows in LogRange(node, start):
+    for rows in LogRange(node, start, counts_lost=False):
         collector.add(rows)
     entries = collector.entries()
     versions = _packed(entries.topology, entries.node, entries.order)

@@ -11,14 +11,17 @@ from msgspec import Struct
 from je_tools.errors import RefusedError
 from je_tools.ignite.checkpoints.node_checkpoints import NodeCheckpoints, node_checkpoints
 from je_tools.ignite.repairs.bogus_markers import plan_markers, suspect_begins
+from je_tools.ignite.repairs.edits import set_aside
 from je_tools.ignite.repairs.log_cut import plan_cut
 from je_tools.ignite.repairs.log_repairs import LogRepair, LogRepairer, Unrepaired
 from je_tools.ignite.repairs.log_state import LogState, read_log_state
 from je_tools.ignite.wal.segment_judge import FileJudge
+from je_tools.ignite.wal.segment_reading import in_the_way
 
 if TYPE_CHECKING:
     from je_tools.formats.ignite.markers import Pointer
     from je_tools.ignite.repairs.edits import StoreEdit
+    from je_tools.ignite.segment_files import SegmentFile
     from je_tools.ignite.store import Node
 
 
@@ -82,6 +85,10 @@ def plan_log_repairs(
     begin = _begin(found, markers)
     repairer = LogRepairer(begin, _archive(node), judge)
     outcomes = [healed[each] or repairer.pass_over(segments[each.index], each) for each in damages]
+    blocking = in_the_way(node)
+    if to_pointer is not None:
+        blocking = [each for each in blocking if each.number < to_pointer[0]]
+    outcomes += map(_unblocked, blocking)
     if to_pointer is not None:
         _check_repaired(outcomes)
         outcomes.append(plan_cut(node, state, begin, *to_pointer))
@@ -89,6 +96,11 @@ def plan_log_repairs(
     repairs = tuple(each for each in outcomes if isinstance(each, LogRepair))
     unrepaired = tuple(each for each in outcomes if isinstance(each, Unrepaired))
     return LogPlan(repairs, unrepaired, found, need.first or 0)
+
+
+def _unblocked(file: SegmentFile) -> LogRepair:
+    reason = f"{file.problem}; the node archives segment {file.number} of the ring under this name"
+    return LogRepair((set_aside(file.path, reason),))
 
 
 def _archive(node: Node) -> Path:

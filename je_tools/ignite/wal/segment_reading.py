@@ -52,6 +52,32 @@ def copies_of(node: Node) -> list[SegmentCopies]:
     ]
 
 
+def last_archived(node: Node) -> int:
+    """Return the index of the newest segment of the archive; -1 for none.
+
+    The engine reads it from the header. It passes over files that have none, whatever their names.
+
+    Source: FileWriteAheadLogManager.scan, Ignite 2.18.0, and starts of a node on such archives.
+    """
+    headers = (each.header for each in node.archive)
+    return max((header.segment for header in headers if header is not None), default=-1)
+
+
+def in_the_way(node: Node) -> list[SegmentFile]:
+    """Return the files without a header that have the names of segments to be archived.
+
+    At its start, the node archives each complete segment of the ring, and does not start if a file
+    has its name.
+    """
+    ring = [each.header.segment for each in node.work if each.header is not None]
+    due = {each for each in ring if last_archived(node) < each < max(ring)}
+    return [
+        each
+        for each in node.archive
+        if each.number in due and each.header is None and not each.is_packed
+    ]
+
+
 class SegmentEnd(Struct):
     """Gaps and end of a segment that has been read; empty before that.
 

@@ -21,10 +21,13 @@ from je_tools.ignite.recovery.page_damage import PageRepair, judged_pages
 from je_tools.ignite.recovery.physical import recovered_pages
 from je_tools.ignite.recovery.plan import NodePlan, StartOutcome, plan_recovery
 from je_tools.ignite.recovery.prediction import Predictor
+from je_tools.ignite.recovery.repair import plan_repairs
+from je_tools.ignite.repairs.edits import EditKind
 from je_tools.ignite.store import open_store
 from tests.builders.ignite_pages import SIZE
 from tests.builders.ignite_recovery import MADE, write_unfinished_store
-from tests.corpus import IgniteNode, corpus, damaged_store
+from tests.corpus import FIXTURES, IgniteNode, corpus, damaged_store
+from tests.engine.ignite import writable_copy
 
 LOSSES = {"ignite-bitflip-work": 556, "ignite-partition-lost": 26}
 """Stores from which the node starts with losses: records or rows that it does not find."""
@@ -196,3 +199,31 @@ def test_files_of_another_time_are_found(tmp_path: Path) -> None:
     plan = _plan(store)
     codes = {each.code for each in plan.findings}
     assert codes & {"recovery-loss", "recovery-unclear"}
+
+
+@pytest.mark.parametrize("content", [b"", bytes(99), b"no header".ljust(99)])
+def test_a_file_of_the_archive_without_a_header(content: bytes, tmp_path: Path) -> None:
+    """The node passes over it, and does not start if it is to archive the segment of this name."""
+    store = writable_copy(FIXTURES / "ignite-killed" / "store", tmp_path / "work")
+    archive = store / "db/wal/archive/node1"
+    # The ring has segments 0 and 1.
+    other, blocking = (archive / f"{no:016}.wal" for no in (1, 0))
+    other.write_bytes(content)
+    (plan,) = plan_recovery(open_store([store]), 1)
+    assert (plan.outcome, plan_repairs(plan, 1).edits) == (StartOutcome.STARTS, ())
+    blocking.write_bytes(content)
+    (plan,) = plan_recovery(open_store([store]), 1)
+    assert plan.outcome is StartOutcome.REFUSED
+    (edit,) = plan_repairs(plan, 1).edits
+    assert (edit.kind, edit.path) == (EditKind.SET_ASIDE, blocking)
+
+
+def test_a_damaged_magic_in_the_archive_prevents_the_start(tmp_path: Path) -> None:
+    store = writable_copy(FIXTURES / "ignite-killed" / "store", tmp_path / "work")
+    path = store / "db/wal/archive/node1/0000000000000000.wal"
+    data = bytearray(path.read_bytes())
+    data[17] ^= 0x10
+    path.write_bytes(data)
+    (plan,) = plan_recovery(open_store([store]), 1)
+    assert plan.outcome is StartOutcome.REFUSED
+    assert [edit.path for edit in plan_repairs(plan, 1).edits] == [path]

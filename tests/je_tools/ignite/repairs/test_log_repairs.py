@@ -134,13 +134,10 @@ def test_bytes_are_taken_from_the_ring(log: Log) -> None:
     assert {k: v for k, v in digests(log.root).items() if "undo" not in k} == whole
 
 
-@pytest.mark.parametrize("size", [700, 300, 20])
+@pytest.mark.parametrize("size", [700, 300])
 def test_an_archived_segment_that_was_cut_gets_its_end_back(log: Log, size: int) -> None:
     path = log.root / ARCHIVE / f"{1:016}.wal"
-    if size < log.offsets[1][1]:
-        path.write_bytes(bytes(29) + path.read_bytes()[29:])
-    else:
-        path.write_bytes(log.data[1][:size])
+    path.write_bytes(log.data[1][:size])
     log.repair()
     assert path.read_bytes().rstrip(b"\0") == log.data[1]
 
@@ -257,6 +254,25 @@ def test_a_cut_after_damage_that_stays(log: Log) -> None:
         (log.root / folder / f"{1:016}.wal").unlink()
     with pytest.raises(RefusedError, match=r"damage before the cut remains|no checkpoint"):
         log.plan((2, log.offsets[2][3]))
+
+
+def test_an_archived_segment_without_a_header_is_archived_anew(log: Log) -> None:
+    """The node does so with the complete segment of the ring, once the file is gone."""
+    path = log.root / ARCHIVE / f"{1:016}.wal"
+    path.write_bytes(bytes(29) + log.data[1][29:])
+    (repair,) = log.repair().repairs
+    assert [(each.kind, each.path) for each in repair.edits] == [(EditKind.SET_ASIDE, path)]
+    assert log.plan().edits == []
+
+
+@pytest.mark.parametrize("no", [1, 2])
+def test_a_cut_sets_aside_later_files_without_a_header(log: Log, no: int) -> None:
+    """The node could not archive the segment of this name, once it is complete."""
+    log.repair((1, log.offsets[1][3]))
+    file = log.root / ARCHIVE / f"{no:016}.wal"
+    file.write_bytes(b"no header".ljust(99))
+    log.repair((1, log.offsets[1][2]))
+    assert not file.exists()
 
 
 @pytest.mark.parametrize("content", [b"", b"short", (77).to_bytes(8, "little") + bytes(8)])
