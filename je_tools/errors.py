@@ -6,8 +6,7 @@ it may hide what was asked for.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from pathlib import Path
 

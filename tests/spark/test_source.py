@@ -208,7 +208,7 @@ def test_a_schema_of_ones_own(spark: Any) -> None:
         ({"replicated": "yes"}, "option replicated: 'yes' is neither true nor false"),
         ({"pushdown": "true"}, "option pushdown: there is none any more, because Spark"),
         ({"path": "/no/such/log"}, "/no/such/log: no such file or directory"),
-        ({"path": "hdfs://host/log"}, "logs are read from file systems that are mounted"),
+        ({"path": "s3://key:word@host/log"}, "give it as the store's own tools take it"),
     ],
 )
 def test_what_cannot_be_read_is_told_at_load(

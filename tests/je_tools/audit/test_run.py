@@ -83,7 +83,10 @@ def fleet(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
         for number in range(EACH[size]):
             folder = root / f"group{number}" / kind
             planted[str(folder)] = PLANTED[kind](folder)[1]
-    (root / "fixtures").symlink_to(FIXTURES)
+    (root / "fixtures").mkdir()
+    for each in FIXTURES.iterdir():
+        if not each.name.startswith("ignite-"):
+            (root / "fixtures" / each.name).symlink_to(each)
     fixtures = {
         str(root / "fixtures" / each.home.relative_to(FIXTURES)): each.home
         for each in environments_in(FIXTURES)
