@@ -16,6 +16,8 @@ from je_tools.ignite.recovery.physical import Place, recovered_pages
 
 if TYPE_CHECKING:
     from je_tools.formats.ignite.records import CheckpointFacts
+    from je_tools.ignite.checkpoints.node_checkpoints import NodeCheckpoints
+    from je_tools.ignite.recovery.physical import PhysicalRecovery
     from je_tools.ignite.store import Node
 
 
@@ -26,11 +28,15 @@ class PageRecovery(Struct, frozen=True):
         status: as `LogNeed.status`, or `none` without a folder of markers.
         mended: pages that recovery writes; empty if it writes none, or cannot read the log.
         newest: record of the newest checkpoint; None if it is not in the log.
+        checkpoints: the checkpoints; None without a folder of markers.
+        physical: the physical part of recovery; None without a folder of markers.
     """
 
     status: str
     mended: frozenset[Place]
     newest: CheckpointFacts | None
+    checkpoints: NodeCheckpoints | None = None
+    physical: PhysicalRecovery | None = None
 
     @property
     def is_mixed(self) -> bool:
@@ -51,5 +57,5 @@ def page_recovery(node: Node, threads: int) -> PageRecovery:
     newest = max(found.checkpoints, key=lambda each: each.time_ms, default=None)
     record = newest.record if newest is not None else None
     facts = record.facts if record is not None else None
-    mended = recovered_pages(node, threads, found).places
-    return PageRecovery(found.need.status, frozenset(mended), facts)
+    physical = recovered_pages(node, threads, found)
+    return PageRecovery(found.need.status, frozenset(physical.places), facts, found, physical)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -19,18 +20,22 @@ from je_tools.ignite.page_check.structure_judge import affinity_of
 from je_tools.ignite.page_check.walk import Walk
 from je_tools.ignite.pages.files import page_folder
 from je_tools.ignite.pages.scan import scan_files
-from je_tools.ignite.recovery.physical import recovered_pages
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from je_tools.ignite.checkpoints.node_checkpoints import NodeCheckpoints
+    from je_tools.ignite.page_check.page_recovery import PageRecovery
     from je_tools.ignite.page_check.walk import Walked
     from je_tools.ignite.pages.files import PageFile
     from je_tools.ignite.pages.scan import PageFileScan
+    from je_tools.ignite.recovery.physical import PhysicalRecovery
     from je_tools.ignite.store import Node, Store
     from je_tools.log.scan_options import Progress
 
-    Rebuilt = Callable[[Node, int, Sequence[PageFileScan]], frozenset[Path]]
+    Rebuilt = Callable[
+        [Node, int, Sequence[PageFileScan], NodeCheckpoints, PhysicalRecovery], frozenset[Path]
+    ]
 
 
 _TO_REPAIR = (PageFileState.DAMAGED, PageFileState.MISSING)
@@ -103,23 +108,24 @@ def verify_pages(
         if not trees:
             walk = Walk(threads, "only pages were asked for")
         elif recovery.is_mixed:
-            walk = _recovered_walk(node, threads)
+            walk = _recovered_walk(recovery, threads)
         else:
             walk = Walk(threads, None)
         judge = PageJudge(node.name, str(store.roots[0]), recovery)
         scans = _verify_node(report, node, judge, walk, progress)
         if rebuilt is not None:
-            _advise(report, node, judge, rebuilt, scans, threads)
+            _advise(report, node, judge, partial(rebuilt, node, threads, scans), recovery)
     return report
 
 
-def _recovered_walk(node: Node, threads: int) -> Walk:
+def _recovered_walk(recovery: PageRecovery, threads: int) -> Walk:
     """Return a walk through the pages as recovery of an unfinished checkpoint leaves them."""
-    found = recovered_pages(node, threads)
-    problem = found.problem
-    if problem is None and found.replay is None:
+    physical = recovery.physical
+    replay = physical.replay if physical is not None else None
+    problem = physical.problem if physical is not None else None
+    if problem is None and replay is None:
         problem = "the markers do not tell where recovery begins"
-    return Walk(threads, problem, found.replay)
+    return Walk(threads, problem, replay)
 
 
 def _verify_node(
@@ -157,14 +163,13 @@ def _advise(
     report: PageReport,
     node: Node,
     judge: PageJudge,
-    rebuilt: Rebuilt,
-    scans: Sequence[PageFileScan],
-    threads: int,
+    rebuilt: Callable[[NodeCheckpoints, PhysicalRecovery], frozenset[Path]],
+    recovery: PageRecovery,
 ) -> None:
     """Let the advice on files of a node name `ignite recover`, if that repairs them."""
     own = [each for each in report.files if each.node == node.name and each.state in _TO_REPAIR]
-    if own:
-        files = set(map(judge.path, rebuilt(node, threads, scans)))
+    if own and recovery.checkpoints is not None and recovery.physical is not None:
+        files = set(map(judge.path, rebuilt(recovery.checkpoints, recovery.physical)))
         findings = [each for each in report.findings if each.node == node.name]
         report.files = [
             advised(each, findings, files) if each in own else each for each in report.files

@@ -7,18 +7,24 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from je_tools.errors import InputError
-from je_tools.ignite.checkpoints.node_checkpoints import node_checkpoints
 from je_tools.ignite.recovery.page_damage import judged_pages
 from je_tools.ignite.recovery.page_edits import plan_page_edits
-from je_tools.ignite.recovery.physical import recovered_pages
 from je_tools.ignite.repairs.plan import plan_log_repairs
 
 if TYPE_CHECKING:
+    from je_tools.ignite.checkpoints.node_checkpoints import NodeCheckpoints
     from je_tools.ignite.pages.scan import PageFileScan
+    from je_tools.ignite.recovery.physical import PhysicalRecovery
     from je_tools.ignite.store import Node
 
 
-def rebuilt_files(node: Node, threads: int, scans: Sequence[PageFileScan]) -> frozenset[Path]:
+def rebuilt_files(
+    node: Node,
+    threads: int,
+    scans: Sequence[PageFileScan],
+    found: NodeCheckpoints,
+    physical: PhysicalRecovery,
+) -> frozenset[Path]:
     """Return the files in which `ignite recover` repairs every damaged page.
 
     There are none if the log or the markers need a repair first: pages are planned after that.
@@ -27,6 +33,8 @@ def rebuilt_files(node: Node, threads: int, scans: Sequence[PageFileScan]) -> fr
         node: the node.
         threads: number of segments to read at once.
         scans: the pages of all of its files.
+        found: its checkpoints.
+        physical: the physical part of its recovery.
 
     Raises:
         StoppedError: a file shrank, vanished or was replaced while it was read.
@@ -34,8 +42,6 @@ def rebuilt_files(node: Node, threads: int, scans: Sequence[PageFileScan]) -> fr
     try:
         if plan_log_repairs(node, threads).edits:
             return frozenset()
-        found = node_checkpoints(node, threads)
-        physical = recovered_pages(node, threads, found)
         damaged, _ = judged_pages(node, physical, scans)
         return frozenset(plan_page_edits(node, found, physical, damaged).rebuilt)
     except InputError:

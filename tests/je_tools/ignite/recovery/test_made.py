@@ -7,9 +7,13 @@ from pathlib import Path
 import pytest
 
 from je_tools.formats.ignite.pages import PageState, page_rules, read_pages
+from je_tools.formats.ignite.replay import PageReplay
+from je_tools.ignite.page_check.verify import verify_pages
 from je_tools.ignite.pages.files import page_folder
-from je_tools.ignite.recovery.physical import recovered_pages
+from je_tools.ignite.recovery import physical
+from je_tools.ignite.recovery.physical import open_replay, recovered_pages
 from je_tools.ignite.recovery.plan import StartOutcome, plan_recovery
+from je_tools.ignite.recovery.rebuilding import rebuilt_files
 from je_tools.ignite.recovery.repair import RepairPlan, plan_repairs
 from je_tools.ignite.store import open_store
 from tests.builders.ignite_pages import damage
@@ -142,6 +146,20 @@ def test_a_page_of_which_the_log_has_no_history_is_left(tmp_path: Path) -> None:
     # The log has an image of page 4, which is damaged too.
     assert [(edit.offset, edit.size) for edit in repairs.edits] == [(5 * 1024, 1024)]
     assert "whole history of page 3" in repairs.left[-1]
+
+
+def test_verifying_pages_replays_the_log_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A replay keeps up to 4 GiB of pages."""
+    store = write_unfinished_store(tmp_path)
+    damage(store / PART, 3)
+    opened: list[PageReplay | None] = []
+    monkeypatch.setattr(
+        physical, "open_replay", lambda node: opened.append(open_replay(node)) or opened[-1]
+    )
+    report = verify_pages(open_store([store]), 1, rebuilt=rebuilt_files)
+    assert (len(opened), "damaged" in {each.state for each in report.files}) == (1, True)
 
 
 def test_apply_needs_the_pages(tmp_path: Path) -> None:
