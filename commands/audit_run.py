@@ -93,7 +93,7 @@ class Options(EngineOptions):
     default=("error",),
     show_default=True,
     help="Exit with 3 if there is a finding of this severity or worse (error, warning, note), or "
-    "of this code; never: exit with 0. Can be repeated.",
+    "of this code; never, which stands alone: exit with 0. Can be repeated.",
 )
 @click.option(
     "--allow",
@@ -161,14 +161,18 @@ def _verdict(options: Options) -> FailureRules:
     """Return what decides the exit code.
 
     Raises:
-        UsageError: `--fail-on` names no severity and no code, or the file is not of its form.
+        UsageError: `--fail-on` names no severity and no code, or `never` beside others, or the
+            file is not of its form.
         InputError: the file cannot be read.
     """
     from je_tools.audit.allowed import FailureRules, check_code, read_allowed
+    from je_tools.errors import UsageError
     from je_tools.findings import Severity
 
     fail_on = options["fail_on"]
     if NEVER in fail_on:
+        if others := [each for each in fail_on if each != NEVER]:
+            raise UsageError(f"--fail-on never excludes --fail-on {others[0]}: give one of them")
         fail_on = ()
     for each in fail_on:
         if each not in list(Severity):

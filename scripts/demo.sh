@@ -15,7 +15,13 @@ run je-tools verify "$sample"
 run je-tools summary "$sample"
 run je-tools dump "$sample" --limit 20
 mkdir -p build
-run je-tools audit run fixtures --output build/audit
+say je-tools audit run fixtures --output build/audit
+code=0
+je-tools audit run fixtures --output build/audit || code=$?
+if [ "$code" -ne 3 ]; then
+    echo "demo: the audit ended with exit code $code instead of 3" >&2
+    exit $((code ? code : 1))
+fi
 
 cat <<END
 
@@ -27,7 +33,8 @@ What to look at
            output is kept in fixtures/*/truth/summary.txt
   dump     the first 20 entries of a log whose writer was killed with transactions open;
            --type, --db, --txn, --key, --format jsonl and others are in .venv/bin/je-tools dump --help
-  audit    did all of that for every environment below fixtures/ at once, the worst first
+  audit    did all of that for every environment below fixtures/ at once, the worst first; exit
+           code 3, since some of them are damaged or too old on purpose
 
   the page    $PWD/build/audit/report.html
   the tables  $PWD/build/audit/{environments,files,entry_stats,findings,vlsn_ranges,txns,checkpoints}/*.parquet

@@ -87,13 +87,17 @@ class EnvironmentChange(Struct, frozen=True):
 
 
 class FindingChange(Struct, frozen=True):
-    """A finding that only one of two runs has."""
+    """A finding that only one of two runs has; `node` to `page` are the place in a store."""
 
     change: Change
     env: str
     severity: str
     code: str
     file_no: int | None
+    node: str | None
+    file: str | None
+    segment: int | None
+    page: int | None
     offset: int | None
     found: str | None
 
@@ -287,6 +291,7 @@ def _erased(run: RunFolder) -> dict[str, int]:
 
 def _sorted(findings: Any) -> Any:
     ranks = [severity_rank(each) for each in findings["severity"].to_pylist()]
-    keys = [(name, "ascending") for name in ("rank", "env", "file_no", "offset", "code")]
+    names = ("rank", "env", "file_no", *STORE_COLUMNS, "offset", "code")
+    keys = [(name, "ascending") for name in names]
     ranked = findings.append_column("rank", pa.array(ranks, pa.int64()))
     return ranked.sort_by(keys).drop_columns(["rank"])

@@ -40,10 +40,15 @@ OK = SEVERITIES[-1]
 """The severity of an environment without findings."""
 
 
-NOT_OPENED = ("no-log", "unsafe", "refuses", "fails", "does not start", "starts with losses")
-"""Outcomes of environments that their engine does not open, or cannot use without loss."""
+NOT_OPENED = ("no-log", "unsafe", "refuses", "fails", "does not start")
+"""Outcomes of environments that their engine does not open, or cannot use."""
 
-_LOST_KEYS = ("lost_key_count", "missing_key_count")
+LOSING = ("loses", "starts with losses")
+"""Outcomes of environments that their engine opens without some of what they hold."""
+
+_UNKNOWN = (None, "unclear")
+
+_LOST = ("lost_key_count", "missing_key_count", "lost_record_count")
 
 
 class RunInfo(Struct, frozen=True):
@@ -85,7 +90,8 @@ class EnvironmentRow(Struct, frozen=True):
     """A row of the table `environments`, with sums of other tables.
 
     Attributes:
-        values: the row, by column name; counts and sizes are never None.
+        values: the row, by column name; counts and sizes that are summed are never None, except
+            those of transactions, which are not known of stores of Ignite.
         findings: its findings by code, the worst first.
         last_txn_ms: time of its last Commit or Abort.
         node: its row of the table `nodes`; None if it has none.
@@ -124,13 +130,19 @@ class EnvironmentRow(Struct, frozen=True):
 
     @property
     def stakes(self) -> tuple[int, int, int]:
-        """Its stakes, the worst least: whether it opens, then the Commits and keys lost."""
-        lost = [self.values.get(name) or 0 for name in ("lost_commit_count", *_LOST_KEYS)]
-        if self.outcome is None:
-            opens = 1 if self.severity == Severity.ERROR.value else 2
+        """Its stakes, the worst least: whether it opens, then the Commits lost, then the rest.
+
+        Those that do not open come first, then damaged ones of which this is not known, then those
+        that lose something.
+        """
+        lost = [self.values.get(name) or 0 for name in ("lost_commit_count", *_LOST)]
+        if self.outcome in NOT_OPENED:
+            rank = 0
+        elif self.outcome in _UNKNOWN and self.severity == Severity.ERROR.value:
+            rank = 1
         else:
-            opens = 0 if self.outcome in NOT_OPENED else 2
-        return opens, -lost[0], -sum(lost[1:])
+            rank = 2 if self.outcome in LOSING or any(lost) else 3
+        return rank, -lost[0], -sum(lost[1:])
 
     def number(self, column: str) -> int:
         """Return a count or a size."""
@@ -201,7 +213,7 @@ class FleetSummary(Struct, frozen=True):
         """Sums over all environments."""
         sums = {"environment_count": len(self.environments)}
         for column in _SUMMED:
-            sums[column] = sum(row.number(column) for row in self.environments)
+            sums[column] = sum(row.values[column] or 0 for row in self.environments)
         return sums | {"read_file_count": self.read_file_count}
 
     @property
@@ -229,11 +241,12 @@ _SUMMED = (
     "error_count",
     "warning_count",
     "note_count",
+    "checkpoint_count",
     "committed_count",
     "aborted_count",
     "unfinished_count",
-    "checkpoint_count",
 )
+_OF_TXNS = _SUMMED[-3:]
 _TIMES_OF_ENDS = ("committed", "aborted")
 
 
@@ -286,7 +299,7 @@ def _whole(table: pa.Table) -> pa.Table:
     whole = {
         "env": pc.fill_null(table["env"], ""),
         "severity": pc.if_else(is_ours, table["severity"], guessed),
-        **{name: pc.fill_null(table[name], 0) for name in _SUMMED},
+        **{name: pc.fill_null(table[name], 0) for name in _SUMMED if name not in _OF_TXNS},
     }
     for name, column in whole.items():
         place = table.schema.get_field_index(name)

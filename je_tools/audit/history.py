@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from je_tools.audit.changes import Change, Changes, compare_runs
 from je_tools.audit.output_folder import complete_runs, run_rows
+from je_tools.pages.log_fields import SEVERITIES, place_in_store
 from je_tools.pages.shown import NAME_MAX, shown
 
 if TYPE_CHECKING:
@@ -20,6 +21,9 @@ RUNS_MAX = 14
 
 CHANGED_MAX = 30
 """Largest number of changed environments in the page."""
+
+FINDINGS_MAX = 30
+"""Largest number of new findings in the page."""
 
 
 class PastRun(Struct, frozen=True):
@@ -46,6 +50,15 @@ class ChangedEnvironment(Struct, frozen=True):
     size: int
 
 
+class NewFinding(Struct, frozen=True):
+    """A finding that the run before does not have, and its place in words."""
+
+    severity: str
+    code: str
+    name: str
+    place: str
+
+
 class History(Struct, frozen=True):
     """History of a fleet.
 
@@ -55,6 +68,7 @@ class History(Struct, frozen=True):
         environments: the changed environments, the worst first, at most CHANGED_MAX.
         counts: number of changed environments by `Change`.
         new_finding_count, gone_finding_count: findings that only one of the two runs has.
+        findings: the new ones, the worst first, at most FINDINGS_MAX.
     """
 
     runs: tuple[PastRun, ...]
@@ -63,6 +77,7 @@ class History(Struct, frozen=True):
     counts: dict[str, int] = {}
     new_finding_count: int = 0
     gone_finding_count: int = 0
+    findings: tuple[NewFinding, ...] = ()
 
     @property
     def left_out(self) -> int:
@@ -85,7 +100,17 @@ def read_history(tables: RunFolder, summary: FleetSummary) -> History:
         _counts(changes),
         changes.new_findings.num_rows,
         changes.gone_findings.num_rows,
+        tuple(map(_new_finding, changes.new_findings.slice(0, FINDINGS_MAX).to_pylist())),
     )
+
+
+def _new_finding(row: dict[str, Any]) -> NewFinding:
+    place = place_in_store(row)
+    if place is None and row["file_no"] is not None:
+        place = f"file {row['file_no']:08x}, offset {row['offset'] or 0:,}"
+    severity = row["severity"] if row["severity"] in SEVERITIES else SEVERITIES[-2]
+    code = shown(row["code"] or "", NAME_MAX)
+    return NewFinding(severity, code, shown(row["env"] or "", NAME_MAX), place or "–")
 
 
 def _counts(changes: Changes) -> dict[str, int]:

@@ -48,7 +48,7 @@ _GAUGES = (
     _Gauge(
         "environment_unfinished_transactions",
         "Transactions without an end.",
-        lambda row: row.number("unfinished_count"),
+        lambda row: row.values["unfinished_count"],
     ),
     _Gauge(
         "environment_last_vlsn",

@@ -136,6 +136,7 @@ _STAKES = (
     "lost_commit_count",
     "lost_key_count",
     "missing_key_count",
+    "lost_record_count",
     "used_percent",
     "used_size",
     "last_commit_ms",

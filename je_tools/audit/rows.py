@@ -69,7 +69,12 @@ def worst_severity(counts: Mapping[str, int]) -> str:
     return next(worst, "ok")
 
 
-_PERHAPS_UNKNOWN = ("lost_commit_count", "lost_key_count", "missing_key_count")
+_PERHAPS_UNKNOWN = (
+    "lost_commit_count",
+    "lost_key_count",
+    "missing_key_count",
+    "lost_record_count",
+)
 """Counts of what recovery cuts off: nothing is known of them without a recovery."""
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from je_tools.audit.discover import EnvironmentKind
@@ -39,7 +40,7 @@ def store_rows(found: FoundEnvironment, *, predicts: bool) -> EnvironmentRows:
     except Exception as error:
         reason = str(error.strerror) if isinstance(error, OSError) else why_unread(error)
         rows.extend("findings", [finding_row(unread(found.name, reason), found.name)])
-        values = {"error_count": 1, "kind": EnvironmentKind.IGNITE.value, "size": found.size}
+        values = {**_of_store(), "error_count": 1, "size": found.size}
         rows.extend("environments", [environment_row(found.name, values)])
         return rows
     findings = [*examination.findings, *_unread_parts(examination)]
@@ -48,12 +49,18 @@ def store_rows(found: FoundEnvironment, *, predicts: bool) -> EnvironmentRows:
     return rows
 
 
+def _of_store() -> dict[str, Any]:
+    """Return the values of every store: what of its transactions is not looked for is unknown."""
+    unknown = ("committed_count", "aborted_count", "unfinished_count")
+    return {"kind": EnvironmentKind.IGNITE.value, **dict.fromkeys(unknown)}
+
+
 def _values(examination: StoreExamination, found: FoundEnvironment) -> dict[str, Any]:
     nodes = examination.nodes
     outcome = worst_outcome(examination)
     damaged = (each for each in examination.findings if each.severity is Severity.ERROR)
     return {
-        "kind": EnvironmentKind.IGNITE.value,
+        **_of_store(),
         "source": ResultSource.READ.value,
         "file_count": sum(each.segment_files + each.page_files for each in nodes),
         "size": found.size,
@@ -67,6 +74,8 @@ def _values(examination: StoreExamination, found: FoundEnvironment) -> dict[str,
             (each.last_checkpoint_ms for each in nodes if each.last_checkpoint_ms is not None),
             default=None,
         ),
+        "unfinished_count": _sum(each.unfinished_count for each in nodes),
+        "lost_record_count": _sum(each.lost_record_count for each in nodes),
         "outcome": None if outcome is None else outcome.value,
         "verdict": clean_text(store_verdict(examination)),
     }
@@ -79,6 +88,12 @@ def _unread_parts(examination: StoreExamination) -> list[StoreFinding]:
         StoreFinding(code.name, code.severity, node, found=reason, hint=code.hint)
         for node, reason in examination.unread
     ]
+
+
+def _sum(counts: Iterable[int | None]) -> int | None:
+    """Return the sum; None if one of them is unknown, or there is none."""
+    known = list(counts)
+    return None if not known or None in known else sum(each or 0 for each in known)
 
 
 def _finding_row(found: StoreFinding, env: str) -> tuple[Any, ...]:

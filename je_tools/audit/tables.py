@@ -136,12 +136,13 @@ ENVIRONMENTS = _table(
         ("last_created_ms", _INT, "time in the header of the last file"),
         ("first_vlsn", _INT, "lowest VLSN of the replication stream"),
         ("last_vlsn", _INT, "highest VLSN of the replication stream"),
-        ("committed_count", _INT, "transactions with a Commit"),
-        ("aborted_count", _INT, "transactions with an Abort"),
+        ("committed_count", _INT, "transactions with a Commit; null for a store of Ignite"),
+        ("aborted_count", _INT, "transactions with an Abort; null for a store of Ignite"),
         (
             "unfinished_count",
             _INT,
-            "transactions without an end, except rolled back ones",
+            "transactions without an end, except rolled back ones; of a store of Ignite, those "
+            "that recovery leaves out, null if unknown",
         ),
         ("checkpoint_count", _INT, "complete checkpoints"),
         ("last_checkpoint_lsn", _INT, "LSN of the last CkptEnd"),
@@ -151,6 +152,12 @@ ENVIRONMENTS = _table(
         ("lost_commit_count", _INT, "Commits that recovery would cut off"),
         ("lost_key_count", _INT, "keys that these and the other records after the end write"),
         ("missing_key_count", _INT, "keys in places that do not exist, if they were searched for"),
+        (
+            "lost_record_count",
+            _INT,
+            "of a store of Ignite: whole records after the first that cannot be read, which the "
+            "next start does not apply",
+        ),
         ("cut_size", _INT, "bytes after the end of the log, which recovery cuts off"),
         ("lost_first_lsn", _INT, "LSN from which on entries would be lost"),
         ("lost_last_lsn", _INT, "LSN of the last lost entry"),

@@ -81,6 +81,8 @@ class NodeExamination(Struct, frozen=True):
         last_checkpoint_ms: time of the newest checkpoint that has a begin marker.
         finished_count: checkpoints with both markers.
         errors, warnings, notes: findings by severity.
+        unfinished_count: transactions that recovery leaves out; None if unknown.
+        lost_record_count: whole records after the first that cannot be read; None if unknown.
     """
 
     node: str
@@ -95,6 +97,8 @@ class NodeExamination(Struct, frozen=True):
     errors: int
     warnings: int
     notes: int
+    unfinished_count: int | None = None
+    lost_record_count: int | None = None
 
 
 class StoreExamination(Struct):
@@ -187,6 +191,8 @@ def _examine(
             errors=counts[Severity.ERROR],
             warnings=counts[Severity.WARNING],
             notes=counts[Severity.NOTE],
+            unfinished_count=parts.unfinished_count,
+            lost_record_count=parts.lost_record_count,
         )
     )
 
@@ -201,6 +207,8 @@ class _Parts(Struct):
     newest_ms: int | None = None
     finished: int = 0
     not_checked: tuple[str, ...] = ()
+    unfinished_count: int | None = None
+    lost_record_count: int | None = None
 
     def add_checkpoints(self, store: Store, node: Node, threads: int) -> list[StoreFinding]:
         """Judge the checkpoints of a node."""
@@ -223,6 +231,9 @@ class _Parts(Struct):
         """Predict the next start of a node."""
         (plan,) = plan_recovery(store, threads)
         self.outcome, self.not_checked = plan.outcome, plan.not_checked
+        if plan.logical is not None:
+            self.unfinished_count = len(plan.logical.uncommitted)
+            self.lost_record_count = plan.logical.end.lost_records
         return [_of_log(each) for each in plan.findings]
 
 

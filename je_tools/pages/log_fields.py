@@ -76,11 +76,11 @@ def finding_fields(row: Mapping[str, Any], command: str) -> list[Any]:
         None if resume is None else lsn_text(resume),
         *(None if text is None else shown(text) for text in texts),
         shown(command, limit=None),
-        _place_in_store(row),
+        place_in_store(row),
     ]
 
 
-def _place_in_store(row: Mapping[str, Any]) -> str | None:
+def place_in_store(row: Mapping[str, Any]) -> str | None:
     """Return the place of a finding in a store of Ignite; None if it is of a log."""
     if row.get("node") is None:
         return None

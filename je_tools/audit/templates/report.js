@@ -3,7 +3,7 @@
   const PAGE_ROWS = 50;
   const REST = { findings: "the table findings", files: "the table files" };
   // What is at stake follows the fields of a log.
-  const STAKE = Object.fromEntries(("outcome verdict lostCommits lostKeys missingKeys fill used " +
+  const STAKE = Object.fromEntries(("outcome verdict lostCommits lostKeys missingKeys lostRecords fill used " +
     "commit commitVlsn node kind").split(" ").map((name, i) => [name, Object.keys(ENV).length + i]));
   const OPENS = { "no-log": "no log", unsafe: "unsafe", refuses: "refuses", fails: "fails",
     "does not start": "does not start", stops: "stops", loses: "loses", "starts with losses": "loses",
@@ -24,7 +24,8 @@
     { id: "opens", title: "Opens", by: (row) => row[STAKE.outcome] === null ? null
       : Object.keys(OPENS).indexOf(row[STAKE.outcome]) },
     { id: "lost", title: "Lost", number: true,
-      by: (row) => row[STAKE.lostCommits] === null ? null
+      by: (row) => isStore(row) ? row[STAKE.lostRecords]
+        : row[STAKE.lostCommits] === null ? null
         : Number(row[STAKE.lostCommits]) * 1e6 + lostKeys(row) },
     { id: "findings", title: "Findings", number: true,
       by: (row) => row[ENV.errors] * 1e12 + row[ENV.warnings] * 1e6 + row[ENV.notes] },
@@ -159,6 +160,7 @@
   }
 
   function lostText(row) {
+    if (isStore(row)) return row[STAKE.lostRecords] === null ? "–" : counted(row[STAKE.lostRecords], "record");
     if (row[STAKE.lostCommits] === null) return lostKeys(row) ? counted(lostKeys(row), "key") : "–";
     if (!Number(row[STAKE.lostCommits]) && !lostKeys(row)) return "0";
     return `${counted(row[STAKE.lostCommits], "Commit")}, ${counted(lostKeys(row), "key")}`;

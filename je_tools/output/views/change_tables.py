@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from je_tools.output.views.sections import Cell, Column, Kind, Section, section_of
 
 if TYPE_CHECKING:
-    from je_tools.audit.changes import Changes
+    from je_tools.audit.changes import Changes, FindingChange
 
 _ENVIRONMENTS = (
     Column("change", "change", Kind.TEXT),
@@ -24,12 +24,20 @@ _ENVIRONMENTS = (
     Column("new_finding_count", "new findings", rank=2),
     Column("gone_finding_count", "gone findings", rank=2),
 )
+_FILE_NO = Column("file_no", "file", Kind.FILE, rank=1)
+_IN_STORE = (
+    Column("node", "node", Kind.TEXT, rank=4),
+    Column("file", "file in store", Kind.KEY, rank=1),
+    Column("segment", "segment", Kind.ID, rank=2),
+    Column("page", "page", Kind.ID, rank=2),
+)
 _FINDINGS = (
     Column("change", "change", Kind.TEXT),
     Column("severity", "severity", Kind.TEXT),
     Column("code", "finding", Kind.TEXT),
     Column("env", "environment", Kind.KEY),
-    Column("file_no", "file", Kind.FILE, rank=1),
+    _FILE_NO,
+    *_IN_STORE,
     Column("offset", "offset", Kind.ID, rank=2),
     Column("found", "found", Kind.TEXT, rank=3),
 )
@@ -40,12 +48,23 @@ def change_sections(changes: Changes, most: int | None = None) -> list[Section]:
 
     Args:
         changes: the changes.
-        most: largest number of rows of each table; None for all.
+        most: largest number of rows of each table, for people, who get no columns of places that
+            no finding has; None for everything.
     """
+    findings = list(islice(changes.findings(), most))
+    columns = _FINDINGS if most is None else _used(findings)
     return [
         section_of("environments", "Environments", _ENVIRONMENTS, changes.environments[:most]),
-        section_of("findings", "Findings", _FINDINGS, islice(changes.findings(), most)),
+        section_of("findings", "Findings", columns, findings),
     ]
+
+
+def _used(findings: Sequence[FindingChange]) -> tuple[Column, ...]:
+    """Return the columns without those of logs, or of stores, if no finding is in one."""
+    used = {column.name: True for column in _FINDINGS}
+    used[_FILE_NO.name] = any(each.node is None for each in findings)
+    used |= dict.fromkeys((each.name for each in _IN_STORE), any(each.node for each in findings))
+    return tuple(column for column in _FINDINGS if used[column.name])
 
 
 def _value(name: str) -> Any:

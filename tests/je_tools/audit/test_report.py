@@ -157,12 +157,27 @@ def test_what_is_at_stake_comes_first(tmp_path: Path) -> None:
         {"env": "two", "severity": "warning", "outcome": "loses", "lost_commit_count": 2},
         {"env": "unread", "severity": "error", "outcome": None},
         {"env": "loose files", "severity": "ok", "outcome": None},
+        {"env": "store", "severity": "error", "outcome": "does not start", "error_count": 1},
+        {
+            "env": "losing store",
+            "severity": "error",
+            "outcome": "starts with losses",
+            "error_count": 99,
+            "lost_record_count": 556,
+        },
+        {"env": "open store", "severity": "error", "outcome": "unclear"},
     ]
     write_tables(fleet)
     summary = read_summary(fleet.run, ABOUT)
     names = [row.env for row in summary.environments]
-    assert names == ["keys", "shut", "unread", "two", "one", "noted", "fine", "loose files"]
-    assert summary.outcomes_of_opening == {"fails": 1, "loses": 2, "opens": 2, "refuses": 1}
+    assert names == [
+        *("keys", "store", "shut"),
+        *("open store", "unread"),
+        *("two", "one", "losing store"),
+        *("noted", "fine", "loose files"),
+    ]
+    outcomes = summary.outcomes_of_opening
+    assert [outcomes[each] for each in ("fails", "loses", "opens", "refuses")] == [1, 2, 2, 1]
 
 
 def test_groups_and_nodes_are_in_the_json_and_on_the_page(tmp_path: Path) -> None:

@@ -77,6 +77,54 @@ def test_codes_of_stores_decide_the_exit(tmp_path: Path) -> None:
     assert audited(tmp_path / "work", tmp_path / "out", "--fail-on", "wal-gap")[1] == 0
 
 
+def test_the_places_of_new_findings_are_shown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "300")
+    root, out = tmp_path / "fleet", tmp_path / "out"
+    store = pages.write_page_store(root / "work")
+    audited(root, out)
+    part = min(store.rglob("part-*.bin"))
+    pages.damage(part, 1)
+    audited(root, out)
+    lines = je_tools("audit", "diff", out, "--format", "jsonl").out.splitlines()
+    rows = list(map(json.loads, lines))
+    new = [row for row in rows if row["section"] == "findings" and row["change"] == "new"]
+    (found,) = [row for row in new if row["code"] == "page-checksum"]
+    (name,) = {row["node"] for row in pq.read_table(out / "findings").to_pylist() if row["node"]}
+    file = str(part.relative_to(store))
+    assert (found["node"], found["file"], found["page"]) == (name, file, 1)
+    assert (found["segment"], found["file_no"]) == (None, None)
+    table = je_tools("audit", "diff", out).out.decode()
+    (head,) = (line for line in table.splitlines() if "file in store" in line)
+    assert {"node", "segment", "page"} < set(head.split())
+    assert " file " not in head.replace("file in store", "")
+    assert f"{file}, page 1, offset " in (out / "report.html").read_text()
+
+
+def test_what_is_unknown_of_transactions_is_null(tmp_path: Path) -> None:
+    store = FIXTURES / "ignite-killed" / "store"
+    tables, _ = audited(store, tmp_path / "out")
+    (row,) = tables["environments"]
+    lines = je_tools("ignite", "recover", store, "--format", "jsonl").out.splitlines()
+    (logical,) = [row for row in map(json.loads, lines) if row["section"] == "logical"]
+    assert row["unfinished_count"] == logical["transactions"] == 1
+    assert row["lost_record_count"] == logical["lost_records"] == 0
+    assert (row["committed_count"], row["aborted_count"], row["lost_key_count"]) == (None,) * 3
+    summary = json.loads((tmp_path / "out" / "audit.json").read_text())
+    (environment,) = summary["environments"]
+    assert environment["committed_count"] is environment["aborted_count"] is None
+    assert summary["totals"]["unfinished_count"] == 1
+
+
+def test_never_excludes_other_severities(tmp_path: Path) -> None:
+    words = ("audit", "run", tmp_path, "--output", tmp_path / "out", "--engine", "local")
+    done = je_tools(*words, "--fail-on", "error", "--fail-on", "never")
+    assert done.code == 2
+    assert "--fail-on never excludes --fail-on error" in done.err
+    assert not (tmp_path / "out").exists()
+
+
 def test_damaged_stores(ignite_damage: Path, tmp_path: Path) -> None:
     if ignite_damage.name not in ("ignite-bitflip", "ignite-partition-lost"):
         # The judge is that of doctor, whose test covers every store.
