@@ -230,7 +230,6 @@ def _page_facts(place: StorePlace, store: Store, node: Node, threads: int) -> Pl
     partition, index = partition_of(page_id), index_of(page_id)
     is_damaged = False
     files = page_folder(node).files if node.db is not None else ()
-    root = str(store.roots[0])
     chosen = [
         each
         for each in files
@@ -238,7 +237,7 @@ def _page_facts(place: StorePlace, store: Store, node: Node, threads: int) -> Pl
     ]
     for file in chosen:
         what, is_bad = _what_page(file, index)
-        path = str(file.path).removeprefix(root).lstrip("/")
+        path = store.below(file.path)
         facts += [("file", path), ("what", what)]
         is_damaged |= is_bad
     if not chosen:

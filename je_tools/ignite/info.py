@@ -225,7 +225,7 @@ def _folders(store: Store, node: Node) -> Iterator[FolderInfo]:
             except OSError as error:
                 raise InputError(f"{error.filename}: {error.strerror}") from error
             sizes = _sizes(files).values()
-            yield FolderInfo(node.name, content, _below(store, path), len(sizes), sum(sizes))
+            yield FolderInfo(node.name, content, store.below(path), len(sizes), sum(sizes))
 
 
 def _places(node: Node) -> Iterator[tuple[str, Path]]:
@@ -250,7 +250,7 @@ def _leftovers(store: Store, node: Node) -> Iterator[Leftover]:
     found = {path for root in roots for pattern in _LEFTOVERS for path in root.rglob(pattern)}
     found |= set(node.db.glob(f"{_RESTORED}*"))
     for path, size in _sizes(sorted(found)).items():
-        yield Leftover(node.name, _below(store, path), size)
+        yield Leftover(node.name, store.below(path), size)
 
 
 def _sizes(paths: Iterable[Path]) -> dict[Path, int]:
@@ -267,7 +267,3 @@ def _sizes(paths: Iterable[Path]) -> dict[Path, int]:
     except OSError as error:
         raise InputError(f"{error.filename}: {error.strerror}") from error
     return sizes
-
-
-def _below(store: Store, path: Path) -> str:
-    return str(path).removeprefix(str(store.roots[0])).lstrip("/") or "."

@@ -65,6 +65,11 @@ class Node(Struct, frozen=True):
         return sum(each.size for each in self.segments)
 
     @property
+    def is_big(self) -> bool:
+        """True if segments have the highest byte of a number first."""
+        return any(each.header.is_big for each in self.segments if each.header is not None)
+
+    @property
     def consistent_id(self) -> str | None:
         """The id in the name of the node's folder; None if the name is made of another id."""
         found = _NEW_NAME.fullmatch(self.name)
@@ -84,10 +89,23 @@ class Store(Struct, frozen=True):
     roots: tuple[Path, ...]
     nodes: tuple[Node, ...]
 
+    def below(self, path: Path) -> str:
+        """Return a path as `path_below` the first root."""
+        return path_below(path, self.roots[0])
+
     @property
     def size(self) -> int:
         """Bytes of all segments."""
         return sum(node.size for node in self.nodes)
+
+
+def path_below(path: Path, root: Path | str) -> str:
+    """Return a path below a directory; one that lies elsewhere as it is, and "." for the directory.
+
+    Paths in results are those below the first root of a store.
+    """
+    text, top = str(path), str(root)
+    return "." if text == top else text.removeprefix(f"{top.rstrip('/')}/")
 
 
 def holds_store(folder: Path) -> bool:

@@ -165,9 +165,8 @@ class PageQuery(Struct, frozen=True):
 
 def _files_of(place: NodePlace) -> Iterator[OwnedFile]:
     if place.node.db is not None:
-        root = str(place.store.roots[0])
         for file in page_folder(place.node).files:
-            path = str(file.path).removeprefix(root).lstrip("/")
+            path = place.store.below(file.path)
             yield OwnedFile(place.env, place.node.name, path, file)
 
 

@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from je_tools.findings import Severity
 from je_tools.formats.ignite.markers import MARKER_SIZE, Pointer
+from je_tools.ignite.store import path_below
 from je_tools.ignite.wal.wal_findings import CODES, WalFinding
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ class CheckpointJudge(Struct, frozen=True):
         self, code: str, path: Path | None, pointer: Pointer | None = None, **facts: Any
     ) -> WalFinding:
         severity = facts.pop("severity", CODES[code].severity)
-        file = None if path is None else str(path).removeprefix(self.root).lstrip("/")
+        file = None if path is None else path_below(path, self.root)
         if pointer is not None:
             facts |= {"segment": pointer.segment, "offset": pointer.offset}
             facts |= {"length": pointer.length}

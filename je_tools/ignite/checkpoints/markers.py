@@ -68,12 +68,11 @@ def read_markers(node: Node) -> MarkerFolder:
         paths = sorted(folder.iterdir())
     except OSError as error:
         raise InputError(f"{folder}: {error.strerror}") from error
-    is_big = any(each.header.is_big for each in node.segments if each.header is not None)
     markers, recovery = [], dict[str, int]()
     for path in paths:
         name, part = read_marker_name(path.name), _RECOVERY.fullmatch(path.name)
         if name is not None:
-            markers.append(_read(path, name, is_big))
+            markers.append(_read(path, name, node.is_big))
         elif part is not None:
             recovery[part[1]] = recovery.get(part[1], 0) + 1
     markers.sort(key=lambda each: (each.name.time_ms, each.name.kind is MarkerKind.END))

@@ -19,6 +19,7 @@ from je_tools.ignite.page_check.page_findings import CODES, PageFinding
 from je_tools.ignite.page_check.structure_judge import structure_findings
 from je_tools.ignite.pages.files import FileKind, PageFile, PageFolder
 from je_tools.ignite.pages.page_sets import PageSet
+from je_tools.ignite.store import path_below
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -203,7 +204,7 @@ class PageJudge:
 
     def path(self, path: Path) -> str:
         """Return a path below the store."""
-        return str(path).removeprefix(self._root).lstrip("/")
+        return path_below(path, self._root)
 
     def _finding(self, code: str, **facts: Any) -> PageFinding:
         severity = facts.pop("severity", CODES[code].severity)

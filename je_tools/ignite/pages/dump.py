@@ -167,7 +167,6 @@ class PageDump(Struct, Generic[Piece]):
             StoppedError: a file shrank, vanished or was replaced while it was read.
         """
         types = self.filters.type_nos()
-        root = str(store.roots[0])
         # With a limit, nothing is decoded in advance.
         threads = self.threads if self.limit is None else 1
         for node in store.nodes:
@@ -176,7 +175,7 @@ class PageDump(Struct, Generic[Piece]):
                 if not self.filters.wants(file):
                     continue
                 self.damaged += file.problem is not None and not file.is_empty
-                path = str(file.path).removeprefix(root).lstrip("/")
+                path = store.below(file.path)
                 place = PagePlace(node.name, path, file, names)
                 starts = range(0, file.pages, _PAGES_MAX)
                 work = map_in_order(partial(self._read, place, types), starts, threads)

@@ -11,9 +11,11 @@ from msgspec import Struct
 from je_tools.formats.ignite.pages import DATA_TYPES, ROW_LEAVES, PageState, is_tree, page_type_name
 from je_tools.ignite.pages.files import page_folder
 from je_tools.ignite.pages.scan import Block, read_blocks
+from je_tools.ignite.store import path_below
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from je_tools.formats.ignite.pages import PageColumns
     from je_tools.ignite.pages.files import FileKind, PageFile
@@ -120,7 +122,7 @@ def measure_pages(store: Store, threads: int, progress: Progress | None = None) 
     report = SpaceReport([], [])
     for node in store.nodes:
         files = page_folder(node).files
-        spaces = {each.path: _empty(node.name, each, str(store.roots[0])) for each in files}
+        spaces = {each.path: _empty(node.name, each, store.roots[0]) for each in files}
         types: dict[int, TypeSpace] = {}
         for each in read_blocks(files, threads, progress):
             if not isinstance(each, Block):
@@ -136,9 +138,10 @@ def measure_pages(store: Store, threads: int, progress: Progress | None = None) 
     return report
 
 
-def _empty(node: str, file: PageFile, root: str) -> PageFileSpace:
-    path = str(file.path).removeprefix(root).lstrip("/")
-    return PageFileSpace(node, file.group, path, file.kind, file.partition, file.size)
+def _empty(node: str, file: PageFile, root: Path) -> PageFileSpace:
+    return PageFileSpace(
+        node, file.group, path_below(file.path, root), file.kind, file.partition, file.size
+    )
 
 
 def _add_file(space: PageFileSpace, columns: PageColumns) -> None:

@@ -213,10 +213,9 @@ def _recovery_files(node: Node, begin: Marker) -> list[Path]:
 
 def _take_file(replay: PageReplay, path: Path, node: Node) -> bool:
     """Take the pages of a recovery file; return False if it is damaged."""
-    is_big = any(each.header.is_big for each in node.segments if each.header is not None)
     try:
         with Source(path) as source:
-            return replay.take_recovered(source, is_big=is_big) == source.size
+            return replay.take_recovered(source, is_big=node.is_big) == source.size
     except SourceChangedError as error:
         raise StoppedError(str(error)) from error
     except SourceError:

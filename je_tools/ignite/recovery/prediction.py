@@ -19,6 +19,7 @@ from je_tools.ignite.checkpoints.node_checkpoints import newest_marker
 from je_tools.ignite.logical.log_range import WalEndReason
 from je_tools.ignite.recovery.page_damage import PageRepair
 from je_tools.ignite.recovery.partitions import compared_partitions
+from je_tools.ignite.store import path_below
 from je_tools.ignite.wal.segment_reading import copies_of, in_the_way, last_archived
 from je_tools.ignite.wal.wal_findings import CODES, WalFinding
 
@@ -88,7 +89,7 @@ class Predictor:
 
     def _finding(self, code: str, path: Path | None = None, **facts: Any) -> WalFinding:
         severity = facts.pop("severity", CODES[code].severity)
-        file = None if path is None else str(path).removeprefix(self._root).lstrip("/")
+        file = None if path is None else path_below(path, self._root)
         return WalFinding(code, severity, self._node.name, file, **facts)
 
     def _of_markers(self) -> Iterator[WalFinding]:

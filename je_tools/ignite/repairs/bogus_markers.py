@@ -81,9 +81,8 @@ def plan_markers(
 
 def _rewritten(node: Node, marker: Marker, record: CheckpointRecord) -> LogRepair:
     """Return the edits that give a real marker its content back."""
-    is_big = any(each.header.is_big for each in node.segments if each.header is not None)
     reason = f"the log has the record of checkpoint {record.checkpoint}"
-    data = encode_marker(record.pointer, is_big=is_big)
+    data = encode_marker(record.pointer, is_big=node.is_big)
     edits = (set_aside(marker.path, reason), create_file(marker.path, data, reason))
     return LogRepair(edits, begin=record.pointer)
 

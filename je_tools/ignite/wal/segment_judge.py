@@ -16,6 +16,7 @@ from je_tools.findings import Severity
 from je_tools.formats.ignite.types import type_name
 from je_tools.formats.ignite.walk import GAPS_KEPT, MIN_SIZE, NO_TYPE, Cause, SegmentTail, Stop
 from je_tools.ignite.segment_files import Status
+from je_tools.ignite.store import path_below
 from je_tools.ignite.wal.segment_reading import SegmentEnd, copies_of, has_records, read_segment
 from je_tools.ignite.wal.wal_findings import CODES, WalFinding
 
@@ -94,7 +95,7 @@ class FileJudge(Struct, frozen=True):
 
     def path(self, segment: SegmentFile) -> str:
         """Return the path of a file below the store."""
-        return str(segment.path).removeprefix(self.root).lstrip("/")
+        return path_below(segment.path, self.root)
 
     def _finding(self, code: str, segment: SegmentFile, **facts: Any) -> WalFinding:
         index = segment.header.segment if segment.header else None
