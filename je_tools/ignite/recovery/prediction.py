@@ -20,7 +20,12 @@ from je_tools.ignite.logical.log_range import WalEndReason
 from je_tools.ignite.recovery.page_damage import PageRepair
 from je_tools.ignite.recovery.partitions import compared_partitions
 from je_tools.ignite.store import path_below
-from je_tools.ignite.wal.segment_reading import copies_of, in_the_way, last_archived
+from je_tools.ignite.wal.segment_reading import (
+    copies_of,
+    in_the_way,
+    last_archived,
+    without_entry,
+)
 from je_tools.ignite.wal.wal_findings import CODES, WalFinding
 
 if TYPE_CHECKING:
@@ -150,6 +155,8 @@ class Predictor:
         for file in self._node.archive:
             if file.is_derived and file.problem == Problem.MAGIC.value:
                 yield self._finding("recovery-refused", file.path, found=file.problem)
+        for file in without_entry(self._node):
+            yield self._finding("recovery-refused", file.path, found="a ZIP without an entry")
         for file in in_the_way(self._node):
             yield self._finding(
                 "recovery-refused",

@@ -8,11 +8,17 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from je_tools.ignite.segment_files import SegmentFile, Status, segment_reader
+from je_tools.errors import InputError
+from je_tools.ignite.segment_files import SegmentFile, Status, opened_segment, segment_reader
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from je_tools.formats.ignite.walk import RecordGap, RecordRows, SegmentTail
     from je_tools.ignite.store import Node
+
+
+_ENTRY = b"PK\x03\x04"
 
 
 class SegmentCopies(Struct, frozen=True):
@@ -76,6 +82,28 @@ def in_the_way(node: Node) -> list[SegmentFile]:
         for each in node.archive
         if each.number in due and each.header is None and not each.is_packed
     ]
+
+
+def without_entry(node: Node) -> list[SegmentFile]:
+    """Return the ZIPs of the archive that do not begin with an entry; no node starts with one.
+
+    Source: starts of a node of 2.18 on an empty ZIP, and on one of other bytes.
+    """
+    return [
+        each
+        for each in node.archive
+        if each.is_packed and each.header is None and not _begins_with_entry(each.path)
+    ]
+
+
+def _begins_with_entry(path: Path) -> bool:
+    try:
+        with opened_segment(path, is_packed=False) as source:
+            start = source.read(0, min(len(_ENTRY), source.size)).tobytes()
+    except InputError:
+        # Another finding says that it cannot be read.
+        return True
+    return start == _ENTRY
 
 
 class SegmentEnd(Struct):

@@ -227,3 +227,20 @@ def test_a_damaged_magic_in_the_archive_prevents_the_start(tmp_path: Path) -> No
     (plan,) = plan_recovery(open_store([store]), 1)
     assert plan.outcome is StartOutcome.REFUSED
     assert [edit.path for edit in plan_repairs(plan, 1).edits] == [path]
+
+
+@pytest.mark.parametrize(
+    ("content", "outcome"),
+    [
+        (b"", StartOutcome.REFUSED),
+        (b"no ZIP".ljust(99), StartOutcome.REFUSED),
+        (b"PK\x03\x04".ljust(60), StartOutcome.STARTS),
+    ],
+)
+def test_a_zip_without_an_entry_prevents_the_start(
+    content: bytes, outcome: StartOutcome, tmp_path: Path
+) -> None:
+    """The node passes over a ZIP that ends inside its entry."""
+    store = writable_copy(FIXTURES / "ignite-killed" / "store", tmp_path / "work")
+    (store / "db/wal/archive/node1/0000000000000001.wal.zip").write_bytes(content)
+    assert _plan(store).outcome is outcome
