@@ -63,6 +63,7 @@ def listed_or_applied(place: UndoPlace, options: UndoOptions) -> Sequence[AnyUnd
         if not place.has_journals():
             # Taking the lock would leave a lock file for nothing.
             chosen([], options["drop"])
+            say("je-tools: there are no undo journals: nothing was changed")
             return []
     with place.locked() as readers, Disk() as disk:
         for reader in readers:

@@ -114,15 +114,16 @@ def _repairs(
     if not options["apply_"]:
         return [plan_repairs(plan, threads, place) for plan in plans]
     repairs = []
-    for node in store.nodes:
-        done = apply_repairs(store, node, threads, place)
+    for plan in plans:
+        name = f"je-tools: {store.name}: {plan.node.name}"
+        done = apply_repairs(store, plan, threads, place)
         for repair, number in done:
-            edits = counted(len(repair.edits), "edit")
-            what = f"{edits} written; the undo journal is {number}"
-            say(f"je-tools: {store.name}: {node.name}: {what}")
+            if number is not None:
+                edits = counted(len(repair.edits), "edit")
+                say(f"{name}: {edits} written; the undo journal is {number}")
             repairs.append(repair)
-        if not done:
-            say(f"je-tools: {store.name}: {node.name}: nothing to write")
+        if all(number is None for _, number in done):
+            say(f"{name}: nothing to write")
     return repairs
 
 
@@ -151,15 +152,21 @@ def _sections(
     options: Options, store: Store, plans: Sequence[NodePlan], repairs: Sequence[RepairPlan]
 ) -> list[Section]:
     from je_tools.ignite.recovery.repair import PAGES_LATER
+    from je_tools.ignite.recovery.steps import recover_steps
     from je_tools.output.views import ignite_recover_tables as tables
+    from je_tools.output.views.store_report import step_section
 
     everything = options["everything"] or options["format_"] != "table"
     edits = [edit for repair in repairs for edit in repair.edits]
     lost = [clean_text(text) for repair in repairs for text in repair.lost]
-    left = [clean_text(text) for repair in repairs for text in repair.left]
+    # What was left after the log is left after the pages too.
+    left = dict.fromkeys(clean_text(text) for repair in repairs for text in repair.left)
     is_open = any(each.is_of_log for each in repairs) and not options["apply_"]
     later = [PAGES_LATER] if is_open else []
-    not_checked = dict.fromkeys(text for plan in plans for text in plan.not_checked)
+    not_checked = dict.fromkeys(
+        text for plan in plans for text in (*plan.not_checked, *plan.unread_log)
+    )
+    steps = recover_steps(store, options["nodes"], options["cut_at"], is_applied=options["apply_"])
     return [
         *tables.recovery_sections(plans, everything=everything),
         tables.edit_section(edits, store.roots[0], everything=everything),
@@ -167,4 +174,5 @@ def _sections(
         tables.text_section("lost", "What the repaired store does not have", lost),
         tables.text_section("left", "What cannot be repaired", left),
         tables.text_section("not_checked", "Not looked at", not_checked),
+        step_section(steps if edits else []),
     ]

@@ -6,12 +6,12 @@ erasure in kind that was interrupted is completed without a copy before it.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from je_tools.core.escaping import counted, quoted
+from je_tools.core.unused_names import unused_beside
 from je_tools.doctor.facts import OpenOutcome, Step, Surroundings
 from je_tools.doctor.opinion import (
     OF_CONTENT,
@@ -115,18 +115,7 @@ def _copy(home: Path, evidence: Evidence) -> Step:
         )
         return Step(f"cp -a {word} /other/disk/{quoted(home.resolve().name or 'env')}", why)
     why = f"keeps the log as it is, before anything writes to it ({counted(size, 'byte')})"
-    return Step(f"cp -a {word} {quoted(_beside(home, 'copy'))}", why)
-
-
-def _beside(home: Path, suffix: str) -> str:
-    """Return an unused name beside the directory."""
-    named = home if home.name not in ("", "..") else home.resolve()
-    text = f"{named}.{suffix}"
-    number = 2
-    while os.path.lexists(text):
-        text = f"{named}.{suffix}-{number}"
-        number += 1
-    return text
+    return Step(f"cp -a {word} {quoted(unused_beside(home, 'copy'))}", why)
 
 
 def _undo(home: Path) -> Iterator[Step]:
@@ -162,7 +151,7 @@ def _looks(home: Path, evidence: Evidence, opinion: Opinion) -> Iterator[Step]:
     if refusals & _TO_CUT:
         yield from _earlier_end(word, evidence)
     if opinion.outcome in _BROKEN and not evidence.surroundings.refused_settings:
-        command = f"je-tools salvage {word} --output {quoted(_beside(home, 'salvaged'))}"
+        command = f"je-tools salvage {word} --output {quoted(unused_beside(home, 'salvaged'))}"
         yield Step(command, "writes all records that survive, and a report, to a new directory")
     if opinion.outcome not in _BROKEN:
         yield from _of_health(word, evidence)
@@ -258,7 +247,7 @@ def _changes(home: Path, evidence: Evidence) -> Iterator[Step]:
         return
     word = quoted(str(home))
     yield Step(f"je-tools recover {word}", "shows what would be cut off and written")
-    copy = quoted(_beside(home, "recovered"))
+    copy = quoted(unused_beside(home, "recovered"))
     why = "writes a mended copy, and leaves the log as it is"
     yield Step(f"je-tools recover {word} --apply --output {copy}", why)
     if mending.in_place:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from je_tools.core.escaping import counted
+from je_tools.core.escaping import counted, quoted
 from je_tools.errors import InputError
 from je_tools.findings import Severity
 from je_tools.ignite.checkpoints.judge import CheckpointJudge
@@ -20,6 +20,7 @@ from je_tools.ignite.checkpoints.node_checkpoints import node_checkpoints
 from je_tools.ignite.info import LockState, lock_state
 from je_tools.ignite.page_check.verify import verify_pages
 from je_tools.ignite.recovery.plan import StartOutcome, plan_recovery
+from je_tools.ignite.recovery.steps import StoreStep
 from je_tools.ignite.store_codes import STORE_CODES, verb_of
 from je_tools.ignite.wal.verify import WalTotals, verify_wal
 
@@ -32,6 +33,9 @@ if TYPE_CHECKING:
 
 _OF_RECOVERY = "recovery-"
 """Prefix of the codes that predict the next start."""
+
+_OF_BYTES = frozenset({"wal-gap", "wal-early-end"})
+"""Codes of unreadable bytes of a segment."""
 
 
 class StoreFinding(Struct, frozen=True):
@@ -165,7 +169,8 @@ def _examine(
     predicts: bool,
 ) -> None:
     totals = WalTotals()
-    found = list(map(_of_log, verify_wal(store, totals, threads, progress=progress)))
+    logged = list(map(_of_log, verify_wal(store, totals, threads, progress=progress)))
+    found: list[StoreFinding] = []
     steps = [parts.add_checkpoints, parts.add_pages, *([parts.add_recovery] if predicts else [])]
     for examine in steps:
         try:
@@ -175,6 +180,7 @@ def _examine(
             result.not_checked.append(f"{node.name or 'the node'}: {error}")
             result.unread.append((node.name, str(error)))
     result.not_checked += parts.not_checked
+    found = [_with_reach(each, parts.unread_before) for each in logged] + found
     result.findings += found
     counts = {each: sum(one.severity is each for one in found) for each in Severity}
     result.nodes.append(
@@ -206,6 +212,7 @@ class _Parts(Struct):
     pages: int = 0
     newest_ms: int | None = None
     finished: int = 0
+    unread_before: tuple[int, int] | None = None
     not_checked: tuple[str, ...] = ()
     unfinished_count: int | None = None
     lost_record_count: int | None = None
@@ -216,6 +223,7 @@ class _Parts(Struct):
         begun = [each for each in checkpoints.checkpoints if each.begin is not None]
         self.finished = sum(each.end is not None for each in begun)
         self.newest_ms = max((each.time_ms for each in begun), default=None)
+        self.unread_before = checkpoints.unread_before
         root = str(store.roots[0])
         return [_of_log(each) for each in CheckpointJudge(checkpoints, root).findings()]
 
@@ -224,13 +232,19 @@ class _Parts(Struct):
         report = verify_pages(store, threads, rebuilt=self.rebuilt)
         self.page_files = len(report.files)
         self.pages = sum(each.pages for each in report.files)
+        sealed = sum(each.encrypted for each in report.files)
+        if sealed:
+            text = f"Types, places and content of {counted(sealed, 'encrypted page')}: only their "
+            self.not_checked += (f"{text}checksums were compared.",)
         advice = {each.file: each.advice for each in report.files}
         return [_of_pages(each, advice) for each in report.findings]
 
     def add_recovery(self, store: Store, _node: Node, threads: int) -> list[StoreFinding]:
         """Predict the next start of a node."""
         (plan,) = plan_recovery(store, threads)
-        self.outcome, self.not_checked = plan.outcome, plan.not_checked
+        self.outcome = plan.outcome
+        # All copies of the log were read for its own findings.
+        self.not_checked += plan.not_checked
         if plan.logical is not None:
             self.unfinished_count = len(plan.logical.uncommitted)
             self.lost_record_count = plan.logical.end.lost_records
@@ -252,6 +266,24 @@ def _of_log(found: WalFinding) -> StoreFinding:
     )
 
 
+def _with_reach(found: StoreFinding, before: tuple[int, int] | None) -> StoreFinding:
+    """Return a finding on the log, with the hint that recovery does not read the bytes."""
+    if before is None or found.code not in _OF_BYTES or found.severity is Severity.NOTE:
+        return found
+    if found.segment is None or found.offset is None:
+        return found
+    end = (found.segment, found.offset + (found.length or 0))
+    if found.segment > before[0] or (found.segment == before[0] and end > before):
+        return found
+    hint = (
+        f"Nothing for the start: recovery reads from segment {before[0]}, offset {before[1]}, and "
+        "not these bytes. What reads the older log misses their records: historical rebalance, "
+        "change data capture, and an export to an earlier time. Look for them in another copy of "
+        "the segment, or in a backup."
+    )
+    return replace(found, hint=hint)
+
+
 def _of_pages(found: PageFinding, advice: dict[str, str]) -> StoreFinding:
     is_note = found.severity is Severity.NOTE
     hint = STORE_CODES[found.code].hint if is_note else advice.get(found.file or "")
@@ -271,13 +303,6 @@ def _of_pages(found: PageFinding, advice: dict[str, str]) -> StoreFinding:
     )
 
 
-class StoreStep(Struct, frozen=True):
-    """A command to run next: its words after `je-tools ignite`, with STORE, and what it shows."""
-
-    command: str
-    why: str
-
-
 _WHY = {
     "wal verify": "shows every damaged byte range of the log",
     "checkpoints": "shows the markers, and the log that recovery needs",
@@ -285,19 +310,20 @@ _WHY = {
 }
 
 
-def next_steps(examination: StoreExamination) -> Iterator[StoreStep]:
-    """Yield the commands to run next, the most useful first; none if nothing is wrong."""
+def next_steps(examination: StoreExamination, name: str) -> Iterator[StoreStep]:
+    """Yield the commands to run next on a store, the most useful first; none if it is whole."""
     if not examination.is_damaged:
         return
     wrong = [each.code for each in examination.findings if each.severity is not Severity.NOTE]
     is_start_known = all(each.outcome is StartOutcome.STARTS for each in examination.nodes)
-    if not is_start_known or any(code.startswith(_OF_RECOVERY) for code in wrong):
+    is_repaired = any("ignite recover`" in (each.hint or "") for each in examination.findings)
+    if not is_start_known or is_repaired or any(code.startswith(_OF_RECOVERY) for code in wrong):
         why = "shows what the next start does and loses, and the edits that repair the store"
-        yield StoreStep("recover STORE", why)
+        yield StoreStep(f"je-tools ignite recover {quoted(name)}", why)
     verbs = {verb_of(code) for code in wrong}
     for verb, why in _WHY.items():
         if verb in verbs:
-            yield StoreStep(f"{verb} STORE", why)
+            yield StoreStep(f"je-tools ignite {verb} {quoted(name)}", why)
 
 
 def held_nodes(nodes: Iterable[NodeExamination]) -> list[str]:

@@ -100,6 +100,16 @@ class NodeCheckpoints(Struct, frozen=True):
     segments: frozenset[int]
     need: LogNeed
 
+    @property
+    def unread_before(self) -> tuple[int, int] | None:
+        """Segment and offset before which recovery reads nothing; None if that is not sure.
+
+        A begin without its record may be foreign: a repair then lets recovery read older log.
+        """
+        first, offset = self.need.first, self.need.offset
+        is_sure = first is not None and _is_confirmed(self.folder, self.checkpoints)
+        return (first, offset or 0) if is_sure and first is not None else None
+
 
 def node_checkpoints(
     node: Node,

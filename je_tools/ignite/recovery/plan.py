@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from je_tools.ignite.wal.wal_findings import WalFinding
     from je_tools.log.scan_options import Progress
 
+_READS_THEM = "`je-tools ignite wal verify` reads them."
+
 
 class StartOutcome(StrEnum):
     """Outcomes of the next start of a node."""
@@ -82,7 +84,7 @@ class NodePlan(Struct, frozen=True):
         logical: the logical part; None if its begin is unclear.
         damaged: runs of damaged pages of its files; None if the pages were not read.
         findings: what prevents the start, and what is lost.
-        not_checked: what was not looked at.
+        not_checked: what was not looked at, besides the log that recovery does not read.
     """
 
     node: Node
@@ -92,6 +94,20 @@ class NodePlan(Struct, frozen=True):
     damaged: list[DamagedPages] | None
     findings: tuple[WalFinding, ...]
     not_checked: tuple[str, ...]
+
+    @property
+    def unread_log(self) -> tuple[str, ...]:
+        """Parts of the log that recovery does not read, so that they were not looked at."""
+        copies = "Copies of the log that recovery does not read"
+        before = self.checkpoints.unread_before
+        if before is None or before == (0, 0):
+            return (f"{copies}: {_READS_THEM}",)
+        older = (
+            f"The log before segment {before[0]}, offset {before[1]}: recovery does not read it, "
+            "so damage there needs no repair for the start. Historical rebalance and change data "
+            f"capture read it. {_READS_THEM[0].upper()}{_READS_THEM[1:]}"
+        )
+        return (f"{copies}: {_READS_THEM}", older)
 
     @property
     def outcome(self) -> StartOutcome:
@@ -145,7 +161,6 @@ def _not_checked(*, pages: bool) -> tuple[str, ...]:
     kept = (
         "The content of pages whose checksum is right.",
         "The configuration with which the node will start.",
-        "Copies of the log that recovery does not read: `je-tools ignite wal verify` reads them.",
     )
     return kept if pages else ("The files of pages.", *kept[1:])
 

@@ -59,6 +59,18 @@ _HINTS = {
 }
 
 
+_LOG_LOST = (
+    "Do not start the node: it writes over the rest of the log. Copy the store first. `ignite "
+    "recover` shows what can be repaired."
+)
+
+_FILE_LOST = (
+    "The node makes an empty file. Copy the store before you start it. `ignite recover` shows "
+    "whether the log has all pages of the partition; else look for its file in a backup, or for "
+    "the partition on another node."
+)
+
+
 class Predictor:
     """Predictor of the start of one node."""
 
@@ -197,7 +209,11 @@ class Predictor:
         if end.lost_records:
             found = f"{counted(end.lost_records, 'record')} after the first that cannot be read"
             yield self._finding(
-                "recovery-loss", segment=end.segment, offset=end.offset, found=found
+                "recovery-loss",
+                segment=end.segment,
+                offset=end.offset,
+                found=found,
+                hint=_LOG_LOST,
             )
         elif end.reason is WalEndReason.ROLLED:
             expected = f"segment {end.segment + 1}, which follows"
@@ -246,7 +262,7 @@ class Predictor:
             if each.is_missing and expected.size:
                 what = "an empty file" if each.path.exists() else "no file"
                 texts = {"expected": counted(expected.size, "row"), "found": what}
-                yield self._finding("recovery-loss", each.path, **texts)
+                yield self._finding("recovery-loss", each.path, hint=_FILE_LOST, **texts)
             elif found is not None and found.update_counter != expected.counter:
                 is_older = found.update_counter < expected.counter
                 age = "an older" if is_older else "a newer"

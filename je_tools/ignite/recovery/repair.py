@@ -15,7 +15,7 @@ from je_tools.ignite.recovery.page_edits import plan_page_edits
 from je_tools.ignite.recovery.plan import plan_recovery
 from je_tools.ignite.repairs.plan import plan_log_repairs
 from je_tools.ignite.repairs.session import StoreSession
-from je_tools.ignite.store import open_store
+from je_tools.ignite.store import LOCK_NAME, open_store
 
 if TYPE_CHECKING:
     from je_tools.ignite.recovery.plan import NodePlan
@@ -77,32 +77,35 @@ def _left_text(damage: Unrepaired) -> str:
 
 
 def apply_repairs(
-    store: Store, node: Node, threads: int, cut_at: Place | None = None
-) -> list[tuple[RepairPlan, int]]:
+    store: Store, plan: NodePlan, threads: int, cut_at: Place | None = None
+) -> list[tuple[RepairPlan, int | None]]:
     """Plan and write the edits for a node while its lock is held.
 
+    If the plan has no edits and the node no lock file, the lock is not taken, which would make one.
+
     Returns:
-        The plans that were written, each with the number of its undo journal.
+        The plans, each with the number of its undo journal; None if it has no edits.
 
     Raises:
         RefusedError: the node runs, the log cannot be cut there, or a step failed; the text says
             what state the store is in.
         StoppedError: a file shrank, vanished or was replaced while it was read.
     """
+    node = plan.node
+    if node.db is not None and not (node.db / LOCK_NAME).exists():
+        planned = plan_repairs(plan, threads, cut_at)
+        if not planned.edits:
+            return [(planned, None)]
     first = _apply_once(store, node, threads, cut_at)
-    if first is None:
-        return []
-    second = _apply_once(store, node, threads, None) if first[0].is_of_log else None
-    return [first] if second is None else [first, second]
+    return [first, _apply_once(store, node, threads, None)] if first[0].is_of_log else [first]
 
 
 def _apply_once(
     store: Store, node: Node, threads: int, cut_at: Place | None
-) -> tuple[RepairPlan, int] | None:
+) -> tuple[RepairPlan, int | None]:
     with StoreSession(node) as session:
         # Files that were listed before the lock was taken may be others now.
         again = open_store([Path(store.name)], [node.name])
         (plan,) = plan_recovery(again, threads)
         repairs = plan_repairs(plan, threads, cut_at)
-        number = session.apply(repairs.edits, "recover")
-        return None if number is None else (repairs, number)
+        return repairs, session.apply(repairs.edits, "recover")

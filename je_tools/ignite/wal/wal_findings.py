@@ -13,7 +13,8 @@ _TABLE: tuple[tuple[str, Severity, str, str], ...] = (
         "Bytes of a segment are no records, and records of the same segment follow them. The "
         "engine stops there: it refuses to start, or starts without everything that follows.",
         "Copy the store before a node starts. `ignite recover` takes the bytes from another copy "
-        "of the segment, or passes over them if recovery can do without.",
+        "of the segment, or passes over them if recovery can do without. It leaves bytes that "
+        "recovery does not read.",
     ),
     (
         "wal-early-end",
@@ -144,8 +145,7 @@ _TABLE: tuple[tuple[str, Severity, str, str], ...] = (
         Severity.ERROR,
         "The node starts without a message, and without what follows damage in its last segment, a "
         "segment that is gone, or a partition whose file is gone.",
-        "Do not start the node: it writes over the rest of the log. Copy the store first. `ignite "
-        "recover` shows what can be repaired.",
+        "Copy the store before you start the node. `ignite recover` shows what can be repaired.",
     ),
     (
         "recovery-page",

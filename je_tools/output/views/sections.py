@@ -276,7 +276,8 @@ def _run_lines(
         _fit(columns, shown, widths, max(width, MIN_WIDTH))
         hidden += [column.title for i, column in enumerate(columns) if i not in shown]
     wraps = _wrapping(columns, shown, widths, texts)
-    head = [_line(columns, shown, widths, every[0])] if len(every) > 1 else []
+    has_head = len(every) > 1 and any(every[0])
+    head = [_line(columns, shown, widths, every[0])] if has_head else []
     lines: list[str] = []
     for section, rows in zip(sections, texts, strict=True):
         lines += [] if first and not lines else [""]

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from je_tools.core.escaping import clean_text, quoted
+from je_tools.core.escaping import clean_text
 from je_tools.ignite.examination import StoreExamination, next_steps, store_verdict
 from je_tools.output.views.ignite_tables import NODE
 from je_tools.output.views.section_formats import Report
 from je_tools.output.views.sections import Column, Kind, Section, section_of
 
 if TYPE_CHECKING:
-    from je_tools.ignite.examination import NodeExamination, StoreStep
+    from je_tools.ignite.examination import NodeExamination
+    from je_tools.ignite.recovery.steps import StoreStep
 
 UNKNOWN = "unknown"
 """Outcome of a node whose start was not predicted."""
@@ -64,14 +65,14 @@ def store_sections(examination: StoreExamination, name: str, *, everything: bool
     shown = [each for each in examination.findings if everything or each.severity.value != "note"]
     predicted = [each for each in shown if each.is_prediction]
     others = [each for each in shown if not each.is_prediction]
-    steps = list(next_steps(examination))
+    steps = list(next_steps(examination, name))
     start = section_of("start", "The next start", _FINDINGS, predicted)
     found = section_of("findings", "Findings", _FINDINGS, others)
     return [
         section_of("nodes", "Nodes", _NODES, examination.nodes),
         *([start, found] if everything else map(without_empty_columns, (start, found))),
         _texts("not_checked", "Not looked at", examination.not_checked),
-        _step_section(steps, name),
+        step_section(steps),
     ]
 
 
@@ -91,13 +92,13 @@ def _texts(name: str, title: str, texts: list[str]) -> Section:
     return Section(name, title, (column,), [[clean_text(text)] for text in texts])
 
 
-def _step_section(steps: list[StoreStep], name: str) -> Section:
+def step_section(steps: list[StoreStep]) -> Section:
+    """Return commands to run next as a table."""
     columns = (
         Column("command", "command", Kind.TEXT, wraps=True),
         Column("why", "it", Kind.TEXT, wraps=True),
     )
-    named = quoted(name)
-    rows = [[f"je-tools ignite {s.command.replace('STORE', named)}", s.why] for s in steps]
+    rows = [[step.command, step.why] for step in steps]
     return Section("next", "What to run next", columns, rows)
 
 

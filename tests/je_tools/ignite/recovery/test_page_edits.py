@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from je_tools.ignite.recovery.plan import StartOutcome, plan_recovery
-from je_tools.ignite.recovery.repair import apply_repairs, plan_repairs
+from je_tools.ignite.recovery.repair import RepairPlan, apply_repairs, plan_repairs
 from je_tools.ignite.repairs.edits import EditKind
 from je_tools.ignite.store import open_store
 from tests.corpus import FIXTURES, corpus, damaged_store, undamaged_store
@@ -34,13 +34,18 @@ def _files(store: Path) -> dict[str, bytes]:
     return {str(path.relative_to(store)): path.read_bytes() for path in found if path.is_file()}
 
 
+def _applied(store: Path) -> list[tuple[RepairPlan, int | None]]:
+    found = open_store([store])
+    (plan,) = plan_recovery(found, 1)
+    return apply_repairs(found, plan, 1)
+
+
 @pytest.mark.parametrize("name", REBUILT if corpus() else [])
 def test_what_is_rebuilt_has_the_bytes_that_were_lost(name: str, tmp_path: Path) -> None:
     whole = corpus()
     assert whole is not None
     store = writable_copy(damaged_store(whole / name, tmp_path), tmp_path / "work")
-    found = open_store([store])
-    ((repairs, journal),) = apply_repairs(found, found.nodes[0], 1)
+    ((repairs, journal),) = _applied(store)
     assert (journal, repairs.is_of_log) == (1, False)
     assert sum(edit.size for edit in repairs.edits) == REBUILT[name]
     assert repairs.left == ()
@@ -54,8 +59,7 @@ def test_a_finished_checkpoint_needs_no_physical_part(tmp_path: Path) -> None:
     assert whole is not None
     store = writable_copy(whole / MID / "store", tmp_path / "work")
     before = _files(store)
-    found = open_store([store])
-    ((repairs, _),) = apply_repairs(found, found.nodes[0], 1)
+    ((repairs, _),) = _applied(store)
     assert [edit.kind for edit in repairs.edits].count(EditKind.CREATE) == 1
     assert repairs.edits[-1].path.name.endswith("-END.bin")
     (plan,) = plan_recovery(open_store([store]), 1)
@@ -67,7 +71,11 @@ def test_a_finished_checkpoint_needs_no_physical_part(tmp_path: Path) -> None:
     after = _files(store)
     (marker,) = after.keys() - before.keys()
     assert after[marker] == before[marker.replace("END", "START")]
-    assert apply_repairs(open_store([store]), open_store([store]).nodes[0], 1) == []
+    lock = store / "db" / "node1" / "lock"
+    lock.unlink()
+    assert [(each.edits, journal) for each, journal in _applied(store)] == [((), None)]
+    # A lock file is only made to write.
+    assert not lock.exists()
 
 
 @pytest.mark.parametrize("is_empty", [False, True])
@@ -83,7 +91,7 @@ def test_a_file_that_is_lost_or_empty_is_made_anew(is_empty: bool, tmp_path: Pat
         StartOutcome.LOSES,
         "an empty file" if is_empty else "no file",
     )
-    ((repairs, _),) = apply_repairs(open_store([store]), plan.node, 1)
+    ((repairs, _),) = apply_repairs(open_store([store]), plan, 1)
     assert (repairs.left, file.read_bytes()) == ((), whole)
 
 

@@ -1,0 +1,90 @@
+"""What commands on stores of Ignite advise: hints, commands to run next, and what is left alone."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.corpus import corpus, damaged_store
+from tests.engine.ignite import writable_copy
+from tests.je_tools.dumped import je_tools
+
+needs_corpus = pytest.mark.skipif(corpus() is None, reason="only the corpus has such stores")
+
+
+def _store(name: str, into: Path) -> Path:
+    whole = corpus()
+    assert whole is not None
+    return writable_copy(damaged_store(whole / f"ignite-{name}", into), into / "work")
+
+
+def _document(*words: object) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(je_tools(*words, "--format", "json").out)
+    return found
+
+
+@needs_corpus
+def test_damage_that_recovery_does_not_read_needs_nothing_for_the_start(tmp_path: Path) -> None:
+    store = _store("bitflip-before", tmp_path)
+    examined = _document("doctor", store)
+    gaps = [each for each in examined["findings"] if each["code"] == "wal-gap"]
+    assert len(gaps) == 2
+    for gap in gaps:
+        assert gap["hint"].startswith("Nothing for the start: recovery reads from segment 1")
+        assert "historical rebalance" in gap["hint"]
+    assert not any("ignite recover" in each["command"] for each in examined["next"])
+    # All copies of the log were read.
+    assert not any("Copies of the log" in each["text"] for each in examined["not_checked"])
+    shown = _document("ignite", "recover", store)
+    assert shown["next"] == []
+    unread = [each["text"] for each in shown["not_checked"]]
+    assert any("The log before segment 1, offset" in text for text in unread)
+
+
+@needs_corpus
+def test_damaged_pages_lead_to_recover_then_to_a_copy_and_back(tmp_path: Path) -> None:
+    store = _store("page-corrupt-meta", tmp_path)
+    steps = [each["command"] for each in _document("doctor", store)["next"]]
+    assert steps[0] == f"je-tools ignite recover {store}"
+    planned = [each["command"] for each in _document("ignite", "recover", store)["next"]]
+    assert planned == [
+        f"cp -a {store} {store}.copy",
+        f"je-tools ignite recover {store} --apply",
+    ]
+    applied = _document("ignite", "recover", store, "--apply")
+    assert [each["command"] for each in applied["next"]] == [
+        f"je-tools ignite undo {store} --apply"
+    ]
+    assert je_tools("ignite", "undo", store, "--apply").code == 0
+    assert "nothing was changed" in je_tools("ignite", "undo", store, "--apply").err
+
+
+@needs_corpus
+def test_what_cannot_be_repaired_is_shown_after_an_attempt(tmp_path: Path) -> None:
+    store = _store("bitflip-physical", tmp_path)
+    (store / "db" / "node1" / "lock").unlink(missing_ok=True)
+    planned = _document("ignite", "recover", store)
+    assert planned["left"]
+    assert _document("ignite", "recover", store, "--apply")["left"] == planned["left"]
+    # Nothing was written, so no lock was taken.
+    assert not (store / "db" / "node1" / "lock").exists()
+
+
+@needs_corpus
+def test_a_lost_partition_has_a_hint_of_its_own(tmp_path: Path) -> None:
+    findings = _document("doctor", _store("partition-lost", tmp_path))["start"]
+    (lost,) = [each for each in findings if each["code"] == "recovery-loss"]
+    assert "writes over" not in lost["hint"]
+    assert "The node makes an empty file" in lost["hint"]
+
+
+@needs_corpus
+def test_encrypted_pages_are_not_called_checked() -> None:
+    whole = corpus()
+    assert whole is not None
+    unchecked = _document("doctor", whole / "ignite-tde/store")["not_checked"]
+    texts = [each["text"] for each in unchecked]
+    assert any("254 encrypted pages" in text for text in texts)
