@@ -73,7 +73,7 @@ def command(**options: Unpack[Options]) -> int:
       je-tools audit find /backups --match carol@example.org --engine local
       je-tools audit find /nfs/fleet --key-file people.txt --format jsonl -o traces.jsonl
     """
-    from je_tools.audit.discover import EnvironmentKind, find_fleet
+    from je_tools.audit.discover import EnvironmentKind, check_root, find_fleet
     from je_tools.output.files.outputs import check_outside, open_output
     from je_tools.output.views.find_tables import find_sections
     from je_tools.output.views.section_formats import write_sections
@@ -81,6 +81,7 @@ def command(**options: Unpack[Options]) -> int:
     form, output = options["format_"], options["output"]
     needs_output(form, output)
     for root in options["roots"]:
+        check_root(root)
         if root.is_file():
             raise UsageError(f"{root}: `audit find` searches directories, name one")
     fleet = find_fleet(options["roots"], tuple(EnvironmentKind))

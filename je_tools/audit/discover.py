@@ -1,7 +1,7 @@
 """Search for environments below some roots: directories with .jdb files, and stores of Ignite.
 
 A directory that cannot be searched is reported as a problem, and the search goes on. No file is
-opened: executors do that.
+opened: executors do that. So names have to do to recognise a store.
 """
 
 from __future__ import annotations
@@ -103,12 +103,12 @@ def find_fleet(
     shortest name.
 
     Raises:
-        InputError: a root does not exist, or nothing is below the roots.
+        InputError: a root does not exist, its object store does not say, or nothing is below the
+            roots.
     """
     search = _RootSearch(frozenset(kinds))
     for root in roots:
-        if not lexists(root):
-            raise InputError(f"{root}: there is no such file or directory")
+        check_root(root)
     # Each once, in the order given.
     loose: dict[Path, dict[Path, None]] = {}
     for root in roots:
@@ -137,6 +137,20 @@ def find_fleet(
             f"Name {', '.join(instead)}, or one above it"
         )
     return _fleet(wanted, search.problems)
+
+
+def check_root(root: Path) -> None:
+    """Check that there is something at a root.
+
+    Raises:
+        InputError: there is nothing, or its object store does not say, with the reason.
+    """
+    try:
+        exists = lexists(root)
+    except OSError as error:
+        raise InputError(f"{root}: {error.strerror}") from error
+    if not exists:
+        raise InputError(f"{root}: there is no such file or directory")
 
 
 def _fleet(
@@ -233,7 +247,7 @@ class _RootSearch(Struct):
 
 
 def _identity(folder: Path) -> object:
-    """Return a value that all names of a folder share; in a remote store it has one name."""
+    """Return a value that all names of a folder share; in an object store it has one name."""
     if isinstance(folder, RemotePath):
         return folder
     status = folder.stat()

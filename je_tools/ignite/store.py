@@ -17,7 +17,6 @@ from pathlib import Path
 from msgspec import Struct
 
 from je_tools.errors import InputError, UsageError
-from je_tools.formats.files.remote_path import RemotePath
 from je_tools.ignite.segment_files import SegmentFile, Status, open_segment, segment_name
 
 _NOT_NODES = frozenset({"binary_meta", "marshaller", "wal", "archive", "cdc"})
@@ -111,27 +110,31 @@ def path_below(path: Path, root: Path | str) -> str:
 def holds_store(folder: Path) -> bool:
     """Return True if a directory is one that `open_store` opens as a whole store.
 
-    Other directories have folders of these names too, so files of a node must be in them. Of a
-    directory in a store of objects, names have to do: no file is opened there.
+    Other directories have folders of these names too, so files of a node must be in them. Names
+    have to do: no file is opened.
     """
-    if isinstance(folder, RemotePath):
-        return _has_names_of_store(folder)
     try:
-        store = _open_tree(folder)
+        return _has_names_of_store(folder)
     except InputError:
         return False
-    return store is not None and any(node.segments or node.db is not None for node in store.nodes)
 
 
 def _has_names_of_store(folder: Path) -> bool:
     names = set(_names(folder))
-    if not names.isdisjoint(_NODE_MEMBERS[:3]):
-        return True
-    if "db" not in names and "wal" not in names:
-        return False
-    db = folder / "db" if "db" in names else folder
-    segments = (name for node in _wal_names(db / "wal") for name in _names(db / "wal" / node))
-    return any(_node_names(db)) or any(segment_name(name) is not None for name in segments)
+    if "db" in names and (folder / "db").is_dir():
+        db = folder / "db"
+    elif "wal" in names and (folder / "wal").is_dir():
+        db = folder
+    else:
+        return not names.isdisjoint(_NODE_MEMBERS[:3])
+    return any(_node_names(db)) or any(
+        (db / name).is_dir() or any(map(_has_segments, _wal_folders(db, name)))
+        for name in _wal_names(db / "wal")
+    )
+
+
+def _has_segments(folder: Path) -> bool:
+    return folder.is_dir() and any(segment_name(name) is not None for name in _names(folder))
 
 
 def store_size(folder: Path) -> int:
@@ -222,9 +225,13 @@ def _wal_names(wal: Path) -> set[str]:
 
 def _open_node(db: Path, name: str) -> Node:
     folder = db / name
-    work = _segments_in(db / "wal" / name)
-    archive = _segments_in(db / "wal" / "archive" / name)
+    work, archive = map(_segments_in, _wal_folders(db, name))
     return Node(name, folder if folder.is_dir() else None, work, archive)
+
+
+def _wal_folders(db: Path, name: str) -> tuple[Path, Path]:
+    """Return the folders of the work ring and of the archive of a node."""
+    return db / "wal" / name, db / "wal" / "archive" / name
 
 
 def _open_segments(paths: Sequence[Path]) -> Store:

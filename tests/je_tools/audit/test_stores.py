@@ -16,6 +16,7 @@ from je_tools.audit.discover import EnvironmentKind, find_fleet
 from je_tools.audit.store_rows import store_rows
 from je_tools.errors import InputError
 from je_tools.ignite import examination
+from je_tools.ignite import store as ignite_store
 from je_tools.ignite.info import LockState
 from je_tools.ignite.store import open_store
 from tests.builders import ignite as build
@@ -137,6 +138,23 @@ def test_damaged_stores(ignite_damage: Path, tmp_path: Path) -> None:
     assert row["verdict"] == document["verdict"]
     assert code == 3
     assert sorted(map(facts, tables["findings"]), key=repr) == findings_of(store)
+
+
+def test_stores_are_found_by_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No segment is opened, which would unpack those of an archive on the driver."""
+    data = build.segment(0, [])[0]
+    whole = build.write_store(tmp_path / "a", [data], [data])
+    archive = build.write_store(tmp_path / "b", [data], [])
+    shutil.rmtree(archive / "db" / "node1")
+    shutil.rmtree(archive / "db" / "wal" / "node1")
+    (tmp_path / "c" / "db" / "wal" / "none").mkdir(parents=True)
+
+    def fail(path: Path) -> None:
+        raise AssertionError(path)
+
+    monkeypatch.setattr(ignite_store, "open_segment", fail)
+    fleet = find_fleet([tmp_path], tuple(EnvironmentKind))
+    assert [each.paths for each in fleet.environments] == [(whole,), (archive,)]
 
 
 def test_a_part_of_a_node_that_cannot_be_read_is_no_all_clear(tmp_path: Path) -> None:
