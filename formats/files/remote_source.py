@@ -138,6 +138,9 @@ class RemoteSource(Source):
         if now.size < self.size:
             reason = f"shrank from {self.size} to {now.size} bytes while it was read"
             raise changed_error(self.path, reason)
+        if not self._status.is_marked:
+            reason = "its store gives neither tag nor time, so it may have been replaced meanwhile"
+            raise changed_error(self.path, reason)
         if not self._status.is_same(now):
             raise changed_error(self.path, "replaced while it was read")
 

@@ -73,14 +73,20 @@ class RemoteStatus(Struct, frozen=True):
     tag: str | None
     modified: float | None
 
+    @property
+    def is_marked(self) -> bool:
+        """True if a change of the content shows in anything but the size."""
+        return self.tag is not None or self.modified is not None
+
     def is_same(self, other: RemoteStatus) -> bool:
         """Return whether two answers are about the same content, as far as they tell.
 
-        A file without a tag may have grown: then only its size and time differ.
+        A file without a tag may have grown: then only its size and time differ. Without a tag and a
+        time, nothing tells.
         """
         if self.tag is not None or other.tag is not None:
             return self.tag == other.tag
-        return self.size < other.size or self.modified == other.modified
+        return self.is_marked and (self.size < other.size or self.modified == other.modified)
 
 
 def status_of(uri: str) -> RemoteStatus:

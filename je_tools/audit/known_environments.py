@@ -151,6 +151,8 @@ def _parts(found: FoundEnvironment, options: str, *, is_whole: bool) -> Iterator
             mark = None
             if (is_store or is_jdb_name(entry.name)) and entry.is_file():
                 mark = mark_of(folder / entry.name, status.st_size, is_whole=is_whole)
+                if mark.changed_ns is None:
+                    raise _UnsettledError
             yield (
                 *(_encoded(folder / entry.name), status.st_mode, status.st_size),
                 *(status.st_mtime_ns, status.st_ino, mark),

@@ -3,8 +3,8 @@
 Whether a file is unchanged is judged by its size, its time of change, and checksums of its first
 and last bytes; on request by a checksum of all its bytes. The log of an engine is written at its
 end only, but a rollback and an eraser change flags and bytes in place. They change the time too.
-Of a file in a store, the tag that the store gives its content takes the place of checksums. They
-are kept of the last file as well, which may grow: a store replaces it with one of another tag.
+Of a file in an object store, the tag that the store gives its content takes the place of checksums.
+Checksums of the last file are kept as well, since its tag does not tell whether it has only grown.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class FileMark(Struct, frozen=True):
         changed_ns: time of change; None if the file may have changed since without another time.
         head, tail: CRC-32C of the first and of the last SUMMED_SIZE bytes; None if a tag is enough.
         whole: CRC-32C of all bytes; None if they were not summed.
-        tag: what a store says of the content, such as an ETag; None if it says nothing.
+        tag: what an object store says of the content, such as an ETag; None if it says nothing.
     """
 
     size: int
@@ -91,14 +91,14 @@ def mark_of(path: Path, size: int, *, is_whole: bool, may_grow: bool = False) ->
         path: the file.
         size: number of bytes.
         is_whole: True to sum all of them.
-        may_grow: True to sum the first and last of them also if a store gives a tag: the tag does
-            not tell whether a file has only grown.
+        may_grow: True to sum the first and last of them also if there is a tag: the tag does not
+            tell whether a file has only grown.
 
     Raises:
         OSError: the file cannot be read.
     """
     if isinstance(path, RemotePath):
-        return _mark_in_store(path, size, is_whole=is_whole, may_grow=may_grow)
+        return _remote_mark(path, size, is_whole=is_whole, may_grow=may_grow)
     with path.open("rb", buffering=0) as file:
         status = os.fstat(file.fileno())
         is_settled = time.time_ns() - status.st_mtime_ns > SETTLED_NS
@@ -113,13 +113,14 @@ def mark_of(path: Path, size: int, *, is_whole: bool, may_grow: bool = False) ->
         return FileMark(size, status.st_mtime_ns if is_settled else None, head, tail, whole)
 
 
-def _mark_in_store(path: RemotePath, size: int, *, is_whole: bool, may_grow: bool) -> FileMark:
+def _remote_mark(path: RemotePath, size: int, *, is_whole: bool, may_grow: bool) -> FileMark:
     from je_tools.formats.files.remote_source import RemoteSource
 
     with RemoteSource(path) as source:
         status = source.status
         changed_ns = int(status.modified or 0) * 10**9
-        is_settled = status.tag is not None or time.time_ns() - changed_ns > SETTLED_NS
+        is_old = status.is_marked and time.time_ns() - changed_ns > SETTLED_NS
+        is_settled = status.tag is not None or is_old
         head = tail = whole = None
         if status.tag is None or may_grow:
             head = crc32c(source.read_bytes(0, min(SUMMED_SIZE, size)))

@@ -181,10 +181,16 @@ def _matching_remote(pattern: RemotePath) -> list[RemotePath]:
     for part in pattern.parts[2:]:
         if glob.has_magic(part):
             listed = (path for folder in found if folder.is_dir() for path in folder.iterdir())
-            found = sorted(path for path in listed if fnmatchcase(path.name, part))
+            found = sorted(path for path in listed if _is_match(path.name, part))
         else:
             found = [each for folder in found if lexists(each := folder / part)]
     return found
+
+
+def _is_match(name: str, pattern: str) -> bool:
+    """Return whether a pattern matches a name; a hidden one only if the pattern says so."""
+    is_hidden = name.startswith(".") and not pattern.startswith(".")
+    return not is_hidden and fnmatchcase(name, pattern)
 
 
 def _placed(name: str) -> Path:

@@ -7,14 +7,19 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import fsspec
 import pytest
 
+from je_tools.audit.discover import find_fleet
+from je_tools.audit.known_environments import signature_of
+from je_tools.audit.known_files import KnownFiles, mark_of
 from je_tools.errors import InputError, StoppedError
 from je_tools.formats.files import remote_store
 from je_tools.formats.files.remote_path import located
 from je_tools.formats.files.uris import masked_text
 from je_tools.log.opening import open_environment
 from je_tools.log.scan import Scanner
+from je_tools.spark.places import LogPlaces
 from je_tools.verify.judge import verify
 from je_tools.verify.totals import Totals
 from tests.builders.trees import simple
@@ -53,7 +58,7 @@ def test_results_are_those_of_local_files(store: S3Store, name: str, verb: tuple
     assert remote.out.replace(uri.encode(), bytes(home)) == local.out
     assert remote.code == local.code
     note, *said = remote.err.splitlines()
-    assert "a store shows no locks" in note
+    assert "such a store shows no locks" in note
     assert [line.replace(uri, str(home)) for line in said] == local.err.splitlines()
 
 
@@ -276,3 +281,52 @@ def test_stores_are_loaded_only_for_uris() -> None:
         "assert 'fsspec' not in sys.modules and 'asyncio' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
+
+
+def test_a_store_that_gives_neither_tag_nor_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing tells whether a file is still the same: it is not known, and not taken as whole."""
+    name, data = "00000000.jdb", environment_bytes()
+    fsspec.filesystem("memory").pipe_file(f"/unmarked/{name}", data)
+    home = located("memory://unmarked")
+    monkeypatch.setattr(remote_store, "_TIMES", ())
+    assert mark_of(home / name, len(data), is_whole=True).changed_ns is None
+    (found,) = find_fleet([home]).environments
+    assert signature_of(found, KnownFiles(tmp_path).of(home), "") is None
+    status = remote_store.status_of(str(home / name))
+    assert not status.is_same(status)
+    ended = je_tools("verify", str(home))
+    assert ended.code == 5
+    assert "neither tag nor time" in ended.err
+
+
+@pytest.mark.parametrize("words", [("run", "--output", "out"), ("find", "--match", "nobody")])
+@pytest.mark.parametrize(
+    ("root", "text"),
+    [
+        ("gs://bucket/env", "pip install 'je-tools[gcs]'"),
+        (f"s3://{BUCKET}/env", "the store denies access (403)"),
+    ],
+)
+def test_roots_whose_store_does_not_answer(
+    words: tuple[str, ...], root: str, text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def deny(uri: str) -> None:
+        raise PermissionError if uri.startswith("s3") else ImportError
+
+    monkeypatch.setattr(remote_store, "_file_system", deny)
+    monkeypatch.chdir(tmp_path)
+    ended = je_tools("audit", words[0], root, *words[1:], "--engine", "local")
+    assert ended.code == 4
+    assert text in " ".join(ended.err.split())
+
+
+def test_hidden_names_match_only_patterns_that_say_so() -> None:
+    for name in ("a", ".snapshot"):
+        fsspec.filesystem("memory").pipe_file(f"/hidden/{name}/00000000.jdb", environment_bytes())
+    found = {pattern: LogPlaces((f"memory://hidden/{pattern}",)).roots() for pattern in ("*", ".*")}
+    assert {key: [path.name for path in paths] for key, paths in found.items()} == {
+        "*": ["a"],
+        ".*": [".snapshot"],
+    }
