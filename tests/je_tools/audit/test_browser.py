@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from urllib.parse import quote
 
 import pytest
 
+from je_tools.audit import page as page_module
 from je_tools.audit.fleet import FleetSummary
 from je_tools.audit.page import GROUPS_MAX
 from tests.browser import Browser
@@ -188,6 +190,34 @@ def test_every_environment_opens_whatever_its_names_and_texts_are(
     assert_quiet(browser, page)
     text = browser.evaluate("document.body.innerText")
     assert not re.search("[\u202a-\u202e\u2066-\u2069\u200b\ufeff\x00\x1b]", text)
+
+
+def test_further_pages_of_rows_open_whatever_their_names_are(
+    browser: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With five rows a page."""
+    templates = shutil.copytree(page_module._TEMPLATES, tmp_path / "templates")
+    script = (templates / "report.js").read_text()
+    assert "const PAGE_ROWS = 50;" in script
+    (templates / "report.js").write_text(script.replace("PAGE_ROWS = 50;", "PAGE_ROWS = 5;"))
+    monkeypatch.setattr(page_module, "_TEMPLATES", templates)
+    write_fleet(tmp_path / "fleet", 24, seed=7, hostile=True)
+    summary = report(tmp_path / "fleet")
+    page = tmp_path / "fleet" / "report.html"
+    browser.open(page)
+    seen = browser.evaluate(NAMES)
+    for number in range(2, 6):
+        browser.open(page, f"page={number}")
+        names = browser.evaluate(NAMES)
+        assert 0 < len(names) <= 5
+        seen += names
+        browser.evaluate("document.querySelectorAll('button.open').forEach(one => one.click())")
+        assert browser.evaluate("document.querySelectorAll('tr.details').length") == len(names)
+        harmful = "document.querySelectorAll('#table script, #table img, #table [onfocus]').length"
+        assert browser.evaluate(harmful) == 0
+    assert len(set(seen)) == len(seen) == len(summary.environments)
+    assert browser.evaluate("document.title").startswith("je-tools audit: 24 environments")
+    assert_quiet(browser, page)
 
 
 def test_light_dark_and_print(browser: Browser, fleet_of: Callable[..., Made]) -> None:

@@ -433,12 +433,27 @@ def test_shares(counts: list[int], total: int, most: int, dealt: list[int]) -> N
     assert details.shares(counts, total, most) == dealt
 
 
-@pytest.mark.parametrize("count", [500, pytest.param(5_000, marks=pytest.mark.exhaustive)])
-def test_a_fleet_of_5000_makes_a_page_that_a_browser_takes(count: int, tmp_path: Path) -> None:
-    """One of a tenth has a tenth of the bytes."""
-    write_fleet(tmp_path, count)
+def test_a_page_of_many_environments_keeps_its_limits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fleet = write_fleet(tmp_path, 120)
+    for name, rows in (("FINDINGS_MAX", "findings"), ("BARS_MAX", "files")):
+        monkeypatch.setattr(details, name, len(fleet.rows[rows]) // 4)
+    monkeypatch.setattr(page, "PLAIN_MAX", 30)
     report(tmp_path)
-    assert (tmp_path / "report.html").stat().st_size < (16 << 20) * count / 5_000
+    made = read_page(tmp_path)
+    assert sum(len(each["findings"]) for each in made.details) == details.FINDINGS_MAX
+    bars = sum(len(each["bars"]) for each in made.details)
+    assert details.BARS_MAX // 2 < bars <= details.BARS_MAX
+    text = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "the page lists the worst 30 of 120 environments" in text
+
+
+@pytest.mark.exhaustive
+def test_a_fleet_of_5000_makes_a_page_that_a_browser_takes(tmp_path: Path) -> None:
+    write_fleet(tmp_path, 5_000)
+    report(tmp_path)
+    assert (tmp_path / "report.html").stat().st_size < 16 << 20
 
 
 def test_memory_does_not_grow_with_transactions_and_findings(tmp_path: Path) -> None:
