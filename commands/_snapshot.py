@@ -113,7 +113,7 @@ def snapshot_options(function: F) -> F:
 
 
 def remote_snapshot_options(function: F) -> F:
-    """Add the same as `snapshot_options`; the environment may be in a store."""
+    """Add the same as `snapshot_options`; the environment may be in an object store."""
     return _home_or_uri(_but_home(function))
 
 

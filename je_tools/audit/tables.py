@@ -180,8 +180,8 @@ ENVIRONMENTS = _table(
         (
             "source",
             _TEXT,
-            "of a store of Ignite: read: in this run; known: not at all, since nothing has "
-            "changed; null if it could not be read",
+            "for stores of Ignite: `read` in this run, or `known` from an earlier run; null if it "
+            "could not be read",
         ),
     ),
 )

@@ -36,8 +36,8 @@ _SEEN_MAX = 2_000
 def examine_surroundings(home: Path, environment: Environment | None) -> Surroundings:
     """Return what lies beside a log, and who uses it; nothing is changed, and no lock taken.
 
-    What cannot be examined is described instead of raising an error. Of an environment in a store,
-    nobody sees the lock, the owner and the space, and undo journals are not read.
+    What cannot be examined is described instead of raising an error. Of an environment in an object
+    store, nobody sees the lock, the owner and the space, and undo journals are not read.
 
     Args:
         home: the directory.

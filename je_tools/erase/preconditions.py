@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 class Obstacle(StrEnum):
     """Kinds of reasons not to erase anything in a log."""
 
-    IN_STORE = "in-store"
+    REMOTE = "remote"
     NO_CHECKPOINT = "no-checkpoint-at-end"
     REPLAYED_NODES = "replayed-nodes"
     OPEN_TRANSACTION = "open-transaction"
@@ -80,9 +80,9 @@ def obstacles(snapshot: Snapshot, damaged_count: int) -> list[ErasureObstacle]:
 def _of_openness(snapshot: Snapshot) -> Iterator[ErasureObstacle]:
     if snapshot.environment.is_remote:
         yield ErasureObstacle(
-            Obstacle.IN_STORE,
-            "the log lies in a store, in which je-tools changes nothing: copy the environment to a "
-            "file system",
+            Obstacle.REMOTE,
+            "the log lies in an object store, where je-tools changes nothing: copy the environment "
+            "to a file system",
         )
     version = snapshot.end.files[-1].version
     if version < VERSION_MIN:

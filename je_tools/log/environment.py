@@ -53,7 +53,7 @@ class Environment(Struct, frozen=True, dict=True):
 
     @property
     def is_remote(self) -> bool:
-        """True if the files are read from a store, whose locks nobody can see."""
+        """True if the files are read from an object store, whose locks nobody can see."""
         return any(isinstance(file.path, RemotePath) for file in self.files)
 
     @property

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 CUT_RATIO = 2
 """Size, in shares of a task, above which a file is cut into pieces: that reads all its headers.
 
-A file in a store is left whole: its headers lie in blocks that would be fetched twice.
+A file in an object store is left whole: its headers lie in blocks that would be fetched twice.
 """
 
 

@@ -171,11 +171,11 @@ def _matching_here(pattern: str) -> list[Path]:
 
 
 def _matching_remote(pattern: RemotePath) -> list[RemotePath]:
-    """Return what matches a pattern in a store; only folders that match so far are listed."""
+    """Return what matches in an object store; only folders that match so far are listed."""
     if "**" in pattern.parts:
         raise UsageError(
-            f"{pattern}: ** is not matched in a store; name the folder above it: everything below "
-            "a folder is searched"
+            f"{pattern}: ** is not matched in an object store; name the folder above it: "
+            "everything below a folder is searched"
         )
     found = [RemotePath(*pattern.parts[:2])]
     for part in pattern.parts[2:]:

@@ -360,7 +360,7 @@ def _of_writer(environment: Environment, size_read: int) -> Iterator[Finding]:
         environment: the log.
         size_read: number of bytes of its last file that were read.
     """
-    # Nobody sees the locks of a store.
+    # Nobody sees the locks of an object store.
     holder = None if environment.is_remote else lock_holder(environment.home / LOCK_NAME)
     last = environment.files[-1]
     try:

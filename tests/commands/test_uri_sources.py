@@ -60,7 +60,7 @@ def test_patterns_match_in_each_folder(store: S3Store) -> None:
     assert found(f"{root}/v17*/env/*.jdb") == {file} == found(file)
     with pytest.raises(InputError, match="no directory and no log file matches"):
         found(f"{root}/none*/env")
-    with pytest.raises(UsageError, match=r"\*\* is not matched in a store"):
+    with pytest.raises(UsageError, match=r"\*\* is not matched in an object store"):
         found(f"{root}/**/env")
 
 

@@ -284,4 +284,4 @@ def test_a_search_of_a_store_is_that_of_local_files(
     assert said(remote, uri) == said(local.rows, str(root))
     assert not any(row["can_erase"] for row in remote if row["section"] == "traces")
     obstacles = [row["obstacles"] for row in remote if row["section"] == "environments"]
-    assert any("in-store" in str(each) for each in obstacles)
+    assert any("remote" in str(each) for each in obstacles)

@@ -1,7 +1,8 @@
 """The files below a directory: every regular file, and everything that is not one, by name.
 
-The directory may lie in a store, which has no links. Links to files are followed, and links to data
-directories, as the engine follows them. A link to another directory is not: it may lead anywhere.
+The directory may lie in an object store, which has no links. Links to files are followed, and links
+to data directories, as the engine follows them. A link to another directory is not: it may lead
+anywhere.
 """
 
 from __future__ import annotations

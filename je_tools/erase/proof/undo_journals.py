@@ -22,7 +22,7 @@ def journal_problem(home: Path, file: FoundFile) -> str | None:
         file: a file in a folder of journals.
     """
     if isinstance(home, RemotePath):
-        return _IN_STORE
+        return _REMOTE
     folders = file.name.split("/")
     if folders[-1] != FILE_NAME or folders[:-2] != [FOLDER] or not folders[1].isdecimal():
         return _UNKNOWN
@@ -40,7 +40,8 @@ _SAVED = (
     "it keeps bytes of the log in pieces, and what is cut in two between pieces or by a prefix is "
     "not found in it; `je-tools undo ENV_DIR --drop all --apply` removes it"
 )
-_IN_STORE = (
-    "it is in a store, where no undo journal is decoded: what it keeps in pieces is not found"
+_REMOTE = (
+    "it is in an object store, where no undo journal is decoded: what it keeps in pieces is not "
+    "found"
 )
 _UNKNOWN = "it is no undo journal that can be read, and what it keeps in pieces is not found"

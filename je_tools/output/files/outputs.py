@@ -244,7 +244,7 @@ def _is_inside(directory: Path, folders: Iterable[Path]) -> bool:
 
 
 def _folders(environment: Environment) -> set[Path]:
-    """Return every directory of the log, with those of its links; none of a store."""
+    """Return every directory of the log, with those of its links; none of an object store."""
     if environment.is_remote:
         return set()
     files = [*environment.files, *([environment.marker] if environment.marker else [])]
