@@ -120,10 +120,17 @@ def known_ids(texts: Iterable[str], nodes: Iterable[Node]) -> frozenset[int]:
     return frozenset(ids.values())
 
 
-def known_groups(texts: Iterable[str], nodes: Iterable[Node]) -> frozenset[str]:
+def known_groups(
+    texts: Iterable[str], nodes: Iterable[Node], option: str = "--group"
+) -> frozenset[str]:
     """Return the names of cache groups that a user wrote by name or id.
 
     A group is named as its cache if it has one only.
+
+    Args:
+        texts: names and ids.
+        nodes: the nodes.
+        option: what the user wrote them for, for messages.
 
     Raises:
         InputError: a folder cannot be read.
@@ -136,7 +143,7 @@ def known_groups(texts: Iterable[str], nodes: Iterable[Node]) -> frozenset[str]:
     for text, number in ids.items():
         if number not in names:
             raise UsageError(
-                f"--group {printable(text)}: there is no such group, nor a cache without one. "
+                f"{option} {printable(text)}: there is no such group, nor a cache without one. "
                 f"{_listed(names)}"
             )
     return frozenset(names[number] for number in ids.values())

@@ -14,7 +14,7 @@ from je_tools.audit.discover import UnreadPath
 from je_tools.core.shares import shares_of
 from je_tools.errors import InputError, UsageError
 from je_tools.formats.ignite.ids import cache_id
-from je_tools.ignite.caches import parse_id
+from je_tools.ignite.caches import known_groups, parse_id
 from je_tools.ignite.pages.columns import PAGE_SCHEMA, STATES, page_columns
 from je_tools.ignite.pages.files import FileKind, PageFile, page_folder
 from je_tools.ignite.pages.scan import Block, read_blocks
@@ -133,26 +133,27 @@ class PageQuery(Struct, frozen=True):
     Attributes:
         common: options that all sources have.
         nodes: names and patterns of nodes; empty for all.
+        groups: names and ids of groups, as they were given.
         selection: pages to read.
     """
 
     common: CommonOptions
     nodes: tuple[str, ...]
+    groups: tuple[str, ...]
     selection: PageSelection
 
     def tasks(self, columns: tuple[str, ...], cores: int) -> list[Task]:
         """Return tasks of files that together yield every selected page once.
 
         Raises:
-            UsageError: no store or no node has one of the names that were asked for.
+            UsageError: no store, no node or no group has a name that was asked for.
             InputError: there is no store, or something cannot be read.
         """
         places = self.common.places
+        nodes = nodes_of(places, self.nodes)
+        known_groups(self.groups, (each.node for each in nodes), "option group:")
         files = [
-            file
-            for node in nodes_of(places, self.nodes)
-            for file in _files_of(node)
-            if self.selection.wants(file.file)
+            file for node in nodes for file in _files_of(node) if self.selection.wants(file.file)
         ]
         check_readable(places, _unreadable(files))
         readable = [each for each in files if each.file.header is not None]
@@ -187,6 +188,7 @@ def parse_page_query(texts: OptionTexts) -> PageQuery:
     return PageQuery(
         parse_common(texts),
         texts.listed("node", str),
+        texts.listed("group", str),
         PageSelection(
             groups=texts.listed("group", parse_id),
             kinds=texts.listed("kind", _kind),

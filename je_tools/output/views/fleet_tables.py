@@ -33,7 +33,7 @@ FLEET_COLUMNS = (
     Column(
         "last_checkpoint_ms", "checkpoint (UTC)", Kind.TIME, 6, cell=_value("last_checkpoint_ms")
     ),
-    Column("findings", "findings", Kind.TEXTS, rank=1, cell=_codes),
+    Column("findings", "findings", Kind.CODES, rank=1, cell=_codes),
 )
 
 

@@ -166,10 +166,11 @@ def _array(kind: s.Kind, cells: list[s.Cell]) -> pa.Array:
         s.Kind.KEY: pa.string(),
         s.Kind.DATA: pa.string(),
         s.Kind.TEXTS: pa.list_(pa.string()),
+        s.Kind.CODES: pa.list_(pa.string()),
         s.Kind.LSN: pa.uint64(),
         s.Kind.PERCENT: pa.float64(),
         s.Kind.FLAG: pa.bool_(),
     }
-    if kind in (s.Kind.TEXT, s.Kind.KEY, s.Kind.DATA, s.Kind.TEXTS):
+    if kind in (s.Kind.TEXT, s.Kind.KEY, s.Kind.DATA, s.Kind.TEXTS, s.Kind.CODES):
         cells = [s.value_of(kind, cell) for cell in cells]
     return pa.array(cells, types.get(kind, pa.int64()))

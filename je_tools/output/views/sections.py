@@ -27,6 +27,7 @@ Cell = int | float | str | None | list[str]
 MIN_WIDTH = 40
 _GAP = 2
 _CUT = "~"
+_COMMA = ", "
 _LEAST_TEXT = 8
 _WRAPPED_MAX = 1000
 
@@ -36,6 +37,9 @@ class Kind(Enum):
 
     TEXT = "text"
     TEXTS = "texts"
+    CODES = "codes"
+    """Several short texts without commas, the most important first. A table shows as many of them
+    as have room, then the number of the others, as `+2`."""
     KEY = "key"
     """Text that is shortened nearer to its beginning, which is the same as in adjacent rows."""
     DATA = "data"
@@ -50,7 +54,7 @@ class Kind(Enum):
     FLAG = "flag"
 
 
-_LEFT = (Kind.TEXT, Kind.TEXTS, Kind.KEY, Kind.DATA, Kind.FLAG)
+_LEFT = (Kind.TEXT, Kind.TEXTS, Kind.CODES, Kind.KEY, Kind.DATA, Kind.FLAG)
 
 
 class Column(Struct, frozen=True):
@@ -176,6 +180,7 @@ def write_long_table(
     """
     columns: tuple[Column, ...] = ()
     widths: list[int] = []
+    least: list[int] = []
     for section in sections():
         if section.rows:
             columns = section.columns
@@ -183,11 +188,12 @@ def write_long_table(
             titles = [column.title for column in columns]
             found = (max(map(len, cells)) for cells in zip(titles, *texts, strict=True))
             widths = list(map(max, widths or [0] * len(columns), found))
+            least = list(map(max, least or [0] * len(columns), _least_widths(columns, texts)))
     if not columns:
         return
     shown = list(range(len(columns)))
     if width is not None:
-        _fit(columns, shown, widths, max(width, MIN_WIDTH))
+        _fit(columns, shown, widths, max(width, MIN_WIDTH), least)
     _write_lines([_line(columns, shown, widths, [column.title for column in columns])], out)
     for section in sections():
         texts = [cell_texts(columns, row) for row in section.rows]
@@ -239,7 +245,8 @@ _TEXTS: dict[Kind, Callable[[Any], str]] = {
     Kind.TEXT: printable,
     Kind.KEY: printable,
     Kind.DATA: printable,
-    Kind.TEXTS: lambda cell: ", ".join(map(printable, cell)),
+    Kind.TEXTS: lambda cell: _COMMA.join(map(printable, cell)),
+    Kind.CODES: lambda cell: _COMMA.join(map(printable, cell)),
     Kind.COUNT: "{:,}".format,
     Kind.ID: str,
     Kind.PERCENT: "{:.1f}".format,
@@ -273,7 +280,8 @@ def _run_lines(
     widths = [max(map(len, cells)) for cells in zip(*every, strict=True)]
     shown = list(range(len(columns)))
     if width is not None:
-        _fit(columns, shown, widths, max(width, MIN_WIDTH))
+        least = _least_widths(columns, [row for rows in texts for row in rows])
+        _fit(columns, shown, widths, max(width, MIN_WIDTH), least)
         hidden += [column.title for i, column in enumerate(columns) if i not in shown]
     wraps = _wrapping(columns, shown, widths, texts)
     has_head = len(every) > 1 and any(every[0])
@@ -301,24 +309,54 @@ def cell_texts(columns: tuple[Column, ...], row: Sequence[Cell]) -> list[str]:
     ]
 
 
-def _fit(columns: Sequence[Column], shown: list[int], widths: list[int], width: int) -> None:
-    """Drop the least important columns, then narrow texts, until the rest fits."""
+def _least_widths(columns: Sequence[Column], texts: Sequence[list[str]]) -> list[int]:
+    """Return the widths in which columns of codes show the first code of each row whole."""
+    return [
+        max((len(_shortest(row[i])) for row in texts), default=0)
+        if column.kind is Kind.CODES
+        else 0
+        for i, column in enumerate(columns)
+    ]
+
+
+def _shortest(cell: str) -> str:
+    first, *others = cell.split(_COMMA)
+    return _with_more(first, len(others))
+
+
+def _with_more(text: str, more: int) -> str:
+    return f"{text}{_COMMA}+{more}" if more else text
+
+
+def _fit(
+    columns: Sequence[Column], shown: list[int], widths: list[int], width: int, leasts: list[int]
+) -> None:
+    """Drop the least important columns, then narrow texts, until the rest fits.
+
+    Args:
+        columns: the columns.
+        shown: their indexes; those that are dropped are removed.
+        widths: their widths, which are changed.
+        width: characters in a line.
+        leasts: widths below which texts are narrowed last.
+    """
 
     def over() -> int:
         return sum(widths[i] + _GAP for i in shown) - _GAP - width
 
     texts = [i for i in shown if columns[i].kind in _LEFT]
-    spare = sum(max(widths[i] - 2 * _LEAST_TEXT, 0) for i in texts)
+    spares = {i: max(widths[i] - max(2 * _LEAST_TEXT, leasts[i]), 0) for i in texts}
+    spare = sum(spares.values())
     for i in sorted(shown, key=lambda i: -columns[i].rank):
         if over() <= spare or columns[i].rank == 0:
             break
         shown.remove(i)
-        if i in texts:
-            spare -= max(widths[i] - 2 * _LEAST_TEXT, 0)
-    for least in (2 * _LEAST_TEXT, _LEAST_TEXT):
+        spare -= spares.get(i, 0)
+    none = [0] * len(columns)
+    for least, own in ((2 * _LEAST_TEXT, leasts), (_LEAST_TEXT, leasts), (_LEAST_TEXT, none)):
         for i in sorted((i for i in texts if i in shown), key=lambda i: -widths[i]):
             if over() > 0:
-                widths[i] = max(min(widths[i], least), widths[i] - over())
+                widths[i] = max(min(widths[i], max(least, own[i])), widths[i] - over())
 
 
 def _wrapping(
@@ -371,6 +409,13 @@ def _line(
 def _cut(cell: str, width: int, kind: Kind) -> str:
     if len(cell) <= width:
         return cell
+    if kind is Kind.CODES and len(_shortest(cell)) <= width:
+        texts = cell.split(_COMMA)
+        pieces = (
+            _with_more(_COMMA.join(texts[:count]), len(texts) - count)
+            for count in range(len(texts) - 1, 0, -1)
+        )
+        return next(piece for piece in pieces if len(piece) <= width)
     tails = {Kind.KEY: (width - 1) * 2 // 3, Kind.DATA: 0}
     tail = tails.get(kind, (width - 1) // 2)
     return cell[: width - 1 - tail] + _CUT + cell[len(cell) - tail :]

@@ -29,6 +29,25 @@ def row(env: str) -> Any:
     return cast(Any, SimpleNamespace(values=values, findings=found, kind="je"))
 
 
+@pytest.mark.parametrize(
+    ("width", "expected"),
+    [
+        (200, "damaged-entry 12, vlsn-gap 12, lost-tail 12"),
+        (108, "damaged-entry 12, vlsn-gap 12, +1"),
+        (100, "damaged-entry 12, +2"),
+        (70, "damaged-entry 12, +2"),
+    ],
+)
+def test_codes_are_whole(width: int, expected: str) -> None:
+    one = row("backups/node1")
+    one.findings.append(SimpleNamespace(code="lost-tail", count=12))
+    out = io.BytesIO()
+    write_table([fleet_section([one])], out, width)
+    line = out.getvalue().decode().splitlines()[1]
+    assert line.endswith("  " + expected)
+    assert len(line) <= width
+
+
 @pytest.mark.parametrize("width", [80, 72, 60, 40])
 def test_names_that_end_differently_are_told_apart(width: int) -> None:
     """Nodes of a group or nightly backups have names that begin alike."""
