@@ -16,6 +16,7 @@ from je_tools.audit.reasons import why_unread
 from je_tools.core.escaping import clean_text, printable
 from je_tools.erase.options import ErasureOptions
 from je_tools.erase.proof.needles import Needle, NeedleSearch
+from je_tools.erase.proof.places import Where
 from je_tools.erase.proof.run import (
     ProofOptions,
     SearchedTree,
@@ -25,6 +26,8 @@ from je_tools.erase.proof.run import (
     search_tree,
 )
 from je_tools.erase.proof.tree import list_tree
+from je_tools.ignite.pages.files import partition_of
+from je_tools.ignite.segment_files import segment_name
 from je_tools.log.opening import open_environment
 from je_tools.log.scan import Scanner
 from je_tools.recovery.opening import held_snapshot
@@ -32,6 +35,7 @@ from je_tools.recovery.opening import held_snapshot
 if TYPE_CHECKING:
     from je_tools.audit.discover import FoundEnvironment
     from je_tools.core.masking import Masking
+    from je_tools.erase.proof.facts import Hit
     from je_tools.erase.subject.facts import SubjectReport
 
 LISTED_MAX = 1_000
@@ -46,6 +50,9 @@ UNSEEN_IN_STORES = (
     "long:, int: or str: were searched as JE writes them"
 )
 """Gap of every store of Ignite: without a hit, it is not proven to have no trace."""
+
+WAL, PAGES = "WAL", "pages"
+"""Places of traces in a store of Ignite: a segment of the log, a file of pages."""
 
 _NO_STATES = "live and old records of a store of Ignite are not told apart"
 
@@ -157,12 +164,23 @@ def _not_judged(
         FoundTrace(
             shown,
             *(each.file, each.offset, each.size, each.lsn, each.type, None),
-            *(each.where.value, NOT_JUDGED, None, reason, names[each.needle - 1]),
+            *(_where(each, found.kind), NOT_JUDGED, None, reason, names[each.needle - 1]),
         )
         for each in located_hits(tree, LISTED_MAX)
     ]
     gaps = [("", gap), *_gaps(tree, is_first=True)]
     return EnvironmentHits(env, shown, int(tree.counts().sum()), traces, gaps)
+
+
+def _where(hit: Hit, kind: EnvironmentKind) -> str:
+    """Return the kind of place of a hit, in a store by the name of its file."""
+    if kind is EnvironmentKind.IGNITE and hit.where is Where.OTHER_FILE:
+        name = hit.file.rpartition("/")[2]
+        if segment_name(name) is not None:
+            return WAL
+        if partition_of(name) is not None:
+            return PAGES
+    return hit.where.value
 
 
 def _shown(search: NeedleSearch, name: str) -> str:

@@ -79,6 +79,8 @@ def _by_role(each: tuple[str, EnvironmentRow]) -> tuple[Any, ...]:
 
 def _overview(summary: FleetSummary) -> dict[str, Any]:
     run, counts = summary.run, summary.severities
+    stores = [row for row in summary.environments if row.kind is EnvironmentKind.IGNITE]
+    store_files = sum(row.number("file_count") for row in stores)
     return {
         "run": run,
         "roots": [shown(root, NAME_MAX) for root in run.roots],
@@ -87,6 +89,8 @@ def _overview(summary: FleetSummary) -> dict[str, Any]:
         "started": _time(run.started_ms),
         "duration": f"{run.duration_ms / 1000:,.1f} s",
         "totals": summary.totals,
+        "store_files": store_files,
+        "log_files": summary.totals["file_count"] - store_files,
         "counts": counts,
         "worst": next((name for name in SEVERITIES if counts[name]), "ok"),
         "ROWS_MAX": ROWS_MAX,

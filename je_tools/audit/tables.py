@@ -118,8 +118,12 @@ ENVIRONMENTS = _table(
             _TEXT,
             "its worst finding: error, warning or note; ok if it has none",
         ),
-        ("file_count", _INT, "log files"),
-        ("size", _INT, "bytes of its log files"),
+        (
+            "file_count",
+            _INT,
+            "log files; of a store of Ignite, segments of the log and files of pages",
+        ),
+        ("size", _INT, "bytes of its log files; of a store of Ignite, of all its files"),
         ("entry_count", _INT, "good entries"),
         (
             "damaged_size",

@@ -98,7 +98,7 @@ def page_folder(node: Node) -> PageFolder:
         for path in _listed(folder):
             if path.suffix != ".bin":
                 continue
-            number = _partition_of(path.name)
+            number = partition_of(path.name)
             if number is None:
                 others.append(path)
                 continue
@@ -126,7 +126,7 @@ def _listed(folder: Path) -> list[Path]:
         raise InputError(f"{folder}: {error.strerror}") from error
 
 
-def _partition_of(name: str) -> int | None:
+def partition_of(name: str) -> int | None:
     """Return the partition in the name of a file; None if it names none."""
     if name == _INDEX:
         return INDEX_PARTITION

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from je_tools.output.views.sections import Column, Kind, Section, section_of
@@ -42,6 +43,17 @@ _TRACES = (
     Column("reason", "reason", Kind.TEXT),
     Column("needle", "needle", Kind.TEXT),
 )
+_FIRST = (
+    Column("env", "environment", Kind.KEY, rank=1),
+    Column("file", "file", Kind.KEY),
+    Column("offset", "offset", Kind.ID),
+    Column("size", "bytes", rank=2),
+    Column("where", "where", Kind.TEXT, rank=1),
+    Column("state", "state", Kind.TEXT, rank=1),
+)
+_FIRST_MAX = 20
+"""Largest number of traces that are shown to people."""
+
 _GAPS = (
     Column("env", "environment", Kind.KEY, cell=lambda row: row[0]),
     Column("file", "file", Kind.TEXT, cell=lambda row: row[1]),
@@ -54,16 +66,21 @@ def find_sections(found: FleetHits, *, is_short: bool) -> list[Section]:
 
     Args:
         found: the answer.
-        is_short: True to sum the traces up by state, for people.
+        is_short: True to sum the traces up by state, and to show the first ones, for people.
     """
-    traces = (
-        section_of("states", "Listed traces by state", _STATES, _states(found))
-        if is_short
-        else section_of("traces", "", _TRACES, (t for e in found.environments for t in e.traces))
-    )
+    listed = (trace for each in found.environments for trace in each.traces)
+    if is_short:
+        first = list(islice(listed, _FIRST_MAX + 1))
+        title = "Traces" if len(first) <= _FIRST_MAX else f"The first {_FIRST_MAX} traces"
+        traces = [
+            section_of("states", "Listed traces by state", _STATES, _states(found)),
+            section_of("traces", title, _FIRST, first[:_FIRST_MAX]),
+        ]
+    else:
+        traces = [section_of("traces", "", _TRACES, listed)]
     environments = section_of("environments", "Environments", _ENVIRONMENTS, found.environments)
     gaps = section_of("gaps", "Where a trace may be unseen", _GAPS, _gaps(found))
-    return [each for each in (environments, traces, gaps) if each.rows or not is_short]
+    return [each for each in (environments, *traces, gaps) if each.rows or not is_short]
 
 
 def _count(each: EnvironmentHits, state: str) -> int:

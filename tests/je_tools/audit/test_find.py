@@ -159,9 +159,12 @@ def test_a_store_of_ignite_is_searched_but_never_clear(
     traces = [row for row in rows_of(done, "traces") if row["env"] == str(store)]
     name = str(part.relative_to(store))
     assert [tuple(row[each] for each in columns) for row in traces] == [
-        (name, len(data) - 100, "other file", "not judged", None)
+        (name, len(data) - 100, "pages", "not judged", None)
     ]
     assert len(rows_of(done, "environments")) == len(NAMES) + 1
+    monkeypatch.setenv("COLUMNS", "300")
+    text = find(store, "--match", EMAIL).out.decode()
+    assert f"{name}  {len(data) - 100:>6}" in text
     clear = find(root, "--match", "nobody@example.org", "--format", "jsonl")
     assert clear.code == 3
     (gap,) = rows_of(clear, "gaps")

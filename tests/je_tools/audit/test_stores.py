@@ -69,6 +69,8 @@ def test_a_damaged_store_beside_an_environment(tmp_path: Path) -> None:
     assert ignite["error_count"] == sum(row["severity"] == "error" for row in of_store) > 0
     page = (tmp_path / "out" / "report.html").read_text()
     assert "page-checksum" in page
+    assert f"<dt>Log files</dt><dd>{je['file_count']}</dd>" in page
+    assert f"<dt>Files of stores</dt><dd>{ignite['file_count']}</dd>" in page
 
 
 def test_codes_of_stores_decide_the_exit(tmp_path: Path) -> None:
