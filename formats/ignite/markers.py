@@ -15,7 +15,9 @@ from msgspec import Struct
 MARKER_SIZE = 16
 """Bytes of a marker."""
 
-_NAME = re.compile(r"(\d{1,19})-(.*)-(START|END)\.bin", re.DOTALL)
+_NAME = re.compile(r"([0-9]+)-(.*)-(START|END)\.bin", re.DOTALL)
+_ID = re.compile(r"(?=.{9,36}\Z)([0-9a-fA-F]+)" + r"-([0-9a-fA-F]+)" * 4)
+_TIME_MAX = (1 << 63) - 1
 
 
 class MarkerKind(StrEnum):
@@ -29,8 +31,9 @@ class MarkerName(Struct, frozen=True):
     """The name of a marker.
 
     Attributes:
-        time_ms: time when the checkpoint began.
-        checkpoint: id; None if the name has no valid one.
+        time_ms: time when the checkpoint began, at most 2^63 - 1.
+        checkpoint: id; None if the name has no valid one, or its time does not fit in 63 bits. The
+            engine fails to parse such a name, and does not start.
         kind: begin or end.
     """
 
@@ -57,11 +60,23 @@ def read_marker_name(name: str) -> MarkerName | None:
     found = _NAME.fullmatch(name)
     if found is None:
         return None
-    try:
-        checkpoint = UUID(found[2])
-    except ValueError:
-        checkpoint = None
-    return MarkerName(int(found[1]), checkpoint, MarkerKind(found[3]))
+    checkpoint = _checkpoint_of(found[2])
+    time_ms = int(found[1])
+    if time_ms > _TIME_MAX:
+        time_ms, checkpoint = _TIME_MAX, None
+    return MarkerName(time_ms, checkpoint, MarkerKind(found[3]))
+
+
+def _checkpoint_of(text: str) -> UUID | None:
+    """Return an id as Java reads it: of a part with too many digits, the last ones count."""
+    found = _ID.fullmatch(text)
+    if found is None:
+        return None
+    sizes = (8, 4, 4, 4, 12)
+    parts = [
+        each[-size:].rjust(size, "0") for each, size in zip(found.groups(), sizes, strict=True)
+    ]
+    return UUID("".join(parts))
 
 
 def read_marker(data: bytes, *, is_big: bool) -> Pointer | None:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
+from stat import S_ISREG
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -80,7 +81,11 @@ def open_segment(path: Path) -> SegmentFile:
     """Return a file of a segment; what is wrong with it is in its `status`."""
     number, is_packed = segment_name(path.name) or (-1, path.name.endswith(".zip"))
     try:
-        size = path.stat().st_size
+        status = path.stat()
+        if not S_ISREG(status.st_mode):
+            # To open a pipe would wait for somebody who writes to it.
+            raise InputError("it is no regular file")
+        size = status.st_size
         with opened_segment(path, is_packed=is_packed) as source:
             start = source.read(0, min(SEGMENT_HEADER_SIZE + 64, source.size)).tobytes()
             problem = source.problem if isinstance(source, Unpacked) else None

@@ -163,7 +163,11 @@ def open_store(paths: Sequence[Path], names: Iterable[str] = ()) -> Store:
         UsageError: several paths, and one is not a folder or file of segments.
     """
     for path in paths:
-        if not path.exists():
+        try:
+            is_there = path.exists()
+        except OSError as error:
+            raise InputError(f"{path}: {error.strerror}") from error
+        if not is_there:
             raise InputError(f"{path}: no such file or directory")
     found = [_open_tree(path) for path in paths]
     if len(paths) == 1 and found[0] is not None:

@@ -67,6 +67,12 @@ def test_damage_is_exit_code_3_unless_zero_is_asked_for(store: Path) -> None:
     assert je_tools("ignite", "wal", "summary", store, "--exit-zero").code == 0
 
 
+@pytest.mark.parametrize("verb", ["info", "recover"])
+def test_a_name_that_is_too_long_is_no_store(verb: str) -> None:
+    done = je_tools("ignite", verb, "x" * 300)
+    assert (done.code, "File name too long" in done.err) == (4, True)
+
+
 def test_wrong_use_is_refused(store: Path, tmp_path: Path) -> None:
     inside = store / "db" / "out"
     done = je_tools("ignite", "wal", "verify", store, "--output", inside)

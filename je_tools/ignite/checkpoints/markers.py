@@ -82,7 +82,7 @@ def read_markers(node: Node) -> MarkerFolder:
 
 def _read(path: Path, name: MarkerName, is_big: bool) -> Marker:
     if name.checkpoint is None:
-        return Marker(path, name, None, "the name has no id of a checkpoint")
+        return Marker(path, name, None, "the name has no valid time and id of a checkpoint")
     if not path.is_file():
         return Marker(path, name, None, "not a file")
     try:

@@ -19,6 +19,7 @@ from je_tools.ignite.checkpoints.node_checkpoints import newest_marker
 from je_tools.ignite.logical.log_range import WalEndReason
 from je_tools.ignite.recovery.page_damage import PageRepair
 from je_tools.ignite.recovery.partitions import compared_partitions
+from je_tools.ignite.segment_files import Status
 from je_tools.ignite.store import path_below
 from je_tools.ignite.wal.segment_reading import (
     copies_of,
@@ -113,6 +114,8 @@ class Predictor:
         markers = self._found.folder.markers
         begin, end = newest_marker(markers), newest_marker(markers, MarkerKind.END)
         bad = [each for each in (begin, end) if each is not None and each.pointer is None]
+        # The engine parses the names of all markers.
+        bad += [each for each in markers if each.name.checkpoint is None]
         for marker in bad:
             texts = {"expected": "a pointer into the log", "found": marker.problem}
             yield self._finding("recovery-refused", marker.path, **texts)
@@ -218,8 +221,15 @@ class Predictor:
         elif end.reason is WalEndReason.ROLLED:
             expected = f"segment {end.segment + 1}, which follows"
             yield self._finding(
-                "recovery-loss", segment=end.segment + 1, expected=expected, found="no file"
+                "recovery-loss", segment=end.segment + 1, expected=expected, found=self._absent()
             )
+
+    def _absent(self) -> str:
+        """Return why the log has no more segments, in words."""
+        bad = next((each for each in self._node.segments if each.status is Status.UNREADABLE), None)
+        if bad is None:
+            return "no file"
+        return f"no file that can be read; {path_below(bad.path, self._root)}: {bad.problem}"
 
     def _of_entries(self, logical: LogicalUpdates) -> Iterator[WalFinding]:
         if logical.undecodable:

@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from je_tools.core.escaping import counted
 from je_tools.ignite.recovery.page_edits import plan_page_edits
 from je_tools.ignite.recovery.plan import plan_recovery
+from je_tools.ignite.repairs.node_files import NodeFiles
 from je_tools.ignite.repairs.plan import plan_log_repairs
 from je_tools.ignite.repairs.session import StoreSession
 from je_tools.ignite.store import LOCK_NAME, open_store
@@ -97,13 +99,30 @@ def apply_repairs(
         if not planned.edits:
             return [(planned, None)]
     first = _apply_once(store, node, threads, cut_at)
-    return [first, _apply_once(store, node, threads, None)] if first[0].is_of_log else [first]
+    if not first[0].is_of_log:
+        return [first]
+    try:
+        second = _apply_once(store, node, threads, None, unchanged="no page was changed")
+    except BaseException as error:
+        repairs, number = first
+        written = "was" if len(repairs.edits) == 1 else "were"
+        edits = counted(len(repairs.edits), "edit")
+        error.add_note(
+            f"before that, {edits} of the log and the markers {written} written; the undo journal "
+            f"is {number}. `{NodeFiles(node).undo_words()}` lists what can be reverted"
+        )
+        raise
+    return [first, second]
 
 
 def _apply_once(
-    store: Store, node: Node, threads: int, cut_at: Place | None
+    store: Store,
+    node: Node,
+    threads: int,
+    cut_at: Place | None,
+    unchanged: str = "nothing was changed",
 ) -> tuple[RepairPlan, int | None]:
-    with StoreSession(node) as session:
+    with StoreSession(node, unchanged=unchanged) as session:
         # Files that were listed before the lock was taken may be others now.
         again = open_store([Path(store.name)], [node.name])
         (plan,) = plan_recovery(again, threads)

@@ -22,10 +22,20 @@ class StoreOperation(Operation):
     """The life cycle of an operation on a store."""
 
     def __init__(
-        self, name: str, files: NodeFiles, stamps: Mapping[Path, FileStamp], disk: Disk
+        self,
+        name: str,
+        files: NodeFiles,
+        stamps: Mapping[Path, FileStamp],
+        disk: Disk,
+        unchanged: str,
     ) -> None:
         super().__init__(name, files, stamps, disk, undo=True, takes_away=True)
         self._node = files
+        self._unchanged = unchanged
+
+    def state_text(self) -> str:
+        """Return the state of the store if the operation stops here."""
+        return super().state_text() if self.is_begun else self._unchanged
 
     def undo_command(self) -> str:
         """Return the command that undoes the operation, for messages."""

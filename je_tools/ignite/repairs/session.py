@@ -46,8 +46,15 @@ class StoreSession:
         files: the files of the node.
     """
 
-    def __init__(self, node: Node, disk: Disk | None = None) -> None:
+    def __init__(
+        self, node: Node, disk: Disk | None = None, unchanged: str = "nothing was changed"
+    ) -> None:
         """Prepare the session; neither the lock is taken nor anything written.
+
+        Args:
+            node: the node.
+            disk: disk to write to.
+            unchanged: words of a refusal before the first write.
 
         Raises:
             RefusedError: the node was opened without its folder.
@@ -56,6 +63,7 @@ class StoreSession:
         self._disk = disk or Disk()
         self._lock = NodeLock(self.files, self._disk)
         self._stamps: dict[Path, FileStamp] = {}
+        self._unchanged = f"; {unchanged}"
         self._operation: StoreOperation | None = None
 
     def __enter__(self) -> Self:
@@ -102,10 +110,12 @@ class StoreSession:
         """
         if not edits:
             return None
-        with refusing(lambda: "; nothing was changed"):
+        with refusing(lambda: self._unchanged):
             check_edits(edits)
             self._check_space(edits)
-        self._operation = StoreOperation(name, self.files, self._stamps, self._disk)
+        self._operation = StoreOperation(
+            name, self.files, self._stamps, self._disk, self._unchanged
+        )
         with self._operation.changing() as journal:
             assert journal is not None
             for edit in edits:

@@ -80,8 +80,8 @@ _TABLE: tuple[tuple[str, Severity, str, str], ...] = (
     (
         "marker-bad",
         Severity.ERROR,
-        "A checkpoint marker does not have the 16 bytes of a pointer, or no valid id in its name. "
-        "A node does not start if it is the newest of its kind.",
+        "A checkpoint marker does not have the 16 bytes of a pointer, or no valid time and id in "
+        "its name. A node does not start if it is the newest of its kind, or has no valid name.",
         "Copy the store, and do not delete the marker. `ignite recover` writes its content anew, "
         "or sets it aside if no page can have been written under it.",
     ),

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
+from je_tools.errors import RefusedError
 from je_tools.ignite.recovery.plan import StartOutcome, plan_recovery
 from je_tools.ignite.recovery.repair import RepairPlan, apply_repairs, plan_repairs
 from je_tools.ignite.repairs.edits import EditKind
@@ -76,6 +78,24 @@ def test_a_finished_checkpoint_needs_no_physical_part(tmp_path: Path) -> None:
     assert [(each.edits, journal) for each, journal in _applied(store)] == [((), None)]
     # A lock file is only made to write.
     assert not lock.exists()
+
+
+def test_a_refusal_after_repairs_of_the_log_tells_of_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = writable_copy(damaged_store(FIXTURES / "ignite-page-damaged", tmp_path), tmp_path / "s")
+    archived = store / "db/wal/archive/node1/0000000000000000.wal"
+    data = bytearray(archived.read_bytes())
+    data[197000] ^= 1
+    archived.write_bytes(data)
+    free = [os.statvfs(store), os.statvfs_result((4096, 4096, *[0] * 8))]
+    monkeypatch.setattr(os, "statvfs", lambda _: free.pop(0))
+    with pytest.raises(RefusedError) as refused:
+        _applied(store)
+    assert archived.read_bytes() != data
+    assert str(refused.value).endswith("free space first; no page was changed")
+    (note,) = refused.value.__notes__
+    assert note.startswith("before that, 1 edit of the log and the markers was written; the undo")
 
 
 @pytest.mark.parametrize("is_empty", [False, True])

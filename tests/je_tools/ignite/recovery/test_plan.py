@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from collections import Counter
 from pathlib import Path
+from uuid import UUID
 
 import pytest
 from msgspec.structs import replace
@@ -94,6 +95,33 @@ def test_a_page_that_the_node_restores_is_an_error_as_in_the_pages(tmp_path: Pat
     assert [(each.severity, each.offset) for each in found] == [
         (each.severity, each.offset) for each in verified
     ]
+
+
+def _killed(tmp_path: Path) -> Path:
+    return writable_copy(FIXTURES / "ignite-killed" / "store", tmp_path / "store")
+
+
+def test_a_marker_whose_name_cannot_be_parsed_prevents_the_start(tmp_path: Path) -> None:
+    store = _killed(tmp_path)
+    marker = store / f"db/node1/cp/{1 << 63}-{UUID(int=7)}-START.bin"
+    marker.write_bytes(bytes(16))
+    plan = _plan(store)
+    (found,) = (each for each in plan.findings if each.code == "recovery-refused")
+    assert (plan.outcome, found.file) == (
+        StartOutcome.REFUSED,
+        str(marker.relative_to(store)),
+    )
+
+
+def test_a_file_in_place_of_the_last_segment_is_named(tmp_path: Path) -> None:
+    store = _killed(tmp_path)
+    last = store / "db/wal/node1/0000000000000001.wal"
+    last.unlink()
+    last.symlink_to("/dev/zero")
+    (found,) = (each for each in _plan(store).findings if each.code == "recovery-loss")
+    assert found.found == (
+        f"no file that can be read; {last.relative_to(store)}: it is no regular file"
+    )
 
 
 CUTS = "ignite-crash/truth/cuts.tsv"

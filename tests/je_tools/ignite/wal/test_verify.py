@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import zipfile
 from pathlib import Path
@@ -115,6 +116,16 @@ def test_a_file_of_segments_that_is_no_zip(tmp_path: Path) -> None:
     folder = store / "db" / "wal" / "archive" / "node1"
     (folder / "0000000000000000.wal.zip").write_bytes(b"PK\x03\x04" + bytes(50))
     assert _codes(store) == [("wal-unreadable", None)]
+
+
+@pytest.mark.parametrize("is_pipe", [True, False])
+def test_a_segment_that_is_no_regular_file(is_pipe: bool, tmp_path: Path) -> None:
+    first, _ = build.segment(0, _RECORDS)
+    store = build.write_store(tmp_path, [first], [first])
+    path = store / "db" / "wal" / "node1" / f"{1:016}.wal"
+    os.mkfifo(path) if is_pipe else path.symlink_to("/dev/zero")
+    (found,) = _findings(store)
+    assert (found.code, found.found) == ("wal-unreadable", "it is no regular file")
 
 
 def test_a_compacted_segment_whose_directory_is_damaged(tmp_path: Path) -> None:
