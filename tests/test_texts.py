@@ -51,6 +51,7 @@ TEXTS = {
     "je_tools/ignite/wal/dump_fields.py _value": "ids of nodes, names of indexes and snapshots",
     "je_tools/ignite/wal/dump_fields.py page_texts": "numbers of pages",
     "je_tools/ignite/values/types.py node_types": "names of classes, escaped in the extension",
+    "je_tools/ignite/values/side_files.py _class_name_fault": "returns no text of the bytes",
     "je_tools/journal/payload.py DecodedValue.text": "called if nothing is masked",
     "je_tools/journal/payload.py _is_text": "returns no text",
     "je_tools/log/field_texts.py bytes_text": "fields that explain shows; it masks them before",

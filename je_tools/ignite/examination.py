@@ -21,7 +21,9 @@ from je_tools.ignite.info import LockState, lock_state
 from je_tools.ignite.page_check.verify import verify_pages
 from je_tools.ignite.recovery.plan import StartOutcome, plan_recovery
 from je_tools.ignite.recovery.steps import StoreStep
+from je_tools.ignite.store import path_below
 from je_tools.ignite.store_codes import STORE_CODES, verb_of
+from je_tools.ignite.values.side_files import damaged_side_files
 from je_tools.ignite.wal.verify import WalTotals, verify_wal
 
 if TYPE_CHECKING:
@@ -171,7 +173,8 @@ def _examine(
     totals = WalTotals()
     logged = list(map(_of_log, verify_wal(store, totals, threads, progress=progress)))
     found: list[StoreFinding] = []
-    steps = [parts.add_checkpoints, parts.add_pages, *([parts.add_recovery] if predicts else [])]
+    steps = [parts.add_checkpoints, parts.add_pages, parts.add_side_files]
+    steps += [parts.add_recovery] if predicts else []
     for examine in steps:
         try:
             found += examine(store, node, threads)
@@ -238,6 +241,21 @@ class _Parts(Struct):
             self.not_checked += (f"{text}checksums were compared.",)
         advice = {each.file: each.advice for each in report.files}
         return [_of_pages(each, advice) for each in report.findings]
+
+    def add_side_files(self, store: Store, node: Node, _threads: int) -> list[StoreFinding]:
+        """Judge the descriptions of types, the names of classes, and configurations."""
+        code, root = STORE_CODES["metadata-damaged"], store.roots[0]
+        return [
+            StoreFinding(
+                code.name,
+                code.severity,
+                node.name,
+                file=path_below(each.path, root),
+                found=each.found,
+                hint=code.hint,
+            )
+            for each in damaged_side_files(node)
+        ]
 
     def add_recovery(self, store: Store, _node: Node, threads: int) -> list[StoreFinding]:
         """Predict the next start of a node."""

@@ -11,12 +11,13 @@ from je_tools.core.ordered import map_in_order
 from je_tools.ignite.caches import cache_names
 from je_tools.ignite.records.columns import RecordOrigin
 from je_tools.ignite.records.node_records import CacheFilter, NodeRecords
+from je_tools.ignite.records.problems import MissingRecords, RecordProblem
 from je_tools.ignite.records.recovered import recover_node
+from je_tools.ignite.values.side_files import damaged_types
 from je_tools.ignite.values.types import node_types
 
 if TYPE_CHECKING:
     from je_tools.ignite.records.merge import CacheRecords
-    from je_tools.ignite.records.problems import MissingRecords
     from je_tools.ignite.store import Node, Store
     from je_tools.log.scan_options import Progress
 
@@ -70,4 +71,12 @@ class CacheExport(Struct, Generic[Piece]):
             yield piece
         self.known |= reader.known
         self.problems += reader.problems
+        self.problems += _of_types(node)
         self.not_owned += ((node.name, *each) for each in reader.not_owned)
+
+
+def _of_types(node: Node) -> Iterator[MissingRecords]:
+    """Yield the files of types that are damaged: names in values may be wrong, or missing."""
+    for each in damaged_types(node):
+        text = f"{each.path.name}: {each.found}; names of types and fields may be wrong"
+        yield MissingRecords(RecordProblem.TYPES, node.name, None, None, 1, text)

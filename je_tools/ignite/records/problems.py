@@ -31,6 +31,8 @@ class RecordProblem(StrEnum):
     """Changes of a group were not logged, so that recovery does not mend its pages."""
     UNCONFIGURED = "cache-unconfigured"
     """Pages of a cache whose configuration is gone, so that the node does not start it."""
+    TYPES = "types-damaged"
+    """A description of a type or a name of a class is damaged, so that names may be wrong."""
     LOG_DAMAGED = "log-damaged"
     """The log ends at damage, or at a missing segment."""
     LOG_UNDECODABLE = "log-undecodable"

@@ -19,6 +19,7 @@ from je_tools.ignite.pages.files import page_folder
 from je_tools.ignite.recovery.page_damage import damaged_pages
 from je_tools.ignite.recovery.physical import PhysicalRecovery, recovered_pages
 from je_tools.ignite.recovery.prediction import Predictor
+from je_tools.ignite.values.side_files import UNCHECKED
 
 if TYPE_CHECKING:
     from je_tools.ignite.checkpoints.node_checkpoints import NodeCheckpoints
@@ -161,6 +162,7 @@ def _not_checked(*, pages: bool) -> tuple[str, ...]:
     kept = (
         "The content of pages whose checksum is right.",
         "The configuration with which the node will start.",
+        UNCHECKED,
     )
     return kept if pages else ("The files of pages.", *kept[1:])
 

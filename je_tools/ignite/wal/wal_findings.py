@@ -160,6 +160,15 @@ _TABLE: tuple[tuple[str, Severity, str, str], ...] = (
         "than all markers, or records that do not decode.",
         "Start the node on a copy of the store, and compare.",
     ),
+    (
+        "metadata-damaged",
+        Severity.ERROR,
+        "A description of a type (`binary_meta`), a name of a class (`marshaller`), a "
+        "configuration of a cache (`cache_data.dat`) or `cpMapSnapshot.bin` is damaged, or cannot "
+        "be read. Values of the type may be shown with wrong names.",
+        "Copy the file from a backup, or from another node: all nodes of a cluster have the same "
+        "types and classes. The engine removes a `cpMapSnapshot.bin` that it cannot read.",
+    ),
 )
 
 CODES = {row[0]: Code(*row) for row in _TABLE}
