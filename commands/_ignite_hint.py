@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from je_tools.core.escaping import quoted
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Sequence
 
     from je_tools.errors import NoLogError
 
@@ -32,8 +33,14 @@ COUNTERPARTS = {
 """Commands on stores by the commands on logs that answer the same questions."""
 
 
-def ignite_hint(error: NoLogError, command: str) -> str | None:
-    """Return what to run instead of a command, if its path is a store; None if it is none."""
+def ignite_hint(error: NoLogError, command: str, words: Sequence[str] = ()) -> str | None:
+    """Return what to run instead of a command, if its path is a store; None if it is none.
+
+    Args:
+        error: the error, which has the path.
+        command: name of the command.
+        words: its arguments; `diff` names two stores.
+    """
     from je_tools.ignite.segment_files import segment_name
     from je_tools.ignite.store import holds_store
 
@@ -42,10 +49,15 @@ def ignite_hint(error: NoLogError, command: str) -> str | None:
         return None
     if segment_name(path.name) is None and not _holds_segments(path) and not holds_store(path):
         return None
-    words = COUNTERPARTS.get(command, ())
+    counterparts = COUNTERPARTS.get(command, ())
+    if segment_name(path.name) is not None:
+        counterparts = tuple(each for each in counterparts if "pages" not in each)
     named = quoted(str(path))
-    steps = " or ".join(f"`je-tools {each} {named}`" for each in words)
-    next_step = f"use {steps}" if words else "`je-tools ignite --help` lists what reads it"
+    if command == "diff":
+        both = [each for each in words if not each.startswith("-") and Path(each).is_dir()]
+        named = " ".join(map(quoted, both)) or named
+    steps = " or ".join(f"`je-tools {each} {named}`" for each in counterparts)
+    next_step = f"use {steps}" if counterparts else "`je-tools ignite --help` lists what reads it"
     return f"{path}: a store of Apache Ignite, not a log of JE; {next_step}"
 
 

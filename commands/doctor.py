@@ -25,7 +25,14 @@ from je_tools.commands._options import (
     tmp_option,
 )
 from je_tools.commands._snapshot import home_argument, now_option, open_home
-from je_tools.errors import EXIT_DAMAGE, EXIT_INPUT, EXIT_OK, InputError, UsageError
+from je_tools.errors import (
+    EXIT_DAMAGE,
+    EXIT_INPUT,
+    EXIT_OK,
+    InputError,
+    NoLogError,
+    UsageError,
+)
 from je_tools.output.formats import REPORT
 
 if TYPE_CHECKING:
@@ -97,7 +104,23 @@ def command(**options: Unpack[Options]) -> int:
     opened = _open(options["path"])
     if isinstance(opened, InputError) and holds_store(options["path"]):
         return _examine_store(options)
+    if isinstance(opened, NoLogError):
+        _refuse_part(options["path"])
     return _examine_log(options, opened)
+
+
+def _refuse_part(path: Path) -> None:
+    """Refuse a directory that has stores of Ignite below it, or is a part of one.
+
+    Raises:
+        InputError: it is one; the text names what to examine.
+    """
+    from je_tools.doctor.surroundings import logs_below
+    from je_tools.ignite.store_search import store_near
+
+    near = None if logs_below(path) else store_near(path)
+    if near is not None:
+        raise InputError(f"{path}: {near}")
 
 
 def _examine_log(options: Options, opened: Environment | InputError) -> int:

@@ -133,6 +133,13 @@ def _two_nodes(paths: Sequence[Path], names: Sequence[str]) -> tuple[list[Store]
     if names and len(paths) == 1:
         nodes.sort(key=lambda node: names.index(node.name))
     is_split = all(any(node in store.nodes for node in nodes) for store in stores)
+    if len(nodes) == 2 and len({each.db and each.db.resolve() for each in nodes}) == 1:
+        raise UsageError("both stores are the same directory: name the stores of two nodes")
+    if len(nodes) == 1 and len(paths) == 1:
+        raise UsageError(
+            f"two nodes are compared, and {stores[0].name} has one, {nodes[0].name}: name a "
+            "second store"
+        )
     if len(nodes) != 2 or not is_split:
         found = ", ".join(node.name for node in nodes) or "none"
         raise UsageError(

@@ -155,7 +155,7 @@ def run(command: click.Command, arguments: list[str] | None = None) -> int:
         from je_tools.commands._ignite_hint import ignite_hint
 
         name = words[0] if command is group and words else command.name or ""
-        say(_noted(f"je-tools: {ignite_hint(error, name) or error}", error))
+        say(_noted(f"je-tools: {ignite_hint(error, name, words[1:]) or error}", error))
         return error.exit_code
     except JeToolsError as error:
         say(_noted(f"je-tools: {error}", error))

@@ -60,7 +60,7 @@ def examine_surroundings(home: Path, environment: Environment | None) -> Surroun
         refused_settings=tuple(refused),
         settings_problem=settings.unreadable,
         disk=disk_use(home, settings, sizes),
-        logs_below=() if environment is not None else tuple(_logs_below(home)),
+        logs_below=() if environment is not None else tuple(logs_below(home)),
         owner=None if is_remote else _owner(home),
     )
 
@@ -107,7 +107,7 @@ def _put_aside(home: Path) -> Iterator[str]:
                 yield from (f"{name}/{below}" for below in _put_aside(path))
 
 
-def _logs_below(home: Path) -> list[str]:
+def logs_below(home: Path) -> list[str]:
     """Return directories below this one that hold log files, the nearest first."""
     found: list[str] = []
     level, seen = [home], 0

@@ -61,7 +61,9 @@ class ExitExplanation(Struct, frozen=True):
 
 
 def topic_of(text: str) -> tuple[str, str] | None:
-    """Return kind and name of a topic like `type:NameLN`; None if `text` looks like an LSN.
+    """Return kind and name of a topic like `type:NameLN`, or of the only one of a name.
+
+    The result is None if `text` looks like an LSN.
 
     Raises:
         UsageError: it is neither.
@@ -72,6 +74,9 @@ def topic_of(text: str) -> tuple[str, str] | None:
     if text[:1].isdigit() or "/" in text:
         return None
     near = topics_called(text)
+    if len(near) == 1 and not near[0].endswith(":"):
+        kind, _, name = near[0].partition(":")
+        return kind, name
     hint = f"; did you mean {' or '.join(near)}?" if near else ""
     kinds = ", ".join(f"{known}:" for known in KINDS)
     raise UsageError(f"{text!r}: neither an LSN as 0x3/0x1a2f nor a topic of {kinds}{hint}")

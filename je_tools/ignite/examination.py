@@ -84,7 +84,7 @@ class NodeExamination(Struct, frozen=True):
         lock: state of its lock; None without a folder.
         segment_files, records: files of segments that were read, and records in them.
         page_files, pages: files of pages, and pages in them.
-        last_checkpoint_ms: time of the newest checkpoint that has a begin marker.
+        last_checkpoint_ms: time of the newest checkpoint whose begin and record are there.
         finished_count: checkpoints with both markers.
         errors, warnings, notes: findings by severity.
         unfinished_count: transactions that recovery leaves out; None if unknown.
@@ -225,7 +225,9 @@ class _Parts(Struct):
         checkpoints = node_checkpoints(node, threads)
         begun = [each for each in checkpoints.checkpoints if each.begin is not None]
         self.finished = sum(each.end is not None for each in begun)
-        self.newest_ms = max((each.time_ms for each in begun), default=None)
+        # The name of a marker that points nowhere may have any time.
+        real = (each.time_ms for each in begun if each.record is not None)
+        self.newest_ms = max(real, default=None)
         self.unread_before = checkpoints.unread_before
         root = str(store.roots[0])
         return [_of_log(each) for each in CheckpointJudge(checkpoints, root).findings()]
@@ -332,9 +334,10 @@ def next_steps(examination: StoreExamination, name: str) -> Iterator[StoreStep]:
     """Yield the commands to run next on a store, the most useful first; none if it is whole."""
     if not examination.is_damaged:
         return
-    wrong = [each.code for each in examination.findings if each.severity is not Severity.NOTE]
+    found = [each for each in examination.findings if each.severity is not Severity.NOTE]
+    wrong = [each.code for each in found]
     is_start_known = all(each.outcome is StartOutcome.STARTS for each in examination.nodes)
-    is_repaired = any("ignite recover`" in (each.hint or "") for each in examination.findings)
+    is_repaired = any("ignite recover`" in (each.hint or "") for each in found)
     if not is_start_known or is_repaired or any(code.startswith(_OF_RECOVERY) for code in wrong):
         why = "shows what the next start does and loses, and the edits that repair the store"
         yield StoreStep(f"je-tools ignite recover {quoted(name)}", why)

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from je_tools.core.escaping import quoted
 from je_tools.errors import InputError, UsageError
 from je_tools.ignite.segment_files import SegmentFile, Status, open_segment, segment_name
 
@@ -159,8 +160,9 @@ def open_store(paths: Sequence[Path], names: Iterable[str] = ()) -> Store:
         names: nodes to keep; empty for all.
 
     Raises:
-        InputError: a path does not exist or is no store, or has no node of such a name.
-        UsageError: several paths, and one is not a folder or file of segments.
+        InputError: a path does not exist or is no store.
+        UsageError: several paths, and one is not a folder or file of segments; or no node has such
+            a name.
     """
     for path in paths:
         try:
@@ -183,7 +185,7 @@ def open_store(paths: Sequence[Path], names: Iterable[str] = ()) -> Store:
     missing = wanted - {node.name for node in store.nodes}
     if missing:
         known = ", ".join(node.name for node in store.nodes) or "none"
-        raise InputError(f"{store.name}: no node is named {min(missing)}; its nodes: {known}")
+        raise UsageError(f"{store.name}: no node is named {min(missing)}; its nodes: {known}")
     kept = tuple(node for node in store.nodes if not wanted or node.name in wanted)
     return Store(store.name, store.roots, kept)
 
@@ -244,6 +246,7 @@ def _open_segments(paths: Sequence[Path]) -> Store:
     for path in paths:
         some = _segments_in(path) if path.is_dir() else (open_segment(path),)
         if not some:
+            _refuse_log(path)
             raise InputError(
                 f"{path}: neither an Ignite work directory nor a folder of a node or of segments "
                 "(0000000000000000.wal)"
@@ -251,12 +254,30 @@ def _open_segments(paths: Sequence[Path]) -> Store:
         found += some
     others = [each for each in found if each.header is None and each.status is not Status.UNUSED]
     if len(others) == len(found) and others:
+        if others[0].path.suffix == ".bin":
+            raise InputError(
+                f"{others[0].path}: a file of pages, a marker or a file of metadata, not a "
+                "segment; name the work directory, which has the folder db"
+            )
         raise InputError(f"{others[0].path}: {others[0].problem}")
     roots = tuple(dict.fromkeys(path if path.is_dir() else path.parent for path in paths))
     packed = {each.path.parent for each in found if each.is_packed}
     archive = tuple(each for each in found if _is_archive(each.path.parent, packed))
     work = tuple(each for each in found if not _is_archive(each.path.parent, packed))
     return Store(str(paths[0]), roots, (Node("", None, work, archive),))
+
+
+def _refuse_log(path: Path) -> None:
+    """Refuse a directory with log files of JE.
+
+    Raises:
+        InputError: it has some.
+    """
+    if any(name.endswith(".jdb") for name in _names(path)):
+        raise InputError(
+            f"{path}: a log of Berkeley DB JE, not a store of Ignite; `je-tools doctor "
+            f"{quoted(str(path))}` examines it"
+        )
 
 
 def _is_archive(folder: Path, packed: Set[Path]) -> bool:

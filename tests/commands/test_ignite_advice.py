@@ -82,6 +82,57 @@ def test_a_lost_partition_has_a_hint_of_its_own(tmp_path: Path) -> None:
 
 
 @needs_corpus
+def test_parts_and_folders_of_stores_are_not_called_new_logs(tmp_path: Path) -> None:
+    store = _store("bitflip-before", tmp_path)
+    above = je_tools("doctor", store.parent)
+    assert above.code == 4
+    assert f"`je-tools doctor {store}`" in above.err
+    for part in ("db/wal", "db/wal/archive/node1", "db/wal/node1"):
+        done = je_tools("doctor", store / part)
+        assert (done.code, done.out) == (4, b"")
+        assert f"`je-tools doctor {store}`" in done.err
+
+
+@needs_corpus
+@pytest.mark.parametrize("name", ["marker-empty", "marker-foreign"])
+def test_a_bogus_marker_gives_no_time_of_a_checkpoint(name: str, tmp_path: Path) -> None:
+    (node,) = _document("doctor", _store(name, tmp_path))["nodes"]
+    assert node["last_checkpoint_ms"] < 1_800_000_000_000
+
+
+def test_a_code_alone_is_explained() -> None:
+    alone, named = je_tools("explain", "wal-gap"), je_tools("explain", "finding:wal-gap")
+    assert (alone.code, alone.out) == (0, named.out)
+    assert b"another node that owns it" in je_tools("explain", "finding:page-checksum").out
+
+
+@needs_corpus
+def test_the_wrong_command_names_the_right_one(tmp_path: Path) -> None:
+    store = _store("bitflip-before", tmp_path)
+    other = tmp_path / "other"
+    other.mkdir()
+    assert f"`je-tools ignite diff {store} {other}`" in je_tools("diff", store, other).err
+    segment = store / "db" / "wal" / "node1" / "0000000000000000.wal"
+    told = je_tools("verify", segment).err
+    assert f"`je-tools ignite wal verify {segment}`" in told
+    assert "pages" not in told.replace(str(tmp_path), "")
+    page_file = store / "db/node1/cache-atom/part-0.bin"
+    assert "a file of pages" in je_tools("ignite", "pages", "verify", page_file).err
+    (other / "00000000.jdb").write_bytes(b"")
+    assert f"`je-tools doctor {other}`" in je_tools("ignite", "info", other).err
+
+
+@needs_corpus
+def test_a_diff_needs_two_nodes(tmp_path: Path) -> None:
+    store = _store("bitflip-before", tmp_path)
+    same = je_tools("ignite", "diff", store, store)
+    assert (same.code, "both stores are the same" in same.err) == (2, True)
+    one = je_tools("ignite", "diff", store)
+    assert (one.code, "name a second store" in one.err) == (2, True)
+    assert je_tools("ignite", "info", store, "--node", "nod1").code == 2
+
+
+@needs_corpus
 def test_encrypted_pages_are_not_called_checked() -> None:
     whole = corpus()
     assert whole is not None

@@ -6,33 +6,40 @@ from msgspec import Struct
 
 from je_tools.findings import Code, Severity
 
+_ADVICE = (
+    "If it is a note, nothing. Else `ignite recover` rebuilds a partition from the log, and sets a "
+    "damaged index aside, so that the node rebuilds it. If the log does not have enough, load the "
+    "partition from another node that owns it, or from a backup. `ignite pages verify` has advice "
+    "for each file."
+)
+
 _TABLE: tuple[tuple[str, Severity, str, str], ...] = (
     (
         "page-checksum",
         Severity.ERROR,
         "The checksum of a page is wrong. The node halts or refuses to start when it reads the "
         "page, unless it finds the page in its log.",
-        "See the advice on the file.",
+        _ADVICE,
     ),
     (
         "page-zero",
         Severity.ERROR,
         "A page is zeros, and a page after it was written. It is a warning if a checkpoint did "
         "not end: the page may not have been written yet.",
-        "See the advice on the file.",
+        _ADVICE,
     ),
     (
         "page-cut",
         Severity.ERROR,
         "The file ends inside a page.",
-        "See the advice on the file.",
+        _ADVICE,
     ),
     (
         "page-misplaced",
         Severity.ERROR,
         "The checksum of a page is right, and its id is that of another place: it was written to "
         "the wrong place, or the file is a mix of two.",
-        "See the advice on the file.",
+        _ADVICE,
     ),
     (
         "page-unknown",
@@ -52,7 +59,7 @@ _TABLE: tuple[tuple[str, Severity, str, str], ...] = (
         Severity.ERROR,
         "The header of a file is damaged, and the node refuses it. The pages are read with the "
         "page size of another file.",
-        "See the advice on the file.",
+        _ADVICE,
     ),
     (
         "page-file-missing",
@@ -107,48 +114,48 @@ _TABLE: tuple[tuple[str, Severity, str, str], ...] = (
         Severity.ERROR,
         "A tree, a list or a row leads to a page that is zeros at the end of the file, or after "
         "its end: the file was cut.",
-        "See the advice on the file.",
+        _ADVICE,
     ),
     (
         "page-link",
         Severity.ERROR,
         "A link leads to a page that does not belong there: of another type, in another "
         "partition, with more items than it has place for, or named twice.",
-        "See the advice on the file.",
+        _ADVICE,
     ),
     (
         "tree-chain",
         Severity.ERROR,
         "The pages of a level of a tree do not follow each other as the level above names them: "
         "rows are found by one way and not by the other.",
-        "See the advice on the file.",
+        _ADVICE,
     ),
     (
         "tree-order",
         Severity.ERROR,
         "The items of a page of a tree are not in order, or not between those beside the link to "
         "the page: the node does not find some of their rows.",
-        "See the advice on the file.",
+        _ADVICE,
     ),
     (
         "row-lost",
         Severity.ERROR,
         "An item of a tree leads to no row, or to bytes that do not decode to one.",
-        "See the advice on the file.",
+        _ADVICE,
     ),
     (
         "data-items",
         Severity.ERROR,
         "The rows of a data page overlap or lie outside of it, or its free bytes are not those "
         "that it counts: the node may overwrite rows.",
-        "See the advice on the file.",
+        _ADVICE,
     ),
     (
         "list-pages",
         Severity.ERROR,
         "A list of free pages and the pages that it names do not agree: the node may halt when "
         "it looks for a page.",
-        "See the advice on the file.",
+        _ADVICE,
     ),
     (
         "row-unnamed",
@@ -188,7 +195,7 @@ _TABLE: tuple[tuple[str, Severity, str, str], ...] = (
         Severity.NOTE,
         "Damaged pages keep rows from being read. The expected number is that of the partition's "
         "first page.",
-        "See the advice on the file.",
+        _ADVICE,
     ),
     (
         "page-unwalked",

@@ -93,11 +93,8 @@ def test_every_exit_code_and_finding_is_explained(capsys: pytest.CaptureFixture[
         ("finding:nonsense", "`explain finding:` lists all"),
         ("tpe:BIN", "neither an LSN as 0x3/0x1a2f nor a topic of type:, exit:, finding:, refusal:"),
         ("type", "did you mean type:?"),
-        ("clean-end", "did you mean finding:clean-end?"),
-        ("halt-chosen", "did you mean refusal:halt-chosen?"),
         ("0x3/0x26", "an LSN needs a log: name it with --env"),
         ("0x0/0x26", "--env"),
-        ("nameln", "did you mean type:NameLN?"),
     ],
 )
 def test_what_is_no_topic(capsys: pytest.CaptureFixture[str], topic: str, told: str) -> None:
@@ -454,3 +451,12 @@ def secrets_of(capsys: pytest.CaptureFixture[str], lsn: str, home: Path) -> set[
     }
     assert found
     return {secret for secret in found if len(secret) >= 12}
+
+
+@pytest.mark.parametrize("topic", ["finding:clean-end", "refusal:halt-chosen", "type:NameLN"])
+def test_the_name_of_a_topic_alone_is_enough(
+    capsys: pytest.CaptureFixture[str], topic: str
+) -> None:
+    alone = topic.partition(":")[2]
+    assert explained(capsys, alone) == explained(capsys, topic)
+    assert explained(capsys, alone)[0] == 0
