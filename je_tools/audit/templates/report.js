@@ -160,7 +160,11 @@
   }
 
   function lostText(row) {
-    if (isStore(row)) return row[STAKE.lostRecords] === null ? "–" : counted(row[STAKE.lostRecords], "record");
+    if (isStore(row)) {
+      // A start can lose pages and partitions too, which are not counted in records.
+      if (Number(row[STAKE.lostRecords])) return counted(row[STAKE.lostRecords], "record");
+      return row[STAKE.outcome] === "starts" ? "0" : "–";
+    }
     if (row[STAKE.lostCommits] === null) return lostKeys(row) ? counted(lostKeys(row), "key") : "–";
     if (!Number(row[STAKE.lostCommits]) && !lostKeys(row)) return "0";
     return `${counted(row[STAKE.lostCommits], "Commit")}, ${counted(lostKeys(row), "key")}`;

@@ -138,6 +138,7 @@ def test_damaged_stores(ignite_damage: Path, tmp_path: Path) -> None:
     document = json.loads(je_tools("doctor", store, "--format", "json").out)
     assert row["outcome"] == document["nodes"][0]["outcome"] != "starts"
     assert row["verdict"] == document["verdict"]
+    assert (row["lost_record_count"] > 0) == (ignite_damage.name == "ignite-bitflip")
     assert code == 3
     assert sorted(map(facts, tables["findings"]), key=repr) == findings_of(store)
 
