@@ -192,6 +192,10 @@ PLACES = _places()
 """Places of counts in the pages of every type."""
 
 
+_PARTITION_KIND, _INDEX_KIND = 1, 2
+"""Numbers in the header of a file. Source: FilePageStore.checkFile, Ignite 2.18.0."""
+
+
 class FileProblem(StrEnum):
     """Reason why the header of a file is not accepted."""
 
@@ -199,6 +203,7 @@ class FileProblem(StrEnum):
     SHORT = "the file is shorter than its header"
     SIGNATURE = "it does not begin as a file of pages"
     VERSION = "the version of the file is unknown"
+    KIND = "it names itself neither a partition nor an index"
     PAGE_SIZE = "the page size is impossible"
 
 
@@ -233,16 +238,18 @@ def read_file_header(data: bytes) -> PageFileHeader | FileProblem:
             continue
         if version not in FILE_VERSIONS:
             return FileProblem.VERSION
+        if kind not in (_PARTITION_KIND, _INDEX_KIND):
+            return FileProblem.KIND
         if page_size not in PAGE_SIZES:
             return FileProblem.PAGE_SIZE
-        return PageFileHeader(order == ">", version, kind == 2, page_size)
+        return PageFileHeader(order == ">", version, kind == _INDEX_KIND, page_size)
     return FileProblem.SIGNATURE
 
 
 def file_header_bytes(header: PageFileHeader) -> bytes:
     """Return the header of a file, as long as it is in the file."""
     order = ">" if header.is_big else "<"
-    kind = 2 if header.is_index else 1
+    kind = _INDEX_KIND if header.is_index else _PARTITION_KIND
     start = struct.pack(f"{order}QiBi", SIGNATURE, header.version, kind, header.page_size)
     return start.ljust(header.size, b"\0")
 

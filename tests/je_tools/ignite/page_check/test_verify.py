@@ -26,7 +26,8 @@ from je_tools.ignite.store import open_store
 from je_tools.ignite.wal.segment_reading import copies_of
 from tests.builders import ignite as build
 from tests.builders import ignite_pages as pages
-from tests.corpus import ROOT, IgniteNode, damaged_store
+from tests.corpus import FIXTURES, ROOT, IgniteNode, damaged_store
+from tests.engine.ignite import writable_copy
 from tests.je_tools.ignite.reading import node_of
 
 SIZE = pages.SIZE
@@ -323,3 +324,13 @@ def test_a_pipe_is_no_file_of_pages(tmp_path: Path) -> None:
     os.mkfifo(store / "db" / "node1" / "cache-first" / "part-9.bin")
     report = verify_pages(open_store([store]), 1)
     assert "it is no regular file" in [each.found for each in report.findings]
+
+
+@pytest.mark.parametrize("kind", [0, 2, 3])
+def test_the_kind_in_the_header_of_a_file_is_checked(kind: int, tmp_path: Path) -> None:
+    store = writable_copy(FIXTURES / "ignite-killed" / "store", tmp_path / "store")
+    with (store / "db/node1/cache-accounts/part-0.bin").open("r+b") as file:
+        file.seek(12)
+        file.write(bytes([kind]))
+    report = verify_pages(open_store([store]), 1)
+    assert "page-file-header" in {each.code for each in report.findings}
