@@ -11,12 +11,14 @@ import click
 from je_tools.commands._ignite import opened_output, output_option
 from je_tools.commands._options import A_PATH, format_option, terminal_width
 from je_tools.commands._undoing import UndoOptions, listed_or_applied, say_plan, undo_options
+from je_tools.core.escaping import clean_text
 from je_tools.errors import EXIT_OK, UsageError
 from je_tools.output.formats import REPORT
 
 if TYPE_CHECKING:
     from je_tools.ignite.repairs.node_files import NodeFiles
     from je_tools.ignite.repairs.undo import StoreUndo
+    from je_tools.ignite.store import Store
     from je_tools.writing.disk import Disk
 
 
@@ -103,6 +105,9 @@ def command(**options: Unpack[Options]) -> int:
 
     node = options["node"]
     store = open_store([options["path"]], [] if node is None else [node])
+    is_list = not options["apply"] and options["drop"] is None and options["format_"] == "table"
+    if len(store.nodes) > 1 and is_list:
+        return _list_all(store, options)
     if len(store.nodes) > 1:
         names = ", ".join(each.name for each in store.nodes)
         raise UsageError(f"{store.name}: the store has several nodes ({names}); name one, --node")
@@ -120,3 +125,22 @@ def command(**options: Unpack[Options]) -> int:
         else:
             write_table(sections, out, terminal_width(options["output"]))
     return EXIT_OK if options["apply"] else say_plan(place, undos, options)
+
+
+def _list_all(store: Store, options: Options) -> int:
+    """List the journals of all nodes of a store, and return the exit code."""
+    from je_tools.ignite.repairs.node_files import NodeFiles
+    from je_tools.output.views.sections import Section, write_table
+    from je_tools.output.views.writing_tables import undo_sections
+
+    sections, code = [], EXIT_OK
+    for node in store.nodes:
+        place = NodeJournals(NodeFiles(node))
+        undos = place.undos()
+        for each in undo_sections(undos):
+            title = f"{clean_text(node.name)}: {each.title}"
+            sections.append(Section(each.name, title, each.columns, each.rows))
+        code = max(code, say_plan(place, undos, options))
+    with opened_output(options["output"], store) as out:
+        write_table(sections, out, terminal_width(options["output"]))
+    return code

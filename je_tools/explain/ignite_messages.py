@@ -222,7 +222,7 @@ IGNITE_MESSAGES = (
     Case(
         name="ignite-tree-corrupted",
         title="A B+tree of Ignite is corrupted",
-        phrases=("B+Tree is corrupted",),
+        phrases=("B+Tree is corrupted", "Runtime failure on search row"),
         meaning="An operation on a tree met a page with content that it does not expect. The page "
         "may be damaged or zeros, page files and log may be of different times, or the engine has "
         "a bug (concurrent removes, before 2.18).",

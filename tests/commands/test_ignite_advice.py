@@ -139,3 +139,14 @@ def test_encrypted_pages_are_not_called_checked() -> None:
     unchecked = _document("doctor", whole / "ignite-tde/store")["not_checked"]
     texts = [each["text"] for each in unchecked]
     assert any("254 encrypted pages" in text for text in texts)
+
+
+@needs_corpus
+def test_the_journals_of_all_nodes_are_listed() -> None:
+    whole = corpus()
+    assert whole is not None
+    store = whole / "ignite-two-nodes" / "store"
+    listed = je_tools("ignite", "undo", store)
+    assert listed.code == 0
+    assert listed.out.count(b": Undo journals") == 2
+    assert je_tools("ignite", "undo", store, "--apply").code == 2

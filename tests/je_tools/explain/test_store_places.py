@@ -98,6 +98,7 @@ TEXTS = (
     "Failed to read WAL record at position",
     "Page is broken. Can't restore it from WAL",
     "Failed to read checkpoint pointer from marker file",
+    "Runtime failure on search row",
 )
 """What nodes print for damaged stores of the corpus; for the others, nothing of the store."""
 
