@@ -179,10 +179,8 @@ def test_a_part_of_a_node_that_cannot_be_read_is_no_all_clear(tmp_path: Path) ->
     assert je_tools("doctor", store).code == 3
 
 
-def test_a_cache_that_cannot_be_listed_is_no_all_clear(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    store = build.write_exported_store(tmp_path / "work")
+def test_a_cache_that_cannot_be_listed_is_no_all_clear(monkeypatch: pytest.MonkeyPatch) -> None:
+    store = FIXTURES / "ignite-killed" / "store"
 
     def fail(*_words: object, **_named: object) -> None:
         raise InputError("cache-first: Permission denied")
