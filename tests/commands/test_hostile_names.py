@@ -150,7 +150,7 @@ IGNITE = {
     "info": ("table", "json"),
     "checkpoints": ("table", "json"),
     "recover": ("table", "json"),
-    "diff STORE": ("table", "json"),
+    "diff COPY": ("table", "json"),
     "export": ("jsonl", "csv"),
     "pages dump --items": ("table", "jsonl", "csv"),
     "pages space": ("table", "jsonl", "csv"),
@@ -164,8 +164,12 @@ IGNITE = {
 
 
 @pytest.mark.parametrize("command", IGNITE)
-def test_nothing_in_a_store_steers_a_terminal(command: str, hostile_store: Path) -> None:
-    words = [word.replace("STORE", str(hostile_store)) for word in command.split()]
+def test_nothing_in_a_store_steers_a_terminal(
+    command: str, hostile_store: Path, tmp_path: Path
+) -> None:
+    words: list[str | Path] = [*command.split()]
+    if "COPY" in words:
+        words[-1] = shutil.copytree(hostile_store, tmp_path / "copy")
     words = words if command == "doctor" else ["ignite", *words]
     for form in IGNITE[command]:
         done = je_tools(*words, hostile_store, "--format", form)

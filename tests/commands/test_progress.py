@@ -341,7 +341,8 @@ def test_every_command_has_a_bar(
     if verb.startswith("ignite pages"):
         write_page_store(tmp_path / "work")
     home = str(OTHER_LOGS.get(verb.split()[0], other))
-    more = [home, "--exit-zero"] if verb == "ignite diff" else more
+    if verb == "ignite diff":
+        more = [shutil.copytree(home, tmp_path / "copy"), "--exit-zero"]
     words = ["0x3/0x0", "--env", home] if verb == "explain" else [home, *more]
     real = _options.is_terminal
     monkeypatch.setattr(_options, "is_terminal", lambda each: each is sys.stderr or real(each))
