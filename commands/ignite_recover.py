@@ -159,7 +159,7 @@ def _sections(
     everything = options["everything"] or options["format_"] != "table"
     edits = [edit for repair in repairs for edit in repair.edits]
     lost = [clean_text(text) for repair in repairs for text in repair.lost]
-    # What was left after the log is left after the pages too.
+    # Problems that repairs of the log left are still there after repairs of the pages.
     left = dict.fromkeys(clean_text(text) for repair in repairs for text in repair.left)
     is_open = any(each.is_of_log for each in repairs) and not options["apply_"]
     later = [PAGES_LATER] if is_open else []

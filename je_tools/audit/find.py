@@ -72,7 +72,7 @@ def find_everywhere(engine: Engine, fleet: Fleet, work: FindWork) -> FleetHits:
     judged = {each.env: each for each in engine.run(work.judge, hit)}
     for each in judged.values():
         if each.gaps and not each.hit_count:
-            # What the first search saw has gone since, and counts all the same.
+            # Hits of the first search count, even if their files have gone since.
             each.hit_count = counts[each.env]
     found_in = [
         judged.get(name) or EnvironmentHits(name, work.shown(name), gaps=gaps)

@@ -114,7 +114,7 @@ class EnvironmentRow(Struct, frozen=True):
 
     @property
     def kind(self) -> EnvironmentKind:
-        """What it is; runs of versions that knew only logs do not say."""
+        """Kind of the environment; JE in runs of versions that knew only logs."""
         return EnvironmentKind(self.values.get("kind") or EnvironmentKind.JE)
 
     @property
@@ -124,7 +124,7 @@ class EnvironmentRow(Struct, frozen=True):
 
     @property
     def outcome(self) -> str | None:
-        """What its engine would do with it, as in `doctor`; None if unknown."""
+        """Outcome of its engine's next start, as in `doctor`; None if unknown."""
         found = self.values.get("outcome")
         return None if found is None else str(found)
 

@@ -35,7 +35,7 @@ class Call:
 
 
 FIRST_FAILURES = {errno.ENOSPC: 0, None: 1, errno.EIO: 2}
-"""Where a sample of failing calls begins, for each errno, and for the end of the process."""
+"""First index in a sample of failing calls, for each errno, and for the end of the process."""
 
 
 def sampled(count: int) -> pytest.MarkDecorator:

@@ -1,4 +1,4 @@
-"""What commands on stores of Ignite advise: hints, commands to run next, and what is left alone."""
+"""Advice of commands on stores of Ignite: hints, next commands, and what is left alone."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ UNCHECKED = (
     "`je-tools doctor` reads their first bytes. Of descriptions of types (binary_meta) and names "
     "of classes (marshaller), which have none either, it checks hashes and ids."
 )
-"""What is not checked of these files, in words."""
+"""The parts of these files that are not checked, in words."""
 
 _METADATA = re.compile(r"(-?\d{1,10})\.bin", re.ASCII)
 _CLASS_NAME = re.compile(r"(-?\d{1,10})\.classname0", re.ASCII)
