@@ -10,16 +10,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from je_tools.core.escaping import clean_text, safe_cell
+from je_tools.core.escaping import clean_text
 from je_tools.core.masking import DataMode
 from je_tools.formats.ignite.pages import COMPRESSIONS, PageState, page_type_name
 from je_tools.formats.ignite.rows import fault_of
 from je_tools.ignite.pages.fields import field_texts
 from je_tools.ignite.wal.dump_columns import versions_of
 from je_tools.ignite.wal.dump_fields import page_texts
-from je_tools.ignite.wal.dump_sinks import json_lines
 from je_tools.output.encoders import arrow_texts as t
-from je_tools.output.encoders.entry_csv import csv_bytes
+from je_tools.output.encoders.column_sinks import column_sink
 from je_tools.output.encoders.entry_sinks import EntryFormat, ParquetSink, TextSink
 from je_tools.output.encoders.fixed_lines import Layout, lay_out_in, layout_header, layout_lines
 
@@ -83,13 +82,8 @@ def open_page_sink(form: EntryFormat, masking: Masking, width: int) -> TextSink 
         masking: masking of keys and values.
         width: characters of a line of a table.
     """
-    if form is EntryFormat.PARQUET:
-        return ParquetSink(partial(_batch, masking=masking), PAGE_SCHEMA)
-    if form is EntryFormat.CSV:
-        header = ",".join(PAGE_SCHEMA.names).encode() + b"\n"
-        return TextSink(partial(_csv_lines, masking=masking), header)
-    if form is EntryFormat.JSONL:
-        return TextSink(partial(_json_lines, masking=masking))
+    if form is not EntryFormat.TABLE:
+        return column_sink(form, PAGE_SCHEMA, masking, page_columns, page_row_texts)
     layout = lay_out_in(width, _LINES)
     lines = partial(_lines, masking=masking, layout=layout)
     return TextSink(lines, layout_header(layout, _NUMBERS))
@@ -254,21 +248,6 @@ def _same(text: str, n: int) -> pa.DictionaryArray:
     return pa.DictionaryArray.from_arrays(
         t.number_array(np.zeros(n, np.int32)), pa.array([text], pa.string())
     )
-
-
-def _batch(table: PageTable, place: PagePlace, masking: Masking) -> pa.RecordBatch:
-    found = page_columns(table, place, masking)
-    return pa.RecordBatch.from_arrays(
-        [found[name] for name in PAGE_SCHEMA.names], schema=PAGE_SCHEMA
-    )
-
-
-def _csv_lines(table: PageTable, place: PagePlace, masking: Masking) -> pa.Buffer:
-    return csv_bytes(page_row_texts(table, place, masking, safe_cell))
-
-
-def _json_lines(table: PageTable, place: PagePlace, masking: Masking) -> pa.Buffer:
-    return json_lines(page_row_texts(table, place, masking))
 
 
 def _lines(table: PageTable, place: PagePlace, masking: Masking, layout: Layout) -> pa.Buffer:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -11,7 +10,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from msgspec.structs import replace
 
-from je_tools.core.escaping import safe_cell
 from je_tools.core.masking import DataMode, Masking
 from je_tools.ignite.values.texts import UNDECODED
 from je_tools.ignite.wal.dump_columns import (
@@ -21,16 +19,13 @@ from je_tools.ignite.wal.dump_columns import (
     record_texts,
 )
 from je_tools.output.encoders import arrow_texts as t
-from je_tools.output.encoders.entry_csv import csv_bytes
+from je_tools.output.encoders.column_sinks import column_sink
 from je_tools.output.encoders.entry_sinks import EntryFormat, ParquetSink, TextSink
 from je_tools.output.encoders.fixed_lines import Layout, lay_out_in, layout_header, layout_lines
 
 if TYPE_CHECKING:
     from je_tools.ignite.wal.dump import RecordPlace
     from je_tools.ignite.wal.record_table import RecordTable
-
-_BARE = frozenset({"fields", "key_json", "value_json"})
-"""Texts that are JSON already."""
 
 _COLUMNS = (
     ("pointer", 14),
@@ -57,47 +52,11 @@ def open_record_sink(form: EntryFormat, masking: Masking, width: int) -> TextSin
         masking: masking of keys and values.
         width: characters of a line of a table.
     """
-    if form is EntryFormat.PARQUET:
-        return ParquetSink(partial(_batch, masking=masking), RECORD_SCHEMA)
-    if form is EntryFormat.CSV:
-        header = ",".join(RECORD_SCHEMA.names).encode() + b"\n"
-        return TextSink(partial(_csv_lines, masking=masking), header)
-    if form is EntryFormat.JSONL:
-        return TextSink(partial(_json_lines, masking=masking))
+    if form is not EntryFormat.TABLE:
+        return column_sink(form, RECORD_SCHEMA, masking, record_columns, record_texts)
     layout = lay_out_in(width, _COLUMNS)
     lines = partial(_lines, masking=masking, layout=layout)
     return TextSink(lines, layout_header(layout, _NUMBERS))
-
-
-def _batch(table: RecordTable, place: RecordPlace, masking: Masking) -> pa.RecordBatch:
-    found = record_columns(table, place, masking)
-    return pa.RecordBatch.from_arrays(
-        [found[name] for name in RECORD_SCHEMA.names], schema=RECORD_SCHEMA
-    )
-
-
-def _csv_lines(table: RecordTable, place: RecordPlace, masking: Masking) -> pa.Buffer:
-    return csv_bytes(record_texts(table, place, masking, safe_cell))
-
-
-def _json_lines(table: RecordTable, place: RecordPlace, masking: Masking) -> pa.Buffer:
-    return json_lines(record_texts(table, place, masking))
-
-
-def json_lines(columns: Mapping[str, pa.Array]) -> pa.Buffer:
-    """Return an object for each row of columns; columns without a value are left out."""
-    pieces = []
-    for name, array in columns.items():
-        texts = array
-        if pa.types.is_boolean(array.type):
-            texts = pc.if_else(array, "true", None)
-        elif not pa.types.is_string(array.type):
-            texts = pc.cast(array, pa.string())
-        elif name not in _BARE:
-            texts = t.joined('"', t.json_escaped(array), '"')
-        pieces.append(t.joined(f'"{name}":', texts))
-    fields = pc.binary_join_element_wise(*pieces, ",", null_handling="skip")
-    return t.text_bytes(t.joined("{", fields, "}\n"))
 
 
 def _cut_texts(
