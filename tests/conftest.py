@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.builders.forked import Forked, forking
 from tests.corpus import (
     FIXTURES,
     environments,
@@ -172,6 +173,13 @@ def engines(java: Path, class_path: str) -> Iterator[dict[str, Engine]]:
     old_path = engine_class_path(java, engine_jar(JE_5))
     with Engine(java, class_path) as new, Engine(java, old_path) as old:
         yield {JE_18: new, JE_5: old}
+
+
+@pytest.fixture(scope="session")
+def forked() -> Iterator[Forked]:
+    """Run commands in processes that have not to load them; see tests/builders/forked.py."""
+    with forking() as made:
+        yield made
 
 
 @pytest.fixture(scope="session", params=[pytest.param("local[2,4]", id="spark")])

@@ -1,31 +1,29 @@
-"""Send a process of `je-tools` a signal at its n-th call of the disk.
+"""Send a process of `je-tools` signals at its calls of the disk.
 
-`python -m tests.builders.signals` reads one JSON object a line: `at` (from 0 on), `signal` (its
-number), `arguments` of je-tools, `said` (file for its standard error). It forks for each, so that
-Python starts only once, and answers with a line: the exit code, or minus the signal that ended the
-process. If the signal comes at a write, the first half of that is done, in whole sectors: the
-system copies page by page.
+If a signal comes at a write, the first half of that is done, in whole sectors: the system copies
+page by page.
 """
 
 from __future__ import annotations
 
-import json
 import os
-import signal
-import subprocess
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from je_tools.commands import checkpoint, group_reset, main, recover, undo, vlsn_rollback
 from je_tools.writing.disk import SECTOR, Disk
+from tests.builders.forked import Forked
 from tests.builders.power_cuts import Recorder
 
 CALLS = [name for name in vars(Recorder) if name in vars(Disk) and not name.startswith("_")]
-LOADED = (checkpoint, group_reset, recover, undo, vlsn_rollback)
-"""Modules that the commands would otherwise load in each process."""
+
+
+def send_at(at: int, number: int) -> None:
+    """Let this process get a signal of this number at a call of the disk, from 0 on."""
+    count = [0]
+    for name in CALLS:
+        setattr(Disk, name, _counted(name, at, number, count))
 
 
 def _counted(name: str, at: int, number: int, count: list[int]) -> Callable[..., Any]:
@@ -44,77 +42,34 @@ def _counted(name: str, at: int, number: int, count: list[int]) -> Callable[...,
     return call
 
 
-def _run(asked: dict[str, Any]) -> None:
-    """Run a command in the forked process; this does not return."""
-    out = os.open(asked["said"], os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
-    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-    os.dup2(out, 2)
-    # Shells start background processes with SIGINT ignored.
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-    count = [0]
-    for name in CALLS:
-        setattr(Disk, name, _counted(name, asked["at"], asked["signal"], count))
-    sys.argv = ["je-tools", *asked["arguments"]]
-    code: Any = 1
-    try:
-        main.main()
-    except SystemExit as stop:
-        code = stop.code
-    finally:
-        sys.stderr.flush()
-        os._exit(code)
+def send_two(first: int, second: int) -> None:
+    """Let this process get a signal at its first write, and another at each step of its cleanup."""
+    sent = []
+    write = Disk.write
+
+    def sending(number: int, call: Callable[..., Any]) -> Callable[..., Any]:
+        def called(*values: Any, **named: Any) -> Any:
+            if call is write or sent:
+                sent.append(number)
+                os.kill(os.getpid(), number)
+            return call(*values, **named)
+
+        return called
+
+    changed = ((Disk, "write", first), (Disk, "close", second), (shutil, "rmtree", second))
+    for owner, name, number in changed:
+        setattr(owner, name, sending(number, getattr(owner, name)))
 
 
-class Signalled:
-    """Runs commands that get signals; see the module."""
+def run_signalled(forked: Forked, at: int, number: int, *arguments: str | Path) -> tuple[int, str]:
+    """Run je-tools, and return its exit code, or minus the signal, and its standard error.
 
-    def __init__(self) -> None:
-        pipe = subprocess.PIPE
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", __name__], stdin=pipe, stdout=pipe, text=True
-        )
-
-    def run(self, at: int, number: int, said: Path, *arguments: object) -> tuple[int, str]:
-        """Run a command, and return its exit code and standard error.
-
-        Args:
-            at: index of the call of the disk at which it gets the signal.
-            number: number of the signal.
-            said: file for its standard error.
-            arguments: arguments of je-tools.
-        """
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        words = [str(each) for each in arguments]
-        asked = {"at": at, "signal": number, "said": str(said), "arguments": words}
-        self._process.stdin.write(json.dumps(asked) + "\n")
-        self._process.stdin.flush()
-        return int(self._process.stdout.readline()), said.read_text()
-
-    def end(self) -> None:
-        """End the process."""
-        self._process.communicate()
-
-
-@contextmanager
-def signalled() -> Iterator[Signalled]:
-    """Start a process that runs commands."""
-    running = Signalled()
-    try:
-        yield running
-    finally:
-        running.end()
-
-
-def _serve() -> None:
-    for line in sys.stdin:
-        number = os.fork()
-        if not number:
-            _run(json.loads(line))
-        _, status = os.waitpid(number, 0)
-        print(os.waitstatus_to_exitcode(status), flush=True)
-
-
-if __name__ == "__main__":
-    _serve()
+    Args:
+        forked: runs it.
+        at: index of the call of the disk at which it gets the signal.
+        number: number of the signal.
+        arguments: arguments of je-tools.
+    """
+    before = (__name__, send_at.__name__, at, int(number))
+    ended = forked.run("je-tools", *arguments, before=before)
+    return ended.returncode, ended.stderr.decode()

@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from tests.builders.forked import CLOSED, Forked
 from tests.builders.trees import TreeLog, slot
 from tests.corpus import FIXTURES, Environment, environments, environments_in
 from tests.je_tools.dumped import je_tools, rows_of
@@ -18,7 +17,6 @@ from tests.je_tools.writing.operations import digests
 
 CRASHED, RESTING = FIXTURES / "v17-crash-txn" / "env", FIXTURES / "v17-basic" / "env"
 NODE = FIXTURES / "v17-rep-uncommitted-before" / "node1"
-TOOL = Path(sys.executable).parent / "je-tools"
 VERBS = ("checkpoint", "recover")
 DAMAGED_AT = 250_000
 LAST = "00000000.jdb"
@@ -122,20 +120,18 @@ def to_nobody() -> int:
     ("output", "code"), [("closed pipe", 0), ("full", 6), ("closed", 6), ("copy", 0)]
 )
 def test_the_work_is_done_whoever_reads_of_it(
-    verb: str, output: str, code: int, tmp_path: Path
+    verb: str, output: str, code: int, tmp_path: Path, forked: Forked
 ) -> None:
     home = copy_of(CRASHED, tmp_path)
-    words: list[str | Path] = [TOOL, verb, home, "--apply"]
+    words: list[str | Path] = ["je-tools", verb, home, "--apply"]
     if output == "copy":
         words += ["--output", tmp_path / "copy"]
-    if output == "closed":
-        words = ["sh", "-c", 'exec "$@" >&-', "sh", *words]
     number = os.open("/dev/full", os.O_WRONLY) if output == "full" else to_nobody()
-    done = subprocess.run(words, stdout=number, stderr=subprocess.PIPE, check=False, text=True)
+    done = forked.run(*words, stdout=CLOSED if output == "closed" else number)
     os.close(number)
     assert done.returncode == code, done.stderr
     if code:
-        assert "the log is written; `je-tools undo" in done.stderr.lower()
+        assert b"the log is written; `je-tools undo" in done.stderr.lower()
     written = tmp_path / "copy" if output == "copy" else home
     assert je_tools("checkpoint", written).out.startswith(b"checkpoint\nnothing to write")
 

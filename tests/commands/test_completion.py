@@ -7,11 +7,14 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from je_tools.formats.je.types import BY_NAME, Group
+from tests.builders.forked import Forked
 from tests.corpus import FIXTURES
 from tests.je_tools.dump.test_formats import HOSTILE, hostile_log
 
@@ -20,20 +23,18 @@ PROGRAMS = ("je-tools", "db-dump", "db-recover")
 PATH = f"{TOOLS}{os.pathsep}{os.environ['PATH']}"
 
 
-def script(program: str, shell: str) -> str:
+def script(program: str, shell: str, forked: Forked) -> str:
     variable = f"_{program.replace('-', '_').upper()}_COMPLETE"
     environment = {**os.environ, variable: f"{shell}_source", "PATH": PATH}
-    done = subprocess.run(
-        [TOOLS / program], env=environment, capture_output=True, text=True, check=False
-    )
-    assert (done.returncode, done.stderr) == (0, "")
-    return done.stdout
+    done = forked.run(program, variables=environment)
+    assert (done.returncode, done.stderr) == (0, b"")
+    return done.stdout.decode()
 
 
 @pytest.mark.parametrize("program", PROGRAMS)
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_scripts_name_their_program(program: str, shell: str) -> None:
-    text = script(program, shell)
+def test_scripts_name_their_program(program: str, shell: str, forked: Forked) -> None:
+    text = script(program, shell, forked)
     variable = f"_{program.replace('-', '_').upper()}_COMPLETE"
     assert f"{variable}={shell}_complete" in text
     assert f" {program}" in text
@@ -72,13 +73,11 @@ def test_bash_completes_by_the_script(program: str, words: str, completed: str) 
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_a_completion_into_a_closed_pipe(shell: str) -> None:
+def test_a_completion_into_a_closed_pipe(shell: str, forked: Forked) -> None:
     reader, writer = os.pipe()
     os.close(reader)
     environment = {**os.environ, "_JE_TOOLS_COMPLETE": f"{shell}_source", "PATH": PATH}
-    done = subprocess.run(
-        [TOOLS / "je-tools"], env=environment, stdout=writer, stderr=subprocess.PIPE, check=False
-    )
+    done = forked.run("je-tools", variables=environment, stdout=writer)
     os.close(writer)
     assert (done.returncode, done.stderr) == (0, b"")
 
@@ -99,7 +98,16 @@ DBOPS = FIXTURES / "v8-dbops" / "env"
 INTERNAL = {"_jeIdMap", "_jeNameMap", "_jeUtilization", "_jeBeforeImagesDb"}
 
 
-def offered(shell: str, *words: str | Path) -> list[str]:
+Offered = Callable[..., list[str]]
+
+
+@pytest.fixture
+def offered(forked: Forked) -> Offered:
+    """Return a function that takes a shell and words, and returns the values for the last one."""
+    return partial(values_for, forked)
+
+
+def values_for(forked: Forked, shell: str, *words: str | Path) -> list[str]:
     """Return the values that a shell is offered for the last word, by click's protocol."""
     program, *others = map(str, words)
     # zsh and bash pass the index of the word, fish its text.
@@ -110,11 +118,9 @@ def offered(shell: str, *words: str | Path) -> list[str]:
         "COMP_WORDS": " ".join([program, *(word for word in others if word)]),
         "COMP_CWORD": at,
     }
-    done = subprocess.run(
-        [TOOLS / program], env=environment, capture_output=True, text=True, check=False
-    )
-    assert (done.returncode, done.stderr) == (0, ""), done.stderr
-    lines = done.stdout.splitlines() if done.stdout.strip() else []
+    done = forked.run(program, variables=environment)
+    assert (done.returncode, done.stderr) == (0, b"")
+    lines = done.stdout.decode().splitlines() if done.stdout.strip() else []
     if shell == "zsh":
         assert len(lines) % 3 == 0
         return lines[1::3]
@@ -122,7 +128,7 @@ def offered(shell: str, *words: str | Path) -> list[str]:
 
 
 @each_program
-def test_types_and_groups(shell: str, program: tuple[str, ...]) -> None:
+def test_types_and_groups(shell: str, program: tuple[str, ...], offered: Offered) -> None:
     every = set(offered(shell, *program, "--type", ""))
     assert every == BY_NAME.keys() | {group.value for group in Group}
     some = offered(shell, *program, "--type", "CKPT", "--type", "ckpt")
@@ -130,7 +136,7 @@ def test_types_and_groups(shell: str, program: tuple[str, ...]) -> None:
 
 
 @pytest.mark.parametrize("shell", SHELLS)
-def test_formats(shell: str) -> None:
+def test_formats(shell: str, offered: Offered) -> None:
     assert offered(shell, "je-tools", "dump", "--format", "") == [
         "table",
         "jsonl",
@@ -141,7 +147,9 @@ def test_formats(shell: str) -> None:
 
 
 @each_program
-def test_databases_of_the_log_on_the_line(shell: str, program: tuple[str, ...]) -> None:
+def test_databases_of_the_log_on_the_line(
+    shell: str, program: tuple[str, ...], offered: Offered
+) -> None:
     found = offered(shell, *program, DBOPS, "--db", "")
     assert set(found[-4:]) == INTERNAL
     assert "people" in found
@@ -150,7 +158,9 @@ def test_databases_of_the_log_on_the_line(shell: str, program: tuple[str, ...]) 
     assert offered(shell, *program, "--db", "") == []
 
 
-def test_the_home_is_spelled_as_people_type_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_home_is_spelled_as_people_type_it(
+    monkeypatch: pytest.MonkeyPatch, offered: Offered
+) -> None:
     monkeypatch.setenv("HOME", str(DBOPS.parent))
     monkeypatch.setenv("LOGS", str(DBOPS))
     assert len(offered("bash", "db-dump", "~/env", "--db", "")) > len(INTERNAL)
@@ -158,7 +168,9 @@ def test_the_home_is_spelled_as_people_type_it(monkeypatch: pytest.MonkeyPatch) 
 
 
 @pytest.mark.parametrize("shell", SHELLS)
-def test_a_name_that_is_no_word_is_offered_by_its_id(shell: str, tmp_path: Path) -> None:
+def test_a_name_that_is_no_word_is_offered_by_its_id(
+    shell: str, tmp_path: Path, offered: Offered
+) -> None:
     home = hostile_log(tmp_path / "env")
     found = offered(shell, "db-dump", home, "--db", "")
     plain = {text.decode("ascii") for text in HOSTILE if text.isalnum()}
@@ -172,7 +184,7 @@ def test_a_name_that_is_no_word_is_offered_by_its_id(shell: str, tmp_path: Path)
     [("bash", b""), ("bash", b"\0" * 5000), ("zsh", b"\xff" * 5000), ("fish", None)],
 )
 def test_nothing_is_offered_of_what_is_no_log(
-    shell: str, content: bytes | None, tmp_path: Path
+    shell: str, content: bytes | None, tmp_path: Path, offered: Offered
 ) -> None:
     if content is not None:
         (tmp_path / "00000000.jdb").write_bytes(content)

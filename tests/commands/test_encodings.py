@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from je_tools.commands.main import COMMANDS
+from tests.builders.forked import Forked
 from tests.builders.logs import LogFile, packed, write_log
 from tests.builders.trees import rooted
 from tests.je_tools.dumped import je_tools
@@ -37,34 +39,44 @@ def home(tmp_path: Path) -> Path:
     return write_log(tmp_path / NAME, [rooted(file)])
 
 
-def run(environment: dict[str, str], *words: str | Path) -> tuple[int, bytes, bytes]:
-    done = subprocess.run(
-        [TOOLS / "je-tools", *words], env=os.environ | environment, capture_output=True, check=False
-    )
-    return done.returncode, done.stdout, done.stderr
+Run = Callable[..., tuple[int, bytes, bytes]]
+
+
+@pytest.fixture
+def run(environment: dict[str, str], forked: Forked) -> Run:
+    """Return a function that runs je-tools with variables of a case.
+
+    A process is new if Python would decode its arguments otherwise.
+    """
+    variables = os.environ | environment
+
+    def started(*words: str | Path) -> tuple[int, bytes, bytes]:
+        if "LC_ALL" not in environment:
+            return forked.run("je-tools", *words, variables=variables)
+        command = [TOOLS / "je-tools", *words]
+        done = subprocess.run(command, env=variables, capture_output=True, check=False)
+        return done.returncode, done.stdout, done.stderr
+
+    return started
 
 
 @pytest.mark.parametrize(("environment", "encoding", "name"), ENCODINGS)
-def test_what_cannot_be_shown_is_spelled(
-    environment: dict[str, str], encoding: str, name: str, home: Path
-) -> None:
+def test_what_cannot_be_shown_is_spelled(run: Run, encoding: str, name: str, home: Path) -> None:
     for words in (
         ("summary", home, "--by-db"),
         ("explain", "0x0/0x26", "--env", home, "--data", "hide"),
         ("files", home),
         ("verify", home, "--all"),
     ):
-        code, out, err = run(environment, *words)
+        code, out, err = run(*words)
         assert (code, b"Traceback" in err) == (0, False), err
         text = out.decode(encoding)
         assert (name in text) == (words[0] == "summary")
 
 
 @pytest.mark.parametrize(("environment", "encoding", "name"), ENCODINGS)
-def test_data_are_utf8_everywhere(
-    environment: dict[str, str], encoding: str, name: str, home: Path
-) -> None:
-    code, out, _ = run(environment, "summary", home, "--by-db", "--format", "csv")
+def test_data_are_utf8_everywhere(run: Run, encoding: str, name: str, home: Path) -> None:
+    code, out, _ = run("summary", home, "--by-db", "--format", "csv")
     assert code == 0
     assert NAME in out.decode("utf-8")
 
@@ -77,8 +89,8 @@ def test_help_is_ascii(verb: str) -> None:
 
 
 @pytest.mark.parametrize(("environment", "encoding", "name"), ENCODINGS[:3])
-def test_help_and_errors(environment: dict[str, str], encoding: str, name: str, home: Path) -> None:
-    assert run(environment, "dump", "--help")[::2] == (0, b"")
+def test_help_and_errors(run: Run, encoding: str, name: str, home: Path) -> None:
+    assert run("dump", "--help")[::2] == (0, b"")
     for words in (
         [NAME],
         ["explain", f"type:{NAME}"],
@@ -86,6 +98,6 @@ def test_help_and_errors(environment: dict[str, str], encoding: str, name: str, 
         ["dump", home, "--type", NAME],
         ["dump", home, "--db", NAME + "x"],
     ):
-        code, out, err = run(environment, *words)
+        code, out, err = run(*words)
         assert code in (2, 4), words
         assert (out, b"Traceback" in err) == (b"", False), words

@@ -5,17 +5,18 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
 from je_tools.commands.main import COMMANDS, group, run
+from tests.builders.forked import CLOSED, Forked
 from tests.builders.logs import write_log
 from tests.corpus import FIXTURES
 from tests.test_golden import damaged_log
 
-HOME = FIXTURES / "v17-erase-after" / "env"
+HOME = FIXTURES / "v17-basic" / "env"
 TOOLS = Path(sys.executable).parent
 HELP = [
     ("je-tools", "--help"),
@@ -38,32 +39,44 @@ PRINTING = [
     ("je-tools", "explain", "0x0/0x26", "--env", HOME),
 ]
 Words = Sequence[str | Path]
-FULL = "je-tools: standard output: cannot be written: No space left on device"
+FULL = "je-tools: standard output: cannot be written: No space left on device\n"
 
 
 def name_of(words: Words) -> str:
     return " ".join(str(word) for word in words if word != HOME)
 
 
-def started(words: Words, stdout: int, *, unbuffered: bool = False) -> tuple[int, str]:
+def started(words: Words, stdout: int, forked: Forked | None, **more: str) -> tuple[int, str]:
     """Return the exit code and standard error of a command that writes to `stdout`."""
-    environment = {**os.environ, "PYTHONUNBUFFERED": "1" if unbuffered else ""}
+    variables = {**os.environ, "PYTHONUNBUFFERED": "", **more}
+    if forked:
+        ended = forked.run(*words, stdout=stdout, variables=variables)
+        return ended.returncode, ended.stderr.decode()
     done = subprocess.run(
         [TOOLS / words[0], *words[1:]],
         stdout=stdout,
         stderr=subprocess.PIPE,
-        env=environment,
+        env=variables,
         text=True,
         check=False,
     )
     return done.returncode, done.stderr
 
 
-def closed_pipe() -> int:
+@pytest.fixture
+def closed_pipe() -> Iterator[int]:
     """Return the write end of a pipe whose reader has gone."""
     reader, writer = os.pipe()
     os.close(reader)
-    return writer
+    yield writer
+    os.close(writer)
+
+
+@pytest.fixture
+def full_disk() -> Iterator[int]:
+    """Return a descriptor to which nothing can be written."""
+    with Path("/dev/full").open("wb") as full:
+        yield full.fileno()
 
 
 EVERY = pytest.mark.parametrize(
@@ -78,29 +91,28 @@ EVERY = pytest.mark.parametrize(
 
 
 @EVERY
-def test_a_closed_pipe_is_no_error(words: Words) -> None:
-    writer = closed_pipe()
-    try:
-        assert started(words, writer) == (0, "")
-    finally:
-        os.close(writer)
+def test_a_closed_pipe_is_no_error(words: Words, closed_pipe: int, forked: Forked) -> None:
+    assert started(words, closed_pipe, forked) == (0, "")
 
 
 @EVERY
-def test_an_output_without_room_is_said(words: Words) -> None:
-    with Path("/dev/full").open("wb") as full:
-        code, told = started(words, full.fileno())
-    assert (code, told.splitlines()) == (6, [FULL])
+def test_an_output_without_room_is_said(words: Words, full_disk: int, forked: Forked) -> None:
+    assert started(words, full_disk, forked) == (6, FULL)
 
 
 @pytest.mark.parametrize("words", [HELP[0], HELP[3], PRINTING[0], PRINTING[-1]], ids=name_of)
-def test_nothing_depends_on_a_buffer(words: Words) -> None:
-    writer = closed_pipe()
-    assert started(words, writer, unbuffered=True) == (0, "")
-    os.close(writer)
-    with Path("/dev/full").open("wb") as full:
-        code, told = started(words, full.fileno(), unbuffered=True)
-    assert (code, told.splitlines()) == (6, [FULL])
+def test_nothing_depends_on_a_buffer(
+    words: Words, closed_pipe: int, full_disk: int, forked: Forked
+) -> None:
+    assert started(words, closed_pipe, forked, PYTHONUNBUFFERED="1") == (0, "")
+    assert started(words, full_disk, forked, PYTHONUNBUFFERED="1") == (6, FULL)
+
+
+@pytest.mark.parametrize("words", [HELP[0], PRINTING[0]], ids=name_of)
+def test_in_a_process_that_is_not_forked(words: Words, closed_pipe: int, full_disk: int) -> None:
+    for unbuffered in ("", "1"):
+        assert started(words, closed_pipe, None, PYTHONUNBUFFERED=unbuffered) == (0, "")
+        assert started(words, full_disk, None, PYTHONUNBUFFERED=unbuffered) == (6, FULL)
 
 
 def shell(line: str, *words: str | Path) -> subprocess.CompletedProcess[str]:
@@ -128,13 +140,21 @@ def test_without_a_standard_output() -> None:
 
 
 @pytest.mark.parametrize("redirection", ["2>&-", "2>/dev/full", "2>&1 >/dev/null | true"])
+def test_notes_that_nobody_reads_change_nothing(redirection: str, tmp_path: Path) -> None:
+    home = write_log(tmp_path / "damaged", damaged_log())
+    done = shell(f'"$@" {redirection}; exit "${{PIPESTATUS[0]}}"', "verify", home)
+    assert done.returncode == 3
+
+
 @pytest.mark.parametrize("verb", ["verify", "dump", "summary", "files"])
-def test_notes_that_nobody_reads_change_nothing(
-    verb: str, redirection: str, tmp_path: Path
+def test_notes_of_every_command(
+    verb: str, closed_pipe: int, full_disk: int, forked: Forked, tmp_path: Path
 ) -> None:
     home = write_log(tmp_path / "damaged", damaged_log())
-    done = shell(f'"$@" {redirection}; exit "${{PIPESTATUS[0]}}"', verb, home)
-    assert done.returncode == 3
+    whole = forked.run("je-tools", verb, home)
+    for stderr in (CLOSED, full_disk, closed_pipe):
+        done = forked.run("je-tools", verb, home, stderr=stderr)
+        assert (done.returncode, done.stdout) == (3, whole.stdout)
 
 
 @pytest.mark.parametrize("error", [BrokenPipeError(32, "Broken pipe"), OSError(12, "No memory")])

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -13,6 +11,7 @@ import pytest
 from je_tools.log.opening import open_environment
 from je_tools.writing.lock import EnvironmentLock
 from je_tools.writing.session import Session
+from tests.builders.forked import CLOSED, Forked
 from tests.je_tools.dumped import je_tools
 from tests.je_tools.writing.operations import (
     digests,
@@ -21,8 +20,6 @@ from tests.je_tools.writing.operations import (
     small_log,
     spoil,
 )
-
-TOOL = [sys.executable, "-c", "from je_tools.commands.start import main; main()"]
 
 
 @pytest.fixture
@@ -73,22 +70,18 @@ def test_nothing_is_created_if_there_is_nothing_to_undo(more: tuple[str, ...], h
 
 
 @pytest.mark.parametrize(("output", "code"), [("pipe", 0), ("full", 6), ("closed", 6)])
-def test_it_is_done_whoever_reads_of_it(output: str, code: int, home: Path) -> None:
+def test_it_is_done_whoever_reads_of_it(output: str, code: int, home: Path, forked: Forked) -> None:
     before = digests(home)
     operate(home, "checkpoint")
     reader, writer = os.pipe()
     os.close(reader)
-    number = {"pipe": writer, "full": os.open("/dev/full", os.O_WRONLY), "closed": None}[output]
-    done = subprocess.run(
-        [*TOOL, "undo", home, "--apply"],
-        stdout=number,
-        stderr=subprocess.PIPE,
-        text=True,
-        check=False,
-        preexec_fn=(lambda: os.close(1)) if number is None else None,
-    )
+    full = os.open("/dev/full", os.O_WRONLY)
+    number = {"pipe": writer, "full": full, "closed": CLOSED}[output]
+    done = forked.run("je-tools", "undo", home, "--apply", stdout=number)
+    os.close(writer)
+    os.close(full)
     first = done.stderr.splitlines()[0]
-    assert first == "je-tools: undo 1 (checkpoint) is reverted: the log is as it was before"
+    assert first == b"je-tools: undo 1 (checkpoint) is reverted: the log is as it was before"
     assert done.returncode == code, done.stderr
     assert digests(home) == before
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import random
 import shutil
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from errno import EIO
 from pathlib import Path
 
@@ -19,8 +19,9 @@ from je_tools.checkpoint.options import CheckpointOptions
 from je_tools.errors import RefusedError
 from je_tools.log.scan import Scanner
 from je_tools.writing.disk import Disk
+from tests.builders.forked import Forked
 from tests.builders.power_cuts import Recorder
-from tests.builders.signals import Signalled, signalled
+from tests.builders.signals import run_signalled
 from tests.corpus import FIXTURES
 from tests.engine.acceptance import fingerprint
 from tests.engine.crashes import Crash, read_source, write_crash
@@ -149,12 +150,6 @@ def test_a_disk_that_fails_at_each_call(
     assert not one.report.wrong, one.report
 
 
-@pytest.fixture(scope="module")
-def running() -> Iterator[Signalled]:
-    with signalled() as made:
-        yield made
-
-
 def calls_of(home: Path, folder: Path) -> int:
     disk = Recorder()
     copy = shutil.copytree(home, folder / "counted")
@@ -162,7 +157,7 @@ def calls_of(home: Path, folder: Path) -> int:
     return len(disk.calls)
 
 
-def test_kills(engines: dict[str, Engine], running: Signalled, tmp_path: Path) -> None:
+def test_kills(engines: dict[str, Engine], forked: Forked, tmp_path: Path) -> None:
     """SIGKILL in the middle of each third call; undo is killed, too, then completed."""
     source = crashed(tmp_path, CRASHED, NOISE)
     before = digests(source)
@@ -173,13 +168,13 @@ def test_kills(engines: dict[str, Engine], running: Signalled, tmp_path: Path) -
     logs = set()
     for at in range(1, count, 3):
         home = Path(shutil.copytree(source, tmp_path / f"home-{at}"))
-        code, said = running.run(at, signal.SIGKILL, tmp_path / "said", "recover", "--apply", home)
+        code, said = run_signalled(forked, at, signal.SIGKILL, "recover", "--apply", home)
         assert (code, said) == (-signal.SIGKILL, "")
         logs.add((home / "00000000.jdb").read_bytes())
         left = shutil.copytree(home, tmp_path / f"left-{at}")
         assert engines[JE_18].ask(left) == expected, at
-        running.run(at // 2, signal.SIGKILL, tmp_path / "said", "undo", "--apply", home)
-        code, said = running.run(999, signal.SIGKILL, tmp_path / "said", "undo", "--apply", home)
+        run_signalled(forked, at // 2, signal.SIGKILL, "undo", "--apply", home)
+        code, said = run_signalled(forked, 999, signal.SIGKILL, "undo", "--apply", home)
         assert code == 0, said
         assert digests(home) == before, at
     assert len(logs) >= 3
@@ -193,7 +188,7 @@ def test_kills(engines: dict[str, Engine], running: Signalled, tmp_path: Path) -
     ],
 )
 def test_what_is_told_when_it_is_interrupted(
-    verb: str, number: int, code: int, word: str, running: Signalled, tmp_path: Path
+    verb: str, number: int, code: int, word: str, forked: Forked, tmp_path: Path
 ) -> None:
     """The message states the log's state and the way to undo; it is true at every call."""
     source = crashed(tmp_path, CRASHED)
@@ -203,7 +198,7 @@ def test_what_is_told_when_it_is_interrupted(
     count = calls_of(source, tmp_path)
     for at in (2, count // 2, count - 3, count - 1):
         home = Path(shutil.copytree(source, tmp_path / f"home-{at}"))
-        ended, said = running.run(at, number, tmp_path / "said", verb, "--apply", home)
+        ended, said = run_signalled(forked, at, number, verb, "--apply", home)
         assert ended == code, said
         back = f"`je-tools undo {home} --apply`"
         logs = (home / "00000000.jdb").read_bytes() == (source / "00000000.jdb").read_bytes()
@@ -241,11 +236,11 @@ def test_what_is_told_when_it_is_done_already(
     assert digests(home) == before
 
 
-def test_an_undo_that_is_interrupted_tells_so(running: Signalled, tmp_path: Path) -> None:
+def test_an_undo_that_is_interrupted_tells_so(forked: Forked, tmp_path: Path) -> None:
     home = crashed(tmp_path, CRASHED, NOISE)
     before = digests(home)
     assert je_tools("recover", "--apply", home).code == 0
-    code, said = running.run(3, signal.SIGINT, tmp_path / "said", "undo", "--apply", home)
+    code, said = run_signalled(forked, 3, signal.SIGINT, "undo", "--apply", home)
     assert code == 130
     text = f"the undo is not finished: run `je-tools undo {home} --apply` again"
     assert said == f"interrupted; {text}\n"
@@ -254,16 +249,14 @@ def test_an_undo_that_is_interrupted_tells_so(running: Signalled, tmp_path: Path
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_nothing_is_left_of_a_copy(
-    number: int, code: int, running: Signalled, tmp_path: Path
-) -> None:
+def test_nothing_is_left_of_a_copy(number: int, code: int, forked: Forked, tmp_path: Path) -> None:
     home = crashed(tmp_path, CRASHED, NOISE)
     before = digests(home)
     out = tmp_path / "out"
     out.mkdir()
     words = ("recover", "--apply", "--output", out / "copy", home)
     for at in (0, 2, 3):
-        ended, said = running.run(at, number, tmp_path / "said", *words)
+        ended, said = run_signalled(forked, at, number, *words)
         assert ended == code, said
         assert f"; {out / 'copy'} was not created, and the environment is unchanged" in said
         assert not list(out.iterdir())

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import shutil
 import signal
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.builders.forked import Forked
 from tests.builders.power_cuts import Recorder
-from tests.builders.signals import Signalled, signalled
+from tests.builders.signals import run_signalled
 from tests.je_tools.append.appending import OPERATIONS, apply
 from tests.je_tools.append.test_append import member
 from tests.je_tools.writing.operations import digests
@@ -26,12 +26,6 @@ KILLS = (3, pytest.param(12, marks=pytest.mark.exhaustive))
 each_command = pytest.mark.parametrize("name", WORDS)
 
 
-@pytest.fixture(scope="module")
-def running() -> Iterator[Signalled]:
-    with signalled() as made:
-        yield made
-
-
 def calls_of(name: str, folder: Path) -> int:
     """Return the number of calls of the disk."""
     disk = Recorder()
@@ -41,24 +35,24 @@ def calls_of(name: str, folder: Path) -> int:
 
 @pytest.mark.parametrize("kills", KILLS)
 @each_command
-def test_kills(name: str, kills: int, running: Signalled, tmp_path: Path) -> None:
+def test_kills(name: str, kills: int, forked: Forked, tmp_path: Path) -> None:
     """Recovery goes on with what SIGKILL leaves, and undo completes after it was killed too."""
     count = calls_of(name, tmp_path / "counted")
     for at in range(1, count, max(count // kills, 1)):
         home = OPERATIONS[name].copy(tmp_path / f"{at}")
         before = digests(home)
-        code, said = running.run(at, signal.SIGKILL, tmp_path / "said", *WORDS[name], home)
+        code, said = run_signalled(forked, at, signal.SIGKILL, *WORDS[name], home)
         assert (code, said) == (-signal.SIGKILL, "")
         assert not member(home).refusals
-        running.run(at // 2, signal.SIGKILL, tmp_path / "said", "undo", "--apply", home)
-        code, said = running.run(999, signal.SIGKILL, tmp_path / "said", "undo", "--apply", home)
+        run_signalled(forked, at // 2, signal.SIGKILL, "undo", "--apply", home)
+        code, said = run_signalled(forked, 999, signal.SIGKILL, "undo", "--apply", home)
         assert code == 0, said
         assert digests(home) == before, at
         shutil.rmtree(home)
 
 
 @each_command
-def test_what_is_told_when_it_is_interrupted(name: str, running: Signalled, tmp_path: Path) -> None:
+def test_what_is_told_when_it_is_interrupted(name: str, forked: Forked, tmp_path: Path) -> None:
     """The message states the log's state and the way to undo."""
     verb = " ".join(WORDS[name][:2])
     met = set()
@@ -66,7 +60,7 @@ def test_what_is_told_when_it_is_interrupted(name: str, running: Signalled, tmp_
     for at in (2, count - 2):
         home = OPERATIONS[name].copy(tmp_path / f"{at}")
         log = (home / "00000000.jdb").read_bytes()
-        code, said = running.run(at, signal.SIGINT, tmp_path / "said", *WORDS[name], home)
+        code, said = run_signalled(forked, at, signal.SIGINT, *WORDS[name], home)
         assert code == 130, said
         if said == "interrupted; nothing was changed\n":
             assert (home / "00000000.jdb").read_bytes() == log
