@@ -129,7 +129,7 @@ def write_outcome(
     from je_tools.output.views.checkpoint_tables import checkpoint_report, checkpoint_sections
     from je_tools.output.views.findings import with_findings
     from je_tools.output.views.section_formats import write_document
-    from je_tools.output.views.sections import write_table
+    from je_tools.output.views.section_tables import write_table
 
     form = options["format_"]
     if form == "table":

@@ -43,8 +43,15 @@ class StoreOptions(TypedDict):
     exit_zero: bool
 
 
-store_argument = click.argument("paths", metavar="STORE...", nargs=-1, required=True, type=A_PATH)
-"""A work directory, or folders and files of segments."""
+store_argument = click.argument(
+    "paths", metavar="STORE", type=A_PATH, callback=lambda _context, _argument, path: (path,)
+)
+"""A work directory, its folder db, or the folder of a node."""
+
+segments_argument = click.argument(
+    "paths", metavar="STORE|SEGMENT...", nargs=-1, required=True, type=A_PATH
+)
+"""The same, or folders and files of segments."""
 
 node_option = click.option(
     "--node",
@@ -124,9 +131,14 @@ def write_store_report(
         always: name of a table that is shown even if it has no rows.
     """
     from je_tools.output.views.section_formats import Report, write_sections
+    from je_tools.output.views.sections import without_empty_columns
 
     if form == "table":
-        shown = [each for each in sections if each.rows or each.name == always]
+        shown = [
+            without_empty_columns(each) if each.name == "findings" else each
+            for each in sections
+            if each.rows or each.name == always
+        ]
         write_sections(form, shown, out, terminal_width(output))
     else:
         row = {"store": clean_text(store.name), **(facts or {})}

@@ -190,7 +190,7 @@ def _write(summary: FleetSummary, verdict: FailureRules, options: Options) -> No
     from je_tools.audit.metrics import metrics_text
     from je_tools.audit.summary_json import json_lines
     from je_tools.output.views.fleet_tables import fleet_section
-    from je_tools.output.views.sections import write_table
+    from je_tools.output.views.section_tables import write_table
 
     if options["format_"] == "table":
         rows = summary.environments[:SHOWN]

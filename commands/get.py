@@ -145,7 +145,7 @@ def _show_records(
     from je_tools.output.encoders.record_sinks import RecordFormat, open_record_sink
     from je_tools.output.encoders.record_sources import DatabaseSource
     from je_tools.output.views.key_tables import record_section
-    from je_tools.output.views.sections import write_long_table
+    from je_tools.output.views.section_tables import write_long_table
     from je_tools.records.export import named
     from je_tools.records.history import records_of_key
 

@@ -24,9 +24,9 @@ VERBS = {
 def command() -> None:
     """Read persistent stores of Apache Ignite 2.4 to 2.18.
 
-    STORE is the work directory of one or more nodes, its folder db, the folder of a node, or
-    folders and files of segments (.wal, .wal.zip). Unless --apply is given, the commands take no
-    lock and write nothing to the store.
+    STORE is the work directory of one or more nodes, its folder db, or the folder of a node.
+    SEGMENT is a file of a segment (.wal, .wal.zip), or a folder of such. Unless --apply is given,
+    the commands take no lock and write nothing to the store.
 
     \b
     Examples:

@@ -15,10 +15,10 @@ from je_tools.commands._ignite import (
     output_option,
     partition_option,
     say_problems,
-    store_argument,
     thread_count,
 )
 from je_tools.commands._options import (
+    A_PATH,
     chosen_masking,
     data_option,
     exit_zero_option,
@@ -54,7 +54,7 @@ class Options(StoreOptions):
 
 
 @click.command("diff")
-@store_argument
+@click.argument("paths", metavar="STORE [STORE]", nargs=-1, required=True, type=A_PATH)
 @node_option
 @cache_option
 @partition_option()

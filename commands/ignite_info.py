@@ -11,7 +11,7 @@ from je_tools.commands._ignite import (
     node_option,
     opened_output,
     output_option,
-    store_argument,
+    segments_argument,
     write_store_report,
 )
 from je_tools.commands._options import format_option
@@ -29,7 +29,7 @@ class Options(TypedDict):
 
 
 @click.command("info")
-@store_argument
+@segments_argument
 @node_option
 @format_option(*REPORT)
 @output_option

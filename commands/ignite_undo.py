@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Unpack
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO, Unpack
 
 import click
 
 from je_tools.commands._ignite import opened_output, output_option
 from je_tools.commands._options import A_PATH, format_option, terminal_width
 from je_tools.commands._undoing import UndoOptions, listed_or_applied, say_plan, undo_options
-from je_tools.core.escaping import clean_text
 from je_tools.errors import EXIT_OK, UsageError
 from je_tools.output.formats import REPORT
 
@@ -19,7 +19,9 @@ if TYPE_CHECKING:
     from je_tools.ignite.repairs.node_files import NodeFiles
     from je_tools.ignite.repairs.undo import StoreUndo
     from je_tools.ignite.store import Store
+    from je_tools.output.views.sections import Section
     from je_tools.writing.disk import Disk
+    from je_tools.writing.undo_places import AnyUndo
 
 
 class NodeJournals:
@@ -99,48 +101,43 @@ def command(**options: Unpack[Options]) -> int:
     """
     from je_tools.ignite.repairs.node_files import NodeFiles
     from je_tools.ignite.store import open_store
-    from je_tools.output.views.section_formats import write_document
-    from je_tools.output.views.sections import write_jsonl, write_table
-    from je_tools.output.views.writing_tables import undo_document, undo_sections
 
     node = options["node"]
     store = open_store([options["path"]], [] if node is None else [node])
-    is_list = not options["apply"] and options["drop"] is None and options["format_"] == "table"
-    if len(store.nodes) > 1 and is_list:
-        return _list_all(store, options)
-    if len(store.nodes) > 1:
+    is_list = not options["apply"] and options["drop"] is None
+    if len(store.nodes) > 1 and not is_list:
         names = ", ".join(each.name for each in store.nodes)
         raise UsageError(f"{store.name}: the store has several nodes ({names}); name one, --node")
-    files = NodeFiles(store.nodes[0])
-    place = NodeJournals(files)
-    undos = listed_or_applied(place, options)
+    places = [NodeJournals(NodeFiles(each)) for each in store.nodes]
+    found = [listed_or_applied(place, options) for place in places]
     # The output follows the work, which does not depend on it.
     with opened_output(options["output"], store) as out:
-        has_steps = options["drop"] is None
-        sections = undo_sections(undos, has_steps=has_steps)
-        if options["format_"] == "jsonl":
-            write_jsonl(sections, out)
-        elif options["format_"] == "json":
-            write_document(undo_document(files.home, undos, has_steps=has_steps), out)
-        else:
-            write_table(sections, out, terminal_width(options["output"]))
-    return EXIT_OK if options["apply"] else say_plan(place, undos, options)
+        _write(options, store, found, out)
+    if options["apply"]:
+        return EXIT_OK
+    plans = zip(places, found, strict=True)
+    return max((say_plan(place, undos, options) for place, undos in plans), default=EXIT_OK)
 
 
-def _list_all(store: Store, options: Options) -> int:
-    """List the journals of all nodes of a store, and return the exit code."""
-    from je_tools.ignite.repairs.node_files import NodeFiles
-    from je_tools.output.views.sections import Section, write_table
-    from je_tools.output.views.writing_tables import undo_sections
+def _write(
+    options: Options, store: Store, found: Sequence[Sequence[AnyUndo]], out: BinaryIO
+) -> None:
+    """Write the journals of each node, and the steps that revert the newest."""
+    from je_tools.output.views.section_formats import write_document
+    from je_tools.output.views.section_tables import write_table
+    from je_tools.output.views.sections import write_jsonl
+    from je_tools.output.views.writing_tables import undo_document, undo_sections, undos_of_node
 
-    sections, code = [], EXIT_OK
-    for node in store.nodes:
-        place = NodeJournals(NodeFiles(node))
-        undos = place.undos()
-        for each in undo_sections(undos):
-            title = f"{clean_text(node.name)}: {each.title}"
-            sections.append(Section(each.name, title, each.columns, each.rows))
-        code = max(code, say_plan(place, undos, options))
-    with opened_output(options["output"], store) as out:
+    sections: list[Section] = []
+    for node, undos in zip(store.nodes, found, strict=True):
+        own = undo_sections(undos, has_steps=options["drop"] is None)
+        is_titled = options["format_"] == "table"
+        sections += undos_of_node(node.name, own, is_titled=is_titled, is_alone=len(found) == 1)
+    if options["format_"] == "jsonl":
+        write_jsonl(sections, out)
+    elif options["format_"] == "json":
+        db = store.nodes[0].db
+        home = db if len(found) == 1 and db is not None else Path(store.name)
+        write_document(undo_document(home, sections), out)
+    else:
         write_table(sections, out, terminal_width(options["output"]))
-    return code

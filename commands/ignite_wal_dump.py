@@ -15,7 +15,7 @@ from je_tools.commands._ignite import (
     opened_output,
     output_option,
     partition_option,
-    store_argument,
+    segments_argument,
     thread_count,
 )
 from je_tools.commands._options import (
@@ -58,7 +58,7 @@ class Options(StoreOptions):
 
 
 @click.command("dump")
-@store_argument
+@segments_argument
 @node_option
 @click.option(
     "--type",

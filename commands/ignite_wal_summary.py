@@ -11,7 +11,7 @@ from je_tools.commands._ignite import (
     node_option,
     opened_output,
     output_option,
-    store_argument,
+    segments_argument,
     thread_count,
 )
 from je_tools.commands._options import (
@@ -36,7 +36,7 @@ class Options(StoreOptions):
 
 
 @click.command("summary")
-@store_argument
+@segments_argument
 @node_option
 @click.option("--by-segment", is_flag=True, help="Also show records and bytes of each segment.")
 @click.option("--by-cache", is_flag=True, help="Also show the entries of each cache, by operation.")

@@ -11,7 +11,7 @@ from je_tools.commands._ignite import (
     node_option,
     opened_output,
     output_option,
-    store_argument,
+    segments_argument,
     thread_count,
 )
 from je_tools.commands._options import (
@@ -34,7 +34,7 @@ class Options(StoreOptions):
 
 
 @click.command("verify")
-@store_argument
+@segments_argument
 @node_option
 @click.option("--all", "everything", is_flag=True, help="Also show where each segment ends.")
 @format_option(*ROWS)

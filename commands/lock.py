@@ -42,7 +42,7 @@ def command(**options: Unpack[Options]) -> None:
       je-tools lock meta/bdb --format jsonl
     """
     from je_tools.output.files.outputs import open_output
-    from je_tools.output.views.sections import write_table
+    from je_tools.output.views.section_tables import write_table
     from je_tools.output.views.writing_tables import lock_report, lock_sections
     from je_tools.writing.lock import find_holders
 

@@ -240,7 +240,7 @@ def _say_what_stands_against(snapshot: Snapshot, options: Options) -> None:
 
 def _write_plan(snapshot: Snapshot, options: Options, out: BinaryIO, width: int | None) -> None:
     from je_tools.output.views.recovery_tables import recovery_sections
-    from je_tools.output.views.sections import write_table
+    from je_tools.output.views.section_tables import write_table
     from je_tools.recovery.plan import plan_recovery
 
     if options["format_"] == "jsonl":

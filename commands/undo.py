@@ -95,7 +95,8 @@ def command(**options: Unpack[UndoOptions]) -> int:
     """
     from je_tools.output.files.outputs import check_output, open_output
     from je_tools.output.views.section_formats import write_document
-    from je_tools.output.views.sections import write_jsonl, write_table
+    from je_tools.output.views.section_tables import write_table
+    from je_tools.output.views.sections import write_jsonl
     from je_tools.output.views.writing_tables import undo_document, undo_sections
 
     options["path"] = node_home(options["path"])
@@ -111,7 +112,7 @@ def command(**options: Unpack[UndoOptions]) -> int:
         if options["format_"] == "jsonl":
             write_jsonl(sections, out)
         elif options["format_"] == "json":
-            write_document(undo_document(options["path"], undos, has_steps=has_steps), out)
+            write_document(undo_document(options["path"], sections), out)
         else:
             write_table(sections, out, terminal_width(options["output"]))
     return EXIT_OK if options["apply"] else say_plan(place, undos, options)

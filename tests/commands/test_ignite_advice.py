@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 from tests.corpus import corpus, damaged_store
 from tests.engine.ignite import writable_copy
 from tests.je_tools.dumped import je_tools
+from tests.je_tools.ignite.repairs.operations import operate, small_store
 
 needs_corpus = pytest.mark.skipif(corpus() is None, reason="only the corpus has such stores")
 
@@ -150,3 +152,19 @@ def test_the_journals_of_all_nodes_are_listed() -> None:
     assert listed.code == 0
     assert listed.out.count(b": Undo journals") == 2
     assert je_tools("ignite", "undo", store, "--apply").code == 2
+
+
+def test_the_journals_of_all_nodes_are_one_document(tmp_path: Path) -> None:
+    store = small_store(tmp_path / "store")
+    operate(store, "pages")
+    for tree in ("db", "db/wal", "db/wal/archive"):
+        shutil.copytree(store / tree / "node1", store / tree / "node2")
+    found = _document("ignite", "undo", store)
+    assert found["env"] == str(store)
+    assert [each["node"] for each in found["journals"]] == ["node1", "node2"]
+    assert {each["node"] for each in found["steps"]} == {"node1", "node2"}
+    one = _document("ignite", "undo", store, "--node", "node2")
+    assert one["env"] == str(store / "db" / "node2")
+    assert one["journals"] == found["journals"][1:]
+    lines = je_tools("ignite", "undo", store, "--format", "jsonl").out.splitlines()
+    assert [json.loads(line)["node"] for line in lines].count("node1") == len(lines) // 2

@@ -13,6 +13,7 @@ from je_tools.core.ordered import map_in_order
 from je_tools.findings import Severity
 from je_tools.formats.ignite.records import decode_entries
 from je_tools.formats.ignite.types import RECORD_TYPES, TYPE_COUNT, EntryOperation
+from je_tools.ignite.caches import cache_names
 from je_tools.ignite.wal.record_table import IS_DATA
 from je_tools.ignite.wal.segment_judge import FileJudge, judge_of, missing_segments
 from je_tools.ignite.wal.segment_reading import copies_of, has_records, read_segment
@@ -55,10 +56,19 @@ class SegmentCount(Struct):
 
 
 class CacheCount(Struct):
-    """Entries of one cache of one node, by operation; id None for encrypted ones."""
+    """Entries of one cache of one node, by operation.
+
+    Attributes:
+        node: name of the node.
+        cache_id: cache; None for entries that are encrypted.
+        cache: its name; None if no folder has it.
+        entries: number of entries.
+        created, updated, deleted: those of each operation.
+    """
 
     node: str
     cache_id: int | None
+    cache: str | None
     entries: int = 0
     created: int = 0
     updated: int = 0
@@ -136,11 +146,14 @@ def _add_node(
         summary.types.append(
             RecordTypeCount(node.name, kind.name, purpose, int(records[no]), int(sizes[no]))
         )
+    names = cache_names(node).caches if by_cache else {}
     for cache in sorted(by_cache, key=lambda cache: (cache is None, cache or 0)):
         counts_of = by_cache[cache]
         created, updated, deleted = (int(counts_of[op]) for op in (1, 2, 3))
         total = int(counts_of.sum())
-        summary.caches.append(CacheCount(node.name, cache, total, created, updated, deleted))
+        name = None if cache is None else names.get(cache)
+        row = CacheCount(node.name, cache, name, total, created, updated, deleted)
+        summary.caches.append(row)
 
 
 def _count(judge: FileJudge, caches: bool, segment: SegmentFile) -> _Counts:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from msgspec.structs import replace
+
 from je_tools.core.escaping import clean_text
-from je_tools.output.views.ignite_tables import NODE, finding_sections
-from je_tools.output.views.sections import Column, Kind, Section, section_of
+from je_tools.output.views.ignite_tables import NODE, finding_sections, store_section
+from je_tools.output.views.sections import Column, Kind, Section
 
 if TYPE_CHECKING:
     from je_tools.ignite.checkpoints.node_checkpoints import Checkpoint, LogNeed
@@ -101,18 +103,18 @@ def checkpoint_sections(
 ) -> list[Section]:
     """Return the checkpoints, the log that recovery needs, and the reach of cache groups."""
     return [
-        section_of("checkpoints", "Checkpoints", CHECKPOINTS, checkpoints),
-        section_of("log", "Log that recovery needs", _NEEDS, needs),
-        section_of("groups", "Reach of historical rebalance", _GROUPS, groups),
+        store_section("checkpoints", "Checkpoints", CHECKPOINTS, checkpoints),
+        store_section("log", "Log that recovery needs", _NEEDS, needs),
+        store_section("groups", "Reach of historical rebalance", _GROUPS, groups),
     ]
 
 
 def partition_section(partitions: Iterable[PartitionReach]) -> Section:
     """Return the reach of partitions."""
-    return section_of("partitions", "Partitions", _PARTITIONS, partitions)
+    return store_section("partitions", "Partitions", _PARTITIONS, partitions)
 
 
 def finding_section(findings: Sequence[WalFinding]) -> Section:
     """Return the findings."""
     (section,) = finding_sections(findings, "json")
-    return Section("findings", "Findings", section.columns, section.rows)
+    return replace(section, name="findings", title="Findings")

@@ -74,7 +74,7 @@ PARTITIONS = (
 
 def partition_table(items: Iterable[PartitionDifference]) -> Section:
     """Return the table of partitions."""
-    return section_of("partitions", "Partitions", PARTITIONS, items)
+    return section_of("partitions", "Partitions", PARTITIONS, items, folds=True)
 
 
 def _version(version: tuple[int, int, int] | None) -> str | None:
@@ -100,4 +100,4 @@ def key_table(keys: Sequence[tuple[DifferingKey, str | None, str]]) -> Section:
         version("a"),
         version("b"),
     )
-    return section_of("keys", "Keys that differ", columns, keys)
+    return section_of("keys", "Keys that differ", columns, keys, folds=True)

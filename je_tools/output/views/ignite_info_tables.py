@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from je_tools.output.views.ignite_tables import NODE
-from je_tools.output.views.sections import Column, Kind, Section, section_of
+from je_tools.output.views.ignite_tables import NODE, store_section
+from je_tools.output.views.sections import Column, Kind, Section
 
 if TYPE_CHECKING:
     from je_tools.ignite.info import NodeInfo
@@ -61,12 +61,12 @@ _CACHES = (
 _FOLDERS = (
     NODE,
     Column("content", "content", Kind.TEXT),
-    Column("path", "folder", Kind.TEXT),
+    Column("path", "folder", Kind.PATH),
     Column("files", "files"),
     Column("size", "bytes"),
 )
 
-_LEFTOVERS = (NODE, Column("path", "path", Kind.TEXT), Column("size", "bytes"))
+_LEFTOVERS = (NODE, Column("path", "path", Kind.PATH), Column("size", "bytes"))
 
 
 def info_sections(nodes: Sequence[NodeInfo]) -> list[Section]:
@@ -75,8 +75,8 @@ def info_sections(nodes: Sequence[NodeInfo]) -> list[Section]:
     folders = [each for node in nodes for each in node.folders]
     leftovers = [each for node in nodes for each in node.leftovers]
     return [
-        section_of("nodes", "Nodes", _NODES, nodes),
-        section_of("caches", "Caches", _CACHES, caches),
-        section_of("folders", "Folders", _FOLDERS, folders),
-        section_of("leftovers", "Left by unfinished actions", _LEFTOVERS, leftovers),
+        store_section("nodes", "Nodes", _NODES, nodes),
+        store_section("caches", "Caches", _CACHES, caches),
+        store_section("folders", "Folders", _FOLDERS, folders),
+        store_section("leftovers", "Left by unfinished actions", _LEFTOVERS, leftovers),
     ]

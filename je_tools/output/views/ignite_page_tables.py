@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from je_tools.ignite.page_check.judge import PageFileState
-from je_tools.output.views.ignite_tables import NODE
-from je_tools.output.views.sections import Column, Kind, Section, section_of
+from je_tools.output.views.ignite_tables import NODE, store_section
+from je_tools.output.views.sections import Column, Kind, Section
 
 if TYPE_CHECKING:
     from je_tools.ignite.page_check.verify import PageReport
@@ -26,7 +26,7 @@ _PARTITION = Column("partition", "partition", Kind.ID, rank=7)
 FILES = (
     NODE,
     _GROUP,
-    Column("file", "file", Kind.TEXT),
+    Column("file", "file", Kind.PATH),
     Column("kind", "kind", Kind.TEXT, rank=6, cell=_value("kind")),
     _PARTITION,
     Column("pages", "pages", rank=2),
@@ -37,7 +37,7 @@ FILES = (
     Column("bad", "bad"),
     Column("rows", "rows", rank=5),
     Column("state", "state", Kind.TEXT, cell=_value("state")),
-    Column("advice", "advice", Kind.TEXT, rank=1, wraps=True),
+    Column("advice", "advice", Kind.TEXT, wraps=True),
 )
 """Columns of verdicts on files."""
 
@@ -46,15 +46,15 @@ FINDINGS = (
     Column("code", "finding", Kind.TEXT),
     NODE,
     _GROUP,
-    Column("file", "file", Kind.TEXT),
+    Column("file", "file", Kind.PATH),
     _PARTITION,
     Column("page", "page", Kind.ID),
     Column("pages", "pages", rank=3),
-    Column("offset", "offset", Kind.COUNT, rank=3),
+    Column("offset", "offset", Kind.COUNT, rank=2),
     Column("length", "bytes", Kind.COUNT, rank=4),
     Column("type", "type", Kind.TEXT, rank=2),
     Column("expected", "expected", Kind.TEXT, rank=6, wraps=True),
-    Column("found", "found", Kind.TEXT, rank=1, wraps=True),
+    Column("found", "found", Kind.TEXT, wraps=True),
 )
 """Columns of findings on a page store."""
 
@@ -70,9 +70,9 @@ def report_sections(report: PageReport, *, everything: bool) -> list[Section]:
     types = report.types if everything else []
     columns = (NODE, Column("type", "type", Kind.TEXT), Column("pages", "pages"))
     return [
-        section_of("files", "Files", FILES, files),
-        section_of("findings", "Findings", FINDINGS, report.findings),
-        section_of("types", "Pages by type", columns, types),
+        store_section("files", "Files", FILES, files),
+        store_section("findings", "Findings", FINDINGS, report.findings),
+        store_section("types", "Pages by type", columns, types),
     ]
 
 
@@ -81,7 +81,7 @@ def space_section(report: SpaceReport) -> Section:
     columns = (
         NODE,
         _GROUP,
-        Column("file", "file", Kind.TEXT, rank=1),
+        Column("file", "file", Kind.PATH),
         Column("kind", "kind", Kind.TEXT, rank=9, cell=_value("kind")),
         _PARTITION,
         Column("size", "bytes", rank=4),
@@ -100,7 +100,7 @@ def space_section(report: SpaceReport) -> Section:
         Column("empty_pages", "empty", rank=5),
         Column("fill_percent", "fill", Kind.PERCENT),
     )
-    return section_of("files", "", columns, report.files)
+    return store_section("files", "", columns, report.files)
 
 
 def type_section(report: SpaceReport) -> Section:
@@ -113,4 +113,4 @@ def type_section(report: SpaceReport) -> Section:
         Column("items", "items", rank=2),
         Column("free", "free bytes", rank=1),
     )
-    return section_of("types", "", columns, report.types)
+    return store_section("types", "", columns, report.types)

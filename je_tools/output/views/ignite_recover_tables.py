@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from je_tools.ignite.recovery.plan import change_counts, file_changes, left_out
-from je_tools.output.views.ignite_tables import FINDING_COLUMNS, NODE
-from je_tools.output.views.sections import Cell, Column, Kind, Section, section_of
+from je_tools.output.views.ignite_tables import FINDING_COLUMNS, NODE, store_section
+from je_tools.output.views.sections import Cell, Column, Kind, Section
 
 if TYPE_CHECKING:
     from je_tools.ignite.recovery.plan import NodePlan
@@ -64,7 +64,9 @@ _PHYSICAL = (
     Column("deltas", "changes", cell=_of(lambda plan: plan.physical.deltas)),
     Column("pages", "pages", cell=_of(lambda plan: sum(e.pages for e in file_changes(plan)))),
     Column("files", "files", cell=_of(lambda plan: len(file_changes(plan)))),
-    Column("problem", "problem", Kind.TEXT, rank=1, cell=_of(lambda plan: plan.physical.problem)),
+    Column(
+        "problem", "problem", Kind.TEXT, wraps=True, cell=_of(lambda plan: plan.physical.problem)
+    ),
 )
 
 
@@ -111,9 +113,9 @@ def recovery_sections(plans: Sequence[NodePlan], *, everything: bool) -> list[Se
         everything: also show changes of pages by type, and files.
     """
     sections = [
-        section_of("starts", "Next start", _STARTS, plans),
-        section_of("physical", "Physical part: pages", _PHYSICAL, plans),
-        section_of("logical", "Logical part: rows", _LOGICAL, plans),
+        store_section("starts", "Next start", _STARTS, plans),
+        store_section("physical", "Physical part: pages", _PHYSICAL, plans),
+        store_section("logical", "Logical part: rows", _LOGICAL, plans),
     ]
     changes = [each for plan in plans for each in change_counts(plan)] if everything else []
     files = [each for plan in plans for each in file_changes(plan)] if everything else []
@@ -121,10 +123,10 @@ def recovery_sections(plans: Sequence[NodePlan], *, everything: bool) -> list[Se
     findings = [each for plan in plans for each in plan.findings]
     return [
         *sections,
-        section_of("changes", "Changes of pages by type", _CHANGES, changes),
-        section_of("files", "Files of pages", _FILES, files),
-        section_of("transactions", "Open transactions", _LEFT_OUT, transactions),
-        section_of("findings", "Findings", FINDING_COLUMNS, findings),
+        store_section("changes", "Changes of pages by type", _CHANGES, changes),
+        store_section("files", "Files of pages", _FILES, files),
+        store_section("transactions", "Open transactions", _LEFT_OUT, transactions),
+        store_section("findings", "Findings", FINDING_COLUMNS, findings),
     ]
 
 
@@ -160,11 +162,14 @@ def edit_section(edits: Iterable[StoreEdit], root: Path, *, everything: bool) ->
         return str(path.relative_to(root) if path.is_relative_to(root) else path)
 
     kind = Column("kind", "edit", Kind.TEXT, cell=lambda edit: str(edit.kind))
-    reason = Column("reason", "reason", Kind.TEXT, rank=1, wraps=True)
+    reason = Column("reason", "reason", Kind.TEXT, wraps=True)
     size = Column("size", "bytes")
     if everything:
-        place = (Column("file", "file", Kind.TEXT, cell=file), Column("offset", "offset"))
-        return section_of("edits", "Edits", (kind, *place, size, reason), edits)
+        place = (
+            Column("file", "file", Kind.PATH, cell=file),
+            Column("offset", "offset"),
+        )
+        return store_section("edits", "Edits", (kind, *place, size, reason), edits)
     sums: dict[tuple[str, str, str], list[int]] = {}
     for edit in edits:
         sums.setdefault((str(edit.kind), file(edit), edit.reason), []).append(edit.size)
@@ -172,8 +177,14 @@ def edit_section(edits: Iterable[StoreEdit], root: Path, *, everything: bool) ->
         FileEdits(what, name, len(sizes), sum(sizes), why)
         for (what, name, why), sizes in sums.items()
     ]
-    columns = (kind, Column("file", "file", Kind.TEXT), Column("edits", "edits"), size, reason)
-    return section_of("edits", "Edits", columns, rows)
+    columns = (
+        kind,
+        Column("file", "file", Kind.PATH),
+        Column("edits", "edits"),
+        size,
+        reason,
+    )
+    return store_section("edits", "Edits", columns, rows)
 
 
 def text_section(name: str, title: str, texts: Iterable[str]) -> Section:

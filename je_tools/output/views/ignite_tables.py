@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from je_tools.output.views.sections import Column, Kind, Section, section_of
+from msgspec.structs import replace
+
+from je_tools.output.views.sections import Column, Kind, Section, section_of, without_empty_columns
 
 if TYPE_CHECKING:
     from je_tools.ignite.wal.summary import WalSummary
@@ -15,30 +17,44 @@ NODE = Column("node", "node", Kind.TEXT, rank=5)
 """Column of every table: the name of the node."""
 
 
+def store_section(
+    name: str, title: str, columns: tuple[Column, ...], items: Iterable[object]
+) -> Section:
+    """Return a table that folds, and whose column of nodes stays if it has several."""
+    section = section_of(name, title, columns, items, folds=True)
+    place = next((i for i, column in enumerate(columns) if column.name == NODE.name), None)
+    if place is None or len({str(row[place]) for row in section.rows}) < 2:
+        return section
+    kept = replace(columns[place], rank=0)
+    return replace(section, columns=(*columns[:place], kept, *columns[place + 1 :]))
+
+
 def _severity(found: Any) -> str:
     return str(found.severity.value)
 
 
 FINDING_COLUMNS = (
-    Column("severity", "severity", Kind.TEXT, rank=1, cell=_severity),
+    Column("severity", "severity", Kind.TEXT, cell=_severity),
     Column("code", "finding", Kind.TEXT),
     NODE,
-    Column("file", "file", Kind.TEXT),
-    Column("segment", "segment", Kind.ID, rank=2),
-    Column("offset", "offset", Kind.COUNT, rank=2),
+    Column("file", "file", Kind.PATH),
+    Column("segment", "segment", Kind.ID),
+    Column("offset", "offset", Kind.COUNT),
     Column("length", "bytes", Kind.COUNT, rank=3),
     Column("resume_offset", "goes on at", Kind.COUNT, rank=4),
     Column("expected", "expected", Kind.TEXT, rank=6, wraps=True),
     Column("found", "found", Kind.TEXT, wraps=True),
-    Column("hint", "hint", Kind.TEXT, rank=3, wraps=True),
+    Column("hint", "hint", Kind.TEXT, wraps=True),
 )
 """Columns of findings on a write-ahead log."""
 
 
 def finding_sections(findings: Iterable[WalFinding], form: str) -> list[Section]:
-    """Return findings as a table; none for people if there are no findings."""
-    section = section_of("", "", FINDING_COLUMNS, findings)
-    return [section] if section.rows or form != "table" else []
+    """Return findings as a table; for people, one without empty columns, or none."""
+    section = store_section("", "", FINDING_COLUMNS, findings)
+    if form != "table":
+        return [section]
+    return [without_empty_columns(section)] if section.rows else []
 
 
 def type_section(summary: WalSummary) -> Section:
@@ -51,7 +67,7 @@ def type_section(summary: WalSummary) -> Section:
         Column("size", "bytes"),
         Column("mean", "mean", rank=3),
     )
-    return section_of("types", "Records by type", columns, summary.types)
+    return store_section("types", "Records by type", columns, summary.types)
 
 
 def segment_section(summary: WalSummary) -> Section:
@@ -59,23 +75,24 @@ def segment_section(summary: WalSummary) -> Section:
     columns = (
         NODE,
         Column("segment", "segment", Kind.ID),
-        Column("file", "file", Kind.TEXT, rank=3),
+        Column("file", "file", Kind.PATH, rank=3),
         Column("records", "records"),
         Column("size", "bytes"),
         Column("end", "end", rank=2),
         Column("gaps", "gaps", rank=1),
     )
-    return section_of("segments", "Segments", columns, summary.segments)
+    return store_section("segments", "Segments", columns, summary.segments)
 
 
 def cache_section(summary: WalSummary) -> Section:
     """Return entries by cache."""
     columns = (
         NODE,
-        Column("cache_id", "cache", Kind.ID),
+        Column("cache_id", "id", Kind.ID),
+        Column("cache", "cache", Kind.TEXT),
         Column("entries", "entries"),
         Column("created", "created"),
         Column("updated", "updated"),
         Column("deleted", "deleted"),
     )
-    return section_of("caches", "Entries by cache", columns, summary.caches)
+    return store_section("caches", "Entries by cache", columns, summary.caches)

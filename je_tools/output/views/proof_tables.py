@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, BinaryIO
 from je_tools.core.escaping import counted
 from je_tools.output.files.output_file import encoding_of
 from je_tools.output.views.section_formats import Report
-from je_tools.output.views.sections import MIN_WIDTH, Column, Kind, Section, section_of, write_table
+from je_tools.output.views.section_tables import MIN_WIDTH, write_table
+from je_tools.output.views.sections import Column, Kind, Section, section_of
 
 if TYPE_CHECKING:
     from je_tools.erase.proof.facts import Hit, Proof

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from msgspec import Struct
 
 from je_tools.output.views import sections as s
+from je_tools.output.views.section_tables import write_table
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -34,7 +35,7 @@ def write_sections(
     if form == "jsonl":
         s.write_jsonl(sections, out)
     elif form == "table":
-        s.write_table(sections, out, width)
+        write_table(sections, out, width)
     else:
         write = s.write_csv if form == "csv" else write_parquet
         write(as_one_kind(sections), out)
@@ -165,12 +166,15 @@ def _array(kind: s.Kind, cells: list[s.Cell]) -> pa.Array:
         s.Kind.TEXT: pa.string(),
         s.Kind.KEY: pa.string(),
         s.Kind.DATA: pa.string(),
+        s.Kind.PATH: pa.string(),
+        s.Kind.COMMAND: pa.string(),
         s.Kind.TEXTS: pa.list_(pa.string()),
         s.Kind.CODES: pa.list_(pa.string()),
         s.Kind.LSN: pa.uint64(),
         s.Kind.PERCENT: pa.float64(),
         s.Kind.FLAG: pa.bool_(),
     }
-    if kind in (s.Kind.TEXT, s.Kind.KEY, s.Kind.DATA, s.Kind.TEXTS, s.Kind.CODES):
+    kind_type = types.get(kind, pa.int64())
+    if pa.types.is_string(kind_type) or pa.types.is_list(kind_type):
         cells = [s.value_of(kind, cell) for cell in cells]
-    return pa.array(cells, types.get(kind, pa.int64()))
+    return pa.array(cells, kind_type)

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from je_tools import __version__
 from je_tools.ignite.examination import store_verdict, worst_outcome
-from je_tools.output.views.sections import Kind, cell_texts, time_text
-from je_tools.output.views.store_report import UNKNOWN, store_sections, without_empty_columns
+from je_tools.output.views.sections import Kind, cell_texts, time_text, without_empty_columns
+from je_tools.output.views.store_report import UNKNOWN, store_sections
 from je_tools.pages.rendering import SHARED, render_page
 from je_tools.pages.shown import NAME_MAX, shown
 

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 from je_tools.core.escaping import clean_text
 from je_tools.ignite.examination import StoreExamination, next_steps, store_verdict
-from je_tools.output.views.ignite_tables import NODE
+from je_tools.output.views.ignite_tables import NODE, store_section
 from je_tools.output.views.section_formats import Report
-from je_tools.output.views.sections import Column, Kind, Section, section_of
+from je_tools.output.views.sections import Column, Kind, Section, without_empty_columns
 
 if TYPE_CHECKING:
     from je_tools.ignite.examination import NodeExamination
@@ -41,16 +41,16 @@ _FINDINGS = (
     Column("severity", "severity", Kind.TEXT, cell=lambda item: str(item.severity.value)),
     Column("code", "finding", Kind.TEXT),
     NODE,
-    Column("file", "file", Kind.TEXT, rank=1),
-    Column("segment", "segment", Kind.ID, rank=3),
+    Column("file", "file", Kind.PATH),
+    Column("segment", "segment", Kind.ID),
     Column("group", "group", Kind.TEXT, rank=8),
     Column("partition", "partition", Kind.ID, rank=8),
-    Column("page", "page", Kind.ID, rank=3),
-    Column("offset", "offset", rank=3),
+    Column("page", "page", Kind.ID),
+    Column("offset", "offset"),
     Column("length", "bytes", rank=4),
     Column("expected", "expected", Kind.TEXT, rank=7, wraps=True),
-    Column("found", "found", Kind.TEXT, rank=2, wraps=True),
-    Column("hint", "hint", Kind.TEXT, rank=2, wraps=True),
+    Column("found", "found", Kind.TEXT, wraps=True),
+    Column("hint", "hint", Kind.TEXT, wraps=True),
 )
 
 
@@ -66,25 +66,14 @@ def store_sections(examination: StoreExamination, name: str, *, everything: bool
     predicted = [each for each in shown if each.is_prediction]
     others = [each for each in shown if not each.is_prediction]
     steps = list(next_steps(examination, name))
-    start = section_of("start", "The next start", _FINDINGS, predicted)
-    found = section_of("findings", "Findings", _FINDINGS, others)
+    start = store_section("start", "The next start", _FINDINGS, predicted)
+    found = store_section("findings", "Findings", _FINDINGS, others)
     return [
-        section_of("nodes", "Nodes", _NODES, examination.nodes),
+        store_section("nodes", "Nodes", _NODES, examination.nodes),
         *([start, found] if everything else map(without_empty_columns, (start, found))),
         _texts("not_checked", "Not looked at", examination.not_checked),
         step_section(steps),
     ]
-
-
-def without_empty_columns(section: Section) -> Section:
-    """Return a table without the columns that have no cell."""
-    used = [
-        i for i in range(len(section.columns)) if any(row[i] is not None for row in section.rows)
-    ]
-    columns = tuple(section.columns[i] for i in used)
-    return Section(
-        section.name, section.title, columns, [[row[i] for i in used] for row in section.rows]
-    )
 
 
 def _texts(name: str, title: str, texts: list[str]) -> Section:
@@ -95,11 +84,11 @@ def _texts(name: str, title: str, texts: list[str]) -> Section:
 def step_section(steps: list[StoreStep]) -> Section:
     """Return commands to run next as a table."""
     columns = (
-        Column("command", "command", Kind.TEXT, wraps=True),
+        Column("command", "command", Kind.COMMAND),
         Column("why", "it", Kind.TEXT, wraps=True),
     )
     rows = [[step.command, step.why] for step in steps]
-    return Section("next", "What to run next", columns, rows)
+    return Section("next", "What to run next", columns, rows, folds=True)
 
 
 def store_report(examination: StoreExamination, name: str) -> Report:

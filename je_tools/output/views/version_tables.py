@@ -16,8 +16,9 @@ from je_tools.log.entry_table import NO_TIME
 from je_tools.log.records import NO_VLSN
 from je_tools.output.views.key_tables import shown, shown_value, spelled
 from je_tools.output.views.section_formats import write_parquet
+from je_tools.output.views.section_tables import write_long_table
 from je_tools.output.views.sections import Cell as SectionCell
-from je_tools.output.views.sections import Column, Kind, Section, section_of, write_long_table
+from je_tools.output.views.sections import Column, Kind, Section, section_of
 from je_tools.records.versions import STATES
 
 if TYPE_CHECKING:

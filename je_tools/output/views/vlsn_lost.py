@@ -19,6 +19,7 @@ from je_tools.formats.je.types import type_name
 from je_tools.formats.rows import Buffer, Cell, Form, lines_of, words
 from je_tools.output.views import sections as s
 from je_tools.output.views.section_formats import Report
+from je_tools.output.views.section_tables import write_table
 from je_tools.output.views.vlsn_comparison import comparison_row, comparison_sections
 from je_tools.vlsn.lost_records import RecordCounts
 from je_tools.vlsn.sync_points import ABSENT
@@ -95,7 +96,7 @@ def write_comparison(
         InputError: a file cannot be read.
     """
     if form == "table":
-        s.write_table(_tables(comparison, masking), out, width)
+        write_table(_tables(comparison, masking), out, width)
     elif form in ("json", "jsonl"):
         _report(comparison).write(form, out)
         if form == "jsonl":

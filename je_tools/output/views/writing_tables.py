@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from je_tools.core.escaping import clean_text
 from je_tools.output.views.section_formats import Report
-from je_tools.output.views.sections import Column, Kind, Section, row_values, section_of
+from je_tools.output.views.sections import Cell, Column, Kind, Section, row_values, section_of
 from je_tools.writing.lock import FILE_NAME, Holder, LockMode
 from je_tools.writing.undo_steps import UndoState
 
@@ -32,10 +34,10 @@ _JOURNALS = (
 )
 _STEPS = (
     Column("what", "step", Kind.TEXT, cell=lambda each: each.what.value),
-    Column("name", "file", Kind.TEXT, wraps=True),
+    Column("name", "file", Kind.PATH),
     Column("offset", "from offset", rank=1),
     Column("size", "bytes"),
-    Column("target", "becomes", Kind.TEXT, cell=lambda each: each.target or None, wraps=True),
+    Column("target", "becomes", Kind.PATH, cell=lambda each: each.target or None),
 )
 
 
@@ -64,15 +66,11 @@ def lock_report(home: Path, holders: Sequence[Holder]) -> Report:
     return Report(row, "lock", sections=[section_of("holders", "", _HOLDERS, holders)])
 
 
-def undo_document(
-    home: Path, undos: Sequence[AnyUndo], *, has_steps: bool = True
-) -> dict[str, object]:
-    """Return the journals and the steps as one JSON object; see `undo_sections`."""
-    sections = {each.name: each for each in undo_sections(undos, has_steps=has_steps)}
-    lists = {
-        name: list(row_values(sections[name])) if name in sections else []
-        for name in ("journals", "steps")
-    }
+def undo_document(home: Path, sections: Iterable[Section]) -> dict[str, object]:
+    """Return sections of `undo_sections` as one JSON object."""
+    lists: dict[str, list[dict[str, Cell]]] = {"journals": [], "steps": []}
+    for section in sections:
+        lists[section.name] += row_values(section)
     return {"env": clean_text(str(home)), **lists}
 
 
@@ -87,11 +85,33 @@ def undo_sections(undos: Sequence[AnyUndo], *, has_steps: bool = True) -> list[S
         undos: the journals, the newest last.
         has_steps: include the steps.
     """
-    sections = [section_of("journals", "Undo journals", _JOURNALS, undos[::-1])]
+    sections = [section_of("journals", "Undo journals", _JOURNALS, undos[::-1], folds=True)]
     if has_steps and undos and undos[-1].steps:
         newest = undos[-1]
         is_back = newest.state is UndoState.PUT_BACK
         title = f"{'How' if is_back else 'To put back'} undo {newest.number}"
         title += " was put back" if is_back else ""
-        sections.append(section_of("steps", title, _STEPS, newest.steps))
+        sections.append(section_of("steps", title, _STEPS, newest.steps, folds=True))
     return sections
+
+
+def undos_of_node(
+    node: str, sections: Iterable[Section], *, is_titled: bool, is_alone: bool
+) -> Iterator[Section]:
+    """Yield sections of `undo_sections` with the node of a store: in the title, or as a column.
+
+    Args:
+        node: name of the node.
+        sections: its sections.
+        is_titled: True for people; a node that is alone is not named then.
+        is_alone: True if the store has no other node.
+    """
+    name = Column("node", "node", Kind.TEXT)
+    for each in sections:
+        if not is_titled:
+            rows = [[node, *row] for row in each.rows]
+            yield replace(each, columns=(name, *each.columns), rows=rows)
+        elif is_alone:
+            yield each
+        else:
+            yield replace(each, title=f"{clean_text(node)}: {each.title}")

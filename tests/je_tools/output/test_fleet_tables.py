@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 
 from je_tools.output.views.fleet_tables import fleet_section
-from je_tools.output.views.sections import write_table
+from je_tools.output.views.section_tables import write_table
 
 NODES = [f"backups/2026-11-20/group-east/node{number}" for number in (1, 2, 3)]
 

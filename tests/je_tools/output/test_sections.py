@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from je_tools.output.views.sections import Column, Kind, Section, write_table
+from je_tools.output.views.section_tables import write_table
+from je_tools.output.views.sections import Column, Kind, Section
 from tests.corpus import FIXTURES
 from tests.je_tools.dumped import je_tools
 
@@ -68,6 +69,45 @@ def test_a_long_value_of_a_record_is_cut() -> None:
     lines = lines_of(Section("", "", (NAME, value), [["a", "x" * 1000], ["b", "x" * 1001]]), 80)
     assert len(lines) == 3
     assert {len(line) for line in lines[1:]} == {80}
+
+
+PATH = Column("file", "file", Kind.PATH)
+COMMAND = Column("command", "command", Kind.COMMAND)
+PLACE = (NAME, PATH, Column("offset", "offset"), Column("length", "bytes", rank=1))
+ROWS = [["wal-gap", "db/wal/archive/node1/0000000000000001.wal", 380_580, 329], ["end", None, 5, 1]]
+
+
+@given(st.integers(1, 120))
+def test_a_table_that_folds_loses_nothing_of_rank_0(width: int) -> None:
+    section = Section("", "Found", PLACE, ROWS, folds=True)
+    lines = lines_of(section, width)
+    text = "".join("".join(lines).split())
+    assert all(len(line) <= max(width, 40) for line in lines)
+    assert all(word in text for word in ("wal-gap", "380,580", "5", "name", "file", "offset"))
+    if width < 40:
+        assert lines[:5] == [
+            "Found",
+            "name    wal-gap",
+            "file    db/wal/archive/node1/",
+            "        0000000000000001.wal",
+            "offset  380,580",
+        ]
+        assert lines[5:] == ["bytes   329", "", "name    end", "offset  5", "bytes   1"]
+
+
+def test_a_command_is_neither_cut_nor_wrapped() -> None:
+    rows = [["je-tools ignite recover " + "x" * 90, "shows what the next start does"]]
+    section = Section("", "", (COMMAND, Column("why", "it", Kind.TEXT, wraps=True)), rows, True)
+    for width in (40, 80, 120):
+        lines = lines_of(section, width)
+        assert lines[0] == f"command  {rows[0][0]}"
+        assert lines[1].startswith("it       shows what")
+    assert lines_of(section, 160)[1].startswith(rows[0][0] + "  shows")
+
+
+def test_a_path_goes_on_after_a_slash() -> None:
+    lines = lines_of(Section("", "", (PATH,), [[f"{'d' * 30}/{'e' * 4}/{'f' * 50}/g"]]), 40)
+    assert lines == ["file", f"{'d' * 30}/{'e' * 4}/", "f" * 40, f"{'f' * 10}/g"]
 
 
 VERBS: dict[str, tuple[str, ...]] = {

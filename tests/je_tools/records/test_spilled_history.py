@@ -17,7 +17,8 @@ import pytest
 from je_tools.core import spill
 from je_tools.core.spill import RowLog, Spill
 from je_tools.output.views import version_tables
-from je_tools.output.views.sections import Column, Section, write_long_table, write_table
+from je_tools.output.views.section_tables import write_long_table, write_table
+from je_tools.output.views.sections import Column, Section
 from je_tools.records.current_versions import NumberMask
 from tests.corpus import FIXTURES
 from tests.damage.running import je_tools, states
