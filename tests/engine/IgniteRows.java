@@ -8,15 +8,12 @@ import java.io.InputStreamReader;
 import java.io.OutputStreamWriter;
 import java.io.PrintStream;
 import java.io.PrintWriter;
-import java.net.InetAddress;
-import java.net.ServerSocket;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Path;
 import java.security.MessageDigest;
 import java.util.HexFormat;
-import java.util.List;
 import org.apache.ignite.Ignite;
 import org.apache.ignite.Ignition;
 import org.apache.ignite.cluster.ClusterState;
@@ -33,13 +30,9 @@ import org.apache.ignite.internal.processors.cache.IgniteCacheOffheapManager.Cac
 import org.apache.ignite.internal.processors.cache.persistence.CacheDataRow;
 import org.apache.ignite.internal.processors.cache.version.GridCacheVersion;
 import org.apache.ignite.internal.util.lang.GridCursor;
-import org.apache.ignite.logger.NullLogger;
-import org.apache.ignite.spi.communication.tcp.TcpCommunicationSpi;
-import org.apache.ignite.spi.discovery.tcp.TcpDiscoverySpi;
-import org.apache.ignite.spi.discovery.tcp.ipfinder.vm.TcpDiscoveryVmIpFinder;
 
 /**
- * Tells which rows an Ignite node finds in a work directory, once it has recovered it.
+ * Lists the rows that an Ignite node finds in a work directory after it has recovered it.
  *
  * <p>A line of standard input asks for one: {@code WORK TAB ANSWER TAB NODE TAB OPTIONS}; NODE is
  * the consistent id, OPTIONS is empty or {@code recovery-files}. A line of standard output says
@@ -48,8 +41,8 @@ import org.apache.ignite.spi.discovery.tcp.ipfinder.vm.TcpDiscoveryVmIpFinder;
  * #refused TAB STAGE TAB CLASS TAB MESSAGE} ends an answer that is not complete: STAGE is {@code
  * start}, {@code read} or {@code halt}; after a halt the JVM ends, as that of a user would.
  *
- * <p>The node writes to the directory, talks to nobody (loopback, a free port), and is stopped
- * before the answer is announced.
+ * <p>The node is isolated, and writes to the directory. It is stopped before the answer is
+ * announced.
  */
 public final class IgniteRows {
     private static final int PAGE_SIZE_OFFSET = 13;
@@ -109,24 +102,8 @@ public final class IgniteRows {
     private static IgniteConfiguration config(
             Path work, String node, String options, PrintWriter out, Runnable announce)
             throws IOException {
-        int port = freePort();
-        TcpDiscoveryVmIpFinder nobody = new TcpDiscoveryVmIpFinder();
-        nobody.setAddresses(List.of("127.0.0.1:" + port));
-        TcpDiscoverySpi discovery = new TcpDiscoverySpi();
-        discovery.setLocalPort(port).setLocalPortRange(0).setIpFinder(nobody);
-        TcpCommunicationSpi communication = new TcpCommunicationSpi();
-        communication.setLocalPort(freePort());
-        return new IgniteConfiguration()
+        return IsolatedNode.configuration(work.toString(), node)
                 .setIgniteInstanceName("judge")
-                .setConsistentId(node)
-                .setWorkDirectory(work.toString())
-                .setLocalHost("127.0.0.1")
-                .setDiscoverySpi(discovery)
-                .setCommunicationSpi(communication)
-                .setConnectorConfiguration(null)
-                .setClientConnectorConfiguration(null)
-                .setGridLogger(new NullLogger())
-                .setMetricsLogFrequency(0)
                 .setDataStorageConfiguration(storage(work, node, options))
                 .setFailureHandler((ignite, context) -> halt(context, out, announce));
     }
@@ -155,12 +132,6 @@ public final class IgniteRows {
             in.readFully(header);
         }
         return ByteBuffer.wrap(header).order(ByteOrder.nativeOrder()).getInt(PAGE_SIZE_OFFSET);
-    }
-
-    private static int freePort() throws IOException {
-        try (ServerSocket socket = new ServerSocket(0, 1, InetAddress.getByName("127.0.0.1"))) {
-            return socket.getLocalPort();
-        }
     }
 
     private static void print(IgniteEx ignite, PrintWriter out) throws Exception {

@@ -13,6 +13,8 @@ from tests.engine.recovered import Engine, compile_java
 from tests.truth.contents import Refusal
 
 PROGRAM = Path(__file__).parent / "IgniteRows.java"
+CONFIGURATION = Path(__file__).parent / "IsolatedNode.java"
+"""Settings of a node, which all programs that start one share."""
 
 _OPENED = ("java.nio", "sun.nio.ch", "java.io", "java.util", "java.lang")
 OPTIONS = (
@@ -62,7 +64,7 @@ def ignite_engine(seconds: float = 120) -> IgniteEngine:
 def ignite_class_path(java: Path, sources: Sequence[Path]) -> str:
     """Compile programs against Ignite, and return the class path to run them with."""
     needs = [engine_jar(each) for each in IGNITE_NEEDS]
-    return compile_java(java, engine_jar(IGNITE), sources, needs)
+    return compile_java(java, engine_jar(IGNITE), [CONFIGURATION, *sources], needs)
 
 
 def parse_rows(lines: Iterable[str]) -> list[str] | Refusal:
