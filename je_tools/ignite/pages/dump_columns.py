@@ -142,9 +142,9 @@ def page_columns(
     names = {no: page_type_name(no) for no in np.unique(columns.type_no).tolist()}
     is_named = columns.state != PageState.ZERO
     found: dict[str, pa.Array] = {
-        "node": _same(name_of(place.node), n),
-        "group": _same(name_of(place.file.group), n),
-        "file": _same(name_of(place.path), n),
+        "node": t.same_texts(name_of(place.node), n),
+        "group": t.same_texts(name_of(place.file.group), n),
+        "file": t.same_texts(name_of(place.path), n),
         "partition": t.number_array(np.full(n, place.file.partition, np.int32)),
         "page": t.number_array(table.index[rows.page]),
         "type": t.id_texts(columns.type_no[rows.page].astype(np.int64), is_named[rows.page], names),
@@ -242,12 +242,6 @@ def page_row_texts(
 def _chosen(codes: Any, texts: Any) -> pa.StringArray:
     """Return the text of each code; null for a code without."""
     return t.id_texts(codes.astype(np.int64), np.ones(len(codes), np.bool_), dict(enumerate(texts)))
-
-
-def _same(text: str, n: int) -> pa.DictionaryArray:
-    return pa.DictionaryArray.from_arrays(
-        t.number_array(np.zeros(n, np.int32)), pa.array([text], pa.string())
-    )
 
 
 def _lines(table: PageTable, place: PagePlace, masking: Masking, layout: Layout) -> pa.Buffer:

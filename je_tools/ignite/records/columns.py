@@ -51,11 +51,6 @@ class RecordOrigin(Struct, frozen=True):
     types: ValueTypes
 
 
-def _same(text: str, n: int) -> pa.DictionaryArray:
-    values = pa.array([text], pa.string())
-    return pa.DictionaryArray.from_arrays(t.number_array(np.zeros(n, np.int32)), values)
-
-
 def cache_columns(
     records: CacheRecords,
     origin: RecordOrigin,
@@ -74,7 +69,7 @@ def cache_columns(
     known = np.ones(n, np.bool_)
     caches = {number: name_of(name) for number, name in origin.names.caches.items()}
     found = {
-        "node": _same(name_of(origin.node), n),
+        "node": t.same_texts(name_of(origin.node), n),
         "cache_id": t.number_array(records.cache_id.astype(np.int32)),
         "cache": t.id_texts(records.cache_id, known, caches),
         "partition": t.number_array(np.full(n, records.partition, np.int32)),
@@ -87,7 +82,7 @@ def cache_columns(
         "value_json": value_texts(origin.types, values, records.value_type, masking),
         "version": versions_of(records.topology, records.node, records.order, known),
         "expire_ms": t.number_array(records.expire_ms, records.expire_ms != 0),
-        "source": _same("log" if records.in_log else "pages", n),
+        "source": t.same_texts("log" if records.in_log else "pages", n),
     }
     return {name: found[name] for name in CACHE_SCHEMA.names}
 

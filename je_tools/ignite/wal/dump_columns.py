@@ -109,11 +109,6 @@ def chosen(column: Numbers, texts: list[str]) -> pa.DictionaryArray:
     return pa.DictionaryArray.from_arrays(numbers, pa.array(texts, pa.string()))
 
 
-def _same(text: str, n: int) -> pa.DictionaryArray:
-    values = pa.array([clean_text(text)], pa.string())
-    return pa.DictionaryArray.from_arrays(t.number_array(np.zeros(n, np.int32)), values)
-
-
 def object_texts(
     table: RecordTable, name: str, place: RecordPlace, masking: Masking
 ) -> pa.StringArray:
@@ -158,7 +153,7 @@ def record_columns(
         return pa.DictionaryArray.from_arrays(numbers, pa.array(_TYPES, pa.string()))
 
     made: dict[str, Callable[[], pa.Array]] = {
-        "node": lambda: _same(name_of(place.node), n),
+        "node": lambda: t.same_texts(name_of(place.node), n),
         "segment": lambda: t.number_array(np.full(n, rows.header.segment, np.int64)),
         "offset": lambda: header(rows.columns.offset),
         "length": lambda: header(rows.columns.length),
@@ -177,7 +172,7 @@ def record_columns(
         "fields": lambda: field_texts(table, masking),
         "encrypted": lambda: t.bool_array(table.is_encrypted),
         "undecodable": lambda: t.bool_array(table.bad),
-        "file": lambda: _same(name_of(place.file), n),
+        "file": lambda: t.same_texts(name_of(place.file), n),
         "file_offset": lambda: header(rows.columns.at),
     }
     return {name: made[name]() if name in made else numbers(name) for name in wanted}

@@ -122,6 +122,12 @@ def id_texts(ids: Ints, valid: Mask, texts: Mapping[int, str]) -> pa.StringArray
     return known.take(number_array(choice.astype(np.int32), valid))
 
 
+def same_texts(text: str, n: int) -> pa.DictionaryArray:
+    """Return a text n times, stored once."""
+    numbers = number_array(np.zeros(n, np.int32))
+    return pa.DictionaryArray.from_arrays(numbers, pa.array([text], pa.string()))
+
+
 def joined(*pieces: str | pa.StringArray) -> pa.StringArray:
     """Return pieces joined row by row; null if one of them is null."""
     import pyarrow.compute as pc
