@@ -19,8 +19,8 @@ from typing import IO
 SAMPLE_SECONDS = 0.01
 
 _NO_BYTECODE = "PYTHONDONTWRITEBYTECODE"
-"""If it is set, each run compiles the modules of a source tree again. Installed programs do not:
-their installation compiles them."""
+"""Variable that makes each run compile the modules of a source tree again. Installed programs do
+not: their installation compiles them."""
 
 
 _OF_NO_FILE = ("Pss_Anon:", "Pss_Shmem:")

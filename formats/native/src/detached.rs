@@ -1,4 +1,4 @@
-//! Work beside the interpreter, and what becomes of a panic in it.
+//! Work without the interpreter lock; a panic in it becomes a Python error.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -6,10 +6,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 
-/// Do `work` with the interpreter lock released; a panic in it becomes a `RuntimeError`.
+/// Does `work` with the interpreter lock released; a panic in it becomes a `RuntimeError`.
 ///
-/// pyo3 would make it a `PanicException`, which is no `Exception` and does not pickle: it would
-/// pass what reports a bug, and what brings it from a worker process.
+/// By default, pyo3 raises a `PanicException`. That is not an `Exception`, so the code that reports
+/// bugs would not catch it. It cannot be pickled either, so a worker process could not return it.
 pub fn detached<T: Send>(py: Python<'_>, work: impl Send + FnOnce() -> T) -> PyResult<T> {
     // Half-done work belongs to the caller, whose call fails; there is no lock to be poisoned.
     #[expect(clippy::disallowed_methods, reason = "this is the place for it")]
@@ -22,5 +22,5 @@ pub fn detached<T: Send>(py: Python<'_>, work: impl Send + FnOnce() -> T) -> PyR
 
 fn text_of(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<String>().map(String::as_str);
-    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("it says nothing")
+    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("without a message")
 }

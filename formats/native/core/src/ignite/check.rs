@@ -1,4 +1,4 @@
-//! Structure of the pages of one file: what its first page leads to, and what nothing leads to.
+//! Structure of the pages of one file: those that its first page leads to, and unreachable ones.
 //!
 //! Source: PagePartitionMetaIO, PageMetaIO, BPlusTree.validateTree, PagesList, AbstractDataPageIO,
 //! Ignite 2.18.0.
@@ -33,13 +33,13 @@ pub enum DefectKind {
     Page = 0,
     /// A page has a type that does not belong there; the value is the type.
     Type = 1,
-    /// A page names more items than it has place for.
+    /// A page states more items than it has room for.
     Count = 2,
     /// Two links lead to a page.
     Twice = 3,
     /// A link leads to another partition.
     Elsewhere = 4,
-    /// The page after one is not that which the level above names; the value is that one.
+    /// A page links to another page than the level above names; the value is the one named there.
     Chain = 5,
     /// The pages of a level after one are not known.
     Lost = 6,
@@ -51,7 +51,7 @@ pub enum DefectKind {
     Row = 9,
     /// The items of a data page overlap, or lie outside of it.
     Items = 10,
-    /// The free bytes of a data page are not what it says; the value is what they are.
+    /// A data page states a wrong number of free bytes; the value is the right one.
     Free = 11,
     /// No tree leads to an item of a data page; the value is the item.
     Unnamed = 12,
@@ -59,9 +59,9 @@ pub enum DefectKind {
     Expiry = 13,
     /// A list and its pages do not name each other.
     List = 14,
-    /// The meta page counts other rows than there are; the value is its count.
+    /// The meta page states a wrong number of rows; the value is that number.
     Rows = 15,
-    /// The rows of a cache are counted wrong; the page is the cache, the value its count.
+    /// The stated number of rows of a cache is wrong; the page is the cache, the value the number.
     CacheRows = 16,
     /// Nothing leads to a page that was written.
     Orphan = 17,
@@ -72,7 +72,7 @@ pub enum DefectKind {
 /// A defect: kind, page, value.
 pub type Defect = (u8, u32, i64);
 
-/// What was found in one file.
+/// Result of the check of one file.
 #[derive(Debug, Default)]
 pub struct Report {
     /// The first defects of each kind.
@@ -135,7 +135,7 @@ pub struct Check<'a> {
     pub reached: Marks,
     /// Items of data pages that a row has.
     pub used: UsedItems,
-    /// What was found.
+    /// Result so far.
     pub report: Report,
 }
 

@@ -10,7 +10,7 @@ use crate::ignite::page_reader::{index_of, kind_of, partition_of};
 /// Bucket of pages without content in a list of pages with free bytes.
 const REUSABLE: u16 = 255;
 
-/// Bits of an id that tell the page.
+/// Bits of an id that name the page.
 const PAGE_BITS: i64 = (1 << 48) - 1;
 
 /// Check of the lists of one file.

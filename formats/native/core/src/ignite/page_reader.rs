@@ -8,9 +8,9 @@ const UNCHECKED: u8 = u8::MAX;
 /// Number of unpacked pages that are kept.
 const KEPT: usize = 1024;
 
-/// What is known of the pages of an image, and the last ones that were unpacked.
+/// Reader of the pages of an image: checks each page once, and keeps the last ones unpacked.
 ///
-/// Takes a byte for each page of the image, and some megabytes if pages are compressed.
+/// Needs a byte for each page of the image, and some megabytes if pages are compressed.
 #[derive(Debug, Default)]
 pub struct PageReader {
     /// A `PageFault` or 0 for each page that was read.

@@ -1,4 +1,4 @@
-//! Pages of a page store file: their headers in columns, and what is wrong with each.
+//! Pages of a page store file: their headers and states in columns.
 //!
 //! Source: PageIO, PageIdUtils, FilePageStore.readInternal, EncryptedFileIO, Ignite 2.18.0.
 
@@ -31,7 +31,7 @@ const LAST_COMPRESSION: u8 = 4;
 const LAST_PLAIN: u8 = 1;
 const NONE: i32 = -1;
 
-/// What a page's bytes show.
+/// State of a page, as its bytes show it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum PageState {

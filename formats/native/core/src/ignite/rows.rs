@@ -56,7 +56,7 @@ pub struct RowWalk {
     tree: TreeMeta,
     leaves: Option<LevelWalk>,
     used: UsedItems,
-    /// What is wrong with the tree's meta page or the page before it.
+    /// Page and fault of the tree's meta page, or of the page that names it.
     top: Option<(u32, TreeFault)>,
 }
 
@@ -129,13 +129,13 @@ impl RowWalk {
         Self { reader, tree, leaves, used, top }
     }
 
-    /// Returns what is wrong with the tree so far: page and fault.
+    /// Returns the faults of the tree that were found so far: page and fault.
     pub fn faults(&self) -> Vec<(u32, TreeFault)> {
         let leaves = self.leaves.iter().flat_map(|walk| &walk.faults);
         self.top.iter().chain(leaves).copied().collect()
     }
 
-    /// Reads the rows of leaves until they are so many, or so many bytes; none at the end.
+    /// Reads rows of leaves up to a number of rows or of bytes; returns none at the end.
     pub fn step(&mut self, image: &PageImage<'_>, most_rows: usize, most_bytes: usize) -> Rows {
         let mut found = Rows::default();
         let Some(leaves) = &mut self.leaves else { return found };
@@ -187,12 +187,12 @@ pub fn tree_of(
     TreeMeta::read(page, image.order).map_err(|fault| fail(index, fault))
 }
 
-/// Returns the items of a leaf of rows; none of another tree's.
+/// Returns the items of a leaf of rows; none for a leaf of another kind of tree.
 pub fn items_of(node: &Node<'_>, order: Order) -> Vec<RowItem> {
     (0..node.count).filter_map(|n| item(node, order, n)).collect()
 }
 
-/// Returns an item of a leaf of rows; `None` for another tree's.
+/// Returns an item of a leaf of rows; `None` for a leaf of another kind of tree.
 fn item(node: &Node<'_>, order: Order, n: usize) -> Option<RowItem> {
     let bytes = node.item(n)?;
     let kind = node.layout.kind;
@@ -218,7 +218,7 @@ fn item(node: &Node<'_>, order: Order, n: usize) -> Option<RowItem> {
     Some(item)
 }
 
-/// A row: its columns that are not in the leaf, or what is wrong with it.
+/// A row: its columns that are not in the leaf, or its fault.
 #[derive(Debug)]
 pub struct Row {
     key_type: i64,
@@ -445,7 +445,7 @@ pub(crate) mod tests {
         (id(index) | i64::from(item) << 56).to_le_bytes()
     }
 
-    /// Returns a page without a checksum, as the engine writes it if it is told to.
+    /// Returns a page without a checksum, as the engine writes it if checksums are turned off.
     fn page(index: u32, type_no: u16, version: u8) -> Vec<u8> {
         let mut page = vec![0; SIZE];
         put(&mut page, 0, &type_no.to_le_bytes());

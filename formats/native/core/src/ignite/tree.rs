@@ -12,14 +12,14 @@ use crate::ignite::page_reader::{Marks, PageReader, index_of, kind_of, partition
 /// Number of faults that are kept.
 pub const FAULTS_KEPT: usize = 1000;
 
-/// What is wrong with a page of a tree.
+/// Fault of a page of a tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TreeFault {
     /// The page cannot be read.
     Page(PageFault),
     /// The page has a type that does not belong there.
     Type,
-    /// The page names more items than it has place for.
+    /// The page states more items than it has room for.
     Count,
     /// A second link leads to the page.
     Loop,

@@ -43,7 +43,7 @@ pub struct TreeCheck<'c, 'a> {
     check: &'c mut Check<'a>,
 }
 
-/// What a leaf holds besides its order.
+/// Items of a leaf that are checked for more than their order.
 enum Leaf {
     Rows(Vec<RowItem>),
     Links(Vec<i64>),
@@ -205,7 +205,7 @@ impl<'c, 'a> TreeCheck<'c, 'a> {
         self.check.report.note(kind, page, value);
     }
 
-    /// Compares a level with what the level above it names.
+    /// Compares the pages of a level with those that the level above it names.
     fn compare(&mut self, above: &Level, level: &Level) {
         if !above.is_whole || !level.is_whole {
             return;

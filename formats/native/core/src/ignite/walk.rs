@@ -47,7 +47,7 @@ pub fn checksum(bytes: &[u8]) -> u32 {
     !crc32fast::hash(bytes)
 }
 
-/// Facts of a segment that its header tells.
+/// Facts of a segment from its header.
 #[derive(Clone, Copy, Debug)]
 pub struct Rules {
     /// Absolute index of the segment.
@@ -106,7 +106,7 @@ pub struct Stop {
 /// Bytes without a trusted record, up to one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Gap {
-    /// Their start, and what stands there.
+    /// Their start, and the reason why no record can be trusted there.
     pub stop: Stop,
     /// Offset of the next trusted record.
     pub end: u64,
@@ -117,7 +117,7 @@ pub struct Gap {
 /// The bytes after the last trusted record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tail {
-    /// Its start, and what stands there.
+    /// Its start, and the reason why no record can be trusted there.
     pub stop: Stop,
     /// True if all bytes from there are zero.
     pub is_zero: bool,

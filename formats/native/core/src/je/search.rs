@@ -1,4 +1,5 @@
-//! Judging candidates: telling good entries from bytes that look like one, anywhere in a file.
+//! Judging candidates: distinguishing good entries from bytes that look like one, anywhere in a
+//! file.
 //!
 //! The loaded bytes are used first; if they do not decide, others of the file are read. Numbers
 //! from a log have 32 bits here, and numbers derived from them fit 64.
@@ -210,10 +211,10 @@ impl Searcher {
 
     /// Returns true if a good entry at `at` may follow what is known of the bytes before it.
     ///
-    /// If nothing is known, it must point back to an entry that ends at it. After a gap that entry
-    /// may be damaged; there, the entry after it must not contradict it. In a copy of a log inside
-    /// a record, or if bytes are missing, it does. If relaxed, the entry after it need only be
-    /// good.
+    /// If nothing is known, it must point back to an entry that ends at it. After a gap, that entry
+    /// may be damaged. Then the entry after it must not contradict it: it does if the entry is part
+    /// of a copy of a log inside a record, or if bytes are missing. If `relaxed`, the entry after it
+    /// need only be good.
     pub fn is_placed<S: Source>(
         &mut self,
         file: &mut Stretch<'_, S>,

@@ -205,7 +205,7 @@ impl Segment {
 }
 
 impl TxnFields {
-    /// Returns what an entry says of its transaction; `None` if it belongs to none.
+    /// Returns the fields of an entry that concern its transaction; `None` if it belongs to none.
     #[inline]
     fn read(&self, type_no: u8, item: &[u8], values: &mut [i64; WIDTH]) -> Option<Entry> {
         let present = self.program.read_one(type_no, item, values)?;

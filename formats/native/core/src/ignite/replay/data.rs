@@ -30,7 +30,7 @@ pub fn clear(page: &mut Page<'_>) -> Option<()> {
     page.put_u16(FREE_AT, page.bytes.len().checked_sub(ITEMS_AT)?)
 }
 
-/// Writes what a new page has besides its header.
+/// Writes the content of a new page after its header.
 pub fn format(page: &mut Page<'_>) -> Option<()> {
     clear(page)?;
     set_free_list(page, 0)

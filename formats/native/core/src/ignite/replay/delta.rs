@@ -124,7 +124,7 @@ impl<'a> Delta<'a> {
         usize::try_from(self.own_at(index)).map_err(|_| Reason::Content)
     }
 
-    /// Makes an empty page of a type, and writes what the record adds to it.
+    /// Makes an empty page of a type, and writes the fields that the record has for it.
     fn format(&self, page: &mut Page<'_>) -> Result<(), Reason> {
         let own = |index| self.own_at(index);
         // Those with another id than that of the record have it after the type, or before it.

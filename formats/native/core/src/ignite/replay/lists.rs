@@ -13,14 +13,14 @@ const PARTITION: i64 = 0xffff_0000_0000;
 /// Bit of the tag that says that the bits of the page cannot be trusted.
 const CORRUPT: i64 = i64::MIN;
 
-/// Writes what a new node has besides its header.
+/// Writes the content of a new node after its header.
 pub fn format_node(page: &mut Page<'_>) -> Option<()> {
     page.put_u16(COUNT_AT, 0)?;
     page.put_i64(PREVIOUS_AT, 0)?;
     page.put_i64(NEXT_AT, 0)
 }
 
-/// Writes what a new page of lists has besides its header.
+/// Writes the content of a new page of lists after its header.
 pub fn format_meta(page: &mut Page<'_>) -> Option<()> {
     reset_meta(page)?;
     page.put_i64(list_meta::NEXT_AT, 0)

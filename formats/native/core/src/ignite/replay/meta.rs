@@ -14,7 +14,7 @@ const UNKNOWN_STATE: usize = 0xff;
 /// Bytes of the page up to which pages are encrypted anew, and of the number of pages.
 const ENCRYPTED_SIZE: usize = 8;
 
-/// Writes what a new page has besides its header.
+/// Writes the content of a new page after its header.
 pub fn format(page: &mut Page<'_>, kind: PageKind) -> Option<()> {
     let version = page.version()?;
     let end = if kind == PageKind::PartitionMeta {
@@ -32,7 +32,7 @@ pub fn format(page: &mut Page<'_>, kind: PageKind) -> Option<()> {
     Some(())
 }
 
-/// Writes what a new page of the sizes of caches has besides its header.
+/// Writes the content of a new page of the sizes of caches after its header.
 ///
 /// Source: PagePartitionCountersIO.initNewPage, Ignite 2.18.0.
 pub fn format_sizes(page: &mut Page<'_>) -> Option<()> {

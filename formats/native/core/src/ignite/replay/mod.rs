@@ -69,7 +69,7 @@ pub struct Misfit {
     pub offset: u32,
     /// Type of the record.
     pub type_no: u8,
-    /// Why it could not be applied.
+    /// Reason why it could not be applied.
     pub reason: Reason,
     /// Group of the page; 0 if unknown.
     pub group: i32,
@@ -133,7 +133,7 @@ pub struct Records<'a> {
     pub order: Order,
 }
 
-/// A replay: the pages that it has changed, and what it met.
+/// A replay: the pages that it has changed, and the records that it could not apply.
 #[derive(Debug)]
 pub struct Replay {
     rules: ReplayRules,

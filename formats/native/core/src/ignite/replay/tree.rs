@@ -98,7 +98,7 @@ impl Items {
     }
 }
 
-/// Writes what a new page has besides its header.
+/// Writes the content of a new page after its header.
 pub fn format(page: &mut Page<'_>) -> Option<()> {
     page.put_u16(COUNT_AT, 0)?;
     page.put_i64(FORWARD_AT, 0)?;

@@ -16,9 +16,11 @@ use types::Types;
 /// Depth of nested values from which a value is not decoded: it bounds the stack.
 pub const DEPTH_MAX: usize = 100;
 
-/// Bytes of text for each byte of a value, and bytes beside them, from which a value is not decoded.
+/// Largest size of a value's text: `EXPANSION` bytes for each byte of the value, in addition to
+/// `EXPANSION_BASE`.
+///
 /// References can name one value many times, so that a text could grow without bounds. Work that
-/// leaves no text counts as text, so that these bound the time too.
+/// leaves no text counts as text, so the time is bounded too.
 pub const EXPANSION: usize = 64;
 const EXPANSION_BASE: usize = 64 << 10;
 
@@ -35,7 +37,7 @@ pub struct Texts {
     pub data: Vec<u8>,
     /// Start of each text in `data`, and the end of the last.
     pub offsets: Vec<i32>,
-    /// What is wrong with each value.
+    /// Problem of each value.
     pub problems: Vec<Problem>,
 }
 

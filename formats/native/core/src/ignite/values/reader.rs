@@ -4,7 +4,7 @@ use super::types::Types;
 use super::{DEPTH_MAX, json};
 use crate::bytes::array_at;
 
-/// What is wrong with a value.
+/// Reason why a value is not shown, or only in part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 #[expect(missing_docs, reason = "described where Python declares them")]
@@ -144,7 +144,7 @@ impl<'a> Writer<'a> {
         self.take(at).map(i64::from_le_bytes)
     }
 
-    /// Reads a number of bytes or elements. Elements are not fewer than bytes.
+    /// Reads a number of bytes or elements; an element has at least one byte.
     fn count(&self, at: &mut usize) -> Step<usize> {
         let count = usize::try_from(self.i32(at)?).map_err(|_| Problem::Damaged)?;
         if count > self.bytes.len() - *at { Err(Problem::Damaged) } else { Ok(count) }
@@ -513,7 +513,7 @@ impl<'a> Writer<'a> {
         Ok(())
     }
 
-    /// Writes what only a JVM can read: its class, and its bytes.
+    /// Writes a value that only a JVM can read, as its class and its bytes.
     fn marshalled(&mut self, bytes: &[u8]) -> Step {
         self.room(2 * bytes.len())?;
         self.put("{\"java\":");

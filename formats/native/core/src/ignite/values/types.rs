@@ -1,4 +1,4 @@
-//! What is known of types: names, fields, the order of fields in compact objects, enums.
+//! Types of binary objects: their names, fields, schemas (orders of fields), and enums.
 
 use std::collections::HashMap;
 
