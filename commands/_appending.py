@@ -187,7 +187,7 @@ def _apply(
                 file_max=file_max,
                 on_reader=partial(say_reader, is_cut=False),
             )
-    findings = [each for each in _found(snapshot, options) if not operation.mends(each)]
+    findings = [each for each in _found(snapshot, options) if not operation.repairs(each)]
     write = partial(_write, result, findings, options, more)
     tell_of_work(environment, not result.is_empty, options, write)
     if next_step and not result.is_empty:

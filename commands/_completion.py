@@ -48,7 +48,7 @@ def complete_databases(
         return []
     return [
         CompletionItem(text, help=meaning)
-        for text, meaning in _spelled(names)
+        for text, meaning in _forms(names)
         if text.startswith(incomplete)
     ]
 
@@ -67,7 +67,7 @@ def _names(context: click.Context) -> Mapping[int, str]:
     return names_within(open_environment(paths), SECONDS) if paths else {}
 
 
-def _spelled(names: Mapping[int, str]) -> Iterator[tuple[str, str]]:
+def _forms(names: Mapping[int, str]) -> Iterator[tuple[str, str]]:
     """Yield databases as `--db` takes them, with their ids; by id if the name needs quoting."""
     from je_tools.core.escaping import printable
 

@@ -126,7 +126,7 @@ def write_store_report(
         store: the store.
         sections: the tables.
         out: where they are written.
-        output: file behind `out`; None for standard output.
+        output: file that `out` writes to; None for standard output.
         facts: counts that JSON has beside the tables.
         always: name of a table that is shown even if it has no rows.
     """

@@ -122,5 +122,5 @@ def _found(snapshot: Snapshot, options: WritingOptions) -> list[Finding]:
 
 
 def _left(snapshot: Snapshot, options: WritingOptions) -> list[Finding]:
-    """Return the findings that a written checkpoint leaves; it mends every refusal."""
+    """Return the findings that a written checkpoint leaves; it repairs every refusal."""
     return [each for each in _found(snapshot, options) if each.code != "recovery-refused"]

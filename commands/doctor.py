@@ -127,9 +127,9 @@ def _examine_log(options: Options, opened: Environment | InputError) -> int:
     """Say in what state a log is, or why it cannot be read; return the exit code."""
     from je_tools.core.memory import keep_freed_memory
     from je_tools.doctor.examination import diagnosed
+    from je_tools.doctor.log_repair import repair_of
     from je_tools.doctor.log_scan import scan_log
     from je_tools.doctor.loss_search import loss_search
-    from je_tools.doctor.mending import mending_of
     from je_tools.doctor.recovered import Asked, Examiners
     from je_tools.doctor.replication import examine_replication
     from je_tools.log.scan import Scanner
@@ -148,7 +148,7 @@ def _examine_log(options: Options, opened: Environment | InputError) -> int:
         pace = chosen_pace(options["max_rate"])
         scanner = Scanner(threads=options["threads"], progress=progress, wide=True, pace=pace)
         losses = loss_search(report_losses, options["tmp"], _say_refused)
-        examiners = Examiners(scan_log, examine_replication, losses, mending_of)
+        examiners = Examiners(scan_log, examine_replication, losses, repair_of)
         home = options["path"]
         with diagnosed(home, opened, scanner, asked, examiners) as (diagnosis, snapshot):
             use = _data_use(diagnosis, snapshot) if options["html"] is not None else None

@@ -128,9 +128,9 @@ def _hint(snapshot: Snapshot, database: Database, pattern: KeyPattern, options: 
         return "; --show-expired shows an expired one"
     for kind in KEY_KINDS:
         with suppress(UsageError):
-            spelled = f"{kind}:{options['key']}"
-            if count(parse_key(spelled, "KEY")):
-                return f"; the database has {spelled}"
+            text = f"{kind}:{options['key']}"
+            if count(parse_key(text, "KEY")):
+                return f"; the database has {text}"
     return ""
 
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from je_tools.ignite.checkpoints.node_checkpoints import NodeCheckpoints
-    from je_tools.ignite.wal.wal_findings import WalFinding
+    from je_tools.ignite.node_findings import NodeFinding
     from je_tools.output.views.sections import Section
 
 
@@ -88,7 +88,7 @@ def command(**options: Unpack[Options]) -> int:
 def _sections(
     nodes: Sequence[NodeCheckpoints],
     names: Sequence[Mapping[int, str]],
-    findings: Sequence[WalFinding],
+    findings: Sequence[NodeFinding],
     *,
     partitions: bool,
 ) -> list[Section]:

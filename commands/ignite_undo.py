@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from je_tools.writing.undo_places import AnyUndo
 
 
-class NodeJournals:
+class NodeUndoJournals:
     """The undo journals of a node; see `UndoPlace`."""
 
     subject = "store"
@@ -108,7 +108,7 @@ def command(**options: Unpack[Options]) -> int:
     if len(store.nodes) > 1 and not is_list:
         names = ", ".join(each.name for each in store.nodes)
         raise UsageError(f"{store.name}: the store has several nodes ({names}); name one, --node")
-    places = [NodeJournals(NodeFiles(each)) for each in store.nodes]
+    places = [NodeUndoJournals(NodeFiles(each)) for each in store.nodes]
     found = [listed_or_applied(place, options) for place in places]
     # The output follows the work, which does not depend on it.
     with opened_output(options["output"], store) as out:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from je_tools.writing.undo import Undo
 
 
-class EnvironmentJournals:
+class LogUndoJournals:
     """The undo journals of an environment; see `UndoPlace`."""
 
     subject = "log"
@@ -103,7 +103,7 @@ def command(**options: Unpack[UndoOptions]) -> int:
     environment = open_home(options["path"])
     if options["output"] is not None:
         check_output(options["output"], environment)
-    place = EnvironmentJournals(options["path"])
+    place = LogUndoJournals(options["path"])
     undos = listed_or_applied(place, options)
     # The output follows the work, which does not depend on it.
     with open_output(options["output"], environment, chosen_file_mode()) as out:

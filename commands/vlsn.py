@@ -19,7 +19,7 @@ VERBS = {
 
 @click.group("vlsn", cls=VerbGroup, verbs=VERBS, context_settings=CONTEXT)
 def command() -> None:
-    """Show, check and mend the replication stream of a node, and compare the nodes of a group.
+    """Show, check and repair the replication stream of a node, and compare the nodes of a group.
 
     Every entry that the nodes of a group share has a VLSN. The VLSN index of a node maps some of
     them to positions in its log.

@@ -190,10 +190,8 @@ def _options(name: str) -> str:
     rows = []
     for parameter in reversed(command.params):
         if isinstance(parameter, click.Option):
-            spelled = ", ".join(
-                f"`{each}`" for each in (*parameter.opts, *parameter.secondary_opts)
-            )
-            rows.append((spelled, _takes(parameter), parameter.help or ""))
+            names = ", ".join(f"`{each}`" for each in (*parameter.opts, *parameter.secondary_opts))
+            rows.append((names, _takes(parameter), parameter.help or ""))
     return table(("option", "takes", "what it does"), sorted(rows))
 
 

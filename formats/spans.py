@@ -92,7 +92,7 @@ def gather_printable(data: Bytes, starts: Ints, sizes: Ints, most: int) -> tuple
     return _known(_native.gather_printable(Spans(data, starts, sizes), most, GATHERED_MAX))
 
 
-def spell_lsns(lsns: Ints) -> tuple[Offsets, Bytes]:
+def format_lsns(lsns: Ints) -> tuple[Offsets, Bytes]:
     """Format LSNs as `0x3/0x1a2f`; return offsets, int32 (n + 1,), and ASCII bytes, uint8."""
     return _known(_native.lsn_texts(lsns, GATHERED_MAX))
 

@@ -22,7 +22,7 @@ class Code(Struct, frozen=True):
     """A finding code and its meaning.
 
     Attributes:
-        name: spelling in every output.
+        name: name, the same in every output.
         severity: usual severity; a finding may differ and then says why.
         meaning: description of what was seen.
         hint: next step for the user.

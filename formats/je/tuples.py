@@ -86,10 +86,10 @@ class TupleReader:
 
     def packed(self) -> int:
         """Read a value of writePackedInt or writePackedLong."""
-        value, behind = read_packed(self.data, self.at, len(self.data))
-        if behind < 0:
+        value, after = read_packed(self.data, self.at, len(self.data))
+        if after < 0:
             raise TupleError("not a packed number", self.at)
-        self.at = behind
+        self.at = after
         return value
 
     def sorted_packed(self) -> int:
@@ -209,7 +209,7 @@ def _from_modified_utf8(data: bytes, start: int) -> str:
         raise TupleError("not modified UTF-8", start + error.start) from error
     units = b"".join(struct.pack(">H", ord(char)) for char in chars if ord(char) <= 0xFFFF)
     if len(units) != 2 * len(chars):
-        raise TupleError("a character of four bytes, which modified UTF-8 spells in six", start)
+        raise TupleError("a character of four bytes, which modified UTF-8 encodes in six", start)
     return units.decode("utf-16-be", "surrogatepass")
 
 

@@ -100,15 +100,15 @@ class EnvironmentReader(RecoveredLog):
             UsageError: also if single files were opened.
         """
         from je_tools.api.diagnosis import diagnose
+        from je_tools.doctor.log_repair import repair_of
         from je_tools.doctor.log_scan import scan_log
         from je_tools.doctor.loss_search import loss_search
-        from je_tools.doctor.mending import mending_of
         from je_tools.doctor.recovered import Examiners
         from je_tools.doctor.replication import examine_replication
         from je_tools.missing.run import report_losses
 
         losses = loss_search(report_losses, None, lambda _: None)
-        examiners = Examiners(scan_log, examine_replication, losses, mending_of)
+        examiners = Examiners(scan_log, examine_replication, losses, repair_of)
         moment = a.time_argument("now", now)
         return diagnose(self._call(), examiners, tree=tree, now=moment)
 

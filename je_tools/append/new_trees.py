@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from je_tools.checkpoint.internal_databases import MAX_ENTRIES
+from je_tools.checkpoint.changed_databases import MAX_ENTRIES
 from je_tools.formats.je.flags import DatabaseFlag, HeaderFlag, NodeFlag
 from je_tools.formats.je.header import NULL_LSN
 from je_tools.formats.je.internal.records import database_key

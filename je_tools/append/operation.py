@@ -268,10 +268,10 @@ class AppendOperation(ABC):
 
     @property
     def findings(self) -> Sequence[Finding]:
-        """Findings on what the operation would mend, once it was planned."""
+        """Findings on what the operation would repair, once it was planned."""
         return ()
 
-    def mends(self, finding: Finding) -> bool:
+    def repairs(self, finding: Finding) -> bool:
         """Return True if a finding on the log is no longer so after the operation."""
         return False
 

@@ -38,7 +38,7 @@ class PastRun(Struct, frozen=True):
     entry_count: int
 
 
-class ChangedEnvironment(Struct, frozen=True):
+class ShownChange(Struct, frozen=True):
     """An environment that has changed since the run before; sizes are differences."""
 
     name: str
@@ -73,7 +73,7 @@ class History(Struct, frozen=True):
 
     runs: tuple[PastRun, ...]
     before: str | None = None
-    environments: tuple[ChangedEnvironment, ...] = ()
+    environments: tuple[ShownChange, ...] = ()
     counts: dict[str, int] = {}
     new_finding_count: int = 0
     gone_finding_count: int = 0
@@ -132,8 +132,8 @@ def _past(row: dict[str, Any]) -> PastRun:
     )
 
 
-def _changed(each: Any) -> ChangedEnvironment:
-    return ChangedEnvironment(
+def _changed(each: Any) -> ShownChange:
+    return ShownChange(
         shown(each.env, NAME_MAX),
         "changed" if each.change is Change.SAME else each.change.value,
         each.severity or each.severity_before or "ok",

@@ -71,7 +71,7 @@ def parts_with(scan: ScanLog) -> StakeParts:
 
     def examiners(on_refused: Callable[[Exception], None]) -> Examiners:
         losses = loss_search(report_losses, None, on_refused)
-        # How a log would be mended is only told by `doctor`.
+        # Only `doctor` says how a log would be repaired.
         return Examiners(scan, examine_replication, losses, lambda *_: None)
 
     return StakeParts(examiners, read_member)

@@ -13,7 +13,7 @@ from je_tools.checkpoint.vlsn_records import check_index, is_outdated
 from je_tools.core.escaping import quoted
 from je_tools.errors import RefusedError
 from je_tools.formats.je.header import lsn_text
-from je_tools.recovery.end import MENDED_REFUSALS
+from je_tools.recovery.end import REPAIRED_REFUSALS
 from je_tools.recovery.utilization import missing_in_use
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def check_openable(snapshot: Snapshot) -> None:
     """
     check_layout(snapshot.environment)
     check_readable(snapshot.environment)
-    fatal = [each for each in snapshot.refusals if each not in MENDED_REFUSALS]
+    fatal = [each for each in snapshot.refusals if each not in REPAIRED_REFUSALS]
     if fatal:
         name = snapshot.environment.name
         listed = ", ".join(str(each) for each in fatal)

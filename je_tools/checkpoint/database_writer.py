@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from je_tools.checkpoint.changed_databases import CHANGED_DATABASES, MAX_ENTRIES
 from je_tools.checkpoint.changes import SlotChanges
-from je_tools.checkpoint.internal_databases import CHANGED_DATABASES, MAX_ENTRIES
 from je_tools.checkpoint.trees import TreeWriter
 from je_tools.formats.je.flags import DatabaseFlag
 from je_tools.formats.je.header import NULL_LSN

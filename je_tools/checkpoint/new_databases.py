@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from je_tools.checkpoint.internal_databases import MAX_ENTRIES
+from je_tools.checkpoint.changed_databases import MAX_ENTRIES
 from je_tools.checkpoint.last_ids import find_last_ids
 from je_tools.formats.je.flags import DbTreeFlag
 from je_tools.formats.je.header import NULL_LSN

@@ -131,7 +131,7 @@ def group_refusal(snapshot: Snapshot) -> str | None:
     """
     end = snapshot.end
     is_chosen = end.reason is EndReason.CHOSEN
-    is_damaged = end.reason is EndReason.DAMAGED and len(end.commits_behind)
+    is_damaged = end.reason is EndReason.DAMAGED and len(end.commits_after_end)
     is_less = end.cut_size or files_after(snapshot)
     if not is_less or not (is_chosen or is_damaged):
         return None

@@ -19,8 +19,8 @@ from msgspec.structs import replace
 from je_tools.btree.children import NODES_AT_ONCE
 from je_tools.checkpoint.expiring_bytes import by_hour, share_of_slots
 from je_tools.checkpoint.last_ids import find_last_ids
+from je_tools.checkpoint.newly_obsolete import ObsoleteFinder
 from je_tools.checkpoint.node_versions import Versions, joined_versions
-from je_tools.checkpoint.obsolete import ObsoleteFinder
 from je_tools.checkpoint.obsolete_entries import ObsoleteEntries, joined_obsolete
 from je_tools.core.memory import give_back_memory
 from je_tools.formats.je.btree.nodes import BIN_NO, DELTA_NO, read_nodes

@@ -71,11 +71,11 @@ def quoted(path: str) -> str:
         if _BYTE.fullmatch(piece):
             pieces.append(piece)
         else:
-            pieces.extend(map(_spelled, piece))
+            pieces.extend(map(_escaped, piece))
     return "$'" + "".join(pieces) + "'"
 
 
-def _spelled(character: str) -> str:
+def _escaped(character: str) -> str:
     """Escape a character for `$'…'`, in which an escaped x stands for a byte."""
     if character in "\\'":
         return f"\\{character}"

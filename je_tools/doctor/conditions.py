@@ -146,7 +146,7 @@ def _trees(evidence: Evidence) -> Condition:
         return Condition("B-trees", State.OK, "every node, slot and record was checked")
     if state.missing is None:
         return Condition("B-trees", State.UNKNOWN, "not checked; --tree checks them")
-    text = "every slot leads to an entry; the rest was not checked, --tree does it"
+    text = "every slot leads to an entry; --tree checks the rest"
     return Condition("B-trees", State.UNKNOWN, text)
 
 

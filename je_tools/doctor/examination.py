@@ -22,7 +22,7 @@ from je_tools.findings import Finding, Severity
 from je_tools.formats.je.log.fingerprints import Fingerprints, Printing
 
 if TYPE_CHECKING:
-    from je_tools.doctor.facts import LogFacts, Mending
+    from je_tools.doctor.facts import LogFacts, RecoveryRepair
     from je_tools.log.environment import Environment
     from je_tools.log.scan import Scanner
     from je_tools.recovery.snapshot import Snapshot
@@ -73,12 +73,12 @@ def diagnosed(
         recovered,
         snapshot,
     ):
-        mending = None
+        repair = None
         if isinstance(recovered, Recovered) and snapshot is not None:
-            mending = examiners.mending(snapshot, recovered.plan)
+            repair = examiners.repair(snapshot, recovered.plan)
             if _is_suspect(environment, log, recovered):
                 recovered = replace(recovered, missing=examiners.losses(snapshot, asked.now_ms))
-        yield _diagnosis(home, environment, log, recovered, mending), snapshot
+        yield _diagnosis(home, environment, log, recovered, repair), snapshot
 
 
 def _is_suspect(environment: Environment, log: LogFacts, recovered: Recovered) -> bool:
@@ -95,12 +95,12 @@ def _diagnosis(
     environment: Environment,
     log: LogFacts,
     recovered: Recovered | NotRecovered,
-    mending: Mending | None,
+    repair: RecoveryRepair | None,
 ) -> Diagnosis:
     surroundings = examine_surroundings(home, environment)
     more = recovered.findings if isinstance(recovered, Recovered) else ()
     findings = tuple(merged([*log.findings, *more]))
-    evidence = Evidence(environment, log, log.releases, recovered, surroundings, findings, mending)
+    evidence = Evidence(environment, log, log.releases, recovered, surroundings, findings, repair)
     opinion = opinion_of(evidence)
     return Diagnosis(
         env=str(home),

@@ -116,8 +116,8 @@ class LogFacts(Struct, frozen=True):
     periods: tuple[Period, ...] = ()
 
 
-class Mending(Struct, frozen=True):
-    """A mending of the log by `recover --apply`.
+class RecoveryRepair(Struct, frozen=True):
+    """Repair of the log by `recover --apply`.
 
     Attributes:
         in_place: True if it writes this log version in place, and not only to a copy.

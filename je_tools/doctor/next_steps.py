@@ -22,7 +22,7 @@ from je_tools.doctor.opinion import (
     Evidence,
     is_tree_code,
 )
-from je_tools.doctor.replication_steps import comparing_steps, mending_steps, resetting_steps
+from je_tools.doctor.replication_steps import comparing_steps, index_repair_steps, resetting_steps
 from je_tools.findings import Severity
 from je_tools.formats.je.header import FILE_HEADER_SIZE, lsn_text
 from je_tools.log.file_names import log_file_no
@@ -140,7 +140,7 @@ def _looks(home: Path, evidence: Evidence, opinion: Opinion) -> Iterator[Step]:
     yield from _of_disk(word, evidence)
     yield from _of_lost_files(home, evidence)
     yield from _of_findings(word, evidence.findings)
-    yield from mending_steps(word, evidence)
+    yield from index_repair_steps(word, evidence)
     if state is None:
         yield Step(f"je-tools verify {word}", "reports every damaged or missing place")
     elif state.end.reason is EndReason.DAMAGED:
@@ -180,7 +180,7 @@ def _of_lost_files(home: Path, evidence: Evidence) -> Iterator[Step]:
     if numbers:
         why = (
             "lists what is lost with the missing files; a copy of them from a backup of the same "
-            "node, put back, mends the log"
+            "node, put back, repairs the log"
         )
         yield Step(f"je-tools missing {word}", why)
 
@@ -241,15 +241,15 @@ def _of_health(word: str, evidence: Evidence) -> Iterator[Step]:
 
 
 def _changes(home: Path, evidence: Evidence) -> Iterator[Step]:
-    """Yield the commands that mend the log: a dry run, a mended copy, then the log itself."""
-    mending = evidence.mending
-    if mending is None:
+    """Yield the commands that repair the log: a dry run, a repaired copy, then the log itself."""
+    repair = evidence.repair
+    if repair is None:
         return
     word = quoted(str(home))
     yield Step(f"je-tools recover {word}", "shows what would be cut off and written")
     copy = quoted(unused_beside(home, "recovered"))
-    why = "writes a mended copy, and leaves the log as it is"
+    why = "writes a repaired copy, and leaves the log as it is"
     yield Step(f"je-tools recover {word} --apply --output {copy}", why)
-    if mending.in_place:
-        why = "mends the log in place; `je-tools undo` reverts it"
+    if repair.in_place:
+        why = "repairs the log in place; `je-tools undo` reverts it"
         yield Step(f"je-tools recover {word} --apply", why, changes=True)

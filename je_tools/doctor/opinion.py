@@ -16,7 +16,7 @@ from je_tools.recovery.refusals import WHY
 from je_tools.writing.lock import LockMode
 
 if TYPE_CHECKING:
-    from je_tools.doctor.facts import LogFacts, Mending, Releases
+    from je_tools.doctor.facts import LogFacts, RecoveryRepair, Releases
     from je_tools.log.environment import Environment
     from je_tools.missing.losses import DatabaseLoss
 
@@ -121,7 +121,7 @@ class Evidence(Struct, frozen=True):
         recovered: the log after recovery.
         surroundings: what lies beside it.
         findings: all findings.
-        mending: how `recover --apply` would mend the log; None if it would not.
+        repair: how `recover --apply` would repair the log; None if it would not.
     """
 
     environment: Environment
@@ -130,7 +130,7 @@ class Evidence(Struct, frozen=True):
     recovered: Recovered | NotRecovered
     surroundings: Surroundings
     findings: Sequence[Finding]
-    mending: Mending | None = None
+    repair: RecoveryRepair | None = None
 
     @property
     def state(self) -> Recovered | None:
@@ -211,7 +211,7 @@ def _unchecked(evidence: Evidence) -> str:
     state = evidence.state
     if state is None or not (state.has_trees or state.missing is not None):
         return "; B-trees not checked"
-    return "" if state.has_trees else "; B-trees only searched for lost places"
+    return "" if state.has_trees else "; B-trees searched only for slots that lead nowhere"
 
 
 def _writer(evidence: Evidence) -> str | None:

@@ -21,7 +21,7 @@ from je_tools.space.usage import measure_space
 
 if TYPE_CHECKING:
     from je_tools.btree.check.findings import Trees
-    from je_tools.doctor.facts import LogFacts, Mending
+    from je_tools.doctor.facts import LogFacts, RecoveryRepair
     from je_tools.doctor.replication import Examined
     from je_tools.findings import Finding
     from je_tools.formats.je.log.fingerprints import Fingerprints
@@ -54,13 +54,13 @@ class Examiners(Struct, frozen=True):
         replication: `replication.examine_replication`.
         losses: searches the trees for places that do not exist, at a time in ms since 1970
             (`loss_search.loss_search`); returns None if it could not.
-        mending: returns how `recover --apply` would mend the log (`mending.mending_of`).
+        repair: returns how `recover --apply` would repair the log (`log_repair.repair_of`).
     """
 
     scan: Callable[[Environment, Scanner, Fingerprints | None], LogFacts]
     replication: Callable[..., Examined]
     losses: Callable[[Snapshot, int], Losses | None]
-    mending: Callable[[Snapshot, Plan], Mending | None]
+    repair: Callable[[Snapshot, Plan], RecoveryRepair | None]
 
 
 class Further(Struct, frozen=True):

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 _OTHER = "/copy/of/another/node"
 _NOT_REBUILT = frozenset({"vlsn-backward", "vlsn-duplicate", "vlsn-rollback", "vlsn-unmarked"})
-"""Codes of a stream that no index mends."""
+"""Codes of a stream that no index repairs."""
 
 
 def replication_of(evidence: Evidence) -> Replication | None:
@@ -24,8 +24,8 @@ def replication_of(evidence: Evidence) -> Replication | None:
     return evidence.state.replication if evidence.state is not None else None
 
 
-def mending_steps(word: str, evidence: Evidence) -> Iterator[Step]:
-    """Yield the dry run that mends a VLSN index, if that is what is wrong.
+def index_repair_steps(word: str, evidence: Evidence) -> Iterator[Step]:
+    """Yield the dry run that repairs a VLSN index, if that is what is wrong.
 
     Args:
         word: the environment, quoted for a shell.

@@ -266,24 +266,24 @@ def _remains(file: LogFile, offset: int, stop: int) -> bytes:
 def _elsewhere(lsn: int, file: LogFile, around: _Around) -> str:
     """Return a text that says that no entry begins at an LSN and names the nearest ones."""
 
-    def spelled(offset: int) -> str:
+    def place(offset: int) -> str:
         return lsn_text(lsn_of(file.file_no, offset))
 
     offset, before = lsn & 0xFFFFFFFF, around.before
     text = f"{lsn_text(lsn)}: no entry begins there."
     if before:
-        name = f"the {type_name(before.type_no)} at {spelled(before.offset)}"
+        name = f"the {type_name(before.type_no)} at {place(before.offset)}"
         if offset < before.offset + before.size:
             text += f" It is byte {offset - before.offset} of {name} ({before.size} bytes)."
         else:
             text += f" The entry before is {name}."
     if around.gap:
-        start, stop = spelled(around.gap.start), spelled(around.gap.stop)
+        start, stop = place(around.gap.start), place(around.gap.stop)
         text += f" It lies in damaged bytes from {start} to {stop}: explain {start}."
     elif around.following is not None:
-        text += f" The next one is at {spelled(around.following)}."
+        text += f" The next one is at {place(around.following)}."
     else:
-        text += f" The entries of {file.path.name} end at {spelled(around.end)}."
+        text += f" The entries of {file.path.name} end at {place(around.end)}."
     return text
 
 

@@ -20,7 +20,7 @@ _WAL = NextStep(
 )
 _PAGES = NextStep(
     "ignite pages verify ENV",
-    "checks every page, distinguishes torn pages, which recovery mends, from damage, and gives "
+    "checks every page, distinguishes torn pages, which recovery repairs, from damage, and gives "
     "advice for each file",
 )
 _INFO = NextStep("ignite info ENV", "shows the nodes, folders and segments, and who holds the lock")

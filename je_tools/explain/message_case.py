@@ -25,7 +25,7 @@ class Case(Struct, frozen=True, kw_only=True):
     was wrapped is recognised too.
 
     Attributes:
-        name: spelling in every output.
+        name: name, the same in every output.
         title: the case in a few words.
         phrases: each of these alone announces the case.
         also: phrases that must all be in the same log entry.

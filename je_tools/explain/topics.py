@@ -161,8 +161,8 @@ def _explain_codes(kind: str, name: str, known: Sequence[findings.Code]) -> list
 
 def _unknown(what: str, name: str, known: Iterable[str], topic: str) -> str:
     matches = get_close_matches(name.lower(), [each.lower() for each in known], n=3)
-    spelled = [each for each in known if each.lower() in matches]
-    nearest = f"; did you mean {' or '.join(spelled)}?" if spelled else ""
+    names = [each for each in known if each.lower() in matches]
+    nearest = f"; did you mean {' or '.join(names)}?" if names else ""
     return f"there is no {what} {name!r}{nearest} (`explain {topic}` lists all)"
 
 

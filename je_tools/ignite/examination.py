@@ -27,10 +27,10 @@ from je_tools.ignite.values.side_files import damaged_side_files
 from je_tools.ignite.wal.verify import WalTotals, verify_wal
 
 if TYPE_CHECKING:
+    from je_tools.ignite.node_findings import NodeFinding
     from je_tools.ignite.page_check.page_findings import PageFinding
     from je_tools.ignite.page_check.verify import Rebuilt
     from je_tools.ignite.store import Node, Store
-    from je_tools.ignite.wal.wal_findings import WalFinding
     from je_tools.log.scan_options import Progress
 
 _OF_RECOVERY = "recovery-"
@@ -271,7 +271,7 @@ class _Parts(Struct):
         return [_of_log(each) for each in plan.findings]
 
 
-def _of_log(found: WalFinding) -> StoreFinding:
+def _of_log(found: NodeFinding) -> StoreFinding:
     return StoreFinding(
         found.code,
         found.severity,

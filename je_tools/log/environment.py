@@ -119,7 +119,7 @@ class Environment(Struct, frozen=True, dict=True):
             expected = number + 1
         return tuple(ranges)
 
-    def spelled(self, file_no: int | None) -> str:
+    def name_in_findings(self, file_no: int | None) -> str:
         """Return the name of the log in a finding: the path of a file that was named itself.
 
         This name finds the file again, whatever its suffix.

@@ -18,7 +18,7 @@ def finding(
     """Return a finding; severity and hint default to those of its code."""
     known = CODES[code]
     columns.setdefault("hint", known.hint)
-    env = environment.spelled(columns.get("file_no"))
+    env = environment.name_in_findings(columns.get("file_no"))
     return Finding(code, severity or known.severity, env, **columns)
 
 

@@ -85,13 +85,13 @@ class FilePiece(Struct, frozen=True):
         file: the file, with the size to read even if the file has grown since.
         place: state of reading at the start of the piece.
         stop: offset at and after which no entry of the piece begins; None for the end of the file.
-        behind: state of reading at the end, which reading the piece must reach; None if unknown.
+        end_state: state of reading that the piece must end with; None if unknown.
     """
 
     file: LogFile
     place: ReadState = field(default_factory=ReadState)
     stop: int | None = None
-    behind: ReadState | None = None
+    end_state: ReadState | None = None
 
 
 class Range(Struct, frozen=True):
@@ -179,7 +179,7 @@ class FileScan(Generic[T]):
                 outcome = self.read(used)
             place = self._take(outcome)
             yield used, outcome
-        if self.piece is not None and self.piece.behind not in (None, place):
+        if self.piece is not None and self.piece.end_state not in (None, place):
             raise StoppedError(f"{self.file.path}: its bytes changed while the log was read")
         if place.lost_from != NO_OFFSET:
             place = yield from self._join_relaxed(place)

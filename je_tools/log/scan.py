@@ -112,11 +112,11 @@ class Scanner(ScanOptions, frozen=True, dict=True):
         pieces: list[FilePiece] = []
         place = ReadState()
         for used, outcome in scan.join(scan.read):
-            behind = outcome.state.place
-            is_known = behind.lost_from == NO_OFFSET and not behind.relaxed
-            if is_known and behind.at - place.at >= size and used.stop < file.size:
-                pieces.append(FilePiece(file, place, used.stop, behind))
-                place = behind
+            end_state = outcome.state.place
+            is_known = end_state.lost_from == NO_OFFSET and not end_state.relaxed
+            if is_known and end_state.at - place.at >= size and used.stop < file.size:
+                pieces.append(FilePiece(file, place, used.stop, end_state))
+                place = end_state
         return [*pieces, FilePiece(file, place)]
 
     def scan_backward(self, environment: Environment, work: Work[T]) -> Iterator[ScanPart[T]]:

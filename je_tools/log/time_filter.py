@@ -127,11 +127,11 @@ class Steps(Struct, frozen=True):
         is_new = numbers > self.last
         differs = ~is_new & (self.of(numbers) != sides)
         late = numbers[differs]
-        behind = np.setdiff1d(late + 1, late)
+        following = np.setdiff1d(late + 1, late)
         new, new_sides = numbers[is_new], sides[is_new]
         first = np.append(True, new_sides[1:] != new_sides[:-1])[: len(new)]
-        starts = np.concatenate((late, new[first], behind, self.starts))
-        every = np.concatenate((sides[differs], new_sides[first], self.of(behind), self.sides))
+        starts = np.concatenate((late, new[first], following, self.starts))
+        every = np.concatenate((sides[differs], new_sides[first], self.of(following), self.sides))
         # Of equal starts the first counts.
         unique, where = np.unique(starts, return_index=True)
         return Steps(unique, every[where], max(self.last, int(numbers[-1])))

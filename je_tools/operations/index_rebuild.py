@@ -56,7 +56,7 @@ class IndexRebuild(AppendOperation):
         """Findings on the index and the stream."""
         return () if self.plan is None else self.plan.findings
 
-    def mends(self, finding: Finding) -> bool:
+    def repairs(self, finding: Finding) -> bool:
         """Return True for damage in the database of the index, which gets new records."""
         return VLSN_MAP_DB in f"{finding.expected} {finding.found}"
 

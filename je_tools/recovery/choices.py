@@ -35,7 +35,7 @@ class ChosenEnd(Struct, frozen=True):
     to_time: str | None = None
 
     def named(self) -> list[str]:
-        """Return the options that are given, as the command line spells them."""
+        """Return the options that are given, as they are written on the command line."""
         named = {"--to-lsn": self.to_lsn, "--to-vlsn": self.to_vlsn, "--to-time": self.to_time}
         return [name for name, value in named.items() if value is not None]
 

@@ -63,7 +63,7 @@ class Refusal(StrEnum):
     UNLOGGED_ROOT = "unlogged-root"
 
 
-MENDED_REFUSALS = frozenset({Refusal.NAMELESS_TEMPORARY, Refusal.UNLOGGED_ROOT})
+REPAIRED_REFUSALS = frozenset({Refusal.NAMELESS_TEMPORARY, Refusal.UNLOGGED_ROOT})
 """States that a crash can leave, and that a checkpoint written without the engine repairs."""
 
 
@@ -83,7 +83,7 @@ class LogEnd(Struct, frozen=True):
         last_lsn: LSN of the last entry; NULL_LSN if there is no file with a good header.
         next_offset: offset after that entry in the last file.
         reason: reason why the log ends there.
-        commits_behind: int64 LSNs of good Commits after the end, which would be lost.
+        commits_after_end: int64 LSNs of good Commits after the end, which would be lost.
         marks: marks of the last file up to the end, in order.
         refusal: reason why the engine would not get this far; None if it would.
     """
@@ -93,7 +93,7 @@ class LogEnd(Struct, frozen=True):
     last_lsn: int
     next_offset: int
     reason: EndReason
-    commits_behind: Ints
+    commits_after_end: Ints
     marks: tuple[RecoveryMark, ...]
     refusal: Refusal | None = None
 
@@ -303,12 +303,12 @@ def find_checkpoint(
     """
     marks = _usable(end.marks)
     roots = [mark for mark in marks if mark.type_no == DB_TREE_NO]
-    behind: list[RecoveryMark] = []
+    after: list[RecoveryMark] = []
     refusal = None
     earlier = list(end.files[:-1])
     expected = end.files[-1].file_no
     while not any(mark.type_no == CKPT_END_NO for mark in marks) and earlier:
-        behind = marks + behind
+        after = marks + after
         file = earlier.pop()
         expected -= 1
         if file.file_no != expected:
@@ -316,9 +316,9 @@ def find_checkpoint(
         # The engine reads these files backward, so it also sees entries after damage.
         marks = _usable(_marks_of(environment, file, scanner)) if has_marks(file) else []
     at = max((i for i, m in enumerate(marks) if m.type_no == CKPT_END_NO), default=-1)
-    later = marks[at + 1 :] + behind
+    later = marks[at + 1 :] + after
     if at < 0:
-        later = marks + behind
+        later = marks + after
     starts = [mark.lsn for mark in later if mark.type_no == CKPT_START_NO]
     # A DbTree of the last file counts even if it is before the CkptEnd.
     trees = roots or [mark for mark in later if mark.type_no == DB_TREE_NO]

@@ -134,7 +134,7 @@ def _of_log(snapshot: Snapshot) -> Iterator[Finding]:
         yield replace(refused, hint=REFUSALS[refusal].hint)
     end = snapshot.end
     if end.reason is EndReason.DAMAGED:
-        count = len(end.commits_behind)
+        count = len(end.commits_after_end)
         what = f"{count:,} Commits" if count else "whole entries"
         found = f"{what} in the {end.cut_size:,} bytes from there on"
         code = "lost-tail" if count else "damaged-end"

@@ -177,7 +177,7 @@ def _passes(snapshot: Snapshot) -> tuple[Pass, ...]:
     overlays = {db_id: snapshot.overlay(db_id) for db_id in snapshot.databases}
     others = [overlay for db_id, overlay in overlays.items() if db_id != ID_DB]
     is_txn = (lns.flags & TRANSACTIONAL != 0) & ~map_lns
-    behind = lns.lsn >= snapshot.checkpoint.start_lsn
+    after = lns.lsn >= snapshot.checkpoint.start_lsn
 
     def counted(mask: Mask) -> int:
         return int(np.count_nonzero(mask))
@@ -192,7 +192,7 @@ def _passes(snapshot: Snapshot) -> tuple[Pass, ...]:
         Pass("undo of records", counted(is_txn), sum(each.undone_count for each in others)),
         Pass(
             "redo of records",
-            counted(behind & ~map_lns),
+            counted(after & ~map_lns),
             sum(each.redone_count for each in others),
         ),
     )

@@ -112,7 +112,7 @@ class EntryQuery(Struct, frozen=True):
         """Return tasks for pieces, in their order.
 
         Args:
-            pieces: pieces, those of a log behind each other.
+            pieces: pieces, those of one log together.
             share: number of bytes of a task, about.
             part_of: returns the input for pieces of one log.
             columns: names of the columns, in order.

@@ -90,7 +90,7 @@ class PageTask(Struct, frozen=True):
     """Input of one task; it pickles.
 
     Attributes:
-        files: files to read, those of a store behind each other.
+        files: files to read, those of one store together.
         columns: names of the columns, in order.
         selection: pages to read.
     """

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from je_tools.errors import InputError, UsageError
 from je_tools.vlsn.matchpoint import (
-    EndAfterMatchpoint,
+    EntriesAfterMatchpoint,
     MatchpointSearch,
     commits_from,
     end_after,
@@ -111,7 +111,7 @@ class NodePair(Struct, frozen=True):
     node: int
     other: int
     matchpoint: MatchpointSearch
-    lost: EndAfterMatchpoint | None
+    lost: EntriesAfterMatchpoint | None
     outcome: Outcome
 
 
@@ -119,7 +119,7 @@ class Following(Struct, frozen=True):
     """Outcome if a node follows another one; see `NodePair`."""
 
     matchpoint: MatchpointSearch
-    lost: EndAfterMatchpoint | None
+    lost: EntriesAfterMatchpoint | None
     outcome: Outcome
 
 
@@ -311,7 +311,7 @@ def _outcome_without(report: NodeReport, search: MatchpointSearch) -> Outcome:
 
 
 def _outcome(
-    report: NodeReport, feeder: NodeReport, vlsn: int, lost: EndAfterMatchpoint
+    report: NodeReport, feeder: NodeReport, vlsn: int, lost: EntriesAfterMatchpoint
 ) -> Outcome:
     if feeder.facts.last_vlsn is not None and feeder.facts.last_vlsn > vlsn:
         first = feeder.facts.first_vlsn

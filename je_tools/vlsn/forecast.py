@@ -97,7 +97,7 @@ def _of_a_lost_range(state: IndexState, log_version: int) -> Iterator[tuple[str,
             damage,
             (
                 "The engine opens the node as if it were new. As a replica, it gets the whole "
-                "stream again: the log then has every VLSN twice, and no index can mend that."
+                "stream again: the log then has every VLSN twice, and no index can repair that."
             ),
         )
 

@@ -61,7 +61,7 @@ class LostTxns(Struct, frozen=True):
         return len(self.txn_id)
 
 
-class EndAfterMatchpoint(Struct, frozen=True):
+class EntriesAfterMatchpoint(Struct, frozen=True):
     """The entries of a node after a matchpoint.
 
     Attributes:
@@ -125,7 +125,7 @@ def commits_from(report: NodeReport, vlsn: int) -> int:
     return int(np.count_nonzero((report.sync.type == COMMIT_NO) & (report.sync.vlsn >= vlsn)))
 
 
-def end_after(report: NodeReport, vlsn: int) -> EndAfterMatchpoint:
+def end_after(report: NodeReport, vlsn: int) -> EntriesAfterMatchpoint:
     """Return what a node has after a matchpoint.
 
     Args:
@@ -135,7 +135,7 @@ def end_after(report: NodeReport, vlsn: int) -> EndAfterMatchpoint:
     first = int(np.searchsorted(report.sync.vlsn, vlsn, "right"))
     after = report.sync.select(slice(first, None))
     txns = _txns(report, first, after)
-    return EndAfterMatchpoint(
+    return EntriesAfterMatchpoint(
         max((report.facts.last_vlsn or vlsn) - vlsn, 0),
         int(txns.record_count.sum()),
         int(np.count_nonzero(after.type == COMMIT_NO)),

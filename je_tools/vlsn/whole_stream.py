@@ -156,7 +156,7 @@ def _break_text(snapshot: Snapshot, stream: ReplicationStream, row: int) -> str:
     )
     restore = "restore the whole node from another one (network restore)."
     if next_vlsn <= vlsn:
-        return f"{sides}: VLSNs were used twice, and no index can mend that: {restore}"
+        return f"{sides}: VLSNs were used twice, and no index can repair that: {restore}"
     return (
         f"{sides}: entries of the stream are missing or damaged, and an index without them would "
         "hide that. `je-tools verify` shows where. Compare the files with a backup of this node, "

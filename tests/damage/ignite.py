@@ -15,6 +15,7 @@ from je_tools.formats.ignite.types import DATA_NOS
 from je_tools.ignite.checkpoints.judge import CheckpointJudge
 from je_tools.ignite.checkpoints.node_checkpoints import node_checkpoints
 from je_tools.ignite.checkpoints.reach import group_reach
+from je_tools.ignite.node_findings import CODES, NodeFinding
 from je_tools.ignite.page_check.page_findings import CODES as PAGE_CODES
 from je_tools.ignite.page_check.verify import PageReport, verify_pages
 from je_tools.ignite.pages.space import measure_pages
@@ -26,7 +27,6 @@ from je_tools.ignite.store import Store, open_store
 from je_tools.ignite.wal.segment_reading import copies_of, read_segment
 from je_tools.ignite.wal.summary import summarize_wal
 from je_tools.ignite.wal.verify import WalTotals, verify_wal
-from je_tools.ignite.wal.wal_findings import CODES, WalFinding
 from tests.builders import ignite as build
 from tests.builders import ignite_pages as build_pages
 from tests.builders.ignite_recovery import write_unfinished_store
@@ -151,7 +151,7 @@ def _facts(report: PageReport) -> tuple[object, ...]:
     return report.files, report.findings, report.types
 
 
-def _findings(store: Store, threads: int) -> list[WalFinding]:
+def _findings(store: Store, threads: int) -> list[NodeFinding]:
     return list(verify_wal(store, WalTotals(), threads, everything=True))
 
 

@@ -20,7 +20,7 @@ from je_tools.formats.je.expirations import expiration_ms
 from je_tools.formats.je.header import FILE_HEADER_SIZE
 from je_tools.log.opening import open_environment
 from je_tools.log.scan import Scanner
-from je_tools.recovery.end import MENDED_REFUSALS
+from je_tools.recovery.end import REPAIRED_REFUSALS
 from je_tools.recovery.findings import snapshot_findings
 from je_tools.recovery.opening import take_snapshot
 from je_tools.recovery.snapshot import Snapshot
@@ -46,7 +46,7 @@ def recovered(home: Path, now_ms: int, *, threads: int | None = None) -> Foretol
         return Foretold(Refusal("open", _reason(str(error), home), str(error)), frozenset())
     contents = contents_of(snapshot)
     warnings = frozenset(_warned(snapshot))
-    reasons = [str(each) for each in snapshot.refusals if each not in MENDED_REFUSALS]
+    reasons = [str(each) for each in snapshot.refusals if each not in REPAIRED_REFUSALS]
     if reasons:
         return Foretold(Refusal("open", reasons[0], ", ".join(reasons)), warnings)
     return Foretold(contents, warnings)
@@ -81,7 +81,7 @@ def _warned(snapshot: Snapshot) -> Iterator[Warned]:
             yield Warned("damage", name)
     if snapshot.faults.untold_count:
         yield Warned("damage", None)
-    if MENDED_REFUSALS & set(snapshot.refusals):
+    if REPAIRED_REFUSALS & set(snapshot.refusals):
         yield Warned("locked out", None)
 
 

@@ -64,7 +64,7 @@ def test_needles(pairs: list[tuple[int, int]], needle: bytes) -> None:
 
 
 def test_lsns() -> None:
-    offsets, texts = spans.spell_lsns(np.array([-1, 3 << 32 | 0x1A2F], np.int64))
+    offsets, texts = spans.format_lsns(np.array([-1, 3 << 32 | 0x1A2F], np.int64))
     assert texts.tobytes() == b"0xffffffff/0xffffffff0x3/0x1a2f"
     assert offsets.tolist() == [0, 21, 31]
 

@@ -163,7 +163,7 @@ def test_a_piece_that_is_another_now(tmp_path: Path, monkeypatch: pytest.MonkeyP
     reading = reader(home, columns="lsn", tasks="6")
     tasks = reading.partitions()
     assert len(tasks) > 3
-    at = tasks[1].value.parts[0].pieces[0].behind.last
+    at = tasks[1].value.parts[0].pieces[0].end_state.last
     with (home / "00000000.jdb").open("r+b") as file:
         file.seek(at)
         file.write(bytes(200))

@@ -177,10 +177,10 @@ class _Reader:
         return self.data[self.at - size : self.at]
 
     def packed(self) -> int:
-        value, behind = read_packed(self.data, self.at, len(self.data))
-        if behind < 0:
+        value, after = read_packed(self.data, self.at, len(self.data))
+        if after < 0:
             raise EntryError("not a packed number", self.at)
-        self.at = behind
+        self.at = after
         return value
 
     def sized(self, size: int) -> bytes | None:

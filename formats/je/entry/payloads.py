@@ -58,8 +58,8 @@ def payload_of(data: bytes, version: int) -> Payload | None:
     start, stop = (own[0].start, own[-1].stop) if own else (entry.header.size,) * 2
     key = entry.fields.get("key")
     size = -1 if key is None else len(key)
-    behind = next((span.stop for span in entry.spans if span.path == "key"), 0)
-    return Payload(entry, start, stop, behind - max(size, 0), size)
+    after = next((span.stop for span in entry.spans if span.path == "key"), 0)
+    return Payload(entry, start, stop, after - max(size, 0), size)
 
 
 def payload_spans(entries: Entries, rows: Ints) -> tuple[Ints, Ints]:

@@ -65,7 +65,7 @@ def database_id(key: bytes) -> int:
     """
     digits = key.removeprefix(b"-")
     if not digits.isdigit() or database_key(int(key)) != key:
-        raise TupleError("not the decimal spelling of a number", 0)
+        raise TupleError("not a decimal number", 0)
     return int(key)
 
 

@@ -10,8 +10,8 @@ from msgspec import Struct
 
 from je_tools.findings import Severity
 from je_tools.formats.ignite.markers import MARKER_SIZE, Pointer
+from je_tools.ignite.node_findings import CODES, NodeFinding
 from je_tools.ignite.store import path_below
-from je_tools.ignite.wal.wal_findings import CODES, WalFinding
 
 if TYPE_CHECKING:
     from je_tools.ignite.checkpoints.node_checkpoints import Checkpoint, NodeCheckpoints
@@ -28,7 +28,7 @@ class CheckpointJudge(Struct, frozen=True):
     found: NodeCheckpoints
     root: str
 
-    def findings(self) -> Iterator[WalFinding]:
+    def findings(self) -> Iterator[NodeFinding]:
         """Yield what is wrong, files first."""
         yield from self._of_files()
         for checkpoint in self.found.checkpoints:
@@ -39,15 +39,15 @@ class CheckpointJudge(Struct, frozen=True):
 
     def _finding(
         self, code: str, path: Path | None, pointer: Pointer | None = None, **facts: Any
-    ) -> WalFinding:
+    ) -> NodeFinding:
         severity = facts.pop("severity", CODES[code].severity)
         file = None if path is None else path_below(path, self.root)
         if pointer is not None:
             facts |= {"segment": pointer.segment, "offset": pointer.offset}
             facts |= {"length": pointer.length}
-        return WalFinding(code, severity, self.found.node, file, **facts)
+        return NodeFinding(code, severity, self.found.node, file, **facts)
 
-    def _of_files(self) -> Iterator[WalFinding]:
+    def _of_files(self) -> Iterator[NodeFinding]:
         for marker in self.found.folder.markers:
             if marker.problem is not None:
                 texts = {"expected": f"{MARKER_SIZE} bytes of a pointer", "found": marker.problem}
@@ -55,7 +55,7 @@ class CheckpointJudge(Struct, frozen=True):
         for path in self.found.folder.leftovers:
             yield self._finding("marker-leftover", path)
 
-    def _of_pair(self, checkpoint: Checkpoint) -> Iterator[WalFinding]:
+    def _of_pair(self, checkpoint: Checkpoint) -> Iterator[NodeFinding]:
         begin, end = checkpoint.begin, checkpoint.end
         if begin is None and end is not None:
             yield self._finding("marker-no-begin", end.path, end.pointer)
@@ -67,7 +67,7 @@ class CheckpointJudge(Struct, frozen=True):
             texts = {"expected": _text(begin.pointer), "found": _text(end.pointer)}
             yield self._finding("marker-differs", end.path, None, **texts)
 
-    def _of_record(self, checkpoint: Checkpoint) -> Iterator[WalFinding]:
+    def _of_record(self, checkpoint: Checkpoint) -> Iterator[NodeFinding]:
         pointer, marker = checkpoint.pointer, checkpoint.begin or checkpoint.end
         if pointer is None or pointer.is_null or checkpoint.record is not None or marker is None:
             return
@@ -83,7 +83,7 @@ class CheckpointJudge(Struct, frozen=True):
         code = "checkpoint-no-record"
         yield self._finding(code, marker.path, pointer, severity=severity, **texts)
 
-    def _unmarked(self) -> Iterator[WalFinding]:
+    def _unmarked(self) -> Iterator[NodeFinding]:
         begins = [c for c in self.found.checkpoints if c.begin is not None]
         last = max((c.pointer for c in begins if c.record and c.pointer), default=None)
         known = {checkpoint.checkpoint for checkpoint in begins}
@@ -93,7 +93,7 @@ class CheckpointJudge(Struct, frozen=True):
                 texts = {"expected": "a begin marker", "found": f"checkpoint {record.checkpoint}"}
                 yield self._finding("checkpoint-unmarked", None, record.pointer, **texts)
 
-    def _of_need(self) -> Iterator[WalFinding]:
+    def _of_need(self) -> Iterator[NodeFinding]:
         need = self.found.need
         for first, stop in need.missing:
             which = f"segment {first}" if stop - first == 1 else f"segments {first} to {stop - 1}"

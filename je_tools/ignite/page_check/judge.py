@@ -72,7 +72,7 @@ _BY_RECOVER = "`je-tools ignite recover` rebuilds it from the log. Otherwise: {}
 _INDEX_ASIDE = "`je-tools ignite recover` sets the file aside: the node rebuilds its indexes."
 _FROM_LOG = ("page-checksum", "page-zero", "page-cut", "page-misplaced", "page-file-missing")
 """Codes of the errors that a rebuilt file has no more."""
-_KEEP_LOG = "Nothing: the node mends it when it starts. Keep the markers and the log."
+_KEEP_LOG = "Nothing: the node repairs it when it starts. Keep the markers and the log."
 _NOTHING = "Nothing."
 
 

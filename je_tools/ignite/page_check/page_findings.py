@@ -73,7 +73,7 @@ _TABLE: tuple[tuple[str, Severity, str, str], ...] = (
         Severity.NOTE,
         "A page is damaged or zeros, and was written by a checkpoint that did not end. Recovery "
         "writes the page anew from the log.",
-        "Keep the markers and the log: the node mends the page when it starts.",
+        "Keep the markers and the log: the node repairs the page when it starts.",
     ),
     (
         "page-mixed",

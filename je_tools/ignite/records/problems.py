@@ -28,7 +28,7 @@ class RecordProblem(StrEnum):
     PAGES_MIXED = "pages-mixed"
     """A checkpoint is unfinished, and the log does not have the pages that it was writing."""
     UNLOGGED = "wal-disabled"
-    """Changes of a group were not logged, so that recovery does not mend its pages."""
+    """Changes of a group were not logged, so recovery does not repair its pages."""
     UNCONFIGURED = "cache-unconfigured"
     """Pages of a cache whose configuration is gone, so that the node does not start it."""
     TYPES = "types-damaged"

@@ -24,7 +24,7 @@ from je_tools.formats.ignite.page_ids import INDEX_PARTITION
 from je_tools.formats.ignite.pages import PageFileHeader, file_header_bytes
 from je_tools.ignite.pages.files import page_folder
 from je_tools.ignite.recovery.page_damage import PageRepair
-from je_tools.ignite.recovery.partitions import compared_partitions, counters_in
+from je_tools.ignite.recovery.partitions import checkpointed_partitions, counters_in
 from je_tools.ignite.recovery.physical import open_replay, replay_log
 from je_tools.ignite.repairs.edits import StoreEdit, create_file, set_aside, write_bytes
 from je_tools.ignite.wal.segment_reading import copies_of
@@ -232,7 +232,7 @@ def _rebuild(
     damaged: Sequence[DamagedPages],
 ) -> None:
     """Add the writes of damaged pages, and of files that are gone."""
-    compared = list(compared_partitions(writer.node, checkpoints, physical.replay))
+    compared = list(checkpointed_partitions(writer.node, checkpoints, physical.replay))
     lost = [each for each in compared if each.is_missing and each.expected.size]
     indexes = sorted({each.file.path for each in damaged if each.repair is PageRepair.REBUILT})
     plan.edits = [each for each in plan.edits if each.path not in indexes]

@@ -15,7 +15,7 @@ from msgspec import Struct
 from je_tools.formats.ignite.ids import cache_id
 from je_tools.formats.ignite.partition_meta import PartitionMeta, read_partition_meta
 from je_tools.ignite.pages.files import page_folder
-from je_tools.ignite.pages.partition_counters import counters_of
+from je_tools.ignite.pages.first_pages import read_first_page
 
 if TYPE_CHECKING:
     from je_tools.formats.ignite.records import PartitionAt
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from je_tools.ignite.store import Node
 
 
-class ComparedPartition(Struct, frozen=True):
+class CheckpointedPartition(Struct, frozen=True):
     """A partition of the newest checkpoint, and its file.
 
     Attributes:
@@ -42,9 +42,9 @@ class ComparedPartition(Struct, frozen=True):
     found: PartitionMeta | None
 
 
-def compared_partitions(
+def checkpointed_partitions(
     node: Node, checkpoints: NodeCheckpoints, replay: PageReplay | None
-) -> Iterator[ComparedPartition]:
+) -> Iterator[CheckpointedPartition]:
     """Yield the partitions of the newest checkpoint whose group has a folder.
 
     Args:
@@ -68,12 +68,12 @@ def compared_partitions(
             path = folders[group_id] / f"part-{expected.partition}.bin"
             if replay is not None and key in recovered:
                 found = counters_in(replay, *key, is_big=is_big)
-                yield ComparedPartition(group_id, path, expected, False, found)
+                yield CheckpointedPartition(group_id, path, expected, False, found)
             else:
                 file = files.get(key)
-                found = None if file is None else counters_of(file)
+                found = None if file is None else read_first_page(file)
                 is_missing = file is None or file.is_empty
-                yield ComparedPartition(group_id, path, expected, is_missing, found)
+                yield CheckpointedPartition(group_id, path, expected, is_missing, found)
 
 
 def counters_in(

@@ -24,9 +24,9 @@ from je_tools.ignite.values.side_files import UNCHECKED
 if TYPE_CHECKING:
     from je_tools.ignite.checkpoints.node_checkpoints import NodeCheckpoints
     from je_tools.ignite.logical.updates import LogicalUpdates
+    from je_tools.ignite.node_findings import NodeFinding
     from je_tools.ignite.recovery.page_damage import DamagedPages
     from je_tools.ignite.store import Node, Store
-    from je_tools.ignite.wal.wal_findings import WalFinding
     from je_tools.log.scan_options import Progress
 
 _READS_THEM = "`je-tools ignite wal verify` reads them."
@@ -93,7 +93,7 @@ class NodePlan(Struct, frozen=True):
     physical: PhysicalRecovery
     logical: LogicalUpdates | None
     damaged: list[DamagedPages] | None
-    findings: tuple[WalFinding, ...]
+    findings: tuple[NodeFinding, ...]
     not_checked: tuple[str, ...]
 
     @property

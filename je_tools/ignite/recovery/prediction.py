@@ -17,8 +17,9 @@ from je_tools.formats.ignite.pages import PageState
 from je_tools.formats.ignite.segments import Problem
 from je_tools.ignite.checkpoints.node_checkpoints import newest_marker
 from je_tools.ignite.logical.log_range import WalEndReason
+from je_tools.ignite.node_findings import CODES, NodeFinding
 from je_tools.ignite.recovery.page_damage import PageRepair
-from je_tools.ignite.recovery.partitions import compared_partitions
+from je_tools.ignite.recovery.partitions import checkpointed_partitions
 from je_tools.ignite.segment_files import Status
 from je_tools.ignite.store import path_below
 from je_tools.ignite.wal.segment_reading import (
@@ -27,7 +28,6 @@ from je_tools.ignite.wal.segment_reading import (
     last_archived,
     without_entry,
 )
-from je_tools.ignite.wal.wal_findings import CODES, WalFinding
 
 if TYPE_CHECKING:
     from je_tools.ignite.checkpoints.markers import Marker
@@ -88,7 +88,7 @@ class Predictor:
         logical: LogicalUpdates | None,
         damaged: Sequence[DamagedPages],
         unreadable: Sequence[PageFile],
-    ) -> Iterator[WalFinding]:
+    ) -> Iterator[NodeFinding]:
         """Yield what prevents the start, and what is lost.
 
         Args:
@@ -105,12 +105,12 @@ class Predictor:
         yield from self._of_pages(damaged, unreadable)
         yield from self._of_partitions()
 
-    def _finding(self, code: str, path: Path | None = None, **facts: Any) -> WalFinding:
+    def _finding(self, code: str, path: Path | None = None, **facts: Any) -> NodeFinding:
         severity = facts.pop("severity", CODES[code].severity)
         file = None if path is None else path_below(path, self._root)
-        return WalFinding(code, severity, self._node.name, file, **facts)
+        return NodeFinding(code, severity, self._node.name, file, **facts)
 
-    def _of_markers(self) -> Iterator[WalFinding]:
+    def _of_markers(self) -> Iterator[NodeFinding]:
         markers = self._found.folder.markers
         begin, end = newest_marker(markers), newest_marker(markers, MarkerKind.END)
         bad = [each for each in (begin, end) if each is not None and each.pointer is None]
@@ -139,7 +139,7 @@ class Predictor:
         same = (each for each in self._found.checkpoints if each.begin is begin)
         return any(each.record is not None for each in same)
 
-    def _unmarked(self, begin: Marker) -> Iterator[WalFinding]:
+    def _unmarked(self, begin: Marker) -> Iterator[NodeFinding]:
         known = {each.checkpoint for each in self._found.checkpoints}
         for record in self._found.records:
             is_later = begin.pointer is not None and record.pointer > begin.pointer
@@ -152,7 +152,7 @@ class Predictor:
                     found=f"checkpoint {record.checkpoint}, later than all markers",
                 )
 
-    def _of_physical(self) -> Iterator[WalFinding]:
+    def _of_physical(self) -> Iterator[NodeFinding]:
         physical = self._physical
         begin = physical.begin
         if physical.problem is None or begin is None or not self._has_record(begin):
@@ -165,7 +165,7 @@ class Predictor:
         code = "recovery-unclear" if physical.is_unclear else "recovery-refused"
         yield self._finding(code, path, segment=segment, offset=offset, found=physical.problem)
 
-    def _of_archive(self) -> Iterator[WalFinding]:
+    def _of_archive(self) -> Iterator[NodeFinding]:
         """Yield files of the archive that prevent the start, and segments that it lacks."""
         for file in self._node.archive:
             if file.is_derived and file.problem == Problem.MAGIC.value:
@@ -197,7 +197,7 @@ class Predictor:
                     hint="Copy this file to the archive, named by the index of the segment.",
                 )
 
-    def _of_log_end(self, logical: LogicalUpdates) -> Iterator[WalFinding]:
+    def _of_log_end(self, logical: LogicalUpdates) -> Iterator[NodeFinding]:
         end = logical.end
         if end.is_refused:
             if end.reason is not WalEndReason.NO_START:
@@ -231,14 +231,14 @@ class Predictor:
             return "no file"
         return f"no file that can be read; {path_below(bad.path, self._root)}: {bad.problem}"
 
-    def _of_entries(self, logical: LogicalUpdates) -> Iterator[WalFinding]:
+    def _of_entries(self, logical: LogicalUpdates) -> Iterator[NodeFinding]:
         if logical.undecodable:
             found = f"{counted(logical.undecodable, 'record')} whose fields do not decode"
             yield self._finding("recovery-unclear", found=found)
 
     def _of_pages(
         self, damaged: Sequence[DamagedPages], unreadable: Sequence[PageFile]
-    ) -> Iterator[WalFinding]:
+    ) -> Iterator[NodeFinding]:
         for file in unreadable:
             found = file.problem or "it cannot be read"
             yield self._finding("recovery-refused", file.path, found=found)
@@ -262,12 +262,12 @@ class Predictor:
                 hint=_HINTS.get(run.repair),
             )
 
-    def _of_partitions(self) -> Iterator[WalFinding]:
+    def _of_partitions(self) -> Iterator[NodeFinding]:
         """Yield partitions whose files are not those of the newest checkpoint."""
         replay = self._physical.replay if self._physical.problem is None else None
         if self._physical.status == "unfinished" and replay is None:
             return
-        for each in compared_partitions(self._node, self._found, replay):
+        for each in checkpointed_partitions(self._node, self._found, replay):
             expected, found = each.expected, each.found
             if each.is_missing and expected.size:
                 what = "an empty file" if each.path.exists() else "no file"

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from je_tools.formats.ignite.ids import cache_id
 from je_tools.formats.ignite.markers import MarkerKind, encode_marker
 from je_tools.ignite.pages.files import FileKind, PageFile, page_folder
-from je_tools.ignite.pages.partition_counters import counters_of
+from je_tools.ignite.pages.first_pages import read_first_page
 from je_tools.ignite.repairs.edits import create_file, set_aside
 from je_tools.ignite.repairs.log_repairs import LogRepair, Unrepaired
 from je_tools.ignite.repairs.newer_rows import has_row_of, logged_versions
@@ -122,7 +122,7 @@ def _written_since(file: PageFile, last: CheckpointRecord) -> str | None:
     if state is None:
         # A cache may be new, or the log may be off for it.
         return "has pages, and is not in the last finished checkpoint"
-    meta = counters_of(file)
+    meta = read_first_page(file)
     if meta is None:
         return "has no readable meta page"
     if (meta.size, meta.update_counter) != (state.size, state.counter):

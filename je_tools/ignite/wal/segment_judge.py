@@ -15,10 +15,10 @@ from je_tools.errors import InputError
 from je_tools.findings import Severity
 from je_tools.formats.ignite.types import type_name
 from je_tools.formats.ignite.walk import GAPS_KEPT, MIN_SIZE, NO_TYPE, Cause, SegmentTail, Stop
+from je_tools.ignite.node_findings import CODES, NodeFinding
 from je_tools.ignite.segment_files import Status
 from je_tools.ignite.store import path_below
 from je_tools.ignite.wal.segment_reading import SegmentEnd, copies_of, has_records, read_segment
-from je_tools.ignite.wal.wal_findings import CODES, WalFinding
 
 if TYPE_CHECKING:
     from je_tools.ignite.segment_files import SegmentFile
@@ -38,7 +38,7 @@ class SegmentVerdict(Struct, frozen=True):
     file: SegmentFile
     records: int
     end: SegmentEnd
-    findings: list[WalFinding]
+    findings: list[NodeFinding]
 
 
 def judge_of(store: Store, node: Node) -> FileJudge:
@@ -47,14 +47,14 @@ def judge_of(store: Store, node: Node) -> FileJudge:
     return FileJudge(node.name, str(store.roots[0]), last)
 
 
-def missing_segments(node: Node) -> Iterator[WalFinding]:
+def missing_segments(node: Node) -> Iterator[NodeFinding]:
     """Yield the segments between those of a node that are in no file."""
     for before, after in pairwise([copies.index for copies in copies_of(node)]):
         first, last = before + 1, after - 1
         if first > last:
             continue
         which = f"segment {first}" if first == last else f"segments {first} to {last}"
-        yield WalFinding(
+        yield NodeFinding(
             "wal-missing-segment",
             Severity.ERROR,
             node.name,
@@ -97,12 +97,12 @@ class FileJudge(Struct, frozen=True):
         """Return the path of a file below the store."""
         return path_below(segment.path, self.root)
 
-    def _finding(self, code: str, segment: SegmentFile, **facts: Any) -> WalFinding:
+    def _finding(self, code: str, segment: SegmentFile, **facts: Any) -> NodeFinding:
         index = segment.header.segment if segment.header else None
         severity = facts.pop("severity", CODES[code].severity)
-        return WalFinding(code, severity, self.node, self.path(segment), index, **facts)
+        return NodeFinding(code, severity, self.node, self.path(segment), index, **facts)
 
-    def of_header(self, segment: SegmentFile) -> Iterator[WalFinding]:
+    def of_header(self, segment: SegmentFile) -> Iterator[NodeFinding]:
         """Yield what is wrong with the header and the name of a file."""
         is_archived = segment.is_archived
         if segment.status is Status.BAD_HEADER or (segment.status is Status.UNUSED and is_archived):
@@ -117,7 +117,7 @@ class FileJudge(Struct, frozen=True):
             texts = {"expected": f"segment {segment.number}", "found": f"segment {header.segment}"}
             yield self._finding("wal-misnamed", segment, **texts)
 
-    def of_bytes(self, segment: SegmentFile, end: SegmentEnd) -> Iterator[WalFinding]:
+    def of_bytes(self, segment: SegmentFile, end: SegmentEnd) -> Iterator[NodeFinding]:
         """Yield what is wrong with the bytes of a segment that was read."""
         for start, stop in end.unreadable:
             found = "the device did not deliver these bytes"
@@ -145,7 +145,7 @@ class FileJudge(Struct, frozen=True):
         if end.tail is not None:
             yield from self._of_tail(segment, end.tail, end.size)
 
-    def _of_tail(self, segment: SegmentFile, tail: SegmentTail, size: int) -> Iterator[WalFinding]:
+    def _of_tail(self, segment: SegmentFile, tail: SegmentTail, size: int) -> Iterator[NodeFinding]:
         stop = tail.stop
         place = {"offset": stop.at, "length": size - stop.at}
         if tail.unsearched < size:

@@ -10,8 +10,8 @@ import numpy as np
 
 from je_tools.findings import Severity
 from je_tools.formats.ignite.segments import SEGMENT_HEADER_SIZE
+from je_tools.ignite.node_findings import NodeFinding
 from je_tools.ignite.segment_files import opened_segment
-from je_tools.ignite.wal.wal_findings import WalFinding
 
 if TYPE_CHECKING:
     from je_tools.ignite.wal.segment_judge import FileJudge, SegmentVerdict
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _PIECE = 1 << 20
 
 
-def differing_twins(verdicts: Sequence[SegmentVerdict], judge: FileJudge) -> Iterator[WalFinding]:
+def differing_twins(verdicts: Sequence[SegmentVerdict], judge: FileJudge) -> Iterator[NodeFinding]:
     """Yield segments whose copies differ in bytes that are trusted records in both.
 
     Compacted copies are not compared. Gaps are findings of their own, and so is an early end.
@@ -39,7 +39,7 @@ def differing_twins(verdicts: Sequence[SegmentVerdict], judge: FileJudge) -> Ite
             found = _difference(first, other)
             if found is not None:
                 offset, count = found
-                yield WalFinding(
+                yield NodeFinding(
                     "wal-copies-differ",
                     Severity.ERROR,
                     judge.node,

@@ -15,8 +15,8 @@ from je_tools.ignite.wal.segment_judge import FileJudge, SegmentVerdict, judge_o
 from je_tools.ignite.wal.twins import differing_twins
 
 if TYPE_CHECKING:
+    from je_tools.ignite.node_findings import NodeFinding
     from je_tools.ignite.store import Node, Store
-    from je_tools.ignite.wal.wal_findings import WalFinding
     from je_tools.log.scan_options import Progress
 
 
@@ -50,7 +50,7 @@ def verify_wal(
     *,
     everything: bool = False,
     progress: Progress | None = None,
-) -> Iterator[WalFinding]:
+) -> Iterator[NodeFinding]:
     """Yield the findings of all nodes, by node and file, and fill the totals.
 
     Args:
@@ -74,7 +74,7 @@ def verify_wal(
 
 def _findings_of(
     store: Store, node: Node, totals: WalTotals, threads: int, progress: Progress | None
-) -> Iterator[WalFinding]:
+) -> Iterator[NodeFinding]:
     judge = judge_of(store, node)
     verdicts = []
     for verdict in map_in_order(judge.judge, node.segments, threads):
@@ -92,8 +92,8 @@ def _findings_of(
 
 
 def _beside_copies(
-    found: WalFinding, verdict: SegmentVerdict, others: Sequence[SegmentVerdict], judge: FileJudge
-) -> WalFinding:
+    found: NodeFinding, verdict: SegmentVerdict, others: Sequence[SegmentVerdict], judge: FileJudge
+) -> NodeFinding:
     """Return a finding on bytes, with what the other copies of the segment mean for it.
 
     The engine reads a segment from the archive, so that nothing needs a copy in the ring if the
@@ -118,7 +118,7 @@ def _beside_copies(
     return found
 
 
-def _is_copy(verdict: SegmentVerdict, found: WalFinding) -> bool:
+def _is_copy(verdict: SegmentVerdict, found: NodeFinding) -> bool:
     """Return True for a file, not compacted, that was read and has the segment of a finding."""
     file = verdict.file
     is_same = file.header is not None and file.header.segment == found.segment
@@ -129,7 +129,7 @@ def _is_whole(verdict: SegmentVerdict) -> bool:
     return all(each.severity is not Severity.ERROR for each in verdict.findings)
 
 
-def _overlaps(verdict: SegmentVerdict, found: WalFinding) -> bool:
+def _overlaps(verdict: SegmentVerdict, found: NodeFinding) -> bool:
     start, stop = found.offset or 0, found.resume_offset or 0
     is_capped = verdict.end.gap_count > len(verdict.end.gaps)
     return is_capped or any(gap.stop.at < stop and start < gap.end for gap in verdict.end.gaps)

@@ -21,7 +21,7 @@ from je_tools.core.escaping import is_lsn as is_lsn
 from je_tools.core.masking import DataMode, Masking
 from je_tools.formats import _native
 from je_tools.formats.rows import CellTable, row_texts
-from je_tools.formats.spans import Offsets, gather, gather_hex, spell_lsns
+from je_tools.formats.spans import Offsets, format_lsns, gather, gather_hex
 from je_tools.output.encoders.entry_jsonl import entry_objects
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def number_texts(values: Ints, valid: Mask | None = None) -> pa.StringArray:
 
 def lsn_texts(lsns: Ints, valid: Mask | None = None) -> pa.StringArray:
     """Return LSNs as 0x…/0x…."""
-    return string_array(*spell_lsns(np.ascontiguousarray(lsns)), valid)
+    return string_array(*format_lsns(np.ascontiguousarray(lsns)), valid)
 
 
 def data_texts(data: Bytes, starts: Ints, sizes: Ints, masking: Masking) -> pa.StringArray:

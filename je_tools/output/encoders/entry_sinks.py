@@ -1,4 +1,4 @@
-"""Sinks for entries: the four output formats behind one interface."""
+"""Sinks for entries: four output formats with one interface."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ class RecordFormat(StrEnum):
     PARQUET = "parquet"
 
 
-class _Spelled(Struct, frozen=True):
+class _Encoded(Struct, frozen=True):
     """Counts and notes of some encoded records."""
 
     records: int
@@ -94,15 +94,15 @@ class LineSink(Struct, frozen=True):
         count = left_out = 0
         steps = partial(self._steps, source.database)
         tasks = (partial(steps, batch) for batch in in_pieces(source.batches))
-        for spelled, lines in self.pool.in_order(tasks):
+        for encoded, lines in self.pool.in_order(tasks):
             out.write(lines.data)
-            count += spelled.records
-            left_out += spelled.left_out
-            for each in spelled.notes:
+            count += encoded.records
+            left_out += encoded.left_out
+            for each in encoded.notes:
                 source.note(each)
         return Written(source.database, None, count, left_out)
 
-    def _steps(self, database: Named, batch: Batch) -> Iterator[Step[_Spelled]]:
+    def _steps(self, database: Named, batch: Batch) -> Iterator[Step[_Encoded]]:
         records, notes = read_batch(batch)
         for piece in list(pieces_of(records)) or [records]:
             yield partial(self._encode, database, piece, notes)
@@ -110,13 +110,13 @@ class LineSink(Struct, frozen=True):
 
     def _encode(
         self, database: Named, records: Records, notes: Sequence[Any], buffer: Buffer
-    ) -> tuple[Bytes, _Spelled]:
+    ) -> tuple[Bytes, _Encoded]:
         count = len(records)
         if self.form.wants_data:
             known = records.data.sizes >= 0
             records = records if known.all() else records.select(known)
         lines = self.form.lines(database, records, buffer)
-        return lines, _Spelled(len(records), count - len(records), notes)
+        return lines, _Encoded(len(records), count - len(records), notes)
 
 
 def open_record_sink(

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from je_tools.diff.records import ChangedRecords, DifferingRange, RecordChange
-from je_tools.output.views.key_tables import RECORD_COLUMNS, record_cells, shown, spelled
+from je_tools.output.views.key_tables import RECORD_COLUMNS, masked_hex, record_cells, shown
 from je_tools.output.views.sections import Cell, Column, Kind, Section, section_of
 
 if TYPE_CHECKING:
@@ -87,12 +87,12 @@ def block_section(
     blocks: Iterable[tuple[str, DifferingRange]], masking: Masking, *, for_people: bool
 ) -> Section:
     """Return a table with a row for each block; keys are in hexadecimal unless `for_people`."""
-    spelling = shown if for_people else spelled
+    key_text = shown if for_people else masked_hex
     rows: list[list[Cell]] = [
         [
             name,
-            spelling(masking, block.first_key),
-            spelling(masking, block.last_key),
+            key_text(masking, block.first_key),
+            key_text(masking, block.last_key),
             block.only_a_count,
             block.only_b_count,
             block.changed_count,

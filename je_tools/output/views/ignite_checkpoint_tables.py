@@ -14,7 +14,7 @@ from je_tools.output.views.sections import Column, Kind, Section
 if TYPE_CHECKING:
     from je_tools.ignite.checkpoints.node_checkpoints import Checkpoint, LogNeed
     from je_tools.ignite.checkpoints.reach import GroupReach, PartitionReach
-    from je_tools.ignite.wal.wal_findings import WalFinding
+    from je_tools.ignite.node_findings import NodeFinding
 
 
 def _state(item: Checkpoint) -> str:
@@ -114,7 +114,7 @@ def partition_section(partitions: Iterable[PartitionReach]) -> Section:
     return store_section("partitions", "Partitions", _PARTITIONS, partitions)
 
 
-def finding_section(findings: Sequence[WalFinding]) -> Section:
+def finding_section(findings: Sequence[NodeFinding]) -> Section:
     """Return the findings."""
     (section,) = finding_sections(findings, "json")
     return replace(section, name="findings", title="Findings")

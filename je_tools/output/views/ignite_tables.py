@@ -10,8 +10,8 @@ from msgspec.structs import replace
 from je_tools.output.views.sections import Column, Kind, Section, section_of, without_empty_columns
 
 if TYPE_CHECKING:
+    from je_tools.ignite.node_findings import NodeFinding
     from je_tools.ignite.wal.summary import WalSummary
-    from je_tools.ignite.wal.wal_findings import WalFinding
 
 NODE = Column("node", "node", Kind.TEXT, rank=5)
 """Column of every table: the name of the node."""
@@ -49,7 +49,7 @@ FINDING_COLUMNS = (
 """Columns of findings on a write-ahead log."""
 
 
-def finding_sections(findings: Iterable[WalFinding], form: str) -> list[Section]:
+def finding_sections(findings: Iterable[NodeFinding], form: str) -> list[Section]:
     """Return findings as a table; for people, one without empty columns, or none."""
     section = store_section("", "", FINDING_COLUMNS, findings)
     if form != "table":

@@ -50,7 +50,7 @@ def _time(time_ms: int) -> int | None:
     return _unless(time_ms, NO_TIME)
 
 
-def spelled(masking: Masking, value: bytes | None) -> str | None:
+def masked_hex(masking: Masking, value: bytes | None) -> str | None:
     """Return bytes in hexadecimal, or what masking replaces them with."""
     return None if value is None else masking.text_of(value)
 
@@ -69,5 +69,5 @@ def _shown(masking: Masking, value: bytes | None, form: Callable[[bytes], str]) 
     if value is None:
         return None
     if masking.mode is not DataMode.SHOW:
-        return spelled(masking, value) or HIDDEN
+        return masked_hex(masking, value) or HIDDEN
     return form(value)

@@ -7,14 +7,14 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from je_tools.formats.je.header import NULL_LSN
-from je_tools.output.views.key_tables import shown, spelled
+from je_tools.output.views.key_tables import masked_hex, shown
 from je_tools.output.views.sections import Cell, Column, Kind, Section, section_of
 
 if TYPE_CHECKING:
     from je_tools.core.masking import Masking
     from je_tools.missing.losses import DatabaseLoss, LossReport
 
-Spelling = Callable[[bytes | None], str | None]
+KeyText = Callable[[bytes | None], str | None]
 """Formatter of keys."""
 
 LISTED = 20
@@ -64,9 +64,9 @@ def missing_sections(
     """
     has_reasons = listed is None or any(file.reason for file in report.files)
     files = _FILES if has_reasons else _FILES[:-1]
-    spelling = partial(spelled if listed is None else shown, masking)
-    ranges = [row for loss in report.losses for row in _ranges(loss, listed, spelling)]
-    keys = [row for loss in report.losses for row in _keys(loss, listed, spelling)]
+    key_text = partial(masked_hex if listed is None else shown, masking)
+    ranges = [row for loss in report.losses for row in _ranges(loss, listed, key_text)]
+    keys = [row for loss in report.losses for row in _keys(loss, listed, key_text)]
     cut = "" if listed is None else f" (at most {listed} per database; JSON lines have all)"
     for section in (
         section_of("file", "Files", files, report.files),
@@ -85,14 +85,14 @@ def lost_text(loss: DatabaseLoss) -> str:
     return ", ".join(filter(None, parts))
 
 
-def _ranges(loss: DatabaseLoss, listed: int | None, spelling: Spelling) -> Iterator[list[Cell]]:
+def _ranges(loss: DatabaseLoss, listed: int | None, key_text: KeyText) -> Iterator[list[Cell]]:
     for one in loss.ranges[:listed]:
         lsn = None if one.lsn == NULL_LSN else one.lsn
-        bounds = (spelling(one.low), spelling(one.high))
+        bounds = (key_text(one.low), key_text(one.high))
         yield [loss.name, *bounds, one.level, lsn, one.key_count, one.kept_count]
 
 
-def _keys(loss: DatabaseLoss, listed: int | None, spelling: Spelling) -> Iterator[list[Cell]]:
+def _keys(loss: DatabaseLoss, listed: int | None, key_text: KeyText) -> Iterator[list[Cell]]:
     for row in range(len(loss.keys) if listed is None else min(listed, len(loss.keys))):
         kept = "kept" if loss.kept[row] else "none"
-        yield [loss.name, spelling(loss.keys[row]), int(loss.key_lsns[row]), kept]
+        yield [loss.name, key_text(loss.keys[row]), int(loss.key_lsns[row]), kept]

@@ -14,7 +14,7 @@ from je_tools.formats.je.types import ENTRY_TYPES
 from je_tools.formats.rows import Cell, Form, lines_of, words
 from je_tools.log.entry_table import NO_TIME
 from je_tools.log.records import NO_VLSN
-from je_tools.output.views.key_tables import shown, shown_value, spelled
+from je_tools.output.views.key_tables import masked_hex, shown, shown_value
 from je_tools.output.views.section_formats import write_parquet
 from je_tools.output.views.section_tables import write_long_table
 from je_tools.output.views.sections import Cell as SectionCell
@@ -85,8 +85,8 @@ def version_section(batch: VersionBatch, masking: Masking, *, for_people: bool) 
 
 
 def _columns(masking: Masking, *, for_people: bool) -> tuple[Column, ...]:
-    text = partial(shown if for_people else spelled, masking)
-    value = partial(shown_value if for_people else spelled, masking)
+    text = partial(shown if for_people else masked_hex, masking)
+    value = partial(shown_value if for_people else masked_hex, masking)
     return (
         Column("lsn", "LSN", Kind.LSN, cell=lambda each: _unless(each.lsn, NULL_LSN)),
         Column("type", "type", Kind.TEXT, rank=5),

@@ -135,7 +135,7 @@ def test_end_of_the_log(name: str, tmp_path: Path) -> None:
     damaged = ["lost-tail" if lost else "damaged-end"]
     assert codes_of(snapshot) == (damaged if probe.reason is EndReason.DAMAGED else [])
     commits = [log.file.placed[i].start for i in (-3, -1) if i > -probe.cut]
-    assert end.commits_behind.tolist() == (commits if lost else [])
+    assert end.commits_after_end.tolist() == (commits if lost else [])
 
 
 def test_a_next_file_with_garbage_is_where_the_log_goes_on(tmp_path: Path) -> None:
@@ -372,7 +372,7 @@ def test_a_marker_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("halts", "refusals"), [("true", (Refusal.HALT_CHOSEN,)), ("no", ())])
-def test_commits_behind_damage_where_the_engine_is_to_halt(
+def test_commits_after_end_damage_where_the_engine_is_to_halt(
     tmp_path: Path, halts: str, refusals: tuple[Refusal, ...]
 ) -> None:
     home = base().write(tmp_path / "env")

@@ -14,7 +14,7 @@ from je_tools.formats.ignite.markers import MarkerKind
 from je_tools.ignite.checkpoints.judge import CheckpointJudge
 from je_tools.ignite.checkpoints.node_checkpoints import NodeCheckpoints, node_checkpoints
 from je_tools.ignite.checkpoints.reach import group_reach, partition_reach
-from je_tools.ignite.wal.wal_findings import WalFinding
+from je_tools.ignite.node_findings import NodeFinding
 from tests.builders import ignite as build
 from tests.corpus import IgniteNode, damaged_store
 from tests.je_tools.ignite.reading import node_of
@@ -29,7 +29,7 @@ def _read(store: Path, node: str = "node1") -> NodeCheckpoints:
     return node_checkpoints(node_of(store, node), 2)
 
 
-def _findings(store: Path) -> list[WalFinding]:
+def _findings(store: Path) -> list[NodeFinding]:
     return list(CheckpointJudge(_read(store), str(store)).findings())
 
 

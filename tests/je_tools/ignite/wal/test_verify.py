@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from je_tools.findings import Severity
+from je_tools.ignite.node_findings import CODES, NodeFinding
 from je_tools.ignite.store import open_store
 from je_tools.ignite.wal.summary import summarize_wal
 from je_tools.ignite.wal.verify import WalTotals, verify_wal
-from je_tools.ignite.wal.wal_findings import CODES, WalFinding
 from tests.builders import ignite as build
 from tests.corpus import ROOT, IgniteNode, damaged_store
 from tests.truth.ignite import engine_records
@@ -22,7 +22,7 @@ Range = tuple[str, int, int]
 """File, offset, bytes."""
 
 
-def _findings(store: Path, *, everything: bool = False) -> list[WalFinding]:
+def _findings(store: Path, *, everything: bool = False) -> list[NodeFinding]:
     return list(verify_wal(open_store([store]), WalTotals(), 2, everything=everything))
 
 
@@ -145,7 +145,7 @@ def test_every_finding_has_its_row_in_the_page() -> None:
     page = (ROOT / "docs" / "commands" / "ignite.md").read_text(encoding="utf-8")
     for code in CODES.values():
         assert f"| `{code.name}` | {code.severity.value} |" in page
-    for column in WalFinding.__struct_fields__:
+    for column in NodeFinding.__struct_fields__:
         assert f"`{column}`" in page
 
 

@@ -1,4 +1,4 @@
-"""Findings on Ignite's stores: damage as rows."""
+"""Findings on the log, the markers and the recovery of a node, as rows."""
 
 from __future__ import annotations
 
@@ -175,8 +175,8 @@ CODES = {row[0]: Code(*row) for row in _TABLE}
 """Every finding code, in the order of the documentation."""
 
 
-class WalFinding(Struct, frozen=True):
-    """One finding on a log or its checkpoints; the same columns in every output.
+class NodeFinding(Struct, frozen=True):
+    """One finding on a node; the same columns in every output.
 
     Attributes:
         code: a key of CODES.

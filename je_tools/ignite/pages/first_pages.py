@@ -1,4 +1,4 @@
-"""Counters of a partition, as the first page of its file has them."""
+"""First pages of partitions: the counters that a file has of its own rows."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from je_tools.ignite.pages.files import PageFile
 
 
-def counters_of(file: PageFile) -> PartitionMeta | None:
-    """Return the counters in the first page of a file; None if it cannot be read.
+def read_first_page(file: PageFile) -> PartitionMeta | None:
+    """Return the fields of the first page of a partition; None if it cannot be read.
 
     Raises:
         StoppedError: the file shrank, vanished or was replaced while it was read.
