@@ -7,6 +7,7 @@ import hashlib
 import os
 import re
 import signal
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -131,6 +132,22 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
             return next(shared, nodeid)
 
     return Scheduling(config, log) if config.getoption("dist") == "load" else None
+
+
+@pytest.fixture(scope="module")
+def _folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a new folder of a module."""
+    return tmp_path_factory.mktemp(request.path.stem)
+
+
+@pytest.fixture
+def tmp_path(request: pytest.FixtureRequest, _folder: Path) -> Path:
+    """Return a new folder of a test.
+
+    To number its own, pytest would list those of all tests before, which takes 5 ms after 5,000.
+    """
+    name = re.sub(r"\W", "_", request.node.name)[:30]
+    return Path(tempfile.mkdtemp(prefix=f"{name}-", dir=_folder))
 
 
 @pytest.fixture(autouse=True)

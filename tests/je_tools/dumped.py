@@ -64,7 +64,8 @@ def strict_json(line: bytes) -> Any:
 
     text = line.decode("ascii")
     value = json.loads(text, parse_constant=refuse, object_pairs_hook=unique)
-    json.dumps(value, ensure_ascii=False).encode("utf-8")  # a lone surrogate would raise
+    if "\\ud" in text.lower():
+        json.dumps(value, ensure_ascii=False).encode("utf-8")  # a lone surrogate would raise
     return value
 
 

@@ -42,6 +42,11 @@ NAMES = [
     "v26-rep-committed/node1",
     "v26-dbops/env",
 ]
+FEW = ["v17-rep-uncommitted-before/node2", "v26-dbops/env"]
+SOME_NAMES = [
+    *FEW,
+    *(pytest.param(name, marks=pytest.mark.exhaustive) for name in NAMES if name not in FEW),
+]
 FAMILIES = {entry_type.family.value for entry_type in ENTRY_TYPES.values()}
 INTS = {"file_no", "offset", "version", "header_size", "item_size", "prev_offset"}
 INTS |= {"vlsn", "db_id", "txn_id", "data_size"}
@@ -65,10 +70,11 @@ HOSTILE = [
 ]
 
 
-def homes(tmp_path: Path, names: list[str] = NAMES) -> list[Path]:
-    """Return environments of engines, and built logs with entries of every type of a version."""
-    planted = [planted_log(tmp_path / f"v{v}", v, bytes(range(v, v + 25))) for v in VERSIONS]
-    return [*(FIXTURES / name for name in names), *planted]
+@pytest.fixture(scope="module")
+def planted(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """Return built logs with entries of every type of a version."""
+    folder = tmp_path_factory.mktemp("planted")
+    return [planted_log(folder / f"v{v}", v, bytes(range(v, v + 25))) for v in VERSIONS]
 
 
 def lsn_number(text: str) -> int:
@@ -130,15 +136,22 @@ def parquet_rows(home: Path, out: Path, *arguments: str) -> list[Row]:
     return [of_parquet(row) for row in pq.read_table(out).to_pylist()]
 
 
-def test_parquet_holds_what_json_holds(tmp_path: Path) -> None:
-    seen = set()
-    for number, home in enumerate(homes(tmp_path)):
-        rows = dump_rows(home)
-        seen |= {row["type"] for row in rows if "undecodable" not in row["entry"]}
-        found = parquet_rows(home, tmp_path / f"{number}.parquet")
-        for one, other in zip(found, map(of_json, rows), strict=True):
-            assert one == other, home
-    assert seen == {entry_type.name for entry_type in ENTRY_TYPES.values()}
+def assert_parquet_is_json(home: Path, out: Path) -> set[str]:
+    """Compare both forms of a log; return the types of entries that were decoded."""
+    rows = dump_rows(home)
+    for one, other in zip(parquet_rows(home, out), map(of_json, rows), strict=True):
+        assert one == other
+    return {row["type"] for row in rows if "undecodable" not in row["entry"]}
+
+
+@pytest.mark.parametrize("name", SOME_NAMES)
+def test_parquet_holds_what_json_holds(name: str, tmp_path: Path) -> None:
+    assert_parquet_is_json(FIXTURES / name, tmp_path / "out")
+
+
+def test_parquet_holds_every_type(planted: list[Path], tmp_path: Path) -> None:
+    seen = [assert_parquet_is_json(home, tmp_path / home.name) for home in planted]
+    assert set().union(*seen) == {entry_type.name for entry_type in ENTRY_TYPES.values()}
 
 
 def test_parquet_types(tmp_path: Path) -> None:
@@ -167,21 +180,30 @@ def test_parquet_types(tmp_path: Path) -> None:
     assert {"slots", "txn_prev_lsn", "abort_data", "root_key"} <= set(seen)
 
 
-def test_csv_holds_what_json_holds(tmp_path: Path) -> None:
-    for home in homes(tmp_path, NAMES[1:]):
-        found = [of_csv(row) for row in csv_rows(dump(home, "--format", "csv"))]
-        expected = [row | {"key": row["key"] or None, "db": row["db"]} for row in dump_rows(home)]
-        for one, other in zip(found, expected, strict=True):
-            other.pop("file_no"), one.pop("file_no")
-            assert one == other
+def assert_csv_is_json(home: Path) -> None:
+    found = [of_csv(row) for row in csv_rows(dump(home, "--format", "csv"))]
+    expected = [row | {"key": row["key"] or None, "db": row["db"]} for row in dump_rows(home)]
+    for one, other in zip(found, expected, strict=True):
+        other.pop("file_no"), one.pop("file_no")
+        assert one == other
 
 
-def test_the_table_lists_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for width in (200, 40):
-        monkeypatch.setenv("COLUMNS", str(width))
-        for home in homes(tmp_path / str(width), NAMES[3:5]):
+@pytest.mark.parametrize("name", SOME_NAMES)
+def test_csv_holds_what_json_holds(name: str) -> None:
+    assert_csv_is_json(FIXTURES / name)
+
+
+def test_csv_holds_every_type(planted: list[Path]) -> None:
+    for home in planted:
+        assert_csv_is_json(home)
+
+
+def test_the_table_lists_the_same(planted: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    for home in (*planted[::3], *(FIXTURES / name for name in NAMES[3:5])):
+        rows = dump_rows(home)
+        for width in (200, 40):
+            monkeypatch.setenv("COLUMNS", str(width))
             head, *lines = dump(home).decode("ascii").splitlines()
-            rows = dump_rows(home)
             assert [line.split()[0] for line in lines] == [row["lsn"] for row in rows]
             assert head.startswith("LSN ")
             assert max(map(len, lines)) < width
@@ -251,10 +273,10 @@ def in_small_ranges(monkeypatch: pytest.MonkeyPatch) -> None:
     ("form", "mode"), [("table", "show"), ("jsonl", "show"), ("csv", "show"), ("jsonl", "hash")]
 )
 def test_small_and_large_logs_are_read_alike(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str, mode: str
+    planted: list[Path], monkeypatch: pytest.MonkeyPatch, form: str, mode: str
 ) -> None:
     """The output is the same in one range or many, with one thread or four."""
-    every = homes(tmp_path, NAMES[2:5])
+    every = [*planted[::5], *(FIXTURES / name for name in NAMES[2:5])]
     options = ["--format", form, "--data", mode]
     monkeypatch.setattr(scan_options, "ONE_THREAD_MAX", 1 << 40)
     whole_outs = [dump(home, *options) for home in every]
@@ -276,10 +298,11 @@ FILTERS = [
 def test_filters_of_large_logs(monkeypatch: pytest.MonkeyPatch, options: list[str]) -> None:
     names = [FIXTURES / name for name in NAMES[1:]]
     monkeypatch.setattr(scan_options, "ONE_THREAD_MAX", 1 << 40)
-    whole_rows = [dump_rows(home, *options) for home in names]
+    options = [*options, "--format", "jsonl"]
+    whole_outs = [dump(home, *options) for home in names]
     in_small_ranges(monkeypatch)
-    for home, rows in zip(names, whole_rows, strict=True):
-        assert dump_rows(home, *options, "--threads", "3") == rows
+    for home, out in zip(names, whole_outs, strict=True):
+        assert dump(home, *options, "--threads", "3") == out
 
 
 @pytest.mark.parametrize("form", ["jsonl", "parquet"])
