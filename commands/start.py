@@ -20,7 +20,7 @@ _ENDS = {
 }
 """Exit code and message by signal, as for a command that is stopped."""
 
-_OBJECTS_PER_SEARCH = 50_000
+OBJECTS_PER_SEARCH = 50_000
 """Number of new objects after which Python searches for garbage; 700 by default."""
 
 
@@ -54,7 +54,7 @@ def _run(name: str) -> None:
     gc.disable()
     _load()
     gc.freeze()
-    gc.set_threshold(_OBJECTS_PER_SEARCH)
+    gc.set_threshold(OBJECTS_PER_SEARCH)
     gc.enable()
     from je_tools.commands import main as commands
 

@@ -11,8 +11,9 @@ from __future__ import annotations
 import errno
 import os
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
@@ -165,20 +166,33 @@ class PowerCuts:
         return number
 
     def states(
-        self, calls: Sequence[Call], folder: Path, rng: random.Random, count: int | Sequence[int]
+        self,
+        calls: Sequence[Call],
+        folder: Path,
+        rng: random.Random,
+        count: int | Sequence[int | None],
     ) -> Iterator[tuple[int, Path]]:
         """Yield directories as they may be if the power fails after each call.
 
         For each call there is one state with all changes, one with only the certain ones, and
-        `count` others (a sequence has a count for each number of calls done). Yields the number of
-        calls done, and the directory, which the caller removes.
+        `count` others (a sequence has a count for each number of calls done, None for no state at
+        all). Each state comes once. Yields the number of calls done, and the directory, which the
+        caller removes.
         """
+        seen: set[frozenset[tuple[Path, bytes, int | None]]] = set()
         for i in range(len(calls) + 1):
             others = count if isinstance(count, int) else count[i]
-            for which in range(others + 2):
-                target = folder / f"{i:04d}-{which}"
-                self._write(0, target, _Luck(rng, which))
-                yield i, target
+            for which in range(0 if others is None else others + 2):
+                made = dict(self._made(0, Path(), _Luck(rng, which)))
+                state = frozenset(
+                    (path, blake2b(node.data).digest(), node.modified_ns)
+                    for path, node in made.items()
+                )
+                if state not in seen:
+                    seen.add(state)
+                    target = folder / f"{i:04d}-{which}"
+                    _write(made, target)
+                    yield i, target
             if i < len(calls):
                 self._take(calls[i])
 
@@ -246,25 +260,36 @@ class PowerCuts:
             if aim == number:
                 names[new] = moved
 
-    def _write(self, number: int, path: Path, luck: _Luck) -> None:
+    def _made(self, number: int, path: Path, luck: _Luck) -> Iterator[tuple[Path, _Node]]:
+        """Yield what a power cut leaves of a file, or of a folder and all below it, by path."""
         node = self._nodes[number]
         if not node.is_folder:
             made = _Node(False, node.data, node.modified_ns)
             for change in node.pending:
                 _change(made, change, luck)
-            path.write_bytes(made.data[: luck.size(len(node.data), len(made.data))])
-            if made.modified_ns is not None:
-                os.utime(path, ns=(made.modified_ns, made.modified_ns))
+            made.data = made.data[: luck.size(len(node.data), len(made.data))]
+            yield path, made
             return
-        path.mkdir()
         held = _Node(True, names=dict(node.names))
+        yield path, held
         for change in node.pending:
             # A rename is pending in two folders, but is one change.
             key = change[1] if change[0] == "rename" else None
             if luck.has(key):
                 self._change_names({number: held}, number, change)  # type: ignore[arg-type]
         for name, inner in held.names.items():
-            self._write(inner, path / name, luck)
+            yield from self._made(inner, path / name, luck)
+
+
+def _write(made: Mapping[Path, _Node], target: Path) -> None:
+    """Write files and folders below a path; a folder comes before what it has."""
+    for path, node in made.items():
+        if node.is_folder:
+            (target / path).mkdir()
+            continue
+        (target / path).write_bytes(node.data)
+        if node.modified_ns is not None:
+            os.utime(target / path, ns=(node.modified_ns, node.modified_ns))
 
 
 class _Luck:

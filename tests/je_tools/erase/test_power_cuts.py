@@ -85,12 +85,11 @@ def check_states(name: str, folder: Path, count: int) -> int:
         if call.name == "write" and call.value[0] == 0 and len(call.value[1]) == 1
     )
     left = Left(records, log_bytes(home))
-    counts = [count if at >= erased_at else 0 for at in range(len(calls) + 1)]
+    counts = [count if at >= erased_at else None for at in range(len(calls) + 1)]
     seen = 0
-    for at, state in cuts.states(calls, folder, random.Random(name), counts):
-        if at >= erased_at:
-            seen += 1
-            left.check(state)
+    for _, state in cuts.states(calls, folder, random.Random(name), counts):
+        seen += 1
+        left.check(state)
         shutil.rmtree(state)
     return seen
 
