@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 from tests.corpus import Environment
-from tests.je_tools.dumped import Row, je_tools, rows_of
+from tests.je_tools.dumped import Done, Row, je_tools, rows_of
 
 PARTS = ("verify", "recover", "missing")
 FRONT_ENDS = "starrocks-fe"
@@ -15,8 +17,13 @@ def place(row: Row) -> tuple[Any, ...]:
     return row["code"], row["file_no"], row["offset"]
 
 
+@cache
+def doctor(home: Path, *options: str) -> Done:
+    return je_tools("doctor", home, "--format", "jsonl", *options)
+
+
 def test_the_commands_say_the_same(some_environment: Environment) -> None:
-    done = je_tools("doctor", some_environment.home, "--format", "jsonl")
+    done = doctor(some_environment.home)
     rows = rows_of(done.out)
     assert done.err == ""
     names = (*PARTS, "journal") if some_environment.name.startswith(FRONT_ENDS) else PARTS
@@ -46,8 +53,7 @@ def test_the_commands_say_the_same(some_environment: Environment) -> None:
 def test_the_trees_are_said_to_be_checked_only_if_they_are(some_environment: Environment) -> None:
     verdicts, codes = [], []
     for options in ((), ("--tree",)):
-        done = je_tools("doctor", some_environment.home, "--format", "jsonl", *options)
-        rows = rows_of(done.out)
+        rows = rows_of(doctor(some_environment.home, *options).out)
         verdicts.append(rows[0]["verdict"])
         codes.append({place(row) for row in rows if row["section"] == "findings"})
     assert "B-trees" in verdicts[0]

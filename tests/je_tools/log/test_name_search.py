@@ -9,15 +9,17 @@ from je_tools.log.names import resolve
 from je_tools.log.opening import open_environment
 from je_tools.log.scan import Scanner
 from tests.corpus import Environment, environment, one_of_each_kind
-from tests.je_tools.dumped import dump_rows
+from tests.je_tools.dumped import dump
 from tests.je_tools.log.test_names import _parts
 
 
 def test_limited_dumps_have_the_names_of_whole_ones(some_environment: Environment) -> None:
-    whole = dump_rows(some_environment.home)
-    for options, rows in (((), whole), (("--backward",), whole[::-1])):
+    words = (some_environment.home, "--format", "jsonl")
+    whole = dump(*words).splitlines()
+    for options, lines in (((), whole), (("--backward",), whole[::-1])):
         for most in (1, 7, 150):
-            assert dump_rows(some_environment.home, *options, "--limit", str(most)) == rows[:most]
+            found = dump(*words, *options, "--limit", str(most))
+            assert found.splitlines() == lines[:most]
 
 
 @pytest.mark.parametrize("env", one_of_each_kind())

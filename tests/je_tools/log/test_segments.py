@@ -27,13 +27,18 @@ from je_tools.verify.judge import RowInspector
 from tests.builders.busy import busy_log
 from tests.builders.logs import LogFile, packed, write_log
 from tests.builders.planted import VERSIONS, planted_log
-from tests.corpus import Environment, one_of_each_kind
+from tests.corpus import Environment, environment, environments, marked_if_another
 from tests.damage.fuzz import write_input
 from tests.damage.mutate import make_input
 from tests.je_tools.segmented import assert_segments_are_right
 
 UPD_LN_TX, COMMIT, ABORT = 35, 17, 18
+MANY = pytest.mark.exhaustive
 DAMAGED = 200
+LARGE = {"v17-erase-after"}
+"""Logs with nothing but many entries that others have, too."""
+WHOLE = {"v17-crash-txn", "v17-rep-uncommitted-before/node2", "v26-dbops"}
+"""Logs that are also read in one range each by default."""
 
 
 @contextmanager
@@ -81,12 +86,27 @@ def check(home: Path) -> int:
 
 @pytest.mark.parametrize(
     "log",
-    one_of_each_kind(),
+    [
+        pytest.param(
+            each, id=each.name, marks=[MANY] if each.name in LARGE else marked_if_another(each)
+        )
+        for each in environments()
+    ],
 )
 def test_logs_of_engines(log: Environment) -> None:
-    check(log.home)
     with ranges_of(3000):
         check(log.home)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(each.name, marks=[] if each.name in WHOLE else [MANY])
+        for each in environments()
+    ],
+)
+def test_logs_of_engines_in_one_range(name: str) -> None:
+    check(environment(name).home)
 
 
 @pytest.mark.parametrize("version", VERSIONS)

@@ -42,8 +42,19 @@ def written(home: Path, out: Path, options: tuple[str, ...]) -> tuple[int, dict[
     return done.code, {path.name: path.read_bytes() for path in out.iterdir()}
 
 
-@pytest.mark.parametrize("options", OPTIONS, ids=lambda words: words[1])
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        pytest.param(
+            name,
+            options,
+            marks=[pytest.mark.exhaustive] if (at + number) % len(OPTIONS) else [],
+            id=f"{name}-{options[1]}",
+        )
+        for at, name in enumerate(NAMES)
+        for number, options in enumerate(OPTIONS)
+    ],
+)
 def test_the_output_is_the_same_to_the_byte(
     name: str, options: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
