@@ -79,18 +79,18 @@ def verified(snapshot: Snapshot, options: VerifyOptions) -> list[Finding]:
 def run_checkpoint(
     environment: Environment,
     options: WritingOptions,
-    orders: CheckpointOptions,
+    wanted: CheckpointOptions,
     scanner: Scanner,
-    tell: OnPlan | None = None,
+    on_plan: OnPlan | None = None,
 ) -> tuple[Snapshot, CheckpointResult]:
     """Write a checkpoint, in place or to a copy.
 
     Args:
         environment: the log.
         options: options of the command line.
-        orders: options of the checkpoint.
+        wanted: options of the checkpoint.
         scanner: reads the log.
-        tell: called with the snapshot that will be written, before anything is written.
+        on_plan: called with the snapshot that will be written, before anything is written.
     """
     from je_tools.checkpoint.apply import apply_checkpoint, apply_to_copy
     from je_tools.checkpoint.checks import check_readable
@@ -99,9 +99,9 @@ def run_checkpoint(
     now_ms = time.time_ns() // 1_000_000
     if options["output"] is not None:
         with noting_that_none_is_made(options["output"]):
-            return apply_to_copy(environment, options["output"], scanner, orders, now_ms, tell)
-    meet = partial(say_reader, is_cut=orders.to_lsn is not None)
-    return apply_checkpoint(options["path"], scanner, orders, now_ms, tell, on_reader=meet)
+            return apply_to_copy(environment, options["output"], scanner, wanted, now_ms, on_plan)
+    on_reader = partial(say_reader, is_cut=wanted.to_lsn is not None)
+    return apply_checkpoint(options["path"], scanner, wanted, now_ms, on_plan, on_reader=on_reader)
 
 
 def write_outcome(

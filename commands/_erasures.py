@@ -47,13 +47,13 @@ def open_erase_scanner(
 
 
 def show_plan(
-    options: EraseOptions, orders: ErasureOptions, verb: str, more_words: str = ""
+    options: EraseOptions, erasing: ErasureOptions, verb: str, more_words: str = ""
 ) -> int:
     """Write the plan of an erasure, and return the exit code.
 
     Args:
         options: options of the command line.
-        orders: options of the erasure.
+        erasing: options of the erasure.
         verb: the command that carries it out.
         more_words: more options of it, each after a space.
 
@@ -75,7 +75,7 @@ def show_plan(
         open_erase_scanner(environment, options) as (scanner, _),
         held_snapshot(environment, scanner, now_ms=now_ms, as_member=True) as snapshot,
     ):
-        plan = plan_erasure(snapshot, orders)
+        plan = plan_erasure(snapshot, erasing)
         findings = findings_of_log(snapshot)
     form = options["format_"]
     seconds = plan.throttled_seconds(options["max_rate"], now_ms)
@@ -85,7 +85,7 @@ def show_plan(
     say_given_up(plan)
     say_given_up_cycle(plan)
     say_kept(plan)
-    words = orders.words + more_words
+    words = erasing.words + more_words
     _say_what_would_be_done(plan, f"{verb} {quoted(str(options['path']))}{words}")
     exit_zero = options["exit_zero"]
     code = report_findings(

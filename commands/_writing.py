@@ -164,11 +164,11 @@ def unless_open(home: Path) -> str:
 
 def say_reader(reader: Holder, *, is_cut: bool) -> None:
     """Report an engine that has the environment open for reading."""
-    told = f"je-tools: {reader.text} has the environment open for reading; "
+    text = f"je-tools: {reader.text} has the environment open for reading; "
     if is_cut:
-        say(f"{told}it fails if it reads the part that is cut off: restart it afterwards")
+        say(f"{text}it fails if it reads the part that is cut off: restart it afterwards")
     else:
-        say(f"{told}it continues with the state that it knows")
+        say(f"{text}it continues with the state that it knows")
 
 
 @contextmanager

@@ -84,7 +84,7 @@ def command(**options: Unpack[WritingOptions]) -> int:
     environment = open_home(options["path"], keep_going=False)
     side = options["findings_path"]
     check_outputs({"output": output, "findings": side}, environment)
-    orders = CheckpointOptions(file_max=options["file_max"], accept_loss=options["accept_loss"])
+    wanted = CheckpointOptions(file_max=options["file_max"], accept_loss=options["accept_loss"])
     findings: list[Finding] = []
     with staged_bar(environment.size, "reading") as stages:
         pace = chosen_pace(options["max_rate"])
@@ -93,14 +93,14 @@ def command(**options: Unpack[WritingOptions]) -> int:
             snapshot, outcome = run_checkpoint(
                 environment,
                 options,
-                orders,
+                wanted,
                 scanner,
                 lambda each: findings.extend(_left(each, options)),
             )
         else:
             now_ms = time.time_ns() // 1_000_000
             with held_snapshot(environment, scanner, now_ms=now_ms, as_member=True) as snapshot:
-                outcome = plan_checkpoint(snapshot, orders)
+                outcome = plan_checkpoint(snapshot, wanted)
                 findings += _found(snapshot, options)
     write = partial(write_outcome, snapshot, outcome, findings, options)
     if options["apply"]:

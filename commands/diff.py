@@ -177,8 +177,8 @@ def _verdict(a: Path, pairs: list[FilePair], wrong: list[FilePair]) -> str:
             f"{are} wrong, {first}"
         )
     since = sum(pair.state in (CopyState.NEWER, CopyState.SHORTER) for pair in pairs)
-    told = f"{counted(since, 'file')} changed since"
-    return f"is a copy of {a}; {told if since else 'nothing has changed since'}"
+    text = f"{counted(since, 'file')} changed since"
+    return f"is a copy of {a}; {text if since else 'nothing has changed since'}"
 
 
 def _records(options: Options) -> bool:

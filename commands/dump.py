@@ -271,7 +271,7 @@ def _all(
         # One thread, since the names of the shown entries are found in these very entries.
         scanner = replace(dump.scanner, threads=1, progress=None)
         databases = Databases(names, options["databases"])
-        yield from follow(replace(dump, scanner=scanner), reading, left, databases, _tell)
+        yield from follow(replace(dump, scanner=scanner), reading, left, databases, _say_errors)
     elif not count:
         say("je-tools: no entry matches")
 
@@ -279,11 +279,11 @@ def _all(
 def _report(reading: Reading, totals: Totals) -> None:
     """Report errors that have not been reported yet."""
     # The first findings of a followed log have been reported already.
-    untold = totals.errors - reading.told
-    _tell(totals.first[reading.told :], untold, is_end=bool(totals.errors))
+    left = totals.errors - reading.reported
+    _say_errors(totals.first[reading.reported :], left, is_end=bool(totals.errors))
 
 
-def _tell(errors: list[Finding], count: int | None = None, *, is_end: bool = False) -> None:
+def _say_errors(errors: list[Finding], count: int | None = None, *, is_end: bool = False) -> None:
     """Report the first of `count` errors, and the command that reports the others."""
     from je_tools.verify.totals import FIRST
 

@@ -91,11 +91,11 @@ def command(**options: Unpack[Options]) -> int:
       je-tools erase run env --checkpoint-first --apply --report erased.jsonl
       je-tools erase run env --period 30d --until 06:00 --apply
     """
-    orders = chosen_erasure(options)
+    erasing = chosen_erasure(options)
     until_ms = _until(options["until"])
     if not options["apply"]:
         more_words = "" if until_ms is None else f" --until {options['until']}"
-        return show_plan(options, orders, "erase run", more_words)
+        return show_plan(options, erasing, "erase run", more_words)
     if options["format_"] == "parquet":
         raise UsageError("--format parquet and --apply exclude each other: choose another format")
     return _run(options, until_ms)

@@ -219,9 +219,9 @@ def _delete(
                 f"{trees} anew, and erases. That cannot be undone"
             )
             return False
-        orders = ErasureOptions(checkpoint_first=True, rewritten=frozenset(names))
+        erasing = ErasureOptions(checkpoint_first=True, rewritten=frozenset(names))
         delete_records(home, scanner, live.records, now_ms)
-        result = run_erasure(home, scanner, orders, now_ms)
+        result = run_erasure(home, scanner, erasing, now_ms)
     say(
         f"je-tools: {records} deleted, the trees of {trees} written anew, and "
         f"{result.counts.entry_count:,} entries erased; this is what a new search finds:"

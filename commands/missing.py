@@ -144,8 +144,8 @@ def _verdict(environment: Environment, report: LossReport) -> str:
         return f"{environment.name}: {_of_losses(report.losses)}"
     if any(finding.code == "missing-file" for finding in report.findings):
         return f"{environment.name}: a file in use is missing, but no record is known to be lost"
-    told = "no file in use is missing"
-    return f"{environment.name}: {told}{', but see above' if _has_loss(report) else ''}"
+    text = "no file in use is missing"
+    return f"{environment.name}: {text}{', but see above' if _has_loss(report) else ''}"
 
 
 def _of_losses(losses: Sequence[DatabaseLoss]) -> str:
@@ -166,9 +166,9 @@ def _of_losses(losses: Sequence[DatabaseLoss]) -> str:
         )
     names = [loss for loss in losses if loss.name_lost and not loss.is_internal]
     if names:
-        told = ", ".join(map(_label, names[:NAMED]))
+        text = ", ".join(map(_label, names[:NAMED]))
         more = f" and {len(names) - NAMED:,} more" if len(names) > NAMED else ""
-        parts.append(f"{'the name' if len(names) == 1 else 'the names'} of {told}{more}")
+        parts.append(f"{'the name' if len(names) == 1 else 'the names'} of {text}{more}")
     if not parts:
         parts.append("names of the engine's own databases")
     kept = counted(sum(loss.kept_count for loss in losses), "record")

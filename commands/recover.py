@@ -129,7 +129,7 @@ def execute(options: Options) -> int:
         return _apply(options)
     if options["force"] or options["accept_loss"] or options["file_max"] is not None:
         raise UsageError("--force, --accept-loss and --file-max need --apply: add it")
-    return _tell(options, output)
+    return _show_plan(options, output)
 
 
 def _apply(options: Options) -> int:
@@ -151,7 +151,7 @@ def _apply(options: Options) -> int:
         with staged_bar(environment.size, "reading") as stages:
             pace = chosen_pace(options["max_rate"])
             scanner = Scanner(threads=options["threads"], wide=True, pace=pace, **asdict(stages))
-            orders = CheckpointOptions(
+            wanted = CheckpointOptions(
                 cuts=True,
                 file_max=options["file_max"],
                 to_lsn=chosen_end(environment, scanner, options),
@@ -159,7 +159,7 @@ def _apply(options: Options) -> int:
                 accept_loss=options["accept_loss"],
             )
 
-            def tell(snapshot: Snapshot) -> None:
+            def on_plan(snapshot: Snapshot) -> None:
                 # Afterwards, what is cut off can no longer be examined.
                 checked = verified(snapshot, options)
                 if options["format_"] == "json":
@@ -171,7 +171,7 @@ def _apply(options: Options) -> int:
                 found += [*missing_findings(snapshot), *checked]
                 findings.extend(replace(each, hint=None) for each in found)
 
-            snapshot, outcome = run_checkpoint(environment, options, orders, scanner, tell)
+            snapshot, outcome = run_checkpoint(environment, options, wanted, scanner, on_plan)
 
         def write(out: BinaryIO) -> None:
             plan.give_to(out)
@@ -181,7 +181,7 @@ def _apply(options: Options) -> int:
     return report(findings, snapshot, options)
 
 
-def _tell(options: Options, output: Path | None) -> int:
+def _show_plan(options: Options, output: Path | None) -> int:
     from je_tools.output.views.findings import with_findings
     from je_tools.output.views.section_formats import write_document
     from je_tools.recovery.findings import missing_findings
@@ -200,11 +200,11 @@ def _tell(options: Options, output: Path | None) -> int:
                 _write_plan(snapshot, options, out, terminal_width(output))
                 more = [*missing_findings(snapshot), *checked]
                 found = findings_of(snapshot, options, out, *more)
-        _say_what_stands_against(snapshot, options)
+        _say_refusals(snapshot, options)
     return report(found, snapshot, options)
 
 
-def _say_what_stands_against(snapshot: Snapshot, options: Options) -> None:
+def _say_refusals(snapshot: Snapshot, options: Options) -> None:
     """Report what `--apply` would refuse, and for an earlier end the command to reach it."""
     from je_tools.checkpoint.decision import has_work
     from je_tools.checkpoint.options import CheckpointOptions

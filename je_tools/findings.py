@@ -162,13 +162,13 @@ _TABLE: tuple[tuple[str, Severity, str, str], ...] = (
     (
         "foreign-file",
         Severity.ERROR,
-        "A file belongs to the log of another node, or to another time: what it says of the files "
-        "beside it, or what they say of it, is not so. If only the creation times are wrong, it is "
-        "a warning, because a clock that was set back does the same. The engine may open such a "
-        "log without an error, and fail or lose records later.",
-        "Replace the file by the one of the same number from a backup of the same node, or restore "
-        "the whole node (network restore). Never use a file of another node: files of the same "
-        "number differ between the nodes of a group.",
+        "A file belongs to the log of another node, or to another time: its content contradicts "
+        "the files beside it. If only the creation times are wrong, it is a warning, because a "
+        "clock that was set back does the same. The engine may open such a log without an error, "
+        "and fail or lose records later.",
+        "Replace the file with the one of the same number from a backup of the same node, or "
+        "restore the whole node (network restore). Never use a file of another node: files of the "
+        "same number differ between the nodes of a group.",
     ),
     (
         "impossible-flags",
@@ -597,9 +597,9 @@ _TABLE: tuple[tuple[str, Severity, str, str], ...] = (
         "group-diverged",
         Severity.ERROR,
         "The node has entries that the node of its group that would lead does not have, and takes "
-        "them back to follow it: Commits are lost. This is a warning if only Aborts are lost, for "
-        "which the engine cuts the log, and a note if only entries without a Commit or an Abort "
-        "are, as after every change of the master.",
+        "them back to follow it: Commits are lost. This is a warning if only Aborts are lost, "
+        "since the engine then cuts the log all the same. It is a note if only entries of "
+        "transactions without an end are lost, as after every change of the master.",
         "Keep a copy of the node. `je-tools vlsn compare` with all nodes of the group lists the "
         "transactions, databases and keys.",
     ),
@@ -607,9 +607,10 @@ _TABLE: tuple[tuple[str, Severity, str, str], ...] = (
         "group-end-missing",
         Severity.ERROR,
         "The log ends before a VLSN that the node once had, as other members of its group show: "
-        "it wrote the Commit as master, the group database says so, or the VLSN was durable, for "
-        "which too few members have it. The log itself shows nothing: its last files are gone, an "
-        "older copy was put back, or the machine lost what was not yet on the disk.",
+        "it wrote the Commit as master, the group database says so, or the VLSN was known to be "
+        "durable and too few other members can have it. The log itself shows nothing: its last "
+        "files are gone, an older copy was put back, or the machine lost what was not yet on the "
+        "disk.",
         "Look for the newer files, or a newer backup of the same node. Start it only while the "
         "other nodes run, so that it does not lead: it then gets the entries from them.",
     ),
@@ -618,7 +619,7 @@ _TABLE: tuple[tuple[str, Severity, str, str], ...] = (
         Severity.NOTE,
         "The log ends before that of the node of its group that would lead. This is a warning if "
         "the last Commit is more than 15 minutes older, or if the node needs a network restore, "
-        "because the other log does not have the next VLSN any more.",
+        "because the other log no longer has the next VLSN.",
         "Nodes that run, or were read one after the other, lag by seconds. If it is a warning, "
         "find out why the node does not follow. Its master keeps files for it: `je-tools space`.",
     ),

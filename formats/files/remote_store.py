@@ -79,10 +79,10 @@ class RemoteStatus(Struct, frozen=True):
         return self.tag is not None or self.modified is not None
 
     def is_same(self, other: RemoteStatus) -> bool:
-        """Return whether two answers are about the same content, as far as they tell.
+        """Return whether two answers are about the same content, as far as they show.
 
         A file without a tag may have grown: then only its size and time differ. Without a tag and a
-        time, nothing tells.
+        time, it is never known.
         """
         if self.tag is not None or other.tag is not None:
             return self.tag == other.tag

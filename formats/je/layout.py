@@ -3,7 +3,7 @@
 `layout(type_no, version)` returns the fields of an entry's item in byte order. Single entries
 (`entries`) and columns (`columns`, `column_writer`) are decoded and encoded by this declaration.
 
-A field's name tells its unit: `_lsn` a log sequence number, `_ms` milliseconds since 1970 (UTC),
+A field's name gives its unit: `_lsn` a log sequence number, `_ms` milliseconds since 1970 (UTC),
 `_count`, `_size` bytes, `_no` a file number. Expirations are as logged: days since 1970, or hours
 if negative, 0 for none.
 

@@ -54,7 +54,7 @@ UNSEEN_IN_STORES = (
 WAL, PAGES = "WAL", "pages"
 """Places of traces in a store of Ignite: a segment of the log, a file of pages."""
 
-_NO_STATES = "live and old records of a store of Ignite are not told apart"
+_NO_STATES = "live and old records of a store of Ignite are not distinguished"
 
 
 class FindWork(Struct, frozen=True):

@@ -1,7 +1,7 @@
 """Comparison of the nodes of a replication group, from the reports of an audit.
 
 The outcome of each node is that of `vlsn compare`, for the node that an election would prefer.
-Copies of one node are told apart from members, and members whose logs are not here are counted.
+Copies of one node are distinguished from members, and members whose logs are not here are counted.
 """
 
 from __future__ import annotations

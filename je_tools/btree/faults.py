@@ -18,14 +18,16 @@ if TYPE_CHECKING:
     from je_tools.formats.arrays import Ints
     from je_tools.formats.spans import Spans
 
-TOLD = 100
+KEPT_MAX = 100
 """Number of places of damage in trees that are reported one by one."""
 
 REMEMBERED = 1 << 20
 """Number of places that are remembered, so that each counts once; 8 bytes each."""
 
-FORETOLD = frozenset({FaultKind.STRAY_SLOTS, FaultKind.SPLIT_CUT_SHORT, FaultKind.EXPIRATION_UNIT})
-"""Faults that are no damage, but make the engine go wrong."""
+WARNING_KINDS = frozenset(
+    {FaultKind.STRAY_SLOTS, FaultKind.SPLIT_CUT_SHORT, FaultKind.EXPIRATION_UNIT}
+)
+"""Faults that are no damage, but on which the engine fails or returns wrong records."""
 
 LACKING = (
     FaultKind.MISSING,
@@ -70,32 +72,32 @@ class Faults(Struct):
     places; places beyond these are counted each time they are found.
 
     Attributes:
-        damage: the first TOLD faults that are damage, in the order found.
-        foretold: the first fault of each kind and database that is no damage.
+        damage: the first KEPT_MAX faults that are damage, in the order found.
+        warnings: the first fault of each kind and database that is no damage.
     """
 
     damage: list[Fault] = field(default_factory=list)
-    foretold: dict[_Group, Fault] = field(default_factory=dict)
-    _told: set[Fault] = field(default_factory=set)
+    warnings: dict[_Group, Fault] = field(default_factory=dict)
+    _kept: set[Fault] = field(default_factory=set)
     _places: dict[_Group, NumberSet] = field(default_factory=dict)
     _counts: Counter[_Group] = field(default_factory=Counter)
     _loose: Counter[_Group] = field(default_factory=Counter)
     _room: int = REMEMBERED
 
     def __bool__(self) -> bool:
-        return bool(self.damage or self.foretold)
+        return bool(self.damage or self.warnings)
 
     def __iter__(self) -> Iterator[Fault]:
         """Yield the faults that are kept."""
         yield from self.damage
-        yield from self.foretold.values()
+        yield from self.warnings.values()
 
     @property
-    def untold_count(self) -> int:
+    def left_out_count(self) -> int:
         """Number of places of damage beyond those that are kept."""
-        return sum(count for (kind, _), count in self._counts.items() if kind not in FORETOLD)
+        return sum(count for (kind, _), count in self._counts.items() if kind not in WARNING_KINDS)
 
-    def foretold_count(self, kind: FaultKind, db_id: int) -> int:
+    def warning_count(self, kind: FaultKind, db_id: int) -> int:
         """Return the number of places of a fault that is no damage, including the one kept."""
         return self._counts[kind, db_id]
 
@@ -111,9 +113,9 @@ class Faults(Struct):
         places: dict[_Group, list[int]] = {}
         for fault in others:
             group = (fault.kind, fault.db_id)
-            if fault.kind in FORETOLD:
-                self.foretold.setdefault(group, fault)
-            elif self._tell(fault):
+            if fault.kind in WARNING_KINDS:
+                self.warnings.setdefault(group, fault)
+            elif self._keep(fault):
                 continue
             places.setdefault(group, []).append(fault.lsn)
         for group, lsns in places.items():
@@ -123,35 +125,35 @@ class Faults(Struct):
         """Add unreadable records; build a `Fault` only for those that are kept."""
         if not len(lacking):
             return
-        told = 0
-        while told < len(lacking) and len(self.damage) < TOLD:
-            self._tell(lacking.fault(told))
-            told += 1
+        row = 0
+        while row < len(lacking) and len(self.damage) < KEPT_MAX:
+            self._keep(lacking.fault(row))
+            row += 1
         for index, kind in enumerate(LACKING):
-            some = lacking.kind[told:] == index
+            some = lacking.kind[row:] == index
             if some.any():
-                self._count((kind, lacking.db_id), lacking.lsn[told:][some])
+                self._count((kind, lacking.db_id), lacking.lsn[row:][some])
 
     def _join(self, others: Faults) -> None:
         for fault in others.damage:
             # A fault without an LSN is not among the places of `others`.
-            if not self._tell(fault) and fault.lsn == NULL_LSN:
+            if not self._keep(fault) and fault.lsn == NULL_LSN:
                 self._count((fault.kind, fault.db_id), np.array([NULL_LSN], np.int64))
-        for group, fault in others.foretold.items():
-            self.foretold.setdefault(group, fault)
+        for group, fault in others.warnings.items():
+            self.warnings.setdefault(group, fault)
         for group, known in others._places.items():
             for lsns in known.arrays:
                 self._count(group, lsns)
         self._counts += others._loose
         self._loose += others._loose
 
-    def _tell(self, fault: Fault) -> bool:
-        """Keep a fault unless TOLD are kept; return True if it is kept now or was before."""
-        if fault in self._told:
+    def _keep(self, fault: Fault) -> bool:
+        """Keep a fault unless KEPT_MAX are kept; return True if it is kept now or was before."""
+        if fault in self._kept:
             return True
-        if len(self.damage) >= TOLD:
+        if len(self.damage) >= KEPT_MAX:
             return False
-        self._told.add(fault)
+        self._kept.add(fault)
         self.damage.append(fault)
         self._remember((fault.kind, fault.db_id), np.array([fault.lsn], np.int64))
         return True

@@ -34,12 +34,12 @@ _PRELOADED = (
 
 _SAFE_PATH = "PYTHONSAFEPATH"
 
-_told: list[Any] = []
+_inputs: list[Any] = []
 """The argument of `open_workers`, in a worker."""
 
 
 def open_workers(count: int, what: Any) -> ProcessPoolExecutor:
-    """Return a pool of `count` processes that each receive `what` once; `told` returns it there.
+    """Return a pool of `count` processes, each of which gets `what` once by `worker_input`.
 
     They end with the process that opened them, however that ends. `what` and all submitted work
     must pickle. If a worker dies, the results raise `BrokenProcessPool`.
@@ -48,9 +48,9 @@ def open_workers(count: int, what: Any) -> ProcessPoolExecutor:
     return _Workers(count, mp_context=_context(), initializer=_begin, initargs=(what,))
 
 
-def told() -> Any:
+def worker_input() -> Any:
     """Return, in a worker, what `open_workers` was given."""
-    return _told[0]
+    return _inputs[0]
 
 
 def expect_workers(preloaded: Sequence[str] = _PRELOADED) -> None:
@@ -64,7 +64,7 @@ def expect_workers(preloaded: Sequence[str] = _PRELOADED) -> None:
         _context().set_forkserver_preload(list(preloaded))
         from multiprocessing import forkserver, resource_tracker
 
-        with _without_what_lies_here():
+        with _without_current_directory():
             # It starts with the fork server and would let SIGINT through again.
             resource_tracker.ensure_running()
             with _without_ctrl_c():
@@ -72,7 +72,7 @@ def expect_workers(preloaded: Sequence[str] = _PRELOADED) -> None:
 
 
 @contextmanager
-def _without_what_lies_here() -> Iterator[None]:
+def _without_current_directory() -> Iterator[None]:
     """Keep processes started meanwhile from loading modules out of the current directory.
 
     It may hold evidence, with files of any name. Source: Python, PYTHONSAFEPATH.
@@ -148,7 +148,7 @@ def _begin(what: Any) -> None:
     warnings.simplefilter("ignore")
     give_back_at_once()
     keep_little_memory()
-    _told.append(what)
+    _inputs.append(what)
 
 
 def _end_with_parent() -> None:

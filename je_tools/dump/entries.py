@@ -59,7 +59,7 @@ class Prepared(Struct, frozen=True):
     selection: Selection
 
 
-class _Told(Struct, frozen=True):
+class _PassResult(Struct, frozen=True):
     names: NamePart
     times: TimeMarks | None
     judged: InspectedRows | None
@@ -75,20 +75,20 @@ def read_names_and_times(
     window = selection.window
     names: list[NamePart] = []
 
-    def collect(rows: Rows) -> _Told:
+    def collect(rows: Rows) -> _PassResult:
         times = None if window is None else collect_times(rows, window)
-        return _Told(collect_names(rows), times, judge.inspector(rows) if judge else None)
+        return _PassResult(collect_names(rows), times, judge.inspector(rows) if judge else None)
 
     def times() -> Iterator[TimeMarks]:
         # Decoding times takes many times the memory of a range: keep ranges narrow then.
         noting = replace(scanner, wide=window is None, watched=watched_entries)
         for part in noting.scan(environment, collect):
             if judge is not None:
-                judge.merge(part, [told.judged for told in part.results if told.judged])
-            for told in part.results:
-                names.append(told.names)
-                if told.times is not None:
-                    yield told.times
+                judge.merge(part, [result.judged for result in part.results if result.judged])
+            for result in part.results:
+                names.append(result.names)
+                if result.times is not None:
+                    yield result.times
 
     if window is None:
         list(times())
@@ -147,10 +147,10 @@ class Dump(Struct, Generic[E], frozen=True):
         work = partial(_encoded, replace(self, scanner=Scanner()))
         for part in self._parts(chosen, work):
             if taken is not None:
-                taken(part, [told.seen for told in part.results if told.seen is not None])
-            for told in _handed_over(part.results):
-                yield from _handed_over(told.pieces)
-                del told
+                taken(part, [result.seen for result in part.results if result.seen is not None])
+            for result in _handed_over(part.results):
+                yield from _handed_over(result.pieces)
+                del result
             if part.end is not None:
                 ended(part.end)
 
@@ -253,9 +253,9 @@ def _packed(
     counts: list[int] = []
 
     def pieces() -> Iterator[Any]:
-        for told in results:
-            seen.append(_RangeResult([], told.seen))
-            for piece in _handed_over(told.pieces):
+        for result in results:
+            seen.append(_RangeResult([], result.seen))
+            for piece in _handed_over(result.pieces):
                 counts.append(piece.count)
                 yield piece.content
                 del piece

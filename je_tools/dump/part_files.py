@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from je_tools.core.worker_processes import open_workers, told
+from je_tools.core.worker_processes import open_workers, worker_input
 from je_tools.dump.entries import Dump, contents
 from je_tools.errors import StoppedError
 from je_tools.output.files.outputs import PartPath, fsync_file, open_part
@@ -135,5 +135,5 @@ def _groups(environment: Environment) -> Iterator[Environment]:
 
 
 def _write_in_worker(environment: Environment, path: PartPath) -> PartReport:
-    part_dump: PartDump = told()
+    part_dump: PartDump = worker_input()
     return part_dump.write(environment, path)

@@ -50,7 +50,7 @@ class Reading(Struct):
         states: states of the files that were read to their end, by path.
         judged: totals of a judge that saw the whole log in an earlier pass.
         judge: judge that sees the log while it is read.
-        told: number of errors that `news` has returned.
+        reported: number of errors that `news` has returned.
     """
 
     paths: Sequence[Path]
@@ -58,7 +58,7 @@ class Reading(Struct):
     states: dict[Path, FileState] = field(default_factory=dict)
     judged: Totals | None = None
     judge: Judge | None = None
-    told: int = 0
+    reported: int = 0
     _counted: Totals | None = None
     _known: set[tuple[str, int | None, int | str | None]] = field(default_factory=set)
     _settled: set[Path] = field(default_factory=set)
@@ -101,7 +101,7 @@ class Reading(Struct):
         yet, nor is an incomplete file header.
         """
         found = self._count(is_over=False)
-        self.told += len(found)
+        self.reported += len(found)
         return found
 
     @property
@@ -165,7 +165,7 @@ def follow(
     reading: Reading,
     limit: int | None = None,
     databases: Databases | None = None,
-    tell: Callable[[list[Finding]], None] | None = None,
+    report: Callable[[list[Finding]], None] | None = None,
 ) -> Iterator[Encoded[E]]:
     """Yield entries after those already read; end only if no later entry can match.
 
@@ -177,7 +177,7 @@ def follow(
         reading: the position to start from; kept up to date.
         limit: largest number of entries; None for no end.
         databases: known databases; kept up to date.
-        tell: called with errors, each once, as soon as they are certain.
+        report: called with errors, each once, as soon as they are certain.
 
     Raises:
         StoppedError: the log was truncated, or the file being read vanished or was replaced.
@@ -186,12 +186,12 @@ def follow(
     left = limit
     follower = _Follower(dump, reading, databases or Databases())
 
-    def tell_news() -> None:
-        news = reading.news() if tell is not None else []
-        if news and tell is not None:
-            tell(news)
+    def report_news() -> None:
+        news = reading.news() if report is not None else []
+        if news and report is not None:
+            report(news)
 
-    tell_news()
+    report_news()
     while not follower.is_past():
         for file in follower.look():
             for encoded in follower.read_on(file, left):
@@ -199,7 +199,7 @@ def follow(
                 left = None if left is None else left - encoded.count
                 if left == 0:
                     return
-            tell_news()
+            report_news()
         sleep(POLL_SECONDS)
 
 
@@ -275,10 +275,10 @@ class _Follower(Generic[E]):
         selection = self.dump.selection
         before = selection.times
         scanner = replace(self.dump.scanner, start=self.at, progress=None)
-        told = read_names_and_times(one, selection, scanner)
-        self.databases.names.update(told.names)
-        if before is not None and told.selection.times is not None:
-            selection = replace(selection, times=told.selection.times.after(before))
+        found = read_names_and_times(one, selection, scanner)
+        self.databases.names.update(found.names)
+        if before is not None and found.selection.times is not None:
+            selection = replace(selection, times=found.selection.times.after(before))
         if self.databases.wanted:
             ids = database_ids(self.databases.wanted, self.databases.names, must_exist=False)
             selection = replace(selection, db_ids=ids)

@@ -47,7 +47,7 @@ class CacheFolder(Struct, frozen=True):
 
 
 class CacheNames(Struct, frozen=True):
-    """Names by id, as the folders of a node tell."""
+    """Names by id, from the folders of a node."""
 
     caches: dict[int, str]
     groups: dict[int, str]
@@ -152,8 +152,8 @@ def known_groups(
 def unknown_warnings(texts: Iterable[str], nodes: Iterable[Node]) -> Iterator[str]:
     """Yield a warning for each cache or group that a user wrote and no node has a folder of.
 
-    The log can have records of it all the same. Segments without the folder of a node tell no
-    names, so nothing is unknown.
+    The log can have records of it nevertheless. If only segments were named, without the folder of
+    a node, there are no names, so nothing is unknown.
 
     Raises:
         InputError: a folder cannot be read.

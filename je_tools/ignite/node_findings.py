@@ -13,8 +13,8 @@ _TABLE: tuple[tuple[str, Severity, str, str], ...] = (
         "Bytes of a segment are no records, and records of the same segment follow them. The "
         "engine stops there: it refuses to start, or starts without everything that follows.",
         "Copy the store before a node starts. `ignite recover` takes the bytes from another copy "
-        "of the segment, or passes over them if recovery can do without. It leaves bytes that "
-        "recovery does not read.",
+        "of the segment, or bridges them if recovery can do without. It leaves bytes that recovery "
+        "does not read.",
     ),
     (
         "wal-early-end",
@@ -48,7 +48,7 @@ _TABLE: tuple[tuple[str, Severity, str, str], ...] = (
         "wal-header",
         Severity.ERROR,
         "The first record of a segment is damaged, so the engine does not read the file.",
-        "The records after it are read if the first of them tells the index of the segment. Look "
+        "The records after it are read if the first of them gives the index of the segment. Look "
         "for another copy of the segment.",
     ),
     (
@@ -67,9 +67,9 @@ _TABLE: tuple[tuple[str, Severity, str, str], ...] = (
     (
         "wal-unsearched",
         Severity.ERROR,
-        "The rest of a segment was not searched for records, as too many places looked like "
-        "records and were none.",
-        "The file is not damaged by accident. Inspect how it was made.",
+        "The rest of a segment was not searched, as too many places in it look like records and "
+        "are none.",
+        "This does not happen by accident: find out who made the file.",
     ),
     (
         "wal-end",
@@ -107,7 +107,8 @@ _TABLE: tuple[tuple[str, Severity, str, str], ...] = (
     (
         "marker-leftover",
         Severity.NOTE,
-        "A file that was not finished lies beside the markers. The engine ignores or deletes it.",
+        "A marker file that was never finished is beside the markers. The engine ignores or "
+        "deletes it.",
         "Nothing.",
     ),
     (
@@ -135,16 +136,16 @@ _TABLE: tuple[tuple[str, Severity, str, str], ...] = (
     (
         "recovery-refused",
         Severity.ERROR,
-        "The node does not start, or halts soon after: a marker, the log or a page is damaged in a "
-        "way that the engine does not pass.",
+        "The node does not start, or halts soon after: the engine does not accept the damage of a "
+        "marker, the log or a page.",
         "Copy the store before anything else. `ignite recover --apply` writes what the node "
         "accepts, if the log has enough.",
     ),
     (
         "recovery-loss",
         Severity.ERROR,
-        "The node starts without a message, and without what follows damage in its last segment, a "
-        "segment that is gone, or a partition whose file is gone.",
+        "The node starts, but loses data without a message: what follows damage in its last "
+        "segment, a segment that is gone, or a partition whose file is gone.",
         "Copy the store before you start the node. `ignite recover` shows what can be repaired.",
     ),
     (
@@ -156,8 +157,8 @@ _TABLE: tuple[tuple[str, Severity, str, str], ...] = (
     (
         "recovery-unclear",
         Severity.WARNING,
-        "The outcome of the start cannot be told from the files: the log has a checkpoint later "
-        "than all markers, or records that do not decode.",
+        "The files do not show the outcome of the start: the log has a checkpoint later than all "
+        "markers, or records that do not decode.",
         "Start the node on a copy of the store, and compare.",
     ),
     (

@@ -22,7 +22,7 @@ _ABOVE = 4
 
 
 def store_near(folder: Path) -> str | None:
-    """Return which stores are below or around a directory, and what reads them; None for none."""
+    """Return a hint to stores below or above a directory, and to what reads them; None for none."""
     if isinstance(folder, RemotePath):
         return None
     around = (*folder.resolve().parents,)[:_ABOVE] if _holds_segments(folder) else ()

@@ -100,9 +100,9 @@ class FieldContext(Struct, frozen=True):
         name = last_name(path)
         own = _OWN.get((type_name(self.type_no), path))
         if own and isinstance(value, bytes):
-            told = own(value)
-            if told is not None:
-                return told
+            text = own(value)
+            if text is not None:
+                return text
         special = _BY_NAME.get(name)
         if special is not None:
             return special(self, path, value)

@@ -254,9 +254,9 @@ class WorkerTask(Struct, frozen=True):
 
 
 def _read_in_worker(file: LogFile, source: Source, wanted: Range) -> RangeOutcome[Any]:
-    from je_tools.core.worker_processes import told
+    from je_tools.core.worker_processes import worker_input
 
-    by: WorkerTask = told()
+    by: WorkerTask = worker_input()
     outcome = _read(by.scanner, file, source, by.work, wanted)
     source.close()
     return replace(outcome, unreadable=source.unreadable)

@@ -80,6 +80,6 @@ class NameSearch(Struct):
 
         some = replace(self.environment, files=files)
         parts = replace(self.scanner, wide=True).scan(some, collect)
-        self._parts = [told for part in parts for told in part.results] + self._parts
+        self._parts = [each for part in parts for each in part.results] + self._parts
         self.names.update(resolve(self._parts))
         self._settled = settled_ids(self._parts)

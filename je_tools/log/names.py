@@ -179,12 +179,12 @@ def names_within(environment: Environment, seconds: float) -> dict[int, str]:
     scanner = Scanner(check=False, threads=1)
     parts: list[NamePart] = []
     for file in reversed(environment.files):
-        told: list[NamePart] = []
+        earlier: list[NamePart] = []
         for part in scanner.scan(replace(environment, files=(file,)), collect_names):
-            told += part.results
+            earlier += part.results
             if time.monotonic() > until:
                 break
-        parts = told + parts
+        parts = earlier + parts
         if time.monotonic() > until:
             break
     return resolve(parts)

@@ -42,7 +42,7 @@ T = TypeVar("T")
 
 
 class Scanner(ScanOptions, frozen=True, dict=True):
-    """Reader of all entries of a log; `ScanOptions` says how."""
+    """Reader of all entries of a log, by the options of `ScanOptions`."""
 
     def scan(self, environment: Environment, work: Work[T]) -> Iterator[ScanPart[T]]:
         """Call `work` with the rows of every range, and yield the results in log order.

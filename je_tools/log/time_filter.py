@@ -158,20 +158,20 @@ def collect_times(rows: Rows, window: Window) -> TimeMarks:
     table = build_table(rows, wanted=TIME_COLUMNS)
     lacks = table.time_ms == NO_TIME
     # The time of a damaged entry would move all entries after it.
-    told = np.flatnonzero(~lacks & rows.good)
-    sides = window.sides(table.time_ms[told])
-    is_end = _IS_END[rows.type[told]]
-    ended, last_end = _last_of_each(table.txn_id, told[is_end])
+    timed = np.flatnonzero(~lacks & rows.good)
+    sides = window.sides(table.time_ms[timed])
+    is_end = _IS_END[rows.type[timed]]
+    ended, last_end = _last_of_each(table.txn_id, timed[is_end])
     waiting, last_waiting = _last_of_each(table.txn_id, np.flatnonzero(lacks & table.has_txn))
     at = np.searchsorted(ended, waiting)
     ends_later = np.append(ended, 0)[at] == waiting
     ends_later &= np.append(last_end, -1)[at] > last_waiting
-    changes = np.append(True, sides[1:] != sides[:-1])[: len(told)]
+    changes = np.append(True, sides[1:] != sides[:-1])[: len(timed)]
     return TimeMarks(
         ended,
         window.sides(table.time_ms[last_end]),
         waiting[~ends_later],
-        rows.lsn[told[changes]],
+        rows.lsn[timed[changes]],
         sides[changes],
     )
 
@@ -231,5 +231,5 @@ def time_index(marks: Iterable[TimeMarks], window: Window) -> TimeIndex:
         sides.append(one.sides)
     starts = np.concatenate(lsns)
     by_lsn = np.argsort(starts, kind="stable")
-    told = Steps(starts[by_lsn], np.concatenate(sides)[by_lsn])
-    return TimeIndex(window, local, replicated, still_open, told)
+    places = Steps(starts[by_lsn], np.concatenate(sides)[by_lsn])
+    return TimeIndex(window, local, replicated, still_open, places)

@@ -49,8 +49,8 @@ def lsn_of_vlsn(environment: Environment, scanner: Scanner, vlsn: int) -> int:
     taken_back = _taken_back(environment, scanner)
     best = _best(_scan(environment, scanner, _ByVlsn(vlsn, taken_back)))
     if best is None or best.lsn == NULL_LSN:
-        told = "no VLSNs" if best is None else f"VLSNs from {best.least} on"
-        raise UsageError(f"--to-vlsn {vlsn}: {environment.name} holds {told}")
+        held = "no VLSNs" if best is None else f"VLSNs from {best.least} on"
+        raise UsageError(f"--to-vlsn {vlsn}: {environment.name} holds {held}")
     if vlsn > best.most:
         raise UsageError(f"--to-vlsn {vlsn}: {environment.name} holds VLSNs up to {best.most}")
     return best.lsn
@@ -66,8 +66,8 @@ def lsn_of_time(environment: Environment, scanner: Scanner, time_ms: int) -> int
     fitting = [each for each in found if each.lsn != NULL_LSN]
     if not fitting:
         least = min((each.least for each in found), default=None)
-        told = "no Commits" if least is None else f"Commits from {time_text(least)} on"
-        raise UsageError(f"--to-time {time_text(time_ms)}: {environment.name} holds {told}")
+        held = "no Commits" if least is None else f"Commits from {time_text(least)} on"
+        raise UsageError(f"--to-time {time_text(time_ms)}: {environment.name} holds {held}")
     if max(each.most for each in found) <= time_ms:
         return None
     return max(each.lsn for each in fitting)

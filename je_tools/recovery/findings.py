@@ -51,7 +51,7 @@ _CODES = {
 }
 """Codes of faults other than `tree-damage`."""
 
-_FORETOLD = {
+_WARNING_CODES = {
     FaultKind.STRAY_SLOTS: "stray-slots",
     FaultKind.SPLIT_CUT_SHORT: "root-split-cut-short",
     FaultKind.EXPIRATION_UNIT: "expiration-unit",
@@ -197,15 +197,15 @@ def _of_trees(snapshot: Snapshot, masking: Masking) -> Iterator[Finding]:
             found=_WHAT[fault.kind],
         )
     yield from _of_foreign_files(snapshot)
-    if faults.untold_count:
-        yield _make(snapshot, "more-tree-damage", found=f"{faults.untold_count} more places")
-    for kind, code in _FORETOLD.items():
+    if faults.left_out_count:
+        yield _make(snapshot, "more-tree-damage", found=f"{faults.left_out_count} more places")
+    for kind, code in _WARNING_CODES.items():
         if kind is FaultKind.STRAY_SLOTS and not snapshot.was_crashed:
             code = "tree-bounds"
-        for fault in faults.foretold.values():
+        for fault in faults.warnings.values():
             if fault.kind is kind:
                 # One finding per kind and database; it counts the nodes.
-                count = faults.foretold_count(kind, fault.db_id)
+                count = faults.warning_count(kind, fault.db_id)
                 found = f"{count} nodes of {_name(snapshot, fault.db_id)}, this one first"
                 yield _make(snapshot, code, fault.lsn, found=found)
     severity = Severity.WARNING if snapshot.was_crashed else Severity.ERROR

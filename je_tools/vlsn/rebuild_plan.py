@@ -86,5 +86,5 @@ def plan_rebuild(snapshot: Snapshot) -> RebuildPlan:
         ) from error
     if recovered.range.last != int(stream.vlsn[-1]):
         raise AssertionError(f"{name}: a rebuilt index ends at {recovered.range.last}")
-    foretold = forecasts(state, judged, summary, snapshot.end.files[-1].version)
-    return RebuildPlan(state, judged, findings, new, recovered, foretold)
+    predicted = forecasts(state, judged, summary, snapshot.end.files[-1].version)
+    return RebuildPlan(state, judged, findings, new, recovered, predicted)

@@ -1,4 +1,4 @@
-"""The folder of a redo journal: what tells that entries are being overwritten in kind.
+"""The folder of a redo journal, which shows that entries are being overwritten in kind.
 
 The journal gets its name once it is durable, and it is removed once the log file is. So a log whose
 environment has a journal of this name may hold entries of which only a part is overwritten.

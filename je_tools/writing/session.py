@@ -32,9 +32,6 @@ if TYPE_CHECKING:
     from je_tools.log.environment import Environment
     from je_tools.writing.lock import EnvironmentLock
 
-if TYPE_CHECKING:
-    from je_tools.log.environment import Environment
-
 PENDING_MAX = 8 << 20
 """Largest number of bytes to hold until they are journaled; each time costs a wait for the disk."""
 

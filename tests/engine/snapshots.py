@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from je_tools.btree.fault_kinds import FaultKind
-from je_tools.btree.faults import FORETOLD
+from je_tools.btree.faults import WARNING_KINDS
 from je_tools.checkpoint.slot_repair import FAR_MS
 from je_tools.errors import InputError
 from je_tools.formats.je.expirations import expiration_ms
@@ -70,7 +70,7 @@ def _warned(snapshot: Snapshot) -> Iterator[Warned]:
     for fault in snapshot.faults:
         database = snapshot.databases.get(fault.db_id)
         name = database.name if database and not database.is_internal else None
-        if fault.kind in FORETOLD:
+        if fault.kind in WARNING_KINDS:
             assert {fault.kind.value, "tree-bounds"} & told
             yield Warned(fault.kind.value, name)
         elif fault.kind is FaultKind.OTHER_RANGE:
@@ -79,7 +79,7 @@ def _warned(snapshot: Snapshot) -> Iterator[Warned]:
         else:
             assert {"tree-damage", "tree-level"} & told
             yield Warned("damage", name)
-    if snapshot.faults.untold_count:
+    if snapshot.faults.left_out_count:
         yield Warned("damage", None)
     if REPAIRED_REFUSALS & set(snapshot.refusals):
         yield Warned("locked out", None)

@@ -148,15 +148,15 @@ def _of_names(snapshot: Snapshot) -> Iterator[Finding]:
     """Yield findings for names without a descriptor, at most LISTED."""
     severity = Severity.WARNING if snapshot.was_crashed else Severity.ERROR
     names = snapshot.databases[NAME_DB]
-    told = 0
+    count = 0
     for batch in snapshot.records(names, with_data=False):
         for row in range(len(batch)):
             entry = snapshot.entry(int(batch.lsn[row]))
             db_id = entry.fields.get("name_db_id") if entry is not None else None
             if entry is None or db_id is None or db_id in snapshot.databases:
                 continue
-            told += 1
-            if told > LISTED:
+            count += 1
+            if count > LISTED:
                 return
             key = batch.key[row] or b""
             place = TreePlace(shown_name(names), None, None, key, key, loses=True)

@@ -30,8 +30,8 @@ class Marker(Struct, frozen=True):
     Attributes:
         path: path of the file.
         name: time, id and kind.
-        pointer: place of the checkpoint's record; None if the file does not tell it.
-        problem: reason why it does not; None if it does.
+        pointer: place of the checkpoint's record; None if the file has no valid one.
+        problem: reason why it has none; None if it has one.
     """
 
     path: Path

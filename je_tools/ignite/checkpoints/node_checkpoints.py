@@ -86,7 +86,7 @@ class NodeCheckpoints(Struct, frozen=True):
 
     Attributes:
         node: name of the node.
-        folder: the files beside each other.
+        folder: the folder of its markers.
         checkpoints: by time.
         records: checkpoint records of the segments that were read.
         segments: indexes of the segments that can be read.

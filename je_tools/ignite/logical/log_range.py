@@ -136,7 +136,7 @@ class _Segment:
     Attributes:
         copies: the segment.
         reached: offset in the file after the last record that was read.
-        cause: what stands there; None if the start of recovery was not found.
+        cause: why no record can be trusted there; None if the start of recovery was not found.
         later_records: number of records after that, which recovery does not read.
     """
 
@@ -190,7 +190,7 @@ class _Segment:
         return rows.select(slice(first, first + count))
 
     def _cause(self, end: SegmentEnd) -> Cause:
-        """Return what stands after the last record that was read."""
+        """Return why no record can be trusted after the last one that was read."""
         gaps = (gap.stop for gap in end.gaps if gap.stop.at == self.reached)
         stop = next(gaps, end.tail.stop if end.tail is not None else None)
         if stop is None or end.problem is not None:

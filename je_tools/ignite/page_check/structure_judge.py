@@ -64,7 +64,7 @@ At = Callable[..., "PageFinding"]
 
 
 class Affinity(Struct, frozen=True):
-    """Number of partitions of caches, as far as the hashes of their keys tell.
+    """Number of partitions of caches, derived from the hashes of their keys.
 
     Attributes:
         powers: by group and cache, the power of two.

@@ -102,7 +102,7 @@ def read_blocks(
 def scan_files(
     files: Sequence[PageFile], threads: int, progress: Progress | None = None
 ) -> Iterator[PageFileScan]:
-    """Yield what the pages of each file show, in the order of the files.
+    """Yield the scan of each file, in the order of the files.
 
     Raises:
         StoppedError: a file shrank, vanished or was replaced while it was read.

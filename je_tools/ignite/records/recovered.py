@@ -64,12 +64,12 @@ class RecoveredNode:
         return self.logical.partition_states.get((group, partition)) in _GONE_STATES
 
     def state_of(self, group: int, partition: int, stored: StoredCounter | None) -> str:
-        """Return the state of a partition after recovery, by name; UNKNOWN if nothing tells it.
+        """Return the state of a partition after recovery, by name; UNKNOWN if it is not known.
 
         Args:
             group: id of the cache group.
             partition: number.
-            stored: what its pages say; None if they cannot be read.
+            stored: state and counter in its pages; None if they cannot be read.
         """
         state = self.logical.partition_states.get((group, partition))
         if state is None:

@@ -61,7 +61,7 @@ class PhysicalRecovery(Struct, frozen=True):
         stop: pointer of the record of the newest checkpoint, up to which it is replayed.
         replay: the pages; None if nothing is replayed.
         problem: why recovery does not complete, in words; None if it does.
-        is_unclear: True if the node may complete it all the same.
+        is_unclear: True if the node may complete it nevertheless.
         end: place where the log ends before `stop`; None if it does not.
         recovery_files: files with pages of the newest checkpoint.
         damaged_files: those of them that could not be read to their end.

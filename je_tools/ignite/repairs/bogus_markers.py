@@ -50,7 +50,7 @@ def plan_markers(
     *,
     is_log_whole: bool,
 ) -> Iterator[LogRepair | Unrepaired]:
-    """Yield what to do about markers of `suspect_begins`.
+    """Yield the repairs of markers of `suspect_begins`, or the reasons to leave them.
 
     Args:
         node: the node.

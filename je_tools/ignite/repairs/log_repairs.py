@@ -98,14 +98,14 @@ class LogRepairer(Struct, frozen=True):
     judge: FileJudge
 
     def heal(self, segment: SegmentState, damage: SegmentDamage) -> LogRepair | None:
-        """Return the repair of a damage from another copy of the segment; None for none."""
+        """Return the repair of damaged bytes from another copy of the segment; None for none."""
         if segment.read is None:
             found = self._copied(segment)
             return found if isinstance(found, LogRepair) else None
         return self._healed(segment, damage)
 
     def pass_over(self, segment: SegmentState, damage: SegmentDamage) -> LogRepair | Unrepaired:
-        """Return the edits with which recovery passes over a damage, or why there are none."""
+        """Return the edits with which recovery passes over damaged bytes, or why there are none."""
         if segment.read is None:
             return self._copied(segment)
         path = segment.read.file.path

@@ -33,7 +33,7 @@ class SegmentDamage(Struct, frozen=True):
     Attributes:
         index: index of the segment.
         start, end: half-open range of the bytes.
-        stop: what stands at their start; None if the header of the segment is damaged.
+        stop: why no record can be trusted at their start; None if the segment's header is damaged.
         is_tail: True if no record of the segment follows, and a later segment does.
         problem: why the damage cannot be looked at closely, in words; None if it can.
     """

@@ -18,7 +18,7 @@ def node_types(node: Node) -> ValueTypes:
     """Return the types that a node knows; only those of the JDK if its folder is not there.
 
     Files that cannot be read, or are no metadata, are left out: objects of their types are then
-    shown with numbers in place of names. `damaged_types` tells of them.
+    shown with numbers in place of names. `damaged_types` reports them.
     """
     metadata = (each.data for each in metadata_files(node) if each.problem is None)
     classes = [

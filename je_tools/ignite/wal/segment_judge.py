@@ -182,7 +182,7 @@ def tail_text(tail: SegmentTail) -> str:
 
 
 def stop_text(stop: Stop) -> str:
-    """Return what stands where a record should begin, in words."""
+    """Return in words why no record can be trusted where one should begin."""
     name = "" if stop.type_no == NO_TYPE else type_name(stop.type_no)
     texts = {
         Cause.FILE_END: "the end of the file",

@@ -186,8 +186,8 @@ def _versions(plan: Plan) -> str:
     first, last = plan.files_needed
     files = [f for f in plan.snapshot.end.files if first <= f.file_no <= last]
     versions = sorted({file.version for file in files})
-    told = f"{versions[0]} to {versions[-1]}" if len(versions) > 1 else str(versions[0])
-    return f"{told}; `je-tools files` shows which engines open it"
+    text = f"{versions[0]} to {versions[-1]}" if len(versions) > 1 else str(versions[0])
+    return f"{text}; `je-tools files` shows which engines open it"
 
 
 def _verdict(plan: Plan, refusals: str) -> str:

@@ -59,7 +59,7 @@ def subject_text(report: SubjectReport) -> str:
 def notes(report: SubjectReport) -> list[str]:
     """Return what the search did beyond what was asked, and what it left out."""
     values = report.values
-    told = [
+    counts = [
         (values.searched_count, "value", "also searched for: {} of records with these keys"),
         (
             values.short_count,
@@ -70,7 +70,7 @@ def notes(report: SubjectReport) -> list[str]:
         (values.left_count, "value", "not searched for, as there are too many: {} more"),
         (report.other_count, "hit", "not listed: {} of keys in other databases"),
     ]
-    return [text.format(counted(count, word)) for count, word, text in told if count]
+    return [text.format(counted(count, word)) for count, word, text in counts if count]
 
 
 def write_subject(report: SubjectReport, out: BinaryIO, width: int | None) -> None:

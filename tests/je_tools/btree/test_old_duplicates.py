@@ -86,7 +86,7 @@ def test_more_ways_than_anybody_can_go(tmp_path: Path) -> None:
         node = log.duplicate_node(b"a", slots, level=level)
     snapshot, found = read(log_of(log, [slot(b"a", node)], tmp_path), "db")
     assert found == [(b"a", b"1")]
-    assert len(snapshot.faults.damage) + snapshot.faults.untold_count == 38
+    assert len(snapshot.faults.damage) + snapshot.faults.left_out_count == 38
 
 
 @pytest.mark.timeout(60)

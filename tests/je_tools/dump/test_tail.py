@@ -336,7 +336,7 @@ def told_while_growing(
 
     def pieces() -> Iterator[Encoded[LSNS]]:
         yield from dump.run(environment, reading.ended)
-        yield from follow(dump, reading, tell=told)
+        yield from follow(dump, reading, report=told)
 
     collect(pieces())
     return told, reading.totals()

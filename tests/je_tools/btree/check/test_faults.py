@@ -13,7 +13,7 @@ import pytest
 from je_tools.btree.check.findings import open_trees, tree_findings
 from je_tools.btree.check.problems import LISTED
 from je_tools.btree.fault_kinds import Fault, FaultKind
-from je_tools.btree.faults import FORETOLD, LACKING, REMEMBERED, TOLD, Faults, Lacking
+from je_tools.btree.faults import KEPT_MAX, LACKING, REMEMBERED, WARNING_KINDS, Faults, Lacking
 from je_tools.findings import Finding
 from je_tools.formats.spans import Spans
 from je_tools.log.opening import open_environment
@@ -48,20 +48,20 @@ def in_parts(parts: list[Faults]) -> Faults:
 def test_the_first_are_kept_and_all_are_counted() -> None:
     found = Faults()
     assert not found
-    found.lack(lacking(0, TOLD - 1))
-    assert (len(found.damage), found.untold_count) == (TOLD - 1, 0)
-    found.lack(lacking(TOLD - 1, 1000, 1))
-    assert [each.lsn for each in found.damage] == list(range(TOLD))
+    found.lack(lacking(0, KEPT_MAX - 1))
+    assert (len(found.damage), found.left_out_count) == (KEPT_MAX - 1, 0)
+    found.lack(lacking(KEPT_MAX - 1, 1000, 1))
+    assert [each.lsn for each in found.damage] == list(range(KEPT_MAX))
     assert [each.kind for each in found.damage[-2:]] == [LACKING[0], LACKING[1]]
-    assert found.untold_count == 999
+    assert found.left_out_count == 999
     assert found
 
 
-@pytest.mark.parametrize("count", [1, TOLD, TOLD + 1, 5000])
+@pytest.mark.parametrize("count", [1, KEPT_MAX, KEPT_MAX + 1, 5000])
 def test_what_is_met_again_counts_once(count: int) -> None:
     """This holds for columns and for single faults, in one piece or in parts."""
     ones = [fault(lsn) for lsn in range(count)]
-    expected = (ones[:TOLD], max(count - TOLD, 0))
+    expected = (ones[:KEPT_MAX], max(count - KEPT_MAX, 0))
     whole, half = Faults(), Faults()
     whole.lack(lacking(0, count))
     half.extend(ones[count // 2 :])
@@ -69,27 +69,27 @@ def test_what_is_met_again_counts_once(count: int) -> None:
     again.extend(ones)
     for parts in ([whole], [whole, half], [again, whole], [whole, half, again, whole]):
         found = in_parts(parts)
-        assert (found.damage, found.untold_count) == expected
+        assert (found.damage, found.left_out_count) == expected
     again.lack(lacking(0, count))
-    assert (again.damage, again.untold_count) == expected
+    assert (again.damage, again.left_out_count) == expected
 
 
 def test_places_that_are_none_count_each() -> None:
     found, part = Faults(), Faults()
-    found.extend(fault(lsn) for lsn in range(TOLD))
-    part.extend(fault(NULL, key=b"%d" % i) for i in range(TOLD + 50))
-    assert (len(part.damage), part.untold_count) == (TOLD, 50)
+    found.extend(fault(lsn) for lsn in range(KEPT_MAX))
+    part.extend(fault(NULL, key=b"%d" % i) for i in range(KEPT_MAX + 50))
+    assert (len(part.damage), part.left_out_count) == (KEPT_MAX, 50)
     found.extend(part)
-    assert (len(found.damage), found.untold_count) == (TOLD, TOLD + 50)
+    assert (len(found.damage), found.left_out_count) == (KEPT_MAX, KEPT_MAX + 50)
 
 
 def test_databases_and_kinds_are_counted_apart() -> None:
     found = Faults()
-    found.extend(fault(lsn) for lsn in range(TOLD))
+    found.extend(fault(lsn) for lsn in range(KEPT_MAX))
     for kind in (FaultKind.MISSING, FaultKind.SHARED):
         for db_id in (3, 4):
             found.append(Fault(kind, db_id, 5, NULL, None, None))
-    assert found.untold_count == 4
+    assert found.left_out_count == 4
 
 
 def test_what_is_foretold_is_no_damage() -> None:
@@ -97,12 +97,12 @@ def test_what_is_foretold_is_no_damage() -> None:
     part = Faults()
     part.extend(fault(lsn, kind) for lsn in range(300))
     found = in_parts([part, part])
-    assert (found.damage, found.untold_count) == ([], 0)
-    assert list(found.foretold.values()) == [fault(0, kind)]
-    assert found.foretold_count(kind, FIRST_ID) == 300
+    assert (found.damage, found.left_out_count) == ([], 0)
+    assert list(found.warnings.values()) == [fault(0, kind)]
+    assert found.warning_count(kind, FIRST_ID) == 300
     assert list(found) == [fault(0, kind)]
     assert found
-    assert findings._FORETOLD.keys() == FORETOLD
+    assert findings._WARNING_CODES.keys() == WARNING_KINDS
 
 
 def test_millions_take_little_memory() -> None:
@@ -116,11 +116,11 @@ def test_millions_take_little_memory() -> None:
             part.lack(lacking(number * size, size))
             found.extend(part)
         if way == 0:
-            assert found.untold_count == parts * size - TOLD
+            assert found.left_out_count == parts * size - KEPT_MAX
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 8 * REMEMBERED * 8
-    assert parts * size - TOLD <= found.untold_count <= 2 * parts * size
+    assert parts * size - KEPT_MAX <= found.left_out_count <= 2 * parts * size
 
 
 def bottoms(log: TreeLog, count: int, each: int) -> list[tuple[bytes, int]]:
@@ -154,9 +154,9 @@ def test_records_of_a_missing_file(tmp_path: Path) -> None:
         for batch in snapshot.records(database):
             assert (batch.data.sizes < 0).all()
     kept = sum(isinstance(each, Fault) for each in gc.get_objects()) - before
-    assert kept <= 2 * TOLD
+    assert kept <= 2 * KEPT_MAX
     told = snapshot_findings(snapshot)
-    assert [each.code for each in told].count("tree-damage") == TOLD
+    assert [each.code for each in told].count("tree-damage") == KEPT_MAX
     assert [each.found for each in told if each.code == "more-tree-damage"] == ["9900 more places"]
 
 
@@ -177,9 +177,9 @@ def test_a_name_of_the_engine_behind_many_that_are_lost(tmp_path: Path) -> None:
     """The refusal that the engine would give does not depend on the number of reported faults."""
     log = TreeLog()
     log.database(b"db", log.tree([slot(b"a", log.ln(b"a", b"1"))]))
-    names = [b"%03d" % number for number in range(2 * TOLD)] + [b"_jeUtilization"]
+    names = [b"%03d" % number for number in range(2 * KEPT_MAX)] + [b"_jeUtilization"]
     log.named += [slot(name, lsn_of(NO_FILE, 100 + i)) for i, name in enumerate(names)]
     log.checkpoint()
     snapshot = snapshot_of(log.write(tmp_path / "env"))
     assert snapshot.refusals == (Refusal.OWN_DATABASE_LOST,)
-    assert snapshot.faults.untold_count == TOLD + 1
+    assert snapshot.faults.left_out_count == KEPT_MAX + 1
