@@ -20,6 +20,8 @@ SEGMENT_SIZE_MAX = (1 << 31) - 1
 SERIALIZERS = (2,)
 """Versions of the framing that this reader knows; 1 is of Ignite 2.1 to 2.3."""
 
+_ENGINE_SERIALIZERS = (1, 2)
+
 HEADER_NO = 4
 """Type of the record at the start of a segment."""
 
@@ -37,6 +39,9 @@ class Problem(StrEnum):
     UNUSED = "the segment was never used"
     MAGIC = "it does not begin as a segment of a write-ahead log"
     CHECKSUM = "the checksum of the header is wrong"
+    """The engine does not look at it, and reads the segment."""
+    VERSION = "the header names a framing that no engine has"
+    SEGMENT = "the header names another segment than the record after it"
 
 
 class SegmentHeader(Struct, frozen=True):
@@ -62,8 +67,13 @@ def checksum(data: bytes) -> int:
     return zlib.crc32(data) ^ 0xFFFFFFFF
 
 
-def read_segment_header(data: bytes) -> SegmentHeader | Problem:
-    """Return the header in the first bytes of a segment, or what is wrong with it."""
+def read_segment_header(data: bytes, *, checks_sum: bool = True) -> SegmentHeader | Problem:
+    """Return the header in the first bytes of a segment, or what is wrong with it.
+
+    Args:
+        data: the bytes.
+        checks_sum: False to read it as the engine does, which ignores its checksum and offset.
+    """
     if not data.strip(b"\0"):
         return Problem.UNUSED
     if len(data) < SEGMENT_HEADER_SIZE:
@@ -74,10 +84,12 @@ def read_segment_header(data: bytes) -> SegmentHeader | Problem:
         )
         if magic not in (MAGIC, COMPACTED_MAGIC):
             continue
-        if type_no != HEADER_NO + 1 or offset != 0 or segment < 0:
+        if type_no != HEADER_NO + 1 or segment < 0:
             return Problem.MAGIC
-        if stored not in (0, checksum(data[: SEGMENT_HEADER_SIZE - 4])):
-            return Problem.CHECKSUM
+        is_right = offset == 0 and stored in (0, checksum(data[: SEGMENT_HEADER_SIZE - 4]))
+        if not is_right and checks_sum:
+            is_known = serializer in _ENGINE_SERIALIZERS
+            return Problem.CHECKSUM if is_known else Problem.VERSION
         compacted = magic == COMPACTED_MAGIC
         return SegmentHeader(segment, order == ">", compacted, serializer, summed=stored != 0)
     return Problem.MAGIC

@@ -47,7 +47,8 @@ _TABLE: tuple[tuple[str, Severity, str, str], ...] = (
     (
         "wal-header",
         Severity.ERROR,
-        "The first record of a segment is damaged, so the engine does not read the file.",
+        "The first record of a segment is damaged, so the engine does not read the file. It does "
+        "if only the checksum of that record is wrong.",
         "The records after it are read if the first of them gives the index of the segment. Look "
         "for another copy of the segment.",
     ),
@@ -63,6 +64,13 @@ _TABLE: tuple[tuple[str, Severity, str, str], ...] = (
         Severity.ERROR,
         "A segment, or a part of it, cannot be read or unpacked, or has an unsupported version.",
         "Copy the file from a healthy device, or from a backup.",
+    ),
+    (
+        "wal-directory",
+        Severity.NOTE,
+        "The directory at the end of a compacted segment is damaged. A node does not read it, but "
+        "other programs cannot unpack the file.",
+        "Nothing for the node. To unpack the file elsewhere, copy it from a backup.",
     ),
     (
         "wal-unsearched",

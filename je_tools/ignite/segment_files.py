@@ -22,8 +22,11 @@ from je_tools.formats.ignite.segments import (
     SegmentHeader,
     read_segment_header,
 )
-from je_tools.formats.ignite.unpacked import Unpacked
+from je_tools.formats.ignite.unpacked import Unpacked, unpacked_start
 from je_tools.formats.ignite.walk import SegmentReader
+
+_START_SIZE = SEGMENT_HEADER_SIZE + 64
+"""Bytes of a segment that tell its header, or the header that its first record implies."""
 
 _NAME = re.compile(r"(\d{16,19})\.wal(\.zip)?")
 
@@ -66,6 +69,17 @@ class SegmentFile(Struct, frozen=True):
     is_derived: bool = False
 
     @property
+    def is_refused(self) -> bool:
+        """True if the engine does not read the file because of its header.
+
+        It ignores the checksum of the header.
+
+        Source: RecordV1Serializer.readSegmentHeader, Ignite 2.18.0, and starts of a node.
+        """
+        is_read = self.problem == Problem.CHECKSUM.value
+        return self.status is not Status.READABLE and not is_read
+
+    @property
     def is_archived(self) -> bool:
         """True if it lies in the archive of a node."""
         return self.path.parent.parent.name == "archive"
@@ -86,9 +100,7 @@ def open_segment(path: Path) -> SegmentFile:
             # To open a pipe would wait for somebody who writes to it.
             raise InputError("it is no regular file")
         size = status.st_size
-        with opened_segment(path, is_packed=is_packed) as source:
-            start = source.read(0, min(SEGMENT_HEADER_SIZE + 64, source.size)).tobytes()
-            problem = source.problem if isinstance(source, Unpacked) else None
+        start, problem = _start_of(path, is_packed=is_packed)
     except (OSError, InputError) as error:
         text = getattr(error, "strerror", None) or str(error)
         return SegmentFile(path, number, is_packed, 0, Status.UNREADABLE, problem=text)
@@ -98,12 +110,25 @@ def open_segment(path: Path) -> SegmentFile:
     return _with_header(segment, start)
 
 
+def _start_of(path: Path, *, is_packed: bool) -> tuple[bytes, str | None]:
+    """Return the first bytes of a segment, and why a compacted one has none."""
+    if is_packed:
+        with _as_segment_errors(path):
+            return unpacked_start(path, _START_SIZE)
+    with opened_segment(path, is_packed=False) as source:
+        return source.read(0, min(_START_SIZE, source.size)).tobytes(), None
+
+
 def _with_header(segment: SegmentFile, start: bytes) -> SegmentFile:
     header = read_segment_header(start[:SEGMENT_HEADER_SIZE])
     if header is Problem.UNUSED:
         return replace(segment, status=Status.UNUSED, problem=header.value)
     if isinstance(header, Problem):
         derived = _derived_header(start, segment.is_packed)
+        if header is Problem.CHECKSUM and derived is not None:
+            own = read_segment_header(start[:SEGMENT_HEADER_SIZE], checks_sum=False)
+            is_same = isinstance(own, SegmentHeader) and own.segment == derived.segment
+            header = header if is_same else Problem.SEGMENT
         return replace(
             segment,
             status=Status.BAD_HEADER,
@@ -138,7 +163,7 @@ def opened_segment(path: Path, *, is_packed: bool) -> Iterator[Source | Unpacked
         InputError: it cannot be read.
         StoppedError: it shrank, vanished or was replaced while it was read.
     """
-    try:
+    with _as_segment_errors(path):
         source = Unpacked(path) if is_packed else Source(path)
         try:
             yield source
@@ -146,6 +171,13 @@ def opened_segment(path: Path, *, is_packed: bool) -> Iterator[Source | Unpacked
                 source.check_unchanged()
         finally:
             source.close()
+
+
+@contextmanager
+def _as_segment_errors(path: Path) -> Iterator[None]:
+    """Convert errors of a file of a segment to those of commands."""
+    try:
+        yield
     except SourceChangedError as error:
         raise StoppedError(str(error)) from error
     except SourceError as error:

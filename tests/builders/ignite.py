@@ -230,7 +230,7 @@ def _write_cache_store(root: Path, data: bytes) -> Path:
     write_store(root, [], [data])
     folder = root / "db" / "node1" / "cache-accounts"
     folder.mkdir()
-    (folder / "cache_data.dat").write_bytes(b"")
+    (folder / "cache_data.dat").write_bytes(b"\xac\xed\0\5p")
     return root
 
 

@@ -11,6 +11,8 @@ from tests.builders.ignite import checksum
 SIGNATURE = 0xF19AC4FE60C530B8
 SIZE = 1024
 INDEX = 65535
+CONFIGURATION = b"\xac\xed\0\5p"
+"""A null, as Java serializes it."""
 
 
 def file_header(*, is_index: bool = False, order: str = "<", size: int = SIZE) -> bytes:
@@ -116,6 +118,7 @@ def write_page_store(root: Path, order: str = "<") -> Path:
         cache / "part-1.bin": page_file(1, [14, 15, 2, 6, 1], order),
         cache / "index.bin": page_file(INDEX, [11, 15, 2], order),
         cache.parent / "metastorage" / "part-1.bin": page_file(1, [14, 15, 21], order),
+        cache / "cache_data.dat": CONFIGURATION,
     }
     for path, data in files.items():
         path.parent.mkdir(parents=True, exist_ok=True)

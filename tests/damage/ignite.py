@@ -55,8 +55,6 @@ def good_store(order: str, *, is_unfinished: bool = False) -> dict[str, bytes]:
         else:
             build.write_checkpointed_store(root, order)
             build_pages.write_page_store(root, order)
-            # Without a configuration, the cache would count as destroyed.
-            (root / "db" / "node1" / "cache-first" / "cache_data.dat").write_bytes(b"")
         paths = [path for path in root.rglob("*") if path.is_file()]
         return {str(path.relative_to(root)): path.read_bytes() for path in sorted(paths)}
 

@@ -6,9 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from je_tools.ignite.recovery.plan import StartOutcome
 from tests.corpus import FIXTURES, IgniteNode, corpus, damaged_store, ignite_nodes
 from tests.engine.ignite import IgniteEngine, recorded_rows, writable_copy
 from tests.je_tools.dumped import je_tools
+from tests.je_tools.ignite.recovery.test_unlike import UNLIKE, unlike
 from tests.truth.contents import Refusal
 
 # TDE needs a keystore, and compressed pages a module that is not fetched.
@@ -97,3 +99,65 @@ def test_a_node_passes_over_archived_files_without_a_header(
     assert isinstance(found, list)
     rows = recorded_rows(FIXTURES / "ignite-killed" / "records.tsv.gz")
     assert [row for row in found if not row.startswith("ignite-sys-cache")] == rows
+
+
+@pytest.mark.engine
+@pytest.mark.parametrize(("name", "index", "type_no", "outcome"), UNLIKE[1:4])
+def test_a_node_on_pages_of_another_type(
+    ignite: IgniteEngine,
+    name: str,
+    index: int,
+    type_no: int,
+    outcome: StartOutcome,
+    tmp_path: Path,
+) -> None:
+    """It notices some of them only, and takes a partition for new by its first page."""
+    store = writable_copy(FIXTURES / "ignite-killed" / "store", tmp_path / "work")
+    unlike(store / "db/node1/cache-accounts" / name, index, type_no)
+    found = ignite.rows(store)
+    rows = recorded_rows(FIXTURES / "ignite-killed" / "records.tsv.gz")
+    if index == 7:
+        assert isinstance(found, Refusal)
+        assert (found.stage, "Unknown page type: 36" in found.message) == ("halt", True)
+        return
+    assert isinstance(found, list)
+    kept = [row for row in found if not row.startswith("ignite-sys-cache")]
+    assert (kept == rows) == (outcome is not StartOutcome.LOSES)
+    assert set(kept) <= set(rows)
+
+
+@pytest.mark.engine
+@pytest.mark.parametrize(
+    ("segment", "at", "starts"), [(0, 0, True), (1, 0, False), (1, 10, True), (1, 26, True)]
+)
+@pytest.mark.skipif(corpus() is None, reason="only the corpus has a segment that nothing reads")
+def test_a_node_reads_headers_of_segments_that_it_needs_only(
+    ignite: IgniteEngine, segment: int, at: int, starts: bool, tmp_path: Path
+) -> None:
+    """It looks at the type, but not at the offset or the checksum."""
+    whole = corpus()
+    assert whole is not None
+    case = whole / "ignite-crash"
+    store = writable_copy(case / "store", tmp_path / "work")
+    path = store / "db/wal/archive/node1" / f"{segment:016}.wal"
+    data = bytearray(path.read_bytes())
+    data[at] ^= 0x10
+    path.write_bytes(data)
+    found = ignite.rows(store)
+    assert isinstance(found, list) == starts
+    assert not starts or found == recorded_rows(case / "records.tsv.gz")
+
+
+@pytest.mark.engine
+@pytest.mark.parametrize("content", [None, b"\xac\xed\0\6"])
+def test_a_node_without_the_configuration_of_a_cache(
+    ignite: IgniteEngine, content: bytes | None, tmp_path: Path
+) -> None:
+    store = writable_copy(FIXTURES / "ignite-killed" / "store", tmp_path / "work")
+    path = store / "db/node1/cache-accounts/cache_data.dat"
+    path.unlink()
+    if content is not None:
+        path.write_bytes(content)
+    found = ignite.rows(store)
+    assert isinstance(found, list) == (content is None)
+    assert content is not None or not any(row.startswith("accounts") for row in found)

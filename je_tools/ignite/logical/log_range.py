@@ -155,7 +155,7 @@ class _Segment:
         return self.cause is not None and not self.later_records
 
     def __iter__(self) -> Iterator[RecordRows]:
-        if self.copies.chosen.is_derived:
+        if self.copies.chosen.is_refused:
             self.cause = Cause.CHECKSUM
             self.later_records = _record_count(self.copies)
             return

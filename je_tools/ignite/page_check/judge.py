@@ -70,7 +70,14 @@ ADVICE = {
 }
 _BY_RECOVER = "`je-tools ignite recover` rebuilds it from the log. Otherwise: {}"
 _INDEX_ASIDE = "`je-tools ignite recover` sets the file aside: the node rebuilds its indexes."
-_FROM_LOG = ("page-checksum", "page-zero", "page-cut", "page-misplaced", "page-file-missing")
+_FROM_LOG = (
+    "page-checksum",
+    "page-zero",
+    "page-cut",
+    "page-misplaced",
+    "page-unknown",
+    "page-file-missing",
+)
 """Codes of the errors that a rebuilt file has no more."""
 _KEEP_LOG = "Nothing: the node repairs it when it starts. Keep the markers and the log."
 _NOTHING = "Nothing."
@@ -237,13 +244,25 @@ class PageJudge:
         parts = self._mended.split(*place, run.page, run.page + run.pages)
         for start, stop, is_mended in parts:
             part = replace(run, page=start, pages=stop - start)
-            if is_mended and run.state not in (PageState.UNKNOWN, PageState.UNREADABLE):
+            if is_mended and run.state is not PageState.UNREADABLE:
                 yield self._of_pages("page-torn", scan, part, **_words(scan, part))
             elif run.state is PageState.ZERO:
                 severity = Severity.WARNING if self._recovery.is_mixed else Severity.ERROR
                 yield self._of_pages("page-zero", scan, part, severity=severity, found="zeros")
+            elif run.state is PageState.UNKNOWN:
+                yield from self._of_unknown(scan, part)
             else:
                 yield self._of_pages(_CODE_OF[run.state], scan, part, **_words(scan, part))
+
+    def _of_unknown(self, scan: PageFileScan, run: Run) -> Iterator[PageFinding]:
+        """Yield pages of unknown types; with such a first page, a node loses a partition."""
+        if run.page == 0 and scan.file.kind is FileKind.PARTITION:
+            first, run = replace(run, pages=1), replace(run, page=1, pages=run.pages - 1)
+            yield self._of_pages(
+                "page-unknown", scan, first, severity=Severity.ERROR, **_words(scan, first)
+            )
+        if run.pages:
+            yield self._of_pages("page-unknown", scan, run, **_words(scan, run))
 
     def _of_pages(self, code: str, scan: PageFileScan, run: Run, **facts: Any) -> PageFinding:
         header = scan.file.header

@@ -45,8 +45,11 @@ _TABLE: tuple[tuple[str, Severity, str, str], ...] = (
         "page-unknown",
         Severity.WARNING,
         "The checksum of a page is right, and no engine up to 2.18 writes its type, the version "
-        "of its layout or its compression.",
-        "Compare the version of the node with those that this program reads.",
+        "of its layout or its compression. A node may halt when it reads the page, or not notice. "
+        "It is an error for the first page of a partition: the node takes the partition for a new "
+        "one, and its rows are lost, or it halts.",
+        "Compare the version of the node with those that this program reads. `ignite recover` "
+        "rebuilds the page if the log has its whole history.",
     ),
     (
         "page-unreadable",

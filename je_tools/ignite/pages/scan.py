@@ -14,6 +14,8 @@ from je_tools.core.ordered import map_in_order
 from je_tools.errors import StoppedError
 from je_tools.formats.files.source import Source, SourceChangedError, SourceError
 from je_tools.formats.ignite.pages import PageState, page_rules, read_file_pages, unread_trees
+from je_tools.formats.ignite.partition_meta import PART_META_NO
+from je_tools.ignite.pages.files import FileKind
 
 if TYPE_CHECKING:
     from je_tools.formats.ignite.pages import PageColumns, PageFileHeader
@@ -70,6 +72,7 @@ class PageFileScan(Struct):
         runs: pages that are neither good nor encrypted, in order.
         problem: why the file could not be read to its end; None if it was.
         has_unread_trees: True if good pages are those of trees whose items are not read.
+        foreign: the first page of a partition, if it is good and of another type than such a page.
         page_states: uint8 in pieces, a PageState for each page.
     """
 
@@ -81,6 +84,7 @@ class PageFileScan(Struct):
     runs: list[Run] = []
     problem: str | None = None
     has_unread_trees: bool = False
+    foreign: Run | None = None
     page_states: list[npt.NDArray[np.uint8]] = []
 
 
@@ -178,6 +182,9 @@ def _add(scan: PageFileScan, block: Block) -> None:
         scan.states[PageState(no)] += int(states[no])
     if np.any(is_good & unread_trees(columns.type_no, columns.version)):
         scan.has_unread_trees = True
+    is_first = block.first == 0 and scan.file.kind is FileKind.PARTITION
+    if is_first and is_good[0] and int(columns.type_no[0]) != PART_META_NO:
+        scan.foreign = _run(block, 0, 1)
     scan.compressed += int(np.count_nonzero(is_good & (columns.compression > 0)))
     written = np.flatnonzero(state != PageState.ZERO)
     if len(written):
@@ -200,14 +207,18 @@ def _runs(block: Block) -> Iterator[Run]:
     changes = (np.diff(odd) != 1) | (np.diff(columns.state[odd].astype(np.int16)) != 0)
     starts = np.concatenate(([0], np.flatnonzero(changes) + 1, [len(odd)]))
     for start, stop in zip(starts[:-1].tolist(), starts[1:].tolist(), strict=True):
-        row = int(odd[start])
-        yield Run(
-            PageState(int(columns.state[row])),
-            block.first + row,
-            stop - start,
-            int(columns.type_no[row]),
-            int(columns.version[row]),
-            int(columns.page_id[row]),
-            int(columns.stored[row]),
-            int(columns.computed[row]),
-        )
+        yield _run(block, int(odd[start]), stop - start)
+
+
+def _run(block: Block, row: int, pages: int) -> Run:
+    columns = block.columns
+    return Run(
+        PageState(int(columns.state[row])),
+        block.first + row,
+        pages,
+        int(columns.type_no[row]),
+        int(columns.version[row]),
+        int(columns.page_id[row]),
+        int(columns.stored[row]),
+        int(columns.computed[row]),
+    )

@@ -20,6 +20,7 @@ from je_tools.errors import InputError
 from je_tools.formats.ignite.ids import cache_id
 from je_tools.formats.ignite.page_ids import PLACE_BITS
 from je_tools.formats.ignite.pages import PageState
+from je_tools.formats.ignite.partition_meta import PART_META_NO
 from je_tools.formats.ignite.records import decode_type
 from je_tools.formats.ignite.types import NUMBERS
 from je_tools.ignite.pages.files import FileKind, PageFile, page_folder
@@ -37,6 +38,9 @@ if TYPE_CHECKING:
 _PAGE, _CHECKPOINT, _RECOVERY = (
     NUMBERS[name] for name in ("PAGE_RECORD", "CHECKPOINT_RECORD", "MEMORY_RECOVERY")
 )
+_SUMMED = (PageState.GOOD, PageState.UNKNOWN, PageState.MISPLACED)
+"""States of pages whose checksum is right."""
+
 _SOUND = (PageState.GOOD, PageState.ENCRYPTED, PageState.UNSUMMED)
 
 
@@ -47,6 +51,10 @@ class PageRepair(StrEnum):
     """Physical recovery writes it."""
     REPAIRED = "repaired"
     """The node restores it from the log when it reads it."""
+    UNCLEAR = "unclear"
+    """Its checksum is right and its type unknown: the node may halt when it reads it, or not."""
+    LOST = "lost"
+    """The node takes the partition for a new one, without a message."""
     REBUILT = "rebuilt"
     """The node builds the file anew if it is removed."""
     FATAL = "fatal"
@@ -100,6 +108,8 @@ def judged_pages(
             unreadable.append(file)
         runs = ((file, run, _end(run, scan.written)) for run in scan.runs)
         found += [each for each in runs if each[1].state not in _SOUND and each[1].page < each[2]]
+        if scan.foreign is not None:
+            found.append((file, scan.foreign, 1))
     if not found:
         return [], unreadable
     recovered, images = PageSet(physical.places), PageSet(_images(node))
@@ -124,10 +134,29 @@ def _judged(
             yield DamagedPages(file, start, stop - start, state, PageRepair.REBUILT)
         elif state is PageState.ZERO:
             yield DamagedPages(file, start, stop - start, state, PageRepair.FATAL)
+        elif state in _SUMMED:
+            yield from _unlike(file, run, start, stop)
         else:
             for first, after, is_logged in images.split(*place, start, stop):
                 repair = PageRepair.REPAIRED if is_logged else PageRepair.FATAL
                 yield DamagedPages(file, first, after - first, state, repair)
+
+
+def _unlike(file: PageFile, run: Run, start: int, stop: int) -> Iterator[DamagedPages]:
+    """Yield pages whose checksum is right, so that the node neither notices nor restores them.
+
+    It takes a partition for a new one if the type of its first page is not that of such a page.
+
+    Source: GridCacheOffheapManager.GridCacheDataStore.getOrAllocatePartitionMetas, Ignite 2.18.0,
+    and starts of a node on such pages.
+    """
+    if start == 0 and file.kind is FileKind.PARTITION and run.state is not PageState.MISPLACED:
+        is_meta = run.type_no == PART_META_NO
+        repair = PageRepair.FATAL if is_meta else PageRepair.LOST
+        yield DamagedPages(file, 0, 1, run.state, repair)
+        start = 1
+    if start < stop:
+        yield DamagedPages(file, start, stop - start, run.state, PageRepair.UNCLEAR)
 
 
 def _images(node: Node) -> set[Place]:

@@ -240,7 +240,7 @@ def _rebuild(
     plan.rebuilt += indexes
     by_file: dict[Path, list[DamagedPages]] = {}
     for run in damaged:
-        if run.repair in (PageRepair.FATAL, PageRepair.REPAIRED):
+        if run.repair not in (PageRepair.RECOVERED, PageRepair.REBUILT):
             by_file.setdefault(run.file.path, []).append(run)
     if not by_file and not lost:
         return

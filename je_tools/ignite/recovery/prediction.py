@@ -15,9 +15,11 @@ from je_tools.findings import Severity
 from je_tools.formats.ignite.markers import MarkerKind
 from je_tools.formats.ignite.pages import PageState
 from je_tools.formats.ignite.segments import Problem
+from je_tools.ignite.caches import CONFIGURATION
 from je_tools.ignite.checkpoints.node_checkpoints import newest_marker
 from je_tools.ignite.logical.log_range import WalEndReason
 from je_tools.ignite.node_findings import CODES, NodeFinding
+from je_tools.ignite.recovery.configurations import lacking_configurations
 from je_tools.ignite.recovery.page_damage import PageRepair
 from je_tools.ignite.recovery.partitions import checkpointed_partitions
 from je_tools.ignite.segment_files import Status
@@ -25,6 +27,7 @@ from je_tools.ignite.store import path_below
 from je_tools.ignite.wal.segment_reading import (
     copies_of,
     in_the_way,
+    is_due,
     last_archived,
     without_entry,
 )
@@ -45,14 +48,34 @@ REPAIRS = {
     PageRepair.RECOVERED: "recovery writes it anew",
     PageRepair.REPAIRED: "the node restores it from its log when it reads it",
     PageRepair.REBUILT: "the node builds its indexes anew once the file is gone",
+    PageRepair.UNCLEAR: "its checksum is right, so the node may halt when it reads it, or not",
+    PageRepair.LOST: "the node takes the partition for a new one, and loses its rows",
     PageRepair.FATAL: "the node does not start, or halts when it reads it",
 }
 """Fate of a damaged page, in words."""
+
+_CODE_OF = {
+    PageRepair.UNCLEAR: "recovery-unclear",
+    PageRepair.LOST: "recovery-loss",
+    PageRepair.FATAL: "recovery-refused",
+}
+"""Code of a finding on a damaged page, by its fate; `recovery-page` for others."""
+
+_STATES = {
+    PageState.GOOD: "not the first page of a partition",
+    PageState.ZERO: "zeros",
+    PageState.MISPLACED: "that of another place",
+    PageState.UNKNOWN: "of an unknown type, version or compression",
+}
 
 _HINTS = {
     PageRepair.REPAIRED: (
         "Keep the log until the node has read the page, or let `ignite recover --apply` write it: "
         "without the image in the log, the node halts."
+    ),
+    PageRepair.LOST: (
+        "Copy the store before you start the node. `ignite recover` rebuilds the page if the log "
+        "has its whole history."
     ),
     PageRepair.REBUILT: (
         "`ignite recover --apply` sets the file aside, unless the log cannot be repaired."
@@ -63,6 +86,11 @@ _HINTS = {
 _LOG_LOST = (
     "Do not start the node: it writes over the rest of the log. Copy the store first. `ignite "
     "recover` shows what can be repaired."
+)
+
+_CACHE_LOST = (
+    "The node starts without the caches of this folder, unless its own configuration has them. "
+    "Copy the file from a backup, or from another node, before the node starts."
 )
 
 _FILE_LOST = (
@@ -99,6 +127,7 @@ class Predictor:
         yield from self._of_markers()
         yield from self._of_physical()
         yield from self._of_archive()
+        yield from self._of_configurations()
         if logical is not None:
             yield from self._of_log_end(logical)
             yield from self._of_entries(logical)
@@ -167,17 +196,17 @@ class Predictor:
 
     def _of_archive(self) -> Iterator[NodeFinding]:
         """Yield files of the archive that prevent the start, and segments that it lacks."""
-        for file in self._node.archive:
-            if file.is_derived and file.problem == Problem.MAGIC.value:
-                yield self._finding("recovery-refused", file.path, found=file.problem)
+        yield from self._of_headers()
         for file in without_entry(self._node):
             yield self._finding("recovery-refused", file.path, found="a ZIP without an entry")
         for file in in_the_way(self._node):
+            is_at_start = is_due(self._node, file)
+            when = "when it starts" if is_at_start else "once it has written it, and halts"
             yield self._finding(
-                "recovery-refused",
+                "recovery-refused" if is_at_start else "recovery-unclear",
                 file.path,
                 segment=file.number,
-                expected="no file, as the node archives this segment of the ring",
+                expected=f"no file, as the node archives this segment {when}",
                 found=file.problem,
                 hint="`ignite recover --apply` sets the file aside.",
             )
@@ -196,6 +225,40 @@ class Predictor:
                     found="the segment is only in the ring",
                     hint="Copy this file to the archive, named by the index of the segment.",
                 )
+
+    def _of_headers(self) -> Iterator[NodeFinding]:
+        """Yield segments whose headers the engine does not read.
+
+        It ignores segments that are older than recovery reads, and the copy in the ring of one that
+        is in the archive.
+        """
+        first, archived = self._found.need.first, last_archived(self._node)
+        for file in self._node.segments:
+            header = file.header
+            is_other = file.problem == Problem.SEGMENT.value
+            if not file.is_derived or header is None or not (is_other or file.is_refused):
+                continue
+            is_read = first is None or header.segment >= first
+            if not file.is_archived and (header.segment <= archived or is_other):
+                # Of another segment, it is the end of the log.
+                continue
+            if is_read:
+                yield self._finding(
+                    "recovery-refused", file.path, segment=header.segment, found=file.problem
+                )
+            elif is_other:
+                yield self._finding(
+                    "recovery-unclear", file.path, segment=header.segment, found=file.problem
+                )
+
+    def _of_configurations(self) -> Iterator[NodeFinding]:
+        """Yield caches without a readable configuration."""
+        for each in lacking_configurations(self._node):
+            if each.is_lost:
+                texts = {"expected": CONFIGURATION, "found": each.found, "hint": _CACHE_LOST}
+                yield self._finding("recovery-loss", each.path, **texts)
+            else:
+                yield self._finding("recovery-refused", each.path, found=each.found)
 
     def _of_log_end(self, logical: LogicalUpdates) -> Iterator[NodeFinding]:
         end = logical.end
@@ -245,12 +308,12 @@ class Predictor:
         for run in damaged:
             header = run.file.header
             assert header is not None
-            code, severity = "recovery-page", None
+            code, severity = _CODE_OF.get(run.repair, "recovery-page"), None
             if run.repair is PageRepair.RECOVERED:
                 severity = Severity.NOTE
-            elif run.repair is PageRepair.FATAL:
-                code = "recovery-refused"
-            what = "zeros" if run.state is PageState.ZERO else run.state.name.lower()
+            elif run.state is PageState.UNKNOWN and run.repair is PageRepair.REBUILT:
+                severity = Severity.WARNING
+            what = _STATES.get(run.state, run.state.name.lower())
             more = f" and each of the {run.pages - 1:,} after it" if run.pages > 1 else ""
             yield self._finding(
                 code,

@@ -101,9 +101,15 @@ def damaged_side_files(node: Node) -> Iterator[DamagedSideFile]:
     for folder in cache_folders(node.db):
         paths += sorted(folder.path.glob(f"*{CONFIGURATION}"))
     for path in paths:
-        data, problem = _read(path, len(_STREAM))
-        if os.path.lexists(path) and (problem or data != _STREAM):
-            yield DamagedSideFile(path, problem or "no object that Java serialized")
+        fault = stream_fault(path) if os.path.lexists(path) else None
+        if fault is not None:
+            yield DamagedSideFile(path, fault)
+
+
+def stream_fault(path: Path) -> str | None:
+    """Return why a file is no object that Java serialized, in words; None if it is one."""
+    data, problem = _read(path, len(_STREAM))
+    return problem or (None if data == _STREAM else "no object that Java serialized")
 
 
 def _class_name_fault(data: bytes, type_id: int) -> str | None:

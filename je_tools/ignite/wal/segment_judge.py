@@ -126,6 +126,8 @@ class FileJudge(Struct, frozen=True):
             )
         if end.problem is not None:
             yield self._finding("wal-unreadable", segment, found=end.problem)
+        if end.directory_problem is not None:
+            yield self._finding("wal-directory", segment, found=end.directory_problem)
         for gap in end.gaps:
             yield self._finding(
                 "wal-gap",

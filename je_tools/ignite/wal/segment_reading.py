@@ -73,15 +73,23 @@ def in_the_way(node: Node) -> list[SegmentFile]:
     """Return the files without a header that have the names of segments to be archived.
 
     At its start, the node archives each complete segment of the ring, and does not start if a file
-    has its name.
+    has its name. It halts later if a file has the name of the segment that it writes, or of one
+    after that; see `is_due`.
+
+    Source: starts of a node of 2.18 on such archives.
     """
-    ring = [each.header.segment for each in node.work if each.header is not None]
-    due = {each for each in ring if last_archived(node) < each < max(ring)}
+    last = last_archived(node)
     return [
         each
         for each in node.archive
-        if each.number in due and each.header is None and not each.is_packed
+        if each.number > last and each.header is None and not each.is_packed
     ]
+
+
+def is_due(node: Node, file: SegmentFile) -> bool:
+    """Return True if a node archives the segment with the name of a file when it starts."""
+    ring = [each.header.segment for each in node.work if each.header is not None]
+    return file.number in ring and file.number < max(ring)
 
 
 def without_entry(node: Node) -> list[SegmentFile]:
@@ -116,6 +124,7 @@ class SegmentEnd(Struct):
         size: bytes of the segment, unpacked.
         unreadable: half-open ranges that the device could not deliver.
         problem: why a compacted segment could not be unpacked to its end.
+        directory_problem: what is wrong with its directory, which the engine does not read.
     """
 
     gaps: list[RecordGap] = []
@@ -125,6 +134,7 @@ class SegmentEnd(Struct):
     size: int = 0
     unreadable: list[tuple[int, int]] = []
     problem: str | None = None
+    directory_problem: str | None = None
 
 
 @contextmanager
@@ -145,5 +155,6 @@ def read_segment(segment: SegmentFile) -> Iterator[tuple[Iterator[RecordRows], S
             end.tail, end.size = reader.tail, source.size
             end.unreadable = sorted(getattr(source, "unreadable", ()))
             end.problem = getattr(source, "problem", None)
+            end.directory_problem = getattr(source, "directory_problem", None)
 
         yield rows(), end

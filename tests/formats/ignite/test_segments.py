@@ -60,7 +60,10 @@ def test_headers_that_are_none() -> None:
     assert read_segment_header(bytes(29)) is Problem.UNUSED
     assert read_segment_header(good[:28]) is Problem.SHORT
     assert read_segment_header(bytes(13) + good[13:]) is Problem.MAGIC
-    assert read_segment_header(good[:24] + b"\x07" + good[25:]) is Problem.CHECKSUM
+    assert read_segment_header(good[:24] + b"\x07" + good[25:]) is Problem.VERSION
+    damaged = good[:9] + b"\1" + good[10:25] + b"\x07" + good[26:]
+    assert read_segment_header(damaged) is Problem.CHECKSUM
+    assert read_segment_header(damaged, checks_sum=False) == _header(good)
     assert read_segment_header(b"x" * 29) is Problem.MAGIC
 
 

@@ -32,6 +32,14 @@ pub fn are_zero(bytes: &[u8]) -> bool {
     bytes.chunks(BLOCK).all(|block| block.iter().fold(0, |found, &byte| found | byte) == 0)
 }
 
+/// Returns the number of zeros that bytes begin with.
+pub fn zeros(bytes: &[u8]) -> usize {
+    let blocks = bytes.chunks(BLOCK).take_while(|block| are_zero(block)).count();
+    let start = blocks.saturating_mul(BLOCK).min(bytes.len());
+    let rest = bytes.get(start..).unwrap_or_default();
+    start + rest.iter().take_while(|&&byte| byte == 0).count()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -43,6 +51,17 @@ mod tests {
         for at in 0..bytes.len() {
             bytes[at] = 0x40;
             assert!(!are_zero(&bytes));
+            bytes[at] = 0;
+        }
+    }
+
+    #[test]
+    fn zeros_before_any_byte_are_counted() {
+        let mut bytes = [0; 2 * BLOCK + 1];
+        assert_eq!((zeros(&bytes), zeros(&[])), (bytes.len(), 0));
+        for at in 0..bytes.len() {
+            bytes[at] = 7;
+            assert_eq!(zeros(&bytes), at);
             bytes[at] = 0;
         }
     }

@@ -7,7 +7,7 @@
 //! Source: RecordV2Serializer.readWithHeaders, AbstractWalRecordsIterator.advanceRecord,
 //! Ignite 2.18.0.
 
-use crate::bytes::are_zero;
+use crate::bytes::{are_zero, zeros};
 use crate::ignite::order::Order;
 
 /// Number of bytes of the record at the start of a segment.
@@ -33,6 +33,10 @@ const STALE_MAX: u32 = 16;
 
 /// Number of bytes that may be summed in vain, in addition to the size of the segment.
 const BUDGET: u64 = 32 << 20;
+
+/// Number of bytes that a place counts for that looks like a record: more than one in so many bytes
+/// is no damage by accident.
+const CANDIDATE_COST: u64 = 8;
 
 const CRC_SIZE: usize = MIN_SIZE - HEADER_SIZE;
 const SEGMENT_AT: usize = 1;
@@ -197,6 +201,9 @@ pub struct Walker {
     /// Number of bytes whose checksum was computed, by which tests measure work.
     #[cfg(test)]
     summed: std::cell::Cell<u64>,
+    /// Number of places that looked like records, by which tests measure work.
+    #[cfg(test)]
+    candidates: u64,
 }
 
 impl Walker {
@@ -216,6 +223,8 @@ impl Walker {
             tail: None,
             #[cfg(test)]
             summed: std::cell::Cell::default(),
+            #[cfg(test)]
+            candidates: 0,
         }
     }
 
@@ -325,6 +334,11 @@ impl Walker {
                 return Some(MIN_SIZE as u64);
             };
             self.at = at;
+            self.charge(CANDIDATE_COST);
+            #[cfg(test)]
+            {
+                self.candidates += 1;
+            }
             match self.judge(window, at) {
                 Judged::Good { .. } if self.is_confirmed(window, at) => {
                     lost.end = at;
@@ -355,19 +369,32 @@ impl Walker {
     /// Returns the next offset in the window at which a record may begin; without one, moves `at`
     /// to the end of what was searched.
     fn candidate(&mut self, window: Window<'_>) -> Option<u64> {
-        let Rules { order, segment, compacted, .. } = self.rules;
-        let start = usize::try_from(self.at.checked_sub(window.base)?).ok()?;
-        let last = window.bytes.len().saturating_sub(MIN_SIZE);
-        if start > last || window.bytes.len() < MIN_SIZE {
-            return None;
+        let mut start = usize::try_from(self.at.checked_sub(window.base)?).ok()?;
+        let last = window.bytes.len().checked_sub(MIN_SIZE)?;
+        let mut found = None;
+        while found.is_none() && start <= last {
+            // No record begins with a zero, and unused files have billions.
+            start += zeros(window.bytes.get(start..=last)?);
+            let place = self.named(window, start, last);
+            start = place.unwrap_or(last + 1);
+            found = place.filter(|&at| window.bytes.get(at).is_some_and(|&first| first != 0));
         }
+        self.at = window.base.saturating_add(start as u64).max(self.at);
+        found.map(|_| self.at)
+    }
+
+    /// Returns the first index in a range at which a record would name its segment, if that is
+    /// compacted, or else its offset.
+    fn named(&self, window: Window<'_>, start: usize, last: usize) -> Option<usize> {
+        let Rules { order, segment, compacted, .. } = self.rules;
+        let count = (last + 1).checked_sub(start)?;
         let index = if compacted {
-            let fields = window.bytes.get(start + SEGMENT_AT..)?.windows(8).take(last - start + 1);
+            let fields = window.bytes.get(start + SEGMENT_AT..)?.windows(8).take(count);
             let mut eights = fields.filter_map(<[u8]>::first_chunk);
             eights.position(|eight: &[u8; 8]| order.i64_of(*eight) == segment)
         } else {
-            let mut own = self.at as u32;
-            let fields = window.bytes.get(start + OFFSET_AT..)?.windows(4).take(last - start + 1);
+            let mut own = window.base.wrapping_add(start as u64) as u32;
+            let fields = window.bytes.get(start + OFFSET_AT..)?.windows(4).take(count);
             let mut fours = fields.filter_map(<[u8]>::first_chunk);
             fours.position(|four: &[u8; 4]| {
                 let found = order.u32_of(*four) == own;
@@ -375,9 +402,7 @@ impl Walker {
                 found
             })
         };
-        let passed = index.unwrap_or(last - start + 1) as u64;
-        self.at = self.at.saturating_add(passed);
-        index.map(|_| self.at)
+        index.map(|index| start + index)
     }
 
     /// Notes whether the bytes of the gap are zero, up to `at` or the end of the file.
@@ -693,6 +718,34 @@ mod tests {
         let (rows, walker) = read(&bytes, rules, size, 100);
         assert_eq!((rows.len(), walker.tail.unwrap().unsearched), (0, size as u64));
         assert_eq!(walker.summed.get(), 0);
+    }
+
+    #[test]
+    fn no_zero_looks_like_a_record_of_segment_0() {
+        let bytes = vec![0; 1 << 20];
+        let rules = Rules { segment: 0, compacted: true, ..rules(Order::Little, bytes.len()) };
+        let (rows, walker) = read(&bytes, rules, 1 << 16, 100);
+        let tail = walker.tail.unwrap();
+        assert_eq!((rows, walker.candidates), (vec![], 0));
+        assert_eq!((tail.is_zero, tail.unsearched), (true, bytes.len() as u64));
+    }
+
+    #[test]
+    fn places_that_look_like_records_do_not_cost_more_than_the_budget() {
+        let bytes = vec![1; 10_000];
+        let segment = i64::from_ne_bytes([1; 8]);
+        let rules = Rules { segment, compacted: true, ..rules(Order::Little, bytes.len()) };
+        let mut walker = Walker { budget: 100 * CANDIDATE_COST, ..Walker::new(rules) };
+        let (mut at, mut offset, mut length, mut type_no) = ([0], [0], [0], [0]);
+        let mut columns = Columns {
+            at: &mut at,
+            offset: &mut offset,
+            length: &mut length,
+            type_no: &mut type_no,
+        };
+        let found = walker.step(Window { bytes: &bytes[29..], base: 29 }, &mut columns);
+        assert_eq!((found, walker.candidates), ((0, Next::Nothing), 100));
+        assert_eq!(walker.tail.unwrap().unsearched, 29 + 1 + 100);
     }
 
     proptest! {
