@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +15,7 @@ from je_tools.ignite.store import path_below
 
 if TYPE_CHECKING:
     from je_tools.ignite.checkpoints.node_checkpoints import Checkpoint, NodeCheckpoints
+    from je_tools.ignite.checkpoints.records import CheckpointRecord
 
 
 class CheckpointJudge(Struct, frozen=True):
@@ -31,9 +32,11 @@ class CheckpointJudge(Struct, frozen=True):
     def findings(self) -> Iterator[NodeFinding]:
         """Yield what is wrong, files first."""
         yield from self._of_files()
+        newest = max((each.time_ms for each in self.found.checkpoints), default=0)
+        records = {each.pointer: each for each in reversed(self.found.records)}
         for checkpoint in self.found.checkpoints:
-            yield from self._of_pair(checkpoint)
-            yield from self._of_record(checkpoint)
+            yield from self._of_pair(checkpoint, newest)
+            yield from self._of_record(checkpoint, records)
         yield from self._unmarked()
         yield from self._of_need()
 
@@ -55,27 +58,28 @@ class CheckpointJudge(Struct, frozen=True):
         for path in self.found.folder.leftovers:
             yield self._finding("marker-leftover", path)
 
-    def _of_pair(self, checkpoint: Checkpoint) -> Iterator[NodeFinding]:
+    def _of_pair(self, checkpoint: Checkpoint, newest: int) -> Iterator[NodeFinding]:
         begin, end = checkpoint.begin, checkpoint.end
         if begin is None and end is not None:
             yield self._finding("marker-no-begin", end.path, end.pointer)
         elif begin is not None and end is None:
-            is_newest = checkpoint.time_ms == max(c.time_ms for c in self.found.checkpoints)
-            what = "no end" if is_newest else "no end, and a later checkpoint"
+            what = "no end" if checkpoint.time_ms == newest else "no end, and a later checkpoint"
             yield self._finding("marker-unfinished", begin.path, begin.pointer, found=what)
         elif begin and end and begin.pointer and end.pointer and begin.pointer != end.pointer:
             texts = {"expected": _text(begin.pointer), "found": _text(end.pointer)}
             yield self._finding("marker-differs", end.path, None, **texts)
 
-    def _of_record(self, checkpoint: Checkpoint) -> Iterator[NodeFinding]:
+    def _of_record(
+        self, checkpoint: Checkpoint, records: Mapping[Pointer, CheckpointRecord]
+    ) -> Iterator[NodeFinding]:
         pointer, marker = checkpoint.pointer, checkpoint.begin or checkpoint.end
         if pointer is None or pointer.is_null or checkpoint.record is not None or marker is None:
             return
         need, is_gone = self.found.need, pointer.segment not in self.found.segments
         is_old = need.first is not None and pointer.segment < need.first
         severity = Severity.NOTE if is_old and is_gone else Severity.ERROR
-        others = [each for each in self.found.records if each.pointer == pointer]
-        found = f"that of checkpoint {others[0].checkpoint}" if others else "no such record"
+        other = records.get(pointer)
+        found = "no such record" if other is None else f"that of checkpoint {other.checkpoint}"
         texts = {
             "expected": f"the record of checkpoint {checkpoint.checkpoint}",
             "found": "the segment is in no file" if is_gone else found,

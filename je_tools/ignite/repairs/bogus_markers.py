@@ -13,6 +13,7 @@ Source: CheckpointMarkersStorage, CheckpointWorkflow.markCheckpointBegin, Ignite
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import cache, partial
 from typing import TYPE_CHECKING
 
 from je_tools.formats.ignite.ids import cache_id
@@ -25,7 +26,7 @@ from je_tools.ignite.repairs.newer_rows import has_row_of, logged_versions
 
 if TYPE_CHECKING:
     from je_tools.ignite.checkpoints.markers import Marker
-    from je_tools.ignite.checkpoints.node_checkpoints import Checkpoint, NodeCheckpoints
+    from je_tools.ignite.checkpoints.node_checkpoints import NodeCheckpoints
     from je_tools.ignite.checkpoints.records import CheckpointRecord
     from je_tools.ignite.store import Node
 
@@ -33,11 +34,13 @@ if TYPE_CHECKING:
 def suspect_begins(found: NodeCheckpoints) -> list[Marker]:
     """Return the begin markers without an end that lead to no record of their checkpoint."""
     suspects = []
-    ended = [each.time_ms for each in found.checkpoints if each.end is not None]
+    ended = max((each.time_ms for each in found.checkpoints if each.end is not None), default=0)
+    pairs = {(each.time_ms, each.checkpoint): each for each in found.checkpoints}
     for marker in found.folder.markers:
-        if marker.name.kind is not MarkerKind.START or marker.name.time_ms <= max(ended, default=0):
+        if marker.name.kind is not MarkerKind.START or marker.name.time_ms <= ended:
             continue
-        pair = _checkpoint(found, marker)
+        checkpoint = marker.name.checkpoint
+        pair = None if checkpoint is None else pairs.get((marker.name.time_ms, checkpoint))
         if pair is None or (pair.record is None and pair.end is None):
             suspects.append(marker)
     return suspects
@@ -65,12 +68,15 @@ def plan_markers(
         for each in rest.records
         if each.checkpoint not in known and (last is None or each.pointer > last.pointer)
     ]
+    by_checkpoint = {each.checkpoint: each for each in reversed(unmarked)}
+    # It reads the log and the partitions, and is the same for all markers.
+    doubt = cache(partial(_doubt, node, last, tuple(unmarked), is_log_whole))
     for marker in suspects:
-        own = [each for each in unmarked if each.checkpoint == marker.name.checkpoint]
-        if own:
-            yield _rewritten(node, marker, own[0])
+        own = by_checkpoint.get(marker.name.checkpoint) if marker.name.checkpoint else None
+        if own is not None:
+            yield _rewritten(node, marker, own)
             continue
-        reason = _doubt(node, last, unmarked, is_log_whole)
+        reason = doubt()
         if reason is not None:
             yield Unrepaired(marker.path, None, None, f"it may be real: {reason}")
         else:
@@ -138,15 +144,3 @@ def _last_finished(found: NodeCheckpoints) -> CheckpointRecord | None:
     newest = max(found.checkpoints, key=lambda each: each.time_ms, default=None)
     is_finished = newest is not None and newest.begin is not None and newest.end is not None
     return newest.record if newest is not None and is_finished else None
-
-
-def _checkpoint(found: NodeCheckpoints, marker: Marker) -> Checkpoint | None:
-    name = marker.name
-    return next(
-        (
-            each
-            for each in found.checkpoints
-            if (each.time_ms, each.checkpoint) == (name.time_ms, name.checkpoint)
-        ),
-        None,
-    )

@@ -13,6 +13,7 @@ import pytest
 from je_tools.errors import RefusedError
 from je_tools.formats.ignite.segments import SegmentHeader, read_segment_header
 from je_tools.formats.ignite.types import NUMBERS
+from je_tools.ignite.repairs import bogus_markers
 from je_tools.ignite.repairs.edits import EditKind
 from je_tools.ignite.repairs.log_repairs import filler_record
 from je_tools.ignite.repairs.plan import LogPlan, plan_log_repairs
@@ -273,6 +274,20 @@ def test_a_cut_sets_aside_later_files_without_a_header(log: Log, no: int) -> Non
     file.write_bytes(b"no header".ljust(99))
     log.repair((1, log.offsets[1][2]))
     assert not file.exists()
+
+
+def test_many_forged_begins_are_judged_by_one_look_at_the_log(
+    log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks = []
+    looked = bogus_markers.logged_versions
+    monkeypatch.setattr(
+        bogus_markers, "logged_versions", lambda *args: looks.append(args) or looked(*args)
+    )
+    for no in range(50):
+        write_marker(log.root, 4000 + no, UUID(int=100 + no), "START", (9, 29, 100))
+    assert len(plan_log_repairs(node_of(log.root), 1).edits) == 50
+    assert len(looks) == 1
 
 
 @pytest.mark.parametrize("content", [b"", b"short", (77).to_bytes(8, "little") + bytes(8)])
