@@ -1,4 +1,4 @@
-"""Options and runs of the commands that write a checkpoint, and the report of what they did."""
+"""Options and runs of the commands that write a checkpoint, and their reports."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Options of the commands that write to a log, and the reports of what they did."""
+"""Options of the commands that write to a log, and their reports."""
 
 from __future__ import annotations
 

@@ -158,7 +158,7 @@ def command(**options: Unpack[Options]) -> int:
 
 
 def _verdict(options: Options) -> FailureRules:
-    """Return what decides the exit code.
+    """Return the findings and severities that decide the exit code.
 
     Raises:
         UsageError: `--fail-on` names no severity and no code, or `never` beside others, or the

@@ -107,7 +107,7 @@ def execute(options: Options) -> int:
 def _prepare(
     selection: Selection, reading: Reading, scanner: Scanner, options: Options
 ) -> Preparation:
-    """Read what must be known in advance, and tell `reading` who judges the log."""
+    """Read what must be known in advance, and give `reading` the judge of the log."""
     from je_tools.dump.preparation import prepare
     from je_tools.verify.totals import Totals
 

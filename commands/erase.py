@@ -24,8 +24,8 @@ def command() -> None:
     """Overwrite old versions, deleted records and removed databases in a log.
 
     A deleted record stays in the log until its file is cleaned. These commands overwrite it, by the
-    same protocol as the engine's eraser, and do not need the engine. `subject` lists what
-    is there of a person, and `prove` searches all bytes for what should be gone.
+    same protocol as the engine's eraser, and do not need the engine. `subject` lists the traces of
+    a person, and `prove` searches all bytes for data that should be gone.
 
     \b
     Examples:

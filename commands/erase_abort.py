@@ -43,11 +43,11 @@ class Options(TypedDict):
 def command(**options: Unpack[Options]) -> int:
     """Let a running erasure leave files as they are, because a backup begins.
 
-    A file that is erased while it is copied is whole in neither state. The command notes the files
-    in the folder .je-tools-erase of the environment, and waits until a running erasure has left
-    them; then it is safe to copy them. The files stay protected, also from later erasures, until
-    the command is run with --release. Files with hard links need no protection: erasures leave them
-    as they are. The exit code is 6 if the time is over.
+    If a file is erased while it is copied, the copy is in no state that the log ever had. The
+    command notes the files in the folder .je-tools-erase of the environment, and waits until a
+    running erasure has left them; then it is safe to copy them. The files stay protected, also from
+    later erasures, until the command is run with --release. Files with hard links need no
+    protection: erasures leave them as they are. The exit code is 6 if the time limit passes.
 
     \b
     Examples:

@@ -100,8 +100,8 @@ def command(**options: Unpack[Options]) -> int:
 
     The command reads every regular file below ENV_DIR, whatever it is: log files, data directories,
     files put aside (.bad, .del, .bup), undo journals, je.info and others. It searches their bytes,
-    not the records of a tree. Besides, it decodes every B-tree node in them, because a node stores
-    the begin of its keys only once, so that no search of bytes finds them whole. Names of files
+    not the records of a tree. It also decodes every B-tree node in them: a node stores the common
+    beginning of its keys only once, so a search of bytes does not find whole keys. Names of files
     are searched too.
 
     Needles appear in no output: they have numbers and hashes. The report says what was not looked

@@ -102,9 +102,9 @@ def command(**options: Unpack[Options]) -> int:
     With --delete-live --apply, the command deletes the live records that the needles mean: those
     with one of the keys, and those in which a match occurs. Then it writes the trees of all
     databases with traces anew, so that no node keeps a key of them, erases as `je-tools erase run
-    --checkpoint-first` does, and searches again. It knows nothing of records of others that refer
-    to these, as in a secondary index: delete through the application where you can. On a node of a
-    group it refuses, because the other nodes would keep the records.
+    --checkpoint-first` does, and searches again. It does not know which other records refer to
+    these, such as those of a secondary index: delete through the application where you can. On a
+    node of a group it refuses, because the other nodes would keep the records.
 
     \b
     Examples:

@@ -42,7 +42,7 @@ _NEXT_STEP = (
     "--group-name", metavar="NAME", help="Name of the new group. The default is the old name."
 )
 def command(**options: Unpack[Options]) -> int:
-    """Replace the replication group by a new one that has only this node, as DbResetRepGroup does.
+    """Replace the replication group with one of only this node, as DbResetRepGroup does.
 
     Use this if the other nodes are lost for good, or to start a copy of a node elsewhere. All
     records stay. The node becomes the master when it starts, and VLSNs and node ids go on where

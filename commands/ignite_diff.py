@@ -1,4 +1,4 @@
-"""`je-tools ignite diff`: the partitions of two nodes beside each other."""
+"""`je-tools ignite diff`: the partitions of two nodes compared."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from je_tools.commands._options import CONTEXT
 
 VERBS = {
     "dump": "Print the pages: headers, fields, and items with rows.",
-    "verify": "Check every page, and say of each file what to do about it.",
+    "verify": "Check every page, and give advice for each file.",
     "space": "Show pages by kind, and free bytes of data pages.",
 }
 """Verbs and their lines. The module of a verb is loaded when it is run."""

@@ -43,7 +43,7 @@ class Options(StoreOptions):
 @threads_count_option
 @exit_zero_option
 def command(**options: Unpack[Options]) -> int:
-    """Check every page of a node's files, and say of each file what to do about it.
+    """Check every page of a node's files, and give advice for each file.
 
     The command checks the header of each file, and the checksum, place, type and version of each
     page. If the newest checkpoint did not end, it looks for damaged pages in the log that recovery

@@ -70,8 +70,9 @@ def command(**options: Unpack[Options]) -> int:
     where the log ends for it. It predicts whether the node starts, and what it loses without a
     message. The exit code is 3 if there are errors or warnings.
 
-    Edits are writes that bring the store to a state from which the node starts: damage of the log
-    is healed from another copy or bridged, an unfinished checkpoint is finished, and damaged pages
+    Edits are writes that bring the store to a state from which the node starts: damaged bytes of
+    the log are taken from another copy or bridged, an unfinished checkpoint is finished, and
+    damaged pages
     and lost files are rebuilt from the log. With --apply, the command takes the node's lock, keeps
     what it overwrites in an undo journal, and writes the edits. Then it shows the next start of the
     repaired store. `ignite undo` puts back what was there.

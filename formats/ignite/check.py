@@ -32,13 +32,13 @@ class DefectKind(IntEnum):
     TYPE = 1
     """A page has a type that does not belong there; the value is the type."""
     COUNT = 2
-    """A page names more items than it has place for."""
+    """A page states more items than it has room for."""
     TWICE = 3
     """Two links lead to a page."""
     ELSEWHERE = 4
     """A link leads to another partition."""
     CHAIN = 5
-    """A page does not follow where the level above names it; the value is the one named."""
+    """A page links to another page than the level above names; the value is the one named."""
     LOST = 6
     """The pages of a level after one are not known."""
     ORDER = 7
@@ -50,7 +50,7 @@ class DefectKind(IntEnum):
     ITEMS = 10
     """The items of a data page overlap, or lie outside of it."""
     FREE = 11
-    """The free bytes of a data page are not what it says; the value is what they are."""
+    """A data page states a wrong number of free bytes; the value is the right one."""
     UNNAMED = 12
     """No tree leads to an item of a data page; the value is the item."""
     EXPIRY = 13
@@ -58,9 +58,9 @@ class DefectKind(IntEnum):
     LIST = 14
     """A list and its pages do not name each other; the value is the page."""
     ROWS = 15
-    """The meta page counts other rows than there are; the value is its count."""
+    """The meta page states a wrong number of rows; the value is that number."""
     CACHE_ROWS = 16
-    """The rows of a cache are counted wrong; the page is the cache, the value its count."""
+    """The stated number of rows of a cache is wrong; page: the cache, value: the number."""
     ORPHAN = 17
     """Nothing leads to a page that was written."""
     CACHES = 18

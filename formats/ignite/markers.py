@@ -56,7 +56,7 @@ class Pointer(Struct, frozen=True, order=True):
 
 
 def read_marker_name(name: str) -> MarkerName | None:
-    """Return what the name of a marker tells; None if it is not that of a marker."""
+    """Return the parts of a marker's name; None if it is not that of a marker."""
     found = _NAME.fullmatch(name)
     if found is None:
         return None

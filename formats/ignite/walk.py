@@ -86,7 +86,7 @@ class RecordGap(Struct, frozen=True):
     """Bytes without a trusted record, up to the next one.
 
     Attributes:
-        stop: their start, and what stands there.
+        stop: their start, and why no record can be trusted there.
         end: offset of the next record.
         is_zero: True if all of them are zero.
     """
@@ -100,7 +100,7 @@ class SegmentTail(Struct, frozen=True):
     """The bytes after the last record of a segment.
 
     Attributes:
-        stop: its start, and what stands there.
+        stop: its start, and why no record can be trusted there.
         is_zero: True if all bytes from there are zero.
         stale: number of records of other segments there, at most 16. A reused file has them.
         stale_segment: segment of the first of them.

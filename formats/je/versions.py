@@ -32,7 +32,8 @@ PLACES, PLACE_SIZE = 16, 1 << 20
 """Largest number of places of a file to sample, and size of each."""
 
 ENOUGH, ENOUGH_OF_A_TYPE = 64, 4
-"""Number of entries that vote, in all and per type: rare types tell more than many of one."""
+"""Number of entries that vote, in all and per type: rare types are better evidence than many of
+one."""
 
 _LARGE = 1 << 20
 """Size of the largest entry that votes: decoding a larger one takes long, and others suffice."""

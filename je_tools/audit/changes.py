@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from je_tools.findings import Severity
 
 _PLACE = ("env", "code", "file_no", "offset", *STORE_COLUMNS)
-"""Columns that tell a finding from all others of its run."""
+"""Columns that distinguish a finding from all others of its run."""
 
 _NONE = -1
 

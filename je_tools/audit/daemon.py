@@ -23,7 +23,7 @@ LOADED = (
 """Modules that are loaded in advance: those that start no threads, so not pyarrow."""
 
 MODULE = "je_tools.audit.daemon"
-"""Module that Spark is told to run."""
+"""Module that Spark is configured to run."""
 
 
 def main() -> None:

@@ -136,7 +136,7 @@ class KnownFile(Struct, frozen=True):
     """Results of a file.
 
     Attributes:
-        mark: tells whether they still count.
+        mark: shows whether they still count.
         version: log version as which it was read.
         is_upgrade_asked, is_last: of the inspector of its rows.
         parts: all its parts, the last with its end.

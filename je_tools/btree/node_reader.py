@@ -246,7 +246,7 @@ class NodeReader(Struct, frozen=True):
     def _contradictions(self, leaves: Leaves) -> list[Fault]:
         """Return faults of nodes that contradict their place in the tree.
 
-        Their records are read all the same.
+        Their records are read nevertheless.
         """
         wrongs = {
             FaultKind.WRONG_ROOT_MARK: self.wrong_root_marks(leaves),

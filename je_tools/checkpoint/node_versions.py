@@ -60,7 +60,7 @@ def used_versions(tree: Tree, since: int) -> Iterator[tuple[Ints, Ints]]:
     """Yield LSNs of the nodes of a tree, of all that were logged from an LN on, and of some more.
 
     A node is referred to by one that was logged after it, or was put into its slot by recovery.
-    Deltas of the old form say nothing of their node, so they come with their full versions.
+    Deltas of the old form do not name their node, so they come with their full versions.
     """
     keys = tree.replayed_keys()
     children = tree.root()

@@ -92,7 +92,7 @@ class Comparison(Struct, frozen=True):
         return Spans(key.data, key.starts, sizes)
 
     def _prepared(self, batches: Iterator[Records]) -> Iterator[Records]:
-        """Yield the records in the byte order of what identifies them."""
+        """Yield the records by the bytes of their keys; duplicates by those of their data too."""
         if not self.ordered:
             whole = joined_records(list(batches))
             yield self._in_order(self._whole(whole) if self.by_data else whole)

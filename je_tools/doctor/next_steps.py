@@ -88,7 +88,7 @@ def _as_owner(word: str, surroundings: Surroundings) -> Iterator[Step]:
 
 
 def _before(home: Path, evidence: Evidence, opinion: Opinion) -> Iterator[Step]:
-    """Yield what comes before all else: who writes, and a copy of what may be lost."""
+    """Yield the commands that come first: who writes, and a copy of what may be lost."""
     word = quoted(str(home))
     is_written = any(each.mode is LockMode.READ_WRITE for each in evidence.surroundings.holders)
     if is_written:
@@ -221,7 +221,7 @@ def _earlier_end(word: str, evidence: Evidence) -> Iterator[Step]:
 
 
 def _of_disk(word: str, evidence: Evidence) -> Iterator[Step]:
-    """Yield what shows why the engine may not write."""
+    """Yield the commands that show why the engine may not write."""
     state = evidence.state
     disk = state.space.disk if state is not None else evidence.surroundings.disk
     if disk is not None and disk.prohibits_writes:

@@ -119,7 +119,7 @@ class Evidence(Struct, frozen=True):
         log: result of the scan.
         releases: releases that open it.
         recovered: the log after recovery.
-        surroundings: what lies beside it.
+        surroundings: its lock, files put aside, settings and disk.
         findings: all findings.
         repair: how `recover --apply` would repair the log; None if it would not.
     """

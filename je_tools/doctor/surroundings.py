@@ -66,7 +66,7 @@ def examine_surroundings(home: Path, environment: Environment | None) -> Surroun
 
 
 def _lock(home: Path) -> tuple[tuple[Holder, ...], str | None]:
-    """Return who holds the lock, and the reason if nobody can tell."""
+    """Return who holds the lock, or the reason why that is unknown."""
     try:
         return find_holders(home), None
     except InputError as error:

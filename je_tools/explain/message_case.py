@@ -19,7 +19,7 @@ class NextStep(Struct, frozen=True):
 
 
 class Case(Struct, frozen=True, kw_only=True):
-    """A text that an engine or an application prints, and what to make of it.
+    """A text that an engine or an application prints, its meaning, and the next steps.
 
     Phrases are compared word by word; any run of whitespace counts as one space, so a text that
     was wrapped is recognised too.

@@ -160,7 +160,7 @@ def _pointer_facts(
 
 
 def _what_at(file: SegmentFile, offset: int) -> tuple[str, bool]:
-    """Return what lies at an offset of a segment, and whether it is damage."""
+    """Return a text on the bytes at an offset of a segment, and whether they are damage."""
     look = _Look()
     with read_segment(file) as (windows, end):
         for rows in windows:

@@ -1,4 +1,4 @@
-"""Records of a journal above an id: how many, and what they are; and comparisons of the rest."""
+"""Records of a journal above an id: their number and op codes, and comparisons of the rest."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ class GroupDifference(Struct, frozen=True):
 
     Attributes:
         expected, found: both sides, in words.
-        is_harmless: True if the front end can start all the same.
+        is_harmless: True if the front end can start nevertheless.
     """
 
     expected: str

@@ -1,4 +1,4 @@
-"""Names in undo journals of what an erasure writes besides erasing."""
+"""Names in undo journals of the operations that an erasure does besides erasing."""
 
 from __future__ import annotations
 

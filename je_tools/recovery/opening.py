@@ -210,7 +210,7 @@ def _is_chain_fatal(end: LogEnd, interval: ReplayInterval) -> bool:
 
 
 def _is_to_halt(environment: Environment, end: LogEnd) -> bool:
-    """Return whether the engine was told to halt instead of cutting off Commits."""
+    """Return whether the engine is configured to halt instead of cutting off Commits."""
     if end.reason is not EndReason.DAMAGED or not len(end.commits_after_end):
         return False
     return environment.is_directory and read_settings(environment.home).switch(HALT)

@@ -2,7 +2,7 @@
 
 A slot names the LSN of the entry that wrote its record, and often holds the record itself; an
 entry of a transaction names the version that it replaced. If such an LSN is in a place that cannot
-be read, the key is known all the same.
+be read, the key is known nevertheless.
 """
 
 from __future__ import annotations

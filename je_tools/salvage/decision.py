@@ -66,7 +66,7 @@ class LostCounts(Struct, frozen=True):
     """Numbers of lost records by database id.
 
     Attributes:
-        held: records that come back all the same.
+        held: records that come back nevertheless.
         lost: the others.
         missed: the part of `lost` that is not in an erased place; an eraser overwrites only
             obsolete entries.

@@ -26,7 +26,7 @@ class DanglingRecords(Struct, frozen=True):
 
     Attributes:
         rows: the references.
-        comes_back: bool; the record is known all the same.
+        comes_back: bool; the record is known nevertheless.
         has_older: bool; an older version comes back in its place.
     """
 

@@ -71,7 +71,7 @@ class LostPiece(Struct, frozen=True):
 
     Attributes:
         dangling: the references.
-        comes_back: bool; the record is known all the same.
+        comes_back: bool; the record is known nevertheless.
         has_older: bool; an older version comes back in its place.
     """
 

@@ -145,7 +145,7 @@ class FileDamage:
             return
         with reopened(self.file.path, gaps[-1].stop) as source:
             for gap in gaps:
-                start = self._behind_header(gap.start)
+                start = self._after_header(gap.start)
                 if start >= gap.stop:
                     continue
                 expected = "an entry" if gap.single else "entries"
@@ -191,7 +191,7 @@ class FileDamage:
         """
         for start, stop in state.unreadable:
             yield self._of_spot("unreadable", Spot(start, stop - start))
-        if self._behind_header(state.tail) < state.size:
+        if self._after_header(state.tail) < state.size:
             yield self._of_tail(state, named_last)
         elif self.file.size == 0 and self.is_last:
             spot = Spot(0, 0, "a file header", "an empty file")
@@ -199,14 +199,14 @@ class FileDamage:
         elif state.last != NO_OFFSET:
             yield self._of_spot("clean-end", Spot(state.size, 0))
 
-    def _behind_header(self, start: int) -> int:
+    def _after_header(self, start: int) -> int:
         """Return the start of damage apart from a bad file header, which has its own finding."""
         in_header = start < FILE_HEADER_SIZE and not self.file.header.good
         begun = self.is_last and self.file.size <= FILE_HEADER_SIZE
         return FILE_HEADER_SIZE if in_header and not begun else start
 
     def _of_tail(self, state: FileState, named_last: int | None) -> Finding:
-        start = self._behind_header(state.tail)
+        start = self._after_header(state.tail)
         with reopened(self.file.path, state.size) as source:
             blank = source.is_blank(start, min(state.size, FILE_SIZE_MAX))
             words, is_whole = self._header_words(source, start, state.size)

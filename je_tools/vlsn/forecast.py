@@ -105,7 +105,7 @@ def _of_a_lost_range(state: IndexState, log_version: int) -> Iterator[tuple[str,
 def _of_ends(
     state: IndexState, summary: StreamSummary, log_version: int
 ) -> Iterator[tuple[str, str]]:
-    """Yield what the end of the range, as recovery leaves it, leads to."""
+    """Yield the forecasts that follow from the end of the range, as recovery leaves it."""
     covered = state.usable.range
     last = summary.end.last_vlsn
     if state.stored.range is None or last is None:
@@ -162,7 +162,7 @@ def _of_sync_points(
 
 
 def _of_records(stored: StoredIndex, judged: StoredBuckets) -> Iterator[tuple[str, str]]:
-    """Yield what missing, unreadable and wrong buckets lead to."""
+    """Yield the forecasts that follow from missing, unreadable and wrong buckets."""
     for each in stored.unreadable[:1]:
         name = "the range" if each.key == RANGE_KEY else f"the bucket of VLSN {each.key}"
         yield (

@@ -158,7 +158,7 @@ def _order_findings(
 def _range_findings(
     snapshot: Snapshot, stored: StoredIndex, covered: VlsnRange
 ) -> Iterator[Finding]:
-    """Yield what of the range does not match the buckets, or itself."""
+    """Yield the fields of the range that contradict the buckets, or each other."""
     lsn = next(each.lsn for each in stored.records if each.record is covered)
     records = [each for each in stored.records if each.key not in (RANGE_KEY, None)]
     if not records and covered.first != NO_VLSN:

@@ -117,7 +117,7 @@ def _read(home: Path, number: int, file: BinaryIO, check: FrameCheck) -> Recorde
         is_begun = bool(frames) and frames[0].record == "begin"
         if is_begun and size == total:
             return Recorded(home, number, tuple(frames), size)
-        later = _frames_behind(file, size, total, number, check)
+        later = _frames_after(file, size, total, number, check)
     except NewerJournalError as error:
         return Recorded(home, number, (), 0, str(error), file_size=total, is_newer=True)
     except JournalError as error:
@@ -146,7 +146,7 @@ def _frame_at(file: BinaryIO, at: int, total: int, number: int, check: FrameChec
     return Frame(raw.head, raw.blob_at, len(raw.blob), crc32c(raw.blob))
 
 
-def _frames_behind(
+def _frames_after(
     file: BinaryIO, start: int, total: int, number: int, check: FrameCheck
 ) -> tuple[Frame, ...]:
     """Find complete frames anywhere after an offset.

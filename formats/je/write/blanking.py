@@ -162,7 +162,7 @@ def _ranges(
 
 @functools.cache
 def _slot_columns(family: Family, version: int) -> frozenset[str] | None:
-    """Return the columns of slots that tell what to blank; None for a family without slots."""
+    """Return the columns of slots that decide what to blank; None for a family without slots."""
     if family is Family.LN:
         return None
     every = slot_program(family, version, None)

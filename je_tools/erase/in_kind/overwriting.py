@@ -69,7 +69,7 @@ def carry_out(
 
 
 def _fill(run: EntryRun, blanks: Blanks) -> None:
-    """Set the bytes of a run to what they are to become."""
+    """Set the bytes of a run to their new values."""
     ranges = slice(int(blanks.first[run.rows.start]), int(blanks.first[run.rows.stop]))
     starts = blanks.start[ranges] - run.first
     fill_spans(run.data, starts, blanks.size[ranges], 0)

@@ -70,10 +70,10 @@ def entries_problem(found: DamagedBytes) -> str:
 
 
 def gaps_problem(found: DamagedBytes) -> str:
-    """Return what bytes between entries mean that are no readable entries."""
+    """Return what unreadable bytes between entries mean for the answer."""
     return f"bytes that are no readable entries ({found.text}): {_MEANING}; {_NEXT}"
 
 
 def tail_problem(found: DamagedBytes) -> str:
-    """Return what bytes after the last entry mean that are no readable entries."""
+    """Return what unreadable bytes after the last entry mean for the answer."""
     return f"bytes after the last readable entry ({found.text}): {_MEANING}; {_NEXT_OF_TAIL}"

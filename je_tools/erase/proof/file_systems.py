@@ -121,7 +121,7 @@ def mount_facts(mounts: Iterable[Mount]) -> Iterator[str]:
 
 
 def _device_facts(device: int) -> Iterator[str]:
-    """Yield what is known of the block device below a file system."""
+    """Yield the known facts about the block device below a file system."""
     folder = _DEVICES / f"{os.major(device)}:{os.minor(device)}"
     if (folder / "loop").is_dir():
         yield "It lies in a file of another file system (loop device), which was not looked at."

@@ -172,7 +172,7 @@ def _add_all(result: LogSearch, found: Sequence[RangeNodes]) -> None:
 
 
 def _unread(log: LogFile, gaps: Sequence[tuple[int, int]], end: FileState) -> list[str]:
-    """Return what no entry accounts for, unless it is zeros."""
+    """Return the byte ranges that no entry accounts for, unless they are zeros."""
     try:
         with open_source(log.path) as source:
             source.limit(end.size)

@@ -61,7 +61,7 @@ def write_needles(needles: Sequence[Needle], out: BinaryIO) -> None:
         HashedNeedle(len(value), made.digest(value), first, whole)
         for value, first, whole in zip(values, firsts.tolist(), wholes.tolist(), strict=True)
     ]
-    # The order of the values would tell something about them.
+    # The order of the values would reveal something about them.
     hashed.sort(key=lambda each: each.sha256)
     file = _NeedleFile(_FORMAT, _VERSION, f"{seed:016x}", made.salt.hex(), width, tuple(hashed))
     out.write(msgspec.json.format(msgspec.json.encode(file), indent=1) + b"\n")

@@ -168,7 +168,7 @@ def _styles(pieces: Iterable[EntryPiece]) -> Iterator[str]:
         if piece.part is ByteKind.REST:
             yield _REST_STYLE
             continue
-        # The fields of one slot share a colour, so that slots can be told apart.
+        # The fields of one slot share a colour, so that slots can be distinguished.
         top = piece.path.partition("].")[0]
         turn += top != before
         before = top

@@ -166,7 +166,7 @@ def verdict(comparison: GroupComparison) -> str:
 
 
 def _reason(comparison: GroupComparison) -> str:
-    """Return why the leader leads, in a bracket."""
+    """Return why the leader leads, in parentheses."""
     choice = comparison.choice
     assert choice is not None
     report = comparison.nodes[choice.node].report
@@ -234,7 +234,7 @@ def unknown_texts(comparison: GroupComparison) -> Iterator[str]:
 
 
 def keyless_texts(comparison: GroupComparison) -> Iterator[str]:
-    """Yield how to see the keys of nodes that lose entries and of which only a report is there."""
+    """Yield how to see the lost keys of nodes of which only a report was given."""
     for pair in comparison.losing():
         node, vlsn = comparison.nodes[pair.node], pair.matchpoint.vlsn
         if node.records is None and vlsn is not None:
