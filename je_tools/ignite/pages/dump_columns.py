@@ -18,8 +18,8 @@ from je_tools.ignite.pages.fields import field_texts
 from je_tools.ignite.wal.dump_columns import versions_of
 from je_tools.ignite.wal.dump_fields import page_texts
 from je_tools.output.encoders import arrow_texts as t
-from je_tools.output.encoders.column_sinks import column_sink
-from je_tools.output.encoders.entry_sinks import EntryFormat, ParquetSink, TextSink
+from je_tools.output.encoders.column_sinks import ColumnParquetSink, column_sink
+from je_tools.output.encoders.entry_sinks import EntryFormat, TextSink
 from je_tools.output.encoders.fixed_lines import Layout, lay_out_in, layout_header, layout_lines
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ _NUMBERS = frozenset({"item"})
 _DETAILS = ("page_id", "fields", "link", "next", "cache", "key", "value", "fault")
 
 
-def open_page_sink(form: EntryFormat, masking: Masking, width: int) -> TextSink | ParquetSink:
+def open_page_sink(form: EntryFormat, masking: Masking, width: int) -> TextSink | ColumnParquetSink:
     """Return the sink of a format.
 
     Args:

@@ -19,8 +19,8 @@ from je_tools.ignite.wal.dump_columns import (
     record_texts,
 )
 from je_tools.output.encoders import arrow_texts as t
-from je_tools.output.encoders.column_sinks import column_sink
-from je_tools.output.encoders.entry_sinks import EntryFormat, ParquetSink, TextSink
+from je_tools.output.encoders.column_sinks import ColumnParquetSink, column_sink
+from je_tools.output.encoders.entry_sinks import EntryFormat, TextSink
 from je_tools.output.encoders.fixed_lines import Layout, lay_out_in, layout_header, layout_lines
 
 if TYPE_CHECKING:
@@ -44,7 +44,9 @@ _CUT_MAX = 1 << 12
 _DETAILS = ("op", "state", "transaction", "page_id", "fields", "key", "value")
 
 
-def open_record_sink(form: EntryFormat, masking: Masking, width: int) -> TextSink | ParquetSink:
+def open_record_sink(
+    form: EntryFormat, masking: Masking, width: int
+) -> TextSink | ColumnParquetSink:
     """Return the sink of a format.
 
     Args:
