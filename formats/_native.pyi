@@ -17,6 +17,7 @@ from je_tools.formats.files.image import Image
 from je_tools.formats.files.source import Source
 from je_tools.formats.ignite.page_image import PageImage
 from je_tools.formats.ignite.pages import PageRules
+from je_tools.formats.ignite.record_table import RecordLayout
 from je_tools.formats.ignite.records import Payloads
 from je_tools.formats.ignite.replay import PageReplayRules
 from je_tools.formats.ignite.walk import RecordColumns, SegmentRules
@@ -147,6 +148,32 @@ def decode_entries(
     the record, the offset of the entry, and the entries that are left of the record; None at the
     end.
     """
+
+_Place = tuple[int, int, int, bool]
+_RecordTable = tuple[
+    _Ints,
+    list[_Ints],
+    list[_Mask],
+    tuple[_Ints, _Ints],
+    tuple[_Ints, _Ints],
+    _Mask,
+    _Mask,
+    list[tuple[int, _Ints, npt.NDArray[np.int64]]],
+    _Place | None,
+]
+
+class RecordDecoder:
+    """Decoder of records of all types into rows: see `record_table.py`."""
+
+    def __new__(cls, layouts: Sequence[RecordLayout]) -> RecordDecoder: ...
+    def rows(
+        self, payloads: Payloads, types: npt.NDArray[np.uint8], start: _Place | None
+    ) -> _RecordTable:
+        """Return the fields of a `RecordTable`, of ENTRIES_MAX entries at most, and the next place.
+
+        The place is that of an entry: its record, its offset, its number in the record, and True if
+        the record does not decode to its end. It is None at the end.
+        """
 
 _Stop = tuple[int, int, int, int, int, int, int]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 from uuid import UUID
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from je_tools.formats.arrays import Ints, Mask
     from je_tools.formats.files.source import Bytes
+    from je_tools.formats.ignite.types import RecordField
 
 ENTRY_COLUMNS = 24
 """Number of columns of `DataEntries` that the extension returns."""
@@ -59,10 +60,10 @@ class DecodedRecords(Struct, frozen=True):
 _PARTS = ("parts", "topology", "node", "order")
 
 
-def column_names(type_no: int) -> list[str]:
-    """Return the columns of `DecodedRecords` for a type, in the order of its fields."""
+def field_columns(fields: Iterable[RecordField]) -> list[str]:
+    """Return the names of the columns that fields have in `DecodedRecords`, in their order."""
     names: list[str] = []
-    for field in RECORD_TYPES[type_no].fields:
+    for field in fields:
         if field.coding is FieldCoding.VERSION:
             names += [f"{field.name}_{part}" for part in _PARTS]
         elif field.coding in COLUMN_COUNTS:
@@ -74,9 +75,10 @@ def column_names(type_no: int) -> list[str]:
 
 def decode_type(rows: RecordRows, type_no: int) -> DecodedRecords:
     """Decode records that are all of one type."""
-    codings = bytes(field.coding for field in RECORD_TYPES[type_no].fields)
+    fields = RECORD_TYPES[type_no].fields
+    codings = bytes(field.coding for field in fields)
     columns, bad = _native.decode_fields(Payloads.of(rows), codings)
-    return DecodedRecords(dict(zip(column_names(type_no), columns, strict=True)), bad)
+    return DecodedRecords(dict(zip(field_columns(fields), columns, strict=True)), bad)
 
 
 class DataEntries(Struct, frozen=True):

@@ -34,9 +34,9 @@ from je_tools.spark.query import (
 )
 
 if TYPE_CHECKING:
+    from je_tools.formats.ignite.record_table import RecordTable
     from je_tools.ignite.segment_files import SegmentFile
     from je_tools.ignite.store import Store
-    from je_tools.ignite.wal.record_table import RecordTable
     from je_tools.spark.option_texts import OptionTexts
 
 OPTIONS: Mapping[str, str] = {

@@ -8,7 +8,10 @@ import tempfile
 from functools import cache
 from pathlib import Path
 
+import numpy as np
+
 from je_tools.errors import InputError
+from je_tools.formats.ignite.record_table import record_tables
 from je_tools.formats.ignite.records import decode_entries, decode_type
 from je_tools.formats.ignite.segments import SEGMENT_HEADER_SIZE
 from je_tools.formats.ignite.types import DATA_NOS
@@ -163,6 +166,8 @@ def _judge_segment(segment: SegmentFile) -> None:
                 assert start >= at
                 at = start + length
                 covered += length
+            shown = np.concatenate([table.index for table in record_tables(some)])
+            assert np.unique(shown).tolist() == list(range(len(some)))
             for no in sorted(set(columns.type_no.tolist())):
                 chosen = some.select(columns.type_no == no)
                 decode_type(chosen, no)

@@ -39,6 +39,7 @@ fn declared(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
         ignite::page_image::DECLARED,
         ignite::page_items::DECLARED,
         ignite::pages::DECLARED,
+        ignite::record_table::DECLARED,
         ignite::records::DECLARED,
         ignite::replay::DECLARED,
         ignite::rows::DECLARED,
@@ -81,6 +82,8 @@ mod _native {
     use super::ignite::page_items::{page_fields, page_items};
     #[pymodule_export]
     use super::ignite::pages::{read_file_pages, read_pages};
+    #[pymodule_export]
+    use super::ignite::record_table::RecordDecoder;
     #[pymodule_export]
     use super::ignite::records::{decode_entries, decode_fields};
     #[pymodule_export]

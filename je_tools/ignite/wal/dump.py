@@ -12,9 +12,9 @@ from msgspec.structs import replace
 
 from je_tools.core.ordered import map_in_order
 from je_tools.findings import Severity
+from je_tools.formats.ignite.record_table import RecordTable, record_tables
 from je_tools.ignite.caches import CacheNames, cache_names
 from je_tools.ignite.values.types import node_types
-from je_tools.ignite.wal.record_table import RecordTable, record_tables
 from je_tools.ignite.wal.segment_judge import FileJudge, judge_of, missing_segments
 from je_tools.ignite.wal.segment_reading import copies_of, has_records, read_segment
 

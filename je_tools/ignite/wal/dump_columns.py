@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from je_tools.core.escaping import clean_text
+from je_tools.formats.ignite.record_table import PARTITION_STATE
 from je_tools.formats.ignite.types import (
     TYPE_COUNT,
     EntryOperation,
@@ -21,14 +22,13 @@ from je_tools.formats.rows import Cell, CellTable, Form
 from je_tools.formats.spans import Spans
 from je_tools.ignite.values.texts import value_texts
 from je_tools.ignite.wal.dump_fields import field_texts, page_texts
-from je_tools.ignite.wal.record_table import PARTITION_STATE
 from je_tools.output.encoders import arrow_texts as t
 
 if TYPE_CHECKING:
     from je_tools.core.masking import Masking
     from je_tools.formats.arrays import Ints, Mask
+    from je_tools.formats.ignite.record_table import Numbers, RecordTable
     from je_tools.ignite.wal.dump import RecordPlace
-    from je_tools.ignite.wal.record_table import Numbers, RecordTable
 
 _NAMES = pa.dictionary(pa.int32(), pa.string())
 

@@ -11,17 +11,11 @@ import pyarrow as pa
 
 from je_tools.core.escaping import clean_text
 from je_tools.core.masking import SHOWN
+from je_tools.formats.ignite.record_table import OWN_FIELDS, RecordTable, TypeFields
 from je_tools.formats.ignite.records import decode_checkpoint
-from je_tools.formats.ignite.types import (
-    COLUMN_COUNTS,
-    NUMBERS,
-    RECORD_TYPES,
-    FieldCoding,
-    RecordField,
-)
+from je_tools.formats.ignite.types import COLUMN_COUNTS, NUMBERS, FieldCoding, RecordField
 from je_tools.formats.rows import Cell, CellTable, Form, RowChoice, text_of_ours, words
 from je_tools.formats.spans import Spans, gather_hex
-from je_tools.ignite.wal.record_table import COLUMN_FIELDS, RecordTable, TypeFields
 from je_tools.output.encoders import arrow_texts as t
 from je_tools.output.encoders.json_cells import json_objects, masked_cell, number_cell, text_cell
 
@@ -44,35 +38,27 @@ def page_texts(pages: Ints, valid: Any = None) -> pa.StringArray:
 
 
 def field_texts(table: RecordTable, masking: Masking) -> pa.StringArray:
-    """Return the fields that are not in COLUMN_FIELDS; null if there are none."""
+    """Return the fields that are no columns of the table; null if there are none."""
     used = np.zeros(len(table.rows), np.bool_)
     used[table.index] = True
     # Records of data have no such fields, so that no other record is more than one row.
     which, place = np.full(len(table.rows), -1, np.int64), np.zeros(len(table.rows), np.int64)
     tables: list[CellTable] = []
     for some in table.fields:
-        rows = np.flatnonzero(used[some.at] & ~some.decoded.bad)
-        objects = _objects(table, some, rows, masking)
-        if objects is not None:
-            which[some.at[rows]], place[some.at[rows]] = len(tables), np.arange(len(rows))
-            tables.append(objects)
+        rows = np.flatnonzero(used[some.at])
+        which[some.at[rows]], place[some.at[rows]] = len(tables), np.arange(len(rows))
+        tables.append(_objects(table, some, rows, masking))
     chosen = RowChoice(which[table.index], place[table.index], tables)
     cells = [Cell(Form.CHOICE, chosen)]
     return t.row_array(CellTable(len(table), cells), chosen.table >= 0)
 
 
-def _objects(
-    table: RecordTable, some: TypeFields, rows: Ints, masking: Masking
-) -> CellTable | None:
-    """Return a JSON object for each row; None if the type has no fields but those of columns."""
+def _objects(table: RecordTable, some: TypeFields, rows: Ints, masking: Masking) -> CellTable:
+    """Return a JSON object for each row."""
     if some.type_no == _CHECKPOINT:
         texts = [_json(_checkpoint(table, int(some.at[row]))) for row in rows]
         return CellTable(len(rows), [Cell(Form.TEXT, words(texts, np.arange(len(rows))))])
-    fields = RECORD_TYPES[some.type_no].fields
-    own = [field for field in fields if field.name not in COLUMN_FIELDS]
-    if not own:
-        return None
-    cells = [_field(table, field, some, rows, masking) for field in own]
+    cells = [_field(table, field, some, rows, masking) for field in OWN_FIELDS[some.type_no]]
     objects = json_objects(len(rows), cells)
     return _with_fillers(table, some, rows, objects) if some.type_no == _SNAPSHOT else objects
 
@@ -81,7 +67,7 @@ def _with_fillers(
     table: RecordTable, some: TypeFields, rows: Ints, objects: CellTable
 ) -> CellTable:
     """Return the objects, with _FILLER in place of those of fillers."""
-    starts, sizes = (some.decoded.columns[f"name_{part}"][rows] for part in ("start", "size"))
+    starts, sizes = (some.columns[f"name_{part}"][rows] for part in ("start", "size"))
     names = t.data_bytes(table.rows.data, starts, sizes, SHOWN).to_pylist()
     is_filler = np.array([not (name or b"").strip(b" ") for name in names], np.int64)
     filler = CellTable(len(rows), [Cell(Form.NOTHING, before=_json(_FILLER))])
@@ -92,7 +78,7 @@ def _with_fillers(
 def _field(
     table: RecordTable, field: RecordField, some: TypeFields, rows: Ints, masking: Masking
 ) -> Cell:
-    columns = some.decoded.columns
+    columns = some.columns
     label = f',"{field.name}":'
     if field.coding is FieldCoding.PAGE:
         pages = columns[field.name][rows].astype(">i8").view(np.uint8)

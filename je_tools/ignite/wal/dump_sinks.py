@@ -24,8 +24,8 @@ from je_tools.output.encoders.entry_sinks import EntryFormat, TextSink
 from je_tools.output.encoders.fixed_lines import Layout, lay_out_in, layout_header, layout_lines
 
 if TYPE_CHECKING:
+    from je_tools.formats.ignite.record_table import RecordTable
     from je_tools.ignite.wal.dump import RecordPlace
-    from je_tools.ignite.wal.record_table import RecordTable
 
 _COLUMNS = (
     ("pointer", 14),

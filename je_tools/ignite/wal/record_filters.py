@@ -19,8 +19,8 @@ from je_tools.log.time_filter import parse_time
 
 if TYPE_CHECKING:
     from je_tools.formats.arrays import Ints, Mask
+    from je_tools.formats.ignite.record_table import RecordTable
     from je_tools.formats.ignite.walk import RecordRows
-    from je_tools.ignite.wal.record_table import RecordTable
 
 _GROUPS = {
     "DATA": DATA_NOS,

@@ -11,10 +11,10 @@ from msgspec import Struct, field
 
 from je_tools.core.ordered import map_in_order
 from je_tools.findings import Severity
+from je_tools.formats.ignite.record_table import IS_DATA
 from je_tools.formats.ignite.records import decode_entries
 from je_tools.formats.ignite.types import RECORD_TYPES, TYPE_COUNT, EntryOperation
 from je_tools.ignite.caches import cache_names
-from je_tools.ignite.wal.record_table import IS_DATA
 from je_tools.ignite.wal.segment_judge import FileJudge, judge_of, missing_segments
 from je_tools.ignite.wal.segment_reading import copies_of, has_records, read_segment
 

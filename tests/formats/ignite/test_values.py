@@ -10,6 +10,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
+from je_tools.formats.ignite.record_table import record_tables
 from je_tools.formats.ignite.values import (
     DEPTH_MAX,
     TypeMetadata,
@@ -19,7 +20,6 @@ from je_tools.formats.ignite.values import (
 )
 from je_tools.formats.spans import Spans
 from je_tools.ignite.values.types import node_types
-from je_tools.ignite.wal.record_table import record_tables
 from tests.corpus import IgniteNode
 from tests.je_tools.ignite.reading import each_rows, node_of
 from tests.truth.ignite_rows import engine_rows, is_same

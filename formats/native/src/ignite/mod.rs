@@ -5,6 +5,7 @@ pub mod hashes;
 pub mod page_image;
 pub mod page_items;
 pub mod pages;
+pub mod record_table;
 pub mod records;
 pub mod replay;
 pub mod rows;

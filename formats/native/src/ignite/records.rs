@@ -38,7 +38,7 @@ pub struct PyPayloads<'py> {
 }
 
 impl PyPayloads<'_> {
-    fn borrow(&self) -> PyResult<Payloads<'_>> {
+    pub fn borrow(&self) -> PyResult<Payloads<'_>> {
         let (starts, ends) = (self.starts.as_slice()?, self.ends.as_slice()?);
         same_length(starts.len(), ends.len())?;
         let order = order_of(self.is_big);

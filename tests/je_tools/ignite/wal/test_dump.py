@@ -15,12 +15,12 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
+from je_tools.formats.ignite.record_table import record_tables
 from je_tools.formats.ignite.records import ENTRIES_MAX
 from je_tools.formats.ignite.types import DATA_NOS, RECORD_TYPES
 from je_tools.ignite.store import open_store
 from je_tools.ignite.wal.dump import RecordDump
 from je_tools.ignite.wal.record_filters import RecordFilters
-from je_tools.ignite.wal.record_table import record_tables
 from tests.builders import ignite as build
 from tests.corpus import IgniteNode
 from tests.je_tools.dumped import je_tools

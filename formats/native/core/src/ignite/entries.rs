@@ -17,8 +17,8 @@ pub const ENTRIES_MAX: usize = 1 << 16;
 const NONE: i64 = -1;
 
 /// Parts of an entry that depend on the type of its record.
-#[derive(Clone, Copy)]
-struct Shape {
+#[derive(Clone, Copy, Debug)]
+pub struct Shape {
     has_flags: bool,
     can_be_encrypted: bool,
     has_key_id: bool,
@@ -26,13 +26,98 @@ struct Shape {
 }
 
 impl Shape {
-    fn of(type_no: u8) -> Self {
+    /// Returns the parts that the entries of a type of record have.
+    pub fn of(type_no: u8) -> Self {
         Self {
             has_flags: matches!(type_no, 70 | 71 | 78),
             can_be_encrypted: matches!(type_no, 53 | 64 | 71),
             has_key_id: matches!(type_no, 64 | 71),
             is_mvcc: type_no == MVCC,
         }
+    }
+}
+
+/// Entry of a data record. Spans are start and size, with size -1 for null.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DataEntry {
+    /// Cache group, if the entry is only cipher text, which is then the value; nothing else is
+    /// known of it.
+    pub group: Option<i64>,
+    /// Cache.
+    pub cache: i64,
+    /// Kind of the key.
+    pub key_type: i64,
+    /// Span of the key.
+    pub key: [i64; 2],
+    /// Kind of the value; -1 for null.
+    pub value_type: i64,
+    /// Span of the value.
+    pub value: [i64; 2],
+    /// Operation.
+    pub op: i64,
+    /// Version of the transaction, as [`Cursor::version`] reads it.
+    pub near: [i64; 4],
+    /// Version of the entry.
+    pub version: [i64; 4],
+    /// Partition.
+    pub partition: i64,
+    /// Update counter of the partition.
+    pub counter: i64,
+    /// Time of expiry; 0 for none.
+    pub expire: i64,
+    /// Flags; -1 for none.
+    pub flags: i64,
+}
+
+impl DataEntry {
+    /// Returns an entry of which only the cipher text is known.
+    fn encrypted(group: i64, value: [i64; 2]) -> Self {
+        Self {
+            group: Some(group),
+            cache: NONE,
+            key_type: NONE,
+            key: [NONE; 2],
+            value_type: NONE,
+            value,
+            op: NONE,
+            near: [0, NONE, NONE, NONE],
+            version: [NONE; 4],
+            partition: NONE,
+            counter: NONE,
+            expire: NONE,
+            flags: NONE,
+        }
+    }
+
+    /// Returns the columns of an entry, given its record and its span.
+    fn columns(&self, record: usize, [start, size]: [i64; 2]) -> [i64; ENTRY_COLUMNS] {
+        let Self { key, value, near, version, .. } = self;
+        [
+            record as i64,
+            start,
+            size,
+            self.group.is_some().into(),
+            self.group.unwrap_or(NONE),
+            self.cache,
+            self.key_type,
+            key[0],
+            key[1],
+            self.value_type,
+            value[0],
+            value[1],
+            self.op,
+            near[0],
+            near[1],
+            near[2],
+            near[3],
+            version[1],
+            version[2],
+            version[3],
+            self.partition,
+            self.counter,
+            self.expire,
+            self.flags,
+        ]
     }
 }
 
@@ -114,59 +199,65 @@ fn read_record(
 ) -> Option<()> {
     let count = match left {
         Some(left) => left,
-        None => {
-            let count = cursor.i32()?;
-            cursor.i64()?;
-            i32::try_from(count).ok()?
-        }
+        None => i32::try_from(read_header(cursor)?[0]).ok()?,
     };
     // Each entry has bytes, so a forged number ends at the end of the payload.
     for n in 0..count {
         let start = cursor.position();
-        let mut entry = read_entry(cursor, shape)?;
-        if shape.is_mvcc {
-            cursor.span(20)?;
-        }
-        entry[0] = record as i64;
-        entry[1] = start;
-        entry[2] = cursor.position() - start;
+        let entry = read(cursor, shape)?.columns(record, [start, cursor.position() - start]);
         found.add(entry, Place { record, at: start, left: count - n });
     }
     (count >= 0).then_some(())
 }
 
-fn read_entry(cursor: &mut Cursor<'_>, shape: Shape) -> Option<[i64; ENTRY_COLUMNS]> {
+/// Reads what a data record begins with: the number of its entries, and its time.
+#[inline]
+pub fn read_header(cursor: &mut Cursor<'_>) -> Option<[i64; 2]> {
+    Some([cursor.i32()?, cursor.i64()?])
+}
+
+/// Reads an entry and what follows it in records of its type.
+#[inline]
+pub fn read(cursor: &mut Cursor<'_>, shape: Shape) -> Option<DataEntry> {
+    let entry = read_entry(cursor, shape)?;
+    if shape.is_mvcc {
+        cursor.span(20)?;
+    }
+    Some(entry)
+}
+
+fn read_entry(cursor: &mut Cursor<'_>, shape: Shape) -> Option<DataEntry> {
     if shape.can_be_encrypted && cursor.u8()? != 0 {
         let group = cursor.i32()?;
         let size = cursor.i32()?;
         if shape.has_key_id {
             cursor.u8()?;
         }
-        let mut entry = [NONE; ENTRY_COLUMNS];
-        let [start, size] = cursor.span(size)?;
-        (entry[3], entry[4], entry[10], entry[11]) = (1, group, start, size);
-        entry[13] = 0;
-        return Some(entry);
+        return Some(DataEntry::encrypted(group, cursor.span(size)?));
     }
     let cache = cursor.i32()?;
     let key_size = cursor.i32()?;
     let key_type = cursor.u8()?;
-    let [key, key_size] = cursor.span(key_size)?;
+    let key = cursor.span(key_size)?;
     let (value_type, value) = match cursor.i32()? {
         size if size < 0 => (NONE, [cursor.position(), -1]),
         size => (cursor.u8()?, cursor.span(size)?),
     };
-    let op = cursor.u8()?;
-    let near = cursor.version()?;
-    let [_, topology, node, order] = cursor.version().filter(|version| version[0] > 0)?;
-    let (partition, counter, expire) = (cursor.i32()?, cursor.i64()?, cursor.i64()?);
-    let flags = if shape.has_flags { cursor.u8()? } else { NONE };
-    let [value, value_size] = value;
-    Some([
-        0, 0, 0, 0, NONE, cache, key_type, key, key_size, value_type, value, value_size, op,
-        near[0], near[1], near[2], near[3], topology, node, order, partition, counter, expire,
-        flags,
-    ])
+    Some(DataEntry {
+        group: None,
+        cache,
+        key_type,
+        key,
+        value_type,
+        value,
+        op: cursor.u8()?,
+        near: cursor.version()?,
+        version: cursor.version().filter(|version| version[0] > 0)?,
+        partition: cursor.i32()?,
+        counter: cursor.i64()?,
+        expire: cursor.i64()?,
+        flags: if shape.has_flags { cursor.u8()? } else { NONE },
+    })
 }
 
 #[cfg(test)]

@@ -16,6 +16,7 @@ pub mod page_layout;
 pub mod page_packing;
 pub mod page_reader;
 pub mod pages;
+pub mod record_table;
 pub mod replay;
 pub mod rows;
 pub mod tree;
