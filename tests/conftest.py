@@ -43,6 +43,7 @@ TOGETHER = {
     "tests/engine_truth/test_files.py": "engine",
     "tests/je_tools/audit/test_browser.py": "browser",
     "tests/je_tools/doctor/test_page.py": "browser",
+    "tests/test_imports.py": "imports",
     "tests/test_wheel.py": "wheel",
 }
 """Groups of tests, by prefix of their names, that share something costly in one process."""

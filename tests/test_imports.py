@@ -5,10 +5,11 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
 from graphlib import TopologicalSorter
 from itertools import pairwise
-from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -83,8 +84,43 @@ def _layer(package: str) -> int:
     return LAYERS.index(package) if package in LAYERS else CAPABILITY
 
 
-def _imported(source: str) -> Iterator[str]:
-    for node in ast.walk(ast.parse(source)):
+class Facts(NamedTuple):
+    """What the tests look at in a module.
+
+    Attributes:
+        imported: names that it imports anywhere.
+        at_run_time: those that it does not import under `if TYPE_CHECKING`.
+        functions: names of functions that are too long.
+        calls: lines of calls with too many positional arguments.
+        classes: names of classes.
+        prints: lines of calls of `print`.
+    """
+
+    imported: list[str]
+    at_run_time: list[str]
+    functions: list[str]
+    calls: list[int]
+    classes: list[str]
+    prints: list[int]
+
+
+@cache
+def _facts(source: str) -> Facts:
+    """Parse a module, once for all tests."""
+    tree = ast.parse(source)
+    nodes = list(ast.walk(tree))
+    return Facts(
+        [*_imported(nodes)],
+        [*_imported(_run_time_imports(tree))],
+        [*_long_functions(nodes)],
+        [*_crowded_calls(nodes)],
+        [node.name for node in nodes if isinstance(node, ast.ClassDef)],
+        [*_prints(nodes)],
+    )
+
+
+def _imported(nodes: Iterable[ast.AST]) -> Iterator[str]:
+    for node in nodes:
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -96,7 +132,7 @@ def _imported(source: str) -> Iterator[str]:
 def _breaches(source: str, package: str) -> list[str]:
     layer = _layer(package)
     found = []
-    for name in _imported(source):
+    for name in _facts(source).imported:
         top = name.split(".")[0]
         other = _package(name)
         if name.startswith(".") or top in ("commands", "formats"):
@@ -112,8 +148,13 @@ def _breaches(source: str, package: str) -> list[str]:
     return found
 
 
-def _modules() -> Iterator[tuple[str, str]]:
-    """Yield the full name and the source of every module."""
+@cache
+def _modules() -> tuple[tuple[str, str], ...]:
+    """Return the full name and the source of every module."""
+    return tuple(_read_modules())
+
+
+def _read_modules() -> Iterator[tuple[str, str]]:
     for folder, part in FOLDERS.items():
         files = sorted((ROOT / folder).rglob("*.py"))
         assert files
@@ -168,7 +209,7 @@ def test_no_circles() -> None:
     packages: dict[str, set[str]] = {}
     for name, source in sources.items():
         package = _package(name)
-        for each in _imported(source):
+        for each in _facts(source).imported:
             # `from module import name` names something inside a module.
             target = each if each in sources else each.rpartition(".")[0]
             if target not in sources or target == name or each == VERSION:
@@ -188,19 +229,22 @@ def _run_time_imports(tree: ast.AST) -> Iterator[ast.Import | ast.ImportFrom]:
     for node in ast.iter_child_nodes(tree):
         if isinstance(node, ast.Import | ast.ImportFrom):
             yield node
-        elif not (isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"):
+        elif not (isinstance(node, ast.If) and _is_for_types(node.test)):
             yield from _run_time_imports(node)
+
+
+def _is_for_types(test: ast.expr) -> bool:
+    return isinstance(test, ast.Name) and test.id == "TYPE_CHECKING"
 
 
 def _imported_modules(sources: Mapping[str, str]) -> dict[str, set[str]]:
     """Return the modules of ours that each imports when it runs, also inside functions."""
     found: dict[str, set[str]] = {name: set() for name in sources}
     for name, source in sources.items():
-        for node in _run_time_imports(ast.parse(source)):
-            for each in _imported(ast.unparse(node)):
-                target = each if each in sources else each.rpartition(".")[0]
-                if target in sources and target != name and each != VERSION:
-                    found[name].add(target)
+        for each in _facts(source).at_run_time:
+            target = each if each in sources else each.rpartition(".")[0]
+            if target in sources and target != name and each != VERSION:
+                found[name].add(target)
     return found
 
 
@@ -235,32 +279,26 @@ def test_no_module_is_too_long() -> None:
     assert long == {}
 
 
-def _long_functions(tree: ast.AST) -> Iterator[str]:
-    for node in ast.walk(tree):
+def _long_functions(nodes: Iterable[ast.AST]) -> Iterator[str]:
+    for node in nodes:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             assert node.end_lineno is not None
             if node.end_lineno - node.lineno >= MOST_FUNCTION_LINES:
                 yield node.name
 
 
-def _crowded_calls(tree: ast.AST) -> Iterator[int]:
-    for node in ast.walk(tree):
+def _crowded_calls(nodes: Iterable[ast.AST]) -> Iterator[int]:
+    for node in nodes:
         if isinstance(node, ast.Call):
             positional = [each for each in node.args if not isinstance(each, ast.Starred)]
             if len(positional) > MOST_POSITIONAL:
                 yield node.lineno
 
 
-def _class_names(tree: ast.AST) -> Iterator[str]:
-    for node in ast.walk(tree):
-        if isinstance(node, ast.ClassDef):
-            yield node.name
-
-
 def test_functions_and_calls_are_short() -> None:
-    trees = {name: ast.parse(source) for name, source in _modules()}
-    functions = {name: found for name, tree in trees.items() if (found := [*_long_functions(tree)])}
-    calls = {name: found for name, tree in trees.items() if (found := [*_crowded_calls(tree)])}
+    facts = {name: _facts(source) for name, source in _modules()}
+    functions = {name: each.functions for name, each in facts.items() if each.functions}
+    calls = {name: each.calls for name, each in facts.items() if each.calls}
     assert (functions, calls) == ({}, {})
 
 
@@ -268,7 +306,7 @@ def test_a_class_name_means_one_thing() -> None:
     """Each class has a name of its own, so that a reader of an import knows which it is."""
     modules: dict[str, list[str]] = {}
     for name, source in _modules():
-        for each in _class_names(ast.parse(source)):
+        for each in _facts(source).classes:
             modules.setdefault(each, []).append(name)
     assert modules.keys() >= SHARED_NAMES.keys()
     several = {name: found for name, found in modules.items() if len(found) > 1}
@@ -277,10 +315,10 @@ def test_a_class_name_means_one_thing() -> None:
 
 def test_sizes_that_are_too_large_are_seen() -> None:
     body = "\n".join("    pass" for _ in range(MOST_FUNCTION_LINES))
-    assert [*_long_functions(ast.parse(f"def f():\n{body}"))] == ["f"]
-    assert [*_long_functions(ast.parse(f"def f():\n{body[:-9]}"))] == []
-    assert [*_crowded_calls(ast.parse("f(1, 2, 3, 4, 5, 6, 7, 8, 9)"))] == [1]
-    assert [*_crowded_calls(ast.parse("f(1, 2, 3, 4, 5, 6, 7, 8, *rest, nine=9)"))] == []
+    assert _facts(f"def f():\n{body}").functions == ["f"]
+    assert _facts(f"def f():\n{body[:-9]}").functions == []
+    assert _facts("f(1, 2, 3, 4, 5, 6, 7, 8, 9)").calls == [1]
+    assert _facts("f(1, 2, 3, 4, 5, 6, 7, 8, *rest, nine=9)").calls == []
 
 
 def test_imports_for_types_only_do_not_count() -> None:
@@ -298,16 +336,17 @@ def test_imports_for_types_only_do_not_count() -> None:
     assert _chains(modules)["je_tools.a"] == ("je_tools.a", "je_tools.c", "je_tools.b")
 
 
-def _printed(path: Path) -> Iterator[int]:
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+def _prints(nodes: Iterable[ast.AST]) -> Iterator[int]:
+    for node in nodes:
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
             yield from [node.lineno] * (node.func.id == "print")
 
 
 @pytest.mark.parametrize("folder", ["formats", "je_tools"])
 def test_nothing_below_commands_prints(folder: str) -> None:
-    files = sorted((ROOT / folder).rglob("*.py"))
-    assert {str(path): list(_printed(path)) for path in files if list(_printed(path))} == {}
+    sources = {path: path.read_text(encoding="utf-8") for path in (ROOT / folder).rglob("*.py")}
+    prints = {str(path): _facts(source).prints for path, source in sources.items()}
+    assert {path: lines for path, lines in prints.items() if lines} == {}
 
 
 _LATE = ("multiprocessing", "numpy.ma", "pyarrow", "tempfile")

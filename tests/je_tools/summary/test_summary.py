@@ -14,14 +14,14 @@ import pytest
 
 from tests.builders.busy import busy_log
 from tests.builders.planted import VERSIONS, planted_log
-from tests.corpus import FIXTURES, Environment, environments_in, log_files
+from tests.corpus import FIXTURES, Environment, environments_in, log_files, marked_if_another
 from tests.je_tools.dumped import Row, je_tools, rows_of
 from tests.je_tools.summed import NULL, Sections, expected
 
 ALL_TABLES = ["--by-file", "--by-db", "--vlsn", "--checkpoints", "--txns"]
 HERE = environments_in(FIXTURES)
 SMALL_RANGE = 900
-ROUNDS = 6
+ROUNDS, MANY_ROUNDS = 3, 6
 LAST_OF_A_FILE = (13, 22)
 """Seeds that damage the last entry of a file, so that it is not the last good one."""
 
@@ -64,12 +64,22 @@ def check(home: Path, largest: int = 10) -> None:
         assert found[name] == rows, name
 
 
-@pytest.mark.parametrize("env", HERE, ids=[each.name for each in HERE])
+@pytest.mark.parametrize(
+    "env",
+    [pytest.param(each, id=each.name, marks=marked_if_another(each)) for each in HERE],
+)
 def test_environments(env: Environment) -> None:
     check(env.home)
 
 
-@pytest.mark.parametrize("name", ["v8-cleaned/env", "v15-rep-uncommitted/node2", "v26-dbops/env"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "v15-rep-uncommitted/node2",
+        "v26-dbops/env",
+        pytest.param("v8-cleaned/env", marks=pytest.mark.exhaustive),
+    ],
+)
 def test_over_many_ranges(name: str) -> None:
     with small_ranges():
         check(FIXTURES / name, largest=3)
@@ -81,7 +91,13 @@ def test_entries_of_every_type(tmp_path: Path, version: int) -> None:
     check(home)
 
 
-@pytest.mark.parametrize("seed", range(ROUNDS))
+@pytest.mark.parametrize(
+    "seed",
+    [
+        *range(ROUNDS),
+        *(pytest.param(seed, marks=pytest.mark.exhaustive) for seed in range(ROUNDS, MANY_ROUNDS)),
+    ],
+)
 @pytest.mark.parametrize("version", [6, 7, 8, 11, 12, 15, 17, 19, 26])
 def test_random_logs(tmp_path: Path, version: int, seed: int) -> None:
     rng = random.Random(f"{version}/{seed}")
@@ -90,7 +106,7 @@ def test_random_logs(tmp_path: Path, version: int, seed: int) -> None:
         check(home, largest=rng.choice([1, 2, 5, 1000]))
 
 
-@pytest.mark.parametrize("seed", [*range(ROUNDS), *LAST_OF_A_FILE])
+@pytest.mark.parametrize("seed", [*range(MANY_ROUNDS), *LAST_OF_A_FILE])
 def test_damaged_entries_do_not_count(tmp_path: Path, seed: int) -> None:
     rng = random.Random(seed)
     home = busy_log(rng, tmp_path / "env", rng.choice(VERSIONS), 80)
