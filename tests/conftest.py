@@ -39,6 +39,7 @@ TESTS = Path(__file__).parent
 READ_BY_THREADS = (TESTS / "damage", TESTS / "je_tools" / "btree" / "check")
 
 TOGETHER = {
+    "tests/commands/test_group.py::test_the_group_is_that_of_dbdumpgroup": "engine",
     "tests/engine/": "engine",
     "tests/engine_truth/test_files.py": "engine",
     "tests/je_tools/audit/test_browser.py": "browser",

@@ -139,6 +139,8 @@ def test_the_work_is_done_whoever_reads_of_it(
 def test_a_log_that_needs_nothing_is_left_alone_whatever_its_version(tmp_path: Path) -> None:
     tried = set()
     for each in environments_in(FIXTURES):
+        if each.name[:3] in tried:
+            continue
         plan = je_tools("checkpoint", each.home, "--format", "jsonl")
         if plan.code or rows_of(plan.out)[0]["needed"]:
             continue

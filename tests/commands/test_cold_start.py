@@ -13,6 +13,7 @@ from tests.builders.trees import simple
 
 TOOL = Path(sys.executable).parent / "je-tools"
 RECORDS, VALUE = 3000, 900
+WRITABLE = 0o700
 
 
 @pytest.fixture(scope="module")
@@ -24,21 +25,22 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("verb", ["verify", "count", "recover"])
-@pytest.mark.parametrize("mode", [0o700, 0o500], ids=["fresh", "read-only"])
+@pytest.mark.parametrize("mode", [WRITABLE, 0o500], ids=["fresh", "read-only"])
 def test_nothing_is_written_to_a_home_directory(
     home: Path, tmp_path: Path, verb: str, mode: int
 ) -> None:
     own = tmp_path / "home"
     own.mkdir(mode=mode)
     kept = {"HOME": str(own), "XDG_CACHE_HOME": str(own / "cache"), "TMPDIR": str(own)}
+    # The second run may find what the first one left.
     runs = [
         subprocess.run(
             [TOOL, verb, home], env={**os.environ, **kept}, capture_output=True, check=False
         )
-        for _ in range(2)
+        for _ in range(2 if mode == WRITABLE else 1)
     ]
-    assert [run.returncode for run in runs] == [0, 0]
-    assert runs[0].stdout == runs[1].stdout
+    assert {run.returncode for run in runs} == {0}
+    assert len({run.stdout for run in runs}) == 1
     assert [run.stderr for run in runs if b"compile" in run.stderr or b"cache" in run.stderr] == []
     assert list(own.iterdir()) == []
 

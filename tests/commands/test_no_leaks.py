@@ -234,7 +234,18 @@ def test_an_audit_shows_nothing(tmp_path: Path) -> None:
         assert leaks(data) == [], name
 
 
-@pytest.mark.parametrize("verb", ["dump", "explain", "export", "get", "diff", "salvage"])
+SHOWING = ("dump", "explain", "export", "get", "diff", "salvage")
+
+
+@pytest.mark.parametrize(
+    ("log", "verb"),
+    [
+        pytest.param(log, verb, marks=[pytest.mark.exhaustive] if (at + number) % 2 else [])
+        for at, log in enumerate(MODES)
+        for number, verb in enumerate(SHOWING)
+    ],
+    indirect=["log"],
+)
 def test_what_is_shown_would_be_found(verb: str, log: Log, tmp_path: Path) -> None:
     """Without a mask the same search finds something in each format, as far as it is text."""
     for form in formats_of(verb):

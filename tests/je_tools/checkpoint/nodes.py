@@ -21,7 +21,7 @@ from je_tools.log.scan import Scanner
 from je_tools.recovery.opening import take_snapshot
 from je_tools.recovery.snapshot import Snapshot
 from je_tools.vlsn.index import VlsnIndex
-from tests.corpus import Environment, environments, marked_beyond_fixtures
+from tests.corpus import Environment, environments, marked_if_another
 from tests.truth.headers import Header
 from tests.truth.log_end import read_log
 
@@ -33,9 +33,9 @@ FILE_MAX = 1_000_000
 
 
 def nodes() -> list[Any]:
-    """Return the nodes of groups; those outside fixtures/ are exhaustive cases."""
+    """Return the nodes of groups; those that are like others are exhaustive cases."""
     return [
-        pytest.param(each, id=each.name, marks=marked_beyond_fixtures(each))
+        pytest.param(each, id=each.name, marks=marked_if_another(each))
         for each in environments()
         if "/node" in each.name and "-fe-hole" not in each.name
     ]

@@ -45,6 +45,7 @@ def test_ids_that_become_bits_are_found(
         ids.add(piece)
     ids.finish()
     assert ids.count == len(given)
+    assert (len(ids._bits) > 0) is (pending < len(given))
     values = np.concatenate((VALUES, given, given + 1, given ^ 0x10000, given - (1 << 16)))
     values = values.astype(np.int64)
     assert np.array_equal(ids.contains(values), np.isin(values, given))
