@@ -18,7 +18,13 @@ from typing import Any, NoReturn, Protocol
 from urllib.parse import unquote
 
 from je_tools.formats.files.remote_store import RemoteStatus, listed, status_of
-from je_tools.formats.files.uris import URIError, credentials_size, masked_uri, split_uri
+from je_tools.formats.files.uris import (
+    URIError,
+    credentials_size,
+    is_chain,
+    masked_uri,
+    split_uri,
+)
 
 _LOCAL_SCHEMES = frozenset({"file", "local"})
 _DEFAULT_HOSTS = {"hdfs": "default", "memory": "root"}
@@ -172,7 +178,7 @@ def located(text: str) -> Path:
     A `file:` URI is a local path. Other URIs are not percent-decoded: stores name objects so.
 
     Raises:
-        URIError: the URI has credentials or an option, or names no place.
+        URIError: the URI has credentials or an option, names a chain of file systems, or no place.
     """
     split = split_uri(text)
     if split is None:
@@ -180,10 +186,15 @@ def located(text: str) -> Path:
     scheme, rest = split
     shown = masked_uri(text)
     host, slash, below = rest.partition("/")
-    if credentials_size(scheme, rest):
+    if credentials_size(scheme.rpartition("::")[2], rest):
         raise URIError(
             f"{shown}: a password or a token in a URI is seen by every user of this host: give it "
             "as the store's own tools take it, in their settings or the environment"
+        )
+    if is_chain(scheme, rest):
+        raise URIError(
+            f"{shown}: a chain of file systems is not read: name the URI of the store alone; it is "
+            "read in ranges, and needs no cache"
         )
     if "?" in rest:
         raise URIError(

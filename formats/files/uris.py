@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 
-_URI = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://(.*)", re.DOTALL)
+_SCHEME = r"[A-Za-z][A-Za-z0-9+.-]*"
+_URI = re.compile(rf"((?:{_SCHEME}::)*{_SCHEME})://(.*)", re.DOTALL)
+_LINK = re.compile(rf"::{_SCHEME}://")
 
 _IN_TEXT = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://\S*?(?=[]'\")>,.:;]*(?:\s|$))")
 
@@ -33,9 +35,17 @@ def is_uri(text: str) -> bool:
 
 
 def split_uri(text: str) -> tuple[str, str] | None:
-    """Return the scheme in lower case and what follows `://`; None if the text is no URI."""
+    """Return the scheme in lower case and what follows `://`; None if the text is no URI.
+
+    The scheme of a chain of file systems, such as `simplecache::s3://`, has all of its begin.
+    """
     match = _URI.fullmatch(text)
     return None if match is None else (match[1].lower(), match[2])
+
+
+def is_chain(scheme: str, rest: str) -> bool:
+    """Return whether a URI names a chain of file systems, as fsspec knows them."""
+    return "::" in scheme or _LINK.search(rest) is not None
 
 
 def credentials_size(scheme: str, rest: str) -> int:
@@ -44,6 +54,9 @@ def credentials_size(scheme: str, rest: str) -> int:
     A secret may hold a slash, so that it seems to end the first part. Then what follows its colon
     is no port, or an `@` comes later.
     """
+    if _LINK.search(rest) is not None:
+        # Each file system of a chain may have some; the last `@` is after all of them.
+        return rest.rfind("@") + 1
     host = rest.partition("/")[0]
     if ":" not in host:
         return 0 if scheme in _WITH_USERS else host.rfind("@") + 1
@@ -61,7 +74,7 @@ def masked_uri(text: str) -> str:
     scheme, mark, rest = text.partition("://")
     # Too many slashes do not make credentials the name of a folder.
     rest = rest.lstrip("/") if ":" in rest else rest
-    size = credentials_size(scheme.lower(), rest)
+    size = credentials_size(scheme.lower().rpartition("::")[2], rest)
     if size:
         rest = f"***@{rest[size:]}" if rest[size - 1] == "@" else "***"
     place, query, _ = rest.partition("?")
