@@ -88,6 +88,6 @@ def _say(changes: Changes) -> None:
     new, gone = changes.new_findings.num_rows, changes.gone_findings.num_rows
     say(
         f"je-tools: from {changes.before} to {changes.after}: "
-        f"{counted(len(changes.environments), 'environment')} changed, "
+        f"{counted(changes.table.num_rows, 'environment')} changed, "
         f"{counted(new, 'new finding')}, {counted(gone, 'gone finding')}"
     )

@@ -116,6 +116,10 @@ def command(**options: Unpack[Options]) -> int:
       je-tools audit run /nfs/fleet -o /nfs/audit --master spark://head:7077
       spark-submit --master yarn tools.py audit run /nfs/fleet -o /nfs/audit
     """
+    from je_tools.core.memory import coordinate_in_little_memory
+
+    coordinate_in_little_memory()
+
     from je_tools.audit.fleet import RunInfo
     from je_tools.audit.report import write_reports
     from je_tools.audit.run import Job, run_audit
@@ -220,7 +224,7 @@ def _say_allowed(summary: FleetSummary, verdict: FailureRules) -> None:
 
 def _say_verdict(summary: FleetSummary, output: Path) -> None:
     totals = summary.totals
-    kinds = [f"{count:,} {name}" for name, count in summary.severities.items() if count]
+    kinds = [f"{count:,} {name}" for name, count in summary.counts.severities.items() if count]
     say(
         f"je-tools: {counted(totals['environment_count'], 'environment')} ({', '.join(kinds)}), "
         f"{counted(totals['file_count'], 'file')}, {counted(totals['size'], 'byte')}, "

@@ -21,13 +21,13 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec import Struct
 
-from je_tools.audit.fleet import severity_rank
+from je_tools.audit.environment_list import severity_rank
 from je_tools.errors import InputError, UsageError
 from je_tools.findings import CODES, Severity
 from je_tools.ignite.store_codes import STORE_CODES
 
 if TYPE_CHECKING:
-    from je_tools.audit.fleet import CodeCount, EnvironmentRow
+    from je_tools.audit.environment_list import CodeCount, EnvironmentRow
 
 
 class Allowed(Struct, frozen=True, forbid_unknown_fields=True):

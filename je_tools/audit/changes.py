@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,22 +10,25 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 from msgspec import Struct
+from msgspec.structs import asdict
 
-from je_tools.audit.fleet import severity_rank
+from je_tools.audit.environment_list import severity_rank
 from je_tools.audit.output_folder import RunFolder, complete_runs
 from je_tools.audit.rows import STORE_COLUMNS
 from je_tools.audit.table_reading import (
     FILES_AT_ONCE,
+    TableRow,
     env_runs,
     open_table,
     rows_in_parts,
     summed,
+    table_rows,
 )
 from je_tools.audit.tables import ENTRY_STATS, ENVIRONMENTS, FILES, FINDINGS
 from je_tools.core.escaping import counted
-from je_tools.core.shares import shares_of
 from je_tools.errors import InputError, UsageError
 from je_tools.formats.je.types import ERASED_NO
+from je_tools.pages.log_fields import SEVERITIES
 
 if TYPE_CHECKING:
     from je_tools.findings import Severity
@@ -34,6 +37,29 @@ _PLACE = ("env", "code", "file_no", "offset", *STORE_COLUMNS)
 """Columns that distinguish a finding from all others of its run."""
 
 _NONE = -1
+
+
+ENVIRONMENTS_AT_ONCE = 1_000
+"""Environments whose rows are held at a time."""
+
+_CHANGES = pa.schema(
+    [
+        *((name, pa.string()) for name in ("env", "change", "severity_before", "severity")),
+        *(
+            (name, pa.int64())
+            for name in (
+                "size",
+                "entry_count",
+                "erased_size",
+                "new_file_count",
+                "gone_file_count",
+                "new_finding_count",
+                "gone_finding_count",
+            )
+        ),
+    ]
+)
+"""Columns of `EnvironmentChange`."""
 
 
 class Change(StrEnum):
@@ -107,15 +133,29 @@ class Changes(Struct, frozen=True):
 
     Attributes:
         before, after: ids of the runs.
-        environments: those with changes, the worst first.
+        table: environments with changes, the worst first; a pyarrow Table with the attributes of
+            `EnvironmentChange`.
         new_findings, gone_findings: pyarrow Tables with the schema of `tables.FINDINGS`.
     """
 
     before: str
     after: str
-    environments: Sequence[EnvironmentChange]
+    table: Any
     new_findings: Any
     gone_findings: Any
+
+    def environments(self, most: int | None = None) -> Iterator[EnvironmentChange]:
+        """Yield the environments with changes, the worst first; at most `most` of them."""
+        for batch in self.table.slice(0, most).to_batches(max_chunksize=ENVIRONMENTS_AT_ONCE):
+            for row in batch.to_pylist():
+                yield EnvironmentChange(**row | {"change": Change(row["change"])})
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Number of environments by `Change`, without zeros."""
+        found = pc.value_counts(self.table["change"].combine_chunks()).to_pylist()
+        counts = {row["values"]: row["counts"] for row in found}
+        return {change.value: counts[change.value] for change in Change if change in counts}
 
     def findings(self) -> Iterator[FindingChange]:
         """Yield the findings that only one run has, the worst first, new ones before gone ones."""
@@ -146,32 +186,75 @@ def find_changes(folder: Path, names: Sequence[str]) -> Changes:
 
 
 def compare_runs(before: RunFolder, after: RunFolder) -> Changes:
-    """Compare two runs, the later of which need not be complete."""
-    new, gone = _only_one_has(before, after, FINDINGS, _PLACE)
-    rows = [{row["env"]: row for row in _environments(run)} for run in (before, after)]
-    counts = [*_file_changes(before, after, rows), _by_env(new), _by_env(gone)]
-    erased = [_erased(run) for run in (before, after)]
-    found = []
-    for env in sorted(rows[0].keys() | rows[1].keys()):
-        was, now = (each.get(env) for each in rows)
-        new_files, gone_files, new_findings, gone_findings = (each.get(env, 0) for each in counts)
-        change = EnvironmentChange(
+    """Compare two runs, the later of which need not be complete.
+
+    Memory holds the rows of some environments at a time, and one row of each that has changed.
+    """
+    tables: list[Any] = [_CHANGES.empty_table()]
+    new: list[Any] = [FINDINGS.schema.empty_table()]
+    gone: list[Any] = [FINDINGS.schema.empty_table()]
+    for envs in _parts_of(before, after):
+        part = _Part(before, after, envs)
+        changed = [asdict(each) for each in map(part.change, envs) if each.is_changed]
+        tables.append(pa.Table.from_pylist(changed, _CHANGES))
+        new.append(part.new)
+        gone.append(part.gone)
+    return Changes(
+        before.run, after.run, _ranked(pa.concat_tables(tables)), *map(_sorted, (new, gone))
+    )
+
+
+def _parts_of(before: RunFolder, after: RunFolder) -> Iterator[list[str]]:
+    """Yield the names of the environments of both runs, sorted, in parts of not too many files."""
+    columns = ["env", "file_count"]
+    both = [ENVIRONMENTS.schema.empty_table().select(columns)]
+    for run in (before, after):
+        both += rows_in_parts(open_table(run, ENVIRONMENTS), columns)
+    counts = pa.concat_tables(both).group_by("env", use_threads=False)
+    held: list[str] = []
+    file_count = 0
+    for row in table_rows(counts.aggregate([("file_count", "sum")]).sort_by("env")):
+        count = row["file_count_sum"] or 0
+        file_count += count
+        if held and (len(held) >= ENVIRONMENTS_AT_ONCE or file_count > FILES_AT_ONCE):
+            yield held
+            held, file_count = [], count
+        held.append(row["env"])
+    if held:
+        yield held
+
+
+class _Part:
+    """Some environments of two runs.
+
+    Attributes:
+        new, gone: findings that only the later, and only the earlier run has.
+    """
+
+    def __init__(self, before: RunFolder, after: RunFolder, envs: Sequence[str]) -> None:
+        runs, only = (before, after), pc.field("env").isin(pa.array(envs, pa.string()))
+        self.new, self.gone = _only_one_has(runs, only)
+        self._rows = [_environments(run, only) for run in runs]
+        self._counts = [*_file_changes(runs, only), _by_env(self.new), _by_env(self.gone)]
+        self._erased = [_erased(run, only) for run in runs]
+
+    def change(self, env: str) -> EnvironmentChange:
+        """Return the change of an environment of one of the runs."""
+        was, now = (each.get(env) for each in self._rows)
+        new_files, gone_files, new, gone = (each.get(env, 0) for each in self._counts)
+        return EnvironmentChange(
             env=env,
             change=_change(was, now),
             severity_before=None if was is None else was["severity"],
             severity=None if now is None else now["severity"],
             size=_of(now, "size") - _of(was, "size"),
             entry_count=_of(now, "entry_count") - _of(was, "entry_count"),
-            erased_size=erased[1].get(env, 0) - erased[0].get(env, 0),
+            erased_size=self._erased[1].get(env, 0) - self._erased[0].get(env, 0),
             new_file_count=new_files,
             gone_file_count=gone_files,
-            new_finding_count=new_findings,
-            gone_finding_count=gone_findings,
+            new_finding_count=new,
+            gone_finding_count=gone,
         )
-        if change.is_changed:
-            found.append(change)
-    found.sort(key=_rank)
-    return Changes(before.run, after.run, found, _sorted(new), _sorted(gone))
 
 
 def _chosen(folder: Path, names: Sequence[str]) -> tuple[RunFolder, RunFolder]:
@@ -189,17 +272,21 @@ def _chosen(folder: Path, names: Sequence[str]) -> tuple[RunFolder, RunFolder]:
     return known[names[0]], known[names[1]] if len(names) > 1 else runs[-1]
 
 
-def _environments(run: RunFolder) -> list[dict[str, Any]]:
-    columns = ["env", "severity", "file_count", "size", "entry_count"]
-    found: list[dict[str, Any]] = open_table(run, ENVIRONMENTS).to_table(columns).to_pylist()
-    return found
+def _rows_in(run: RunFolder, table: Any, columns: list[str], only: Any) -> Any:
+    parts = rows_in_parts(open_table(run, table), columns, only)
+    return pa.concat_tables([table.schema.empty_table().select(columns), *parts])
 
 
-def _of(row: dict[str, Any] | None, name: str) -> int:
+def _environments(run: RunFolder, only: Any) -> dict[str, TableRow]:
+    columns = ["env", "severity", "size", "entry_count"]
+    return {row["env"]: row for row in table_rows(_rows_in(run, ENVIRONMENTS, columns, only))}
+
+
+def _of(row: TableRow | None, name: str) -> int:
     return 0 if row is None else int(row[name] or 0)
 
 
-def _change(was: dict[str, Any] | None, now: dict[str, Any] | None) -> Change:
+def _change(was: TableRow | None, now: TableRow | None) -> Change:
     if was is None:
         return Change.NEW
     if now is None:
@@ -210,55 +297,44 @@ def _change(was: dict[str, Any] | None, now: dict[str, Any] | None) -> Change:
     return Change.WORSE if after < before else Change.BETTER
 
 
-def _rank(change: EnvironmentChange) -> tuple[int, int, int, str]:
-    order = (Change.WORSE, Change.NEW, Change.GONE, Change.BETTER, Change.SAME)
-    worst = severity_rank(change.severity or "")
-    return order.index(change.change), worst, -change.new_finding_count, change.env
+def _ranked(changes: Any) -> Any:
+    """Return changes of environments, the worst first."""
+    order = pa.array([Change.WORSE, Change.NEW, Change.GONE, Change.BETTER, Change.SAME])
+    severities = pc.index_in(changes["severity"], value_set=pa.array(SEVERITIES))
+    ranked = changes.append_column("kind", pc.index_in(changes["change"], value_set=order))
+    ranked = ranked.append_column("rank", pc.fill_null(severities, len(SEVERITIES)))
+    keys = [("kind", "ascending"), ("rank", "ascending"), ("new_finding_count", "descending")]
+    return ranked.sort_by([*keys, ("env", "ascending")]).select(changes.column_names)
 
 
-def _file_changes(
-    before: RunFolder, after: RunFolder, rows: Sequence[Mapping[str, dict[str, Any]]]
-) -> tuple[dict[str, int], dict[str, int]]:
+def _file_changes(runs: Sequence[RunFolder], only: Any) -> tuple[dict[str, int], dict[str, int]]:
     """Count the files of each environment that only the later, and only the earlier run has.
 
     Args:
-        before, after: the runs.
-        rows: rows of the environments of each run, by their names.
+        runs: the earlier, and the later one.
+        only: selects the environments.
     """
     counts: tuple[dict[str, int], dict[str, int]] = {}, {}
-    sizes = {
-        env: sum(_of(each.get(env), "file_count") for each in rows)
-        for env in {**rows[0], **rows[1]}
-    }
-    for group in shares_of(sizes, sizes.__getitem__, FILES_AT_ONCE):
-        envs = list(group)
-        was, now = (_file_names(run, envs) for run in (before, after))
-        for count, names, others in ((counts[0], now, was), (counts[1], was, now)):
-            for env, own in names.items():
-                is_known = pc.is_in(own, value_set=others.get(env, own[:0]))
-                count[env] = len(own) - pc.sum(is_known).as_py()
+    was, now = (_file_names(run, only) for run in runs)
+    for count, names, others in ((counts[0], now, was), (counts[1], was, now)):
+        for env, own in names.items():
+            is_known = pc.is_in(own, value_set=others.get(env, own[:0]))
+            count[env] = len(own) - pc.sum(is_known).as_py()
     return counts
 
 
-def _file_names(run: RunFolder, envs: Sequence[str]) -> dict[str, Any]:
+def _file_names(run: RunFolder, only: Any) -> dict[str, Any]:
     """Return the names of the files of some environments, a pyarrow Array for each that has any."""
-    only = pc.field("env").isin(pa.array(envs, pa.string()))
-    columns = ["env", "name"]
-    parts = list(rows_in_parts(open_table(run, FILES), columns, only))
-    if not parts:
-        return {}
-    table = pa.concat_tables(parts).sort_by("env")
+    table = _rows_in(run, FILES, ["env", "name"], only).sort_by("env")
     names = table["name"].combine_chunks()
     first, size = env_runs(table["env"])
     return {env: names.slice(start, size[env]) for env, start in first.items()}
 
 
-def _only_one_has(
-    before: RunFolder, after: RunFolder, table: Any, keys: tuple[str, ...]
-) -> tuple[Any, Any]:
-    """Return the rows that only the later, and only the earlier run has."""
-    was, now = (open_table(run, table).to_table() for run in (before, after))
-    return _without(now, was, keys), _without(was, now, keys)
+def _only_one_has(runs: Sequence[RunFolder], only: Any) -> tuple[Any, Any]:
+    """Return the findings that only the later, and only the earlier run has."""
+    was, now = (_rows_in(run, FINDINGS, FINDINGS.schema.names, only) for run in runs)
+    return _without(now, was, _PLACE), _without(was, now, _PLACE)
 
 
 def _without(table: Any, other: Any, keys: tuple[str, ...]) -> Any:
@@ -282,16 +358,18 @@ def _by_env(table: Any) -> dict[str, int]:
     return {row["values"]: row["counts"] for row in counts}
 
 
-def _erased(run: RunFolder) -> dict[str, int]:
+def _erased(run: RunFolder, only: Any) -> dict[str, int]:
     sums = {"size": (pc.field("total_size"), "sum")}
-    only = pc.field("type_no") == ERASED_NO
-    rows = summed(open_table(run, ENTRY_STATS), {"env": pc.field("env")}, sums, only)
+    erased = only & (pc.field("type_no") == ERASED_NO)
+    rows = summed(open_table(run, ENTRY_STATS), {"env": pc.field("env")}, sums, erased)
     return {row["env"]: row["size"] for row in rows.to_pylist()}
 
 
-def _sorted(findings: Any) -> Any:
-    ranks = [severity_rank(each) for each in findings["severity"].to_pylist()]
+def _sorted(parts: Sequence[Any]) -> Any:
+    """Return findings, the worst first."""
+    findings = pa.concat_tables(parts)
+    ranks = pc.index_in(findings["severity"], value_set=pa.array(SEVERITIES))
     names = ("rank", "env", "file_no", *STORE_COLUMNS, "offset", "code")
     keys = [(name, "ascending") for name in names]
-    ranked = findings.append_column("rank", pa.array(ranks, pa.int64()))
+    ranked = findings.append_column("rank", pc.fill_null(ranks, len(SEVERITIES)))
     return ranked.sort_by(keys).drop_columns(["rank"])

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from msgspec import Struct
 
-from je_tools.audit.fleet import SEVERITIES, FleetSummary
 from je_tools.formats.je.types import RELEASES
 from je_tools.pages.bars import Bar, bar_percent, counted_as, size_text, with_others
+from je_tools.pages.log_fields import SEVERITIES
 from je_tools.pages.shown import shown
+
+if TYPE_CHECKING:
+    from je_tools.audit.fleet import FleetSummary
 
 
 class Slice(Struct, frozen=True):
@@ -23,7 +27,7 @@ class Slice(Struct, frozen=True):
 
 def severity_slices(summary: FleetSummary) -> list[Slice]:
     """Return the environments by severity; each non-empty slice is wide enough to be seen."""
-    counts = summary.severities
+    counts = summary.counts.severities
     total = sum(counts.values())
     present = [name for name in SEVERITIES if counts[name]]
     least = 1.5

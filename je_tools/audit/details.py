@@ -6,7 +6,7 @@ bar. The page grows with the number of environments, but not with their contents
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from msgspec import Struct
 
 from je_tools.audit.discover import EnvironmentKind
-from je_tools.audit.fleet import SEVERITIES, EnvironmentRow, FleetSummary, severity_rank
+from je_tools.audit.environment_list import EnvironmentRow, severity_rank
 from je_tools.audit.table_reading import (
     FILES_AT_ONCE,
     ONE,
@@ -26,13 +26,13 @@ from je_tools.audit.table_reading import (
     summed,
 )
 from je_tools.audit.tables import CHECKPOINTS, ENTRY_STATS, FILES, FINDINGS, TXN_STATS, VLSN_RANGES
-from je_tools.core.shares import shares_of
 from je_tools.ignite.store_codes import store_command
 from je_tools.log.finding_commands import next_command
-from je_tools.pages.log_fields import finding_fields
+from je_tools.pages.log_fields import SEVERITIES, finding_fields
 from je_tools.pages.shown import NAME_MAX, exact, shown
 
 if TYPE_CHECKING:
+    from je_tools.audit.fleet import FleetSummary
     from je_tools.audit.output_folder import RunFolder
 
 FINDINGS_MAX = 3_000
@@ -49,6 +49,9 @@ BARS_MAX_EACH = 600
 
 TYPES_MAX_EACH = 8
 """Maximum entry types that are listed for an environment; the others are summed."""
+
+ROWS_AT_ONCE = 1_000
+"""Environments that are held at a time, with what belongs to them."""
 
 _ROWS_AT_ONCE = 4_000
 """Rows of `files` that are held as Python objects at a time, about."""
@@ -157,12 +160,26 @@ def environment_details(
     """Yield the details of each environment, in the order of the summary."""
     rows = summary.environments
     bars = shares([row.number("file_count") for row in rows], BARS_MAX, BARS_MAX_EACH)
-    paired = zip(rows, bars, strict=True)
-    for group in shares_of(paired, lambda each: each[0].number("file_count"), FILES_AT_ONCE):
-        held = list(group)
+    for held in _in_parts(zip(rows, bars, strict=True)):
         part = _DetailsReader(tables, [row for row, _ in held])
         for row, most in held:
             yield part.details(row, most, picked.rows.get(row.env, []))
+
+
+def _in_parts(
+    rows: Iterable[tuple[EnvironmentRow, int]],
+) -> Iterator[list[tuple[EnvironmentRow, int]]]:
+    """Yield environments in parts that are held at a time; each comes with its number of bars."""
+    held: list[tuple[EnvironmentRow, int]] = []
+    file_count = 0
+    for row, most in rows:
+        file_count += row.number("file_count")
+        if held and (len(held) >= ROWS_AT_ONCE or file_count > FILES_AT_ONCE):
+            yield held
+            held, file_count = [], row.number("file_count")
+        held.append((row, most))
+    if held:
+        yield held
 
 
 class _DetailsReader:
@@ -192,14 +209,14 @@ class _DetailsReader:
         self._runs = _FileCounts(runs)
         stats = open_table(tables, ENTRY_STATS)
         sums = {"count": (pc.field("count"), "sum"), "size": (pc.field("total_size"), "sum")}
-        self._types = _per_env(summed(stats, env | {"name": pc.field("type")}, sums, only))
+        self._types = _Largest(summed(stats, env | {"name": pc.field("type")}, sums, only))
         txns = open_table(tables, TXN_STATS)
-        self._outcomes = _per_env(summed(txns, env | {"name": pc.field("outcome")}, sums, only))
+        self._outcomes = _Largest(summed(txns, env | {"name": pc.field("outcome")}, sums, only))
 
     def details(self, row: EnvironmentRow, most: int, findings: list[Row]) -> dict[str, Any]:
         """Return the details of one environment, with at most `most` bars."""
         env = row.env
-        types = self._types.get(env, [])
+        types = self._types.of(env)
         others = types[TYPES_MAX_EACH:]
         named = [_named(one) for one in types[:TYPES_MAX_EACH]]
         if others:
@@ -209,7 +226,7 @@ class _DetailsReader:
             "bars": list(self._bars(env, most)),
             "findings": [finding_fields(found, _command(row, found)) for found in findings],
             "types": named,
-            "outcomes": [_named(one) for one in self._outcomes.get(env, [])],
+            "outcomes": [_named(one) for one in self._outcomes.of(env)],
         }
 
     def _bars(self, env: str, most: int) -> Iterator[list[Any]]:
@@ -295,13 +312,24 @@ class _FileCounts:
         return dict(zip(file_no[some].tolist(), counts, strict=True))
 
 
-def _per_env(table: pa.Table) -> dict[str, list[Row]]:
-    """Return the rows of each environment, the largest first."""
-    keys = [("size", "descending"), ("name", "ascending")]
-    rows: dict[str, list[Row]] = {}
-    for row in table.sort_by(keys).to_pylist():
-        rows.setdefault(row["env"], []).append(row)
-    return rows
+class _Largest:
+    """Rows of some environments, the largest of each first.
+
+    Args:
+        table: columns `env`, `name`, `count` and `size`.
+    """
+
+    def __init__(self, table: pa.Table) -> None:
+        keys = [("env", "ascending"), ("size", "descending"), ("name", "ascending")]
+        self._table = table.sort_by(keys)
+        self._first, self._count = env_runs(self._table["env"])
+
+    def of(self, env: str) -> list[Row]:
+        """Return the rows of an environment."""
+        rows: list[Row] = self._table.slice(
+            self._first.get(env, 0), self._count.get(env, 0)
+        ).to_pylist()
+        return rows
 
 
 def _named(row: Row) -> list[Any]:

@@ -1,54 +1,40 @@
 """Summary of a fleet, computed from the tables of an audit.
 
-Tables may have millions of rows. pyarrow streams and sums them, and only rows per environment, or
-per environment and finding code, are held.
+Tables may have millions of rows. pyarrow streams and sums them. Only sums are held, in columns
+those of each environment; its row is in a file.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
 import pyarrow.compute as pc
 from msgspec import Struct, field
 from msgspec.structs import asdict
 
 from je_tools.audit.discover import EnvironmentKind
+from je_tools.audit.environment_reading import SUMMED, findings_by_code, read_environments
 from je_tools.audit.table_reading import ONE, TableRow, open_table, summed, table_rows
 from je_tools.audit.tables import (
     ENTRY_STATS,
-    ENVIRONMENTS,
     FILES,
     FINDINGS,
     GROUPS,
-    NODES,
     RUNS,
     TABLES,
     TXN_STATS,
     AuditTable,
     ResultSource,
 )
-from je_tools.findings import CODES, Severity
-from je_tools.pages.log_fields import SEVERITIES as SEVERITIES
+from je_tools.pages.log_fields import SEVERITIES
 from je_tools.pages.shown import natural_key
 
 if TYPE_CHECKING:
+    from je_tools.audit.environment_list import CodeCount, EnvironmentRow
     from je_tools.audit.output_folder import RunFolder
-
-OK = SEVERITIES[-1]
-"""The severity of an environment without findings."""
-
-
-NOT_OPENED = ("no-log", "unsafe", "refuses", "fails", "does not start")
-"""Outcomes of environments that their engine does not open, or cannot use."""
-
-LOSING = ("loses", "starts with losses")
-"""Outcomes of environments that their engine opens without some of what they hold."""
-
-_UNKNOWN = (None, "unclear")
-
-_LOST = ("lost_key_count", "missing_key_count", "lost_record_count")
 
 
 class RunInfo(Struct, frozen=True):
@@ -77,78 +63,6 @@ class RunInfo(Struct, frozen=True):
     tables: str
 
 
-class CodeCount(Struct, frozen=True):
-    """Number of findings of one code, in `env_count` environments."""
-
-    code: str
-    severity: str
-    count: int
-    env_count: int = 1
-
-
-class EnvironmentRow(Struct, frozen=True):
-    """A row of the table `environments`, with sums of other tables.
-
-    Attributes:
-        values: the row, by column name; counts and sizes that are summed are never None, except
-            those of transactions, which are not known of stores of Ignite.
-        findings: its findings by code, the worst first.
-        last_txn_ms: time of its last Commit or Abort.
-        node: its row of the table `nodes`; None if it has none.
-    """
-
-    values: Mapping[str, Any]
-    findings: tuple[CodeCount, ...] = ()
-    last_txn_ms: int | None = None
-    node: Mapping[str, Any] | None = None
-
-    @property
-    def env(self) -> str:
-        """Name of the environment."""
-        return str(self.values["env"])
-
-    @property
-    def severity(self) -> str:
-        """One of SEVERITIES."""
-        return str(self.values["severity"])
-
-    @property
-    def kind(self) -> EnvironmentKind:
-        """Kind of the environment; JE in runs of versions that knew only logs."""
-        return EnvironmentKind(self.values.get("kind") or EnvironmentKind.JE)
-
-    @property
-    def versions(self) -> list[int]:
-        """Log versions of its files, ascending."""
-        return list(self.values["versions"] or ())
-
-    @property
-    def outcome(self) -> str | None:
-        """Outcome of its engine's next start, as in `doctor`; None if unknown."""
-        found = self.values.get("outcome")
-        return None if found is None else str(found)
-
-    @property
-    def stakes(self) -> tuple[int, int, int]:
-        """Its stakes, the worst least: whether it opens, then the Commits lost, then the rest.
-
-        Those that do not open come first, then damaged ones of which this is not known, then those
-        that lose something.
-        """
-        lost = [self.values.get(name) or 0 for name in ("lost_commit_count", *_LOST)]
-        if self.outcome in NOT_OPENED:
-            rank = 0
-        elif self.outcome in _UNKNOWN and self.severity == Severity.ERROR.value:
-            rank = 1
-        else:
-            rank = 2 if self.outcome in LOSING or any(lost) else 3
-        return rank, -lost[0], -sum(lost[1:])
-
-    def number(self, column: str) -> int:
-        """Return a count or a size."""
-        return int(self.values[column])
-
-
 class VersionCount(Struct, frozen=True):
     """Files of one log version."""
 
@@ -175,143 +89,125 @@ class OutcomeCount(Struct, frozen=True):
     size: int
 
 
-class FleetSummary(Struct, frozen=True):
+class FleetCounts(Struct, frozen=True):
+    """Counts over all environments.
+
+    Attributes:
+        severities: number of environments of each severity, the worst first; zeros included.
+        sums: sums of the columns SUMMED.
+        outcomes: number of environments of each outcome of opening them, as far as it is known.
+        lost: sums of the columns LOST, of those environments of which they are known; None if they
+            are known of none.
+        store_files: files of stores of Ignite.
+        read_store_files: those of stores that were read in this run.
+    """
+
+    severities: dict[str, int]
+    sums: dict[str, int]
+    outcomes: dict[str, int]
+    lost: dict[str, int | None]
+    store_files: int
+    read_store_files: int
+
+
+LOST = ("lost_commit_count", "lost_key_count")
+"""Columns with what recovery would cut off."""
+
+
+class FleetSummary(Struct, frozen=True, dict=True):
     """Totals of a fleet.
 
     Attributes:
         run: the run that made the tables.
-        environments: one row an environment, the worst first.
+        environments: one row an environment, the worst first; each pass over them costs time.
         findings: by code and severity, the worst and most frequent first.
         versions: by log version, ascending; files with a bad header are in none.
         types: by entry type, the largest first.
         outcomes: by outcome of transactions, the most frequent first.
         row_counts: number of rows of each table, by its name.
-        read_file_count: number of log files of which at least a part was read in this run.
+        log_file_read_count: number of log files of which at least a part was read in this run.
         groups: rows of the table `groups`, the worst first.
     """
 
     run: RunInfo
-    environments: tuple[EnvironmentRow, ...]
+    environments: Sequence[EnvironmentRow]
     findings: tuple[CodeCount, ...] = ()
     versions: tuple[VersionCount, ...] = ()
     types: tuple[EntryTypeCount, ...] = ()
     outcomes: tuple[OutcomeCount, ...] = ()
     row_counts: Mapping[str, int] = field(default_factory=dict)
-    read_file_count: int = 0
+    log_file_read_count: int = 0
     groups: tuple[Mapping[str, Any], ...] = ()
 
-    @property
-    def severities(self) -> dict[str, int]:
-        """Number of environments of each severity, the worst first; zeros included."""
-        counts = dict.fromkeys(SEVERITIES, 0)
-        for row in self.environments:
-            counts[row.severity] = counts.get(row.severity, 0) + 1
-        return counts
+    @cached_property
+    def counts(self) -> FleetCounts:
+        """Counts over all environments, made in one pass."""
+        return _counted(self.environments)
 
     @property
     def totals(self) -> dict[str, int]:
         """Sums over all environments."""
-        sums = {"environment_count": len(self.environments)}
-        for column in _SUMMED:
-            sums[column] = sum(row.values[column] or 0 for row in self.environments)
-        return sums | {"read_file_count": self.read_file_count}
+        read = self.log_file_read_count + self.counts.read_store_files
+        sums = {"environment_count": len(self.environments), **self.counts.sums}
+        return sums | {"read_file_count": read}
 
     @property
     def row(self) -> dict[str, Any]:
         """Row of the table runs, by column."""
-        counts = {f"{name}_env_count": count for name, count in self.severities.items()}
+        counts = {f"{name}_env_count": count for name, count in self.counts.severities.items()}
         known = {**asdict(self.run), **self.totals, **counts}
         return {column.name: known[column.name] for column in RUNS.columns}
 
-    @property
-    def outcomes_of_opening(self) -> dict[str, int]:
-        """Number of environments of each outcome of opening them, as far as it is known."""
-        counts: dict[str, int] = {}
-        for row in self.environments:
-            if row.outcome is not None:
-                counts[row.outcome] = counts.get(row.outcome, 0) + 1
-        return dict(sorted(counts.items()))
 
-
-_SUMMED = (
-    "file_count",
-    "size",
-    "entry_count",
-    "damaged_size",
-    "error_count",
-    "warning_count",
-    "note_count",
-    "checkpoint_count",
-    "committed_count",
-    "aborted_count",
-    "unfinished_count",
-)
-_OF_TXNS = _SUMMED[-3:]
-_TIMES_OF_ENDS = ("committed", "aborted")
+def _counted(rows: Iterable[EnvironmentRow]) -> FleetCounts:
+    severities, sums = dict.fromkeys(SEVERITIES, 0), dict.fromkeys(SUMMED, 0)
+    outcomes: Counter[str] = Counter()
+    lost: dict[str, int | None] = dict.fromkeys(LOST)
+    store_files = read_store_files = 0
+    for row in rows:
+        severities[row.severity] = severities.get(row.severity, 0) + 1
+        for name in SUMMED:
+            sums[name] += row.values.get(name) or 0
+        if row.outcome is not None:
+            outcomes[row.outcome] += 1
+        for name in LOST:
+            number = row.values.get(name)
+            if number is not None:
+                lost[name] = (lost[name] or 0) + number
+        if row.kind is EnvironmentKind.IGNITE:
+            store_files += row.number("file_count")
+            if row.values.get("source") == ResultSource.READ:
+                read_store_files += row.number("file_count")
+    return FleetCounts(
+        severities, sums, dict(sorted(outcomes.items())), lost, store_files, read_store_files
+    )
 
 
 def read_summary(tables: RunFolder, run: RunInfo) -> FleetSummary:
     """Sum up the tables of a run."""
     opened = {table.name: open_table(tables, table) for table in TABLES}
-    by_env = _findings_by_environment(opened[FINDINGS.name])
-    ends = _last_ends(opened[TXN_STATS.name])
-    nodes = {row["env"]: row for row in _rows_of(tables, NODES)}
-    rows = [
-        EnvironmentRow(
-            values,
-            by_env.get(values["env"], ()),
-            ends.get(values["env"]),
-            nodes.get(values["env"]),
-        )
-        for values in table_rows(_whole(opened[ENVIRONMENTS.name].to_table()))
-    ]
+    keys = {name: pc.field(name) for name in ("env", "code", "severity")}
+    findings = summed(opened[FINDINGS.name], keys, {"count": (ONE, "sum")})
     return FleetSummary(
         run,
-        environments=tuple(sorted(rows, key=_badness)),
-        findings=_findings_by_code(by_env.values()),
+        environments=read_environments(tables, findings),
+        findings=findings_by_code(findings),
         versions=_versions(opened[FILES.name]),
         types=_types(opened[ENTRY_STATS.name]),
         outcomes=_outcomes(opened[TXN_STATS.name]),
         row_counts={name: data.count_rows() for name, data in opened.items()},
-        read_file_count=_read_count(opened[FILES.name], rows),
+        log_file_read_count=_read_count(opened[FILES.name]),
         groups=tuple(sorted(_rows_of(tables, GROUPS), key=_group_badness)),
     )
 
 
-def _read_count(files: Any, rows: Iterable[EnvironmentRow]) -> int:
-    """Return the number of files that this run has read; stores have none in the table `files`."""
-    of_logs: int = files.count_rows(filter=pc.field("source") != ResultSource.KNOWN.value)
-    of_stores = (
-        row.number("file_count") for row in rows if row.values.get("source") == ResultSource.READ
-    )
-    return of_logs + sum(of_stores)
+def _read_count(files: Any) -> int:
+    count: int = files.count_rows(filter=pc.field("source") != ResultSource.KNOWN.value)
+    return count
 
 
 def _rows_of(tables: RunFolder, table: AuditTable) -> Iterator[TableRow]:
     return table_rows(open_table(tables, table).to_table())
-
-
-def _whole(table: pa.Table) -> pa.Table:
-    """Complete environments: set severities of ours, and numbers in the columns that are summed."""
-    has_errors = pc.greater(pc.fill_null(table["error_count"], 0), 0)
-    guessed = pc.if_else(has_errors, Severity.ERROR.value, OK)
-    is_ours = pc.is_in(table["severity"], pa.array(SEVERITIES))
-    whole = {
-        "env": pc.fill_null(table["env"], ""),
-        "severity": pc.if_else(is_ours, table["severity"], guessed),
-        **{name: pc.fill_null(table[name], 0) for name in _SUMMED if name not in _OF_TXNS},
-    }
-    for name, column in whole.items():
-        place = table.schema.get_field_index(name)
-        table = table.set_column(place, table.schema.field(place), column)
-    return table
-
-
-def _badness(row: EnvironmentRow) -> tuple[Any, ...]:
-    worst = SEVERITIES.index(row.severity)
-    numbers = ("error_count", "damaged_size", "warning_count", "note_count")
-    counts = (-row.number(name) for name in numbers)
-    return (*row.stakes, worst, *counts, natural_key(row.env), row.env)
 
 
 def _group_badness(row: Mapping[str, Any]) -> tuple[Any, ...]:
@@ -325,46 +221,6 @@ def _group_badness(row: Mapping[str, Any]) -> tuple[Any, ...]:
     )
     names = (row["group_name"] or "", row["group_id"])
     return (*(-(row[name] or 0) for name in numbers), *map(natural_key, names), *names)
-
-
-def severity_rank(severity: str) -> int:
-    """Return the rank of a severity: 0 for the worst; unknown ones come last."""
-    return SEVERITIES.index(severity) if severity in SEVERITIES else len(SEVERITIES)
-
-
-def _code_rank(found: CodeCount) -> tuple[int, int, int, str]:
-    # Equally frequent codes are in the order of the documentation.
-    order = list(CODES)
-    at = order.index(found.code) if found.code in CODES else len(order)
-    return severity_rank(found.severity), -found.count, at, found.code
-
-
-def _findings_by_environment(data: Any) -> dict[str, tuple[CodeCount, ...]]:
-    keys = {name: pc.field(name) for name in ("env", "code", "severity")}
-    table = summed(data, keys, {"count": (ONE, "sum")})
-    found: dict[str, list[CodeCount]] = {}
-    for row in table_rows(table):
-        one = CodeCount(row["code"] or "", row["severity"] or "", row["count"])
-        found.setdefault(row["env"], []).append(one)
-    return {env: tuple(sorted(counts, key=_code_rank)) for env, counts in found.items()}
-
-
-def _findings_by_code(by_env: Iterable[tuple[CodeCount, ...]]) -> tuple[CodeCount, ...]:
-    sums: dict[tuple[str, str], list[int]] = {}
-    for counts in by_env:
-        for found in counts:
-            total = sums.setdefault((found.code, found.severity), [0, 0])
-            total[0] += found.count
-            total[1] += 1
-    rows = [CodeCount(*key, *total) for key, total in sums.items()]
-    return tuple(sorted(rows, key=_code_rank))
-
-
-def _last_ends(data: Any) -> dict[str, int]:
-    ended = pc.field("outcome").isin(_TIMES_OF_ENDS) & pc.field("last_end_ms").is_valid()
-    sums = {"last": (pc.field("last_end_ms"), "max")}
-    rows = table_rows(summed(data, {"env": pc.field("env")}, sums, ended))
-    return {row["env"]: row["last"] for row in rows}
 
 
 def _versions(data: Any) -> tuple[VersionCount, ...]:

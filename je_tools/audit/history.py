@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from je_tools.audit.changes import Change, Changes, compare_runs
+from je_tools.audit.changes import Change, compare_runs
 from je_tools.audit.output_folder import complete_runs, run_rows
 from je_tools.pages.log_fields import SEVERITIES, place_in_store
 from je_tools.pages.shown import NAME_MAX, shown
@@ -96,8 +96,8 @@ def read_history(tables: RunFolder, summary: FleetSummary) -> History:
     return History(
         runs,
         runs[-2].started,
-        tuple(map(_changed, changes.environments[:CHANGED_MAX])),
-        _counts(changes),
+        tuple(map(_changed, changes.environments(CHANGED_MAX))),
+        changes.counts,
         changes.new_findings.num_rows,
         changes.gone_findings.num_rows,
         tuple(map(_new_finding, changes.new_findings.slice(0, FINDINGS_MAX).to_pylist())),
@@ -111,13 +111,6 @@ def _new_finding(row: dict[str, Any]) -> NewFinding:
     severity = row["severity"] if row["severity"] in SEVERITIES else SEVERITIES[-2]
     code = shown(row["code"] or "", NAME_MAX)
     return NewFinding(severity, code, shown(row["env"] or "", NAME_MAX), place or "–")
-
-
-def _counts(changes: Changes) -> dict[str, int]:
-    counts = {change.value: 0 for change in Change}
-    for each in changes.environments:
-        counts[each.change.value] += 1
-    return {name: count for name, count in counts.items() if count}
 
 
 def _past(row: dict[str, Any]) -> PastRun:

@@ -16,7 +16,8 @@ from je_tools.pages.shown import distinct
 
 if TYPE_CHECKING:
     from je_tools.audit.allowed import FailureRules
-    from je_tools.audit.fleet import EnvironmentRow, FleetSummary
+    from je_tools.audit.environment_list import EnvironmentRow
+    from je_tools.audit.fleet import FleetSummary
 
 
 def junit_text(summary: FleetSummary, verdict: FailureRules) -> Iterator[str]:

@@ -16,7 +16,8 @@ from je_tools.core.escaping import clean_text, metric_label, printable
 from je_tools.pages.shown import distinct
 
 if TYPE_CHECKING:
-    from je_tools.audit.fleet import EnvironmentRow, FleetSummary
+    from je_tools.audit.environment_list import EnvironmentRow
+    from je_tools.audit.fleet import FleetSummary
 
 WORST_MAX = 100
 """Largest number of environments, and of groups, with series of their own: the worst ones."""
@@ -124,7 +125,7 @@ def metrics_text(summary: FleetSummary) -> Iterator[str]:
     yield from _family(
         "environments",
         "Environments by their worst finding.",
-        [({"severity": name}, str(count)) for name, count in summary.severities.items()],
+        [({"severity": name}, str(count)) for name, count in summary.counts.severities.items()],
     )
     yield from _sums(summary)
     yield from _of_groups(summary)
@@ -143,16 +144,15 @@ def metrics_text(summary: FleetSummary) -> Iterator[str]:
 
 def _sums(summary: FleetSummary) -> Iterator[str]:
     """Yield sums over all environments."""
-    outcomes = summary.outcomes_of_opening
+    outcomes = summary.counts.outcomes
     yield from _family(
         "environments_by_outcome",
         "Environments by what the engine would do with them.",
         [({"outcome": name}, str(count)) for name, count in outcomes.items()],
     )
     for name, column, text in _SUMS:
-        known = [row.values.get(column) for row in summary.environments]
-        numbers = [number for number in known if number is not None]
-        samples: list[tuple[Labels, str]] = [({}, str(sum(numbers)))] if numbers else []
+        lost = summary.counts.lost[column]
+        samples: list[tuple[Labels, str]] = [] if lost is None else [({}, str(lost))]
         yield from _family(name, text, samples)
     for name, text in (("count", "Findings by code, in all."), ("env_count", _WITH_FINDING)):
         samples = [

@@ -13,14 +13,15 @@ from markupsafe import Markup
 from je_tools.audit import charts
 from je_tools.audit.details import environment_details, pick_findings
 from je_tools.audit.discover import EnvironmentKind
-from je_tools.audit.fleet import SEVERITIES, EnvironmentRow, FleetSummary, RunInfo
 from je_tools.audit.history import read_history
 from je_tools.pages.bars import ROWS_MAX, size_text
-from je_tools.pages.log_fields import env_fields
+from je_tools.pages.log_fields import SEVERITIES, env_fields
 from je_tools.pages.rendering import render_page
 from je_tools.pages.shown import NAME_MAX, distinct, exact, natural_key, script_json, shown
 
 if TYPE_CHECKING:
+    from je_tools.audit.environment_list import EnvironmentRow
+    from je_tools.audit.fleet import FleetSummary, RunInfo
     from je_tools.audit.output_folder import RunFolder
 
 PLAIN_MAX = 100
@@ -60,15 +61,16 @@ def page_text(tables: RunFolder, summary: FleetSummary) -> Iterator[str]:
 
 def _groups(names: Sequence[str], summary: FleetSummary) -> list[dict[str, Any]]:
     """Return the worst groups with their nodes, the leader first, then in the order of names."""
-    nodes: dict[tuple[Any, Any], list[tuple[str, EnvironmentRow]]] = {}
-    for name, row in zip(names, summary.environments, strict=True):
-        if row.node is not None:
-            place = row.node["group_id"], row.node["group_name"]
-            nodes.setdefault(place, []).append((name, row))
-    return [
-        _group(row, sorted(nodes.get((row["group_id"], row["group_name"]), ()), key=_by_role))
-        for row in summary.groups[:GROUPS_MAX]
-    ]
+    worst = {_group_of(row): row for row in summary.groups[:GROUPS_MAX]}
+    nodes: dict[tuple[Any, Any], list[tuple[str, EnvironmentRow]]] = {each: [] for each in worst}
+    for name, row in zip(names, summary.environments if worst else (), strict=False):
+        if row.node is not None and (place := _group_of(row.node)) in nodes:
+            nodes[place].append((name, row))
+    return [_group(row, sorted(nodes[place], key=_by_role)) for place, row in worst.items()]
+
+
+def _group_of(row: Mapping[str, Any]) -> tuple[Any, Any]:
+    return row["group_id"], row["group_name"]
 
 
 def _by_role(each: tuple[str, EnvironmentRow]) -> tuple[Any, ...]:
@@ -78,9 +80,8 @@ def _by_role(each: tuple[str, EnvironmentRow]) -> tuple[Any, ...]:
 
 
 def _overview(summary: FleetSummary) -> dict[str, Any]:
-    run, counts = summary.run, summary.severities
-    stores = [row for row in summary.environments if row.kind is EnvironmentKind.IGNITE]
-    store_files = sum(row.number("file_count") for row in stores)
+    run, counts = summary.run, summary.counts.severities
+    store_files = summary.counts.store_files
     return {
         "run": run,
         "roots": [shown(root, NAME_MAX) for root in run.roots],

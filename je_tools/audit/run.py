@@ -87,6 +87,8 @@ def run_audit(job: Job, make: MakeWork, finish: Finish, step: Step | None = None
                 written = run_stages(engine, fleet, make(staging, known))
                 run.publish(add_groups(written, staging))
                 known.leave(each.paths[0] for each in fleet.environments)
+                # The report needs its memory.
+                del fleet
             with step("writing the report"):
                 summary = finish(run, ran, staging)
                 run.complete(summary.row)

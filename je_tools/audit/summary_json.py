@@ -11,7 +11,8 @@ from msgspec.structs import asdict
 from je_tools.core.escaping import clean_text
 
 if TYPE_CHECKING:
-    from je_tools.audit.fleet import EnvironmentRow, FleetSummary
+    from je_tools.audit.environment_list import EnvironmentRow
+    from je_tools.audit.fleet import FleetSummary
 
 FORMAT = 1
 """Version of the object; it increases if a key changes its meaning or is removed."""
@@ -22,14 +23,14 @@ def summary_object(summary: FleetSummary) -> dict[str, Any]:
     return {
         "format": FORMAT,
         "run": asdict(summary.run),
-        "severities": summary.severities,
+        "severities": summary.counts.severities,
         "totals": summary.totals,
         "findings": [asdict(found) for found in summary.findings],
         "versions": [asdict(version) for version in summary.versions],
         "entry_types": [asdict(one) for one in summary.types],
         "txn_outcomes": [asdict(outcome) for outcome in summary.outcomes],
         "tables": dict(summary.row_counts),
-        "outcomes": summary.outcomes_of_opening,
+        "outcomes": summary.counts.outcomes,
         "groups": [dict(group) for group in summary.groups],
     }
 

@@ -20,7 +20,7 @@ ONE = pc.scalar(1)
 FILES_AT_ONCE = 8_000
 """Rows of `files` that are held at a time, about, unless one environment has more."""
 
-_RECORDS = 1_000
+_RECORDS = 250
 """Rows that are made into Python objects at a time."""
 
 _SUMS_MIN = 1 << 16
@@ -119,7 +119,8 @@ def env_runs(envs: Any) -> tuple[dict[str, int], dict[str, int]]:
     """Return the first row and the number of rows of each environment in a sorted column."""
     coded = envs.combine_chunks().dictionary_encode()
     numbers = coded.indices.to_numpy(zero_copy_only=False)
-    _, first, count = np.unique(numbers, return_index=True, return_counts=True)
+    # In a sorted column, the numbers ascend; np.unique would load numpy's masked arrays.
+    first = np.searchsorted(numbers, np.arange(len(coded.dictionary) + 1))
     names = coded.dictionary.to_pylist()
-    starts = dict(zip(names, first.tolist(), strict=True))
-    return starts, dict(zip(names, count.tolist(), strict=True))
+    starts = dict(zip(names, first[:-1].tolist(), strict=True))
+    return starts, dict(zip(names, np.diff(first).tolist(), strict=True))

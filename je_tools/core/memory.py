@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import ctypes
+import os
 import sys
 
 _KEPT_FREE, _KEPT_OF_ARRAYS = 2 << 20, 64 << 20
+_KEPT_BETWEEN = 256 << 10
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -3, -8
 """Options of glibc's mallopt. Source: mallopt(3)."""
+
+_ARROW_POOL = "ARROW_DEFAULT_MEMORY_POOL"
+"""Variable with the name of Arrow's pool. Source: memory_pool.cc, Arrow 26.0."""
 
 
 def keep_little_memory() -> None:
@@ -20,6 +25,20 @@ def keep_little_memory() -> None:
 
         pyarrow.set_memory_pool(pyarrow.system_memory_pool())
     give_back_memory()
+
+
+def coordinate_in_little_memory() -> None:
+    """Have malloc keep one arena for all threads, and Arrow use it; call it before Arrow is loaded.
+
+    This suits a process that hands out work and reads the results. An arena for each of Arrow's
+    threads, and the pool that Arrow's own code takes otherwise, would keep much more than is used.
+    """
+    os.environ.setdefault(_ARROW_POOL, "system")
+    library = ctypes.CDLL(None)
+    if hasattr(library, "mallopt"):
+        library.mallopt(_M_ARENA_MAX, 1)
+        library.mallopt(_M_TRIM_THRESHOLD, _KEPT_BETWEEN)
+        library.mallopt(_M_MMAP_THRESHOLD, _KEPT_BETWEEN // 2)
 
 
 def give_back_memory() -> None:

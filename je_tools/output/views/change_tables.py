@@ -54,7 +54,7 @@ def change_sections(changes: Changes, most: int | None = None) -> list[Section]:
     findings = list(islice(changes.findings(), most))
     columns = _FINDINGS if most is None else _used(findings)
     return [
-        section_of("environments", "Environments", _ENVIRONMENTS, changes.environments[:most]),
+        section_of("environments", "Environments", _ENVIRONMENTS, changes.environments(most)),
         section_of("findings", "Findings", columns, findings),
     ]
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from je_tools.output.views.sections import Cell, Column, Kind, Section, section_of
 
 if TYPE_CHECKING:
-    from je_tools.audit.fleet import EnvironmentRow
+    from je_tools.audit.environment_list import EnvironmentRow
 
 
 def _value(name: str) -> Callable[[EnvironmentRow], Cell]:

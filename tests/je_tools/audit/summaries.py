@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from je_tools.audit.fleet import CodeCount, EnvironmentRow, FleetSummary, RunInfo
+from je_tools.audit.environment_list import CodeCount, EnvironmentRow
+from je_tools.audit.fleet import FleetSummary, RunInfo
 from je_tools.findings import CODES
 
 RUN = RunInfo("20261123T220120Z", ("/fleet",), 0, 1500, "1.0", "local", None, None, "out")

@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 import pytest
 
 from je_tools.audit.allowed import Allowed, FailureRules, read_allowed
-from je_tools.audit.fleet import CodeCount, EnvironmentRow
+from je_tools.audit.environment_list import CodeCount, EnvironmentRow
 from je_tools.audit.junit import junit_text
 from je_tools.errors import InputError, UsageError
 from tests.je_tools.audit.auditing import HOSTILE

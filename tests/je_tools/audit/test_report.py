@@ -84,7 +84,9 @@ def test_totals_are_those_of_the_rows(tmp_path: Path, count: int) -> None:
     fleet = write_fleet(tmp_path, count)
     summary = report(tmp_path)
     rows = fleet.environments
-    assert summary.severities == dict.fromkeys(RANKS, 0) | Counter(r["severity"] for r in rows)
+    assert summary.counts.severities == dict.fromkeys(RANKS, 0) | Counter(
+        r["severity"] for r in rows
+    )
     totals = summary.totals
     read = sum(row["source"] in ("read", "grown") for row in fleet.rows["files"])
     assert totals.pop("read_file_count") == read
@@ -176,7 +178,7 @@ def test_what_is_at_stake_comes_first(tmp_path: Path) -> None:
         *("two", "one", "losing store"),
         *("noted", "fine", "loose files"),
     ]
-    outcomes = summary.outcomes_of_opening
+    outcomes = summary.counts.outcomes
     assert [outcomes[each] for each in ("fails", "loses", "opens", "refuses")] == [1, 2, 2, 1]
 
 
@@ -202,7 +204,7 @@ def test_groups_and_nodes_are_in_the_json_and_on_the_page(tmp_path: Path) -> Non
 
 def test_tables_without_rows_or_files(tmp_path: Path) -> None:
     summary = report(tmp_path)
-    assert summary.environments == ()
+    assert list(summary.environments) == []
     assert read_json(tmp_path)["environments"] == []
     assert "No environment was found" in (tmp_path / "report.html").read_text(encoding="utf-8")
     assert read_page(tmp_path).details == []

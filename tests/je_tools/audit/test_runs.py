@@ -42,9 +42,9 @@ def audited(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 def test_changes_are_those_that_were_made(audited: tuple[Path, Path]) -> None:
     _root, output = audited
     changes = find_changes(output, [])
-    found = {Path(each.env).name: each for each in changes.environments}
+    found = {Path(each.env).name: each for each in changes.environments()}
     assert found.keys() == {"hurt", "grown", "gone"}
-    assert [each.change for each in changes.environments] == [
+    assert [each.change for each in changes.environments()] == [
         Change.WORSE,
         Change.GONE,
         Change.BETTER,
