@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from msgspec import Struct, field
 
-from je_tools.audit.rows import environment_row, finding_row, unread
+from je_tools.audit.rows import UNKNOWN_TXNS, environment_row, finding_row, unread
 from je_tools.audit.staged_members import MEMBERS_NAME, SCHEMAS, member_row
 from je_tools.audit.tables import TXNS
 
@@ -52,5 +52,5 @@ def unread_environment(env: str, reason: str) -> EnvironmentRows:
     """Return the rows of an environment, or a directory, of which nothing could be read."""
     found = EnvironmentRows()
     found.extend("findings", [finding_row(unread(env, reason), env)])
-    found.extend("environments", [environment_row(env, {"error_count": 1})])
+    found.extend("environments", [environment_row(env, {**UNKNOWN_TXNS, "error_count": 1})])
     return found

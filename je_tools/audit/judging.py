@@ -20,6 +20,7 @@ from je_tools.audit.joining import OpenTransactions
 from je_tools.audit.read_logs import ReadLog, Weigh
 from je_tools.audit.reasons import why_unread
 from je_tools.audit.rows import (
+    UNKNOWN_TXNS,
     environment_row,
     file_row,
     finding_row,
@@ -211,7 +212,7 @@ class _Judging:
         self.found.extend("txn_stats", self._sums.rows(self.env))
         self._values |= {
             "damaged_size": self._listing.totals.damaged_size,
-            **self._sums.counts,
+            **(self._sums.counts if self._sources else UNKNOWN_TXNS),
             **sum_files(self._listing.rows),
             **sum_checkpoints([each for each in found if each.complete]),
         }

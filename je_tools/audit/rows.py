@@ -44,6 +44,13 @@ def unread(env: str, reason: str, file_no: int | None = None) -> Finding:
     return Finding(code.name, code.severity, env, file_no, found=reason, hint=code.hint)
 
 
+TXN_COUNTS = ("committed_count", "aborted_count", "unfinished_count")
+"""Columns of environments that are null if nothing is known of transactions."""
+
+UNKNOWN_TXNS: Mapping[str, None] = dict.fromkeys(TXN_COUNTS)
+"""Their values if nothing could be read."""
+
+
 def environment_row(env: str, values: Mapping[str, Any]) -> tuple[Any, ...]:
     """Return the row of an environment.
 

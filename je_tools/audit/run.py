@@ -24,6 +24,7 @@ from je_tools.audit.output_folder import (
     prune,
     refuse_what_holds_logs,
 )
+from je_tools.audit.part_merging import merge_parts
 from je_tools.audit.report import show_reports
 from je_tools.audit.stages import run_stages
 from je_tools.output.files.outputs import check_outside
@@ -85,7 +86,7 @@ def run_audit(job: Job, make: MakeWork, finish: Finish, step: Step | None = None
             with open_engine(job.engine, staging, log, step) as (engine, ran):
                 known = KnownFiles(run.path / KNOWN_NAME, not job.is_full, job.is_paranoid)
                 written = run_stages(engine, fleet, make(staging, known))
-                run.publish(add_groups(written, staging))
+                run.publish(merge_parts(add_groups(written, staging), staging))
                 known.leave(each.paths[0] for each in fleet.environments)
                 # The report needs its memory.
                 del fleet

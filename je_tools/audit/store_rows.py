@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from je_tools.audit.discover import EnvironmentKind
 from je_tools.audit.environment_rows import EnvironmentRows
 from je_tools.audit.reasons import why_unread
-from je_tools.audit.rows import environment_row, finding_row, unread
+from je_tools.audit.rows import UNKNOWN_TXNS, environment_row, finding_row, unread
 from je_tools.audit.tables import ResultSource
 from je_tools.core.escaping import clean_text
 from je_tools.findings import CODES, Severity
@@ -51,8 +51,7 @@ def store_rows(found: FoundEnvironment, *, predicts: bool) -> EnvironmentRows:
 
 def _of_store() -> dict[str, Any]:
     """Return the values of every store: what of its transactions is not looked for is unknown."""
-    unknown = ("committed_count", "aborted_count", "unfinished_count")
-    return {"kind": EnvironmentKind.IGNITE.value, **dict.fromkeys(unknown)}
+    return {"kind": EnvironmentKind.IGNITE.value, **UNKNOWN_TXNS}
 
 
 def _values(examination: StoreExamination, found: FoundEnvironment) -> dict[str, Any]:

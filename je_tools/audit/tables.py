@@ -140,13 +140,21 @@ ENVIRONMENTS = _table(
         ("last_created_ms", _INT, "time in the header of the last file"),
         ("first_vlsn", _INT, "lowest VLSN of the replication stream"),
         ("last_vlsn", _INT, "highest VLSN of the replication stream"),
-        ("committed_count", _INT, "transactions with a Commit; null for a store of Ignite"),
-        ("aborted_count", _INT, "transactions with an Abort; null for a store of Ignite"),
+        (
+            "committed_count",
+            _INT,
+            "transactions with a Commit; null for a store of Ignite, and if nothing could be read",
+        ),
+        (
+            "aborted_count",
+            _INT,
+            "transactions with an Abort; null for a store of Ignite, and if nothing could be read",
+        ),
         (
             "unfinished_count",
             _INT,
             "transactions without an end, except rolled back ones; of a store of Ignite, those "
-            "that recovery leaves out, null if unknown",
+            "that recovery leaves out; null if unknown",
         ),
         ("checkpoint_count", _INT, "complete checkpoints"),
         ("last_checkpoint_lsn", _INT, "LSN of the last CkptEnd"),

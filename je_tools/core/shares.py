@@ -9,6 +9,12 @@ from typing import TypeVar
 TASK_SIZES = (8 << 20, 256 << 20)
 """Minimum and maximum bytes of a task, about."""
 
+TASKS_MANY, LARGEST_TASK = 10_000, 1 << 30
+"""Number of tasks from which they become larger, and their maximum bytes then, about.
+
+Each task costs a scheduler, and mostly a file of each table, and a gigabyte takes seconds.
+"""
+
 TASKS_PER_CORE = 4
 """Tasks per core: enough that the last ones end together, and a whole number for each core."""
 
@@ -18,6 +24,7 @@ T = TypeVar("T")
 def task_count(size: int, cores: int) -> int:
     """Return the number of tasks for `size` bytes, of which `cores` run at once."""
     least, most = TASK_SIZES
+    most = max(min(size // TASKS_MANY, LARGEST_TASK), most)
     rounds = max(TASKS_PER_CORE, -(-size // (most * cores)))
     return min(rounds * cores, max(size // least, 1))
 

@@ -116,11 +116,6 @@ class StreamPlan(Struct):
         for log in logs:
             if not log.environment.is_directory:
                 raise UsageError(f"{log.env}: single files; a stream reads whole environments")
-            if log.environment.is_remote:
-                raise UsageError(
-                    f"{log.env}: a stream follows logs on mounted file systems; read a log in a "
-                    "store with spark.read"
-                )
         return logs
 
     def _prepared(self, log: Log, end: str) -> Prepared:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
-from je_tools.errors import InputError, UsageError
+from je_tools.errors import InputError, StoppedError, UsageError
 from je_tools.formats.files.remote_path import located
 from je_tools.spark.ignitewal import IgnitewalSource
 from je_tools.spark.jefindings import JefindingsSource
@@ -83,7 +84,29 @@ def test_places_that_cannot_be_read(store: S3Store, tmp_path: Path) -> None:
     uri = store.put(ignite.write_dumped_store(tmp_path / "store"), "ignite")
     with pytest.raises(InputError, match="copy it to a file system"):
         read(located(uri), IgnitewalSource)
-    made = source(located(store.put(FIXTURES / "v17-basic" / "env", "stream")))
+
+
+def test_a_stream_follows_a_log_in_a_store(store: S3Store) -> None:
+    """A backup job replaces the object of a file that has grown."""
+    home = FIXTURES / "v17-basic" / "env"
+    name = "00000000.jdb"
+    data = (home / name).read_bytes()
+    expected = read(home, columns="lsn,type")
+    uri = located(store.put(home, "stream"))
+    made = source(uri, columns="lsn,type")
     stream = made.streamReader(made.schema())
-    with pytest.raises(UsageError, match="a stream follows logs on mounted file systems"):
+    offset: dict[str, str] = {}
+    batches = []
+    for size in (100_000, 100_000, 200_001, len(data)):
+        store.put_bytes(f"stream/{name}", data[:size])
+        end = stream.latestOffset()
+        store.requests.clear()
+        for partition in stream.partitions(offset, end):
+            batches += stream.read(partition)
+        # What an earlier batch has read is not fetched again, except for its large block.
+        assert sum(each.size for each in store.reads) <= size + 50_000
+        offset = end
+    assert pa.Table.from_batches(batches).equals(expected)
+    store.put_bytes(f"stream/{name}", data[:50_000])
+    with pytest.raises(StoppedError, match="cut back"):
         stream.latestOffset()

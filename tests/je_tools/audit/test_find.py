@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -154,17 +155,21 @@ def test_a_store_of_ignite_is_searched_but_never_clear(
     part = min(store.rglob("part-*.bin"))
     data = part.read_bytes()
     part.write_bytes(data[:-100] + EMAIL.encode() + data[-100 + len(EMAIL) :])
+    segment = store / "db" / "wal" / "archive" / "node" / f"{0:016}.wal"
+    segment.parent.mkdir(parents=True)
+    segment.write_bytes(EMAIL.encode())
     done = find(root, "--match", EMAIL, "--format", "jsonl")
     columns = ("file", "offset", "where", "state", "can_erase")
     traces = [row for row in rows_of(done, "traces") if row["env"] == str(store)]
     name = str(part.relative_to(store))
     assert [tuple(row[each] for each in columns) for row in traces] == [
-        (name, len(data) - 100, "pages", "not judged", None)
+        (name, len(data) - 100, "pages", "not judged", None),
+        (str(segment.relative_to(store)), 0, "WAL", "not judged", None),
     ]
     assert len(rows_of(done, "environments")) == len(NAMES) + 1
     monkeypatch.setenv("COLUMNS", "300")
     text = find(store, "--match", EMAIL).out.decode()
-    assert f"{name}  {len(data) - 100:>6}" in text
+    assert re.search(rf"{re.escape(name)} +{len(data) - 100} ", text)
     clear = find(root, "--match", "nobody@example.org", "--format", "jsonl")
     assert clear.code == 3
     (gap,) = rows_of(clear, "gaps")

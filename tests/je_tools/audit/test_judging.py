@@ -22,6 +22,7 @@ from je_tools.audit.failures import failures_reported
 from je_tools.audit.file_counts import FileCounts
 from je_tools.audit.joining import OpenTransactions
 from je_tools.audit.known_files import KnownFiles
+from je_tools.audit.rows import TXN_COUNTS
 from je_tools.audit.table_writer import TableWriter
 from je_tools.audit.tables import ENVIRONMENTS
 from je_tools.audit.tasks import Workplace
@@ -161,6 +162,7 @@ def test_an_environment_of_which_the_system_opens_nothing(
     assert DENIED in found["found"]
     (row,) = tables["environments"]
     assert (row["severity"], row["file_count"]) == ("error", 0)
+    assert [row[name] for name in TXN_COUNTS] == [None] * 3
 
 
 def test_a_file_that_grows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -226,6 +228,7 @@ def test_an_environment_that_goes_when_it_is_open(
         ("unread", no) for no in range(3)
     ]
     assert [row["source"] for row in tables["files"]] == [None] * 3
+    assert [tables["environments"][0][name] for name in TXN_COUNTS] == [None] * 3
 
 
 def test_properties_that_cannot_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,6 +14,7 @@ from je_tools.audit.known_files import KnownFiles
 from je_tools.audit.plan import ENVIRONMENT_COST, AuditPlan, FilePart, plan_fleet, slices_of
 from je_tools.audit.task_kinds import Opened, SliceTask
 from je_tools.audit.tasks import Workplace
+from je_tools.core.shares import share_of, task_count
 from je_tools.log.log_files import FileHeader, LogFile
 from tests.builders.logs import write_log
 from tests.damage.planted_findings import log
@@ -151,6 +152,18 @@ def test_a_task_is_never_too_large(cores: int) -> None:
         assert size_of(part) <= 2 * 256 * MB
     for task in plan_fleet(fleet_of(*([20 * MB] for _ in range(4000))), cores).small:
         assert cost_of(task) <= 2 * 256 * MB
+
+
+@pytest.mark.parametrize("cores", [1, 40, 1000])
+def test_terabytes_make_larger_tasks_rather_than_ever_more(cores: int) -> None:
+    """Each task has a cost of its own, and its memory grows with it."""
+    terabyte = 1 << 40
+    assert share_of(terabyte, task_count(terabyte, cores)) <= 256 * MB
+    count = task_count(10 * terabyte, cores)
+    assert 10_000 <= count < 11_000 + cores
+    assert count % cores == 0
+    assert share_of(10 * terabyte, count) <= 1024 * MB
+    assert 900 * MB < share_of(100 * terabyte, task_count(100 * terabyte, cores)) <= 1024 * MB
 
 
 @pytest.mark.parametrize("cores", [1, 2, 4, 7, 64])
