@@ -62,14 +62,14 @@ class Spill:
         wanted = max(log_size // PARTITION_SIZE, PARTITIONS_MIN - 1)
         self._bits = min(wanted, PARTITIONS_MAX - 1).bit_length()
         self._held = 0
-        self._tables: list[RowTable | RowLog | ByteHeap] = []
+        self._tables: list[_SpilledRows | ByteHeap] = []
 
     @property
     def partition_count(self) -> int:
         """Number of partitions: 1 while everything is in memory."""
         return 1 << self._bits if self.is_spilled else 1
 
-    def join(self, table: RowTable | RowLog | ByteHeap) -> None:
+    def join(self, table: _SpilledRows | ByteHeap) -> None:
         """Add a table."""
         self._tables.append(table)
 
@@ -105,25 +105,12 @@ class _Block(Struct, frozen=True):
     starts: Ints
 
 
-class RowTable:
-    """Rows of numbers, in partitions by a digest: rows with the same digest are in the same one.
+class _SpilledRows:
+    """Rows of numbers that are appended in memory, and move to a file when the spill says so."""
 
-    In each partition rows are in the order in which they were appended. Each partition can be read
-    once; there is one, of all rows, if nothing was written to files.
-    """
-
-    def __init__(self, spill: Spill, kinds: Sequence[npt.DTypeLike], digest: int) -> None:
-        """Create an empty table.
-
-        Args:
-            spill: the budget.
-            kinds: types of the columns.
-            digest: index of the column with the digest, int64 of 63 bits.
-        """
+    def __init__(self, spill: Spill, kinds: Sequence[npt.DTypeLike]) -> None:
         self._spill = spill
-        self._digest = digest
         self._rows = HeldRows(kinds, spill.hold)
-        self._blocks: list[_Block] = []
         self._file: NamelessFile | None = None
         spill.join(self)
 
@@ -144,13 +131,38 @@ class RowTable:
         Raises:
             RefusedError: they cannot be written.
         """
-        if not self._rows.pieces:
-            return
-        self._file = self._file or self._spill.open()
+        if self._rows.pieces:
+            self._file = self._file or self._spill.open()
+            self._write(self._file)
+
+    def _write(self, file: NamelessFile) -> None:
+        raise NotImplementedError
+
+
+class RowTable(_SpilledRows):
+    """Rows of numbers, in partitions by a digest: rows with the same digest are in the same one.
+
+    In each partition rows are in the order in which they were appended. Each partition can be read
+    once; there is one, of all rows, if nothing was written to files.
+    """
+
+    def __init__(self, spill: Spill, kinds: Sequence[npt.DTypeLike], digest: int) -> None:
+        """Create an empty table.
+
+        Args:
+            spill: the budget.
+            kinds: types of the columns.
+            digest: index of the column with the digest, int64 of 63 bits.
+        """
+        super().__init__(spill, kinds)
+        self._digest = digest
+        self._blocks: list[_Block] = []
+
+    def _write(self, file: NamelessFile) -> None:
         parts = self._spill.partition_of(self._rows.column(self._digest))
         order = np.argsort(parts, kind="stable")
         counts = np.bincount(parts, minlength=self._spill.partition_count)
-        offsets = self._rows.write(self._file, order)
+        offsets = self._rows.write(file, order)
         self._blocks.append(_Block(offsets, np.concatenate(([0], np.cumsum(counts)))))
 
     def read(self, partition: int) -> list[Array]:
@@ -188,39 +200,17 @@ def _without(columns: Sequence[Array], index: int) -> Sequence[Array]:
     return [column[:0] if i == index else column for i, column in enumerate(columns)]
 
 
-class RowLog:
+class RowLog(_SpilledRows):
     """Rows of numbers in the order in which they were appended."""
 
     def __init__(self, spill: Spill, kinds: Sequence[npt.DTypeLike]) -> None:
         """Create an empty log of rows with columns of these types."""
-        self._spill = spill
-        self._rows = HeldRows(kinds, spill.hold)
+        super().__init__(spill, kinds)
         self._blocks: list[tuple[int, tuple[int, ...]]] = []
-        self._file: NamelessFile | None = None
-        spill.join(self)
 
-    def __len__(self) -> int:
-        return self._rows.count
-
-    def append(self, columns: Sequence[Array]) -> None:
-        """Append rows: an array of each column.
-
-        Raises:
-            RefusedError: they cannot be written to a file.
-        """
-        self._rows.append(columns)
-
-    def flush(self) -> None:
-        """Write the rows in memory to the file.
-
-        Raises:
-            RefusedError: they cannot be written.
-        """
-        if not self._rows.pieces:
-            return
-        self._file = self._file or self._spill.open()
+    def _write(self, file: NamelessFile) -> None:
         count = sum(len(piece[0]) for piece in self._rows.pieces)
-        self._blocks.append((count, self._rows.write(self._file)))
+        self._blocks.append((count, self._rows.write(file)))
 
     def chunks(self) -> Iterator[list[Array]]:
         """Yield the columns of all rows, in chunks of bounded size.

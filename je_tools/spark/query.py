@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 
 PLACES: Mapping[str, str] = {
     "path": "What is read: an environment's directory, a directory with environments below it, a "
-    "log file, or a pattern of such (`/data/*/bdb`), also as a URI (`s3://logs/fe1`). `load(path)` "
+    "log file, or a pattern (`/data/*/bdb`), also as a URI (`s3://logs/fe1`). `load(path)` "
     "sets it.",
     "paths": "Several of them, as a list. `load([…])` sets it.",
     "env": "Environments to read, by the column `env` or a pattern of it, as a list.",
 }
-COLUMNS = {"columns": "Columns to read, as a list; nothing else is decoded. Otherwise all."}
-TASKS = {"tasks": "Number of tasks, about. Otherwise it follows from the bytes and the cores."}
+COLUMNS = {"columns": "Columns to read, as a list; nothing else is decoded. The default is all."}
+TASKS = {"tasks": "Approximate number of tasks. The default follows from the bytes and the cores."}
 UNREADABLE = {
     "unreadable": "What cannot be opened: `fail` (the default) ends the query with the reason, "
     "`skip` leaves it out."
