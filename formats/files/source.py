@@ -211,6 +211,20 @@ class Source:
         pieces = range(start, stop, _BLANK_PIECE)
         return not any(self.read(at, min(at + _BLANK_PIECE, stop)).any() for at in pieces)
 
+    def is_hole(self, start: int, stop: int) -> bool:
+        """Return True if bytes [start, stop) are a hole of the file, which reads as zeros.
+
+        A file system without holes has none.
+
+        Raises:
+            SourceChangedError: the file has been replaced since it was pickled.
+        """
+        try:
+            return os.lseek(self._opened().fileno(), start, os.SEEK_DATA) >= stop
+        except OSError as error:
+            # No data follows; other errors are those of file systems that do not tell.
+            return error.errno == errno.ENXIO and start < stop
+
     def limit(self, size: int) -> None:
         """Limit reads to the `size` bytes that the file had before it grew.
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import struct
 from enum import IntEnum, StrEnum
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -336,6 +337,15 @@ def page_rules(header: PageFileHeader, partition: int) -> PageRules:
 def read_pages(data: Bytes, rules: PageRules, first: int) -> PageColumns:
     """Return the headers of consecutive pages, the first of which has the index `first`."""
     return PageColumns(*_native.read_pages(data, rules, first))
+
+
+@lru_cache(maxsize=4)
+def zero_pages(count: int, page_size: int) -> PageColumns:
+    """Return the headers of pages of zeros; their states are read-only, as they are shared."""
+    rules = page_rules(PageFileHeader(False, 2, False, page_size), 0)
+    found = read_pages(np.zeros(count * page_size, np.uint8), rules, 0)
+    found.state.flags.writeable = False
+    return found
 
 
 def read_file_pages(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Set
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
@@ -29,6 +30,9 @@ if TYPE_CHECKING:
     from je_tools.ignite.page_check.page_recovery import PageRecovery
     from je_tools.ignite.page_check.structure_judge import Affinity, At
     from je_tools.ignite.pages.scan import PageFileScan, Run
+
+RUNS_SHOWN = 100
+"""Runs of pages of a file that are findings of their own, for each code."""
 
 _OWNED = (PartitionState.OWNING, PartitionState.LOST)
 """States of a partition that has data: OWNING, LOST."""
@@ -135,8 +139,7 @@ class PageJudge:
             affinity: numbers of partitions of the caches of the node.
         """
         findings = list(self._of_file(scan))
-        for run in scan.runs:
-            findings += self._of_run(scan, run)
+        findings += self._of_runs(scan)
         if structure is not None:
             findings += structure_findings(scan, structure, affinity, self._maker(scan.file))
         is_index = scan.file.kind is FileKind.INDEX
@@ -232,6 +235,22 @@ class PageJudge:
             yield self._at("page-unreadable", file, found=scan.problem)
         if _is_unsummed(scan):
             yield self._at("page-unsummed", file, pages=scan.states[PageState.UNSUMMED])
+
+    def _of_runs(self, scan: PageFileScan) -> Iterator[PageFinding]:
+        """Yield findings on all runs: the first of each code, and the number of the others."""
+        counts: Counter[tuple[str, Severity]] = Counter()
+        pages: Counter[tuple[str, Severity]] = Counter()
+        for run in scan.runs:
+            for found in self._of_run(scan, run):
+                key = (found.code, found.severity)
+                counts[key] += 1
+                if counts[key] <= RUNS_SHOWN:
+                    yield found
+                else:
+                    pages[key] += found.pages or 0
+        for (code, severity), count in pages.items():
+            more = f"{counts[code, severity] - RUNS_SHOWN:,} more runs of pages"
+            yield self._at(code, scan.file, severity=severity, pages=count, found=more)
 
     def _of_run(self, scan: PageFileScan, run: Run) -> Iterator[PageFinding]:
         """Yield findings on a run, split where recovery writes pages anew."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from je_tools.core.ordered import map_in_order
+from je_tools.errors import StoppedError
 from je_tools.formats.ignite.check import Structure, check_structure
 from je_tools.formats.ignite.ids import cache_id
 from je_tools.formats.ignite.pages import PageState
@@ -15,7 +16,15 @@ from je_tools.ignite.pages.images import mapped_image
 
 if TYPE_CHECKING:
     from je_tools.formats.ignite.replay import PageReplay
+    from je_tools.ignite.pages.files import PageFile
     from je_tools.ignite.pages.scan import PageFileScan
+
+_HOLLOW_PAGES = 1 << 20
+_HOLLOW_SHARE = 64
+"""Pages from which a file is not walked if it is so many times as large as what is stored of it.
+
+A walk needs up to 36 bytes for each page. Of a compressed page, a quarter is stored at least.
+"""
 
 Walked = tuple["PageFileScan", "Structure | str | None"]
 """Pages of a file; what they lead to, why that was not checked, or None if there is nothing."""
@@ -54,6 +63,8 @@ class Walk:
             return scan, "its pages are encrypted"
         if scan.problem is not None or scan.states[PageState.UNREADABLE]:
             return scan, "the device did not deliver its pages"
+        if _is_hollow(file):
+            return scan, "it is a hole for the most part, which no node leaves"
         if scan.has_unread_trees:
             return scan, "trees of multi-version caches, or of the oldest layout, are not read"
         changed = None
@@ -61,3 +72,12 @@ class Walk:
             changed = self._replay.changed_pages(cache_id(file.group), file.partition)
         with mapped_image(file, changed) as image:
             return scan, check_structure(image, np.concatenate(scan.page_states))
+
+
+def _is_hollow(file: PageFile) -> bool:
+    """Return True if nearly all of a large file is a hole."""
+    try:
+        stored = file.path.stat().st_blocks * 512
+    except OSError as error:
+        raise StoppedError(f"{file.path}: {error.strerror}") from error
+    return file.pages > _HOLLOW_PAGES and file.size > stored * _HOLLOW_SHARE

@@ -13,7 +13,13 @@ from msgspec import Struct
 from je_tools.core.ordered import map_in_order
 from je_tools.errors import StoppedError
 from je_tools.formats.files.source import Source, SourceChangedError, SourceError
-from je_tools.formats.ignite.pages import PageState, page_rules, read_file_pages, unread_trees
+from je_tools.formats.ignite.pages import (
+    PageState,
+    page_rules,
+    read_file_pages,
+    unread_trees,
+    zero_pages,
+)
 from je_tools.formats.ignite.partition_meta import PART_META_NO
 from je_tools.ignite.pages.files import FileKind
 
@@ -152,6 +158,9 @@ def _read(
     file, header, source, start, stop = span
     first = (start - header.size) // header.page_size
     try:
+        if source.is_hole(start, stop):
+            pages = -((start - stop) // header.page_size)
+            return Block(file, first, zero_pages(pages, header.page_size))
         rules = page_rules(header, file.partition)
         columns = read_file_pages(source, start, stop, rules, first)
         if stop == file.size:

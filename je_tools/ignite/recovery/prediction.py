@@ -6,6 +6,7 @@ FileWriteAheadLogManager.RecordsIterator, Ignite 2.18.0, and starts of a node on
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -41,8 +42,6 @@ if TYPE_CHECKING:
     from je_tools.ignite.recovery.page_damage import DamagedPages
     from je_tools.ignite.recovery.physical import PhysicalRecovery
     from je_tools.ignite.store import Node
-
-_MISFITS_SHOWN = 20
 
 REPAIRS = {
     PageRepair.RECOVERED: "recovery writes it anew",
@@ -87,6 +86,9 @@ _LOG_LOST = (
     "Do not start the node: it writes over the rest of the log. Copy the store first. `ignite "
     "recover` shows what can be repaired."
 )
+
+RUNS_SHOWN = 100
+"""Runs of damaged pages of a file that are findings of their own, for each fate."""
 
 _CACHE_LOST = (
     "The node starts without the caches of this folder, unless its own configuration has them. "
@@ -305,25 +307,38 @@ class Predictor:
         for file in unreadable:
             found = file.problem or "it cannot be read"
             yield self._finding("recovery-refused", file.path, found=found)
+        counts: Counter[tuple[Path, PageRepair]] = Counter()
+        pages: Counter[tuple[Path, PageRepair]] = Counter()
         for run in damaged:
-            header = run.file.header
-            assert header is not None
-            code, severity = _CODE_OF.get(run.repair, "recovery-page"), None
-            if run.repair is PageRepair.RECOVERED:
-                severity = Severity.NOTE
-            elif run.state is PageState.UNKNOWN and run.repair is PageRepair.REBUILT:
-                severity = Severity.WARNING
-            what = _STATES.get(run.state, run.state.name.lower())
-            more = f" and each of the {run.pages - 1:,} after it" if run.pages > 1 else ""
-            yield self._finding(
-                code,
-                run.file.path,
-                severity=severity or CODES[code].severity,
-                offset=header.size + run.page * header.page_size,
-                length=run.pages * header.page_size,
-                found=f"page {run.page}{more}: {what}; {REPAIRS[run.repair]}",
-                hint=_HINTS.get(run.repair),
-            )
+            key = (run.file.path, run.repair)
+            counts[key] += 1
+            if counts[key] <= RUNS_SHOWN:
+                yield self._of_run(run)
+            else:
+                pages[key] += run.pages
+        for key, count in pages.items():
+            more = f"{counts[key] - RUNS_SHOWN:,} more runs of pages, {counted(count, 'page')}"
+            code, severity = _code_of(key[1])
+            text = f"{more}; {REPAIRS[key[1]]}"
+            yield self._finding(code, key[0], severity=severity, found=text)
+
+    def _of_run(self, run: DamagedPages) -> NodeFinding:
+        header = run.file.header
+        assert header is not None
+        code, severity = _code_of(run.repair)
+        if run.state is PageState.UNKNOWN and run.repair is PageRepair.REBUILT:
+            severity = Severity.WARNING
+        what = _STATES.get(run.state, run.state.name.lower())
+        more = f" and each of the {run.pages - 1:,} after it" if run.pages > 1 else ""
+        return self._finding(
+            code,
+            run.file.path,
+            severity=severity,
+            offset=header.size + run.page * header.page_size,
+            length=run.pages * header.page_size,
+            found=f"page {run.page}{more}: {what}; {REPAIRS[run.repair]}",
+            hint=_HINTS.get(run.repair),
+        )
 
     def _of_partitions(self) -> Iterator[NodeFinding]:
         """Yield partitions whose files are not those of the newest checkpoint."""
@@ -345,6 +360,12 @@ class Predictor:
                 }
                 code = "recovery-loss" if is_older else "recovery-unclear"
                 yield self._finding(code, each.path, **texts)
+
+
+def _code_of(repair: PageRepair) -> tuple[str, Severity]:
+    """Return the code and the severity of a finding on damaged pages, by their fate."""
+    code = _CODE_OF.get(repair, "recovery-page")
+    return code, Severity.NOTE if repair is PageRepair.RECOVERED else CODES[code].severity
 
 
 def _end_text(end: WalEnd) -> str:
