@@ -91,33 +91,41 @@ def command(**options: Unpack[Options]) -> int:
     store = open_store(options["paths"], options["nodes"])
     threads = thread_count(options["threads"])
     with opened_output(options["output"], store) as out:
-        with progress_bar(store.size, "ignite recover") as progress:
-            plans = plan_recovery(store, threads, pages=options["pages"], progress=progress)
-        repairs = _repairs(options, store, plans, threads)
-        if options["apply_"]:
-            # The next start is that of the store as it is now.
-            plans = plan_recovery(open_store(options["paths"], options["nodes"]), threads)
+        repairs = _applied(options, store, threads) if options["apply_"] else []
+        # After edits, the next start is that of the store as it is now.
+        now = open_store(options["paths"], options["nodes"]) if options["apply_"] else store
+        with progress_bar(now.size, "ignite recover") as progress:
+            plans = plan_recovery(now, threads, pages=options["pages"], progress=progress)
+        repairs = repairs or _planned(options, plans, threads)
         _write(options, store, plans, repairs, out)
     return _exit_code(options, store, plans)
 
 
-def _repairs(
-    options: Options, store: Store, plans: Sequence[NodePlan], threads: int
-) -> list[RepairPlan]:
-    """Plan repairs, and with `--apply` write them."""
-    from je_tools.ignite.recovery.repair import apply_repairs, plan_repairs
+def _cut_at(options: Options) -> tuple[int, int] | None:
     from je_tools.ignite.wal.record_filters import parse_pointer
 
     text = options["cut_at"]
-    place = None if text is None else parse_pointer(text)
+    return None if text is None else parse_pointer(text)
+
+
+def _planned(options: Options, plans: Sequence[NodePlan], threads: int) -> list[RepairPlan]:
+    from je_tools.ignite.recovery.repair import plan_repairs
+
+    place = _cut_at(options)
     if not options["pages"] and place is None:
         return []
-    if not options["apply_"]:
-        return [plan_repairs(plan, threads, place) for plan in plans]
+    return [plan_repairs(plan, threads, place) for plan in plans]
+
+
+def _applied(options: Options, store: Store, threads: int) -> list[RepairPlan]:
+    """Write the repairs of each node, and return them."""
+    from je_tools.ignite.recovery.repair import apply_repairs
+
+    place = _cut_at(options)
     repairs = []
-    for plan in plans:
-        name = f"je-tools: {store.name}: {plan.node.name}"
-        done = apply_repairs(store, plan, threads, place)
+    for node in store.nodes:
+        name = f"je-tools: {store.name}: {node.name}"
+        done = apply_repairs(store, node, threads, place)
         for repair, number in done:
             if number is not None:
                 edits = counted(len(repair.edits), "edit")

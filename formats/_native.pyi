@@ -241,10 +241,13 @@ class PageReplay:
     def places(self) -> tuple[_Ints, _Ints, _Ints, _Mask]:
         """Return the fields of `ReplayedPlaces`."""
 
+    def whole_pages(self, group: int, partition: int) -> _Ints:
+        """Return the indexes of the whole pages of a partition, ascending."""
+
     def plain_pages(
-        self, group: int, partition: int, index: int | None = None
+        self, group: int, partition: int, first: int, last: int
     ) -> tuple[_Ints, _Bytes]:
-        """Return indexes and bytes of the whole pages of a partition, or of one of them."""
+        """Return indexes and bytes of the whole pages of a partition from one index to another."""
 
     def packed_pages(self, group: int, partition: int) -> tuple[_Ints, _Ints, _Bytes]:
         """Return the fields of `ChangedPages` for the whole pages of a partition."""

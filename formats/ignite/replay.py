@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from je_tools.formats.files.source import Bytes, Source
     from je_tools.formats.ignite.walk import RecordRows
 
+PAGE_LAST = (1 << 32) - 1
+"""Largest index of a page."""
+
 MISFITS_KEPT = 1000
 """Largest number of misfits to keep; the others are counted."""
 
@@ -151,16 +154,27 @@ class PageReplay:
         """Return the places of all pages, by group, partition and index."""
         return ReplayedPlaces(*self._replay.places())
 
-    def pages_of(self, group_id: int, partition: int) -> tuple[Ints, Bytes]:
-        """Return the whole pages of a partition: indexes (n,) and bytes (n, page size).
+    def whole_pages(self, group_id: int, partition: int) -> Ints:
+        """Return the indexes of the whole pages of a partition, ascending."""
+        return self._replay.whole_pages(group_id, partition)
+
+    def pages_of(
+        self, group_id: int, partition: int, first: int = 0, last: int = PAGE_LAST
+    ) -> tuple[Ints, Bytes]:
+        """Return whole pages of a partition: indexes (n,) and bytes (n, page size).
 
         The pages are uncompressed, and have their checksums.
+
+        Args:
+            group_id: cache group.
+            partition: partition.
+            first, last: first and last index of the pages to return.
         """
-        return self._replay.plain_pages(group_id, partition)
+        return self._replay.plain_pages(group_id, partition, first, last)
 
     def page(self, group_id: int, partition: int, index: int) -> Bytes | None:
         """Return a whole page, uint8 (page size,); None if there is none."""
-        _, pages = self._replay.plain_pages(group_id, partition, index)
+        _, pages = self.pages_of(group_id, partition, index, index)
         return pages[0] if len(pages) else None
 
     def changed_pages(self, group_id: int, partition: int) -> ChangedPages:

@@ -31,7 +31,6 @@ from je_tools.ignite.wal.segment_reading import copies_of
 
 if TYPE_CHECKING:
     from je_tools.formats.arrays import Ints
-    from je_tools.formats.files.source import Bytes
     from je_tools.formats.ignite.records import PartitionAt
     from je_tools.formats.ignite.replay import PageReplay
     from je_tools.ignite.checkpoints.node_checkpoints import NodeCheckpoints
@@ -129,37 +128,67 @@ class _FileEdits:
         return int(np.maximum(gaps, 0).sum()) <= GAP_MAX
 
     def write(
-        self, file: PageFile, indexes: Ints, pages: Bytes, reason: str
+        self, file: PageFile, replay: PageReplay, indexes: Ints, reason: str
     ) -> Iterator[StoreEdit]:
         """Yield the writes of pages to a file that exists, consecutive ones as one."""
         header = file.header
         assert header is not None
-        size = header.page_size
         end = file.size
-        borders = np.flatnonzero(np.diff(indexes) != 1) + 1
-        runs = zip(np.split(indexes, borders), np.split(pages, borders), strict=True)
-        for run, some in runs:
+        for run in np.split(indexes, np.flatnonzero(np.diff(indexes) != 1) + 1):
             if len(run):
-                at = header.size + int(run[0]) * size
+                at = header.size + int(run[0]) * header.page_size
                 gap = bytes(max(at - end, 0))
-                data = gap + some.tobytes()
-                yield write_bytes(file.path, at - len(gap), data, reason)
-                end = max(end, at + len(some) * size)
+                pages = _pages(replay, (cache_id(file.group), file.partition), run, gap)
+                yield write_bytes(file.path, at - len(gap), pages, reason)
+                end = max(end, at + len(run) * header.page_size)
 
     def create(
-        self, group_id: int, partition: int, indexes: Ints, pages: Bytes, reason: str
+        self, replay: PageReplay, group_id: int, partition: int, reason: str
     ) -> StoreEdit | None:
         """Return the edit that makes a file, or fills an empty one; None if pages are missing."""
+        indexes = replay.whole_pages(group_id, partition)
         if self._header is None or not len(indexes) or int(indexes[-1]) + 1 != len(indexes):
             return None
         is_index = partition == INDEX_PARTITION
         name = "index.bin" if is_index else f"part-{partition}.bin"
         header = PageFileHeader(self.is_big, self._header.version, is_index, self._header.page_size)
-        data = file_header_bytes(header) + pages.tobytes()
+        data = _pages(replay, (group_id, partition), indexes, file_header_bytes(header))
         path = self._folders[group_id] / name
         if self.file(group_id, partition) is not None:
             return write_bytes(path, 0, data, reason)
         return create_file(path, data, reason, is_barrier=False)
+
+
+class _ReplayedBytes:
+    """Bytes before consecutive pages of a replay, and the pages, which are unpacked when needed."""
+
+    def __init__(
+        self, replay: PageReplay, place: tuple[int, int], first: int, count: int, before: bytes
+    ) -> None:
+        self._replay, self._place, self._before = replay, place, before
+        self._first, self._size = first, count * replay.page_size
+
+    def __len__(self) -> int:
+        return len(self._before) + self._size
+
+    def __getitem__(self, span: slice) -> bytes:
+        start, stop, _ = span.indices(len(self))
+        skipped, size = len(self._before), self._replay.page_size
+        if stop <= max(start, skipped):
+            return self._before[start:stop]
+        first = max(start - skipped, 0) // size
+        last = (stop - skipped - 1) // size
+        _, pages = self._replay.pages_of(*self._place, self._first + first, self._first + last)
+        if len(pages) != last + 1 - first:
+            raise ValueError(f"the replay has lost pages of {self._place}")
+        at = first * size
+        part = pages.reshape(-1)[max(start - skipped, 0) - at : stop - skipped - at]
+        return self._before[start:] + part.tobytes()
+
+
+def _pages(replay: PageReplay, place: tuple[int, int], run: Ints, before: bytes) -> _ReplayedBytes:
+    """Return bytes, and after them the consecutive pages of a run."""
+    return _ReplayedBytes(replay, place, int(run[0]), len(run), before)
 
 
 def _finish(plan: PageEdits, writer: _FileEdits, physical: PhysicalRecovery) -> None:
@@ -205,18 +234,18 @@ def _finishing(
     if file is None and partition == INDEX_PARTITION:
         # The node builds a removed index anew, and passes its pages.
         return []
-    indexes, pages = replay.pages_of(group_id, partition)
     if file is None or file.is_empty:
-        edit = writer.create(group_id, partition, indexes, pages, FINISH)
+        edit = writer.create(replay, group_id, partition, FINISH)
         if edit is not None:
             return [edit]
         place = f"partition {partition} of group {group_id}" if file is None else file.path
         return f"{place}: the log does not have all pages of a file that is gone or empty"
     if file.header is None or file.problem is not None:
         return f"{file.path}: {file.problem}"
+    indexes = replay.whole_pages(group_id, partition)
     if not writer.is_near(file, indexes):
         return f"{file.path}: the log has page {int(indexes[-1]):,}, far after the end of the file"
-    return list(writer.write(file, indexes, pages, FINISH))
+    return list(writer.write(file, replay, indexes, FINISH))
 
 
 def _partitions(replay: PageReplay) -> list[tuple[int, int]]:
@@ -258,7 +287,7 @@ def _rebuild(
         key = (each.group_id, each.expected.partition)
         edit = None
         if _is_current(writer, replay, key, expected):
-            edit = writer.create(*key, *replay.pages_of(*key), REMAKE)
+            edit = writer.create(replay, *key, REMAKE)
         if edit is None:
             plan.left.append(f"{each.path}: the log does not have the whole history of its pages")
         else:
@@ -276,13 +305,13 @@ def _rebuild_pages(
     """Add the writes of the damaged pages of one file."""
     file = damaged[0].file
     key = (damaged[0].group_id, file.partition)
-    indexes, pages = replay.pages_of(*key)
+    indexes = replay.whole_pages(*key)
     if not _is_current(writer, replay, key, expected):
         indexes = indexes[:0]
     chosen = np.concatenate([np.arange(*np.searchsorted(indexes, _ends(run))) for run in damaged])
     known = set(indexes[chosen].tolist())
     if len(chosen):
-        plan.edits += writer.write(file, indexes[chosen], pages[chosen], REBUILD)
+        plan.edits += writer.write(file, replay, indexes[chosen], REBUILD)
     if len(known) == sum(run.pages for run in damaged):
         plan.rebuilt.append(file.path)
     else:

@@ -38,14 +38,12 @@ class RepairPlan(Struct, frozen=True):
     """Edits that bring a store to a state from which its node starts.
 
     Attributes:
-        plan: recovery of the node before them.
         edits: the edits, in order.
         lost: what the repaired store does not have, in words.
         left: what cannot be repaired, and why.
         is_of_log: True if the edits are those of the log and the markers.
     """
 
-    plan: NodePlan
     edits: tuple[StoreEdit, ...]
     lost: tuple[str, ...]
     left: tuple[str, ...]
@@ -64,13 +62,29 @@ def plan_repairs(plan: NodePlan, threads: int, cut_at: Place | None = None) -> R
         RefusedError: the log cannot be cut there.
         StoppedError: a file shrank, vanished or was replaced while it was read.
     """
-    log = plan_log_repairs(plan.node, threads, cut_at)
+    log = _of_log(plan.node, threads, cut_at)
+    return log if log.edits else _with_pages(log, plan)
+
+
+def _of_log(node: Node, threads: int, cut_at: Place | None) -> RepairPlan:
+    log = plan_log_repairs(node, threads, cut_at)
     lost = tuple(each.lost for each in log.repairs if each.lost is not None)
-    left = [_left_text(each) for each in log.unrepaired]
-    if log.edits:
-        return RepairPlan(plan, tuple(log.edits), lost, tuple(left), is_of_log=True)
+    left = tuple(_left_text(each) for each in log.unrepaired)
+    return RepairPlan(tuple(log.edits), lost, left, is_of_log=True)
+
+
+def _with_pages(log: RepairPlan, plan: NodePlan) -> RepairPlan:
+    """Return the edits of the pages of a node whose log needs none."""
     pages = plan_page_edits(plan.node, plan.checkpoints, plan.physical, plan.damaged or [])
-    return RepairPlan(plan, tuple(pages.edits), lost, (*left, *pages.left), is_of_log=False)
+    left = (*log.left, *pages.left)
+    return RepairPlan(tuple(pages.edits), log.lost, left, is_of_log=False)
+
+
+def _replanned(store: Store, node: Node, threads: int, cut_at: Place | None) -> RepairPlan:
+    """Return the edits for a node as it is now; recovery is computed only if its log needs none."""
+    again = open_store([Path(store.name)], [node.name])
+    log = _of_log(again.nodes[0], threads, cut_at)
+    return log if log.edits else _with_pages(log, *plan_recovery(again, threads))
 
 
 def _left_text(damage: Unrepaired) -> str:
@@ -79,7 +93,7 @@ def _left_text(damage: Unrepaired) -> str:
 
 
 def apply_repairs(
-    store: Store, plan: NodePlan, threads: int, cut_at: Place | None = None
+    store: Store, node: Node, threads: int, cut_at: Place | None = None
 ) -> list[tuple[RepairPlan, int | None]]:
     """Plan and write the edits for a node while its lock is held.
 
@@ -89,13 +103,13 @@ def apply_repairs(
         The plans, each with the number of its undo journal; None if it has no edits.
 
     Raises:
+        InputError: the node has no folder of markers or caches.
         RefusedError: the node runs, the log cannot be cut there, or a step failed; the text says
             what state the store is in.
         StoppedError: a file shrank, vanished or was replaced while it was read.
     """
-    node = plan.node
-    if node.db is not None and not (node.db / LOCK_NAME).exists():
-        planned = plan_repairs(plan, threads, cut_at)
+    if node.db is None or not (node.db / LOCK_NAME).exists():
+        planned = _replanned(store, node, threads, cut_at)
         if not planned.edits:
             return [(planned, None)]
     first = _apply_once(store, node, threads, cut_at)
@@ -124,7 +138,5 @@ def _apply_once(
 ) -> tuple[RepairPlan, int | None]:
     with StoreSession(node, unchanged=unchanged) as session:
         # Files that were listed before the lock was taken may be others now.
-        again = open_store([Path(store.name)], [node.name])
-        (plan,) = plan_recovery(again, threads)
-        repairs = plan_repairs(plan, threads, cut_at)
+        repairs = _replanned(store, node, threads, cut_at)
         return repairs, session.apply(repairs.edits, "recover")

@@ -4,8 +4,22 @@ from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
+from typing import Protocol
 
 from msgspec import Struct
+
+
+class MadeBytes(Protocol):
+    """Bytes of an edit that are made when they are written: all of them may not fit in memory."""
+
+    def __len__(self) -> int:
+        """Return their number."""
+
+    def __getitem__(self, span: slice, /) -> bytes:
+        """Return some of them."""
+
+
+EditBytes = bytes | memoryview | MadeBytes
 
 
 class EditKind(StrEnum):
@@ -39,7 +53,7 @@ class StoreEdit(Struct, frozen=True):
     reason: str
     offset: int
     size: int
-    data: bytes | memoryview = b""
+    data: EditBytes = b""
     is_barrier: bool = False
 
     @property
@@ -49,7 +63,7 @@ class StoreEdit(Struct, frozen=True):
 
 
 def write_bytes(
-    path: Path, offset: int, data: bytes | memoryview, reason: str, *, is_barrier: bool = False
+    path: Path, offset: int, data: EditBytes, reason: str, *, is_barrier: bool = False
 ) -> StoreEdit:
     """Return an edit that writes bytes at an offset, at most at the end of the file."""
     kind = EditKind.WRITE
@@ -63,9 +77,7 @@ def write_zeros(
     return StoreEdit(EditKind.ZERO, path, reason, offset, size, is_barrier=is_barrier)
 
 
-def create_file(
-    path: Path, data: bytes | memoryview, reason: str, *, is_barrier: bool = True
-) -> StoreEdit:
+def create_file(path: Path, data: EditBytes, reason: str, *, is_barrier: bool = True) -> StoreEdit:
     """Return an edit that creates a file; by default, all edits before are durable by then."""
     return StoreEdit(EditKind.CREATE, path, reason, 0, len(data), data, is_barrier=is_barrier)
 

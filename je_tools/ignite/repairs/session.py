@@ -298,6 +298,6 @@ def _pieces(edit: StoreEdit) -> Iterator[tuple[int, bytes | memoryview]]:
         for at in range(edit.offset, edit.end, len(_ZEROS)):
             yield at, memoryview(_ZEROS)[: min(len(_ZEROS), edit.end - at)]
         return
-    data = memoryview(edit.data)
+    data = memoryview(edit.data) if isinstance(edit.data, bytes) else edit.data
     for at in range(0, edit.size, BLOB_MAX):
         yield edit.offset + at, data[at : at + BLOB_MAX]

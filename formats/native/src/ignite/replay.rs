@@ -137,23 +137,25 @@ impl PageReplay {
         (array(py, groups), array(py, partitions), array(py, indexes), array(py, broken))
     }
 
-    #[pyo3(signature = (group, partition, index=None))]
+    fn whole_pages<'py>(&self, py: Python<'py>, group: i32, partition: u16) -> PyInts<'py> {
+        let indexes = self.0.whole_pages(group, partition);
+        array(py, indexes.map(i64::from).collect())
+    }
+
     fn plain_pages<'py>(
         &self,
         py: Python<'py>,
         group: i32,
         partition: u16,
-        index: Option<u32>,
+        first: u32,
+        last: u32,
     ) -> PyResult<PyPages<'py>> {
         let Self(replay, page_size) = self;
-        let places = match index {
-            Some(index) => {
-                let place = Place { group, partition, index };
-                place..=place
-            }
-            None => Place::all_of(group, partition),
-        };
-        let pages = detached(py, || replay.plain_pages(places))?;
+        let place = |index| Place { group, partition, index };
+        if first > last {
+            return Err(PyValueError::new_err("the last page is before the first"));
+        }
+        let pages = detached(py, || replay.plain_pages(place(first)..=place(last)))?;
         let rows = pages.indexes.len();
         Ok((array(py, pages.indexes), table(py, pages.bytes, rows, *page_size)?))
     }

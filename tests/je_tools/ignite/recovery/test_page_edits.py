@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 from pathlib import Path
 
@@ -38,8 +39,7 @@ def _files(store: Path) -> dict[str, bytes]:
 
 def _applied(store: Path) -> list[tuple[RepairPlan, int | None]]:
     found = open_store([store])
-    (plan,) = plan_recovery(found, 1)
-    return apply_repairs(found, plan, 1)
+    return apply_repairs(found, found.nodes[0], 1)
 
 
 @pytest.mark.parametrize("name", REBUILT if corpus() else [])
@@ -111,7 +111,7 @@ def test_a_file_that_is_lost_or_empty_is_made_anew(is_empty: bool, tmp_path: Pat
         StartOutcome.LOSES,
         "an empty file" if is_empty else "no file",
     )
-    ((repairs, _),) = apply_repairs(open_store([store]), plan, 1)
+    ((repairs, _),) = apply_repairs(open_store([store]), plan.node, 1)
     assert (repairs.left, file.read_bytes()) == ((), whole)
 
 
@@ -134,3 +134,18 @@ def test_a_damaged_index_is_moved_away(tmp_path: Path) -> None:
     (plan,) = plan_recovery(open_store([store]), 1)
     kinds = [(edit.kind, edit.path) for edit in plan_repairs(plan, 1).edits]
     assert kinds == [(EditKind.SET_ASIDE, index)]
+
+
+def test_pages_are_unpacked_when_they_are_written(tmp_path: Path) -> None:
+    """A plan may have more bytes of pages than there is memory."""
+    store = writable_copy(KILLED, tmp_path / "work")
+    file = store / ACCOUNTS / "part-0.bin"
+    whole = file.read_bytes()
+    file.unlink()
+    (plan,) = plan_recovery(open_store([store]), 1)
+    (edit,) = plan_repairs(plan, 1).edits
+    assert not isinstance(edit.data, bytes | memoryview)
+    assert len(edit.data) == edit.size == len(whole)
+    places = [0, 1, 4095, 4096, 4097, 8191, 8192, 20_000, len(whole) - 1, len(whole), None]
+    for start, stop in itertools.product(places, repeat=2):
+        assert edit.data[start:stop] == whole[start:stop], (start, stop)

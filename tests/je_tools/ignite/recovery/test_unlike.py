@@ -102,7 +102,7 @@ def test_pages_of_another_type_are_the_same_in_recover_and_pages_verify(
     worst = {each.severity for each in report.findings if each.file == found.file}
     assert found.severity in worst
     assert not worst - {found.severity, Severity.NOTE}
-    apply_repairs(open_store([store]), plan, 1)
+    apply_repairs(open_store([store]), plan.node, 1)
     assert not [each for each in _plan(store).findings if each.severity is not Severity.NOTE]
 
 

@@ -364,6 +364,11 @@ impl Replay {
         found
     }
 
+    /// Returns the indexes of the whole pages of a partition, in order.
+    pub fn whole_pages(&self, group: i32, partition: u16) -> impl Iterator<Item = u32> + '_ {
+        self.pages.whole(Place::all_of(group, partition)).map(|(place, _)| place.index)
+    }
+
     /// Returns the whole pages of a partition.
     pub fn packed_pages(&self, group: i32, partition: u16) -> PackedPages {
         let mut found = PackedPages { starts: vec![0], ..PackedPages::default() };
