@@ -7,6 +7,7 @@ import gc
 import hashlib
 import os
 import re
+import shutil
 import signal
 import tempfile
 from collections.abc import Iterator
@@ -26,6 +27,7 @@ from tests.corpus import (
     legacy_files,
     one_of_each_kind,
 )
+from tests.engine.acceptance import Judge
 from tests.engine.jars import JE_5, JE_18, engine_jar
 from tests.engine.java import find_java
 from tests.engine.recovered import Engine, engine_class_path
@@ -149,9 +151,14 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 
 @pytest.fixture(scope="module")
-def _folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a new folder of a module."""
-    return tmp_path_factory.mktemp(request.path.stem)
+def _folder(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Path]:
+    """Make a folder for a module; it stays if a test has failed."""
+    folder = tmp_path_factory.mktemp(request.path.stem)
+    yield folder
+    if not request.session.testsfailed:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 @pytest.fixture
@@ -199,11 +206,17 @@ def tools(java: Path, class_path: str) -> Iterator[Tools]:
 
 
 @pytest.fixture(scope="session")
-def engines(java: Path, class_path: str) -> Iterator[dict[str, Engine]]:
-    """Run the newest and the oldest engine that tests use."""
-    old_path = engine_class_path(java, engine_jar(JE_5))
-    with Engine(java, class_path) as new, Engine(java, old_path) as old:
+def judges(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Judge]]:
+    """Start the JVMs of the newest and the oldest engine that tests use, once for all modules."""
+    folder = tmp_path_factory.mktemp("judge")
+    with Judge.of(JE_18, folder / "new") as new, Judge.of(JE_5, folder / "old") as old:
         yield {JE_18: new, JE_5: old}
+
+
+@pytest.fixture(scope="session")
+def engines(judges: dict[str, Judge]) -> dict[str, Engine]:
+    """Return the same engines, without their assertions."""
+    return {name: judge.plain for name, judge in judges.items()}
 
 
 @pytest.fixture(scope="session")

@@ -26,7 +26,7 @@ import java.util.logging.LogRecord;
 /**
  * Lets the engine say whether it takes environments that it has not written alone.
  *
- * <p>{@code java -cp JE_JAR:CLASSES Acceptance}, compiled with Records, Nodes and Workload.
+ * <p>{@code java -cp JE_JAR:CLASSES Acceptance}, compiled with Records, Nodes, Crashes and Workload.
  *
  * <p>A line of standard input asks one thing of one environment: {@code HOME TAB ANSWER TAB
  * QUESTION TAB NOW [TAB ARGUMENT]...}; a line of standard output says that the file ANSWER is
@@ -41,6 +41,7 @@ import java.util.logging.LogRecord;
  *       and its log; and then the records;
  *   <li>{@code quiet [NODE]}: opened to read and write with each database by the configuration it
  *       has, and closed; the answer has what recovery reports of itself, and how far it came;
+ *   <li>{@code crash STATE ARGUMENT}: an empty directory; gets the log of a crash, see Crashes;
  *   <li>{@code work SEED TRANSACTIONS [NODE]}: the records, and then a workload (see Workload), in
  *       an engine that cleans and checkpoints, and has little memory; a node leads its group.
  * </ul>
@@ -89,6 +90,9 @@ public final class Acceptance {
                     break;
                 case "quiet":
                     openQuietly(home, out, arguments);
+                    break;
+                case "crash":
+                    Crashes.leave(home, arguments[0], arguments[1]);
                     break;
                 case "work":
                     long seed = Long.parseLong(arguments[0]);

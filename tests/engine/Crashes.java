@@ -2,17 +2,20 @@ import com.sleepycat.je.CheckpointConfig;
 import com.sleepycat.je.Database;
 import com.sleepycat.je.DatabaseConfig;
 import com.sleepycat.je.DatabaseEntry;
+import com.sleepycat.je.DbInternal;
 import com.sleepycat.je.Environment;
 import com.sleepycat.je.EnvironmentConfig;
 import com.sleepycat.je.Transaction;
 import java.io.File;
+import java.io.IOException;
 import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
 
 /**
  * Leaves an environment as a crash does, in a state that the workloads do not come by.
  *
- * <p>{@code java -cp JE_JAR:CLASSES Crashes HOME STATE [ARGUMENT]}, compiled with Nodes and
- * Workload. STATE is one of
+ * <p>The engine writes it in another directory. A crash leaves what has reached the log: this is
+ * copied, and then the environment is given up. The state is one of
  *
  * <ul>
  *   <li>{@code unfinished NODE}: a transaction of a group goes on, that has deleted, changed and
@@ -28,19 +31,36 @@ public final class Crashes {
 
     private Crashes() {}
 
-    public static void main(String[] args) {
-        File home = new File(args[0]);
-        if (args[1].equals("unfinished")) {
-            leaveUnfinished(home, args[2]);
-        } else if (args[1].equals("temporary")) {
-            leaveTemporary(home, Integer.parseInt(args[2]));
-        } else {
-            leaveCheckpointed(home, Integer.parseInt(args[2]));
+    /** Leaves a state in the empty directory {@code home}, by way of another one beside it. */
+    static void leave(File home, String state, String argument) throws IOException {
+        File used = new File(home.getPath() + ".used");
+        Files.createDirectory(used.toPath());
+        Environment env = written(used, state, argument);
+        for (File file : used.listFiles((folder, name) -> name.endsWith(".jdb"))) {
+            Files.copy(file.toPath(), home.toPath().resolve(file.getName()));
         }
-        Runtime.getRuntime().halt(0);
+        try {
+            DbInternal.getEnvironmentImpl(env).abnormalClose();
+        } catch (RuntimeException open) {
+            // Its databases and transactions are open, as they were at the crash.
+            return;
+        }
     }
 
-    private static void leaveUnfinished(File home, String node) {
+    private static Environment written(File home, String state, String argument) {
+        switch (state) {
+            case "unfinished":
+                return leaveUnfinished(home, argument);
+            case "temporary":
+                return leaveTemporary(home, Integer.parseInt(argument));
+            case "checkpointed":
+                return leaveCheckpointed(home, Integer.parseInt(argument));
+            default:
+                throw new IllegalArgumentException(state);
+        }
+    }
+
+    private static Environment leaveUnfinished(File home, String node) {
         Environment env = Nodes.open(home, config(), node, true);
         Database db = env.openDatabase(null, "people", transactional());
         for (int i = 0; i < 200; i++) {
@@ -61,9 +81,10 @@ public final class Crashes {
             put(db, null, i, "second");
         }
         env.flushLog(true);
+        return env;
     }
 
-    private static void leaveTemporary(File home, int records) {
+    private static Environment leaveTemporary(File home, int records) {
         EnvironmentConfig config = config();
         // Nodes of the temporary database come into the log only for lack of memory.
         config.setCacheSize(CACHE_BYTES);
@@ -82,9 +103,10 @@ public final class Crashes {
             }
         }
         env.flushLog(true);
+        return env;
     }
 
-    private static void leaveCheckpointed(File home, int records) {
+    private static Environment leaveCheckpointed(File home, int records) {
         EnvironmentConfig config = config();
         config.setConfigParam("je.log.fileMax", "1000000");
         Environment env = new Environment(home, config);
@@ -97,6 +119,7 @@ public final class Crashes {
             }
             checkpoint(env);
         }
+        return env;
     }
 
     private static EnvironmentConfig config() {

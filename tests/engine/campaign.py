@@ -166,19 +166,22 @@ class Report:
 
 @dataclass
 class Judge:
-    """An engine, a class path with its programs, and a folder to work in."""
+    """An engine that answers, a class path with its programs, and a folder to work in."""
 
     java: Path
     class_path: str
     folder: Path
+    engine: Engine
     ttl: bool = True
 
     @classmethod
-    def of(cls, coordinate: str, folder: Path) -> Judge:
-        """Compile the programs for an engine; return a judge that works in a folder."""
+    @contextmanager
+    def of(cls, coordinate: str, folder: Path) -> Iterator[Judge]:
+        """Compile the programs for an engine, and start it; yield a judge that uses a folder."""
         java, jar = find_java(), engine_jar(coordinate)
         class_path = engine_class_path(java, jar)
-        return cls(java, class_path, folder, ttl=coordinate != JE_5)
+        with Engine(java, class_path) as engine:
+            yield cls(java, class_path, folder, engine, ttl=coordinate != JE_5)
 
 
 def run_campaign(
@@ -197,19 +200,18 @@ def run_campaign(
         small: write little in each workload.
     """
     report = Report(f"seeds {seeds[0]} to {seeds[-1]}, {crashes} crashes each")
-    with Engine(judge.java, judge.class_path) as engine:
-        for seed in seeds:
-            home = judge.folder / f"workload-{seed}"
-            started = time.perf_counter()
-            sessions = sessions_of(seed, ttl=judge.ttl, small=small)
-            write_environment(judge.java, judge.class_path, home, sessions)
-            report.seconds["write"] += time.perf_counter() - started
-            written_ms = time.time_ns() // 1_000_000 + sum(
-                session["jumps"] * HOUR_MS for session in sessions
-            )
-            source = read_source(home)
-            _Trial(report, source, snapshot, engine).run(seed, crashes, written_ms)
-            shutil.rmtree(home)
+    for seed in seeds:
+        home = judge.folder / f"workload-{seed}"
+        started = time.perf_counter()
+        sessions = sessions_of(seed, ttl=judge.ttl, small=small)
+        write_environment(judge.java, judge.class_path, home, sessions)
+        report.seconds["write"] += time.perf_counter() - started
+        written_ms = time.time_ns() // 1_000_000 + sum(
+            session["jumps"] * HOUR_MS for session in sessions
+        )
+        source = read_source(home)
+        _Trial(report, source, snapshot, judge.engine).run(seed, crashes, written_ms)
+        shutil.rmtree(home)
     return report
 
 
@@ -304,8 +306,7 @@ def judge_again(judge: Judge, snapshot: Snapshot, home: Path, now_ms: int) -> st
     contents = told.contents if isinstance(told, Foretold) else told
     copied = judge.folder / "again"
     shutil.copytree(home, copied)
-    with Engine(judge.java, judge.class_path) as engine:
-        answer = engine.ask(copied, now_ms)
+    answer = judge.engine.ask(copied, now_ms)
     shutil.rmtree(copied)
     found = compare(contents, answer)
     side = side_of(replay(home, now_ms), contents, answer)
@@ -316,13 +317,13 @@ def main(arguments: list[str], snapshot: Snapshot) -> int:
     """Compare a snapshot with the engine, and print the report; the folder of the logs is kept."""
     coordinate = next((each for each in arguments if ":" in each), JE_18)
     folder = Path(tempfile.mkdtemp(prefix="je-tools-campaign-"))
-    judge = Judge.of(coordinate, folder)
-    if arguments and Path(arguments[0]).is_dir():
-        print(judge_again(judge, snapshot, Path(arguments[0]), int(arguments[1])))
-        return 0
-    numbers = [int(each) for each in arguments if ":" not in each]
-    seed, workloads, crashes = [*numbers, *(1, 10, 20)[len(numbers) :]]
-    report = run_campaign(judge, snapshot, range(seed, seed + workloads), crashes)
+    with Judge.of(coordinate, folder) as judge:
+        if arguments and Path(arguments[0]).is_dir():
+            print(judge_again(judge, snapshot, Path(arguments[0]), int(arguments[1])))
+            return 0
+        numbers = [int(each) for each in arguments if ":" not in each]
+        seed, workloads, crashes = [*numbers, *(1, 10, 20)[len(numbers) :]]
+        report = run_campaign(judge, snapshot, range(seed, seed + workloads), crashes)
     print(f"{coordinate}, {folder}, {report}")
     return 0
 

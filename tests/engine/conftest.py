@@ -3,20 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from tests.engine.acceptance import Judge
+from tests.engine.holder import Holder
 from tests.engine.ignite import IgniteEngine, ignite_engine
 from tests.engine.jars import JE_5, JE_18
-
-
-@pytest.fixture(scope="session")
-def judges(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Judge]]:
-    """Start the JVMs of two engines once for all modules."""
-    folder = tmp_path_factory.mktemp("judge")
-    with Judge.of(JE_18, folder / "new") as new, Judge.of(JE_5, folder / "old") as old:
-        yield {JE_18: new, JE_5: old}
 
 
 @pytest.fixture(scope="module")
@@ -33,3 +27,9 @@ def old_judge(judges: dict[str, Judge], tmp_path_factory: pytest.TempPathFactory
 def ignite() -> Iterator[IgniteEngine]:
     with ignite_engine() as engine:
         yield engine
+
+
+@pytest.fixture(scope="session")
+def holder(java: Path, class_path: str) -> Iterator[Holder]:
+    with Holder(java, class_path) as running:
+        yield running

@@ -21,6 +21,7 @@ from tests.engine.campaign import (
 from tests.engine.comparison import Found, compare, side_of
 from tests.engine.crashes import Crash
 from tests.engine.jars import JE_5, JE_18
+from tests.engine.recovered import Engine
 from tests.engine.workloads import sessions_of
 from tests.truth.contents import Contents, Refusal
 from tests.truth.replay import Replayed
@@ -156,9 +157,11 @@ class Planted:
 
 
 @pytest.mark.engine
-def test_a_planted_difference_is_found(java: Path, class_path: str, tmp_path: Path) -> None:
+def test_a_planted_difference_is_found(
+    java: Path, class_path: str, engines: dict[str, Engine], tmp_path: Path
+) -> None:
     planted = Planted()
-    judge = Judge(java, class_path, tmp_path)
+    judge = Judge(java, class_path, tmp_path, engines[JE_18])
     report = run_campaign(judge, planted, range(1, 2), 8, small=True)
     found = [
         each for each in report.unexplained if each.found.group == "fewer records than the engine"
@@ -170,13 +173,15 @@ def test_a_planted_difference_is_found(java: Path, class_path: str, tmp_path: Pa
 
 
 @pytest.mark.engine
-def test_the_replay_of_whole_logs(java: Path, class_path: str, tmp_path: Path) -> None:
+def test_the_replay_of_whole_logs(
+    java: Path, class_path: str, engines: dict[str, Engine], tmp_path: Path
+) -> None:
     """Compare two opinions that share only the bytes, on states for which both exist.
 
     Excluded are workloads in which JE 18.3.12 spoils expirations, and those that remove files.
     """
     seeds = [seed for seed in range(1, 60) if is_plain(seed)][:2]
-    judge = Judge(java, class_path, tmp_path)
+    judge = Judge(java, class_path, tmp_path, engines[JE_18])
     report = run_campaign(judge, whole_log, seeds, 10, small=True)
     print(report)
     assert report.cases == 20
@@ -197,7 +202,8 @@ def is_plain(seed: int) -> bool:
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("coordinate", [JE_18, JE_5])
 def test_the_replay_of_many_whole_logs(coordinate: str, tmp_path: Path) -> None:
-    report = run_campaign(Judge.of(coordinate, tmp_path), whole_log, range(1, 26), 40)
+    with Judge.of(coordinate, tmp_path) as judge:
+        report = run_campaign(judge, whole_log, range(1, 26), 40)
     print(report)
     assert report.cases == 1000
     assert len(report.engine_alone) < 30

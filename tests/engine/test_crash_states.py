@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 import socket
-import subprocess
 import time
 from pathlib import Path
 
@@ -18,12 +17,9 @@ from je_tools.formats.je.write.writer import Appender, LogTail
 from je_tools.log.scan import Scanner
 from je_tools.recovery.database import NAME_DB
 from tests.engine.acceptance import Judge, Verdict
-from tests.engine.recovered import QUICK_START
 from tests.je_tools.checkpoint.nodes import FILE_MAX, appending, copy_up_to, entries_of
 from tests.je_tools.snapshots import snapshot_of
 from tests.truth.contents import Refusal
-
-LONGEST_SECONDS = 300
 
 pytestmark = pytest.mark.engine
 
@@ -31,15 +27,8 @@ pytestmark = pytest.mark.engine
 def leave(judge: Judge, home: Path, state: str, argument: object) -> None:
     """Let the engine leave an environment in a state of Crashes.java."""
     home.mkdir()
-    command = [judge.java, *QUICK_START, "-cp", judge.class_path, "Crashes", home, state]
-    done = subprocess.run(
-        [*command, str(argument)],
-        check=False,
-        capture_output=True,
-        text=True,
-        timeout=LONGEST_SECONDS,
-    )
-    assert not done.returncode, done.stderr
+    assert not judge.told(judge.plain, home, "crash", 0, state, argument).problems
+    shutil.rmtree(home.with_name(f"{home.name}.used"))
 
 
 def written(judge: Judge, crashed: Path, folder: Path, *, node: str | None = None) -> Verdict:

@@ -25,10 +25,10 @@ from tests.builders.signals import run_signalled
 from tests.corpus import FIXTURES
 from tests.engine.acceptance import fingerprint
 from tests.engine.crashes import Crash, read_source, write_crash
+from tests.engine.holder import Holder
 from tests.engine.interruptions import Case, Interrupter, Report, log_unsure
 from tests.engine.jars import JE_5, JE_18
 from tests.engine.recovered import Engine
-from tests.engine.test_writing import opened
 from tests.je_tools.dumped import je_tools
 from tests.je_tools.writing.operations import digests, put_back
 from tests.truth.contents import Refusal
@@ -264,35 +264,33 @@ def test_nothing_is_left_of_a_copy(number: int, code: int, forked: Forked, tmp_p
 
 
 @pytest.mark.parametrize("verb", ["checkpoint", "recover"])
-def test_an_engine_that_writes_keeps_it_out(
-    verb: str, java: Path, class_path: str, tmp_path: Path
-) -> None:
+def test_an_engine_that_writes_keeps_it_out(verb: str, holder: Holder, tmp_path: Path) -> None:
     home = crashed(tmp_path, CRASHED)
-    with opened(java, class_path, home, "rw") as (pid, said):
+    with holder.opened(home, "rw") as said:
         assert said == "open"
         before = fingerprint(home)
         done = je_tools(verb, "--apply", home)
         assert done.code == 6
-        assert f"process {pid} " in done.err
+        assert f"process {holder.pid} " in done.err
         assert "has the environment open for writing" in done.err
         assert fingerprint(home) == before
         assert not list(home.glob(".je-tools*"))
 
 
-def test_an_engine_that_reads_is_told_of(java: Path, class_path: str, tmp_path: Path) -> None:
+def test_an_engine_that_reads_is_told_of(holder: Holder, tmp_path: Path) -> None:
     home = crashed(tmp_path, CRASHED)
-    with opened(java, class_path, home, "ro") as (pid, said):
+    with holder.opened(home, "ro") as said:
         assert said == "open"
         done = je_tools("checkpoint", "--apply", home)
         assert done.code == 0
         first = done.err.splitlines()[0]
-        assert first.startswith(f"je-tools: process {pid} (")
+        assert first.startswith(f"je-tools: process {holder.pid} (")
         assert first.endswith(
             ") has the environment open for reading; it continues with the state that it knows"
         )
 
 
-def test_it_keeps_an_engine_out(java: Path, class_path: str, tmp_path: Path) -> None:
+def test_it_keeps_an_engine_out(holder: Holder, tmp_path: Path) -> None:
     """The lock holds during every write, to the journal or to the log."""
     home = crashed(tmp_path, CRASHED)
     answers = []
@@ -300,11 +298,11 @@ def test_it_keeps_an_engine_out(java: Path, class_path: str, tmp_path: Path) -> 
     class Asking(Disk):
         def write(self, path: Path, offset: int, data: bytes | memoryview) -> None:
             super().write(path, offset, data)
-            with opened(java, class_path, home, "rw") as (_, said):
+            with holder.opened(home, "rw") as said:
                 answers.append((path.suffix, said))
 
     apply_checkpoint(home, Scanner(threads=1), CheckpointOptions(), 0, disk=Asking())
     assert {suffix for suffix, _ in answers} == {"", ".jdb"}
     assert {said for _, said in answers} == {"EnvironmentLockedException"}
-    with opened(java, class_path, home, "rw") as (_, said):
+    with holder.opened(home, "rw") as said:
         assert said == "open"

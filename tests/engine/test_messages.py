@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,6 +12,7 @@ from je_tools.explain.recognition import Recognition, recognise_text
 from je_tools.writing.lock import EnvironmentLock
 from tests.builders.trees import simple
 from tests.corpus import FIXTURES
+from tests.engine.jars import JE_18
 from tests.engine.recovered import Engine
 from tests.truth.contents import Refusal
 
@@ -20,10 +21,9 @@ BASIC, NEWER, LONG = (
 )
 
 
-@pytest.fixture(scope="module")
-def engine(java: Path, class_path: str) -> Iterator[Engine]:
-    with Engine(java, class_path) as made:
-        yield made
+@pytest.fixture
+def engine(engines: dict[str, Engine]) -> Engine:
+    return engines[JE_18]
 
 
 def refused(engine: Engine, home: Path, *, read_only: bool = False) -> Recognition:

@@ -36,10 +36,12 @@ def judged(report: Report) -> None:
 
 @pytest.mark.engine
 @pytest.mark.parametrize("part", range(PARTS))
-def test_crash_points(part: int, java: Path, class_path: str, tmp_path: Path) -> None:
+def test_crash_points(
+    part: int, java: Path, class_path: str, engines: dict[str, Engine], tmp_path: Path
+) -> None:
     first = FIRST_SEED + part * APART
     seeds = range(first, first + WORKLOADS)
-    judge = Judge(java, class_path, tmp_path)
+    judge = Judge(java, class_path, tmp_path, engines[JE_18])
     judged(run_campaign(judge, recovered, seeds, CRASHES, small=True))
 
 
@@ -67,6 +69,7 @@ def test_a_log_that_ends_at_its_first_header(
 @pytest.mark.parametrize(("coordinate", "workloads"), [(JE_18, 50), (JE_5, 20)])
 def test_many_crash_points(coordinate: str, workloads: int, tmp_path: Path) -> None:
     seeds = range(FIRST_SEED, FIRST_SEED + workloads)
-    report = run_campaign(Judge.of(coordinate, tmp_path), recovered, seeds, 25)
+    with Judge.of(coordinate, tmp_path) as judge:
+        report = run_campaign(judge, recovered, seeds, 25)
     assert report.cases == 25 * workloads
     judged(report)

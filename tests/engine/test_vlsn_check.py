@@ -26,6 +26,7 @@ SEED, TRANSACTIONS = 1, 5
 
 @pytest.fixture(scope="module")
 def judge(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Judge]:
+    # Nodes that were refused keep their ports until the JVM ends.
     with Judge.of(JE_18, tmp_path_factory.mktemp("judge") / "new") as made:
         yield made
 

@@ -6,7 +6,6 @@ It opens the node as a member of its group while the others are away, and closes
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,6 @@ from je_tools.checkpoint.rollbacks import lacking_marks
 from je_tools.checkpoint.vlsn_records import read_index
 from tests.corpus import environments
 from tests.engine.acceptance import Judge, node_of
-from tests.engine.jars import JE_18
 from tests.je_tools.checkpoint.nodes import (
     ROLLBACK_START,
     copy_up_to,
@@ -31,12 +29,6 @@ CRASHED = ("v17-rep-uncommitted-before/node1", "v15-rep-uncommitted/node1")
 ROLLED_BACK = ("starrocks-rep-uncommitted/node1", "v15-rep-uncommitted/node1")
 READ = ("v15-rep", "v17-rep", "starrocks-rep")
 MANY = 40
-
-
-@pytest.fixture(scope="module")
-def judge(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Judge]:
-    with Judge.of(JE_18, tmp_path_factory.mktemp("judge") / "new") as made:
-        yield made
 
 
 def cases() -> list[Any]:

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import subprocess
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -18,8 +15,10 @@ from je_tools.writing.session import Session
 from je_tools.writing.undo import list_undos
 from tests.builders.logs import TRACE, entry
 from tests.corpus import environment
+from tests.engine.acceptance import Judge
+from tests.engine.holder import Holder
 from tests.engine.jars import JE_18
-from tests.engine.recovered import QUICK_START, Engine
+from tests.engine.recovered import Engine
 from tests.je_tools.dumped import je_tools
 from tests.je_tools.writing.operations import digests
 from tests.truth.contents import Refusal
@@ -27,78 +26,65 @@ from tests.truth.contents import Refusal
 pytestmark = pytest.mark.engine
 
 
-@contextmanager
-def opened(java: Path, class_path: str, home: Path, mode: str) -> Iterator[tuple[int, str]]:
-    """Run an engine that has an environment open; yield its pid and its output."""
-    command = [java, *QUICK_START, "-cp", class_path, "Holds", home, mode]
-    pipe = subprocess.PIPE
-    with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True) as process:
-        assert process.stdout is not None
-        yield process.pid, process.stdout.readline().strip()
-        process.communicate()
-
-
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
     return Path(shutil.copytree(environment("v17-crash-txn").home, tmp_path / "env"))
 
 
-def test_an_engine_that_writes_keeps_us_out(java: Path, class_path: str, home: Path) -> None:
-    with opened(java, class_path, home, "rw") as (pid, said):
+def test_an_engine_that_writes_keeps_us_out(holder: Holder, home: Path) -> None:
+    with holder.opened(home, "rw") as said:
         assert said == "open"
-        with pytest.raises(RefusedError, match=f"process {pid} "):
+        with pytest.raises(RefusedError, match=f"process {holder.pid} "):
             EnvironmentLock(home).__enter__()
         for words in (("checkpoint", home), ("erase", "run", home)):
             done = je_tools(*words, "--apply")
             assert done.code == 6
-            assert f"process {pid} " in done.err
-        told, holder = map(json.loads, je_tools("lock", home, "--format", "jsonl").out.splitlines())
+            assert f"process {holder.pid} " in done.err
+        told, other = map(json.loads, je_tools("lock", home, "--format", "jsonl").out.splitlines())
         assert (told["is_read_write"], told["is_read_only"]) == (True, False)
-        assert (holder["mode"], holder["pid"]) == ("read-write", pid)
-        assert "Holds" in holder["command"]
+        assert (other["mode"], other["pid"]) == ("read-write", holder.pid)
+        assert "Holds" in other["command"]
     with EnvironmentLock(home):
         pass
 
 
-def test_an_engine_that_reads_is_told_of(java: Path, class_path: str, home: Path) -> None:
-    with (
-        opened(java, class_path, home, "ro") as (pid, said),
-        EnvironmentLock(home) as lock,
-    ):
+def test_an_engine_that_reads_is_told_of(holder: Holder, home: Path) -> None:
+    with holder.opened(home, "ro") as said, EnvironmentLock(home) as lock:
         assert said == "open"
-        assert [(each.mode, each.pid) for each in lock.readers] == [(LockMode.READ_ONLY, pid)]
+        found = [(each.mode, each.pid) for each in lock.readers]
+        assert found == [(LockMode.READ_ONLY, holder.pid)]
         done = je_tools("lock", home)
-        assert f"open for reading  process {pid} (".encode() in done.out
+        assert f"open for reading  process {holder.pid} (".encode() in done.out
 
 
 @pytest.mark.parametrize("is_cut", [False, True])
 def test_an_engine_that_reads_while_something_is_written(
-    is_cut: bool, java: Path, class_path: str, home: Path
+    is_cut: bool, holder: Holder, home: Path
 ) -> None:
     """The reader keeps what it has read unless the log is cut; then it has to reopen."""
     words = ["recover", home, "--to-lsn", "0x0/0x41000"] if is_cut else ["checkpoint", home]
-    with opened(java, class_path, home, "ro") as (pid, said):
+    with holder.opened(home, "ro") as said:
         assert said == "open"
         done = je_tools(*words, "--apply")
     assert done.code == 0
-    assert f"process {pid} (" in done.err
+    assert f"process {holder.pid} (" in done.err
     assert ("it fails if it reads the part that is cut off" in done.err) == is_cut
     assert ("it continues with the state that it knows" in done.err) != is_cut
 
 
-def test_we_keep_an_engine_out(java: Path, class_path: str, home: Path) -> None:
+def test_we_keep_an_engine_out(holder: Holder, home: Path) -> None:
     with EnvironmentLock(home):
-        with opened(java, class_path, home, "rw") as (_, said):
+        with holder.opened(home, "rw") as said:
             assert said == "EnvironmentLockedException"
-        with opened(java, class_path, home, "ro") as (_, said):
+        with holder.opened(home, "ro") as said:
             assert said == "open"
-    with opened(java, class_path, home, "rw") as (_, said):
+    with holder.opened(home, "rw") as said:
         assert said == "open"
 
 
 @pytest.mark.parametrize("data_directories", [0, 3])
 def test_the_engine_passes_over_journals(
-    data_directories: int, engines: dict[str, Engine], java: Path, je_jar: Path, home: Path
+    data_directories: int, engines: dict[str, Engine], judge: Judge, home: Path
 ) -> None:
     """The engine opens, recovers, checkpoints, closes and verifies; the journal is unchanged."""
     spread(home, data_directories)
@@ -118,9 +104,7 @@ def test_the_engine_passes_over_journals(
     files = {path.name for path in home.rglob("*.jdb")}
     assert engines[JE_18].ask(home) == expected
     assert list_undos(home)[-1].is_finished
-    verify = [java, *QUICK_START, "-cp", je_jar, "com.sleepycat.je.util.DbVerify", "-h", home]
-    told = subprocess.run(verify, capture_output=True, text=True, check=False)
-    assert told.stderr.endswith("Exit status = true\n"), told
+    assert not judge.told(judge.plain, home, "check", 0).problems
     assert journals.items() <= digests(home).items()
     assert files <= {path.name for path in home.rglob("*.jdb")}
     refused = je_tools("undo", home, "--apply")
