@@ -10,9 +10,9 @@ from typing import Any
 
 from tests.corpus import ROOT
 from tests.engine.java import find_java
+from tests.engine.recovered import QUICK_START
 
-QUICK_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""JVM options for short sessions, for which the optimizing compiler does not pay off."""
+QUICK_JAVA = " ".join(QUICK_START[:4])
 
 LOGGING = """\
 status = off
@@ -63,7 +63,11 @@ def _builder(folder: Path, more: dict[str, str]) -> Any:
         "spark.executor.extraJavaOptions": QUICK_JAVA,
         "spark.local.dir": str(folder),
         "spark.python.unix.domain.socket.enabled": "true",
+        # Plans that change while they run, and compiled ones, cost more than these queries gain.
+        "spark.sql.adaptive.enabled": "false",
         "spark.sql.catalogImplementation": "in-memory",
+        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+        "spark.sql.codegen.wholeStage": "false",
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.shuffle.partitions": "2",
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
