@@ -18,7 +18,8 @@ test: lint
 	@scripts/chromium.sh || true
 	@scripts/jars.sh || true
 	scripts/rust-test.sh
-	$(PYTEST) -n auto --budget -m "not exhaustive"
+	PYTEST_DEBUG_TEMPROOT=$$(scripts/memory.sh) $(PYTEST) -n auto --budget -m "not exhaustive" \
+	-o tmp_path_retention_policy=failed
 
 # `make test-all SHARD=1/8` runs an eighth of the cases of each test; see tests/shards.py.
 test-all: lint
