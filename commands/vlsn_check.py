@@ -51,11 +51,12 @@ def command(**options: Unpack[Options]) -> int:
     """Check the VLSN index of a node against its log, and the stream against itself.
 
     The command reads the whole log, with its checksums, as `verify` does. It checks that the
-    buckets and the range of the index follow the engine's rules, that each mapping leads to the
-    visible entry of its VLSN, that recovery can merge what was logged since the last checkpoint,
-    that the index then reaches the end of the log, that the VLSNs ascend without gaps or repeats,
-    and that rollbacks are complete. Each violation is a finding that shows both sides. Without
-    findings, it only writes the verdict to standard error. The exit code is 3 if there are errors.
+    buckets and the range of the index follow the engine's rules, and that each mapping leads to the
+    visible entry of its VLSN. Recovery must be able to merge what was logged since the last
+    checkpoint, and the index must then reach the end of the log. In the stream, the VLSNs must
+    ascend without gaps or repeats, and rollbacks must be complete. Each violation is a finding that
+    shows both sides. Without findings, the command only writes the verdict to standard error. The
+    exit code is 3 if there are errors.
 
     \b
     Examples:

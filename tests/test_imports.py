@@ -85,7 +85,7 @@ def _layer(package: str) -> int:
 
 
 class Facts(NamedTuple):
-    """What the tests look at in a module.
+    """Facts of a module that the tests check.
 
     Attributes:
         imported: names that it imports anywhere.

@@ -46,10 +46,11 @@ class OpenedLog:
         """Findings that calls on this object have reported so far, each once, oldest first.
 
         It covers what was read, and nothing else: an empty tuple before `verify` does not say that
-        the log is intact. `entries` reports while its batches are taken: the whole log is judged as
-        `verify` judges it, except that with `limit`, `backward` or bounds of LSNs only the files
-        read to their end are, unless `db`, `since` or `until` reads all of it in advance. `records`
-        reports when its batches are exhausted or closed, the other methods when they return.
+        the log is intact. `entries` reports while its batches are taken, and judges the whole log
+        as `verify` does. With `limit`, `backward` or bounds of LSNs it judges only the files that
+        are read to their end, unless `db`, `since` or `until` reads all of the log in advance.
+        `records` reports when its batches are exhausted or closed, the other methods when they
+        return.
         """
         return tuple(self._found)
 

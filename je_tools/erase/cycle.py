@@ -74,9 +74,9 @@ def stored_state(snapshot: Snapshot) -> EraserState | None:
 def choose_cycle(snapshot: Snapshot, period_ms: int) -> EraserCycle:
     """Return the cycle that the log is in, or a new one.
 
-    A cycle goes on until its end. One that begins in the future was recorded while a clock was
-    ahead, and one that ends later than a whole period from now would keep the files longer than
-    the period promises, so both are given up.
+    A cycle goes on until its end. A cycle that begins in the future was recorded while a clock was
+    ahead. One that ends later than a whole period from now would keep files longer than the period
+    promises. Both are given up.
 
     Args:
         snapshot: the log.

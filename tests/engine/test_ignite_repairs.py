@@ -37,7 +37,7 @@ RECORDS = {
     "ignite-marker-empty": "",
     "ignite-marker-foreign": "",
 }
-"""Where the rows of a repaired store are: a file of the case, or nothing for those of its base."""
+"""Place of the rows of a repaired store: a file of the case, or nothing for those of its base."""
 
 
 def corpus_path(name: str) -> Path:
@@ -321,7 +321,7 @@ def spoiled_at_random(store: Path, rng: random.Random) -> str:
 def test_a_node_starts_after_repairs_of_any_damage_after_the_checkpoint(
     ignite: IgniteEngine, seed: int, tmp_path: Path
 ) -> None:
-    """What it finds was there before, or is an older version of it."""
+    """Each row that it finds was there before, or is an older version of one."""
     store = writable_copy(corpus_path("ignite-crash") / "store", tmp_path / "store")
     what = spoiled_at_random(store, random.Random(seed))
     with StoreSession(node_of(store), Disk()) as session:

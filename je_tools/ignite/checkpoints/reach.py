@@ -1,7 +1,7 @@
 """Reach of historical rebalance: the oldest update counters from which the log is whole.
 
-A node sends the updates of a partition to another node from its log if it has a checkpoint whose
-counter is not above that of the other node, and if the log is whole from that checkpoint on.
+A node sends the updates of a partition from its log if the log is whole from a checkpoint on whose
+counter is not above that of the other node.
 
 Source: CheckpointHistory.searchEarliestWalPointer and searchCheckpointEntry,
 CheckpointEntry.partitionCounter, CacheState, Ignite 2.18.0.

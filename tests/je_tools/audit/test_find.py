@@ -79,7 +79,7 @@ def test_nothing_is_found_where_nothing_is(root: Path) -> None:
 
 
 def test_a_log_that_cannot_be_opened_is_searched(root: Path) -> None:
-    """What is left of it has traces, whose state is not known."""
+    """The rest of it has traces, whose state is not known."""
     path = root / "v17-basic" / "00000000.jdb"
     data = path.read_bytes()
     path.write_bytes(b"\xff" * 100 + data[100:150_000])

@@ -100,7 +100,7 @@ TEXTS = (
     "Failed to read checkpoint pointer from marker file",
     "Runtime failure on search row",
 )
-"""What nodes print for damaged stores of the corpus; for the others, nothing of the store."""
+"""Messages of nodes on damaged stores of the corpus; the others print nothing of the store."""
 
 
 def test_messages_of_nodes_on_damaged_stores(ignite_damage: Path, tmp_path: Path) -> None:

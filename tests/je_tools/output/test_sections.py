@@ -39,7 +39,7 @@ def lines_of(section: Section, width: int) -> list[str]:
 def test_different_names_look_different(
     ends: list[str], column: Column, width: int, middle: str
 ) -> None:
-    """Whether the names differ at their ends or in their middle."""
+    """The names may differ at their ends or in their middle."""
     for names in ([middle + end for end in ends], [middle + end + middle for end in ends]):
         rows = [[name, 10**9, 10**9] for name in names]
         _, *lines = lines_of(Section("", "", (column, *COUNTS[:2]), rows), width)

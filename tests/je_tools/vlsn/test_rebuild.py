@@ -165,7 +165,7 @@ def test_a_stream_after_a_checkpoint_cut_short(tmp_path: Path) -> None:
 
 
 def test_an_index_that_is_not_as_planned_is_a_difference(tmp_path: Path) -> None:
-    """What is read after the write may be anything; it is reported, and raises nothing."""
+    """The log read after the write may be anything; it is reported, and raises nothing."""
     before = member(CRASHED)
     rollback, rebuild = StreamRollback(1224), IndexRebuild()
     plan_append(before, rollback)

@@ -40,7 +40,7 @@ PROBLEMS = {
     "ignite-page-zero": {RecordProblem.TREE},
     "ignite-partition-lost": {RecordProblem.FILE},
 }
-"""What is said of each damaged store; nothing of the others."""
+"""Problems reported of each damaged store; none of the others."""
 
 
 def _reader(node: Node, wanted: CacheFilter | None = None) -> NodeRecords:
