@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from je_tools.core.escaping import counted
 from je_tools.doctor.facts import Condition, State, Surroundings
-from je_tools.doctor.opinion import OF_CONTENT, OF_HEADER, OF_ORIGIN, Evidence, is_tree_code
 from je_tools.doctor.replication_conditions import replication_conditions
+from je_tools.doctor.verdict import OF_CONTENT, OF_HEADER, OF_ORIGIN, Evidence, is_tree_code
 from je_tools.findings import Severity
 from je_tools.recovery.end import EndReason
 from je_tools.writing.lock import LockMode

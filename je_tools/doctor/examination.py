@@ -14,9 +14,9 @@ from je_tools.core.ordered import in_background
 from je_tools.doctor.conditions import conditions_of, surrounding_conditions
 from je_tools.doctor.facts import Diagnosis, NotRecovered, OpenOutcome, Recovered
 from je_tools.doctor.next_steps import steps_of, steps_without_log
-from je_tools.doctor.opinion import Evidence, opinion_of
 from je_tools.doctor.recovered import Asked, Examiners, Further, OpenedState, held_state, open_state
 from je_tools.doctor.surroundings import examine_surroundings
+from je_tools.doctor.verdict import Evidence, verdict_of
 from je_tools.errors import InputError
 from je_tools.findings import Finding, Severity
 from je_tools.formats.je.log.fingerprints import Fingerprints, Printing
@@ -101,19 +101,19 @@ def _diagnosis(
     more = recovered.findings if isinstance(recovered, Recovered) else ()
     findings = tuple(merged([*log.findings, *more]))
     evidence = Evidence(environment, log, log.releases, recovered, surroundings, findings, repair)
-    opinion = opinion_of(evidence)
+    verdict = verdict_of(evidence)
     return Diagnosis(
         env=str(home),
-        outcome=opinion.outcome,
-        verdict=opinion.verdict,
-        reasons=opinion.reasons,
+        outcome=verdict.outcome,
+        verdict=verdict.text,
+        reasons=verdict.reasons,
         releases=log.releases,
         log=log,
         recovered=recovered,
         surroundings=surroundings,
         conditions=tuple(conditions_of(evidence)),
         findings=findings,
-        steps=tuple(steps_of(home, evidence, opinion)),
+        steps=tuple(steps_of(home, evidence, verdict)),
     )
 
 

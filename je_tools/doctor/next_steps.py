@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 from je_tools.core.escaping import counted, quoted
 from je_tools.core.unused_names import unused_beside
 from je_tools.doctor.facts import OpenOutcome, Step, Surroundings
-from je_tools.doctor.opinion import (
+from je_tools.doctor.replication_steps import comparing_steps, index_repair_steps, resetting_steps
+from je_tools.doctor.verdict import (
     OF_CONTENT,
     OF_FRONT_END,
     OF_GROUP,
@@ -22,7 +23,6 @@ from je_tools.doctor.opinion import (
     Evidence,
     is_tree_code,
 )
-from je_tools.doctor.replication_steps import comparing_steps, index_repair_steps, resetting_steps
 from je_tools.findings import Severity
 from je_tools.formats.je.header import FILE_HEADER_SIZE, lsn_text
 from je_tools.log.file_names import log_file_no
@@ -31,7 +31,7 @@ from je_tools.recovery.end import EndReason, Refusal
 from je_tools.writing.lock import LockMode
 
 if TYPE_CHECKING:
-    from je_tools.doctor.opinion import Opinion
+    from je_tools.doctor.verdict import OpenVerdict
     from je_tools.findings import Finding
 
 _COMMANDS_MAX = 3
@@ -43,15 +43,15 @@ _TO_CUT = {Refusal.DAMAGED_INTERVAL, Refusal.BROKEN_CHAIN}
 _WITHOUT_FILE = {Refusal.MISSING_FILE, Refusal.NO_ROOT, Refusal.BAD_FILE_HEADER, Refusal.NO_FILES}
 
 
-def steps_of(home: Path, evidence: Evidence, opinion: Opinion) -> list[Step]:
+def steps_of(home: Path, evidence: Evidence, verdict: OpenVerdict) -> list[Step]:
     """Return the commands to run next for a log."""
-    steps = [*_before(home, evidence, opinion)]
+    steps = [*_before(home, evidence, verdict)]
     if evidence.surroundings.is_erased_in_part:
         steps += _resume(home)
-    elif opinion.outcome is OpenOutcome.UNSAFE:
+    elif verdict.outcome is OpenOutcome.UNSAFE:
         steps += _undo(home)
     else:
-        steps += _looks(home, evidence, opinion)
+        steps += _looks(home, evidence, verdict)
         steps += _changes(home, evidence)
         if any(found.code == "erased-not-zero" for found in evidence.findings):
             steps += _resume(home)
@@ -87,17 +87,17 @@ def _as_owner(word: str, surroundings: Surroundings) -> Iterator[Step]:
         yield Step(command, "examines it as the owner of its files")
 
 
-def _before(home: Path, evidence: Evidence, opinion: Opinion) -> Iterator[Step]:
+def _before(home: Path, evidence: Evidence, verdict: OpenVerdict) -> Iterator[Step]:
     """Yield the commands that come first: who writes, and a copy of what may be lost."""
     word = quoted(str(home))
     is_written = any(each.mode is LockMode.READ_WRITE for each in evidence.surroundings.holders)
     if is_written:
         why = "shows the process that has the environment open"
-        if opinion.outcome in _BROKEN:
+        if verdict.outcome in _BROKEN:
             why += ": stop it before you copy or change anything"
         yield Step(f"je-tools lock {word}", why)
     # A copy would keep the bytes that the erasure is to overwrite; it overwrites no others.
-    if opinion.outcome in _BROKEN and not evidence.surroundings.is_erased_in_part:
+    if verdict.outcome in _BROKEN and not evidence.surroundings.is_erased_in_part:
         yield _copy(home, evidence)
     if any(file.path.is_file() for file in evidence.environment.unreadable):
         yield from _as_owner(word, evidence.surroundings)
@@ -131,7 +131,7 @@ def _resume(home: Path) -> Iterator[Step]:
     yield Step(f"je-tools erase resume {word} --apply", "overwrites it", changes=True)
 
 
-def _looks(home: Path, evidence: Evidence, opinion: Opinion) -> Iterator[Step]:
+def _looks(home: Path, evidence: Evidence, verdict: OpenVerdict) -> Iterator[Step]:
     """Yield commands that only read, and write only beside the log."""
     word, state = quoted(str(home)), evidence.state
     refusals = set(state.plan.refusals) if state is not None else set()
@@ -146,17 +146,17 @@ def _looks(home: Path, evidence: Evidence, opinion: Opinion) -> Iterator[Step]:
     elif state.end.reason is EndReason.DAMAGED:
         why = "lists what the engine would cut off: Commits, databases, keys"
         yield Step(f"je-tools recover {word}", why)
-    if opinion.outcome is OpenOutcome.FAILS and state is not None and not state.has_trees:
+    if verdict.outcome is OpenOutcome.FAILS and state is not None and not state.has_trees:
         yield Step(f"je-tools doctor {word} --tree", "checks the B-trees: which records are lost")
     if refusals & _TO_CUT:
         yield from _earlier_end(word, evidence)
-    if opinion.outcome in _BROKEN and not evidence.surroundings.refused_settings:
+    if verdict.outcome in _BROKEN and not evidence.surroundings.refused_settings:
         command = f"je-tools salvage {word} --output {quoted(unused_beside(home, 'salvaged'))}"
         yield Step(command, "writes all records that survive, and a report, to a new directory")
-    if opinion.outcome not in _BROKEN:
+    if verdict.outcome not in _BROKEN:
         yield from _of_health(word, evidence)
     yield from comparing_steps(word, evidence)
-    if opinion.outcome not in _BROKEN:
+    if verdict.outcome not in _BROKEN:
         yield from resetting_steps(word, evidence)
 
 

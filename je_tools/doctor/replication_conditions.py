@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from je_tools.core.escaping import counted, printable
 from je_tools.doctor.facts import Condition, State
-from je_tools.doctor.opinion import OF_FRONT_END, OF_GROUP, OF_INDEX, OF_JOURNALS
+from je_tools.doctor.verdict import OF_FRONT_END, OF_GROUP, OF_INDEX, OF_JOURNALS
 from je_tools.findings import Finding, Severity
 from je_tools.log.field_texts import time_text
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
     from je_tools.doctor.facts import Replication
-    from je_tools.doctor.opinion import Evidence
+    from je_tools.doctor.verdict import Evidence
     from je_tools.journal.front_end import FrontEnd
     from je_tools.journal.report import JournalReport
     from je_tools.vlsn.quick_check import QuickCheck

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 from je_tools.core.escaping import quoted
 from je_tools.doctor.facts import Step
-from je_tools.doctor.opinion import OF_INDEX
+from je_tools.doctor.verdict import OF_INDEX
 from je_tools.findings import Severity
 
 if TYPE_CHECKING:
     from je_tools.doctor.facts import Replication
-    from je_tools.doctor.opinion import Evidence
+    from je_tools.doctor.verdict import Evidence
 
 _OTHER = "/copy/of/another/node"
 _NOT_REBUILT = frozenset({"vlsn-backward", "vlsn-duplicate", "vlsn-rollback", "vlsn-unmarked"})

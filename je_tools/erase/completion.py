@@ -18,13 +18,13 @@ from je_tools.core.escaping import quoted
 from je_tools.erase.control import ErasureControl, interrupted_names, protected_names
 from je_tools.erase.erasures import Erasures
 from je_tools.erase.file_access import OverwriteCounts
+from je_tools.erase.file_protection import left_reason, reason_while_erasing
 from je_tools.erase.in_kind.resuming import (
     UnfinishedInKind,
     complete_in_kind,
     find_unfinished_in_kind,
 )
 from je_tools.erase.judging import rows_to_finish
-from je_tools.erase.leaving import left_reason, reason_while_erasing
 from je_tools.erase.overwriting import Overwriter
 from je_tools.erase.results import ErasureHooks
 from je_tools.erase.unread import UnreadPlaces, bad_spans, unread_places

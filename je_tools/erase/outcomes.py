@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from je_tools.erase.leaving import reason_while_erasing
+from je_tools.erase.file_protection import reason_while_erasing
 from je_tools.erase.reasons import KeepReason
 
 if TYPE_CHECKING:

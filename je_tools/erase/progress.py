@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from je_tools.append.apply import append_under_lock
 from je_tools.checkpoint.apply import apply_under_lock
 from je_tools.checkpoint.options import CheckpointOptions
-from je_tools.erase.finished import finished_files, vanished_files
+from je_tools.erase.done_files import finished_files, vanished_files
 from je_tools.erase.journals import drop_journal
 from je_tools.log.opening import open_environment
 from je_tools.operations.eraser_progress import EraserProgress

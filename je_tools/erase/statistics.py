@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from je_tools.erase.finished import vanished_files
+from je_tools.erase.done_files import vanished_files
 
 if TYPE_CHECKING:
     from je_tools.erase.results import ErasureResult

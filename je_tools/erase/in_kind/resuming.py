@@ -11,9 +11,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from je_tools.erase.control import protected_names
+from je_tools.erase.file_protection import left_reason, reason_while_erasing
 from je_tools.erase.in_kind.overwriting import carry_out
 from je_tools.erase.in_kind.redo_journal import clear_redo, read_redo, remove_redo
-from je_tools.erase.leaving import left_reason, reason_while_erasing
 from je_tools.errors import RefusedError
 
 if TYPE_CHECKING:

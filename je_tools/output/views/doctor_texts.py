@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from je_tools.core.escaping import counted, printable
 from je_tools.doctor.facts import OpenOutcome
-from je_tools.doctor.opinion import is_tree_code
+from je_tools.doctor.verdict import is_tree_code
 from je_tools.findings import Severity
 from je_tools.log.field_texts import null_or_lsn
 from je_tools.output.views.missing_tables import lost_text

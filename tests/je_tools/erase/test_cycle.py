@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from je_tools.checkpoint.apply import apply_checkpoint
 from je_tools.checkpoint.options import CheckpointOptions
 from je_tools.erase.cycle import choose_cycle, stored_state
-from je_tools.erase.finished import finished_files
+from je_tools.erase.done_files import finished_files
 from je_tools.erase.options import ErasureOptions
 from je_tools.erase.progress import note_progress
 from je_tools.erase.reasons import NUMBER_OF, KeepReason

@@ -1,4 +1,4 @@
-"""Files that no erasure may change now: those with another name, and those of a backup."""
+"""Protection of files from an erasure: those with another name, and those of a backup."""
 
 from __future__ import annotations
 

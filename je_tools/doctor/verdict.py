@@ -103,11 +103,11 @@ _REASONS = (
 _OF_FRONT_END = {reason for codes, reason in _REASONS if codes in (OF_JOURNALS, OF_FRONT_END)}
 
 
-class Opinion(Struct, frozen=True):
+class OpenVerdict(Struct, frozen=True):
     """The verdict and the reasons for it; see `Diagnosis`."""
 
     outcome: OpenOutcome
-    verdict: str
+    text: str
     reasons: tuple[str, ...] = ()
 
 
@@ -148,7 +148,7 @@ def is_tree_code(code: str) -> bool:
     return code.startswith("tree-") or code == "more-tree-damage"
 
 
-def opinion_of(evidence: Evidence) -> Opinion:
+def verdict_of(evidence: Evidence) -> OpenVerdict:
     """Return the verdict on a log."""
     interrupted = evidence.surroundings.interrupted
     refused = list(dict.fromkeys(_refusals(evidence)))
@@ -161,33 +161,33 @@ def opinion_of(evidence: Evidence) -> Opinion:
     engine = _engine(evidence.releases)
     if interrupted is not None:
         text = f"Do not open it: {interrupted}"
-        return Opinion(OpenOutcome.UNSAFE, text + _now_open(evidence), reasons)
+        return OpenVerdict(OpenOutcome.UNSAFE, text + _now_open(evidence), reasons)
     if refused:
         text = f"{engine} would refuse to open it: {'; '.join(refused)}"
         more = _and(failing + stopping + losing)
-        return Opinion(OpenOutcome.REFUSES, text + more + _now_open(evidence), reasons)
+        return OpenVerdict(OpenOutcome.REFUSES, text + more + _now_open(evidence), reasons)
     if failing:
         text = f"{engine} may open it, and then fails or misses records: {'; '.join(failing)}"
         more = _and(stopping + losing)
-        return Opinion(OpenOutcome.FAILS, text + more + _now_open(evidence), reasons)
+        return OpenVerdict(OpenOutcome.FAILS, text + more + _now_open(evidence), reasons)
     if stopping:
         text = f"{engine} opens it, but {'; '.join(stopping)}{_and(losing)}"
-        return Opinion(
+        return OpenVerdict(
             OpenOutcome.STOPS, text + _now_open(evidence) + _unchecked(evidence), reasons
         )
     if lost:
         text = f"{engine} opens it, and {lost}{_but(evidence.releases)}" + _now_open(evidence)
-        return Opinion(OpenOutcome.LOSES, f"{text}{_unchecked(evidence)}", reasons)
+        return OpenVerdict(OpenOutcome.LOSES, f"{text}{_unchecked(evidence)}", reasons)
     writer = _writer(evidence)
     if writer is not None:
         text = f"{writer} has it open for writing, so another engine would not open it"
-        return Opinion(OpenOutcome.LOCKED, f"{text}; no loss found{_unchecked(evidence)}")
+        return OpenVerdict(OpenOutcome.LOCKED, f"{text}; no loss found{_unchecked(evidence)}")
     work = f"{_work(evidence)}{_but(evidence.releases)}{_limits(evidence)}"
     found = "no loss found"
     if any(each.code == "old-form-left-out" for each in evidence.findings):
         found = "je-tools does not replay all of it (old-form-left-out), so losses are not known"
     text = f"{engine} opens it{work}; {found}{_unchecked(evidence)}"
-    return Opinion(OpenOutcome.OPENS, text)
+    return OpenVerdict(OpenOutcome.OPENS, text)
 
 
 def _engine(releases: Releases) -> str:
