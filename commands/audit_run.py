@@ -124,7 +124,7 @@ def command(**options: Unpack[Options]) -> int:
     from je_tools.audit.report import write_reports
     from je_tools.audit.run import Job, run_audit
     from je_tools.audit.tasks import Workplace
-    from je_tools.audit.weighing import Weigher
+    from je_tools.audit.weigher import Weigher
 
     # On an interrupt, Py4J logs at length to the root logger.
     logging.getLogger().addHandler(logging.NullHandler())

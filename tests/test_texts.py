@@ -21,7 +21,7 @@ TEXTS = {
     "je_tools/api/arguments.py grep_text": "an argument of the caller",
     "je_tools/api/arguments.py key_text": "an argument of the caller",
     "je_tools/audit/environment_list.py EnvironmentList._row": "rows of tables, which hold no data",
-    "je_tools/audit/known_environments.py known_tables": "rows of tables, which hold no data",
+    "je_tools/audit/known_environments.py known_rows": "rows of tables, which hold no data",
     "je_tools/audit/member_reports.py unpack_facts": "names of nodes, and numbers",
     "je_tools/audit/member_reports.py unpack_report": "names of nodes, and numbers",
     "je_tools/core/escaping.py _printable_character": "text that is text already",

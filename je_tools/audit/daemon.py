@@ -13,14 +13,22 @@ from importlib import import_module
 os.environ["OPENBLAS_NUM_THREADS"] = "1"
 
 LOADED = (
-    "numpy",
-    "je_tools.files.listing",
+    "je_tools.audit.judging",
+    "je_tools.audit.member_reading",
+    "je_tools.audit.part_scan",
+    "je_tools.audit.stakes",
+    "je_tools.audit.tasks",
+    "je_tools.audit.weighing",
+    "je_tools.doctor.log_scan",
+    "je_tools.doctor.replication",
     "je_tools.formats.je.entry.columns",
-    "je_tools.formats.je.entry.entries",
+    "je_tools.missing.run",
     "je_tools.summary.run",
-    "je_tools.verify.judge",
 )
-"""Modules that are loaded in advance: those that start no threads, so not pyarrow."""
+"""Modules that are loaded in advance.
+
+pyarrow, which they load, has one thread then: that of jemalloc, which sees to a fork itself.
+"""
 
 MODULE = "je_tools.audit.daemon"
 """Module that Spark is configured to run."""

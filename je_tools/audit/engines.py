@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import TYPE_CHECKING
@@ -30,6 +31,14 @@ class EngineChoice(Struct, frozen=True):
     is_local: bool = False
     master: str | None = None
     settings: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def is_here(self) -> bool:
+        """True if all tasks run on this machine, and no engine runs already."""
+        if self.is_local:
+            return True
+        is_submitted = "PYSPARK_GATEWAY_PORT" in os.environ
+        return not is_submitted and (self.master or "local").startswith("local")
 
 
 class Ran(Struct, frozen=True):

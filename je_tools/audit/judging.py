@@ -61,7 +61,7 @@ def judge(
         scanner: scanner of its parts.
         scanned: all its parts, in log order; each is used before the next is asked for.
         folder: folder where transactions are staged.
-        weigh: finds the stakes of an environment (`weighing.Weigher`); None to leave them out.
+        weigh: finds the stakes of an environment (`weigher.Weigher`); None to leave them out.
     """
     return _Judging(scanner, folder, weigh).judge(scanned)
 

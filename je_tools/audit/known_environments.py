@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +22,8 @@ from msgspec import Struct
 from je_tools import __version__
 from je_tools.audit.discover import EnvironmentKind
 from je_tools.audit.known_codec import sealed, unsealed
-from je_tools.audit.known_files import ROWS_NAME, SETTLED_NS, KnownEnvironment, mark_of, stream_of
+from je_tools.audit.known_files import SETTLED_NS, KnownEnvironment, mark_of, stream_of
+from je_tools.audit.linked_files import LinkedFile, keep_links
 from je_tools.audit.staged_members import SCHEMAS
 from je_tools.audit.tables import ENVIRONMENTS, FILES, FINDINGS, ResultSource
 from je_tools.formats.files.remote_path import FolderEntry, RemotePath, scandir
@@ -47,14 +48,27 @@ _PASSING = frozenset({"live-writer", "unread"})
 
 
 class _Kept(Struct, frozen=True):
-    """Content of the file: a signature, and tables as Arrow IPC streams."""
+    """Content of the file: a signature, tables as Arrow IPC streams, and kept files."""
 
     signature: bytes
     tables: dict[str, bytes]
+    files: tuple[LinkedFile, ...] = ()
 
 
-def known_tables(known: KnownEnvironment, signature: bytes | None) -> dict[str, Any] | None:
-    """Return the tables of an environment that has not changed since; None if it may have.
+class KnownRows(Struct, frozen=True):
+    """Rows of an environment from an earlier run.
+
+    Attributes:
+        tables: pyarrow Tables by name.
+        files: files with more transactions, in the folder of what is known of it.
+    """
+
+    tables: dict[str, Any]
+    files: tuple[LinkedFile, ...]
+
+
+def known_rows(known: KnownEnvironment, signature: bytes | None) -> KnownRows | None:
+    """Return the rows of an environment that has not changed since; None if it may have.
 
     Args:
         known: results of earlier runs.
@@ -63,7 +77,7 @@ def known_tables(known: KnownEnvironment, signature: bytes | None) -> dict[str, 
     if signature is None or not known.all.is_used:
         return None
     try:
-        data = unsealed((known.folder / ROWS_NAME).read_bytes())
+        data = unsealed(known.rows_path.read_bytes())
         kept = msgspec.msgpack.decode(data or b"", type=_Kept)
         if kept.signature != signature:
             return None
@@ -80,7 +94,7 @@ def known_tables(known: KnownEnvironment, signature: bytes | None) -> dict[str, 
         and EnvironmentKind.IGNITE not in read[ENVIRONMENTS.name]["kind"].to_pylist()
     ):
         return None
-    return {name: _taken_over(table) for name, table in read.items()}
+    return KnownRows({name: _taken_over(table) for name, table in read.items()}, kept.files)
 
 
 def _taken_over(table: Any) -> Any:
@@ -93,26 +107,43 @@ def _taken_over(table: Any) -> Any:
     return table.set_column(place, table.schema.field(place), sources)
 
 
-def keep_tables(
-    known: KnownEnvironment, signature: bytes | None, tables: Mapping[str, Any]
-) -> None:
-    """Keep the tables of an environment for the next run, unless they may change by themselves.
+def keep_rows(
+    known: KnownEnvironment,
+    signature: bytes | None,
+    tables: Mapping[str, Any],
+    paths: Sequence[str] = (),
+) -> tuple[LinkedFile, ...]:
+    """Keep the rows of an environment for the next run, unless they may change by themselves.
 
     They do if an engine writes to it, or if something could not be read.
+
+    Args:
+        known: results of earlier runs.
+        signature: of the environment before and after it was read; None if they differ.
+        tables: its rows.
+        paths: finished files with more transactions.
+
+    Returns:
+        Links to these files that the rows need.
     """
-    path = known.folder / ROWS_NAME
+    path = known.rows_path
     findings = tables.get(FINDINGS.name)
     codes = [] if findings is None else findings["code"].to_pylist()
     if signature is None or not _PASSING.isdisjoint(codes):
         path.unlink(missing_ok=True)
-        return
-    kept = _Kept(
-        signature, {name: stream_of([table], table.schema) for name, table in tables.items()}
-    )
+        return ()
+    streams = {name: stream_of([table], table.schema) for name, table in tables.items()}
     known.folder.mkdir(exist_ok=True)
+    try:
+        files = keep_links(paths, known.folder)
+    except OSError:
+        path.unlink(missing_ok=True)
+        return ()
+    kept = _Kept(signature, streams, files)
     half = path.with_name(".environment")
     half.write_bytes(sealed(msgspec.msgpack.encode(kept)))
     half.replace(path)
+    return files
 
 
 def signature_of(found: FoundEnvironment, known: KnownEnvironment, options: str) -> bytes | None:

@@ -251,9 +251,14 @@ class KnownEnvironment(Struct, frozen=True):
             # The file has gone, or the folder is full: the next run reads the file anew.
             return
 
-    def leave(self, files: Iterable[LogFile]) -> None:
-        """Remove what is known of other files than these."""
-        wanted = {self._path(file).name for file in files} | {ROWS_NAME}
+    @property
+    def rows_path(self) -> Path:
+        """Path of the file with the rows of the environment."""
+        return self.folder / ROWS_NAME
+
+    def leave(self, files: Iterable[LogFile], names: Iterable[str] = ()) -> None:
+        """Remove what is known of other files than these, and files of other names."""
+        wanted = {self._path(file).name for file in files} | {ROWS_NAME, *names}
         for path in self.folder.glob("*"):
             if path.name not in wanted:
                 path.unlink(missing_ok=True)

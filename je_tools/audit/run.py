@@ -27,9 +27,12 @@ from je_tools.audit.output_folder import (
 from je_tools.audit.part_merging import merge_parts
 from je_tools.audit.report import show_reports
 from je_tools.audit.stages import run_stages
+from je_tools.audit.taking_over import take_over_unchanged
 from je_tools.output.files.outputs import check_outside
 
 if TYPE_CHECKING:
+    from je_tools.audit.discover import Fleet
+    from je_tools.audit.task_kinds import Written
     from je_tools.audit.tasks import Workplace
 
 
@@ -83,13 +86,12 @@ def run_audit(job: Job, make: MakeWork, finish: Finish, step: Step | None = None
         staging = run.path / STAGING_NAME
         log = run.path / LOG_NAME
         with failures_reported(job.output, log):
-            with open_engine(job.engine, staging, log, step) as (engine, ran):
-                known = KnownFiles(run.path / KNOWN_NAME, not job.is_full, job.is_paranoid)
-                written = run_stages(engine, fleet, make(staging, known))
-                run.publish(merge_parts(add_groups(written, staging), staging))
-                known.leave(each.paths[0] for each in fleet.environments)
-                # The report needs its memory.
-                del fleet
+            known = KnownFiles(run.path / KNOWN_NAME, not job.is_full, job.is_paranoid)
+            written, ran = _tables(job.engine, fleet, make(staging, known), log, step)
+            run.publish(merge_parts(add_groups(written, staging), staging))
+            known.leave(each.paths[0] for each in fleet.environments)
+            # The report needs its memory.
+            del fleet
             with step("writing the report"):
                 summary = finish(run, ran, staging)
                 run.complete(summary.row)
@@ -100,3 +102,27 @@ def run_audit(job: Job, make: MakeWork, finish: Finish, step: Step | None = None
         # Left by an earlier audit that has failed.
         log_beside(job.output).unlink()
     return summary
+
+
+def _tables(
+    choice: EngineChoice, fleet: Fleet, work: Workplace, log: Path, step: Step
+) -> tuple[Written, Ran]:
+    """Return the finished files of all tables, and the engine that made them.
+
+    Args:
+        choice: the engine that is wanted. On this machine it is started only if something is left
+            for it to read.
+        fleet: what is audited.
+        work: tasks of the run.
+        log: file for all output of Spark.
+        step: called with each step.
+    """
+    written: Written = []
+    left = fleet
+    if choice.is_here:
+        with step("looking for changes") as on_progress:
+            written, left = take_over_unchanged(fleet, work, on_progress)
+        if not left.environments:
+            return written + work.stage_problems(left.problems), Ran("local")
+    with open_engine(choice, work.staging, log, step) as (engine, ran):
+        return written + run_stages(engine, left, work), ran

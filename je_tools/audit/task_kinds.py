@@ -22,11 +22,13 @@ class Opened(Struct, frozen=True):
         found: the environment.
         path: file with the `Environment`, and the tuple of its slices.
         slice_count: number of tasks that scan it.
+        signature: its signature before it was read; None if its rows are not kept.
     """
 
     found: FoundEnvironment
     path: str
     slice_count: int
+    signature: bytes | None
 
 
 class SliceTask(Struct, frozen=True):
@@ -43,6 +45,13 @@ class SliceResult(Struct, frozen=True):
     number: int
     path: str
     written: Written
+
+
+class TakenOver(Struct, frozen=True):
+    """Environments of an earlier run: their files, and the names of those that may have changed."""
+
+    written: Written
+    left: frozenset[str]
 
 
 class JudgeTask(Struct, frozen=True):

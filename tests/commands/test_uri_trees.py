@@ -15,7 +15,7 @@ import pytest
 
 from je_tools.audit import known_environments
 from je_tools.audit.tables import ResultSource
-from je_tools.audit.weighing import Weigher
+from je_tools.audit.weigher import Weigher
 from je_tools.btree.check.verification import TreeCheck, verify_with_trees
 from je_tools.btree.key_ranges import parse_key_range
 from je_tools.core.masking import SHOWN

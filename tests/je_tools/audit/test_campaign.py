@@ -22,7 +22,7 @@ from je_tools.audit.output_folder import RunFolder
 from je_tools.audit.report import write_reports
 from je_tools.audit.run import Job, run_audit
 from je_tools.audit.tasks import Workplace
-from je_tools.audit.weighing import Weigher
+from je_tools.audit.weigher import Weigher
 from tests.builders.campaigns import CANARY, Campaign, Codes, make_campaign, many_findings, shown
 from tests.builders.logs import LogFile, write_log
 from tests.damage.planted_findings import log

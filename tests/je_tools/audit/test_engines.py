@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 import os
+import shutil
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from je_tools.audit import taking_over
 from je_tools.audit.engines import EngineChoice
 from je_tools.audit.local_engine import TRIES, LocalEngine
 from je_tools.audit.run import Job, run_audit
@@ -23,6 +25,7 @@ from tests.corpus import FIXTURES, Environment
 from tests.je_tools.audit.auditing import (
     WHOLE,
     Tables,
+    age,
     audit_here,
     cut,
     summarized,
@@ -79,6 +82,62 @@ def test_every_log_on_spark(audit_session: Any, environment: Environment, tmp_pa
     run_audit(Job((environment.home,), tmp_path / "out", EngineChoice()), Workplace, summarized)
     expected = audit_here([environment.home], tmp_path / "here")
     assert without_sources(tables_in(tmp_path / "out")) == without_sources(expected)
+
+
+# Unchanged since an earlier run
+
+
+@pytest.mark.parametrize("size", [WHOLE, 200_000])
+def test_no_engine_is_started_for_what_is_unchanged(
+    size: Any, expected: Tables, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cut(monkeypatch, size)
+    monkeypatch.setattr(taking_over, "HERE_MAX", 3)
+    root, out = tmp_path / "root", tmp_path / "out"
+    for name in NAMES:
+        shutil.copytree(FIXTURES / name, root / name)
+    for folder in {path.parent for path in root.rglob("*.jdb")}:
+        age(folder, 600)
+    run_audit(Job((root,), out), Workplace, summarized)
+    first = tables_in(out)
+    with monkeypatch.context() as patched:
+        patched.setattr("je_tools.audit.session.open_spark", None)
+        summary = run_audit(Job((root,), out, EngineChoice()), Workplace, summarized)
+    assert (summary.run.engine, summary.read_file_count) == ("local", 0)
+    assert without_sources(tables_in(out)) == without_sources(first)
+    # What has changed is read, and only that.
+    changed = root / NAMES[0] / "env" / "00000000.jdb"
+    os.utime(changed, (1_700_000_000, 1_700_000_000))
+    read: list[str] = []
+
+    class Noted(LocalEngine):
+        def run(self, work: Any, tasks: Any) -> Any:
+            read.extend(repr(task) for task in tasks)
+            return super().run(work, tasks)
+
+    monkeypatch.setattr("je_tools.audit.local_engine.LocalEngine", Noted)
+    run_audit(Job((root,), out), Workplace, summarized)
+    assert without_sources(tables_in(out)) == without_sources(first)
+    assert NAMES[0] in "".join(read)
+    assert not any(name in "".join(read) for name in NAMES[1:])
+
+
+@pytest.mark.parametrize(
+    ("choice", "is_here"),
+    [
+        (EngineChoice(is_local=True), True),
+        (EngineChoice(), True),
+        (EngineChoice(master="local[2]"), True),
+        (EngineChoice(master="spark://head:7077"), False),
+        (EngineChoice(master="yarn"), False),
+    ],
+)
+def test_a_cluster_compares_by_itself(
+    choice: EngineChoice, is_here: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert choice.is_here is is_here
+    monkeypatch.setenv("PYSPARK_GATEWAY_PORT", "1")
+    assert choice.is_here is choice.is_local
 
 
 # Processes that are killed

@@ -18,7 +18,7 @@ from je_tools.audit.known_files import KnownFiles
 from je_tools.audit.member_reading import MemberReport
 from je_tools.audit.staged_members import MEMBERS_NAME, member_row, reports_by_group
 from je_tools.audit.table_writer import StagedTables
-from je_tools.audit.weighing import Weigher
+from je_tools.audit.weigher import Weigher
 from tests.corpus import FIXTURES
 from tests.damage.running import je_tools
 from tests.je_tools.audit.auditing import Row, Tables, audit_here, read_tables, written_for
@@ -142,7 +142,7 @@ def test_a_part_that_is_not_known_is_an_error(
     def fail(*_: Any) -> None:
         raise KeyError
 
-    monkeypatch.setattr("je_tools.audit.weighing.read_member", fail)
+    monkeypatch.setattr("je_tools.audit.member_reading.read_member", fail)
     tables = audited([GROUP / "node1"], tmp_path / "out")
     (found,) = tables["findings"]
     assert (found["code"], found["severity"]) == ("unread", "error")

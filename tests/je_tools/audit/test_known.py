@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from je_tools.audit import known_codec, known_environments, known_files, part_scan
+from je_tools.audit import judging, known_codec, known_environments, known_files, part_scan
 from je_tools.audit.known_codec import decoded, encoded, sealed, unsealed
 from je_tools.audit.known_files import ROWS_NAME, SUMMED_SIZE, FileMark
 from je_tools.formats.je.header import HeaderFlag
@@ -169,6 +169,98 @@ def test_a_large_environment(home: Path, audits: Path, monkeypatch: pytest.Monke
     assert audited(home, audits) == ["read", "known", "known"]
     cut(monkeypatch, WHOLE)
     assert audited(home, audits) == ["known"] * 3
+
+
+def links(audits: Path) -> list[Path]:
+    """Return the kept files with transactions of a large environment."""
+    return sorted((audits / "known").glob("*/*.parquet"))
+
+
+def test_a_large_environment_is_taken_over_as_a_whole(
+    home: Path, audits: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No task scans or judges it, and its transactions are the files of the run before."""
+    cut(monkeypatch, 100_000)
+    first = audit_here([home], audits)
+    kept = links(audits)
+    assert kept
+    monkeypatch.setattr("je_tools.audit.tasks.Workplace.scan_slice", None)
+    monkeypatch.setattr("je_tools.audit.opening.open_environment", None)
+    again = audit_here([home], audits)
+    assert sources(again) == ["known"] * 3
+    assert without_sources(again) == without_sources(first)
+    assert links(audits) == kept
+    # The file of each run, and what is kept.
+    assert {path.stat().st_nlink for path in kept} == {3}
+    cut(monkeypatch, WHOLE)
+    assert without_sources(audit_here([home], audits)) == without_sources(first)
+
+
+@pytest.mark.parametrize("what", ["gone", "shorter", "other bytes"])
+def test_kept_transactions_that_are_not_as_they_were(
+    what: str, home: Path, audits: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cut(monkeypatch, 100_000)
+    audit_here([home], audits)
+    changed = links(audits)[-1]
+    data = changed.read_bytes()
+    changed.unlink()
+    if what == "shorter":
+        changed.write_bytes(data[:-1])
+    elif what == "other bytes":
+        changed.write_bytes(data[:40] + bytes([data[40] ^ 1]) + data[41:])
+    # Those of each file are known, too.
+    assert audited(home, audits) == ["known"] * 3
+    assert changed not in links(audits)
+    assert audited(home, audits) == ["known"] * 3
+
+
+def test_a_file_system_without_links(
+    home: Path, audits: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(*_: Any) -> None:
+        raise PermissionError(1, "Operation not permitted")
+
+    cut(monkeypatch, 100_000)
+    monkeypatch.setattr(os, "link", refused)
+    assert audited(home, audits) == ["read"] * 3
+    assert audited(home, audits) == ["known"] * 3
+    assert not links(audits)
+    assert not list((audits / "known").glob(f"*/{ROWS_NAME}"))
+
+
+def test_links_of_a_large_environment_that_changes(
+    home: Path, audits: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those of its former content are removed, also once it is no large one any more."""
+    cut(monkeypatch, 100_000)
+    audit_here([home], audits)
+    first = links(audits)
+    change(home / FIRST, 500_000)
+    assert audited(home, audits) == ["read", "known", "known"]
+    assert not set(first) & set(links(audits))
+    cut(monkeypatch, WHOLE)
+    change(home / FIRST, 500_000, 200)
+    audit_here([home], audits)
+    assert not links(audits)
+
+
+def test_a_large_environment_that_changes_while_it_is_read(
+    home: Path, audits: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cut(monkeypatch, 100_000)
+    judge = judging.judge
+
+    def judge_and_change(*arguments: Any) -> Any:
+        rows = judge(*arguments)
+        age_file(home / SECOND, 100)
+        return rows
+
+    with monkeypatch.context() as patched:
+        patched.setattr(judging, "judge", judge_and_change)
+        audit_here([home], audits)
+    assert not links(audits)
+    assert audited(home, audits) == ["known", "read", "known"]
 
 
 def test_what_changes_while_ranges_are_read_is_not_known(

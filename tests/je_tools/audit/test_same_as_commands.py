@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from je_tools.audit import judging
-from je_tools.audit.weighing import Weigher
+from je_tools.audit.weigher import Weigher
 from je_tools.errors import EXIT_INPUT
 from tests.corpus import Environment
 from tests.damage.mutate import make_input
