@@ -103,7 +103,7 @@ def test_no_engine_is_started_for_what_is_unchanged(
     with monkeypatch.context() as patched:
         patched.setattr("je_tools.audit.session.open_spark", None)
         summary = run_audit(Job((root,), out, EngineChoice()), Workplace, summarized)
-    assert (summary.run.engine, summary.read_file_count) == ("local", 0)
+    assert (summary.run.engine, summary.log_file_read_count) == ("local", 0)
     assert without_sources(tables_in(out)) == without_sources(first)
     # What has changed is read, and only that.
     changed = root / NAMES[0] / "env" / "00000000.jdb"
