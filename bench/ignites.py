@@ -1,10 +1,12 @@
 """Measure the claims about `ignite`, and write bench/IGNITE.md.
 
     python -m bench.ignites [--quick] [--logs DIR] [--runs N] [--je-tools PATH]
+                            [--converter PROGRAM]
 
 As in `bench.run`: whole processes with a warm page cache, the two sides in turns, the median of the
 runs. A node writes the stores when they are missing, and keeps them out of the measurement: it is
-started on copies, whose making is not part of the time.
+started on copies, whose making is not part of the time. IgniteWalConverter is not on Maven Central:
+it has a row if a program is given that runs it on a work directory and the name of a node's folder.
 """
 
 from __future__ import annotations
@@ -43,10 +45,15 @@ SMALL_PAGES = StoreKind("ignite-pages-small", ("pages", "10000", "20000"))
 
 @dataclass(frozen=True)
 class IgniteBench:
-    """The measurements of stores, and a JVM command with the engine's class path and options."""
+    """The measurements of stores.
+
+    `engine` is a JVM command with the engine's class path and options, `converter` a program that
+    runs IgniteWalConverter; None if there is none.
+    """
 
     bench: Bench
     engine: tuple[str, ...]
+    converter: str | None = None
 
     def store(self, kind: StoreKind) -> Path:
         """Return the work directory of a kind, in the page cache; make it if it is missing."""
@@ -75,6 +82,10 @@ class IgniteBench:
         dump = self.ours("wal dump --format parquet", work, out / "records.parquet")
         printed = Command(self.peer("print", work), output=out / "engine.txt")
         bench.beside("wal dump parquet", log, 4, dump, printed)
+        if self.converter:
+            argv = [self.converter, str(work), NODE]
+            converted = Command(argv, output=out / "converter.txt")
+            bench.beside("wal dump parquet, IgniteWalConverter", log, 4, dump, converted)
         copy = out / "started"
         started = Command(self.peer("start", copy), writes=copy, copies=work)
         recover = self.ours("recover", work)
@@ -139,7 +150,7 @@ def main() -> int:
         class_path = ignite_class_path(bench.java, PROGRAMS)
         # The iterator makes folders where it is run.
         words = (f"-Duser.dir={bench.output.resolve()}", "-cp", class_path)
-        measured = IgniteBench(bench, (str(bench.java), *OPTIONS, *words))
+        measured = IgniteBench(bench, (str(bench.java), *OPTIONS, *words), chosen.converter)
         log, pages = (SMALL_LOG, SMALL_PAGES) if chosen.quick else (LOG, PAGES)
         works = [measured.store(log), measured.store(pages)]
         print(Row.head(), flush=True)

@@ -138,9 +138,9 @@ def ignite_text(rows: Sequence[Row], stores: Sequence[str], runs: int, java: Pat
         "`bench/make/PeerIgnite.java` calls: its iterator for logs without a node, which counts "
         "records by type; the same, which prints each record in a line; and the start of a node on "
         "a copy of the store, until it is active. Making the copy is not part of the time. "
-        "IgniteWalConverter, the engine's own printer of logs, is not on Maven Central. It prints "
-        "records in lines, as the second program does. The other side of the check of pages is "
-        "`cat` of all page files.",
+        "IgniteWalConverter, the engine's own printer of logs, is not on Maven Central: it has a "
+        "row if `--converter` names a program that runs it. It prints records in lines, as the "
+        "second program does. The other side of the check of pages is `cat` of all page files.",
     ]
     made = [
         "## Stores",

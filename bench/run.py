@@ -215,6 +215,11 @@ def options() -> argparse.Namespace:
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--je-tools", default=str(beside), metavar="PATH")
     parser.add_argument("--output", type=Path, metavar="DIR", help="where dumps are written")
+    parser.add_argument(
+        "--converter",
+        metavar="PROGRAM",
+        help="of bench.ignites: runs IgniteWalConverter on a work directory and a node's folder",
+    )
     chosen = parser.parse_args()
     if shutil.which(chosen.je_tools) is None:
         parser.error(f"no je-tools at {chosen.je_tools}: give --je-tools PATH")
