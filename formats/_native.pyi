@@ -660,8 +660,11 @@ def are_zero(spans: Spans) -> _Mask:
 def rows_bound(table: CellTable) -> int | None:
     """Return an upper bound of the size of all rows as text; None if no number holds it."""
 
-def write_rows(table: CellTable, out: _Bytes, ends: _Ints | None) -> int:
-    """Write the text of all rows, and the end of each; return the end of the last.
+def row_texts(table: CellTable, most: int) -> _Strings | None:
+    """Return the text of all rows: offsets, and bytes; None if they might exceed `most` bytes."""
+
+def write_rows(table: CellTable, out: _Bytes) -> int:
+    """Write the text of all rows; return the end of the last.
 
     Raises:
         ValueError: `out` does not have SLACK bytes more than the rows take.

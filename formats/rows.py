@@ -20,6 +20,7 @@ from je_tools.formats.spans import GATHERED_MAX, Spans, TooLongError
 if TYPE_CHECKING:
     from je_tools.formats.arrays import Ints, Mask
     from je_tools.formats.files.source import Bytes
+    from je_tools.formats.spans import Offsets
 
 SLACK = 32
 """Number of bytes after the rows that may be overwritten."""
@@ -162,7 +163,6 @@ def write_rows(
     table: CellTable,
     buffer: Buffer | None = None,
     *,
-    ends: Ints | None = None,
     most: int = sys.maxsize,
 ) -> Bytes:
     """Return the rows one after the other: uint8, read-only.
@@ -170,7 +170,6 @@ def write_rows(
     Args:
         table: the rows.
         buffer: buffer for the rows, which are then valid until it is used again.
-        ends: int64 (rows,), filled with the end of each row.
         most: largest total size, in bytes.
 
     Raises:
@@ -180,17 +179,19 @@ def write_rows(
     if bound is None or bound > most:
         raise TooLongError(f"more than {most:,} bytes")
     out = (buffer or Buffer()).of(bound + SLACK)
-    return read_only(out[: _native.write_rows(table, out, ends)])
+    return read_only(out[: _native.write_rows(table, out)])
 
 
-def row_texts(table: CellTable) -> tuple[Ints, Bytes]:
-    """Return the start of each row and the end of the last, int64 (rows + 1,), and the bytes.
+def row_texts(table: CellTable) -> tuple[Offsets, Bytes]:
+    """Return the rows one after the other: offsets int32 (rows + 1,), and bytes uint8.
 
     Raises:
         TooLongError: the rows might exceed GATHERED_MAX bytes.
     """
-    ends = np.zeros(table.rows + 1, np.int64)
-    return ends, write_rows(table, ends=ends[1:], most=GATHERED_MAX)
+    found = _native.row_texts(table, GATHERED_MAX)
+    if found is None:
+        raise TooLongError(f"more than {GATHERED_MAX:,} bytes")
+    return found
 
 
 def read_only(data: Bytes) -> Bytes:

@@ -29,7 +29,7 @@ MIN_SIZE = 21
 GAPS_KEPT = 1000
 """Largest number of gaps kept per segment: a file of nothing else could have millions."""
 
-WINDOW = 1 << 20
+WINDOW = 2 << 20
 """Bytes that are read at once: they stay in the core's cache until they are decoded."""
 
 ROOM = 0

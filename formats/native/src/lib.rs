@@ -116,7 +116,7 @@ mod _native {
     #[pymodule_export]
     use super::je::summaries::read_summaries;
     #[pymodule_export]
-    use super::rows::{rows_bound, write_rows};
+    use super::rows::{row_texts, rows_bound, write_rows};
     #[pymodule_export]
     use super::spans::{
         are_zero, contains, fill_spans, gather, gather_hex, gather_printable, lsn_texts,

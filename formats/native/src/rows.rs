@@ -8,6 +8,7 @@ use pyo3::pybacked::PyBackedBytes;
 
 use crate::arrays::{Column, PySpans, outside};
 use crate::detached::detached;
+use crate::spans::{PyStrings, strings};
 
 /// Python's `rows.Form`.
 #[repr(u8)]
@@ -175,15 +176,28 @@ pub fn write_rows(
     py: Python<'_>,
     table: PyTable<'_>,
     mut out: PyReadwriteArray1<'_, u8>,
-    mut ends: Option<PyReadwriteArray1<'_, i64>>,
 ) -> PyResult<usize> {
     let table = table.borrow()?;
     let out = out.as_slice_mut()?;
-    let ends = ends.as_mut().map(|ends| ends.as_slice_mut()).transpose()?;
-    detached(py, || table.write(out, ends))?.map_err(|failure| {
-        PyValueError::new_err(match failure {
-            Failure::Outside => "a span outside of its buffer, or a row outside of its table",
-            Failure::Full => "rows do not fit into the room for them",
-        })
+    detached(py, || table.write(out, None))?.map_err(refused)
+}
+
+#[pyfunction]
+pub fn row_texts<'py>(
+    py: Python<'py>,
+    table: PyTable<'py>,
+    most: usize,
+) -> PyResult<Option<PyStrings<'py>>> {
+    let table = table.borrow()?;
+    // Offsets are numbers of 32 bits.
+    let most = most.min(i32::MAX as usize);
+    let found = detached(py, || table.texts(most))?.map_err(refused)?;
+    Ok(found.map(|found| strings(py, found)))
+}
+
+fn refused(failure: Failure) -> PyErr {
+    PyValueError::new_err(match failure {
+        Failure::Outside => "a span outside of its buffer, or a row outside of its table",
+        Failure::Full => "rows do not fit into the room for them",
     })
 }

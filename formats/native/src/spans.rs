@@ -7,9 +7,9 @@ use pyo3::prelude::*;
 use crate::arrays::{Column, PySpans, array, outside};
 use crate::detached::detached;
 
-type PyStrings<'py> = (Bound<'py, PyArray1<i32>>, Bound<'py, PyArray1<u8>>);
+pub type PyStrings<'py> = (Bound<'py, PyArray1<i32>>, Bound<'py, PyArray1<u8>>);
 
-fn strings(py: Python<'_>, (offsets, bytes): Strings) -> PyStrings<'_> {
+pub fn strings(py: Python<'_>, (offsets, bytes): Strings) -> PyStrings<'_> {
     (array(py, offsets), array(py, bytes))
 }
 

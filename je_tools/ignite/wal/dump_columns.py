@@ -70,7 +70,7 @@ RECORD_SCHEMA = pa.schema(
 )
 """Columns of Parquet; in the other formats, names, pages, keys and values are texts."""
 
-_TYPES = [type_name(no) for no in range(TYPE_COUNT)]
+_TYPES = pa.array([type_name(no) for no in range(TYPE_COUNT)], pa.string())
 
 
 def _states() -> list[str]:
@@ -79,8 +79,11 @@ def _states() -> list[str]:
     return [states.get(i, str(i % PARTITION_STATE)) for i in range(2 * PARTITION_STATE)]
 
 
-_STATES = _states()
-_OPERATIONS = [*(each.name for each in EntryOperation), *map(str, range(len(EntryOperation), 256))]
+_STATES = pa.array(_states(), pa.string())
+_OPERATIONS = pa.array(
+    [*(each.name for each in EntryOperation), *map(str, range(len(EntryOperation), 256))],
+    pa.string(),
+)
 
 
 def version_texts(table: RecordTable, name: str) -> pa.StringArray:
@@ -103,10 +106,10 @@ def versions_of(topology: Ints, node: Ints, order: Ints, valid: Mask) -> pa.Stri
     return t.row_array(CellTable(len(node), cells), valid)
 
 
-def chosen(column: Numbers, texts: list[str]) -> pa.DictionaryArray:
+def chosen(column: Numbers, texts: pa.StringArray) -> pa.DictionaryArray:
     """Return the text of each number."""
     numbers = t.number_array(column.values.astype(np.int32), column.valid)
-    return pa.DictionaryArray.from_arrays(numbers, pa.array(texts, pa.string()))
+    return pa.DictionaryArray.from_arrays(numbers, texts)
 
 
 def object_texts(
@@ -150,7 +153,7 @@ def record_columns(
 
     def types() -> pa.Array:
         numbers = header(rows.columns.type_no.astype(np.int32))
-        return pa.DictionaryArray.from_arrays(numbers, pa.array(_TYPES, pa.string()))
+        return pa.DictionaryArray.from_arrays(numbers, _TYPES)
 
     made: dict[str, Callable[[], pa.Array]] = {
         "node": lambda: t.same_texts(name_of(place.node), n),

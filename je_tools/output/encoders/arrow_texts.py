@@ -21,7 +21,7 @@ from je_tools.core.escaping import is_lsn as is_lsn
 from je_tools.core.masking import DataMode, Masking
 from je_tools.formats import _native
 from je_tools.formats.rows import CellTable, row_texts
-from je_tools.formats.spans import Offsets, format_lsns, gather, gather_hex
+from je_tools.formats.spans import Offsets, Spans, format_lsns, gather, gather_hex
 from je_tools.output.encoders.entry_jsonl import entry_objects
 
 if TYPE_CHECKING:
@@ -88,8 +88,7 @@ def row_array(table: CellTable, valid: Mask | None = None) -> pa.StringArray:
     Raises:
         TooLongError: the rows might exceed GATHERED_MAX bytes.
     """
-    ends, texts = row_texts(table)
-    return string_array(ends.astype(np.int32), texts, valid)
+    return string_array(*row_texts(table), valid)
 
 
 def json_escaped(texts: pa.StringArray) -> pa.StringArray:
@@ -118,8 +117,10 @@ def choice_texts(codes: npt.NDArray[np.uint8], texts: Mapping[int, str]) -> pa.S
 def id_texts(ids: Ints, valid: Mask, texts: Mapping[int, str]) -> pa.StringArray:
     """Return the text of each id, null if the id has none or is not valid."""
     unique, _, choice = _native.distinct(ids)
-    known = pa.array([texts.get(i) for i in unique.tolist()], pa.string())
-    return known.take(number_array(choice.astype(np.int32), valid))
+    found = [texts.get(i) for i in unique.tolist()]
+    known = Spans.of([None if text is None else text.encode() for text in found])
+    sizes = np.where(valid, known.sizes[choice], -1)
+    return string_array(*gather(known.data, known.starts[choice], sizes), sizes >= 0)
 
 
 def same_texts(text: str, n: int) -> pa.DictionaryArray:

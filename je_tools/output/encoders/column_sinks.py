@@ -56,6 +56,8 @@ class ColumnParquetSink(Struct, frozen=True):
             use_dictionary=named,
             write_statistics=counted,
             data_page_size=PAGE_SIZE,
+            # Arrow's own pool keeps more of what is freed, 28 MB in a dump.
+            memory_pool=pa.system_memory_pool(),
         )
         with writer, ThreadPoolExecutor(1) as pool:
             groups = _row_groups(pieces, self.schema)

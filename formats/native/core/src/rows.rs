@@ -3,7 +3,7 @@
 //! A row is its cells one after the other. A cell is a value between two fixed texts, or a third
 //! text if the value is null. Each byte is written once.
 
-use crate::spans::{Outside, Spans};
+use crate::spans::{Outside, Spans, Strings};
 use crate::text;
 
 /// Number of bytes after the rows that may be overwritten: short texts are copied as blocks.
@@ -174,6 +174,21 @@ impl<'a> Table<'a> {
             }
         }
         Ok(out.at)
+    }
+
+    /// Returns the start of each row and the end of the last, and the bytes of the rows.
+    ///
+    /// Returns `None` if they might have more than `most` bytes.
+    pub fn texts(&self, most: usize) -> Result<Option<Strings>, Failure> {
+        let Some(bound) = self.bound().filter(|&bound| bound <= most) else { return Ok(None) };
+        let mut bytes = vec![0; bound + SLACK];
+        let mut ends = vec![0; self.rows];
+        let size = self.write(&mut bytes, Some(&mut ends))?;
+        // The bound may be several times as long.
+        bytes.truncate(size);
+        bytes.shrink_to_fit();
+        let offsets = std::iter::once(0).chain(ends.into_iter().map(|end| end as i32));
+        Ok(Some((offsets.collect(), bytes)))
     }
 
     /// Loads a byte of each of the next strings, so that cache misses overlap: they may lie
@@ -350,6 +365,10 @@ mod tests {
         assert!(end <= bound);
         assert_eq!(ends.last().map_or(0, |&end| end as usize), end);
         assert_eq!(table.write(&mut out, None), Ok(end));
+        let (offsets, bytes) = table.texts(bound).unwrap().unwrap();
+        assert_eq!(bytes, out[..end]);
+        assert!(offsets.into_iter().skip(1).map(i64::from).eq(ends));
+        assert_eq!(table.texts(bound.wrapping_sub(1)).unwrap().is_none(), bound > 0);
         String::from_utf8(out[..end].to_vec()).unwrap()
     }
 
