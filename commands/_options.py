@@ -47,7 +47,7 @@ class _LocalPath(click.Path):
             if isinstance(place, RemotePath):
                 self.fail(
                     f"{place}: expected a path on this host. This command reads "
-                    "no URIs: copy the environment to this host first",
+                    "no URIs: copy what it names to this host first",
                     param,
                     ctx,
                 )

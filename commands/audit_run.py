@@ -185,6 +185,9 @@ def _verdict(options: Options) -> FailureRules:
     return FailureRules(fail_on, allowed, datetime.now(UTC).date())
 
 
+UNREAD_SHOWN = 10
+"""Largest number of findings on what could not be read of which the reasons are shown."""
+
 SHOWN = 40
 """Largest number of environments in a table for people; the report has all."""
 
@@ -210,8 +213,23 @@ def _write(summary: FleetSummary, verdict: FailureRules, options: Options) -> No
         for piece in pieces[options["format_"]]():
             sys.stdout.buffer.write(piece.encode())
     sys.stdout.buffer.flush()
+    _say_unread(summary, options["output"])
     _say_verdict(summary, options["output"])
     _say_allowed(summary, verdict)
+
+
+def _say_unread(summary: FleetSummary, output: Path) -> None:
+    """Say why something could not be read: the table has only counts of findings."""
+    from je_tools.audit.fleet import read_unread
+    from je_tools.audit.output_folder import RunFolder
+
+    count = sum(found.count for found in summary.findings if found.code == "unread")
+    for env, reason in read_unread(
+        RunFolder(output, summary.run.run), UNREAD_SHOWN if count else 0
+    ):
+        say(f"je-tools: not read: {env}: {reason}")
+    if count > UNREAD_SHOWN:
+        say(f"je-tools: not read: {count - UNREAD_SHOWN:,} more, in the table findings")
 
 
 def _say_allowed(summary: FleetSummary, verdict: FailureRules) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import pyarrow.compute as pc
@@ -17,7 +18,14 @@ from msgspec.structs import asdict
 
 from je_tools.audit.discover import EnvironmentKind
 from je_tools.audit.environment_reading import SUMMED, findings_by_code, read_environments
-from je_tools.audit.table_reading import ONE, TableRow, open_table, summed, table_rows
+from je_tools.audit.table_reading import (
+    ONE,
+    TableRow,
+    open_table,
+    rows_in_parts,
+    summed,
+    table_rows,
+)
 from je_tools.audit.tables import (
     ENTRY_STATS,
     FILES,
@@ -199,6 +207,14 @@ def read_summary(tables: RunFolder, run: RunInfo) -> FleetSummary:
         log_file_read_count=_read_count(opened[FILES.name]),
         groups=tuple(sorted(_rows_of(tables, GROUPS), key=_group_badness)),
     )
+
+
+def read_unread(tables: RunFolder, most: int) -> list[tuple[str, str]]:
+    """Return environments of which something could not be read, and why: the first `most`."""
+    only = pc.field("code") == "unread"
+    parts = rows_in_parts(open_table(tables, FINDINGS), ["env", "found"], only)
+    rows = (row for part in parts for row in table_rows(part))
+    return [(row["env"] or "", row["found"] or "") for row in islice(rows, most)]
 
 
 def _read_count(files: Any) -> int:

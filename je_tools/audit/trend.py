@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 import pyarrow.compute as pc
@@ -44,5 +45,8 @@ def environment_history(folder: Path, env: str) -> list[dict[str, Any]]:
         for row in open_table(run, ENVIRONMENTS).to_table(filter=only).to_pylist()
     ]
     if not rows:
-        raise UsageError(f"{env}: no run has an environment of this name")
+        names = open_table(runs[-1], ENVIRONMENTS).to_table(["env"])["env"].to_pylist()
+        close = get_close_matches(env, names, n=1, cutoff=0.3)
+        hint = f"; did you mean {close[0]}?" if close else ""
+        raise UsageError(f"{env}: no run has an environment of this name{hint}")
     return rows

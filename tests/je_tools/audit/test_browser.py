@@ -235,6 +235,9 @@ def test_light_dark_and_print(browser: Browser, fleet_of: Callable[..., Made]) -
     assert browser.evaluate(ground) == seen["dark"]
     browser.prefer("dark", "print")
     assert browser.evaluate(ground) == "rgb(255, 255, 255)"
+    # A head that is repeated on each page is painted without its buttons.
+    head = "getComputedStyle(document.querySelector('#table th button')).display"
+    assert browser.evaluate(head) == "contents"
     browser.prefer("light")
 
 

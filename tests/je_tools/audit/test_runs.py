@@ -109,7 +109,9 @@ def test_runs_that_do_not_exist(audited: tuple[Path, Path], tmp_path: Path) -> N
         find_changes(tmp_path, [])
     assert je_tools("audit", "diff", output, "a", "b", "c").code == 2
     assert je_tools("audit", "trend", tmp_path).code == 4
-    assert je_tools("audit", "trend", output, "--env", "nobody").code == 2
+    unknown = je_tools("audit", "trend", output, "--env", "root/hurt")
+    assert unknown.code == 2
+    assert f"did you mean {audited[0] / 'hurt'}?" in unknown.err
 
 
 def test_the_history_has_a_row_for_each_run(audited: tuple[Path, Path]) -> None:
@@ -135,3 +137,16 @@ def test_only_the_last_runs_are_kept(tmp_path: Path) -> None:
                 f"run={each.run}" for each in runs
             ]
     assert not (output / ".staging").exists()
+
+
+def test_the_reasons_of_what_could_not_be_read_are_said(tmp_path: Path) -> None:
+    for number in range(12):
+        home = tmp_path / "root" / f"env{number}"
+        home.mkdir(parents=True)
+        (home / "00000000.jdb").symlink_to(tmp_path / "elsewhere" / "nothing")
+    done = je_tools(*AUDIT, tmp_path / "root", "--output", tmp_path / "out")
+    said = [line for line in done.err.splitlines() if line.startswith("je-tools: not read: ")]
+    assert len(said) == 11, done.err
+    assert f"{tmp_path}/root/env0: " in said[0]
+    assert "no .jdb files here" in said[0]
+    assert said[-1] == "je-tools: not read: 2 more, in the table findings"
