@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from itertools import islice
+from heapq import nsmallest
 from typing import TYPE_CHECKING, Any
 
 import pyarrow.compute as pc
@@ -38,7 +38,7 @@ from je_tools.audit.tables import (
     ResultSource,
 )
 from je_tools.pages.log_fields import SEVERITIES
-from je_tools.pages.shown import natural_key
+from je_tools.pages.shown import natural_bytes, natural_key
 
 if TYPE_CHECKING:
     from je_tools.audit.environment_list import CodeCount, EnvironmentRow
@@ -210,11 +210,11 @@ def read_summary(tables: RunFolder, run: RunInfo) -> FleetSummary:
 
 
 def read_unread(tables: RunFolder, most: int) -> list[tuple[str, str]]:
-    """Return environments of which something could not be read, and why: the first `most`."""
+    """Return environments of which something could not be read, and why: the first by name."""
     only = pc.field("code") == "unread"
     parts = rows_in_parts(open_table(tables, FINDINGS), ["env", "found"], only)
-    rows = (row for part in parts for row in table_rows(part))
-    return [(row["env"] or "", row["found"] or "") for row in islice(rows, most)]
+    rows = ((row["env"] or "", row["found"] or "") for part in parts for row in table_rows(part))
+    return nsmallest(most, rows, key=lambda each: (natural_bytes(each[0]), each[1]))
 
 
 def _read_count(files: Any) -> int:
