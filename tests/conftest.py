@@ -42,6 +42,7 @@ READ_BY_THREADS = (TESTS / "damage", TESTS / "je_tools" / "btree" / "check")
 
 TOGETHER = {
     "tests/commands/test_group.py::test_the_group_is_that_of_dbdumpgroup": "engine",
+    "tests/commands/test_uri": "store",
     "tests/engine/": "engine",
     "tests/engine_truth/test_files.py": "engine",
     "tests/je_tools/audit/test_browser.py": "browser",

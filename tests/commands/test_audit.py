@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ import pyarrow.parquet as pq
 import pyspark
 import pytest
 
+from je_tools.audit.local_engine import LocalEngine
 from je_tools.audit.output_folder import KNOWN_NAME, complete_runs, open_output, run_rows
 from je_tools.audit.tables import RUNS, TABLES
 from je_tools.errors import (
@@ -149,6 +151,16 @@ def test_nothing_of_keys_and_values_is_in_it(audit_session: Any, tmp_path: Path)
             told += repr(pq.read_table(path).to_pylist()).encode()
     assert told.count(b"damaged-entry") > 100
     assert leaks(told) == []
+
+
+@pytest.fixture
+def here(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Run the tasks of audits without Spark in this process: others take longer to start."""
+
+    def run(_: LocalEngine, work: Callable[[Any], Any], tasks: Sequence[Any]) -> Iterator[Any]:
+        return map(work, tasks)
+
+    monkeypatch.setattr(LocalEngine, "run", run)
 
 
 @pytest.fixture(scope="module")
@@ -363,6 +375,7 @@ def test_an_audit_that_holds_logs_is_refused(earlier: Path) -> None:
     assert states(earlier) == before
 
 
+@pytest.mark.usefixtures("here")
 def test_a_second_audit_into_a_folder_is_refused(home: Path, tmp_path: Path) -> None:
     output = tmp_path / "out"
     with open_output(output):
@@ -403,6 +416,7 @@ def test_runs_without_spark(home: Path, tmp_path: Path, monkeypatch: pytest.Monk
     assert names_in(output) == NAMES | {KNOWN_NAME}
 
 
+@pytest.mark.usefixtures("here")
 def test_old_runs_are_removed(home: Path, tmp_path: Path) -> None:
     output = tmp_path / "out"
     for count, options in ((1, ()), (2, ()), (3, ()), (2, ("--keep", "2")), (1, ("--keep", "1"))):

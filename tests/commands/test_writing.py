@@ -15,7 +15,7 @@ from tests.je_tools.dumped import je_tools
 from tests.je_tools.writing.operations import digests
 
 WRITTEN = [each for each in environments() if each.name.startswith(("v8-", "v17-"))]
-CRASHES = 2
+CRASHES = (1, pytest.param(3, marks=pytest.mark.exhaustive))
 """Number of crashed copies of each environment."""
 
 each_written = pytest.mark.parametrize(
@@ -24,11 +24,11 @@ each_written = pytest.mark.parametrize(
 )
 
 
-def crashed(written: Environment, folder: Path) -> list[Path]:
+def crashed(written: Environment, crashes: int, folder: Path) -> list[Path]:
     """Return a copy of an environment, and others that have crashed."""
     homes = [Path(shutil.copytree(written.home, folder / "whole"))]
     source = read_source(written.home)
-    for number in range(CRASHES):
+    for number in range(crashes):
         crash = make_crash(source, random.Random(f"{written.name}/{number}"))
         write_crash(source, crash, folder / f"linked-{number}")
         # The links are to files of the original, which must not be written to.
@@ -40,9 +40,10 @@ def times(home: Path) -> dict[str, int]:
     return {path.name: path.stat().st_mtime_ns for path in home.glob("*.jdb")}
 
 
+@pytest.mark.parametrize("crashes", CRASHES)
 @each_written
-def test_the_second_writes_nothing(written: Environment, tmp_path: Path) -> None:
-    for home in crashed(written, tmp_path):
+def test_the_second_writes_nothing(written: Environment, crashes: int, tmp_path: Path) -> None:
+    for home in crashed(written, crashes, tmp_path):
         found = digests(home)
         done = je_tools("recover", "--apply", home)
         if done.code in (4, 6):
