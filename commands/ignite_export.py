@@ -56,7 +56,7 @@ def command(**options: Unpack[Options]) -> int:
     The command reads the pages, and replays the log over those of an unfinished checkpoint. Then it
     applies the entries since the newest checkpoint, without those of transactions that did not
     commit. Nothing is written to the store. If something could not be read, standard error says
-    what, and the exit code is 3.
+    what, and the exit code is 3. It also says what was not looked at.
 
     \b
     Examples:
@@ -68,6 +68,7 @@ def command(**options: Unpack[Options]) -> int:
     from je_tools.ignite.caches import check_partitions, known_ids
     from je_tools.ignite.records.export import CacheExport
     from je_tools.ignite.records.node_records import CacheFilter
+    from je_tools.ignite.records.problems import NOT_CHECKED
     from je_tools.ignite.records.sinks import open_cache_sink
     from je_tools.ignite.store import open_store
     from je_tools.output.encoders.entry_sinks import EntryFormat
@@ -93,4 +94,6 @@ def command(**options: Unpack[Options]) -> int:
         "partitions that are not OWNING",
     )
     say_problems(export.problems)
+    for text in NOT_CHECKED:
+        say(f"je-tools: not looked at: {text}")
     return EXIT_DAMAGE if export.problems and not options["exit_zero"] else EXIT_OK

@@ -16,6 +16,7 @@ from je_tools.commands._ignite import (
     write_store_report,
 )
 from je_tools.commands._options import (
+    data_option,
     exit_zero_option,
     format_option,
     progress_bar,
@@ -23,6 +24,7 @@ from je_tools.commands._options import (
     threads_count_option,
 )
 from je_tools.core.escaping import clean_text, counted
+from je_tools.core.masking import DataMode, Masking
 from je_tools.errors import EXIT_DAMAGE, EXIT_OK, UsageError
 from je_tools.output.formats import REPORT
 
@@ -43,6 +45,7 @@ class Options(StoreOptions):
     pages: bool
     cut_at: str | None
     apply_: bool
+    data_mode: str
 
 
 @click.command("recover")
@@ -60,6 +63,7 @@ class Options(StoreOptions):
 @click.option("--apply", "apply_", is_flag=True, help="Write the edits; without it, nothing is.")
 @format_option(*REPORT)
 @output_option
+@data_option
 @threads_count_option
 @exit_zero_option
 def command(**options: Unpack[Options]) -> int:
@@ -160,27 +164,37 @@ def _write(
 def _sections(
     options: Options, store: Store, plans: Sequence[NodePlan], repairs: Sequence[RepairPlan]
 ) -> list[Section]:
-    from je_tools.ignite.recovery.repair import PAGES_LATER
+    from je_tools.ignite.recovery.lost_rows import lost_rows
+    from je_tools.ignite.recovery.repair import OPTIONAL, PAGES_LATER
     from je_tools.ignite.recovery.steps import recover_steps
     from je_tools.output.views import ignite_recover_tables as tables
     from je_tools.output.views.store_report import step_section
 
     everything = options["everything"] or options["format_"] != "table"
     edits = [edit for repair in repairs for edit in repair.edits]
-    lost = [clean_text(text) for repair in repairs for text in repair.lost]
+    masking = Masking(DataMode(options["data_mode"]))
+    lost = [row for repair in repairs for row in lost_rows(repair.plan.node, repair.lost, masking)]
     # Problems that repairs of the log left are still there after repairs of the pages.
     left = dict.fromkeys(clean_text(text) for repair in repairs for text in repair.left)
-    is_open = any(each.is_of_log for each in repairs) and not options["apply_"]
-    later = [PAGES_LATER] if is_open else []
+    planned = [] if options["apply_"] else [each for each in repairs if each.edits]
+    is_optional = bool(planned) and all(each.is_optional for each in planned)
+    later = [PAGES_LATER] if any(each.is_of_log for each in planned) else []
+    later += [OPTIONAL] if is_optional else []
     not_checked = dict.fromkeys(
         text for plan in plans for text in (*plan.not_checked, *plan.unread_log)
     )
-    steps = recover_steps(store, options["nodes"], options["cut_at"], is_applied=options["apply_"])
+    steps = recover_steps(
+        store,
+        options["nodes"],
+        options["cut_at"],
+        is_applied=options["apply_"],
+        is_optional=is_optional,
+    )
     return [
         *tables.recovery_sections(plans, everything=everything),
         tables.edit_section(edits, store.roots[0], everything=everything),
-        tables.text_section("later", "Next", later),
-        tables.text_section("lost", "What the repaired store does not have", lost),
+        tables.text_section("later", "About these edits", later),
+        tables.lost_section(lost),
         tables.text_section("left", "What cannot be repaired", left),
         tables.text_section("not_checked", "Not looked at", not_checked),
         step_section(steps if edits else []),

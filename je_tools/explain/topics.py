@@ -17,11 +17,12 @@ from je_tools.formats.je.types import (
     RELEASES,
     EntryType,
 )
+from je_tools.ignite.records import problems
 from je_tools.ignite.store_codes import STORE_CODES
 from je_tools.log.field_descriptions import CODINGS, condition_text, field_meaning
 from je_tools.recovery.refusals import REFUSALS
 
-_FINDINGS = (*findings.CODES.values(), *STORE_CODES.values())
+_FINDINGS = (*findings.CODES.values(), *STORE_CODES.values(), *problems.CODES.values())
 
 KINDS = ("type", "exit", "finding", "refusal")
 """Kinds of topics, written before the colon."""

@@ -19,7 +19,7 @@ from je_tools.ignite.checkpoints.judge import CheckpointJudge
 from je_tools.ignite.checkpoints.node_checkpoints import node_checkpoints
 from je_tools.ignite.info import LockState, lock_state
 from je_tools.ignite.page_check.verify import verify_pages
-from je_tools.ignite.recovery.plan import StartOutcome, plan_recovery
+from je_tools.ignite.recovery.plan import StartOutcome, encrypted_text, plan_recovery
 from je_tools.ignite.recovery.steps import StoreStep
 from je_tools.ignite.store import path_below
 from je_tools.ignite.store_codes import STORE_CODES, verb_of
@@ -239,8 +239,7 @@ class _Parts(Struct):
         self.pages = sum(each.pages for each in report.files)
         sealed = sum(each.encrypted for each in report.files)
         if sealed:
-            text = f"Types, places and content of {counted(sealed, 'encrypted page')}: only their "
-            self.not_checked += (f"{text}checksums were compared.",)
+            self.not_checked += (encrypted_text(sealed),)
         advice = {each.file: each.advice for each in report.files}
         return [_of_pages(each, advice) for each in report.findings]
 

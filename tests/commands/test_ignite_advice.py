@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.builders.ignite_recovery import write_unfinished_store
 from tests.corpus import corpus, damaged_store
 from tests.engine.ignite import writable_copy
 from tests.je_tools.dumped import je_tools
@@ -98,8 +99,12 @@ def test_parts_and_folders_of_stores_are_not_called_new_logs(tmp_path: Path) -> 
 @needs_corpus
 @pytest.mark.parametrize("name", ["marker-empty", "marker-foreign"])
 def test_a_bogus_marker_gives_no_time_of_a_checkpoint(name: str, tmp_path: Path) -> None:
-    (node,) = _document("doctor", _store(name, tmp_path))["nodes"]
+    store = _store(name, tmp_path)
+    (node,) = _document("doctor", store)["nodes"]
     assert node["last_checkpoint_ms"] < 1_800_000_000_000
+    (log,) = _document("ignite", "checkpoints", store)["log"]
+    # The segments up to the one that it points to are not known to be missing.
+    assert (log["missing"], log["marked"]) == (None, 99 if name == "marker-foreign" else None)
 
 
 def test_a_code_alone_is_explained() -> None:
@@ -135,12 +140,47 @@ def test_a_diff_needs_two_nodes(tmp_path: Path) -> None:
 
 
 @needs_corpus
-def test_encrypted_pages_are_not_called_checked() -> None:
+@pytest.mark.parametrize("command", ["doctor", "ignite recover"])
+def test_encrypted_pages_are_not_called_checked(command: str) -> None:
     whole = corpus()
     assert whole is not None
-    unchecked = _document("doctor", whole / "ignite-tde/store")["not_checked"]
+    unchecked = _document(*command.split(), whole / "ignite-tde/store")["not_checked"]
     texts = [each["text"] for each in unchecked]
-    assert any("254 encrypted pages" in text for text in texts)
+    assert sum("254 encrypted pages" in text for text in texts) == 1
+    assert any("Encrypted entries of the log (99)" in text for text in texts)
+
+
+@needs_corpus
+def test_records_that_a_repair_gives_up_have_their_cache_and_key(tmp_path: Path) -> None:
+    store = _store("bitflip", tmp_path)
+    (lost,) = _document("ignite", "recover", store)["lost"]
+    assert (lost["segment"], lost["offset"], lost["size"]) == (1, 380_580, 329)
+    assert (lost["cache"], lost["op"], lost["key"]) == ("obj", "UPDATE", '{"int":39}')
+    assert lost["text"] == "one record, probably DATA_RECORD_V2"
+    words = ("ignite", "recover", store, "--data", "length", "--format", "json")
+    assert json.loads(je_tools(*words).out)["lost"][0]["key"] == "length:5"
+    # The length that the record names is damaged, too.
+    (same,) = _document("ignite", "recover", _store("bitflip-length", tmp_path / "2"))["lost"]
+    assert same["key"] == lost["key"]
+    cut = _document("ignite", "recover", store, "--cut-at", "1:380580")["lost"]
+    assert [each["text"] for each in cut] == ["all records from here on"]
+
+
+def test_edits_that_the_node_makes_itself_are_called_optional(tmp_path: Path) -> None:
+    store = write_unfinished_store(tmp_path / "store")
+    found = _document("ignite", "recover", store)
+    assert found["starts"][0]["outcome"] == "starts"
+    assert ["optional" in each["text"] for each in found["later"]] == [True]
+    assert "optional edits" in found["next"][-1]["why"]
+    # The file of another page is damaged, and only the edits repair it.
+    (store / "db" / "node1" / "cache-first" / "index.bin").write_bytes(b"x" * 5000)
+    assert not _document("ignite", "recover", store)["later"]
+
+
+def test_an_export_says_what_it_does_not_look_at(tmp_path: Path) -> None:
+    store = write_unfinished_store(tmp_path / "store")
+    done = je_tools("ignite", "export", store)
+    assert done.err.count("je-tools: not looked at: ") == 2
 
 
 @needs_corpus

@@ -11,6 +11,7 @@ from tests.corpus import FIXTURES, IgniteNode, corpus, damaged_store, ignite_nod
 from tests.engine.ignite import IgniteEngine, recorded_rows, writable_copy
 from tests.je_tools.dumped import je_tools
 from tests.je_tools.ignite.recovery.test_unlike import UNLIKE, unlike
+from tests.je_tools.ignite.repairs.operations import digests
 from tests.truth.contents import Refusal
 
 # TDE needs a keystore, and compressed pages a module that is not fetched.
@@ -76,6 +77,36 @@ def test_a_node_starts_on_the_fixtures_as_predicted(ignite: IgniteEngine, tmp_pa
     assert je_tools("ignite", "recover", damaged, "--apply").code == 0
     found = ignite.rows(damaged)
     assert isinstance(found, list)
+    assert [row for row in found if not row.startswith("ignite-sys-cache")] == rows
+
+
+@pytest.mark.engine
+@pytest.mark.parametrize(
+    "name",
+    [
+        "1900000000000-no-id-START",
+        "5-no-id-END",
+        "99999999999999999999-00000000-0000-0001-0000-000000000002-START",
+    ],
+)
+def test_a_node_starts_once_a_marker_with_a_bad_name_is_set_aside(
+    ignite: IgniteEngine, name: str, tmp_path: Path
+) -> None:
+    base = FIXTURES / "ignite-killed" / "store"
+    damaged, mended = (writable_copy(base, tmp_path / each) for each in ("damaged", "mended"))
+    for store in (damaged, mended):
+        (store / "db" / "node1" / "cp" / f"{name}.bin").write_bytes(bytes(16))
+        (store / "db" / "node1" / "lock").touch()
+    assert isinstance(ignite.rows(damaged), Refusal)
+    assert "node1 does not start" in je_tools("ignite", "recover", mended).err
+    before = digests(mended)
+    assert je_tools("ignite", "recover", mended, "--apply").code == 0
+    assert je_tools("ignite", "undo", mended, "--apply").code == 0
+    assert digests(mended) == before
+    assert je_tools("ignite", "recover", mended, "--apply").code == 0
+    found = ignite.rows(mended)
+    assert isinstance(found, list)
+    rows = recorded_rows(FIXTURES / "ignite-killed" / "records.tsv.gz")
     assert [row for row in found if not row.startswith("ignite-sys-cache")] == rows
 
 

@@ -104,6 +104,18 @@ class CheckpointJudge(Struct, frozen=True):
             yield self._finding(
                 "checkpoint-missing-wal", None, segment=first, expected=which, found="no file"
             )
+        if need.marked is not None:
+            last = -1 if need.last is None else need.last
+            first, stop = max(last + 1, need.first or 0), need.marked
+            which = f"segment {first}" if first == stop else f"segments {first} to {stop}"
+            yield self._finding(
+                "checkpoint-missing-wal",
+                None,
+                segment=first,
+                expected=which,
+                found=f"no file; a marker points to segment {stop}",
+                hint="If the marker is of another node, `ignite recover` sets it aside.",
+            )
         for index in need.compacted:
             texts = {"expected": "records of pages", "found": "a compacted segment has none"}
             yield self._finding("checkpoint-missing-wal", None, None, segment=index, **texts)

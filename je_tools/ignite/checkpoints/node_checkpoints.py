@@ -60,7 +60,9 @@ class LogNeed(Struct, frozen=True):
             markers cannot be read.
         first, offset: place from which recovery reads; None if unclear.
         last: last segment of the log; None if there is none.
-        missing: segments that are needed and in no file, as half-open ranges.
+        missing: segments up to `last` that are needed and in no file, as half-open ranges.
+        marked: segment after `last` to which a marker points; None for none. Either segments up to
+            it are missing, or the marker is of another node.
         compacted: segments whose page records are needed, and of which only compacted files exist,
             which lack them.
         needed_files, needed_bytes: files of segments from `first` on.
@@ -74,6 +76,7 @@ class LogNeed(Struct, frozen=True):
     offset: int | None
     last: int | None
     missing: tuple[tuple[int, int], ...] = ()
+    marked: int | None = None
     compacted: tuple[int, ...] = ()
     needed_files: int = 0
     needed_bytes: int = 0
@@ -226,12 +229,15 @@ def _need(
     if start is None:
         return LogNeed(node.name, status, None, None, last)
     pointers = [each.pointer.segment for each in checkpoints if each.pointer is not None]
-    stop = max([start.segment, -1 if last is None else last, *pointers])
+    end = -1 if last is None else last
+    marked = max((each for each in pointers if each > end), default=None)
+    stop = end if marked is not None else max(start.segment, end)
     missing = _gaps([each.index for each in copies], start.segment, stop)
     files = [each for each in node.segments if each.header is not None]
     needed = [e for e in files if e.header is not None and e.header.segment >= start.segment]
     compacted = _compacted(copies, start, folder, status)
-    is_sure = not missing and not compacted and _is_confirmed(folder, checkpoints)
+    is_complete = not missing and not compacted and marked is None
+    is_sure = is_complete and _is_confirmed(folder, checkpoints)
     archived = [e for e in node.archive if e.header is not None] if is_sure else []
     old = [e for e in archived if e.header is not None and e.header.segment < start.segment]
     return LogNeed(
@@ -241,6 +247,7 @@ def _need(
         start.offset,
         last=last,
         missing=missing,
+        marked=marked,
         compacted=compacted,
         needed_files=len(needed),
         needed_bytes=sum(each.size for each in needed),

@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 from msgspec import Struct
 
-from je_tools.core.masking import DataMode
 from je_tools.formats.ignite.hashes import value_digests
 from je_tools.formats.je.btree.keysort import group_keys
 from je_tools.formats.spans import Spans, joined_spans
 from je_tools.ignite.caches import cache_names
-from je_tools.ignite.values.texts import value_texts
+from je_tools.ignite.values.texts import key_texts
 from je_tools.ignite.values.types import node_types
 
 if TYPE_CHECKING:
@@ -81,12 +80,9 @@ def shown_keys(
     for side in nodes:
         names |= cache_names(side.node).caches
         types = types or node_types(side.node)
-    spans = Spans.of([each.key for each in keys])
-    if masking.mode is DataMode.SHOW and types is not None:
-        kinds = np.array([each.key_type for each in keys], np.int64)
-        texts = value_texts(types, spans, kinds, masking).to_pylist()
-    else:
-        texts = masking.texts(spans.data, spans.starts, spans.sizes)
+    assert types is not None
+    kinds = np.array([each.key_type for each in keys], np.int64)
+    texts = key_texts(types, Spans.of([each.key for each in keys]), kinds, masking)
     caches = (names.get(each.cache_id, str(each.cache_id)) for each in keys)
     return list(zip(keys, texts, caches, strict=True))
 

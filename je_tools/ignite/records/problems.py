@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from je_tools.core.escaping import counted
+from je_tools.findings import Code, Severity
 
 if TYPE_CHECKING:
     from je_tools.ignite.logical.log_range import WalEnd
@@ -37,6 +38,79 @@ class RecordProblem(StrEnum):
     """The log ends at damage, or at a missing segment."""
     LOG_UNDECODABLE = "log-undecodable"
     """Records of the log with right checksums do not decode."""
+
+
+NOT_CHECKED = (
+    "rows that no tree leads to, the numbers of rows that partitions count, indexes, and copies "
+    "of the log that recovery does not read: `je-tools ignite pages verify` and `wal verify` check "
+    "them",
+    "whether other nodes have newer records: `je-tools ignite diff` compares two nodes",
+)
+"""What an export does not look at, in words."""
+
+_PAGES = "`ignite pages verify` reports the pages, and `ignite recover` what can be repaired."
+
+_TABLE: tuple[tuple[RecordProblem, str, str], ...] = (
+    (
+        RecordProblem.ROWS,
+        "The bytes of rows are on a page that cannot be read, or do not decode.",
+        _PAGES,
+    ),
+    (
+        RecordProblem.TREE,
+        "Pages of the tree of a partition cannot be read, so rows may be missing.",
+        _PAGES,
+    ),
+    (
+        RecordProblem.ENCRYPTED,
+        "Pages or entries of the log are encrypted, and their records are left out.",
+        "Read them with a node that has the key.",
+    ),
+    (
+        RecordProblem.FILE,
+        "A file of pages is gone, has no header, or cannot be read.",
+        "Look for it in a backup of the same node. `ignite recover` shows whether the log has it.",
+    ),
+    (
+        RecordProblem.PAGES_MIXED,
+        "A checkpoint is unfinished, and its pages could not be recovered from the log. The files "
+        "have pages of two checkpoints, so records may be missing, old, or written twice.",
+        "`ignite recover` says why, and what can be repaired.",
+    ),
+    (
+        RecordProblem.UNLOGGED,
+        "The log was turned off for a group when the node stopped: its pages may be of several "
+        "states, and recovery does not change them.",
+        "Load the group from other nodes, or from where its data come from.",
+    ),
+    (
+        RecordProblem.UNCONFIGURED,
+        "A cache has partitions, rows or records of the log, and no configuration "
+        "(`cache_data.dat`). A node starts without it, unless another node has the configuration. "
+        "Its records are left out.",
+        "Copy the file from another node or a backup. If the cache was destroyed, nothing.",
+    ),
+    (
+        RecordProblem.TYPES,
+        "A description of a type or a name of a class is damaged or cannot be read. Names of types "
+        "and fields may be wrong or missing; the records are all there.",
+        "Copy the file from another node: all nodes of a cluster have the same types.",
+    ),
+    (
+        RecordProblem.LOG_DAMAGED,
+        "The log ends at damage or at a missing segment, or has no record at the place where "
+        "recovery begins. Records after it are not applied.",
+        "`ignite wal verify` shows the damage, and `ignite recover` what can be repaired.",
+    ),
+    (
+        RecordProblem.LOG_UNDECODABLE,
+        "Records of the log with right checksums do not decode, and are not applied.",
+        "`ignite wal dump` shows them: `undecodable` is true.",
+    ),
+)
+
+CODES = {row[0].value: Code(row[0].value, Severity.ERROR, *row[1:]) for row in _TABLE}
+"""Every problem by its code, in the order of the documentation."""
 
 
 class MissingRecords(Struct, frozen=True):

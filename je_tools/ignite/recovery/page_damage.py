@@ -84,10 +84,24 @@ class DamagedPages(Struct, frozen=True):
         return cache_id(self.file.group)
 
 
+class JudgedPages(Struct, frozen=True):
+    """What is wrong with the pages of a node.
+
+    Attributes:
+        damaged: runs of damaged pages.
+        unreadable: files that cannot be read as pages.
+        encrypted: number of encrypted pages, of which only the checksums are known.
+    """
+
+    damaged: list[DamagedPages]
+    unreadable: list[PageFile]
+    encrypted: int
+
+
 def damaged_pages(
     node: Node, physical: PhysicalRecovery, threads: int, progress: Progress | None = None
-) -> tuple[list[DamagedPages], list[PageFile]]:
-    """Return the damaged pages of a node, and the files that cannot be read as pages.
+) -> JudgedPages:
+    """Return what is wrong with the pages of a node.
 
     Raises:
         InputError: the node has no folder of caches.
@@ -98,12 +112,14 @@ def damaged_pages(
 
 def judged_pages(
     node: Node, physical: PhysicalRecovery, scans: Iterable[PageFileScan]
-) -> tuple[list[DamagedPages], list[PageFile]]:
+) -> JudgedPages:
     """Return what `damaged_pages` does, from the pages of all files of a node."""
     found: list[tuple[PageFile, Run, int]] = []
     unreadable: list[PageFile] = []
+    encrypted = 0
     for scan in scans:
         file = scan.file
+        encrypted += scan.states[PageState.ENCRYPTED]
         if scan.problem is not None or (file.problem is not None and not file.is_empty):
             unreadable.append(file)
         runs = ((file, run, _end(run, scan.written)) for run in scan.runs)
@@ -111,9 +127,10 @@ def judged_pages(
         if scan.foreign is not None:
             found.append((file, scan.foreign, 1))
     if not found:
-        return [], unreadable
+        return JudgedPages([], unreadable, encrypted)
     recovered, images = PageSet(physical.places), PageSet(_images(node))
-    return [each for run in found for each in _judged(*run, recovered, images)], unreadable
+    damaged = [each for run in found for each in _judged(*run, recovered, images)]
+    return JudgedPages(damaged, unreadable, encrypted)
 
 
 def _end(run: Run, written: int) -> int:

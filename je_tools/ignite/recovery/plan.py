@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
 import numpy as np
 from msgspec import Struct
 
+from je_tools.core.escaping import counted
 from je_tools.errors import InputError
 from je_tools.findings import Severity
 from je_tools.formats.ignite.page_ids import INDEX_PARTITION
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
     from je_tools.ignite.checkpoints.node_checkpoints import NodeCheckpoints
     from je_tools.ignite.logical.updates import LogicalUpdates
     from je_tools.ignite.node_findings import NodeFinding
-    from je_tools.ignite.recovery.page_damage import DamagedPages
+    from je_tools.ignite.recovery.page_damage import DamagedPages, JudgedPages
     from je_tools.ignite.store import Node, Store
     from je_tools.log.scan_options import Progress
 
@@ -152,19 +154,35 @@ def _plan(
         except InputError:
             # The predictor reports the marker.
             logical = None
-    damaged, unreadable = damaged_pages(node, physical, threads) if pages else (None, [])
+    judged = damaged_pages(node, physical, threads) if pages else None
     predictor = Predictor(node, root, found, physical)
-    findings = tuple(predictor.findings(logical, damaged or [], unreadable))
-    return NodePlan(node, found, physical, logical, damaged, findings, _not_checked(pages=pages))
+    damaged, unreadable = (judged.damaged, judged.unreadable) if judged is not None else ([], [])
+    findings = tuple(predictor.findings(logical, damaged, unreadable))
+    not_checked = tuple(_not_checked(judged, logical))
+    found_damage = None if judged is None else damaged
+    return NodePlan(node, found, physical, logical, found_damage, findings, not_checked)
 
 
-def _not_checked(*, pages: bool) -> tuple[str, ...]:
-    kept = (
-        "The content of pages whose checksum is right.",
-        "The configuration with which the node will start.",
-        UNCHECKED,
-    )
-    return kept if pages else ("The files of pages.", *kept[1:])
+def _not_checked(judged: JudgedPages | None, logical: LogicalUpdates | None) -> Iterator[str]:
+    if judged is None:
+        yield "The files of pages."
+    else:
+        yield "The content of pages whose checksum is right."
+        if judged.encrypted:
+            yield encrypted_text(judged.encrypted)
+    if logical is not None and logical.encrypted:
+        yield (
+            f"Encrypted entries of the log ({logical.encrypted:,}): only the node has their key. "
+            "They are not among the updates."
+        )
+    yield "The configuration with which the node will start."
+    yield UNCHECKED
+
+
+def encrypted_text(count: int) -> str:
+    """Return what was not looked at in encrypted pages, in words."""
+    text = f"Types, places and content of {counted(count, 'encrypted page')}: only their "
+    return f"{text}checksums were compared."
 
 
 def change_counts(plan: NodePlan) -> list[ChangeCount]:

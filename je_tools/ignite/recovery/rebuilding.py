@@ -42,7 +42,7 @@ def rebuilt_files(
     try:
         if plan_log_repairs(node, threads).edits:
             return frozenset()
-        damaged, _ = judged_pages(node, physical, scans)
+        damaged = judged_pages(node, physical, scans).damaged
         return frozenset(plan_page_edits(node, found, physical, damaged).rebuilt)
     except InputError:
         # The commands that need the part that cannot be read say so.

@@ -12,8 +12,13 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from je_tools.core.escaping import counted
-from je_tools.ignite.recovery.page_edits import plan_page_edits
-from je_tools.ignite.recovery.plan import plan_recovery
+from je_tools.ignite.recovery.page_edits import (
+    FINISH,
+    FINISHED,
+    FINISHED_FILES,
+    plan_page_edits,
+)
+from je_tools.ignite.recovery.plan import StartOutcome, plan_recovery
 from je_tools.ignite.repairs.node_files import NodeFiles
 from je_tools.ignite.repairs.plan import plan_log_repairs
 from je_tools.ignite.repairs.session import StoreSession
@@ -23,6 +28,7 @@ if TYPE_CHECKING:
     from je_tools.ignite.recovery.plan import NodePlan
     from je_tools.ignite.repairs.edits import StoreEdit
     from je_tools.ignite.repairs.log_repairs import Unrepaired
+    from je_tools.ignite.repairs.lost_records import LostRecords
     from je_tools.ignite.store import Node, Store
 
 Place = tuple[int, int]
@@ -34,20 +40,32 @@ PAGES_LATER = (
 )
 
 
+OPTIONAL = (
+    "These edits are optional: the node starts without them, and makes the same writes itself. "
+    "After them, its start needs no changes of pages from the log."
+)
+
+
 class RepairPlan(Struct, frozen=True):
     """Edits that bring a store to a state from which its node starts.
 
     Attributes:
         edits: the edits, in order.
-        lost: what the repaired store does not have, in words.
+        lost: records that the repaired store does not have.
         left: what cannot be repaired, and why.
         is_of_log: True if the edits are those of the log and the markers.
     """
 
     edits: tuple[StoreEdit, ...]
-    lost: tuple[str, ...]
+    lost: tuple[LostRecords, ...]
     left: tuple[str, ...]
     is_of_log: bool
+
+    @property
+    def is_optional(self) -> bool:
+        """True if the node starts without the edits, and makes the same writes itself."""
+        is_own = all(each.reason in (FINISH, FINISHED, FINISHED_FILES) for each in self.edits)
+        return bool(self.edits) and is_own and self.plan.outcome is StartOutcome.STARTS
 
 
 def plan_repairs(plan: NodePlan, threads: int, cut_at: Place | None = None) -> RepairPlan:

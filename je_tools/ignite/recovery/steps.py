@@ -23,7 +23,12 @@ class StoreStep(Struct, frozen=True):
 
 
 def recover_steps(
-    store: Store, nodes: Sequence[str], cut_at: str | None, *, is_applied: bool
+    store: Store,
+    nodes: Sequence[str],
+    cut_at: str | None,
+    *,
+    is_applied: bool,
+    is_optional: bool = False,
 ) -> list[StoreStep]:
     """Return the commands to run after edits were shown or written, the safest first.
 
@@ -32,6 +37,7 @@ def recover_steps(
         nodes: names of the nodes that were chosen; empty for all.
         cut_at: where the log is cut, as given by the user; None for nowhere.
         is_applied: True if the edits were written.
+        is_optional: True if the nodes start without them.
     """
     name = quoted(store.name)
     if is_applied:
@@ -44,7 +50,8 @@ def recover_steps(
     cut = "" if cut_at is None else f" --cut-at {quoted(cut_at)}"
     apply = f"je-tools ignite recover {name}{chosen}{cut} --apply"
     copy = f"cp -a {name} {quoted(unused_beside(Path(store.name), 'copy'))}"
+    what = "optional edits" if is_optional else "edits"
     return [
         StoreStep(copy, "keeps the store as it is"),
-        StoreStep(apply, "writes the edits; `ignite undo` takes them back"),
+        StoreStep(apply, f"writes the {what}; `ignite undo` takes them back"),
     ]

@@ -1,4 +1,4 @@
-"""Begin markers that no checkpoint wrote, and real ones whose content is damaged.
+"""Markers that no checkpoint wrote, and real ones whose name or content is damaged.
 
 A node that dies in a checkpoint leaves a begin marker without an end marker. Without that marker,
 the node would start with a mix of pages. So a marker is only removed if two things show that no
@@ -6,6 +6,10 @@ checkpoint wrote it. The log is whole from the last finished checkpoint to its e
 record of the marker's checkpoint. And no partition has been written since that finished checkpoint:
 its meta page has the rows and the counter of that checkpoint, and none of its rows has a version
 that the log has after it, or a newer one.
+
+A node does not start beside a marker whose name has no valid time or id. Such an end may go:
+without it, recovery does more, and not less. Such a begin may go if a checkpoint with a valid name
+has the same record, or as any other begin.
 
 Source: CheckpointMarkersStorage, CheckpointWorkflow.markCheckpointBegin, Ignite 2.18.0.
 """
@@ -17,7 +21,7 @@ from functools import cache, partial
 from typing import TYPE_CHECKING
 
 from je_tools.formats.ignite.ids import cache_id
-from je_tools.formats.ignite.markers import MarkerKind, encode_marker
+from je_tools.formats.ignite.markers import MARKER_SIZE, MarkerKind, encode_marker, read_marker
 from je_tools.ignite.pages.files import FileKind, PageFile, page_folder
 from je_tools.ignite.pages.first_pages import read_first_page
 from je_tools.ignite.repairs.edits import create_file, set_aside
@@ -25,6 +29,7 @@ from je_tools.ignite.repairs.log_repairs import LogRepair, Unrepaired
 from je_tools.ignite.repairs.newer_rows import has_row_of, logged_versions
 
 if TYPE_CHECKING:
+    from je_tools.formats.ignite.markers import Pointer
     from je_tools.ignite.checkpoints.markers import Marker
     from je_tools.ignite.checkpoints.node_checkpoints import NodeCheckpoints
     from je_tools.ignite.checkpoints.records import CheckpointRecord
@@ -37,13 +42,49 @@ def suspect_begins(found: NodeCheckpoints) -> list[Marker]:
     ended = max((each.time_ms for each in found.checkpoints if each.end is not None), default=0)
     pairs = {(each.time_ms, each.checkpoint): each for each in found.checkpoints}
     for marker in found.folder.markers:
-        if marker.name.kind is not MarkerKind.START or marker.name.time_ms <= ended:
+        is_begin = marker.name.kind is MarkerKind.START and marker.name.checkpoint is not None
+        if not is_begin or marker.name.time_ms <= ended:
             continue
         checkpoint = marker.name.checkpoint
         pair = None if checkpoint is None else pairs.get((marker.name.time_ms, checkpoint))
         if pair is None or (pair.record is None and pair.end is None):
             suspects.append(marker)
     return suspects
+
+
+def misnamed_markers(found: NodeCheckpoints) -> list[Marker]:
+    """Return the markers whose names have no valid time or id."""
+    return [each for each in found.folder.markers if each.name.checkpoint is None]
+
+
+def plan_misnamed(
+    node: Node, markers: Sequence[Marker], rest: NodeCheckpoints, *, is_log_whole: bool
+) -> Iterator[LogRepair | Unrepaired]:
+    """Yield what to do about markers of `misnamed_markers`; arguments as for `plan_markers`."""
+    known = {each.checkpoint for each in rest.checkpoints}
+    last = _last_finished(rest)
+    unmarked = [each for each in rest.records if each.checkpoint not in known]
+    begins = {each.begin.pointer for each in rest.checkpoints if each.begin is not None}
+    for marker in markers:
+        what = marker.problem or ""
+        if marker.name.kind is MarkerKind.START and _content(node, marker) not in begins - {None}:
+            later = [each for each in unmarked if last is None or each.pointer > last.pointer]
+            reason = _doubt(node, last, later, is_log_whole)
+            if reason is not None:
+                yield Unrepaired(marker.path, None, None, f"it may be real: {reason}")
+                continue
+            what += ", and no partition was written since the last finished checkpoint"
+        yield LogRepair((set_aside(marker.path, what),))
+
+
+def _content(node: Node, marker: Marker) -> Pointer | None:
+    """Return the place that a marker points to, whatever its name; None for none."""
+    try:
+        with marker.path.open("rb") as file:
+            data = file.read(MARKER_SIZE + 1)
+    except OSError:
+        return None
+    return read_marker(data, is_big=node.is_big) if len(data) == MARKER_SIZE else None
 
 
 def plan_markers(

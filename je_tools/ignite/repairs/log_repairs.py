@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 from msgspec import Struct
 
-from je_tools.core.escaping import counted
 from je_tools.formats.ignite.segments import (
     SEGMENT_HEADER_SIZE,
     encode_record,
     encode_segment_header,
 )
-from je_tools.formats.ignite.types import NUMBERS, type_name
-from je_tools.formats.ignite.walk import MIN_SIZE, NO_TYPE, Cause
+from je_tools.formats.ignite.types import NUMBERS
+from je_tools.formats.ignite.walk import MIN_SIZE, Cause
 from je_tools.ignite.repairs.edits import (
     StoreEdit,
     create_file,
@@ -27,6 +26,7 @@ from je_tools.ignite.repairs.edits import (
     write_zeros,
 )
 from je_tools.ignite.repairs.log_state import SegmentDamage, SegmentState, record_bounds
+from je_tools.ignite.repairs.lost_records import LostRecords, lost_records
 from je_tools.ignite.segment_files import opened_segment
 from je_tools.ignite.wal.segment_judge import stop_text
 from je_tools.ignite.wal.twins import differing_twins
@@ -34,6 +34,7 @@ from je_tools.ignite.wal.twins import differing_twins
 if TYPE_CHECKING:
     from je_tools.formats.ignite.markers import Pointer
     from je_tools.formats.ignite.segments import SegmentHeader
+    from je_tools.ignite.segment_files import SegmentFile
     from je_tools.ignite.wal.segment_judge import FileJudge, SegmentVerdict
 
 _FILLER = NUMBERS["CLUSTER_SNAPSHOT"]
@@ -46,12 +47,12 @@ class LogRepair(Struct, frozen=True):
 
     Attributes:
         edits: the edits, in order.
-        lost: what the repaired store does not have, in words; None if nothing is lost.
+        lost: records that the repaired store does not have; None if nothing is lost.
         begin: place of the record of a checkpoint whose begin is restored; None for others.
     """
 
     edits: tuple[StoreEdit, ...]
-    lost: str | None = None
+    lost: LostRecords | None = None
     begin: Pointer | None = None
 
 
@@ -114,7 +115,8 @@ class LogRepairer(Struct, frozen=True):
         reason = damage.problem or self._obstacle(segment, damage)
         if reason is not None:
             return Unrepaired(path, damage.index, damage.start, reason)
-        return self._tail(path, damage) if damage.is_tail else self._bridged(segment.read, damage)
+        read = segment.read
+        return self._tail(read.file, damage) if damage.is_tail else self._bridged(read, damage)
 
     def _copied(self, segment: SegmentState) -> LogRepair | Unrepaired:
         """Copy a segment from the ring to the archive, where the engine looks for it."""
@@ -191,19 +193,19 @@ class LogRepairer(Struct, frozen=True):
             reason = f"no record has {size} bytes, so nothing can take the place of the damage"
             return Unrepaired(read.file.path, damage.index, damage.start, reason)
         reason = f"found {stop_text(damage.stop)}; the records after it are whole"
-        return LogRepair(
-            (write_bytes(read.file.path, damage.start, record, reason),), _lost(damage)
-        )
+        edits = (write_bytes(read.file.path, damage.start, record, reason),)
+        return LogRepair(edits, lost_records(read.file, damage))
 
-    def _tail(self, path: Path, damage: SegmentDamage) -> LogRepair | Unrepaired:
+    def _tail(self, file: SegmentFile, damage: SegmentDamage) -> LogRepair | Unrepaired:
         """End a segment before the unreadable bytes at its end."""
         assert damage.stop is not None
         if damage.stop.cause is Cause.ZERO:
             reason = "the segment ends early with zeros: its last records were never written"
-            return Unrepaired(path, damage.index, damage.start, reason)
+            return Unrepaired(file.path, damage.index, damage.start, reason)
         size = damage.end - damage.start
         reason = f"found {stop_text(damage.stop)}, and no record up to the next segment"
-        return LogRepair((write_zeros(path, damage.start, size, reason),), _lost(damage))
+        edits = (write_zeros(file.path, damage.start, size, reason),)
+        return LogRepair(edits, lost_records(file, damage))
 
 
 def _has_whole(twin: SegmentVerdict, start: int, end: int) -> bool:
@@ -217,14 +219,6 @@ def _has_whole(twin: SegmentVerdict, start: int, end: int) -> bool:
     bounds = record_bounds(twin.file)
     is_end = end == stop.at + 1 and stop.cause is Cause.SWITCH
     return bool(np.isin(start, bounds)) and (is_end or bool(np.isin(end, bounds)))
-
-
-def _lost(damage: SegmentDamage) -> str:
-    assert damage.stop is not None
-    size, type_no = damage.end - damage.start, damage.stop.type_no
-    what = "" if type_no == NO_TYPE else f", the first of them probably {type_name(type_no)}"
-    where = f"segment {damage.index}, offset {damage.start}"
-    return f"the unreadable records in {counted(size, 'byte')} at {where}{what}"
 
 
 def _short(path: Path) -> str:

@@ -10,7 +10,12 @@ from msgspec import Struct
 
 from je_tools.errors import RefusedError
 from je_tools.ignite.checkpoints.node_checkpoints import NodeCheckpoints, node_checkpoints
-from je_tools.ignite.repairs.bogus_markers import plan_markers, suspect_begins
+from je_tools.ignite.repairs.bogus_markers import (
+    misnamed_markers,
+    plan_markers,
+    plan_misnamed,
+    suspect_begins,
+)
 from je_tools.ignite.repairs.edits import set_aside
 from je_tools.ignite.repairs.log_cut import plan_cut
 from je_tools.ignite.repairs.log_repairs import LogRepair, LogRepairer, Unrepaired
@@ -64,9 +69,10 @@ def plan_log_repairs(
         StoppedError: a file shrank, vanished or was replaced while it was read.
     """
     found = node_checkpoints(node, threads)
-    suspects = suspect_begins(found)
-    if suspects:
-        found = node_checkpoints(node, threads, without={each.path for each in suspects})
+    suspects, misnamed = suspect_begins(found), misnamed_markers(found)
+    if suspects or misnamed:
+        without = {each.path for each in (*suspects, *misnamed)}
+        found = node_checkpoints(node, threads, without=without)
     need = found.need
     state = read_log_state(node, need.first or 0, threads)
     start = (need.first or 0, need.offset or 0)
@@ -82,6 +88,7 @@ def plan_log_repairs(
     healed = {each: healer.heal(segments[each.index], each) for each in damages}
     is_whole = None not in healed.values() and not _is_incomplete(found, state)
     markers = list(plan_markers(node, suspects, found, is_log_whole=is_whole))
+    markers += plan_misnamed(node, misnamed, found, is_log_whole=is_whole)
     begin = _begin(found, markers)
     repairer = LogRepairer(begin, _archive(node), judge)
     outcomes = [healed[each] or repairer.pass_over(segments[each.index], each) for each in damages]

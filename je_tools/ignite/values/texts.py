@@ -32,3 +32,16 @@ def value_texts(types: ValueTypes, values: Spans, kinds: Ints, masking: Masking)
         return pa.nulls(len(values), pa.string())
     found = types.texts(values, kinds)
     return t.string_array(found.offsets, found.data, values.sizes >= 0)
+
+
+def key_texts(types: ValueTypes, keys: Spans, kinds: Ints, masking: Masking) -> list[str | None]:
+    """Return keys as JSON, or what masks them; null for null keys.
+
+    Args:
+        types, kinds, masking: as for `value_texts`.
+        keys: bytes of the keys.
+    """
+    if masking.mode is DataMode.SHOW:
+        found: list[str | None] = value_texts(types, keys, kinds, masking).to_pylist()
+        return found
+    return masking.texts(keys.data, keys.starts, keys.sizes)

@@ -65,6 +65,7 @@ _NEEDS = (
     Column("offset", "offset"),
     Column("last", "last", Kind.ID),
     Column("missing", "missing", Kind.TEXT, cell=_missing),
+    Column("marked", "marker points to", Kind.ID, rank=2),
     Column("needed_files", "needed files", rank=1),
     Column("needed_bytes", "bytes needed", rank=3),
     Column("removable_files", "older files", rank=1),

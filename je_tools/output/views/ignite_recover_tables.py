@@ -13,6 +13,7 @@ from je_tools.output.views.ignite_tables import FINDING_COLUMNS, NODE, store_sec
 from je_tools.output.views.sections import Cell, Column, Kind, Section
 
 if TYPE_CHECKING:
+    from je_tools.ignite.recovery.lost_rows import LostRow
     from je_tools.ignite.recovery.plan import NodePlan
     from je_tools.ignite.repairs.edits import StoreEdit
 
@@ -128,6 +129,24 @@ def recovery_sections(plans: Sequence[NodePlan], *, everything: bool) -> list[Se
         store_section("transactions", "Open transactions", _LEFT_OUT, transactions),
         store_section("findings", "Findings", FINDING_COLUMNS, findings),
     ]
+
+
+_LOST = (
+    NODE,
+    Column("segment", "segment", Kind.ID, cell=lambda row: row.lost.segment),
+    Column("offset", "offset", cell=lambda row: row.lost.offset),
+    Column("size", "bytes", rank=1, cell=lambda row: row.lost.size),
+    Column("text", "what", Kind.TEXT, wraps=True),
+    Column("cache_id", "id", Kind.ID, rank=2, cell=lambda row: row.entry and row.entry.cache_id),
+    Column("cache", "cache", Kind.TEXT),
+    Column("op", "operation", Kind.TEXT, cell=lambda row: row.entry and row.entry.op),
+    Column("key", "key", Kind.KEY),
+)
+
+
+def lost_section(rows: Iterable[LostRow]) -> Section:
+    """Return what repaired nodes do not have."""
+    return store_section("lost", "What the repaired store does not have", _LOST, rows)
 
 
 class FileEdits(Struct, frozen=True):

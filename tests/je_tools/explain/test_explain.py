@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import random
+import re
 import shutil
 from pathlib import Path
 
@@ -17,15 +18,17 @@ from je_tools.core.escaping import printable
 from je_tools.core.masking import DataMode, Masking
 from je_tools.errors import EXIT_MEANINGS
 from je_tools.explain.entry import ByteKind, EntryExplanation, explain_bytes
+from je_tools.explain.topics import topics_called
 from je_tools.formats.je.layout import Field, layout
 from je_tools.formats.je.log.walk import Checksum
 from je_tools.formats.je.types import ENTRY_TYPES
+from je_tools.ignite.records import problems
 from je_tools.ignite.store_codes import STORE_CODES
 from je_tools.log.field_descriptions import CODING_MEANINGS, CODINGS, FIELDS, condition_text
 from je_tools.log.field_texts import expiration_text, time_text
 from je_tools.output.views.explanations import make_console, print_entry
 from je_tools.recovery.end import Refusal
-from tests.corpus import FIXTURES, VECTORS, environment, log_files
+from tests.corpus import FIXTURES, ROOT, VECTORS, environment, log_files
 from tests.formats.logs import log_rows
 
 SHOW = Masking()
@@ -70,7 +73,7 @@ def test_a_type_in_json(capsys: pytest.CaptureFixture[str]) -> None:
 def test_every_exit_code_and_finding_is_explained(capsys: pytest.CaptureFixture[str]) -> None:
     for code in EXIT_MEANINGS:
         assert explained(capsys, f"exit:{code}")[1]
-    known = [*findings.CODES.values(), *STORE_CODES.values()]
+    known = [*findings.CODES.values(), *STORE_CODES.values(), *problems.CODES.values()]
     for finding in known:
         text = explained(capsys, f"finding:{finding.name}")[1]
         assert text.startswith(f"{finding.name} ({finding.severity.value})")
@@ -83,6 +86,28 @@ def test_every_exit_code_and_finding_is_explained(capsys: pytest.CaptureFixture[
     rows = explained(capsys, *kinds, "--format", "jsonl")[1].splitlines()
     assert len(rows) == len(known) + len(EXIT_MEANINGS) + len(Refusal)
     assert all(json.loads(row)["meaning"] for row in rows)
+
+
+def test_every_code_in_a_table_or_an_output_is_explained() -> None:
+    """Tables of the documentation have the codes that commands print."""
+    found: dict[str, str] = {}
+    for page in sorted((ROOT / "docs").rglob("*.md")):
+        is_table = False
+        for line in page.read_text(encoding="utf-8").splitlines():
+            is_table = line.startswith("|") and (
+                is_table or re.match(r"\| (finding|code|problem) \|", line) is not None
+            )
+            cell = re.match(r"\| (`[a-z-]+`(?:, `[a-z-]+`)*) \|", line) if is_table else None
+            found |= dict.fromkeys(re.findall("[a-z-]+", cell[1]), page.name) if cell else {}
+    for path in sorted((ROOT / "tests" / "golden").glob("*.txt")):
+        text = path.read_text(encoding="utf-8")
+        found |= dict.fromkeys(re.findall('"code": ?"([a-z0-9-]+)"', text), path.name)
+    assert {"pages-mixed", "wal-gap", "journal-hole", "metadata-damaged"} <= found.keys()
+    unknown = {
+        code: where for code, where in found.items() if f"finding:{code}" not in topics_called(code)
+    }
+    assert not unknown
+    assert {each.value for each in problems.RecordProblem} == problems.CODES.keys()
 
 
 @pytest.mark.parametrize(

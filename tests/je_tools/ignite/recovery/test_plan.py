@@ -70,7 +70,7 @@ def test_millions_of_damaged_pages_are_one_run(state: PageState, tmp_path: Path)
     run = Run(state, 1, _MANY - 1, 0, version=0, page_id=0, stored=0, computed=0)
     scan = PageFileScan(replace(file, size=size), Counter(), Counter(), 0, _MANY + 1, [run])
     physical = recovered_pages(node, 1, node_checkpoints(node, 1))
-    damaged, _ = judged_pages(node, physical, [scan])
+    damaged = judged_pages(node, physical, [scan]).damaged
     fates = [(each.page, each.pages, each.repair) for each in damaged]
     fate = PageRepair.FATAL if state is PageState.ZERO else PageRepair.UNCLEAR
     after = (MADE + 1, _MANY - MADE - 1, fate)

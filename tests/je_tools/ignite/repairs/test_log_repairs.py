@@ -168,7 +168,11 @@ def test_an_unreadable_record_gives_way_to_one_that_recovery_ignores(log: Log) -
         log.spoil(folder, 1, 3)
     log.spoil(WORK, 2, 1)
     plan = log.repair()
-    assert all("DATA_RECORD_V2" in (each.lost or "") for each in plan.repairs)
+    for repair in plan.repairs:
+        assert repair.lost is not None
+        assert repair.lost.text == "one record, probably DATA_RECORD_V2"
+        (entry,) = repair.lost.entries
+        assert (entry.cache_id, entry.op) == (9, "UPDATE")
     filler = NUMBERS["CLUSTER_SNAPSHOT"]
     assert log.records(ARCHIVE, 1)[3] == (log.offsets[1][3], filler)
     assert log.records(WORK, 2)[1] == (log.offsets[2][1], filler)
@@ -297,6 +301,40 @@ def test_a_begin_that_no_checkpoint_wrote_is_set_aside(log: Log, content: bytes)
     (repair,) = log.repair().repairs
     assert [each.kind for each in repair.edits] == [EditKind.SET_ASIDE]
     assert not marker.exists()
+
+
+NAMES = ("1-x", f"{TIMES[SECOND]}-copy", f"9{'0' * 19}-{OTHER}", f"5000-{OTHER}-old")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_marker_with_a_bad_name_is_set_aside(log: Log, name: str) -> None:
+    folder = log.root / "db" / "node1" / "cp"
+    whole = digests(log.root)
+    for kind in ("START", "END"):
+        (folder / f"{name}-{kind}.bin").write_bytes(b"x" * 16)
+    repairs = log.repair().repairs
+    assert [edit.kind for each in repairs for edit in each.edits] == [EditKind.SET_ASIDE] * 2
+    assert {k: v for k, v in digests(log.root).items() if "undo" not in k} == whole
+
+
+def test_a_begin_with_a_bad_name_that_may_be_real_stays(log: Log) -> None:
+    """It is the only marker of the second checkpoint, whose pages may have been written."""
+    folder = log.root / "db" / "node1" / "cp"
+    (folder / f"{TIMES[SECOND]}-{SECOND}-END.bin").unlink()
+    begin = folder / f"{TIMES[SECOND]}-{SECOND}-START.bin"
+    bad = begin.rename(folder / f"{TIMES[SECOND]}-x-START.bin")
+    plan = log.plan()
+    assert "it may be real: the log has a checkpoint without a begin" in reasons(plan)
+    assert all(edit.path != bad for edit in plan.edits)
+
+
+def test_a_copy_of_a_begin_is_set_aside_while_the_checkpoint_is_unfinished(log: Log) -> None:
+    folder = log.root / "db" / "node1" / "cp"
+    (folder / f"{TIMES[SECOND]}-{SECOND}-END.bin").unlink()
+    begin = folder / f"{TIMES[SECOND]}-{SECOND}-START.bin"
+    copy = folder / f"{TIMES[SECOND]}-{SECOND}-copy-START.bin"
+    copy.write_bytes(begin.read_bytes())
+    assert [edit.path for edit in log.plan().edits] == [copy]
 
 
 def test_a_begin_that_may_be_real_stays(log: Log) -> None:
