@@ -42,12 +42,10 @@ def ignite_hint(error: NoLogError, command: str, words: Sequence[str] = ()) -> s
         words: its arguments; `diff` names two stores.
     """
     from je_tools.ignite.segment_files import segment_name
-    from je_tools.ignite.store import holds_store
+    from je_tools.ignite.store_search import is_of_store
 
     path = error.path
-    if path is None:
-        return None
-    if segment_name(path.name) is None and not _holds_segments(path) and not holds_store(path):
+    if path is None or not is_of_store(path):
         return None
     counterparts = COUNTERPARTS.get(command, ())
     if segment_name(path.name) is not None:
@@ -59,9 +57,3 @@ def ignite_hint(error: NoLogError, command: str, words: Sequence[str] = ()) -> s
     steps = " or ".join(f"`je-tools {each} {named}`" for each in counterparts)
     next_step = f"use {steps}" if counterparts else "`je-tools ignite --help` lists what reads it"
     return f"{path}: a store of Apache Ignite, not a log of JE; {next_step}"
-
-
-def _holds_segments(path: Path) -> bool:
-    from je_tools.ignite.segment_files import segment_name
-
-    return path.is_dir() and any(segment_name(each.name) is not None for each in path.iterdir())

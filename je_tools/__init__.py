@@ -1,7 +1,9 @@
-"""Forensics and maintenance of Berkeley DB Java Edition logs.
+"""Forensics and maintenance of Berkeley DB Java Edition logs, and of Apache Ignite's stores.
 
     env = je_tools.open("meta/bdb")
     env.entries(type="INS_LN_TX").to_table()
+    store = je_tools.open_store("/var/lib/ignite")
+    store.records("accounts").to_table()
 
 docs/python.md shows the rest. Importing this package loads nothing else: names are loaded on use.
 """
@@ -18,10 +20,14 @@ if TYPE_CHECKING:
     from je_tools import errors
     from je_tools.api.batches import ArrowBatches
     from je_tools.api.environment import EnvironmentReader
+    from je_tools.api.store import StoreReader
     from je_tools.api.verification import Verification
     from je_tools.doctor.facts import Diagnosis
     from je_tools.findings import Finding, Severity
     from je_tools.group.members import GroupRecords
+    from je_tools.ignite.examination import StoreExamination
+    from je_tools.ignite.info import NodeInfo
+    from je_tools.ignite.recovery.plan import NodePlan
     from je_tools.journal.report import JournalReport
     from je_tools.records.databases import DatabaseRow
     from je_tools.recovery.plan import Plan
@@ -37,13 +43,18 @@ __all__ = [
     "Finding",
     "GroupRecords",
     "JournalReport",
+    "NodeInfo",
+    "NodePlan",
     "NodeState",
     "Plan",
     "Severity",
+    "StoreExamination",
+    "StoreReader",
     "Verification",
     "__version__",
     "errors",
     "open",
+    "open_store",
 ]
 
 _PLACES = {
@@ -54,9 +65,13 @@ _PLACES = {
     "Finding": "je_tools.findings",
     "GroupRecords": "je_tools.group.members",
     "JournalReport": "je_tools.journal.report",
+    "NodeInfo": "je_tools.ignite.info",
+    "NodePlan": "je_tools.ignite.recovery.plan",
     "NodeState": "je_tools.vlsn.node",
     "Plan": "je_tools.recovery.plan",
     "Severity": "je_tools.findings",
+    "StoreExamination": "je_tools.ignite.examination",
+    "StoreReader": "je_tools.api.store",
     "Verification": "je_tools.api.verification",
 }
 """Public types, and the modules that define them."""
@@ -88,6 +103,33 @@ def open(
     from je_tools.api.environment import EnvironmentReader
 
     return EnvironmentReader(paths, threads=threads, data=data)
+
+
+def open_store(
+    paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
+    *,
+    node: str | Iterable[str] | None = None,
+    threads: int = 0,
+    data: str = "show",
+) -> StoreReader:
+    """Open a persistent store of Apache Ignite for reading.
+
+    It takes no lock and writes nothing. The result can be used with `with` and without.
+
+    Args:
+        paths: the work directory of one or more nodes, its folder `db`, or the folder of a node; or
+            folders and files of segments of one node, which only `nodes` and `log` can read.
+        node: names of the nodes to read; None for all.
+        threads: threads that read; 0 for one a core.
+        data: form in which keys and values are shown, as for `open`.
+
+    Raises:
+        je_tools.errors.InputError: there is no such path, or no store in it.
+        je_tools.errors.UsageError: no node has such a name, or another argument is not valid.
+    """
+    from je_tools.api.store import StoreReader
+
+    return StoreReader(paths, node=node, threads=threads, data=data)
 
 
 def __getattr__(name: str) -> object:

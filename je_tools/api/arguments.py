@@ -28,11 +28,15 @@ T = TypeVar("T")
 _NAMES = (
     *("type", "db", "txn", "key", "grep", "replicated", "limit", "backward", "ignore-checksum"),
     *("from-lsn", "to-lsn", "from-vlsn", "to-vlsn", "since", "until", "to-time", "now", "data"),
-    *("key-range", "show-expired", "internal", "tree", "utilization", "threads"),
+    *("key-range", "show-expired", "internal", "tree", "utilization", "threads", "node", "cache"),
+    *("group", "partition", "page", "items", "transaction"),
 )
 """Options that are arguments here."""
 
-_OPTION = re.compile(rf"(?<![\w-])--({'|'.join(_NAMES)})(?![\w-])")
+_RENAMED = {"from": "from_pointer", "to": "to_pointer"}
+"""Options whose arguments have other names."""
+
+_OPTION = re.compile(rf"(?<![\w-])--({'|'.join((*_NAMES, *_RENAMED))})(?![\w-])")
 
 
 @contextmanager
@@ -41,9 +45,13 @@ def named_arguments() -> Iterator[None]:
     try:
         yield
     except (UsageError, InputError) as error:
-        text = _OPTION.sub(lambda found: found[1].replace("-", "_"), str(error))
+        text = _OPTION.sub(_argument, str(error))
         error.args = (text,)
         raise
+
+
+def _argument(found: re.Match[str]) -> str:
+    return _RENAMED.get(found[1], found[1].replace("-", "_"))
 
 
 def several(values: object) -> list[Any]:
@@ -62,6 +70,22 @@ def type_text(name: str) -> str:
 def txn_number(number: int) -> int:
     """Return a transaction id."""
     return _checked("txn", number, int)
+
+
+def numbers(name: str, values: object) -> tuple[int, ...]:
+    """Return one or several whole numbers."""
+    return tuple(_checked(name, each, int) for each in several(values))
+
+
+def texts(name: str, values: object) -> tuple[str, ...]:
+    """Return one or several texts."""
+    return tuple(_checked(name, each, str) for each in several(values))
+
+
+def cache_texts(name: str, values: object) -> tuple[str, ...]:
+    """Return one or several caches or groups of Ignite, by name or id, as `--cache` takes them."""
+    named = (str(each) if isinstance(each, int) else each for each in several(values))
+    return tuple(_checked(name, each, str) for each in named)
 
 
 def database_text(name: DatabaseId) -> str:

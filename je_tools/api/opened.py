@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Generator, Iterable
+from collections.abc import Generator, Iterable, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -12,13 +12,33 @@ from weakref import WeakSet
 from je_tools.api import arguments as a
 from je_tools.api.batches import ArrowBatches
 from je_tools.api.calls import Call
-from je_tools.errors import UsageError
+from je_tools.errors import NoLogError, UsageError
 from je_tools.log.opening import open_environment
 
 if TYPE_CHECKING:
     from je_tools.findings import Finding
 
 Paths = str | os.PathLike[str]
+
+
+def _opened_name(paths: Sequence[Path]) -> str:
+    """Open a log, and return its name.
+
+    Raises:
+        NoLogError: there is none; the text names the function for a store of Ignite.
+    """
+    try:
+        return open_environment(paths).name
+    except NoLogError as error:
+        from je_tools.ignite.store_search import is_of_store
+
+        if error.path is None or not is_of_store(error.path):
+            raise
+        text = (
+            f"{error.path}: a store of Apache Ignite, not a log of JE; je_tools.open_store opens "
+            "it, and `je-tools ignite --help` lists the commands"
+        )
+        raise NoLogError(text, error.path) from error
 
 
 class OpenedLog:
@@ -34,7 +54,7 @@ class OpenedLog:
         self._found: dict[Finding, None] = {}
         self._batches: WeakSet[ArrowBatches] = WeakSet()
         self._is_closed = False
-        self._name = open_environment(self._paths).name
+        self._name = _opened_name(self._paths)
 
     @property
     def name(self) -> str:

@@ -21,6 +21,17 @@ _ABOVE = 4
 """Folders between a segment and the work directory, at most."""
 
 
+def is_of_store(path: Path) -> bool:
+    """Return True if a path is a store, one of its segments, or a folder of segments."""
+    if isinstance(path, RemotePath):
+        return False
+    if segment_name(path.name) is not None or holds_store(path):
+        return True
+    with suppress(OSError):
+        return any(segment_name(each.name) is not None for each in path.iterdir())
+    return False
+
+
 def store_near(folder: Path) -> str | None:
     """Return a hint to stores below or above a directory, and to what reads them; None for none."""
     if isinstance(folder, RemotePath):

@@ -7,6 +7,7 @@ import os
 import re
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,7 +15,7 @@ from urllib.parse import unquote, urlsplit
 
 from msgspec import Struct
 
-from je_tools.audit.discover import EnvironmentKind, FoundEnvironment, UnreadPath, find_fleet
+from je_tools.audit.discover import EnvironmentKind, Fleet, FoundEnvironment, UnreadPath, find_fleet
 from je_tools.audit.opening import open_found
 from je_tools.errors import InputError, UsageError
 from je_tools.formats.files.remote_path import RemotePath, lexists, located
@@ -27,6 +28,35 @@ if TYPE_CHECKING:
 
 _OPENERS = 16
 """Number of threads that open environments; each mostly waits for the file system."""
+
+
+_OTHERS = {
+    EnvironmentKind.JE: (
+        EnvironmentKind.IGNITE,
+        "there are stores of Apache Ignite, which the formats ignitewal and ignitepages read",
+    ),
+    EnvironmentKind.IGNITE: (
+        EnvironmentKind.JE,
+        "there are logs of JE, which the formats jelog, jerecords, jefindings and jevlsn read",
+    ),
+}
+"""The other kind of what is below a path, and what reads it."""
+
+
+def _fleet_of(roots: Sequence[Path], kind: EnvironmentKind) -> Fleet:
+    """Find the environments of a kind.
+
+    Raises:
+        InputError: there are none; the text names the formats for those of the other kind.
+    """
+    try:
+        return find_fleet(roots, [kind])
+    except InputError as error:
+        other, what = _OTHERS[kind]
+        with suppress(InputError):
+            if find_fleet(roots, [other]).environments:
+                error.args = (f"{error}; {what}",)
+        raise
 
 
 class Log(Struct, frozen=True):
@@ -82,7 +112,7 @@ class LogPlaces(Struct, frozen=True):
             UsageError: no environment has one of the names that were asked for.
             InputError: there is no such directory, or no environment in it.
         """
-        fleet = find_fleet(self.roots(), [kind])
+        fleet = _fleet_of(self.roots(), kind)
         every = fleet.environments
         wanted = [each for each in every if self._is_wanted(each.name)]
         problems = [each for each in fleet.problems if self._is_wanted(each.env)]
