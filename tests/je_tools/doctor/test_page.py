@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 
 from tests.browser import Browser
+from tests.builders.ignite_pages import damage
+from tests.builders.ignite_recovery import write_unfinished_store
 from tests.corpus import FIXTURES
 from tests.je_tools.audit.test_browser import CONTRASTS, assert_quiet
 from tests.je_tools.dumped import je_tools
@@ -139,3 +141,36 @@ def test_the_theme_can_be_chosen(browser: Browser, made: Made) -> None:
         browser.click("#theme")
         seen.append(browser.evaluate(ground))
     assert seen[0] == seen[1] != seen[2]
+
+
+@pytest.mark.parametrize(
+    ("width", "media", "scheme"),
+    [(1280, "screen", "light"), (375, "screen", "dark"), (718, "print", "light")],
+)
+def test_a_store_fits_at_every_width(
+    width: int, media: str, scheme: str, browser: Browser, tmp_path: Path
+) -> None:
+    store = write_unfinished_store(tmp_path / EVIL.replace("/", ""))
+    damage(store / "db" / "node1" / "cache-first" / "part-0.bin", 4)
+    page = tmp_path / "page.html"
+    je_tools("doctor", store, "--html", page)
+    browser.size(width, 900)
+    browser.prefer(scheme, media)
+    browser.open(page)
+    try:
+        assert browser.evaluate("document.documentElement.scrollWidth") <= width
+        assert count_of(browser, "main img, main script, [onerror]") == 0
+        assert count_of(browser, "td .sign.error") >= 2
+        display = "getComputedStyle(document.querySelector('.nodes tbody tr')).display"
+        assert browser.evaluate(display) == ("grid" if width < 700 else "table-row")
+        # Nothing of a cell is outside of its table, and no text of ours is cut.
+        wide = "[...document.querySelectorAll('.scroll')].some(e => e.scrollWidth > e.clientWidth)"
+        assert media == "print" or not browser.evaluate(wide)
+        assert "it checks hashes and ids." in text_of(browser, "ul.plain")
+        assert "je-tools ignite recover" in text_of(browser, ".steps .command code")
+        if media == "screen":
+            assert browser.evaluate(CONTRASTS) == []
+        assert_quiet(browser, page)
+    finally:
+        browser.prefer("light")
+        browser.size(1280, 1000)
