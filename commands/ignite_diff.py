@@ -148,13 +148,19 @@ def _two_nodes(paths: Sequence[Path], names: Sequence[str]) -> tuple[list[Store]
     return stores, nodes
 
 
+def _name_of(node: Node, sides: Sequence[NodePartitions]) -> str:
+    """Return the name of a node, with its folder if both nodes have the same."""
+    is_same = len({side.node.name for side in sides}) == 1
+    return f"{node.name} in {node.db}" if is_same and node.db is not None else node.name
+
+
 def _sections(
     shown: Sequence[PartitionDifference], sides: Sequence[NodePartitions], options: Options
 ) -> list[Section]:
     from je_tools.ignite.diff.keys import keys_of_nodes, shown_keys
     from je_tools.output.views.ignite_diff_tables import key_table, partition_table
 
-    sections = [partition_table(shown)]
+    sections = [partition_table(shown, *(_name_of(side.node, sides) for side in sides))]
     if options["keys"]:
         keys = list(islice(keys_of_nodes(shown, *sides), options["limit"] + 1))
         if len(keys) > options["limit"]:

@@ -180,8 +180,12 @@ def _sections(
     is_optional = bool(planned) and all(each.is_optional for each in planned)
     later = [PAGES_LATER] if any(each.is_of_log for each in planned) else []
     later += [OPTIONAL] if is_optional else []
+    texts = [dict.fromkeys((*plan.not_checked, *plan.unread_log)) for plan in plans]
+    # What is not so for all nodes is told with the node.
     not_checked = dict.fromkeys(
-        text for plan in plans for text in (*plan.not_checked, *plan.unread_log)
+        text if all(text in some for some in texts) else f"{clean_text(plan.node.name)}: {text}"
+        for plan, own in zip(plans, texts, strict=True)
+        for text in own
     )
     steps = recover_steps(
         store,

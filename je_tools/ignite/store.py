@@ -27,6 +27,9 @@ LOCK_NAME = "lock"
 
 _NODE_MEMBERS = ("cp", "metastorage", "maintenance_tasks.mntc", LOCK_NAME)
 
+_ABOVE = 4
+"""Folders between a part of a store and its work directory, at most."""
+
 STORE_FOLDERS = frozenset({"db", "wal", *_NODE_MEMBERS[:2]})
 """Names of folders, one of which every directory has that `holds_store`."""
 
@@ -118,6 +121,13 @@ def holds_store(folder: Path) -> bool:
         return _has_names_of_store(folder)
     except InputError:
         return False
+
+
+def store_around(folder: Path) -> Path | None:
+    """Return the store that a directory is a part of; None if there is none above it."""
+    # The work directory is above its `db`, which can be opened too.
+    around = reversed(folder.resolve().parents[:_ABOVE])
+    return next((above for above in around if holds_store(above)), None)
 
 
 def _has_names_of_store(folder: Path) -> bool:
@@ -247,6 +257,9 @@ def _open_segments(paths: Sequence[Path]) -> Store:
         some = _segments_in(path) if path.is_dir() else (open_segment(path),)
         if not some:
             _refuse_log(path)
+            above = store_around(path)
+            if above is not None:
+                raise InputError(f"{path}: a part of the store {above}: name that")
             raise InputError(
                 f"{path}: neither an Ignite work directory nor a folder of a node or of segments "
                 "(0000000000000000.wal)"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from je_tools.core.escaping import quoted
 from je_tools.formats.files.remote_path import RemotePath
 from je_tools.ignite.segment_files import segment_name
-from je_tools.ignite.store import holds_store
+from je_tools.ignite.store import holds_store, store_around
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 _DEPTH = 2
 _SEEN_MAX = 1000
 _SHOWN = 10
-_ABOVE = 4
-"""Folders between a segment and the work directory, at most."""
 
 
 def is_of_store(path: Path) -> bool:
@@ -36,14 +34,12 @@ def store_near(folder: Path) -> str | None:
     """Return a hint to stores below or above a directory, and to what reads them; None for none."""
     if isinstance(folder, RemotePath):
         return None
-    around = (*folder.resolve().parents,)[:_ABOVE] if _holds_segments(folder) else ()
-    # The work directory is above its `db`, which can be opened too.
-    for above in reversed(around):
-        if holds_store(above):
-            return (
-                f"a part of the store of Apache Ignite {above}: `je-tools doctor "
-                f"{quoted(str(above))}` examines the whole store"
-            )
+    above = store_around(folder) if _holds_segments(folder) else None
+    if above is not None:
+        return (
+            f"a part of the store of Apache Ignite {above}: `je-tools doctor "
+            f"{quoted(str(above))}` examines the whole store"
+        )
     with suppress(OSError):
         if any(segment_name(each.name) is not None for each in folder.iterdir()):
             return (

@@ -123,6 +123,9 @@ def test_the_wrong_command_names_the_right_one(tmp_path: Path) -> None:
     told = je_tools("verify", segment).err
     assert f"`je-tools ignite wal verify {segment}`" in told
     assert "pages" not in told.replace(str(tmp_path), "")
+    for part in ("db/wal", "db/node1/cp", "db/node1/cache-atom"):
+        told = je_tools("ignite", "info", store / part).err
+        assert f"a part of the store {store}: name that" in told
     page_file = store / "db/node1/cache-atom/part-0.bin"
     assert "a file of pages" in je_tools("ignite", "pages", "verify", page_file).err
     (other / "00000000.jdb").write_bytes(b"")
@@ -175,6 +178,17 @@ def test_edits_that_the_node_makes_itself_are_called_optional(tmp_path: Path) ->
     # The file of another page is damaged, and only the edits repair it.
     (store / "db" / "node1" / "cache-first" / "index.bin").write_bytes(b"x" * 5000)
     assert not _document("ignite", "recover", store)["later"]
+
+
+def test_what_is_not_so_for_all_nodes_names_the_node() -> None:
+    whole = corpus()
+    if whole is not None:
+        found = _document("ignite", "recover", whole / "ignite-two-nodes" / "store")
+        texts = [each["text"] for each in found["not_checked"]]
+        assert [text[:28] for text in texts if "The log before" in text] == [
+            f"{node}: The log before segment"[:28] for node in ("node1", "node2")
+        ]
+        assert len(texts) == 6
 
 
 def test_an_export_says_what_it_does_not_look_at(tmp_path: Path) -> None:

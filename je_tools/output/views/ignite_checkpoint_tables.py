@@ -51,7 +51,7 @@ CHECKPOINTS = (
     Column("segment", "segment", Kind.ID, cell=_pointer("segment")),
     Column("offset", "offset", cell=_pointer("offset")),
     Column("length", "bytes", rank=4, cell=_pointer("length")),
-    Column("has_record", "record", Kind.FLAG, cell=lambda item: item.record is not None),
+    Column("has_record", "record", Kind.FLAG, rank=1, cell=lambda item: item.record is not None),
     Column("mark_segment", "mark segment", Kind.ID, rank=6, cell=_mark(0)),
     Column("mark_offset", "mark offset", rank=6, cell=_mark(1)),
     Column("recovery_files", "recovery files", rank=7),

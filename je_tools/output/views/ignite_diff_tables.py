@@ -72,9 +72,10 @@ PARTITIONS = (
 """Columns of partitions."""
 
 
-def partition_table(items: Iterable[PartitionDifference]) -> Section:
-    """Return the table of partitions."""
-    return section_of("partitions", "Partitions", PARTITIONS, items, folds=True)
+def partition_table(items: Iterable[PartitionDifference], a: str, b: str) -> Section:
+    """Return the table of partitions of two nodes, `a` and `b`."""
+    title = f"Partitions; a is {clean_text(a)}, b is {clean_text(b)}"
+    return section_of("partitions", title, PARTITIONS, items, folds=True)
 
 
 def _version(version: tuple[int, int, int] | None) -> str | None:

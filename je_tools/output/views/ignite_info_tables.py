@@ -48,8 +48,8 @@ _NODES = (
 _CACHES = (
     NODE,
     Column("group", "group", Kind.TEXT),
-    Column("group_id", "id", Kind.ID),
-    Column("caches", "caches", Kind.TEXTS, cell=lambda item: list(item.caches)),
+    Column("group_id", "id", Kind.ID, rank=1),
+    Column("caches", "caches", Kind.TEXTS, rank=2, cell=lambda item: list(item.caches)),
     Column("is_shared", "shared", Kind.FLAG, rank=4),
     Column("partitions", "partitions"),
     Column("has_index", "index", Kind.FLAG, rank=3),
