@@ -16,7 +16,7 @@ from je_tools.ignite.values.types import node_types
 
 if TYPE_CHECKING:
     from je_tools.core.masking import Masking
-    from je_tools.ignite.repairs.lost_records import LostEntry, LostRecords
+    from je_tools.ignite.repairs.lost_records import LostEntry, LostLogRecords
     from je_tools.ignite.store import Node
 
 
@@ -33,14 +33,14 @@ class LostRow(Struct, frozen=True):
     """
 
     node: str
-    lost: LostRecords
+    lost: LostLogRecords
     text: str
     entry: LostEntry | None = None
     cache: str | None = None
     key: str | None = None
 
 
-def lost_rows(node: Node, records: Sequence[LostRecords], masking: Masking) -> Iterator[LostRow]:
+def lost_rows(node: Node, records: Sequence[LostLogRecords], masking: Masking) -> Iterator[LostRow]:
     """Yield the rows on the lost records of a node.
 
     Raises:

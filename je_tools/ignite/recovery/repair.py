@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from je_tools.ignite.recovery.plan import NodePlan
     from je_tools.ignite.repairs.edits import StoreEdit
     from je_tools.ignite.repairs.log_repairs import Unrepaired
-    from je_tools.ignite.repairs.lost_records import LostRecords
+    from je_tools.ignite.repairs.lost_records import LostLogRecords
     from je_tools.ignite.store import Node, Store
 
 Place = tuple[int, int]
@@ -57,7 +57,7 @@ class RepairPlan(Struct, frozen=True):
     """
 
     edits: tuple[StoreEdit, ...]
-    lost: tuple[LostRecords, ...]
+    lost: tuple[LostLogRecords, ...]
     left: tuple[str, ...]
     is_of_log: bool
 

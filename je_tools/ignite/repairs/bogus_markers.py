@@ -45,8 +45,8 @@ def suspect_begins(found: NodeCheckpoints) -> list[Marker]:
         is_begin = marker.name.kind is MarkerKind.START and marker.name.checkpoint is not None
         if not is_begin or marker.name.time_ms <= ended:
             continue
-        checkpoint = marker.name.checkpoint
-        pair = None if checkpoint is None else pairs.get((marker.name.time_ms, checkpoint))
+        assert marker.name.checkpoint is not None
+        pair = pairs.get((marker.name.time_ms, marker.name.checkpoint))
         if pair is None or (pair.record is None and pair.end is None):
             suspects.append(marker)
     return suspects
@@ -61,15 +61,13 @@ def plan_misnamed(
     node: Node, markers: Sequence[Marker], rest: NodeCheckpoints, *, is_log_whole: bool
 ) -> Iterator[LogRepair | Unrepaired]:
     """Yield what to do about markers of `misnamed_markers`; arguments as for `plan_markers`."""
-    known = {each.checkpoint for each in rest.checkpoints}
     last = _last_finished(rest)
-    unmarked = [each for each in rest.records if each.checkpoint not in known]
-    begins = {each.begin.pointer for each in rest.checkpoints if each.begin is not None}
+    doubt = cache(partial(_doubt, node, last, _unmarked(rest, last), is_log_whole))
+    begins = {each.begin.pointer for each in rest.checkpoints if each.begin is not None} - {None}
     for marker in markers:
         what = marker.problem or ""
-        if marker.name.kind is MarkerKind.START and _content(node, marker) not in begins - {None}:
-            later = [each for each in unmarked if last is None or each.pointer > last.pointer]
-            reason = _doubt(node, last, later, is_log_whole)
+        if marker.name.kind is MarkerKind.START and _content(node, marker) not in begins:
+            reason = doubt()
             if reason is not None:
                 yield Unrepaired(marker.path, None, None, f"it may be real: {reason}")
                 continue
@@ -102,16 +100,11 @@ def plan_markers(
         rest: the checkpoints without them.
         is_log_whole: True if the log is readable from the last finished checkpoint to its end.
     """
-    known = {each.checkpoint for each in rest.checkpoints}
     last = _last_finished(rest)
-    unmarked = [
-        each
-        for each in rest.records
-        if each.checkpoint not in known and (last is None or each.pointer > last.pointer)
-    ]
+    unmarked = _unmarked(rest, last)
     by_checkpoint = {each.checkpoint: each for each in reversed(unmarked)}
     # It reads the log and the partitions, and is the same for all markers.
-    doubt = cache(partial(_doubt, node, last, tuple(unmarked), is_log_whole))
+    doubt = cache(partial(_doubt, node, last, unmarked, is_log_whole))
     for marker in suspects:
         own = by_checkpoint.get(marker.name.checkpoint) if marker.name.checkpoint else None
         if own is not None:
@@ -124,6 +117,16 @@ def plan_markers(
             what = marker.problem or "it points to no record of its checkpoint"
             text = f"{what}, the log has no such checkpoint, and no partition was written since"
             yield LogRepair((set_aside(marker.path, text),))
+
+
+def _unmarked(rest: NodeCheckpoints, last: CheckpointRecord | None) -> tuple[CheckpointRecord, ...]:
+    """Return the checkpoints in the log after the last finished one that have no marker."""
+    known = {each.checkpoint for each in rest.checkpoints}
+    return tuple(
+        each
+        for each in rest.records
+        if each.checkpoint not in known and (last is None or each.pointer > last.pointer)
+    )
 
 
 def _rewritten(node: Node, marker: Marker, record: CheckpointRecord) -> LogRepair:

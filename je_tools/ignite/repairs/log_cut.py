@@ -18,7 +18,7 @@ from je_tools.errors import RefusedError
 from je_tools.ignite.repairs.edits import StoreEdit, create_file, set_aside, write_zeros
 from je_tools.ignite.repairs.log_repairs import LogRepair
 from je_tools.ignite.repairs.log_state import LogState, SegmentState, record_bounds
-from je_tools.ignite.repairs.lost_records import LostRecords
+from je_tools.ignite.repairs.lost_records import LostLogRecords
 from je_tools.ignite.segment_files import Status, opened_segment
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def plan_cut(
     later = _later(node, segment_no)
     edits = [set_aside(file.path, f"after the cut at {place}") for file in later]
     edits += _end(node, segment, offset, place, {file.path for file in later})
-    return LogRepair(tuple(edits), LostRecords(segment_no, offset, None))
+    return LogRepair(tuple(edits), LostLogRecords(segment_no, offset, None))
 
 
 def _later(node: Node, segment_no: int) -> list[SegmentFile]:

@@ -26,7 +26,7 @@ from je_tools.ignite.repairs.edits import (
     write_zeros,
 )
 from je_tools.ignite.repairs.log_state import SegmentDamage, SegmentState, record_bounds
-from je_tools.ignite.repairs.lost_records import LostRecords, lost_records
+from je_tools.ignite.repairs.lost_records import LostLogRecords, lost_records
 from je_tools.ignite.segment_files import opened_segment
 from je_tools.ignite.wal.segment_judge import stop_text
 from je_tools.ignite.wal.twins import differing_twins
@@ -52,7 +52,7 @@ class LogRepair(Struct, frozen=True):
     """
 
     edits: tuple[StoreEdit, ...]
-    lost: LostRecords | None = None
+    lost: LostLogRecords | None = None
     begin: Pointer | None = None
 
 

@@ -43,7 +43,7 @@ class LostEntry(Struct, frozen=True):
     key: bytes
 
 
-class LostRecords(Struct, frozen=True):
+class LostLogRecords(Struct, frozen=True):
     """Records that a repaired log does not have.
 
     Attributes:
@@ -74,13 +74,13 @@ class LostRecords(Struct, frozen=True):
         return "unreadable records" + f", the first of them probably {name}" * bool(name)
 
 
-def lost_records(file: SegmentFile, damage: SegmentDamage) -> LostRecords:
+def lost_records(file: SegmentFile, damage: SegmentDamage) -> LostLogRecords:
     """Return what the bytes of a damage show of the records that were there.
 
     Their checksums are wrong, so nothing of it is certain.
     """
     size, stop = damage.end - damage.start, damage.stop
-    found = LostRecords(damage.index, damage.start, size)
+    found = LostLogRecords(damage.index, damage.start, size)
     if stop is None or stop.type_no == NO_TYPE:
         return found
     data = None
@@ -94,8 +94,8 @@ def lost_records(file: SegmentFile, damage: SegmentDamage) -> LostRecords:
         if entries:
             shown, more = tuple(entries[:ENTRIES_MAX]), max(len(entries) - ENTRIES_MAX, 0)
             is_one = length == size
-            return LostRecords(damage.index, damage.start, size, type_no, is_one, shown, more)
-    return LostRecords(damage.index, damage.start, size, type_no, is_one)
+            return LostLogRecords(damage.index, damage.start, size, type_no, is_one, shown, more)
+    return LostLogRecords(damage.index, damage.start, size, type_no, is_one)
 
 
 def _bytes_of(file: SegmentFile, damage: SegmentDamage) -> Bytes | None:

@@ -36,6 +36,10 @@ _COLUMNS = (
 )
 """Columns of lines with their widths, the more important ones first."""
 
+_NARROW = 100
+_NARROW_SIZES = {"type": 14, "cache": 8}
+"""Widths of columns on a terminal of less than _NARROW characters."""
+
 _NUMBERS = frozenset({"part", "length"})
 _BARE_DETAILS = frozenset({"op", "state", "fields"})
 _CUT_MAX = 1 << 12
@@ -56,7 +60,8 @@ def open_record_sink(
     """
     if form is not EntryFormat.TABLE:
         return column_sink(form, RECORD_SCHEMA, masking, record_columns, record_texts)
-    layout = lay_out_in(width, _COLUMNS)
+    sizes = _NARROW_SIZES if width < _NARROW else {}
+    layout = lay_out_in(width, [(name, sizes.get(name, size)) for name, size in _COLUMNS])
     lines = partial(_lines, masking=masking, layout=layout)
     return TextSink(lines, layout_header(layout, _NUMBERS))
 
