@@ -173,7 +173,7 @@ def _sections(
     everything = options["everything"] or options["format_"] != "table"
     edits = [edit for repair in repairs for edit in repair.edits]
     masking = Masking(DataMode(options["data_mode"]))
-    lost = [row for repair in repairs for row in lost_rows(repair.plan.node, repair.lost, masking)]
+    lost = [row for repair in repairs for row in lost_rows(repair.node, repair.lost, masking)]
     # Problems that repairs of the log left are still there after repairs of the pages.
     left = dict.fromkeys(clean_text(text) for repair in repairs for text in repair.left)
     planned = [] if options["apply_"] else [each for each in repairs if each.edits]

@@ -18,7 +18,8 @@ from je_tools.ignite.records.problems import merged
 from je_tools.ignite.records.sinks import open_cache_sink
 from je_tools.ignite.wal.dump import RecordDump
 from je_tools.ignite.wal.dump_sinks import open_record_sink
-from je_tools.output.encoders.entry_sinks import EntryFormat, ParquetSink
+from je_tools.output.encoders.column_sinks import ColumnParquetSink
+from je_tools.output.encoders.entry_sinks import EntryFormat
 
 if TYPE_CHECKING:
     from je_tools.core.masking import Masking
@@ -57,7 +58,7 @@ def read_log_records(
     with named_arguments():
         selection = filters.selection()
         sink = open_record_sink(EntryFormat.PARQUET, call.masking, 0)
-        assert isinstance(sink, ParquetSink)
+        assert isinstance(sink, ColumnParquetSink)
         dump = RecordDump(selection, sink.encode, call.threads, limit)
         yield sink.schema
         yield from dump.run(call.store)
@@ -83,7 +84,7 @@ def read_cache_records(
     with named_arguments():
         wanted = CacheFilter(known_ids(caches, call.store.nodes), frozenset(partitions))
         sink = open_cache_sink(EntryFormat.PARQUET, call.masking)
-        assert isinstance(sink, ParquetSink)
+        assert isinstance(sink, ColumnParquetSink)
         export = CacheExport(wanted, sink.encode, call.threads)
         yield sink.schema
         yield from export.run(call.store)
@@ -118,7 +119,7 @@ def read_pages(
         chosen.type_nos()
         chosen.check_partitions(call.store)
         sink = open_page_sink(EntryFormat.PARQUET, call.masking, 0)
-        assert isinstance(sink, ParquetSink)
+        assert isinstance(sink, ColumnParquetSink)
         has_items = items or bool(filters.keys)
         dump = PageDump(chosen, sink.encode, call.threads, has_items, None)
         yield sink.schema

@@ -50,22 +50,20 @@ class RepairPlan(Struct, frozen=True):
     """Edits that bring a store to a state from which its node starts.
 
     Attributes:
+        node: the node.
         edits: the edits, in order.
         lost: records that the repaired store does not have.
         left: what cannot be repaired, and why.
         is_of_log: True if the edits are those of the log and the markers.
+        is_optional: True if the node starts without the edits, and makes the same writes itself.
     """
 
+    node: Node
     edits: tuple[StoreEdit, ...]
     lost: tuple[LostLogRecords, ...]
     left: tuple[str, ...]
     is_of_log: bool
-
-    @property
-    def is_optional(self) -> bool:
-        """True if the node starts without the edits, and makes the same writes itself."""
-        is_own = all(each.reason in (FINISH, FINISHED, FINISHED_FILES) for each in self.edits)
-        return bool(self.edits) and is_own and self.plan.outcome is StartOutcome.STARTS
+    is_optional: bool = False
 
 
 def plan_repairs(plan: NodePlan, threads: int, cut_at: Place | None = None) -> RepairPlan:
@@ -88,14 +86,17 @@ def _of_log(node: Node, threads: int, cut_at: Place | None) -> RepairPlan:
     log = plan_log_repairs(node, threads, cut_at)
     lost = tuple(each.lost for each in log.repairs if each.lost is not None)
     left = tuple(_left_text(each) for each in log.unrepaired)
-    return RepairPlan(tuple(log.edits), lost, left, is_of_log=True)
+    return RepairPlan(node, tuple(log.edits), lost, left, is_of_log=True)
 
 
 def _with_pages(log: RepairPlan, plan: NodePlan) -> RepairPlan:
     """Return the edits of the pages of a node whose log needs none."""
     pages = plan_page_edits(plan.node, plan.checkpoints, plan.physical, plan.damaged or [])
     left = (*log.left, *pages.left)
-    return RepairPlan(tuple(pages.edits), log.lost, left, is_of_log=False)
+    edits = tuple(pages.edits)
+    is_own = all(each.reason in (FINISH, FINISHED, FINISHED_FILES) for each in edits)
+    is_optional = bool(edits) and is_own and plan.outcome is StartOutcome.STARTS
+    return RepairPlan(plan.node, edits, log.lost, left, is_of_log=False, is_optional=is_optional)
 
 
 def _replanned(store: Store, node: Node, threads: int, cut_at: Place | None) -> RepairPlan:
