@@ -160,13 +160,30 @@ def run(command: click.Command, arguments: list[str] | None = None) -> int:
     except JeToolsError as error:
         say(_noted(f"je-tools: {error}", error))
         return error.exit_code
+    except MemoryError:
+        return _out_of_memory()
     except OSError as error:
-        return _output_failed(error)
+        return _out_of_memory() if error.errno == errno.ENOMEM else _output_failed(error)
     except RuntimeError as error:
+        if error.args == (_NO_THREAD,):
+            return _out_of_memory()
         # A signal during an import that defines a class arrives as the cause of a RuntimeError.
         if isinstance(error.__cause__, KeyboardInterrupt | SystemExit):
             return _stopped(error.__cause__)
         raise
+
+
+_NO_THREAD = "can't start new thread"
+"""Text of CPython's error if there is no memory for the stack of a thread, or no more threads."""
+
+
+def _out_of_memory() -> int:
+    """Return the exit code for a lack of memory."""
+    say(
+        "je-tools: out of memory, or of threads: the limits of the process (ulimit -v, ulimit -u, "
+        "a container) or the machine have too little. Raise them; --threads 1 needs the least"
+    )
+    return EXIT_REFUSED
 
 
 def _stopped(error: BaseException) -> int:

@@ -41,8 +41,8 @@ EXIT_MEANINGS: dict[int, str] = {
         "Spark failed or ended (`audit`)."
     ),
     EXIT_REFUSED: (
-        "Refused: the environment is locked, an output exists or cannot be written, or a "
-        "confirmation is missing."
+        "Refused: the environment is locked, an output exists or cannot be written, a confirmation "
+        "is missing, or there is too little memory."
     ),
     EXIT_INTERRUPTED: "Interrupted from the keyboard.",
     EXIT_TERMINATED: "Ended by SIGTERM, as `timeout` sends it; no half-written output is left.",

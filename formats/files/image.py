@@ -184,6 +184,8 @@ def _map_all(
     except SourceError:
         raise
     except OSError as error:
+        if error.errno == errno.ENOMEM:
+            raise MemoryError(f"cannot map {size:,} bytes") from error
         reason = f"{error.strerror}: {os.strerror(error.errno or 0)}"
         raise SourceError(error.errno, reason, error.filename) from error
     return np.frombuffer(memoryview(maps), np.uint8), maps

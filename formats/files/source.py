@@ -67,7 +67,10 @@ def changed_error(path: Path, reason: str) -> SourceChangedError:
 
 @contextmanager
 def as_source_errors(path: Path) -> Iterator[None]:
-    """Convert system errors about a file that is being read to SourceError."""
+    """Convert system errors about a file that is being read to SourceError.
+
+    A lack of memory is none of the file, and must not pass for damage of it.
+    """
     try:
         yield
     except SourceError:
@@ -75,6 +78,8 @@ def as_source_errors(path: Path) -> Iterator[None]:
     except FileNotFoundError as error:
         raise changed_error(path, "removed while it was read") from error
     except OSError as error:
+        if error.errno == errno.ENOMEM:
+            raise MemoryError(f"{path}: {error.strerror}") from error
         changed = error.errno == errno.ESTALE
         kind = SourceChangedError if changed else SourceError
         raise kind(error.errno, error.strerror, str(path)) from error
@@ -103,7 +108,11 @@ class _Buffers(threading.local):
 
 def _pages(size: int) -> Bytes:
     """Return an array that is unmapped with its last view; malloc would keep much of it."""
-    pages = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    try:
+        pages = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    except OSError as error:
+        # Callers would take it for an error of the file that they read.
+        raise MemoryError(f"cannot allocate {size:,} bytes") from error
     if hasattr(mmap, "MADV_HUGEPAGE"):
         pages.madvise(mmap.MADV_HUGEPAGE)
     return np.frombuffer(pages, dtype=np.uint8)

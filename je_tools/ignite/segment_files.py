@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -183,6 +184,8 @@ def _as_segment_errors(path: Path) -> Iterator[None]:
     except SourceError as error:
         raise InputError(str(error)) from error
     except OSError as error:
+        if error.errno == errno.ENOMEM:
+            raise MemoryError(f"{path}: {error.strerror}") from error
         raise InputError(f"{path}: {error.strerror or error}") from error
 
 

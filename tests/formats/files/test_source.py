@@ -59,7 +59,7 @@ def test_a_sector_that_cannot_be_read_is_zeros_and_a_range(
     ("code", "kind"),
     [
         (errno.EACCES, SourceError),
-        (errno.ENOMEM, SourceError),
+        (errno.EPERM, SourceError),
         (errno.ESTALE, SourceChangedError),
         (errno.ENOENT, SourceChangedError),
     ],
