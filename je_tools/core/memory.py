@@ -28,11 +28,14 @@ def keep_little_memory() -> None:
 
 
 def coordinate_in_little_memory() -> None:
-    """Have malloc keep one arena for all threads, and Arrow use it; call it before Arrow is loaded.
+    """Have malloc keep one arena for all threads, and Arrow use it; do nothing if it is loaded.
 
     This suits a process that hands out work and reads the results. An arena for each of Arrow's
     threads, and the pool that Arrow's own code takes otherwise, would keep much more than is used.
     """
+    if "pyarrow" in sys.modules:
+        # Too late for its pool: this process does other work too.
+        return
     os.environ.setdefault(_ARROW_POOL, "system")
     library = ctypes.CDLL(None)
     if hasattr(library, "mallopt"):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import tracemalloc
 from pathlib import Path
 
@@ -108,3 +110,19 @@ def test_changes_in_parts_are_those_of_all(tmp_path: Path, monkeypatch: pytest.M
     assert parted.gone_findings.equals(whole.gone_findings)
     assert sum(parted.counts.values()) == parted.table.num_rows
     assert [each.env for each in parted.environments(2)] == parted.table["env"].to_pylist()[:2]
+
+
+POOL = """
+import sys
+from je_tools.commands.main import group, run
+code = run(group, ["audit", "run", sys.argv[1], "-o", sys.argv[1] + "-out", "--engine", "local"])
+import pyarrow
+print(code, pyarrow.default_memory_pool().backend_name)
+"""
+
+
+def test_the_driver_has_no_pool_of_arrows_own(tmp_path: Path) -> None:
+    """It would keep what each of Arrow's threads has freed."""
+    command = [sys.executable, "-c", POOL, str(tmp_path / "none")]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["4", "system"]
