@@ -122,7 +122,6 @@ def pytest_collection_finish() -> None:
 
     The searches took 6 % of the CPU time of tests that read many rows.
     """
-    gc.collect()
     gc.freeze()
     gc.set_threshold(OBJECTS_PER_SEARCH)
 

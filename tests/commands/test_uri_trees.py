@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -174,10 +175,10 @@ def test_a_file_that_is_replaced_while_trees_are_read(store: S3Store) -> None:
         store.put_bytes("replaced/00000000.jdb", (home / "00000000.jdb").read_bytes() + b"x")
 
 
-def fleet(tmp_path: Path) -> Path:
-    """Copy a group, a damaged log and a log without files into a folder with a hostile name."""
+def fleet(tmp_path: Path, nodes: Sequence[str] = ("node1", "node2")) -> Path:
+    """Copy nodes of a group, a damaged log, another one and a file that is no log."""
     root = tmp_path / "fleet"
-    for name in ("node1", "node2"):
+    for name in nodes:
         shutil.copytree(FIXTURES / "v26-rep-committed" / name, root / "a?b" / name)
     for name in ("v17-crash-txn", "v8-basic"):
         shutil.copytree(FIXTURES / name / "env", root / name)
@@ -214,7 +215,7 @@ def test_an_audit_reads_only_what_has_changed_in_a_store(
     forget_blocks(monkeypatch)
     # All that was put has just changed.
     monkeypatch.setattr(known_environments, "SETTLED_NS", 0)
-    root = fleet(tmp_path)
+    root = fleet(tmp_path, nodes=())
     uri = located(store.put(root, "again"))
     first = audit_here([uri], tmp_path / "runs", Weigher())
     store.put_bytes(
