@@ -67,7 +67,7 @@ class StoreReader:
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """What batches of this object could not read, in words, each once, oldest first.
+        """Texts on what batches of this object could not read, each once, oldest first.
 
         They are reported when batches are exhausted. An empty tuple says nothing on what was not
         read: only `doctor` examines a whole store.

@@ -1,4 +1,4 @@
-"""What finds the stakes of environments, small enough to be sent to any process.
+"""The object that finds the stakes of environments, small enough to be sent to any process.
 
 The process that plans an audit does without the modules that its functions load.
 """

@@ -85,7 +85,7 @@ class DamagedPages(Struct, frozen=True):
 
 
 class JudgedPages(Struct, frozen=True):
-    """What is wrong with the pages of a node.
+    """Damage that was found in the pages of a node.
 
     Attributes:
         damaged: runs of damaged pages.

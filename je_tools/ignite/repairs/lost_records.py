@@ -65,7 +65,7 @@ class LostLogRecords(Struct, frozen=True):
 
     @property
     def text(self) -> str:
-        """What is lost at the place, in words."""
+        """Text on what is lost at the place."""
         if self.size is None:
             return "all records from here on"
         name = "" if self.type_no is None else type_name(self.type_no)
