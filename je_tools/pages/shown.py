@@ -69,16 +69,16 @@ def natural_key(text: str) -> list[tuple[int, str]]:
 def natural_bytes(text: str) -> bytes:
     """Return bytes that sort as `(natural_key(text), text)` does, and take less memory."""
     key = b"".join(
-        (size + 1).to_bytes(4, "big") + part.encode() if i % 2 else _ended(part)
+        (size + 1).to_bytes(4, "big") + part.encode() if i % 2 else _escaped(part)
         for i, (size, part) in enumerate(natural_key(text))
     )
     # Where a key goes on, it does so with the size of a number, which is not zero.
-    return key + bytes(4) + _ended(text)
+    return key + bytes(4) + _escaped(text)
 
 
-def _ended(text: str) -> bytes:
-    """Return a text that sorts before all that begin with it, whatever follows."""
-    return text.encode("utf-8", "surrogatepass").replace(b"\0", b"\0\xff") + b"\0\0"
+def _escaped(text: str) -> bytes:
+    """Return a text that a size can follow: its bytes sort before all those of a longer text."""
+    return text.encode("utf-8", "surrogatepass").replace(b"\0", b"\0\xff")
 
 
 def exact(number: int | None) -> int | str | None:
