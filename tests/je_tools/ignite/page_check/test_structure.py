@@ -11,13 +11,16 @@ import pytest
 
 from je_tools.findings import Severity
 from je_tools.formats.ignite.check import POWERS, Structure
+from je_tools.formats.ignite.segments import checksum
 from je_tools.ignite.page_check.judge import PageFileState
 from je_tools.ignite.page_check.structure_judge import affinity_of
 from je_tools.ignite.page_check.verify import PageReport, verify_pages
 from je_tools.ignite.pages.files import FileKind, PageFile
 from je_tools.ignite.store import open_store
 from tests.builders import ignite_pages as build
-from tests.corpus import IgniteNode
+from tests.corpus import IgniteNode, corpus
+from tests.engine.ignite import writable_copy
+from tests.je_tools.dumped import je_tools
 
 SIZE = build.SIZE
 
@@ -234,3 +237,37 @@ def test_trees_of_other_layouts_are_told_and_not_walked(
     report = _verify(_write(tmp_path, pages))
     assert _codes(report) == [("page-unwalked", None)]
     assert "are not read" in str(report.findings[0].found)
+
+
+@pytest.mark.parametrize(
+    ("page", "size", "items", "codes"),
+    [
+        # An index on an int, and one on a bigint in descending order.
+        (6, 13, (3, 9), [("tree-order", 6)]),
+        (11, 31, (5, 6), [("tree-order", 11)]),
+        # Names of indexes; texts are not compared.
+        (4, 777, (0, 1), [("tree-order", 4)]),
+        (8, 23, (3, 9), []),
+    ]
+    if corpus()
+    else [],
+)
+def test_items_of_an_index_of_the_engine_that_change_places(
+    page: int, size: int, items: tuple[int, int], codes: list[object], tmp_path: Path
+) -> None:
+    whole = corpus()
+    assert whole is not None
+    store = writable_copy(whole / "ignite-sql-2.17" / "store", tmp_path / "store")
+    # The pages of the unfinished checkpoint are in the log until then.
+    assert je_tools("ignite", "recover", store, "--apply").code == 0
+    assert _codes(_verify(store)) == []
+    path = store / "db" / "node1" / "cache-city" / "index.bin"
+    data = bytearray(path.read_bytes())
+    start = 4096 * (page + 1)
+    one, other = (slice(start + 58 + each * size, start + 58 + (each + 1) * size) for each in items)
+    data[one], data[other] = data[other], data[one]
+    data[start + 4 : start + 8] = bytes(4)
+    total = checksum(bytes(data[start : start + 4096]))
+    data[start + 4 : start + 8] = struct.pack("<I", total)
+    path.write_bytes(data)
+    assert _codes(_verify(store)) == codes

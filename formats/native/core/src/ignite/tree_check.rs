@@ -1,9 +1,10 @@
 //! Structure of B+trees: levels, order, links to rows.
 //!
 //! Source: BPlusTree.validateTree, CacheDataTree.compare, PendingEntriesTree.compare,
-//! MetastorageTree.compare, Ignite 2.18.0.
+//! MetastorageTree.compare, IndexStorageImpl.MetaTree.compare, InlineIndexTree.compare, Ignite 2.18.0.
 
 use std::cell::Cell;
+use std::cmp::Ordering;
 
 use crate::ignite::check::{Check, DefectKind};
 use crate::ignite::order::Order;
@@ -27,6 +28,46 @@ struct Inner {
     page: u32,
     children: Vec<u32>,
     keys: Vec<Option<Key>>,
+}
+
+/// Direction of an index, which no page tells: it may be descending.
+#[derive(Clone, Copy, Default)]
+enum Direction {
+    #[default]
+    Unknown,
+    Ascending,
+    Descending,
+}
+
+impl Direction {
+    /// Returns the keys of a page so that they ascend; none while the direction is unknown.
+    ///
+    /// The first page with two different keys tells it.
+    fn of_index(&mut self, keys: Vec<Option<Key>>) -> Vec<Option<Key>> {
+        let mut known = keys.iter().flatten();
+        if let (Self::Unknown, Some(first), Some(last)) = (*self, known.next(), known.last()) {
+            *self = match first.cmp(last) {
+                Ordering::Less => Self::Ascending,
+                Ordering::Greater => Self::Descending,
+                Ordering::Equal => Self::Unknown,
+            };
+        }
+        match self {
+            Self::Unknown => vec![None; keys.len()],
+            Self::Ascending => keys,
+            Self::Descending => keys.into_iter().map(|key| key.map(Key::reversed)).collect(),
+        }
+    }
+}
+
+impl Key {
+    /// Returns a key that is before others if this is after them; bytes stay as they are.
+    fn reversed(self) -> Self {
+        match self {
+            Self::Numbers(a, b, c) => Self::Numbers(!a, !b, !c),
+            bytes @ Self::Bytes(_) => bytes,
+        }
+    }
 }
 
 /// Pages of a level in their order.
@@ -130,12 +171,13 @@ impl<'c, 'a> TreeCheck<'c, 'a> {
             Ok(meta) => meta,
             Err(_) => return self.check.report.note(DefectKind::Count, index, 0),
         };
+        let mut direction = Direction::default();
         let mut above: Option<Level> = None;
         for level in (0..meta.refs.len()).rev() {
             let inner = above.iter().flat_map(|above| &above.inner);
             let named = inner.flat_map(|inner| &inner.children).copied().collect();
             let walk = LevelWalk::below(&meta, level, named);
-            let found = self.level(&meta, walk, &is_right, &mut use_leaf);
+            let found = self.level(&meta, walk, &mut direction, &is_right, &mut use_leaf);
             if let Some(above) = above {
                 self.compare(&above, &found);
             } else if found.pages.len() > 1 {
@@ -150,6 +192,7 @@ impl<'c, 'a> TreeCheck<'c, 'a> {
         &mut self,
         meta: &TreeMeta,
         mut walk: LevelWalk,
+        direction: &mut Direction,
         is_right: &impl Fn(TreeKind) -> bool,
         use_leaf: &mut impl FnMut(&mut Check<'a>, u32, Leaf),
     ) -> Level {
@@ -160,12 +203,12 @@ impl<'c, 'a> TreeCheck<'c, 'a> {
             let check = &mut *self.check;
             let (reader, reached) = (&mut check.reader, &check.reached);
             let step = walk.step(&check.image, reader, meta, reached, |page, node| {
-                let read = || (node.layout.is_leaf, read_node(node, order), leaf_of(node, order));
+                let read = || (node.layout, read_node(node, order), leaf_of(node, order));
                 // Each of many trees may name a page of another kind: nothing in it is read.
                 (page, is_right(node.layout.kind).then(read))
             });
             let Some((page, node)) = step else { break };
-            let Some((is_leaf, (keys, children), leaf)) = node else {
+            let Some((layout, (keys, children), leaf)) = node else {
                 note_type(check, page);
                 found.is_whole = false;
                 continue;
@@ -173,6 +216,8 @@ impl<'c, 'a> TreeCheck<'c, 'a> {
             if let Some(place) = check.image.place_of(page) {
                 check.reached.add(place);
             }
+            let is_inlined = matches!(layout.kind, TreeKind::Inline(_));
+            let keys = if is_inlined { direction.of_index(keys) } else { keys };
             let first_wrong = first_wrong(&keys, last.as_ref());
             if let Some(n) = first_wrong {
                 check.report.note(DefectKind::Order, page, n as i64);
@@ -180,7 +225,7 @@ impl<'c, 'a> TreeCheck<'c, 'a> {
             let range = keys.first().cloned().flatten().zip(keys.last().cloned().flatten());
             last = keys.last().cloned().flatten().or(last);
             found.pages.push((page, range));
-            if is_leaf {
+            if layout.is_leaf {
                 use_leaf(check, page, leaf);
             } else {
                 let children = children.into_iter().map(index_of).collect();
@@ -288,8 +333,32 @@ fn key_of(node: &Node<'_>, n: usize, order: Order) -> Option<Key> {
             // Keys are compared as UTF-16, which differs from bytes outside of ASCII.
             key.is_ascii().then(|| Key::Bytes(key.to_vec()))
         }
-        TreeKind::Names | TreeKind::Index | TreeKind::Inline(_) => None,
+        TreeKind::Names => {
+            let size = usize::from(*item.first()?);
+            // Bytes are compared with their sign.
+            Some(Key::Bytes(item.get(1..)?.get(..size)?.iter().map(|byte| byte ^ 0x80).collect()))
+        }
+        TreeKind::Inline(size) => whole_number(item.get(..usize::from(size))?, order),
+        TreeKind::Index => None,
     }
+}
+
+/// Returns the first inlined column of an index if it is a whole number.
+///
+/// Items are in its order first; that of texts depends on settings, and other types are rare.
+fn whole_number(inlined: &[u8], order: Order) -> Option<Key> {
+    const BYTE: u8 = 2;
+    const SHORT: u8 = 3;
+    const INT: u8 = 4;
+    const LONG: u8 = 5;
+    let number = match *inlined.first()? {
+        BYTE => i64::from(i8::from_ne_bytes([*inlined.get(1)?])),
+        SHORT => i64::from(i16::from_ne_bytes(order.u16_at(inlined, 1)?.to_ne_bytes())),
+        INT => i64::from(order.i32_at(inlined, 1)?),
+        LONG => order.i64_at(inlined, 1)?,
+        _ => return None,
+    };
+    Some(Key::Numbers(0, number, 0))
 }
 
 fn leaf_of(node: &Node<'_>, order: Order) -> Leaf {
@@ -368,6 +437,49 @@ mod tests {
         assert!(found.report.counts[DefectKind::Twice as usize] > 0);
         // Each tree reads none of the pages that another one has.
         assert!(found.reader.reads < 10 * lies.pages, "{} reads", found.reader.reads);
+    }
+
+    /// Returns the defects of order of an index with the keys of two leaves, inlined.
+    fn disorder(leaves: [&[i64]; 2]) -> u64 {
+        let mut lies = Lies::new(1, 6, &[3], true);
+        make(&mut lies.bytes, 0, types::INDEX_META);
+        let names = make(&mut lies.bytes, 1, types::TREE_META);
+        put(&mut lies.bytes[SIZE..], meta::TREE_AT, names);
+        let name = make(&mut lies.bytes, 2, 8);
+        let root = make(&mut lies.bytes, 3, types::TREE_META);
+        lies.bytes[SIZE * 2 + tree_meta::LEVELS_AT] = 1;
+        put(&mut lies.bytes[SIZE * 2..], 41, name);
+        lies.bytes[SIZE * 3 + 40] = 1;
+        put(&mut lies.bytes[SIZE * 3..], 59, root);
+        // Leaves of an inlined long of 9 bytes.
+        let second = make(&mut lies.bytes, 5, 10_008);
+        let first = make(&mut lies.bytes, 4, 10_008);
+        lies.bytes[SIZE * 4 + tree_meta::LEVELS_AT] = 1;
+        put(&mut lies.bytes[SIZE * 4..], 41, first);
+        put(&mut lies.bytes[SIZE * 5..], 42, second);
+        for (page, keys) in leaves.into_iter().enumerate() {
+            let page = &mut lies.bytes[SIZE * (page + 5)..];
+            page[40] = keys.len() as u8;
+            for (n, &key) in keys.iter().enumerate() {
+                page[58 + 17 * n] = 5;
+                put(page, 59 + 17 * n, key);
+            }
+        }
+        let found = checked(lies.image(), &[]);
+        assert_eq!(found.report.trees, 2);
+        found.report.counts[DefectKind::Order as usize]
+    }
+
+    #[test]
+    fn items_of_an_index_are_in_one_direction() {
+        assert_eq!(disorder([&[-3, 1, 1, 9], &[9, 11]]), 0);
+        assert_eq!(disorder([&[9, 2, 2, -7], &[-7, i64::MIN]]), 0);
+        assert_eq!(disorder([&[4, 4, 4], &[4, 7]]), 0);
+        assert_eq!(disorder([&[4, 4, 4], &[4, 1]]), 0);
+        assert_eq!(disorder([&[1, 3, 2, 9], &[10]]), 1);
+        assert_eq!(disorder([&[9, 2, 3, 1], &[0]]), 1);
+        assert_eq!(disorder([&[1, 2], &[1, 5]]), 1);
+        assert_eq!(disorder([&[2, 1], &[3]]), 1);
     }
 
     proptest! {
