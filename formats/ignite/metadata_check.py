@@ -18,16 +18,25 @@ _HEAD = struct.Struct("<BBHiiiii")
 """Tag, version of the coding, flags, type, hash of the content, size, schema, and its footer."""
 
 _CLASS_ID = java_hash("binarymetadata")
-_OFFSETS_1, _OFFSETS_2 = 8, 16
+_HAS_SCHEMA, _OFFSETS_1, _OFFSETS_2 = 2, 8, 16
+_FLAGS = (_HAS_SCHEMA, _HAS_SCHEMA | _OFFSETS_1, _HAS_SCHEMA | _OFFSETS_2)
+"""Flags that the engine writes."""
+
+_FIXED = {3: 4, 8: 1, 101: 0}
+"""Bytes of values after their tag: an integer, a boolean, null."""
+
+_SIZED = (9, 12, 0xFE)
+"""Tags of values with a number of bytes: a string, bytes, an object that Java serialized."""
+
+_VALUES = {24: 1, 25: 2}
+"""Values for each element of a collection, and of a map."""
+
 _FIELDS_MAX = 64
 """Fields of an object of metadata from which it is not checked; the engine writes eight."""
 
 
 def metadata_fault(data: bytes, type_id: int) -> str | None:
     """Return what is wrong with a file of `binary_meta`, in words; None if nothing is.
-
-    The hash of the content does not cover the places of the fields, so some damage of a bit in
-    them is not found.
 
     Args:
         data: the file.
@@ -41,6 +50,8 @@ def metadata_fault(data: bytes, type_id: int) -> str | None:
     if found.type_id != type_id:
         return f"the description of type {found.type_id}"
     _, _, flags, class_id, stored, size, schema, footer = _HEAD.unpack_from(data)
+    if flags not in _FLAGS:
+        return f"flags {flags:#06x}"
     if class_id != _CLASS_ID:
         return f"an object of type {class_id}; expected {_CLASS_ID}"
     if size != len(data):
@@ -55,9 +66,30 @@ def metadata_fault(data: bytes, type_id: int) -> str | None:
     if schema != _schema_id(b"".join(each[:4] for each in entries)):
         return "the ids of its fields are not those of its schema"
     places = [int.from_bytes(each[4:], "little") for each in entries]
-    if places[:1] != [_HEAD.size] or any(a >= b for a, b in pairwise([*places, footer])):
+    fields = pairwise([*places, footer])
+    if places[:1] != [_HEAD.size] or not all(_is_value(data, *ends) for ends in fields):
         return "its fields do not follow each other"
     return None
+
+
+def _is_value(data: bytes, at: int, stop: int) -> bool:
+    """Return True if bytes [at, stop) are a value; one of an unknown kind may have any size."""
+    left = 1
+    while left and at < stop:
+        tag = data[at]
+        number = int.from_bytes(data[at + 1 : at + 5], "little")
+        left -= 1
+        if tag in _FIXED:
+            at += 1 + _FIXED[tag]
+        elif tag in _SIZED:
+            at += 5 + number
+        elif tag in _VALUES:
+            # Their kind follows the number.
+            at += 6
+            left += number * _VALUES[tag]
+        else:
+            return True
+    return not left and at == stop
 
 
 def _content_hash(content: bytes) -> int:

@@ -44,17 +44,12 @@ def test_files_of_the_engine_are_whole(ignite_node: IgniteNode) -> None:
     assert list(damaged_side_files(node)) == []
 
 
-def test_every_changed_bit_of_types_and_most_of_their_places_show() -> None:
+def test_every_changed_bit_of_types_shows() -> None:
     data = (KILLED / METADATA).read_bytes()
-    footer = int.from_bytes(data[20:24], "little")
-    missed = []
     for bit in range(8 * len(data)):
         changed = bytearray(data)
         changed[bit // 8] ^= 1 << bit % 8
-        if metadata_fault(bytes(changed), int(TYPE)) is None:
-            missed.append(bit // 8)
-    assert {at for at in missed if at not in (2, 3)} <= set(range(footer + 4, len(data), 5))
-    assert len(missed) < 8 * len(data) // 50
+        assert metadata_fault(bytes(changed), int(TYPE)) is not None, bit
     for size in range(len(data)):
         assert metadata_fault(data[:size], int(TYPE)) is not None
 
