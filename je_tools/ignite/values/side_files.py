@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from je_tools.formats.ignite.ids import java_hash
+from je_tools.formats.ignite.java_stream import java_stream_fault
 from je_tools.formats.ignite.metadata_check import metadata_fault
 from je_tools.formats.ignite.values import METADATA_MAX
 from je_tools.ignite.caches import CONFIGURATION, cache_folders
@@ -25,9 +26,10 @@ if TYPE_CHECKING:
     from je_tools.ignite.store import Node
 
 UNCHECKED = (
-    "Configurations of caches (cache_data.dat) and cpMapSnapshot.bin, which have no checksum: "
-    "`je-tools doctor` reads their first bytes. Of descriptions of types (binary_meta) and names "
-    "of classes (marshaller), which have none either, it checks hashes and ids."
+    "Values in configurations of caches (cache_data.dat) and in cpMapSnapshot.bin, which have no "
+    "checksum: only their structure is checked, that of cpMapSnapshot.bin by `je-tools doctor`. Of "
+    "descriptions of types (binary_meta) and names of classes (marshaller), which have none "
+    "either, it checks hashes and ids."
 )
 """The parts of these files that are not checked, in words."""
 
@@ -36,8 +38,8 @@ _CLASS_NAME = re.compile(r"(-?\d{1,10})\.classname0", re.ASCII)
 _CLASS_NAME_MAX = 4096
 """Bytes of the longest name of a class that is read."""
 
-_STREAM = b"\xac\xed\x00\x05"
-"""Start of an object that Java serialized."""
+_STREAM_MAX = 16 << 20
+"""Bytes of an object that Java serialized from which it is not read."""
 
 
 class SideFile(Struct, frozen=True):
@@ -108,8 +110,10 @@ def damaged_side_files(node: Node) -> Iterator[DamagedSideFile]:
 
 def stream_fault(path: Path) -> str | None:
     """Return why a file is no object that Java serialized, in words; None if it is one."""
-    data, problem = _read(path, len(_STREAM))
-    return problem or (None if data == _STREAM else "no object that Java serialized")
+    data, problem = _read(path, _STREAM_MAX + 1)
+    if problem is None and len(data) > _STREAM_MAX:
+        problem = f"over {_STREAM_MAX:,} bytes"
+    return problem or java_stream_fault(data)
 
 
 def _class_name_fault(data: bytes, type_id: int) -> str | None:

@@ -125,6 +125,7 @@ def test_a_page_of_an_unknown_type_that_recovery_writes_is_a_note(tmp_path: Path
         (None, StartOutcome.LOSES),
         (b"", StartOutcome.LOSES),
         (b"\xac\xed\0\6", StartOutcome.REFUSED),
+        (b"\xac\xed\0\5t\0\5cut", StartOutcome.REFUSED),
     ],
 )
 def test_a_cache_without_its_configuration(
