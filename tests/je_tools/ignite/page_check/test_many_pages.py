@@ -9,12 +9,17 @@ from typing import Any
 import numpy as np
 import pytest
 
+from je_tools.errors import StoppedError
+from je_tools.formats.ignite.page_image import read_image_pages
 from je_tools.formats.ignite.pages import PageState, page_rules, read_pages, zero_pages
 from je_tools.ignite.page_check.verify import verify_pages
 from je_tools.ignite.pages import scan
 from je_tools.ignite.pages.files import page_folder
+from je_tools.ignite.pages.images import mapped_image
 from je_tools.ignite.recovery.plan import plan_recovery
+from je_tools.ignite.segment_files import open_segment
 from je_tools.ignite.store import open_store
+from je_tools.ignite.wal.segment_reading import read_segment
 from tests.builders import ignite as build
 from tests.builders import ignite_pages as pages
 
@@ -69,3 +74,29 @@ def test_pages_of_a_hole_are_those_of_zeros(tmp_path: Path) -> None:
     for name in found.__struct_fields__:
         assert getattr(found, name).tolist() == getattr(expected, name).tolist(), name
     assert set(found.state.tolist()) == {PageState.ZERO}
+
+
+def test_a_file_of_pages_that_is_cut_while_it_is_mapped(tmp_path: Path) -> None:
+    (file, *_) = page_folder(open_store([pages.write_page_store(tmp_path)]).nodes[0]).files
+
+    def read() -> None:
+        with mapped_image(file) as image:
+            os.truncate(file.path, 100)
+            read_image_pages(image, np.arange(3))
+
+    with pytest.raises(StoppedError, match="became shorter"):
+        read()
+
+
+def test_segments_that_are_cut_while_they_are_read(tmp_path: Path) -> None:
+    record = ("DATA_RECORD_V2", build.data_payload(b"key", bytes(9 << 20)))
+    data, _ = build.segment(0, [record])
+    path = build.write_store(tmp_path, [data], []) / "db/wal/archive/node1" / f"{0:016}.wal"
+
+    def read() -> None:
+        with read_segment(open_segment(path)) as (rows, _):
+            os.truncate(path, 1 << 20)
+            list(rows)
+
+    with pytest.raises(StoppedError, match="shrank"):
+        read()
