@@ -237,6 +237,7 @@ def scan_interval(environment: Environment, work: Collector, scanner: Scanner) -
         for found in part.results:
             for name, rows in asdict(found).items():
                 getattr(all_found, name).extend(rows)
-    # The buffers of the threads are free, but malloc holds on to them.
-    give_back_memory()
+    if scanner.threads_for(environment.size) > 1:
+        # The buffers of the threads are free, but malloc holds on to them.
+        give_back_memory()
     return all_found

@@ -17,7 +17,18 @@ from msgspec import Struct
 from je_tools.formats.je.header import EntryError, Header, read_header, with_header
 from je_tools.formats.je.layout import Coding, Field, Op, Test, layout
 from je_tools.formats.je.types import type_name
-from je_tools.formats.packed import encode_packed, load_i32, load_i64, load_u32, read_packed
+from je_tools.formats.packed import (
+    SINGLE_BYTE_MAX,
+    encode_packed,
+    load_i32,
+    load_i64,
+    load_u32,
+    read_packed,
+)
+
+# Looking up a member of an enum takes longer than a comparison.
+_GROUP, _LIST = Coding.GROUP, Coding.LIST
+_SET, _CLEAR, _NOT, _ONE_OF = Op.SET, Op.CLEAR, Op.NOT, Op.ONE_OF
 
 Value = Any
 """int, bytes, str, None, a list of ints, or a dict or a list of dicts of these."""
@@ -116,13 +127,13 @@ def holds(test: Test, scopes: Sequence[Mapping[str, Value]]) -> bool:
             break
     else:
         return False
-    if test.op is Op.SET:
+    if test.op is _SET:
         return bool(value & test.operand)
-    if test.op is Op.CLEAR:
+    if test.op is _CLEAR:
         return not value & test.operand
-    if test.op is Op.NOT:
+    if test.op is _NOT:
         return bool(value != test.operand)
-    if test.op is Op.ONE_OF:
+    if test.op is _ONE_OF:
         return bool(test.operand >> value & 1)
     return value is not None
 
@@ -142,17 +153,18 @@ class _Reader:
         values: dict[str, Value] = {}
         scopes = [*outer, values]
         for declared in fields:
-            if all(holds(test, scopes) for test in declared.when):
+            if not declared.when or all(holds(test, scopes) for test in declared.when):
                 values[declared.name] = self.read_field(declared, scopes, path + declared.name)
         return values
 
     def read_field(self, declared: Field, scopes: list[Mapping[str, Value]], path: str) -> Value:
-        if declared.coding is Coding.GROUP:
+        coding = declared.coding
+        if coding is _GROUP:
             return self.read_fields(declared.fields, scopes, path + ".")
-        if declared.coding is Coding.LIST:
+        if coding is _LIST:
             return self.read_list(declared, scopes, path)
         start = self.at
-        value = self.read_value(declared.coding)
+        value = _READ[coding](self)
         if self.with_spans:
             self.spans.append(Span(path, start, self.at, value))
         return value
@@ -177,6 +189,12 @@ class _Reader:
         return self.data[self.at - size : self.at]
 
     def packed(self) -> int:
+        if self.at < len(self.data):
+            # Most numbers take one byte, which is the number.
+            byte = self.data[self.at]
+            if not SINGLE_BYTE_MAX < byte < 256 - SINGLE_BYTE_MAX:
+                self.at += 1
+                return byte if byte <= SINGLE_BYTE_MAX else byte - 256
         value, after = read_packed(self.data, self.at, len(self.data))
         if after < 0:
             raise EntryError("not a packed number", self.at)
@@ -185,9 +203,6 @@ class _Reader:
 
     def sized(self, size: int) -> bytes | None:
         return None if size == -1 else bytes(self.take(size))
-
-    def read_value(self, coding: Coding) -> Value:
-        return _READ[coding](self)
 
     def text(self) -> str | None:
         data = self.sized(self.packed())

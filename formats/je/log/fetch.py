@@ -42,6 +42,9 @@ class Found(IntEnum):
     GOOD = 4
 
 
+_GOOD = int(Found.GOOD)
+"""A plain number: numpy converts a member of an enum at each comparison."""
+
 _RULES = tuple(HeaderRules.of(version, 0) for version in range(LOG_VERSION_MAX + 1))
 """Rules for reading headers, by log version."""
 
@@ -107,7 +110,7 @@ class Entries(Struct, frozen=True):
     @property
     def good(self) -> Mask:
         """Mask of the entries that exist and have a right checksum, if it was verified."""
-        right: Mask = self.found == Found.GOOD
+        right: Mask = self.found == _GOOD
         return right
 
     def is_family(self, *families: Family) -> Mask:
