@@ -20,6 +20,9 @@ from tests.damage.reading import Seen, Spans, spans_of, take
 from tests.damage.small import small_log
 
 VERSIONS = (6, 8, 15, 17, 26)
+LIKE_OTHERS, FEW = (15, 26), 5
+"""Versions whose headers are those of 8 and of 17: one in so many of their bytes is changed."""
+
 SOME_FLIPS = (0x01, 0x08, 0x20, 0x80, 0xFF)
 HEADER_SIZE, VLSN_SIZE, FLAGS_AT = 14, 8, 5
 
@@ -120,7 +123,8 @@ def test_each_byte_of_each_header(version: int, tmp_path: Path) -> None:
     home = write_log(tmp_path / "env", files)
     assert judged(home)[0] == []
     for i, file in enumerate(files):
-        for n, (_, at) in enumerate(header_bytes(file)):
+        chosen = list(enumerate(header_bytes(file)))[:: FEW if version in LIKE_OTHERS else 1]
+        for n, (_, at) in chosen:
             flip = SOME_FLIPS[(n + at) % len(SOME_FLIPS)]
             check_flip(home, files, i, at, file.data[at] ^ flip)
 

@@ -184,7 +184,10 @@ def made_round(seed: int, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert damaged_round(named, log, version, home, monkeypatch, is_whole=False) == set()
 
 
-@pytest.mark.parametrize("seed", [*range(150), 2663, 3254, 3942])
+MORE_SEEDS = [pytest.param(seed, marks=pytest.mark.exhaustive) for seed in range(100, 150)]
+
+
+@pytest.mark.parametrize("seed", [*range(100), 2663, 3254, 3942, *MORE_SEEDS])
 def test_exactly_the_damaged_entries_are_reported(
     seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
