@@ -5,9 +5,10 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,8 +31,10 @@ from tests.engine.cuts import (
     sums_of,
     whose,
 )
-from tests.engine.hardlogs import CHILD, ROOT, Cut, cuts_of, windows
-from tests.engine.jars import JE_5, JE_18, STARROCKS
+from tests.engine.hardlogs import CHILD, ROOT, Cut, cuts_of, windows, write_hard_logs
+from tests.engine.jars import JE_5, JE_18, STARROCKS, engine_jar
+from tests.engine.java import find_java
+from tests.engine.recovered import engine_class_path
 from tests.engine.snapshots import recovered
 from tests.truth.contents import Refusal, parse_contents
 
@@ -39,7 +42,7 @@ ENGINES = (JE_18, JE_5, STARROCKS)
 FEW = {JE_18: 37, JE_5: 17, STARROCKS: 37}
 """Seed for each engine whose log is short and has windows of both kinds."""
 
-STEP = 200
+STEP, MORE_STEP = 200, 1000
 LOGS, PARTS, SAMPLES = 14, 2, 180
 """Numbers for each engine. SAMPLES is the number of cuts that are also written."""
 
@@ -55,15 +58,37 @@ def judged(report: CutReport) -> None:
     assert ROOT in met
 
 
+@pytest.fixture(scope="module")
+def few_logs() -> Iterator[Callable[[str], Path]]:
+    """Return a function that lets an engine write the log of FEW, once."""
+    with fast_folder() as folder:
+
+        @functools.cache
+        def written(coordinate: str) -> Path:
+            java, below = find_java(), folder / coordinate
+            class_path = engine_class_path(java, engine_jar(coordinate))
+            (home,) = write_hard_logs(java, class_path, below, [FEW[coordinate]])
+            return home
+
+        yield written
+
+
 @pytest.mark.engine
 @pytest.mark.parametrize(
-    "coordinate", [JE_18, JE_5, pytest.param(STARROCKS, marks=pytest.mark.exhaustive)]
+    ("coordinate", "writer"),
+    [
+        (JE_18, JE_18),
+        (JE_5, JE_5),
+        (STARROCKS, JE_18),
+        pytest.param(STARROCKS, STARROCKS, marks=pytest.mark.exhaustive),
+    ],
 )
-def test_cuts(coordinate: str) -> None:
+def test_cuts(coordinate: str, writer: str, few_logs: Callable[[str], Path]) -> None:
     """Judge all cuts in windows of an old root as a child, and some others."""
+    seed, step = FEW[writer], STEP if coordinate == writer else MORE_STEP
     with fast_folder() as folder, Judge(coordinate, folder) as judge:
-        report = CutReport(f"seed {FEW[coordinate]}")
-        run_cuts(judge, judge.write([FEW[coordinate]], report), report, step=STEP)
+        report = CutReport(f"seed {seed} of {writer}")
+        run_cuts(judge, [(seed, few_logs(writer))], report, step=step)
     judged(report)
 
 
