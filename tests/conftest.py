@@ -45,6 +45,7 @@ TOGETHER = {
     "tests/commands/test_uri": "store",
     "tests/engine/": "engine",
     "tests/engine_truth/test_files.py": "engine",
+    "tests/je_tools/checkpoint/test_newly_obsolete.py::test_about_what_the_engine_counts": "engine",
     "tests/je_tools/audit/test_browser.py": "browser",
     "tests/je_tools/doctor/test_page.py": "browser",
     "tests/test_imports.py": "imports",

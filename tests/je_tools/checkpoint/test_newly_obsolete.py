@@ -244,13 +244,12 @@ def check_cuts(home: Path, checkpoint: CheckpointContents, cut: Path, rng: rando
 
 
 @pytest.mark.engine
-def test_about_what_the_engine_counts(tmp_path: Path) -> None:
+def test_about_what_the_engine_counts(judges: dict[str, Judge], tmp_path: Path) -> None:
     written(CRASHED, tmp_path / "ours", 10_000_000)
     shutil.copytree(CRASHED, tmp_path / "engine")
     for path in (tmp_path / "engine", *(tmp_path / "engine").iterdir()):
         path.chmod(0o755)
-    with Judge.of(JE_18, tmp_path / "judge") as judge:
-        judge.write_as_engine(tmp_path / "engine")
+    judges[JE_18].write_as_engine(tmp_path / "engine")
     ours, engine = counted(tmp_path / "ours"), counted(tmp_path / "engine")
     mine, other = ours.summaries[0][1], engine.summaries[0][1]
     # The engine changes internal database records and their MapLNs more often.
