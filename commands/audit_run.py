@@ -125,6 +125,7 @@ def command(**options: Unpack[Options]) -> int:
     from je_tools.audit.run import Job, run_audit
     from je_tools.audit.tasks import Workplace
     from je_tools.audit.weigher import Weigher
+    from je_tools.core.escaping import clean_text
 
     # On an interrupt, Py4J logs at length to the root logger.
     logging.getLogger().addHandler(logging.NullHandler())
@@ -141,7 +142,7 @@ def command(**options: Unpack[Options]) -> int:
     def finish(run: RunFolder, ran: Ran, folder: Path) -> FleetSummary:
         about = RunInfo(
             run=run.run,
-            roots=tuple(map(str, job.roots)),
+            roots=tuple(clean_text(str(root)) for root in job.roots),
             started_ms=int(started * 1000),
             duration_ms=int((time.time() - started) * 1000),
             version=__version__,

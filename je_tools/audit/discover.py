@@ -299,7 +299,9 @@ def _listed(paths: tuple[Path, ...]) -> tuple[int, tuple[Path, ...]]:
                     if is_jdb_name(entry.name):
                         size += _size(entry)
                         links += [folder / entry.name] if _is_link(entry) else []
-    linked = {Path(os.path.realpath(path)).parent: None for path in links}
+    # A link that leads to nothing makes no folder, such as /, one of the environment.
+    leading = filter(os.path.exists, links)
+    linked = {Path(os.path.realpath(path)).parent: None for path in leading}
     return size, (*folders, *linked)
 
 

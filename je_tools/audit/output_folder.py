@@ -112,12 +112,15 @@ def open_output(output: Path) -> Iterator[RunFolder]:
     """Open the folder of audits for a new run; if the run is not completed, nothing of it is left.
 
     Raises:
-        RefusedError: `output` is something that no audit has made, cannot be made, or another
-            audit writes into it.
+        RefusedError: `output` is something that no audit has made, cannot be made, has a name that
+            is not UTF-8, or another audit writes into it.
     """
     _refuse_what_is_no_audit(output)
     # A link stays a link.
     output = Path(os.path.realpath(output))
+    if clean_text(str(output)) != str(output):
+        # Parquet's library takes no other names.
+        raise RefusedError(f"{output}: this name is not UTF-8; name another folder")
     try:
         output.mkdir(parents=True, exist_ok=True)
         held = os.open(output, os.O_RDONLY)

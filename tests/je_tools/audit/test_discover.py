@@ -158,6 +158,16 @@ def test_a_log_that_is_a_link_to_itself(tmp_path: Path) -> None:
     assert "symbolic links" in told["bad"]
 
 
+def test_a_link_that_leads_to_nothing_claims_no_folder(tmp_path: Path) -> None:
+    """A link to /nothing would make / a folder of the log, and every output one inside it."""
+    env = home(tmp_path / "env")
+    real = home(tmp_path / "real")
+    (env / "00000001.jdb").symlink_to("/nothing")
+    (env / "00000002.jdb").symlink_to(real / "00000000.jdb")
+    (found,) = find_fleet([env]).environments
+    assert found.folders == (env, real)
+
+
 def test_roots_that_are_links(tmp_path: Path) -> None:
     env = home(tmp_path / "env")
     (tmp_path / "link").symlink_to(env)

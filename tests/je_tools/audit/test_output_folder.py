@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -243,6 +244,12 @@ def test_a_folder_that_cannot_be_made_or_listed(tmp_path: Path) -> None:
     with pytest.raises(RefusedError, match="cannot list the folder"):
         write_run(tmp_path / "dangling", "first")
     assert names_in(tmp_path) == {"file", "dangling"}
+
+
+def test_a_folder_whose_name_is_not_utf8(tmp_path: Path) -> None:
+    with pytest.raises(RefusedError, match="not UTF-8"):
+        write_run(tmp_path / os.fsdecode(b"out\xff"), "first")
+    assert names_in(tmp_path) == set()
 
 
 def test_old_runs_are_removed(tmp_path: Path) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 import re
 import shutil
 from pathlib import Path
@@ -137,6 +139,14 @@ def test_only_the_last_runs_are_kept(tmp_path: Path) -> None:
                 f"run={each.run}" for each in runs
             ]
     assert not (output / ".staging").exists()
+
+
+def test_a_root_whose_name_is_not_utf8(tmp_path: Path) -> None:
+    root = tmp_path / os.fsdecode(b"root\xff")
+    shutil.copytree(FIXTURES / "v17-basic" / "env", root)
+    done = je_tools(*AUDIT, root, "--output", tmp_path / "out", "--format", "json")
+    assert done.code == 0, done.err
+    assert json.loads(done.out)["run"]["roots"] == [f"{tmp_path}/root\\xff"]
 
 
 def test_the_reasons_of_what_could_not_be_read_are_said(tmp_path: Path) -> None:

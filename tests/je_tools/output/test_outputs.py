@@ -115,6 +115,12 @@ def test_nothing_is_written_inside_a_log(layout: Callable[[Path], Made], tmp_pat
         check_output(folder / "out", environment)
 
 
+def test_a_link_that_leads_to_nothing_forbids_no_folder(tmp_path: Path) -> None:
+    home = write_log(tmp_path / "env", small_log(17, 1))
+    (home / "7ffffffe.jdb").symlink_to(tmp_path / "nothing")
+    check_output(tmp_path / "out", open_environment([home]))
+
+
 def test_a_relative_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     paths, _ = in_data_directories(tmp_path)
     monkeypatch.chdir(paths[0])
