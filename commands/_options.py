@@ -81,6 +81,9 @@ A_PATH = _LocalPath(path_type=Path, readable=False)
 A_LOG = _LogPath(path_type=Path, readable=False)
 """A path, as `A_PATH`, or a URI."""
 
+A_FOLDER = _LocalPath(path_type=Path, readable=False, file_okay=False)
+"""A path that is not a file; see `A_PATH`."""
+
 A_FILE = _LocalPath(path_type=Path, readable=False, dir_okay=False)
 """A path that is not a directory; see `A_PATH`."""
 
@@ -204,7 +207,7 @@ def output_option(function: F) -> F:
 
 tmp_option = click.option(
     "--tmp",
-    type=click.Path(path_type=Path),
+    type=A_PATH,
     metavar="DIR",
     help="Directory for temporary files, which a large log needs. The default is TMPDIR, or /tmp.",
 )

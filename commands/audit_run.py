@@ -21,6 +21,7 @@ from je_tools.commands._engines import (
 )
 from je_tools.commands._options import (
     A_FILE,
+    A_FOLDER,
     A_LOG,
     CONTEXT,
     format_option,
@@ -60,7 +61,7 @@ class Options(EngineOptions):
     "--output",
     "-o",
     required=True,
-    type=click.Path(path_type=Path, readable=False, file_okay=False),
+    type=A_FOLDER,
     help="Folder for the tables of all runs, and the report of the last run.",
 )
 @engine_options

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from datetime import datetime
+from pathlib import Path
 from typing import Any, TypeVar
 
 from je_tools.core.masking import DataMode, Masking
 from je_tools.errors import InputError, UsageError
+from je_tools.formats.files.remote_path import RemotePath, located
+from je_tools.formats.files.uris import URIError
 
 Lsn = str | int
 """An LSN: `0xFILE/0xOFFSET`, or the number in the columns `lsn`."""
@@ -22,6 +26,9 @@ DatabaseId = str | int
 
 Key = str | bytes
 """A key, or bytes to search for: text as commands take it, or the bytes themselves."""
+
+Paths = str | os.PathLike[str]
+"""A path on this host, or a `file:` URI."""
 
 T = TypeVar("T")
 
@@ -52,6 +59,29 @@ def named_arguments() -> Iterator[None]:
 
 def _argument(found: re.Match[str]) -> str:
     return _RENAMED.get(found[1], found[1].replace("-", "_"))
+
+
+def local_paths(values: Paths | Iterable[Paths]) -> list[Path]:
+    """Return one or several paths on this host.
+
+    Raises:
+        UsageError: one is the URI of an object store; its text has credentials masked.
+    """
+    named = [values] if isinstance(values, str | os.PathLike) else values
+    return [_local_path(each) for each in named]
+
+
+def _local_path(value: Paths) -> Path:
+    try:
+        place = located(value) if isinstance(value, str) else Path(value)
+    except URIError as error:
+        raise UsageError(str(error)) from None
+    if isinstance(place, RemotePath):
+        raise UsageError(
+            f"{place}: expected a path on this host: copy what the URI names first, or read it "
+            "with a command or a format of Spark"
+        )
+    return place
 
 
 def several(values: object) -> list[Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Generator, Iterable, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -17,8 +16,6 @@ from je_tools.log.opening import open_environment
 
 if TYPE_CHECKING:
     from je_tools.findings import Finding
-
-Paths = str | os.PathLike[str]
 
 
 def _opened_name(paths: Sequence[Path]) -> str:
@@ -45,10 +42,9 @@ class OpenedLog:
     """State that all calls on an opened log share; a context manager."""
 
     def __init__(
-        self, paths: Paths | Iterable[Paths], *, threads: int = 0, data: str = "show"
+        self, paths: a.Paths | Iterable[a.Paths], *, threads: int = 0, data: str = "show"
     ) -> None:
-        named = [paths] if isinstance(paths, str | os.PathLike) else paths
-        self._paths = [Path(each) for each in named]
+        self._paths = a.local_paths(paths)
         self._threads = a.at_least("threads", threads, 0) or 0
         self._masking = a.masking_argument(data)
         self._found: dict[Finding, None] = {}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Generator, Iterable
-from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 from weakref import WeakSet
@@ -20,8 +19,6 @@ if TYPE_CHECKING:
     from je_tools.ignite.examination import StoreExamination
     from je_tools.ignite.info import NodeInfo
     from je_tools.ignite.recovery.plan import NodePlan
-
-Paths = str | os.PathLike[str]
 
 
 class StoreReader:
@@ -41,14 +38,13 @@ class StoreReader:
 
     def __init__(
         self,
-        paths: Paths | Iterable[Paths],
+        paths: a.Paths | Iterable[a.Paths],
         *,
         node: str | Iterable[str] | None = None,
         threads: int = 0,
         data: str = "show",
     ) -> None:
-        named = [paths] if isinstance(paths, str | os.PathLike) else paths
-        self._paths = [Path(each) for each in named]
+        self._paths = a.local_paths(paths)
         self._nodes = a.texts("node", node)
         self._threads = a.at_least("threads", threads, 0) or len(os.sched_getaffinity(0))
         self._masking = a.masking_argument(data)

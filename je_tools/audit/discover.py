@@ -299,9 +299,11 @@ def _listed(paths: tuple[Path, ...]) -> tuple[int, tuple[Path, ...]]:
                     if is_jdb_name(entry.name):
                         size += _size(entry)
                         links += [folder / entry.name] if _is_link(entry) else []
-    # A link that leads to nothing makes no folder, such as /, one of the environment.
-    leading = filter(os.path.exists, links)
-    linked = {Path(os.path.realpath(path)).parent: None for path in leading}
+    linked: dict[Path, None] = {}
+    for path in links:
+        # A link that leads to nothing makes no folder, such as /, one of the environment.
+        with suppress(OSError):
+            linked[Path(os.path.realpath(path, strict=True)).parent] = None
     return size, (*folders, *linked)
 
 

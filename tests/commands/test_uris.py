@@ -267,8 +267,20 @@ def test_what_needs_local_files_refuses_uris(words: tuple[str, ...]) -> None:
     assert "this host" in ended.err
 
 
-def test_no_output_is_written_to_a_uri() -> None:
-    assert je_tools("verify", BASIC, "--output", f"s3://{BUCKET}/out.txt").code == 2
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("verify", BASIC, "--output"),
+        ("audit", "run", BASIC, "--engine", "local", "--output"),
+        ("export", BASIC, "--all", "--tmp"),
+    ],
+    ids=lambda words: words[0],
+)
+def test_nothing_is_written_to_a_uri(words: tuple[str, ...]) -> None:
+    ended = je_tools(*words, f"s3://key:pass-word@{BUCKET}/out")
+    assert ended.code == 2
+    assert "pass-word" not in ended.err
+    assert je_tools(*words, f"s3://{BUCKET}/out").code == 2
 
 
 def test_a_file_uri_is_a_local_path(tmp_path: Path) -> None:

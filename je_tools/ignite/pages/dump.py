@@ -206,8 +206,10 @@ class PageDump(Struct, Generic[Piece]):
             if types is not None:
                 keep &= np.isin(columns.type_no, types) & (columns.state != PageState.ZERO)
             if self.filters.pages:
-                wanted = np.array(self.filters.pages, np.int64)
-                keep &= np.isin(np.arange(first, first + len(columns)), wanted)
+                here = range(first, first + len(columns))
+                # Numbers of any size are compared here, as arrays take only some.
+                wanted = [page for page in self.filters.pages if page in here]
+                keep &= np.isin(np.arange(here.start, here.stop), wanted)
             at = np.flatnonzero(keep)
             if self.limit is not None and not self.filters.keys:
                 at = at[: self.limit - self.count]

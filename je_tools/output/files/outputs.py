@@ -249,9 +249,10 @@ def _folders(environment: Environment) -> set[Path]:
         return set()
     files = [*environment.files, *([environment.marker] if environment.marker else [])]
     folders = {folder for file in files for folder in (file.path.parent, file.home)}
-    # A link that leads to nothing makes no folder, such as /, one of the log.
-    leading = (file.path for file in files if os.path.exists(file.path))
-    folders |= {Path(os.path.realpath(path)).parent for path in leading}
+    for file in files:
+        # A link that leads to nothing makes no folder, such as /, one of the log.
+        with suppress(OSError):
+            folders.add(Path(os.path.realpath(file.path, strict=True)).parent)
     if environment.is_directory:
         home = environment.home
         folders |= {home, *(home / name for name in environment.folders)}

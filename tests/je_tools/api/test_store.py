@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -133,6 +134,21 @@ def test_wrong_arguments(
 ) -> None:
     with pytest.raises(error, match=told):
         getattr(je_tools.open_store(STORE), call)(**arguments)
+
+
+@pytest.mark.parametrize("call", [je_tools.open, je_tools.open_store])
+def test_uris_are_refused_without_their_secrets(call: Callable[[str], object]) -> None:
+    """They were taken for paths, which were shown as they are."""
+    for uri in ("s3://key:secret@bucket/p", "simplecache::s3://u:secret@b", "s3://b/p?t=secret"):
+        with pytest.raises(UsageError) as caught:
+            call(uri)
+        assert "secret" not in str(caught.value)
+    with pytest.raises(UsageError, match=r"^s3://bucket/p: expected a path on this host"):
+        call("s3://bucket/p")
+
+
+def test_a_file_uri_is_its_path() -> None:
+    assert je_tools.open_store(f"file://{STORE}").name == str(STORE)
 
 
 def test_a_partition_that_is_not_there_is_known_at_the_end() -> None:
