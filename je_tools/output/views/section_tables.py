@@ -8,6 +8,7 @@ from itertools import groupby
 from textwrap import wrap
 from typing import BinaryIO
 
+from je_tools.core.escaping import printable
 from je_tools.output.files.output_file import encoding_of
 from je_tools.output.views.sections import COMMA, Cell, Column, Kind, Section, cell_texts
 
@@ -142,7 +143,7 @@ def _run_lines(
     lines: list[str] = []
     for section, rows in zip(sections, texts, strict=True):
         lines += [] if first and not lines else [""]
-        title = section.title
+        title = printable(section.title)
         lines += wrap(title, max(width, MIN_WIDTH)) if width else [title] * bool(title)
         lines += head
         lines += [
@@ -173,7 +174,7 @@ def _block_lines(sections: Sequence[Section], width: int, *, first: bool) -> lis
     lines: list[str] = []
     for section in sections:
         lines += [] if first and not lines else [""]
-        lines += wrap(section.title, width)
+        lines += wrap(printable(section.title), width)
         for number, row in enumerate(section.rows):
             lines += [""] * bool(number)
             lines += _block(section.columns, row, width)

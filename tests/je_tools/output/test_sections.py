@@ -71,6 +71,13 @@ def test_a_long_value_of_a_record_is_cut() -> None:
     assert {len(line) for line in lines[1:]} == {80}
 
 
+@pytest.mark.parametrize("width", [20, 80])
+def test_a_title_with_a_name_is_escaped(width: int) -> None:
+    """Titles of tables on stores of Ignite have names of nodes, which are names of folders."""
+    section = Section("", "no\x1b[2J\n\x07de: Found", PLACE, ROWS, folds=True)
+    assert lines_of(section, width)[0] == r"no\x1b[2J\n\x07de: Found"
+
+
 PATH = Column("file", "file", Kind.PATH)
 COMMAND = Column("command", "command", Kind.COMMAND)
 PLACE = (NAME, PATH, Column("offset", "offset"), Column("length", "bytes", rank=1))
