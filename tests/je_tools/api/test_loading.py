@@ -50,7 +50,9 @@ def test_calls_change_no_settings_of_the_process(monkeypatch: pytest.MonkeyPatch
     asked = []
     library = SimpleNamespace(malloc_trim=asked.append, mallopt=lambda *_: pytest.fail("mallopt"))
     monkeypatch.setattr("je_tools.core.memory.ctypes.CDLL", lambda _: library)
-    opened = je_tools.open(home_of("v17-basic"))
+    # Buffers of several threads are given back.
+    monkeypatch.setattr("je_tools.log.scan_options.ONE_THREAD_MAX", -1)
+    opened = je_tools.open(home_of("v17-basic"), threads=2)
     assert opened.verify(tree=True).is_intact
     assert opened.count()
     assert opened.databases()
