@@ -228,7 +228,8 @@ def _placed(name: str) -> Path:
 
     Spark writes the location of a table as a URL without escapes.
     """
-    if name.startswith("file:/"):
+    # After two slashes comes a host, whose files are elsewhere.
+    if re.match("file:/(?!/[^/])", name):
         plain = re.sub("^file:/+", "/", name)
         return Path(plain if os.path.lexists(plain) else unquote(urlsplit(name).path) or plain)
     try:

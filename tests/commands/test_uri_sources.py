@@ -82,6 +82,10 @@ def test_places_that_cannot_be_read(store: S3Store, tmp_path: Path) -> None:
         read(located("nonsense://a/b"))
     with pytest.raises(UsageError, match=r"s3://\*\*\*@logs"):
         JelogSource({"path": "s3://key:secret@logs/env"}).schema()
+    with pytest.raises(UsageError, match=r"^file://\*\*\*@host/tmp: "):
+        JelogSource({"path": "file://u:secret@host/tmp"}).schema()
+    with pytest.raises(UsageError, match="names a file of this host"):
+        JelogSource({"path": "file://host/tmp"}).schema()
     uri = store.put(ignite.write_dumped_store(tmp_path / "store"), "ignite")
     with pytest.raises(InputError, match="copy it to a file system"):
         read(located(uri), IgnitewalSource)

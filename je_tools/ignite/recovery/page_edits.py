@@ -147,7 +147,7 @@ class _FileEdits:
     ) -> StoreEdit | None:
         """Return the edit that makes a file, or fills an empty one; None if pages are missing."""
         indexes = replay.whole_pages(group_id, partition)
-        if self._header is None or not len(indexes) or int(indexes[-1]) + 1 != len(indexes):
+        if self._header is None or not _has_all_pages(indexes):
             return None
         is_index = partition == INDEX_PARTITION
         name = "index.bin" if is_index else f"part-{partition}.bin"
@@ -245,7 +245,23 @@ def _finishing(
     indexes = replay.whole_pages(group_id, partition)
     if not writer.is_near(file, indexes):
         return f"{file.path}: the log has page {int(indexes[-1]):,}, far after the end of the file"
+    cut = _cut_page(file)
+    if cut is not None and cut not in indexes and np.any(indexes > cut):
+        return f"{file.path}: the file ends inside page {cut:,}, which recovery does not write"
     return list(writer.write(file, replay, indexes, FINISH))
+
+
+def _has_all_pages(indexes: Ints) -> bool:
+    """Return True if ascending indexes are all from 0 on."""
+    return len(indexes) > 0 and int(indexes[-1]) + 1 == len(indexes)
+
+
+def _cut_page(file: PageFile) -> int | None:
+    """Return the page in which a file ends; None if it ends after a page."""
+    header = file.header
+    assert header is not None
+    page, rest = divmod(file.size - header.size, header.page_size)
+    return page if rest else None
 
 
 def _partitions(replay: PageReplay) -> list[tuple[int, int]]:
@@ -308,15 +324,22 @@ def _rebuild_pages(
     indexes = replay.whole_pages(*key)
     if not _is_current(writer, replay, key, expected):
         indexes = indexes[:0]
-    chosen = np.concatenate([np.arange(*np.searchsorted(indexes, _ends(run))) for run in damaged])
-    known = set(indexes[chosen].tolist())
-    if len(chosen):
-        plan.edits += writer.write(file, replay, indexes[chosen], REBUILD)
-    if len(known) == sum(run.pages for run in damaged):
+    cut = _cut_page(file)
+    if cut is not None and not _has_all_pages(indexes):
+        # The file was longer, and only the history of all of its pages says which are lost.
+        indexes = indexes[:0]
+    chosen = [np.arange(*np.searchsorted(indexes, _ends(run))) for run in damaged]
+    if cut is not None:
+        chosen.append(np.flatnonzero(indexes > cut))
+    written = indexes[np.concatenate(chosen)]
+    if len(written):
+        plan.edits += writer.write(file, replay, written, REBUILD)
+    known = set(written.tolist())
+    pages_of = (range(*_ends(run)) for run in damaged)
+    missing = [page for some in pages_of for page in some if page not in known]
+    if not missing:
         plan.rebuilt.append(file.path)
     else:
-        pages_of = (range(*_ends(run)) for run in damaged)
-        missing = (page for some in pages_of for page in some if page not in known)
         numbers = ", ".join(map(str, islice(missing, 10)))
         plan.left.append(f"{file.path}: the log does not have the whole history of page {numbers}")
 

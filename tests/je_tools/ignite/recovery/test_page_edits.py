@@ -115,6 +115,34 @@ def test_a_file_that_is_lost_or_empty_is_made_anew(is_empty: bool, tmp_path: Pat
     assert (repairs.left, file.read_bytes()) == ((), whole)
 
 
+@pytest.mark.parametrize("has_log", [True, False])
+def test_a_file_that_ends_inside_a_page_gets_all_pages_that_followed(
+    has_log: bool, tmp_path: Path
+) -> None:
+    """With the cut page alone, the file would look whole, and its last pages be lost."""
+    store = writable_copy(KILLED, tmp_path / "work")
+    file = store / ACCOUNTS / "part-0.bin"
+    whole = file.read_bytes()
+    cut = whole[: -3 * 4096 + 100]
+    file.write_bytes(cut)
+    for path in () if has_log else store.rglob("*0000.wal"):
+        path.unlink()
+    ((repairs, _),) = _applied(store)
+    assert (repairs.left == (), file.read_bytes()) == (has_log, whole if has_log else cut)
+
+
+@pytest.mark.skipif(corpus() is None, reason="only the corpus has such stores")
+def test_a_checkpoint_is_not_finished_around_a_page_that_is_cut(tmp_path: Path) -> None:
+    """Writes after the end of the file and the rebuilt page would overlap."""
+    base = corpus()
+    assert base is not None
+    store = writable_copy(base / MID / "store", tmp_path / "work")
+    os.truncate(store / "db" / "node1" / "cache-big" / "part-1.bin", 11_321)
+    ((repairs, journal),) = _applied(store)
+    assert (repairs.edits, journal) == ((), None)
+    assert "the file ends inside page 1, which recovery does not write" in repairs.left[-1]
+
+
 def test_a_page_whose_log_is_gone_is_left(tmp_path: Path) -> None:
     store = damaged_store(FIXTURES / "ignite-page-damaged", tmp_path)
     for path in store.rglob("*0000.wal"):
