@@ -24,7 +24,11 @@ from je_tools.formats.ignite.page_ids import INDEX_PARTITION
 from je_tools.formats.ignite.pages import PageFileHeader, file_header_bytes
 from je_tools.ignite.pages.files import page_folder
 from je_tools.ignite.recovery.page_damage import PageRepair
-from je_tools.ignite.recovery.partitions import checkpointed_partitions, counters_in
+from je_tools.ignite.recovery.partitions import (
+    checkpointed_partitions,
+    counters_in,
+    has_all_pages,
+)
 from je_tools.ignite.recovery.physical import open_replay, replay_log
 from je_tools.ignite.repairs.edits import StoreEdit, create_file, set_aside, write_bytes
 from je_tools.ignite.wal.segment_reading import copies_of
@@ -147,7 +151,7 @@ class _FileEdits:
     ) -> StoreEdit | None:
         """Return the edit that makes a file, or fills an empty one; None if pages are missing."""
         indexes = replay.whole_pages(group_id, partition)
-        if self._header is None or not _has_all_pages(indexes):
+        if self._header is None or not has_all_pages(indexes):
             return None
         is_index = partition == INDEX_PARTITION
         name = "index.bin" if is_index else f"part-{partition}.bin"
@@ -251,11 +255,6 @@ def _finishing(
     return list(writer.write(file, replay, indexes, FINISH))
 
 
-def _has_all_pages(indexes: Ints) -> bool:
-    """Return True if ascending indexes are all from 0 on."""
-    return len(indexes) > 0 and int(indexes[-1]) + 1 == len(indexes)
-
-
 def _cut_page(file: PageFile) -> int | None:
     """Return the page in which a file ends; None if it ends after a page."""
     header = file.header
@@ -325,7 +324,7 @@ def _rebuild_pages(
     if not _is_current(writer, replay, key, expected):
         indexes = indexes[:0]
     cut = _cut_page(file)
-    if cut is not None and not _has_all_pages(indexes):
+    if cut is not None and not has_all_pages(indexes):
         # The file was longer, and only the history of all of its pages says which are lost.
         indexes = indexes[:0]
     chosen = [np.arange(*np.searchsorted(indexes, _ends(run))) for run in damaged]

@@ -18,6 +18,7 @@ from je_tools.ignite.pages.files import page_folder
 from je_tools.ignite.pages.first_pages import read_first_page
 
 if TYPE_CHECKING:
+    from je_tools.formats.arrays import Ints
     from je_tools.formats.ignite.records import PartitionAt
     from je_tools.formats.ignite.replay import PageReplay
     from je_tools.ignite.checkpoints.node_checkpoints import NodeCheckpoints
@@ -31,7 +32,8 @@ class CheckpointedPartition(Struct, frozen=True):
         group_id: cache group.
         path: path of its file.
         expected: its counters at the checkpoint.
-        is_missing: True if it has no file or an empty one, and recovery makes none.
+        is_missing: True if it has no file or an empty one, and recovery does not write all of its
+            pages.
         found: counters in its first page; None if they cannot be read.
     """
 
@@ -66,14 +68,20 @@ def checkpointed_partitions(
         for expected in partitions if group_id in folders else ():
             key = (group_id, expected.partition)
             path = folders[group_id] / f"part-{expected.partition}.bin"
+            file = files.get(key)
+            is_missing = file is None or file.is_empty
             if replay is not None and key in recovered:
                 found = counters_in(replay, *key, is_big=is_big)
-                yield CheckpointedPartition(group_id, path, expected, False, found)
+                # The node writes the pages that its log has, and reads zeros for the others.
+                is_missing = is_missing and not has_all_pages(replay.whole_pages(*key))
             else:
-                file = files.get(key)
                 found = None if file is None else read_first_page(file)
-                is_missing = file is None or file.is_empty
-                yield CheckpointedPartition(group_id, path, expected, is_missing, found)
+            yield CheckpointedPartition(group_id, path, expected, is_missing, found)
+
+
+def has_all_pages(indexes: Ints) -> bool:
+    """Return True if ascending indexes of pages are all from 0 on."""
+    return len(indexes) > 0 and int(indexes[-1]) + 1 == len(indexes)
 
 
 def counters_in(

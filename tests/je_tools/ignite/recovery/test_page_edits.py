@@ -143,6 +143,25 @@ def test_a_checkpoint_is_not_finished_around_a_page_that_is_cut(tmp_path: Path) 
     assert "the file ends inside page 1, which recovery does not write" in repairs.left[-1]
 
 
+@pytest.mark.skipif(corpus() is None, reason="only the corpus has such stores")
+def test_a_file_of_which_the_log_has_some_pages_is_lost(tmp_path: Path) -> None:
+    """The pages that an unfinished checkpoint wrote are not all of the file."""
+    base = corpus()
+    assert base is not None
+    store = writable_copy(base / "ignite-walpagezip" / "store", tmp_path / "work")
+    (plan,) = plan_recovery(open_store([store]), 1)
+    assert (plan.physical.status, plan.outcome) == ("unfinished", StartOutcome.STARTS)
+    (store / "db" / "node1" / "cache-ttl" / "part-0.bin").unlink()
+    (plan,) = plan_recovery(open_store([store]), 1)
+    (loss,) = plan.findings
+    assert (plan.outcome, loss.code, loss.expected, loss.found) == (
+        StartOutcome.LOSES,
+        "recovery-loss",
+        "6 rows",
+        "no file",
+    )
+
+
 def test_a_page_whose_log_is_gone_is_left(tmp_path: Path) -> None:
     store = damaged_store(FIXTURES / "ignite-page-damaged", tmp_path)
     for path in store.rglob("*0000.wal"):
