@@ -26,12 +26,21 @@ _SIZES = {"B": 1, "C": 2, "D": 8, "F": 4, "I": 4, "J": 8, "S": 2, "Z": 1}
 
 
 class _ClassFacts(Struct):
-    """What a stream says of a class: its name, flags, codes of its fields, and its superclass."""
+    """What a stream says of a class.
+
+    Attributes:
+        name: name.
+        flags: flags of the description.
+        fields: codes of the fields.
+        parent: superclass.
+        depth: number of its superclasses; None before the end of the description.
+    """
 
     name: str
     flags: int = 0
     fields: str = ""
     parent: _ClassFacts | None = None
+    depth: int | None = None
 
 
 class _StreamError(Exception):
@@ -41,7 +50,7 @@ class _StreamError(Exception):
 def java_stream_fault(data: bytes) -> str | None:
     """Return why bytes are no object that Java serialized, in words; None if they begin with one.
 
-    Bytes after the object are none of Java's concern.
+    Java does not read the bytes after the object.
     """
     if data[:4] != STREAM_MAGIC:
         return "no object that Java serialized"
@@ -133,7 +142,7 @@ class _JavaReader:
             return None
         if tag == _REFERENCE:
             found = self._referred()
-            if found is None:
+            if found is None or found.depth is None:
                 raise _StreamError("a reference to no class")
             return found
         facts = _ClassFacts("")
@@ -152,6 +161,12 @@ class _JavaReader:
             raise _StreamError("no class in its place")
         self._annotations(depth)
         facts.parent = self._class(depth + 1)
+        facts.depth = 0
+        if facts.parent is not None:
+            assert facts.parent.depth is not None
+            facts.depth = facts.parent.depth + 1
+        if facts.depth > DEPTH_MAX:
+            raise _StreamError("it is nested too deeply")
         return facts
 
     def _field(self, depth: int) -> str:

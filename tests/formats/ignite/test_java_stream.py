@@ -55,6 +55,26 @@ def test_nesting_is_bounded(part: bytes) -> None:
     assert "nested too deeply" in (fault or "")
 
 
+def _of_superclass(handle: int) -> bytes:
+    """Return an object of a class whose superclass is a reference."""
+    return _of_class(0x73, 2, bytes(2), b"B")[:-1] + b"\x71" + struct.pack(">I", handle)
+
+
+def test_no_class_is_its_own_superclass() -> None:
+    fault = java_stream_fault(STREAM_MAGIC + _of_superclass(0x7E0000))
+    assert "a reference to no class" in (fault or "")
+
+
+@pytest.mark.parametrize(("length", "is_deep"), [(DEPTH_MAX, False), (DEPTH_MAX + 1, True)])
+def test_superclasses_by_reference_are_bounded(length: int, is_deep: bool) -> None:
+    chain = b"".join(_of_superclass(0x7E0002 + 2 * each) for each in range(length))
+    # Annotations of the first object hold the others.
+    first, last = _of_class(0x73, 3, bytes(2), b"A"), _of_class(0x73, 2, bytes(2), b"B")
+    fault = java_stream_fault(STREAM_MAGIC + first + last + chain + b"\x78")
+    assert fault is None or is_deep
+    assert ("nested too deeply" in (fault or "")) == is_deep
+
+
 def test_numbers_of_a_stream_cost_nothing() -> None:
     many = struct.pack(">I", (1 << 32) - 1)
     for part in (_of_class(0x75, 2, bytes(2)) + many, b"\x7a" + many, b"\x7c" + many * 2):
