@@ -223,16 +223,17 @@ class Source:
     def is_hole(self, start: int, stop: int) -> bool:
         """Return True if bytes [start, stop) are a hole of the file, which reads as zeros.
 
-        A file system without holes has none.
+        A file system without holes has none. Bytes after the end of a file that shrank are none.
 
         Raises:
             SourceChangedError: the file has been replaced since it was pickled.
         """
+        fd = self._opened().fileno()
         try:
-            return os.lseek(self._opened().fileno(), start, os.SEEK_DATA) >= stop
+            return os.lseek(fd, start, os.SEEK_DATA) >= stop
         except OSError as error:
             # No data follows; other errors are those of file systems that do not tell.
-            return error.errno == errno.ENXIO and start < stop
+            return error.errno == errno.ENXIO and start < stop <= os.fstat(fd).st_size
 
     def limit(self, size: int) -> None:
         """Limit reads to the `size` bytes that the file had before it grew.

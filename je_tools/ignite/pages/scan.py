@@ -160,9 +160,10 @@ def _read(
     try:
         if source.is_hole(start, stop):
             pages = -((start - stop) // header.page_size)
-            return Block(file, first, zero_pages(pages, header.page_size))
-        rules = page_rules(header, file.partition)
-        columns = read_file_pages(source, start, stop, rules, first)
+            columns = zero_pages(pages, header.page_size)
+        else:
+            rules = page_rules(header, file.partition)
+            columns = read_file_pages(source, start, stop, rules, first)
         if stop == file.size:
             source.check_unchanged()
     except SourceChangedError as error:

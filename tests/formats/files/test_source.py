@@ -122,6 +122,16 @@ def test_a_range_outside_of_the_file_is_not_called_blank(path: Path, start: int,
         source.is_blank(start, stop)
 
 
+def test_bytes_after_the_end_of_a_file_that_shrank_are_no_hole(path: Path) -> None:
+    os.truncate(path, 1 << 20)
+    with Source(path) as source:
+        has_holes = source.is_hole(1 << 19, 1 << 20)
+        os.truncate(path, (1 << 20) - 4096)
+        assert not source.is_hole(1 << 19, 1 << 20)
+        assert not source.is_hole((1 << 20) - 4096, 1 << 20)
+        assert source.is_hole(1 << 19, (1 << 20) - 4096) == has_holes
+
+
 def test_pickled_it_is_opened_again_when_it_is_the_same(path: Path) -> None:
     with Source(path) as source:
         pickled = pickle.dumps(source)

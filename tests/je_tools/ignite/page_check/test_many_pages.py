@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -74,6 +75,38 @@ def test_pages_of_a_hole_are_those_of_zeros(tmp_path: Path) -> None:
     for name in found.__struct_fields__:
         assert getattr(found, name).tolist() == getattr(expected, name).tolist(), name
     assert set(found.state.tolist()) == {PageState.ZERO}
+
+
+def test_a_file_of_pages_that_is_cut_between_two_blocks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (file, *_) = page_folder(open_store([pages.write_page_store(tmp_path)]).nodes[0]).files
+    assert file.header is not None
+    page_size = file.header.page_size
+    monkeypatch.setattr(scan, "BLOCK_SIZE", page_size)
+    blocks = scan.read_blocks([file], 1)
+    next(blocks)
+    os.truncate(file.path, file.header.size + page_size)
+
+    with pytest.raises(StoppedError, match="shrank"):
+        list(blocks)
+
+
+def test_a_file_of_pages_with_a_hole_at_its_end_that_is_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = pages.write_page_store(tmp_path)
+    (file, *_) = page_folder(open_store([store]).nodes[0]).files
+    os.truncate(file.path, file.size + (1 << 20))
+    (file, *_) = page_folder(open_store([store]).nodes[0]).files
+    monkeypatch.setattr(scan, "BLOCK_SIZE", 1 << 19)
+    blocks = scan.read_blocks([file], 1)
+    next(blocks)
+    shutil.copy(file.path, tmp_path / "other")
+    (tmp_path / "other").replace(file.path)
+
+    with pytest.raises(StoppedError, match="replaced"):
+        list(blocks)
 
 
 def test_a_file_of_pages_that_is_cut_while_it_is_mapped(tmp_path: Path) -> None:
