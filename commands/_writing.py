@@ -173,10 +173,10 @@ def say_reader(reader: Holder, *, is_cut: bool) -> None:
 
 @contextmanager
 def noting_that_none_is_made(target: Path) -> Iterator[None]:
-    """Note on Ctrl-C and SIGTERM that the copy does not exist."""
+    """Note on Ctrl-C, SIGTERM and a lack of memory that the copy does not exist."""
     try:
         yield
-    except (KeyboardInterrupt, SystemExit) as error:
+    except (KeyboardInterrupt, SystemExit, MemoryError) as error:
         if not target.exists():
             error.add_note(f"{target} was not created, and the environment is unchanged")
         raise

@@ -160,13 +160,13 @@ def run(command: click.Command, arguments: list[str] | None = None) -> int:
     except JeToolsError as error:
         say(_noted(f"je-tools: {error}", error))
         return error.exit_code
-    except MemoryError:
-        return _out_of_memory()
+    except MemoryError as error:
+        return _out_of_memory(error)
     except OSError as error:
-        return _out_of_memory() if error.errno == errno.ENOMEM else _output_failed(error)
+        return _out_of_memory(error) if error.errno == errno.ENOMEM else _output_failed(error)
     except RuntimeError as error:
         if error.args == (_NO_THREAD,):
-            return _out_of_memory()
+            return _out_of_memory(error)
         # A signal during an import that defines a class arrives as the cause of a RuntimeError.
         if isinstance(error.__cause__, KeyboardInterrupt | SystemExit):
             return _stopped(error.__cause__)
@@ -177,12 +177,13 @@ _NO_THREAD = "can't start new thread"
 """Text of CPython's error if there is no memory for the stack of a thread, or no more threads."""
 
 
-def _out_of_memory() -> int:
+def _out_of_memory(error: Exception) -> int:
     """Return the exit code for a lack of memory."""
-    say(
+    text = (
         "je-tools: out of memory, or of threads: the limits of the process (ulimit -v, ulimit -u, "
         "a container) or the machine have too little. Raise them; --threads 1 needs the least"
     )
+    say(_noted(text, error))
     return EXIT_REFUSED
 
 
@@ -244,7 +245,7 @@ def _output_failed(error: OSError) -> int:
     # An unbuffered stream does not fail again. Errors of files being read have a file name.
     if not is_broken and (error.filename is not None or error.errno not in UNWRITABLE):
         raise error
-    say(f"je-tools: standard output: cannot be written: {error.strerror}")
+    say(_noted(f"je-tools: standard output: cannot be written: {error.strerror}", error))
     return EXIT_REFUSED
 
 

@@ -28,10 +28,11 @@ from je_tools.erase.judging import rows_to_finish
 from je_tools.erase.overwriting import Overwriter
 from je_tools.erase.results import ErasureHooks
 from je_tools.erase.unread import UnreadPlaces, bad_spans, unread_places
+from je_tools.errors import RefusedError
 from je_tools.log.opening import open_environment
 from je_tools.writing.disk import Disk
 from je_tools.writing.lock import EnvironmentLock
-from je_tools.writing.refusing import refusing
+from je_tools.writing.refusing import refusing, telling
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -194,8 +195,10 @@ def _failing(home: Path) -> Iterator[None]:
     command = f"je-tools erase resume {quoted(str(home))} --apply"
     try:
         yield
-    except OSError:
-        with refusing(lambda: f"; run `{command}` again to go on"):
+    except RefusedError:
+        raise
+    except BaseException:
+        with telling(lambda: f"; run `{command}` again to go on"):
             raise
 
 

@@ -29,7 +29,7 @@ from je_tools.operations.names import CHECKPOINT
 from je_tools.recovery.opening import held_snapshot
 from je_tools.writing.disk import Disk
 from je_tools.writing.lock import EnvironmentLock
-from je_tools.writing.refusing import refusing
+from je_tools.writing.refusing import telling
 from je_tools.writing.stamps import stamp_files
 
 if TYPE_CHECKING:
@@ -159,7 +159,7 @@ class _EraseRun:
         deleted = [each for each in result.plan.files if each.is_deleted]
         erased = [each for each in result.plan.files if each.fsync_count]
         eraser = FileEraser(result, self.scanner, self.hooks, self.disk)
-        with refusing(lambda: stopped_text(self.home, len(result.erased), self.options)):
+        with telling(lambda: stopped_text(self.home, len(result.erased), self.options)):
             eraser.erase([*deleted, *erased])
         if not result.pending:
             result.left = self._planned(open_environment([self.home]), is_checkpointed=True)

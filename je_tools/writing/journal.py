@@ -83,7 +83,7 @@ class Journal:
             disk.sync_folder(journal.folder)
             disk.rename(journal.folder, folder)
             disk.sync_folder(folder.parent)
-        except (OSError, KeyboardInterrupt, SystemExit):
+        except (OSError, MemoryError, KeyboardInterrupt, SystemExit):
             with suppress(OSError):
                 if folder.is_dir():
                     disk.rename(folder, journal.folder)

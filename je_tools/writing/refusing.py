@@ -37,3 +37,16 @@ def refusing(state_text: Callable[[], str] = str) -> Iterator[None]:
         raise RefusedError(f"{name}{error.strerror}{state_text()}") from error
     except RefusedError as error:
         raise RefusedError(f"{error}{state_text()}") from error
+
+
+@contextmanager
+def telling(state_text: Callable[[], str]) -> Iterator[None]:
+    """Do as `refusing`, and note the state of the log on all other errors, as a lack of memory."""
+    try:
+        with refusing(state_text):
+            yield
+    except RefusedError:
+        raise
+    except BaseException as error:
+        error.add_note(state_text().removeprefix("; "))
+        raise

@@ -35,7 +35,7 @@ from je_tools.writing.journal_folders import (
 )
 from je_tools.writing.journal_reading import Recorded, read_journal
 from je_tools.writing.journal_removal import clear_journals, remove_journal
-from je_tools.writing.refusing import refusing, undo_command
+from je_tools.writing.refusing import refusing, telling, undo_command
 from je_tools.writing.steps import Replay, UndoStep, Way, files_of
 from je_tools.writing.undo_check import UndoCheck, drop_text
 from je_tools.writing.undo_steps import UndoState, recorded_state, revert_step
@@ -200,17 +200,10 @@ class Undo:
         Raises:
             RefusedError: a step failed.
         """
-        try:
-            self._apply(disk)
-        except (KeyboardInterrupt, SystemExit) as error:
-            error.add_note(self._state_text().removeprefix("; "))
-            raise
-
-    def _apply(self, disk: Disk) -> None:
         with refusing():
             self._check_sound()
         journal = Journal(self._home, self.number, disk, self.recorded.size)
-        with refusing(self._state_text):
+        with telling(self._state_text):
             if self.steps:
                 # Cut off a torn frame, so that no complete frame follows it.
                 disk.truncate(journal.folder / FILE_NAME, self.recorded.size)

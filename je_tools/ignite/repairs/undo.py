@@ -27,7 +27,7 @@ from je_tools.writing.journal_folders import (
 )
 from je_tools.writing.journal_reading import Recorded, read_journal
 from je_tools.writing.journal_removal import clear_journals, remove_journal
-from je_tools.writing.refusing import refusing, unlike_written
+from je_tools.writing.refusing import refusing, telling, unlike_written
 from je_tools.writing.steps import UndoStep, Way
 from je_tools.writing.undo_steps import UndoState, recorded_state, revert_step
 
@@ -121,28 +121,11 @@ class StoreUndo:
         Raises:
             RefusedError: a step failed.
         """
-        try:
-            self._apply(disk)
-        except (KeyboardInterrupt, SystemExit) as error:
-            error.add_note(self._state_text().removeprefix("; "))
-            raise
-
-    def drop(self, disk: Disk) -> None:
-        """Remove the journal and the bytes that it saved; put nothing back.
-
-        Raises:
-            RefusedError: it cannot be removed.
-        """
-        with refusing():
-            remove_journal(self._files.home, self.number, disk, self._files.others)
-        self._became = UndoState.REMOVED
-
-    def _apply(self, disk: Disk) -> None:
         with refusing():
             self._check_sound()
         size = self._recorded.size
         journal = Journal(self._files.home, self.number, disk, size)
-        with refusing(self._state_text):
+        with telling(self._state_text):
             if self.steps:
                 # Cut off a torn frame, so that no complete frame follows it.
                 disk.truncate(journal.folder / FILE_NAME, size)
@@ -161,6 +144,16 @@ class StoreUndo:
                 raise RefusedError(f"{path}: the file still exists, so the journal is kept too")
             remove_journal(self._files.home, self.number, disk, self._files.others)
         self._became = UndoState.PUT_BACK
+
+    def drop(self, disk: Disk) -> None:
+        """Remove the journal and the bytes that it saved; put nothing back.
+
+        Raises:
+            RefusedError: it cannot be removed.
+        """
+        with refusing():
+            remove_journal(self._files.home, self.number, disk, self._files.others)
+        self._became = UndoState.REMOVED
 
     def _revert(self, step: UndoStep, disk: Disk) -> None:
         # An interrupted undo may have put an original in the place of a file to remove.
