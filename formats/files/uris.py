@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 _SCHEME = r"[A-Za-z][A-Za-z0-9+.-]*"
 _URI = re.compile(rf"((?:{_SCHEME}::)*{_SCHEME})://(.*)", re.DOTALL)
-_LINK = re.compile(rf"::{_SCHEME}://")
+_LINK = re.compile(rf"::({_SCHEME}):///*")
+_BARE_LINK = re.compile(rf"::{_SCHEME}\Z")
 
 _IN_TEXT = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://\S*?(?=[]'\")>,.:;]*(?:\s|$))")
 
@@ -55,8 +57,8 @@ def credentials_size(scheme: str, rest: str) -> int:
     is no port, or an `@` comes later.
     """
     if _LINK.search(rest) is not None:
-        # Each file system of a chain may have some; the last `@` is after all of them.
-        return rest.rfind("@") + 1
+        # Each file system of a chain may have some. No secret goes on after the last `@`.
+        return max(rest.rfind("@") + 1, *_sizes_in_chain(scheme, rest))
     host = rest.partition("/")[0]
     if ":" not in host:
         return 0 if scheme in _WITH_USERS else host.rfind("@") + 1
@@ -67,6 +69,20 @@ def credentials_size(scheme: str, rest: str) -> int:
     if last > rest.index(":"):
         return last + 1
     return 0 if scheme in _S3 and host.startswith("arn:") else len(rest)
+
+
+def _sizes_in_chain(scheme: str, rest: str) -> Iterator[int]:
+    """Yield where the credentials of each file system of a chain end; 0 for one that has none."""
+    begin = 0
+    for link in (*_LINK.finditer(rest), None):
+        text = rest[begin:] if link is None else rest[begin : link.start()]
+        # A cache between two file systems has no place of its own.
+        while (bare := _BARE_LINK.search(text, max(text.rfind("::"), 0))) is not None:
+            text = text[: bare.start()]
+        size = credentials_size(scheme, text)
+        yield begin + size if size else 0
+        if link is not None:
+            scheme, begin = link[1].lower(), link.end()
 
 
 def masked_uri(text: str) -> str:
