@@ -13,6 +13,7 @@ from je_tools.audit.tables import ENVIRONMENTS
 from je_tools.errors import InputError, UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from pathlib import Path
 
 
@@ -46,7 +47,14 @@ def environment_history(folder: Path, env: str) -> list[dict[str, Any]]:
     ]
     if not rows:
         names = open_table(runs[-1], ENVIRONMENTS).to_table(["env"])["env"].to_pylist()
-        close = get_close_matches(env, names, n=1, cutoff=0.3)
-        hint = f"; did you mean {close[0]}?" if close else ""
+        hint = _similar(env, names)
         raise UsageError(f"{env}: no run has an environment of this name{hint}")
     return rows
+
+
+def _similar(env: str, names: Iterable[str]) -> str:
+    """Return a hint at the name whose last parts are most like `env`, which may have fewer."""
+    depth = env.count("/") + 1
+    ends = {"/".join(name.split("/")[-depth:]): name for name in names}
+    close = get_close_matches(env, ends, n=1)
+    return f"; did you mean {ends[close[0]]}?" if close else ""

@@ -157,7 +157,7 @@ def test_notes_of_every_command(
         assert (done.returncode, done.stdout) == (3, whole.stdout)
 
 
-@pytest.mark.parametrize("error", [BrokenPipeError(32, "Broken pipe"), OSError(12, "No memory")])
+@pytest.mark.parametrize("error", [BrokenPipeError(32, "Broken pipe"), OSError(22, "Invalid")])
 def test_an_error_that_is_not_the_outputs_is_a_bug(
     error: OSError, monkeypatch: pytest.MonkeyPatch
 ) -> None:

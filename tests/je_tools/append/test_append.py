@@ -32,7 +32,7 @@ from tests.je_tools.writing.operations import digests, put_back, without_journal
 
 each_operation = pytest.mark.parametrize("name", OPERATIONS)
 CRASHED = OPERATIONS["deletion"]
-STATES = (60, pytest.param(300, marks=pytest.mark.exhaustive))
+STATES = (100, pytest.param(300, marks=pytest.mark.exhaustive))
 """Approximate numbers of states after power cuts, for each operation."""
 FAILURES = 6
 """Approximate number of failing calls, for each operation."""

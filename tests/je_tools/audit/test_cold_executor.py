@@ -11,15 +11,14 @@ UNNEEDED = (
     "click",
     "duckdb",
     "jinja2",
-    "je_tools.btree",
     "je_tools.commands",
     "je_tools.output.views",
     "numba",
     "pandas",
     "rich",
 )
-MODULES_MAX = 700
-"""Largest number of modules, of which pyspark and pyarrow have about 300 with what they need."""
+MODULES_MAX = 800
+"""Largest number of modules: 300 of pyspark and pyarrow, and what reads and judges logs."""
 
 
 def test_modules_until_the_first_entry() -> None:
