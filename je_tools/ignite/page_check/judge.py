@@ -146,12 +146,14 @@ class PageJudge:
         rows = None if structure is None or is_index else structure.rows
         return self._verdict(scan, findings, rows), findings
 
-    def unwalked(self, files: Sequence[PageFile], reason: str) -> PageFinding:
-        """Return a note on files whose trees were not checked for one reason."""
+    def unwalked(
+        self, files: Sequence[PageFile], reason: str, *, is_warning: bool = False
+    ) -> PageFinding:
+        """Return a finding on files whose trees were not checked for one reason."""
         group = files[0].group if len({each.group for each in files}) == 1 else None
-        return self._finding(
-            "page-unwalked", group=group, found=f"{counted(len(files), 'file')}: {reason}"
-        )
+        severity = Severity.WARNING if is_warning else Severity.NOTE
+        found = f"{counted(len(files), 'file')}: {reason}"
+        return self._finding("page-unwalked", severity=severity, group=group, found=found)
 
     def _maker(self, file: PageFile) -> At:
         """Return a maker of findings in a file, on a page or on the whole file."""

@@ -203,7 +203,8 @@ _TABLE: tuple[tuple[str, Severity, str, str], ...] = (
     (
         "page-unwalked",
         Severity.NOTE,
-        "Trees, lists and rows of files were not checked, only pages one by one.",
+        "Trees, lists and rows of files were not checked, only pages one by one. It is a warning "
+        "for files that are holes for the most part.",
         "The column `found` has the reason.",
     ),
     (

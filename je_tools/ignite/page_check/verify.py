@@ -17,7 +17,7 @@ from je_tools.ignite.page_check.judge import FileVerdict, PageFileState, PageJud
 from je_tools.ignite.page_check.page_findings import CODES, PageFinding
 from je_tools.ignite.page_check.page_recovery import page_recovery
 from je_tools.ignite.page_check.structure_judge import affinity_of
-from je_tools.ignite.page_check.walk import Walk
+from je_tools.ignite.page_check.walk import HOLLOW, Walk
 from je_tools.ignite.pages.files import page_folder
 from je_tools.ignite.pages.scan import scan_files
 
@@ -177,13 +177,13 @@ def _advise(
 
 
 def _unwalked(judge: PageJudge, walked: Sequence[Walked]) -> Iterator[PageFinding]:
-    """Yield a note for each reason why trees of files were not walked."""
+    """Yield a finding for each reason why trees of files were not walked."""
     reasons: dict[str, list[PageFile]] = {}
     for scan, found in walked:
         if isinstance(found, str):
             reasons.setdefault(found, []).append(scan.file)
     for reason, files in reasons.items():
-        yield judge.unwalked(files, reason)
+        yield judge.unwalked(files, reason, is_warning=reason == HOLLOW)
 
 
 def _unpacked(files: Sequence[FileVerdict]) -> Iterator[PageFinding]:

@@ -26,6 +26,9 @@ _HOLLOW_SHARE = 64
 A walk needs up to 36 bytes for each page. Of a compressed page, a quarter is stored at least.
 """
 
+HOLLOW = "it is a hole for the most part, which no node leaves"
+"""Why such a file is not walked."""
+
 Walked = tuple["PageFileScan", "Structure | str | None"]
 """Pages of a file; what they lead to, why that was not checked, or None if there is nothing."""
 
@@ -64,7 +67,7 @@ class Walk:
         if scan.problem is not None or scan.states[PageState.UNREADABLE]:
             return scan, "the device did not deliver its pages"
         if _is_hollow(file):
-            return scan, "it is a hole for the most part, which no node leaves"
+            return scan, HOLLOW
         if scan.has_unread_trees:
             return scan, "trees of multi-version caches, or of the oldest layout, are not read"
         changed = None
@@ -75,9 +78,12 @@ class Walk:
 
 
 def _is_hollow(file: PageFile) -> bool:
-    """Return True if nearly all of a large file is a hole."""
+    """Return True if nearly all of a large file is a hole.
+
+    Some file systems do not tell what is stored, and say zero.
+    """
     try:
         stored = file.path.stat().st_blocks * 512
     except OSError as error:
         raise StoppedError(f"{file.path}: {error.strerror}") from error
-    return file.pages > _HOLLOW_PAGES and file.size > stored * _HOLLOW_SHARE
+    return file.pages > _HOLLOW_PAGES and file.size > stored * _HOLLOW_SHARE > 0

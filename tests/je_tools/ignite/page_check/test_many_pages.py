@@ -5,14 +5,17 @@ from __future__ import annotations
 import os
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
 from je_tools.errors import StoppedError
+from je_tools.findings import Severity
 from je_tools.formats.ignite.page_image import read_image_pages
 from je_tools.formats.ignite.pages import PageState, page_rules, read_pages, zero_pages
+from je_tools.ignite.page_check import walk
 from je_tools.ignite.page_check.verify import verify_pages
 from je_tools.ignite.pages import scan
 from je_tools.ignite.pages.files import page_folder
@@ -64,6 +67,20 @@ def test_holes_are_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert set(found) == {"page-unwritten", "page-unwalked"}
     assert found["page-unwritten"].pages == (8 << 30) // pages.SIZE - 7
     assert "a hole for the most part" in (found["page-unwalked"].found or "")
+    assert found["page-unwalked"].severity is Severity.WARNING
+
+
+def test_a_file_is_walked_if_the_file_system_does_not_say_what_it_stores(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = pages.write_page_store(tmp_path) / "db/node1/cache-first/part-0.bin"
+    os.truncate(path, 1 << 20)
+    files = page_folder(open_store([tmp_path]).nodes[0]).files
+    (file,) = (each for each in files if each.path == path)
+    monkeypatch.setattr(walk, "_HOLLOW_PAGES", 1)
+    for blocks in (1, 0):
+        monkeypatch.setattr(Path, "stat", lambda _, found=blocks: SimpleNamespace(st_blocks=found))
+        assert walk._is_hollow(file) == bool(blocks)
 
 
 def test_pages_of_a_hole_are_those_of_zeros(tmp_path: Path) -> None:
