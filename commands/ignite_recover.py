@@ -76,10 +76,9 @@ def command(**options: Unpack[Options]) -> int:
 
     Edits are writes that bring the store to a state from which the node starts: damaged bytes of
     the log are taken from another copy or bridged, an unfinished checkpoint is finished, and
-    damaged pages
-    and lost files are rebuilt from the log. With --apply, the command takes the node's lock, keeps
-    what it overwrites in an undo journal, and writes the edits. Then it shows the next start of the
-    repaired store. `ignite undo` puts back what was there.
+    damaged pages and lost files are rebuilt from the log. With --apply, the command takes the
+    node's lock, keeps what it overwrites in an undo journal, and writes the edits. Then it shows
+    the next start of the repaired store. `ignite undo` puts back what was there.
 
     \b
     Examples:
@@ -181,7 +180,7 @@ def _sections(
     later = [PAGES_LATER] if any(each.is_of_log for each in planned) else []
     later += [OPTIONAL] if is_optional else []
     texts = [dict.fromkeys((*plan.not_checked, *plan.unread_log)) for plan in plans]
-    # What is not so for all nodes is told with the node.
+    # A text that does not hold for all nodes names its node.
     not_checked = dict.fromkeys(
         text if all(text in some for some in texts) else f"{clean_text(plan.node.name)}: {text}"
         for plan, own in zip(plans, texts, strict=True)

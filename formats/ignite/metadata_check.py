@@ -84,7 +84,7 @@ def _is_value(data: bytes, at: int, stop: int) -> bool:
         elif tag in _SIZED:
             at += 5 + number
         elif tag in _VALUES:
-            # Their kind follows the number.
+            # The kind of the values follows their number.
             at += 6
             left += number * _VALUES[tag]
         else:

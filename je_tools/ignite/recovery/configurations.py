@@ -29,7 +29,7 @@ class LackingConfiguration(Struct, frozen=True):
 
     Attributes:
         path: the folder or the file.
-        found: what is there, in words.
+        found: what is in its place.
         is_lost: True if the node starts without the caches of the folder; False if it does not
             start.
     """

@@ -33,6 +33,11 @@ class ColumnParquetSink(Struct, frozen=True):
 
     For such columns, Arrow's writer takes three quarters of the time of parquet-rs, and other
     threads may run Python meanwhile.
+
+    Attributes:
+        encode: function that encodes a piece of rows to a batch.
+        schema: columns of the batches.
+        ships: True if a worker process may encode pieces for this process to write.
     """
 
     encode: Callable[..., pa.RecordBatch]
