@@ -15,6 +15,7 @@ from je_tools.formats.spans import Spans
 from je_tools.ignite.segment_files import opened_segment
 
 if TYPE_CHECKING:
+    from je_tools.formats.arrays import Ints
     from je_tools.formats.files.source import Bytes
     from je_tools.formats.ignite.records import DataEntries
     from je_tools.formats.ignite.segments import SegmentHeader
@@ -90,11 +91,10 @@ def lost_records(file: SegmentFile, damage: SegmentDamage) -> LostLogRecords:
     for length in dict.fromkeys((size, stop.length)):
         if data is None or file.header is None or not MIN_SIZE <= length <= size:
             continue
-        entries = _entries(file.header, type_no, data[:length])
+        entries, more = _entries(file.header, type_no, data[:length])
         if entries:
-            shown, more = tuple(entries[:ENTRIES_MAX]), max(len(entries) - ENTRIES_MAX, 0)
             is_one = length == size
-            return LostLogRecords(damage.index, damage.start, size, type_no, is_one, shown, more)
+            return LostLogRecords(damage.index, damage.start, size, type_no, is_one, entries, more)
     return LostLogRecords(damage.index, damage.start, size, type_no, is_one)
 
 
@@ -106,21 +106,27 @@ def _bytes_of(file: SegmentFile, damage: SegmentDamage) -> Bytes | None:
         return None
 
 
-def _entries(header: SegmentHeader, type_no: int, data: Bytes) -> list[LostEntry]:
-    """Return the entries of a data record; none if it does not decode to its end."""
+def _entries(header: SegmentHeader, type_no: int, data: Bytes) -> tuple[tuple[LostEntry, ...], int]:
+    """Return the first entries of a data record, and the number of those after ENTRIES_MAX.
+
+    There are none if it does not decode to its end.
+    """
     at = np.zeros(1, np.uint32)
     length, types = np.array([len(data)], np.uint32), np.array([type_no], np.uint8)
     columns = RecordColumns(at, at, length, types)
     found: list[LostEntry] = []
+    count = 0
     for batch in decode_entries(RecordRows(header, columns, data, 0)):
         if batch.bad.any():
-            return []
-        found += _plain(batch.entries, data)
-    return found
+            return (), 0
+        rows = np.flatnonzero(batch.entries.is_encrypted == 0)
+        count += len(rows)
+        found += _plain(batch.entries, data, rows[: ENTRIES_MAX - len(found)])
+    return tuple(found), count - len(found)
 
 
-def _plain(entries: DataEntries, data: Bytes) -> list[LostEntry]:
-    """Return the entries that are not encrypted."""
+def _plain(entries: DataEntries, data: Bytes, rows: Ints) -> list[LostEntry]:
+    """Return some entries, which are not encrypted."""
     keys = Spans(data, entries.key_start, entries.key_size)
     names = {int(each): each.name for each in EntryOperation}
     return [
@@ -130,5 +136,5 @@ def _plain(entries: DataEntries, data: Bytes) -> list[LostEntry]:
             int(entries.key_type[row]),
             keys[row] or b"",
         )
-        for row in np.flatnonzero(entries.is_encrypted == 0).tolist()
+        for row in rows.tolist()
     ]
