@@ -28,8 +28,10 @@ from je_tools.ignite.store import path_below
 from je_tools.ignite.wal.segment_reading import (
     copies_of,
     in_the_way,
+    is_after_ring,
     is_due,
     last_archived,
+    may_be_only_copy,
     without_entry,
 )
 
@@ -93,6 +95,12 @@ RUNS_SHOWN = 100
 _CACHE_LOST = (
     "The node starts without the caches of this folder, unless its own configuration has them. "
     "Copy the file from a backup, or from another node, before the node starts."
+)
+
+_ONLY_COPY = (
+    "The file may be the only one with the records of its segment, and `ignite recover` leaves it. "
+    "Look for the segment in a backup of the node. If there is none, keep a copy of the file "
+    "elsewhere, and remove it from the archive before the node starts."
 )
 
 _FILE_LOST = (
@@ -204,13 +212,14 @@ class Predictor:
         for file in in_the_way(self._node):
             is_at_start = is_due(self._node, file)
             when = "when it starts" if is_at_start else "once it has written it, and halts"
+            is_left = may_be_only_copy(self._node, file) and not is_after_ring(self._node, file)
             yield self._finding(
                 "recovery-refused" if is_at_start else "recovery-unclear",
                 file.path,
                 segment=file.number,
                 expected=f"no file, as the node archives this segment {when}",
                 found=file.problem,
-                hint="`ignite recover --apply` sets the file aside.",
+                hint=_ONLY_COPY if is_left else "`ignite recover --apply` sets the file aside.",
             )
         first = self._found.need.first
         archived = {each.header.segment for each in self._node.archive if each.header is not None}
@@ -242,7 +251,7 @@ class Predictor:
                 continue
             is_read = first is None or header.segment >= first
             if not file.is_archived and (header.segment <= archived or is_other):
-                # Of another segment, it is the end of the log.
+                # A file of the ring with the header of another segment is the end of the log.
                 continue
             if is_read:
                 yield self._finding(

@@ -20,14 +20,24 @@ from je_tools.ignite.repairs.edits import set_aside
 from je_tools.ignite.repairs.log_cut import plan_cut
 from je_tools.ignite.repairs.log_repairs import LogRepair, LogRepairer, Unrepaired
 from je_tools.ignite.repairs.log_state import LogState, read_log_state
+from je_tools.ignite.repairs.lost_records import LostLogRecords
 from je_tools.ignite.wal.segment_judge import FileJudge
-from je_tools.ignite.wal.segment_reading import in_the_way
+from je_tools.ignite.wal.segment_reading import (
+    in_the_way,
+    is_after_ring,
+    may_be_only_copy,
+)
 
 if TYPE_CHECKING:
     from je_tools.formats.ignite.markers import Pointer
     from je_tools.ignite.repairs.edits import StoreEdit
     from je_tools.ignite.segment_files import SegmentFile
     from je_tools.ignite.store import Node
+
+_ONLY_COPY = (
+    "this file of the archive has no header, and may be the only one with the records of its "
+    "segment; look for the segment in a backup of the node"
+)
 
 
 class LogPlan(Struct, frozen=True):
@@ -95,7 +105,7 @@ def plan_log_repairs(
     blocking = in_the_way(node)
     if to_pointer is not None:
         blocking = [each for each in blocking if each.number < to_pointer[0]]
-    outcomes += map(_unblocked, blocking)
+    outcomes += [_unblocked(node, each) for each in blocking]
     if to_pointer is not None:
         _check_repaired(outcomes)
         outcomes.append(plan_cut(node, state, begin, *to_pointer))
@@ -105,9 +115,15 @@ def plan_log_repairs(
     return LogPlan(repairs, unrepaired, found, need.first or 0)
 
 
-def _unblocked(file: SegmentFile) -> LogRepair:
+def _unblocked(node: Node, file: SegmentFile) -> LogRepair | Unrepaired:
+    """Return the edit that sets aside a file of `in_the_way`, or why it is left."""
+    lost = None
+    if may_be_only_copy(node, file):
+        if not is_after_ring(node, file):
+            return Unrepaired(file.path, file.number, 0, _ONLY_COPY)
+        lost = LostLogRecords(file.number, 0, file.size)
     reason = f"{file.problem}; the node archives segment {file.number} of the ring under this name"
-    return LogRepair((set_aside(file.path, reason),))
+    return LogRepair((set_aside(file.path, reason),), lost)
 
 
 def _archive(node: Node) -> Path:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from je_tools.errors import InputError
+from je_tools.formats.files.source import Source
 from je_tools.ignite.segment_files import SegmentFile, Status, opened_segment, segment_reader
 
 if TYPE_CHECKING:
@@ -88,8 +89,36 @@ def in_the_way(node: Node) -> list[SegmentFile]:
 
 def is_due(node: Node, file: SegmentFile) -> bool:
     """Return True if a node archives the segment with the name of a file when it starts."""
-    ring = [each.header.segment for each in node.work if each.header is not None]
+    ring = _ring(node)
     return file.number in ring and file.number < max(ring)
+
+
+def may_be_only_copy(node: Node, file: SegmentFile) -> bool:
+    """Return True if a file of `in_the_way` may have records that no other file has.
+
+    It may, unless it is all zeros, or the ring has the segment with its name.
+
+    Raises:
+        StoppedError: it shrank, vanished or was replaced while it was read.
+    """
+    if file.number in _ring(node):
+        return False
+    try:
+        with opened_segment(file.path, is_packed=False) as source:
+            return not (isinstance(source, Source) and source.is_blank(0, source.size))
+    except InputError:
+        return True
+
+
+def is_after_ring(node: Node, file: SegmentFile) -> bool:
+    """Return True if a file has the name of a segment that comes after those of the ring."""
+    ring = _ring(node)
+    return bool(ring) and file.number > max(ring)
+
+
+def _ring(node: Node) -> set[int]:
+    """Return the segments of the ring that can be read."""
+    return {each.header.segment for each in node.work if each.header is not None}
 
 
 def without_entry(node: Node) -> list[SegmentFile]:

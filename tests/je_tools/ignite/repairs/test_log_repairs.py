@@ -4,18 +4,25 @@ from __future__ import annotations
 
 import errno
 import os
+import struct
 from pathlib import Path
 from typing import Any
 from uuid import UUID
 
+import numpy as np
 import pytest
 
 from je_tools.errors import RefusedError
-from je_tools.formats.ignite.segments import SegmentHeader, read_segment_header
+from je_tools.formats.ignite.segments import (
+    SEGMENT_HEADER_SIZE,
+    SegmentHeader,
+    read_segment_header,
+)
 from je_tools.formats.ignite.types import NUMBERS
-from je_tools.ignite.repairs import bogus_markers
+from je_tools.ignite.repairs import bogus_markers, lost_records
 from je_tools.ignite.repairs.edits import EditKind
 from je_tools.ignite.repairs.log_repairs import filler_record
+from je_tools.ignite.repairs.lost_records import LostLogRecords
 from je_tools.ignite.repairs.plan import LogPlan, plan_log_repairs
 from je_tools.ignite.repairs.session import StoreSession
 from je_tools.ignite.segment_files import open_segment
@@ -179,6 +186,20 @@ def test_an_unreadable_record_gives_way_to_one_that_recovery_ignores(log: Log) -
     assert not log.plan().repairs
 
 
+def test_only_the_first_entries_of_a_lost_record_are_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    entry = data_payload(b"key", b"value")[12:]
+    data, (at,) = segment(0, [("DATA_RECORD_V2", struct.pack("<iq", 5, 1000) + entry * 5)])
+    header = read_segment_header(data[:SEGMENT_HEADER_SIZE])
+    assert isinstance(header, SegmentHeader)
+    made: list[Any] = []
+    monkeypatch.setattr(lost_records, "ENTRIES_MAX", 2)
+    monkeypatch.setattr(lost_records, "LostEntry", lambda *args: made.append(args) or args)
+    record = np.frombuffer(data[at:-1], np.uint8)
+    entries, more = lost_records._entries(header, NUMBERS["DATA_RECORD_V2"], record)
+    assert (len(entries), more, len(made)) == (2, 3, 2)
+    assert entries == tuple(made)
+
+
 def test_records_at_the_end_of_a_segment_that_no_file_has(log: Log) -> None:
     for folder in (ARCHIVE, WORK):
         log.spoil(folder, 1, 6)
@@ -268,6 +289,32 @@ def test_an_archived_segment_without_a_header_is_archived_anew(log: Log) -> None
     (repair,) = log.repair().repairs
     assert [(each.kind, each.path) for each in repair.edits] == [(EditKind.SET_ASIDE, path)]
     assert log.plan().edits == []
+
+
+@pytest.mark.parametrize("lost_ring", [(0, 1, 2), (1,)], ids=["no ring", "not its segment"])
+def test_an_archived_segment_without_a_header_stays_if_no_other_file_has_it(
+    log: Log, lost_ring: tuple[int, ...]
+) -> None:
+    path = log.root / ARCHIVE / f"{1:016}.wal"
+    path.write_bytes(bytes(512) + log.data[1][512:])
+    for no in lost_ring:
+        (log.root / WORK / f"{no:016}.wal").unlink()
+    plan = log.plan()
+    assert "may be the only one with the records of its segment" in reasons(plan)
+    assert all(edit.path != path for edit in plan.edits)
+    path.write_bytes(bytes(512))
+    assert path in [edit.path for edit in log.plan().edits]
+
+
+def test_a_file_without_a_header_after_the_ring_is_lost(log: Log) -> None:
+    path = log.root / ARCHIVE / f"{3:016}.wal"
+    path.write_bytes(bytes(99))
+    (nothing,) = log.plan().repairs
+    path.write_bytes(b"no header".ljust(99))
+    (repair,) = log.plan().repairs
+    assert [edit.path for edit in nothing.edits] == [edit.path for edit in repair.edits] == [path]
+    assert nothing.lost is None
+    assert repair.lost == LostLogRecords(3, 0, 99)
 
 
 @pytest.mark.parametrize("no", [1, 2])
