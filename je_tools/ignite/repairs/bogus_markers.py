@@ -7,9 +7,10 @@ record of the marker's checkpoint. And no partition has been written since that 
 its meta page has the rows and the counter of that checkpoint, and none of its rows has a version
 that the log has after it, or a newer one.
 
-A node does not start beside a marker whose name has no valid time or id. Such an end may go:
-without it, recovery does more, and not less. Such a begin may go if a checkpoint with a valid name
-has the same record, or as any other begin.
+A node does not start beside a marker whose name has no valid time or id. Such an end may go if the
+log is there that recovery then needs: without the end, recovery does more, and not less. Else it
+gets the name that the newest begin implies, if both point to the same record. Such a begin may go
+if a checkpoint with a valid name has the same record, or as any other begin.
 
 Source: CheckpointMarkersStorage, CheckpointWorkflow.markCheckpointBegin, Ignite 2.18.0.
 """
@@ -22,6 +23,7 @@ from typing import TYPE_CHECKING
 
 from je_tools.formats.ignite.ids import cache_id
 from je_tools.formats.ignite.markers import MARKER_SIZE, MarkerKind, encode_marker, read_marker
+from je_tools.ignite.checkpoints.node_checkpoints import newest_marker
 from je_tools.ignite.pages.files import FileKind, PageFile, page_folder
 from je_tools.ignite.pages.first_pages import read_first_page
 from je_tools.ignite.repairs.edits import create_file, set_aside
@@ -34,6 +36,8 @@ if TYPE_CHECKING:
     from je_tools.ignite.checkpoints.node_checkpoints import NodeCheckpoints
     from je_tools.ignite.checkpoints.records import CheckpointRecord
     from je_tools.ignite.store import Node
+
+_NEEDED_END = "it may be the end of a checkpoint: without it, recovery needs log that is not there"
 
 
 def suspect_begins(found: NodeCheckpoints) -> list[Marker]:
@@ -58,9 +62,19 @@ def misnamed_markers(found: NodeCheckpoints) -> list[Marker]:
 
 
 def plan_misnamed(
-    node: Node, markers: Sequence[Marker], rest: NodeCheckpoints, *, is_log_whole: bool
+    node: Node,
+    markers: Sequence[Marker],
+    rest: NodeCheckpoints,
+    *,
+    is_log_whole: bool,
+    lacks_log: bool,
 ) -> Iterator[LogRepair | Unrepaired]:
-    """Yield what to do about markers of `misnamed_markers`; arguments as for `plan_markers`."""
+    """Yield what to do about markers of `misnamed_markers`.
+
+    Args:
+        node, markers, rest, is_log_whole: as for `plan_markers`.
+        lacks_log: True if recovery with `rest` needs log that is not there.
+    """
     last = _last_finished(rest)
     doubt = cache(partial(_doubt, node, last, _unmarked(rest, last), is_log_whole))
     begins = {each.begin.pointer for each in rest.checkpoints if each.begin is not None} - {None}
@@ -72,7 +86,29 @@ def plan_misnamed(
                 yield Unrepaired(marker.path, None, None, f"it may be real: {reason}")
                 continue
             what += ", and no partition was written since the last finished checkpoint"
+        elif marker.name.kind is MarkerKind.END and lacks_log:
+            found = _renamed(node, marker, rest)
+            # Others are copies of it.
+            lacks_log = isinstance(found, Unrepaired)
+            yield found
+            continue
         yield LogRepair((set_aside(marker.path, what),))
+
+
+def _renamed(node: Node, marker: Marker, rest: NodeCheckpoints) -> LogRepair | Unrepaired:
+    """Return the edits that give an end the name that the newest begin implies, if it is its end.
+
+    The engine writes the same place to both.
+    """
+    begin = newest_marker(rest.folder.markers)
+    if begin is None or begin.pointer is None or _content(node, marker) != begin.pointer:
+        return Unrepaired(marker.path, None, None, _NEEDED_END)
+    path = begin.path.with_name(begin.path.name.removesuffix("START.bin") + "END.bin")
+    if path.exists():
+        return Unrepaired(marker.path, None, None, _NEEDED_END)
+    reason = f"{marker.problem}; it is the end of checkpoint {begin.name.checkpoint}"
+    data = encode_marker(begin.pointer, is_big=node.is_big)
+    return LogRepair((set_aside(marker.path, reason), create_file(path, data, reason)))
 
 
 def _content(node: Node, marker: Marker) -> Pointer | None:

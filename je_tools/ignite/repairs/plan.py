@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from je_tools.errors import RefusedError
-from je_tools.ignite.checkpoints.node_checkpoints import NodeCheckpoints, node_checkpoints
+from je_tools.ignite.checkpoints.node_checkpoints import (
+    NodeCheckpoints,
+    newest_marker,
+    node_checkpoints,
+)
 from je_tools.ignite.repairs.bogus_markers import (
     misnamed_markers,
     plan_markers,
@@ -31,6 +35,7 @@ from je_tools.ignite.wal.segment_reading import (
 if TYPE_CHECKING:
     from je_tools.formats.ignite.markers import Pointer
     from je_tools.ignite.repairs.edits import StoreEdit
+    from je_tools.ignite.repairs.log_state import SegmentDamage
     from je_tools.ignite.segment_files import SegmentFile
     from je_tools.ignite.store import Node
 
@@ -98,7 +103,8 @@ def plan_log_repairs(
     healed = {each: healer.heal(segments[each.index], each) for each in damages}
     is_whole = None not in healed.values() and not _is_incomplete(found, state)
     markers = list(plan_markers(node, suspects, found, is_log_whole=is_whole))
-    markers += plan_misnamed(node, misnamed, found, is_log_whole=is_whole)
+    lacks_log = _lacks_log(found, healed)
+    markers += plan_misnamed(node, misnamed, found, is_log_whole=is_whole, lacks_log=lacks_log)
     begin = _begin(found, markers)
     repairer = LogRepairer(begin, _archive(node), judge)
     outcomes = [healed[each] or repairer.pass_over(segments[each.index], each) for each in damages]
@@ -150,6 +156,21 @@ def _begin(found: NodeCheckpoints, markers: Sequence[LogRepair | Unrepaired]) ->
 
 def _is_incomplete(found: NodeCheckpoints, state: LogState) -> bool:
     return found.need.status != "finished" or any(not each.copies for each in state.segments)
+
+
+def _lacks_log(found: NodeCheckpoints, healed: Mapping[SegmentDamage, LogRepair | None]) -> bool:
+    """Return True if recovery needs log up to the newest begin that is not there, or is damaged."""
+    need, begin = found.need, newest_marker(found.folder.markers)
+    if need.status == "finished":
+        return False
+    if need.first is None or begin is None or begin.pointer is None:
+        return True
+    place = (begin.pointer.segment, begin.pointer.offset)
+    damaged = any(
+        repair is None and (damage.index, damage.start) < place for damage, repair in healed.items()
+    )
+    missing = any(first <= begin.pointer.segment for first, _ in need.missing)
+    return damaged or missing or bool(need.compacted) or need.marked is not None
 
 
 def _check_repaired(outcomes: Sequence[LogRepair | Unrepaired]) -> None:

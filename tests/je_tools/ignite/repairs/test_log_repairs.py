@@ -364,6 +364,41 @@ def test_a_marker_with_a_bad_name_is_set_aside(log: Log, name: str) -> None:
     assert {k: v for k, v in digests(log.root).items() if "undo" not in k} == whole
 
 
+@pytest.mark.parametrize("is_whole", [True, False], ids=["whole", "without its first segment"])
+def test_an_end_with_a_bad_name_is_kept_if_the_log_before_it_is_gone(
+    log: Log, is_whole: bool
+) -> None:
+    folder = log.root / "db" / "node1" / "cp"
+    end = folder / f"{TIMES[SECOND]}-{SECOND}-END.bin"
+    content = end.read_bytes()
+    bad = end.rename(folder / f"{TIMES[SECOND]}-x-END.bin")
+    if is_whole:
+        (repair,) = log.plan().repairs
+        assert [(each.kind, each.path) for each in repair.edits] == [(EditKind.SET_ASIDE, bad)]
+        return
+    copy = folder / f"{TIMES[SECOND]}-y-END.bin"
+    copy.write_bytes(content)
+    for place in (ARCHIVE, WORK):
+        (log.root / place / f"{0:016}.wal").unlink()
+    log.repair()
+    assert not bad.exists()
+    assert not copy.exists()
+    assert end.read_bytes() == content
+    assert log.plan().checkpoints.need.status == "finished"
+
+
+def test_an_end_with_a_bad_name_of_no_checkpoint_stays_if_the_log_is_gone(log: Log) -> None:
+    folder = log.root / "db" / "node1" / "cp"
+    end = folder / f"{TIMES[SECOND]}-{SECOND}-END.bin"
+    end.write_bytes(b"x" * 16)
+    bad = end.rename(folder / f"{TIMES[SECOND]}-x-END.bin")
+    for place in (ARCHIVE, WORK):
+        (log.root / place / f"{0:016}.wal").unlink()
+    plan = log.plan()
+    assert "without it, recovery needs log that is not there" in reasons(plan)
+    assert all(edit.path != bad for edit in plan.edits)
+
+
 def test_a_begin_with_a_bad_name_that_may_be_real_stays(log: Log) -> None:
     """It is the only marker of the second checkpoint, whose pages may have been written."""
     folder = log.root / "db" / "node1" / "cp"
