@@ -25,8 +25,9 @@ if TYPE_CHECKING:
     from je_tools.doctor.facts import Diagnosis
     from je_tools.findings import Finding, Severity
     from je_tools.group.members import GroupRecords
-    from je_tools.ignite.examination import StoreExamination
+    from je_tools.ignite.examination import StoreExamination, StoreFinding
     from je_tools.ignite.info import NodeInfo
+    from je_tools.ignite.node_findings import NodeFinding
     from je_tools.ignite.recovery.plan import NodePlan
     from je_tools.journal.report import JournalReport
     from je_tools.records.databases import DatabaseRow
@@ -43,12 +44,14 @@ __all__ = [
     "Finding",
     "GroupRecords",
     "JournalReport",
+    "NodeFinding",
     "NodeInfo",
     "NodePlan",
     "NodeState",
     "Plan",
     "Severity",
     "StoreExamination",
+    "StoreFinding",
     "StoreReader",
     "Verification",
     "__version__",
@@ -65,12 +68,14 @@ _PLACES = {
     "Finding": "je_tools.findings",
     "GroupRecords": "je_tools.group.members",
     "JournalReport": "je_tools.journal.report",
+    "NodeFinding": "je_tools.ignite.node_findings",
     "NodeInfo": "je_tools.ignite.info",
     "NodePlan": "je_tools.ignite.recovery.plan",
     "NodeState": "je_tools.vlsn.node",
     "Plan": "je_tools.recovery.plan",
     "Severity": "je_tools.findings",
     "StoreExamination": "je_tools.ignite.examination",
+    "StoreFinding": "je_tools.ignite.examination",
     "StoreReader": "je_tools.api.store",
     "Verification": "je_tools.api.verification",
 }
@@ -121,7 +126,7 @@ def open_store(
             folders and files of segments of one node, which only `nodes` and `log` can read.
         node: names of the nodes to read; None for all.
         threads: threads that read; 0 for one a core.
-        data: form in which keys and values are shown, as for `open`.
+        data: form in which batches show keys and values, as for `open`.
 
     Raises:
         je_tools.errors.InputError: there is no such path, or no store in it.

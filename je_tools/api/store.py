@@ -175,7 +175,10 @@ class StoreReader:
         return self._reading(read_pages(self._call(), groups, filters, items))
 
     def recovery(self) -> list[NodePlan]:
-        """Return what the next start of each node would do, as `ignite recover` shows it."""
+        """Return what the next start of each node would do, as `ignite recover` shows it.
+
+        `data` does not mask the keys and values in `physical` and `logical`; findings have none.
+        """
         from je_tools.ignite.recovery.plan import plan_recovery
 
         call = self._call()
