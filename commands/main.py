@@ -17,6 +17,7 @@ from je_tools import __version__
 from je_tools.commands._groups import SuggestingGroup
 from je_tools.commands._options import CONTEXT, say
 from je_tools.core.escaping import printable
+from je_tools.core.memory import own_this_process
 from je_tools.errors import (
     EXIT_INTERRUPTED,
     EXIT_OK,
@@ -292,6 +293,7 @@ def recover_tool(arguments: list[str]) -> click.Command:
 
 
 def _begin() -> None:
+    own_this_process()
     warnings.formatwarning = cast(Any, _warning_line)
     # For help and completions; results are encoded by their writers.
     if isinstance(sys.stdout, io.TextIOWrapper):

@@ -11,7 +11,7 @@ from je_tools.audit.fleet import FleetSummary, RunInfo, read_summary
 from je_tools.audit.metrics import metrics_text
 from je_tools.audit.page import page_text
 from je_tools.audit.summary_json import json_lines
-from je_tools.core.memory import keep_little_memory
+from je_tools.core.memory import give_back_memory
 
 if TYPE_CHECKING:
     from je_tools.audit.output_folder import RunFolder
@@ -34,7 +34,7 @@ def write_reports(tables: RunFolder, about: RunInfo, folder: Path) -> FleetSumma
     Raises:
         OSError: a file cannot be written.
     """
-    keep_little_memory()
+    give_back_memory()
     summary = read_summary(tables, about)
     _write(folder / SUMMARY_NAME, json_lines(summary))
     _write(folder / METRICS_NAME, metrics_text(summary))

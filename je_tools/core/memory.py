@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 import sys
+from typing import Any
 
 _KEPT_FREE, _KEPT_OF_ARRAYS = 2 << 20, 64 << 20
 _KEPT_BETWEEN = 256 << 10
@@ -15,12 +15,24 @@ _ARROW_POOL = "ARROW_DEFAULT_MEMORY_POOL"
 """Variable with the name of Arrow's pool. Source: memory_pool.cc, Arrow 26.0."""
 
 
+_processes: set[int] = set()
+"""Number of this process, if it is one of ours."""
+
+
+def own_this_process() -> None:
+    """Let this process be tuned for good: it only runs a command or works for one.
+
+    In others, as notebooks and Spark's, only memory that is free already is given back.
+    """
+    _processes.add(os.getpid())
+
+
 def keep_little_memory() -> None:
     """Return free memory to the system, and have Arrow use malloc instead of a pool of its own.
 
     This does not load Arrow.
     """
-    if "pyarrow" in sys.modules:
+    if "pyarrow" in sys.modules and _is_own():
         import pyarrow
 
         pyarrow.set_memory_pool(pyarrow.system_memory_pool())
@@ -28,25 +40,33 @@ def keep_little_memory() -> None:
 
 
 def coordinate_in_little_memory() -> None:
-    """Have malloc keep one arena for all threads, and Arrow use it; do nothing if it is loaded.
+    """Load Arrow, have it use malloc, and have that keep one arena for all threads.
 
     This suits a process that hands out work and reads the results. An arena for each of Arrow's
     threads, and the pool that Arrow's own code takes otherwise, would keep much more than is used.
+    If Arrow is loaded, nothing is done.
     """
-    if "pyarrow" in sys.modules:
-        # Too late for its pool: this process does other work too.
+    if "pyarrow" in sys.modules or not _is_own():
+        # Too late for its pool, or this process does other work too.
         return
-    os.environ.setdefault(_ARROW_POOL, "system")
-    library = ctypes.CDLL(None)
-    if hasattr(library, "mallopt"):
-        library.mallopt(_M_ARENA_MAX, 1)
-        library.mallopt(_M_TRIM_THRESHOLD, _KEPT_BETWEEN)
-        library.mallopt(_M_MMAP_THRESHOLD, _KEPT_BETWEEN // 2)
+    _tune(
+        {_M_ARENA_MAX: 1, _M_TRIM_THRESHOLD: _KEPT_BETWEEN, _M_MMAP_THRESHOLD: _KEPT_BETWEEN // 2}
+    )
+    if _ARROW_POOL in os.environ:
+        return
+    # Processes that this one starts, as Spark's, shall not inherit it.
+    os.environ[_ARROW_POOL] = "system"
+    try:
+        import pyarrow
+
+        pyarrow.default_memory_pool()
+    finally:
+        del os.environ[_ARROW_POOL]
 
 
 def give_back_memory() -> None:
     """Return to the system what threads have freed."""
-    give_back = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    give_back = getattr(_library(), "malloc_trim", None)
     if give_back is not None:
         give_back(0)
 
@@ -56,10 +76,7 @@ def keep_freed_memory() -> None:
 
     This suits arrays of some 100 kB that come and go: the system must clear the pages of a new one.
     """
-    library = ctypes.CDLL(None)
-    if hasattr(library, "mallopt"):
-        library.mallopt(_M_TRIM_THRESHOLD, _KEPT_OF_ARRAYS)
-        library.mallopt(_M_MMAP_THRESHOLD, _KEPT_OF_ARRAYS // 2)
+    _tune({_M_TRIM_THRESHOLD: _KEPT_OF_ARRAYS, _M_MMAP_THRESHOLD: _KEPT_OF_ARRAYS // 2})
 
 
 def use_memory_again() -> None:
@@ -68,9 +85,7 @@ def use_memory_again() -> None:
     This suits arrays of megabytes that one thread makes and another frees: an arena for each thread
     would keep more than is used.
     """
-    library = ctypes.CDLL(None)
-    if hasattr(library, "mallopt"):
-        library.mallopt(_M_ARENA_MAX, 1)
+    _tune({_M_ARENA_MAX: 1})
     keep_freed_memory()
 
 
@@ -79,7 +94,22 @@ def give_back_at_once() -> None:
 
     This costs time, so only worker processes do it: there are several of them.
     """
-    library = ctypes.CDLL(None)
-    if hasattr(library, "mallopt"):
-        library.mallopt(_M_TRIM_THRESHOLD, _KEPT_FREE)
-        library.mallopt(_M_MMAP_THRESHOLD, _KEPT_FREE // 2)
+    _tune({_M_TRIM_THRESHOLD: _KEPT_FREE, _M_MMAP_THRESHOLD: _KEPT_FREE // 2})
+
+
+def _is_own() -> bool:
+    return os.getpid() in _processes
+
+
+def _tune(options: dict[int, int]) -> None:
+    """Set options of malloc if this process is ours."""
+    library = _library()
+    if _is_own() and hasattr(library, "mallopt"):
+        for option, value in options.items():
+            library.mallopt(option, value)
+
+
+def _library() -> Any:
+    import ctypes
+
+    return ctypes.CDLL(None)

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, ParamSpec, TypeVar
 
-from je_tools.core.memory import give_back_at_once, keep_little_memory
+from je_tools.core.memory import give_back_at_once, keep_little_memory, own_this_process
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -146,6 +146,7 @@ def _begin(what: Any) -> None:
     threading.Thread(target=_end_with_parent, daemon=True).start()
     # The parent has shown warnings already.
     warnings.simplefilter("ignore")
+    own_this_process()
     give_back_at_once()
     keep_little_memory()
     _inputs.append(what)

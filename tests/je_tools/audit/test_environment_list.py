@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 import tracemalloc
@@ -21,6 +22,7 @@ from je_tools.audit.output_folder import RunFolder
 from je_tools.audit.tables import ENVIRONMENTS, FILES, FINDINGS
 from je_tools.pages.shown import natural_bytes, natural_key
 from tests.builders.fleets import RUN, write_fleet
+from tests.corpus import FIXTURES
 
 ROWS = [
     EnvironmentRow({"env": f"n{number}", "size": -number}, (CodeCount("code", "error", number),))
@@ -113,16 +115,47 @@ def test_changes_in_parts_are_those_of_all(tmp_path: Path, monkeypatch: pytest.M
 
 
 POOL = """
-import sys
-from je_tools.commands.main import group, run
-code = run(group, ["audit", "run", sys.argv[1], "-o", sys.argv[1] + "-out", "--engine", "local"])
-import pyarrow
-print(code, pyarrow.default_memory_pool().backend_name)
+import ctypes, os, sys
+from je_tools.commands.main import main
+if sys.argv[1] == "shared":
+    from je_tools.commands.main import group, run
+    main = lambda: sys.exit(run(group))
+if sys.argv[2] == "loaded":
+    import pyarrow
+del sys.argv[1:3]
+try:
+    main()
+except SystemExit as end:
+    import pyarrow
+    names = [name for name in os.environ if name.startswith("ARROW")]
+    print(end.code, pyarrow.default_memory_pool().backend_name, *names)
 """
 
 
-def test_the_driver_has_no_pool_of_arrows_own(tmp_path: Path) -> None:
-    """It would keep what each of Arrow's threads has freed."""
-    command = [sys.executable, "-c", POOL, str(tmp_path / "none")]
+@pytest.mark.parametrize(
+    ("whose", "loaded", "is_malloc"),
+    [("own", "", True), ("shared", "", False), ("shared", "loaded", False)],
+)
+def test_only_a_process_of_the_command_has_arrow_without_a_pool_of_its_own(
+    whose: str, loaded: str, is_malloc: bool, tmp_path: Path
+) -> None:
+    """The pool would keep what each of Arrow's threads has freed; processes inherit no variable."""
+    shutil.copytree(FIXTURES / "v17-basic" / "env", tmp_path / "env")
+    words = ("audit", "run", tmp_path / "env", "-o", tmp_path / "out", "--engine", "local")
+    command = [sys.executable, "-c", POOL, whose, loaded, *words]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert done.stdout.split() == ["4", "system"]
+    code, pool = done.stdout.split()[-2:]
+    assert (code, pool == "system") == ("0", is_malloc)
+
+
+def test_only_a_process_of_the_command_has_it_for_records(tmp_path: Path) -> None:
+    words = ("export", FIXTURES / "v17-basic" / "env", "--format", "parquet", "--all")
+    pools = []
+    for whose in ("own", "shared"):
+        output = ("--output", tmp_path / f"{whose}.parquet")
+        command = [sys.executable, "-c", POOL, whose, "", *words, *output]
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+        code, pool = done.stdout.split()[-2:]
+        assert code == "0"
+        pools.append(pool)
+    assert (pools[0], pools[1] == "system") == ("system", False)

@@ -201,8 +201,9 @@ def test_terminated_it_leaves_nothing_behind(tmp_path: Path) -> None:
 FAULTS = """
 import resource, sys, threading
 import numpy as np
-from je_tools.core.memory import use_memory_again
+from je_tools.core.memory import own_this_process, use_memory_again
 if sys.argv[1:]:
+    own_this_process()
     use_memory_again()
 def work():
     for _ in range(50):
