@@ -26,7 +26,8 @@ MERGED_SIZE = 64 << 20
 def merge_parts(written: Written, staging: Path) -> Written:
     """Merge small files of tables that have many; return the files of all tables.
 
-    A few megabytes of rows are held at a time. Merged files are removed.
+    A few megabytes of rows are held at a time. Merged files are removed. A file with other links is
+    kept for later runs, and stays.
 
     Args:
         written: the table and the path of each file.
@@ -43,9 +44,11 @@ def merge_parts(written: Written, staging: Path) -> Written:
 
 
 def _merged(paths: list[Path], folder: Path) -> list[Path]:
-    sizes = {path: path.stat().st_size for path in paths}
-    small = [path for path in paths if sizes[path] < SMALL_SIZE]
-    found = [path for path in paths if sizes[path] >= SMALL_SIZE]
+    states = {path: path.stat() for path in paths}
+    # A file that runs share would be copied by each of them: the next one takes it over as it is.
+    small = [p for p, state in states.items() if state.st_size < SMALL_SIZE and state.st_nlink == 1]
+    found = [path for path in paths if path not in set(small)]
+    sizes = {path: states[path].st_size for path in small}
     for group in shares_of(small, sizes.__getitem__, MERGED_SIZE):
         writer: TableWriter | None = None
         for path in group:

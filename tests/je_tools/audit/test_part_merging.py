@@ -46,3 +46,17 @@ def test_small_files_of_a_table_are_merged(tmp_path: Path, monkeypatch: pytest.M
     assert all(table.schema.equals(FILES.schema) for table in tables)
     envs = sorted(env for table in tables for env in table["env"].to_pylist())
     assert envs == sorted(f"e{number}" for number in range(5_060))
+
+
+def test_files_that_later_runs_take_over_stay(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(part_merging, "PARTS_MAX", 4)
+    kept = [part(tmp_path, FILES, number, 1) for number in range(3)]
+    for number, (_, path) in enumerate(kept):
+        (tmp_path / f"link-{number}").hardlink_to(path)
+    others = [part(tmp_path, FILES, 10 + number, 1) for number in range(3)]
+    found = merge_parts([*kept, *others], tmp_path)
+    assert found[:3] == kept
+    assert len(found) == 4
+    assert sorted(pq.read_table(found[3][1])["env"].to_pylist()) == ["e10", "e11", "e12"]
