@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 HERE_MAX = 64
 """Largest number of environments that this process compares: others take longer to start."""
 
+HERE_SIZE = 32 << 30
+"""Bytes of their logs up to which it does so: what is kept of a log grows with it, and is read."""
+
 
 def take_over_unchanged(
     fleet: Fleet, work: Workplace, on_progress: Callable[[int, int], None] | None = None
@@ -40,7 +43,7 @@ def take_over_unchanged(
     known = [found for found in fleet.environments if _is_comparable(found, work)]
     if not known:
         return [], fleet
-    if len(known) <= HERE_MAX:
+    if len(known) <= HERE_MAX and sum(found.size for found in known) <= HERE_SIZE:
         results = [work.take_over(known)]
     else:
         results = _shared(known, work, on_progress)

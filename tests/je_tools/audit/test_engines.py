@@ -87,12 +87,19 @@ def test_every_log_on_spark(audit_session: Any, environment: Environment, tmp_pa
 # Unchanged since an earlier run
 
 
-@pytest.mark.parametrize("size", [WHOLE, 200_000])
+@pytest.mark.parametrize(
+    ("size", "limit", "most"), [(WHOLE, "HERE_MAX", 3), (200_000, "HERE_SIZE", 1)]
+)
 def test_no_engine_is_started_for_what_is_unchanged(
-    size: Any, expected: Tables, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    size: Any,
+    limit: str,
+    most: int,
+    expected: Tables,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     cut(monkeypatch, size)
-    monkeypatch.setattr(taking_over, "HERE_MAX", 3)
+    monkeypatch.setattr(taking_over, limit, most)
     root, out = tmp_path / "root", tmp_path / "out"
     for name in NAMES:
         shutil.copytree(FIXTURES / name, root / name)
@@ -100,9 +107,18 @@ def test_no_engine_is_started_for_what_is_unchanged(
         age(folder, 600)
     run_audit(Job((root,), out), Workplace, summarized)
     first = tables_in(out)
+    compared: list[int] = []
+    shared = taking_over._shared
+
+    def noted(known: Any, *more: Any) -> Any:
+        compared.append(len(known))
+        return shared(known, *more)
+
     with monkeypatch.context() as patched:
         patched.setattr("je_tools.audit.session.open_spark", None)
+        patched.setattr(taking_over, "_shared", noted)
         summary = run_audit(Job((root,), out, EngineChoice()), Workplace, summarized)
+    assert len(compared) == 1
     assert (summary.run.engine, summary.log_file_read_count) == ("local", 0)
     assert without_sources(tables_in(out)) == without_sources(first)
     # What has changed is read, and only that.
