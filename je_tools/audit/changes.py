@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -38,6 +38,9 @@ _PLACE = ("env", "code", "file_no", "offset", *STORE_COLUMNS)
 
 _NONE = -1
 
+
+_Tables = Mapping[str, Any]
+"""Tables of a run by name, as pyarrow Datasets."""
 
 ENVIRONMENTS_AT_ONCE = 1_000
 """Environments whose rows are held at a time."""
@@ -193,8 +196,15 @@ def compare_runs(before: RunFolder, after: RunFolder) -> Changes:
     tables: list[Any] = [_CHANGES.empty_table()]
     new: list[Any] = [FINDINGS.schema.empty_table()]
     gone: list[Any] = [FINDINGS.schema.empty_table()]
-    for envs in _parts_of(before, after):
-        part = _Part(before, after, envs)
+    runs = [
+        {
+            table.name: open_table(run, table)
+            for table in (ENVIRONMENTS, FILES, FINDINGS, ENTRY_STATS)
+        }
+        for run in (before, after)
+    ]
+    for envs in _parts_of(runs):
+        part = _Part(runs, envs)
         changed = [asdict(each) for each in map(part.change, envs) if each.is_changed]
         tables.append(pa.Table.from_pylist(changed, _CHANGES))
         new.append(part.new)
@@ -204,12 +214,12 @@ def compare_runs(before: RunFolder, after: RunFolder) -> Changes:
     )
 
 
-def _parts_of(before: RunFolder, after: RunFolder) -> Iterator[list[str]]:
+def _parts_of(runs: Sequence[_Tables]) -> Iterator[list[str]]:
     """Yield the names of the environments of both runs, sorted, in parts of not too many files."""
     columns = ["env", "file_count"]
     both = [ENVIRONMENTS.schema.empty_table().select(columns)]
-    for run in (before, after):
-        both += rows_in_parts(open_table(run, ENVIRONMENTS), columns)
+    for run in runs:
+        both += rows_in_parts(run[ENVIRONMENTS.name], columns)
     counts = pa.concat_tables(both).group_by("env", use_threads=False)
     held: list[str] = []
     file_count = 0
@@ -225,14 +235,15 @@ def _parts_of(before: RunFolder, after: RunFolder) -> Iterator[list[str]]:
 
 
 class _Part:
-    """Some environments of two runs.
+    """Some environments of two runs: all whose names lie between two of them.
 
     Attributes:
         new, gone: findings that only the later, and only the earlier run has.
     """
 
-    def __init__(self, before: RunFolder, after: RunFolder, envs: Sequence[str]) -> None:
-        runs, only = (before, after), pc.field("env").isin(pa.array(envs, pa.string()))
+    def __init__(self, runs: Sequence[_Tables], envs: Sequence[str]) -> None:
+        # Files have the rows of neighbors together, so a range leaves out most row groups.
+        only = (pc.field("env") >= envs[0]) & (pc.field("env") <= envs[-1])
         self.new, self.gone = _only_one_has(runs, only)
         self._rows = [_environments(run, only) for run in runs]
         self._counts = [*_file_changes(runs, only), _by_env(self.new), _by_env(self.gone)]
@@ -272,12 +283,12 @@ def _chosen(folder: Path, names: Sequence[str]) -> tuple[RunFolder, RunFolder]:
     return known[names[0]], known[names[1]] if len(names) > 1 else runs[-1]
 
 
-def _rows_in(run: RunFolder, table: Any, columns: list[str], only: Any) -> Any:
-    parts = rows_in_parts(open_table(run, table), columns, only)
+def _rows_in(run: _Tables, table: Any, columns: list[str], only: Any) -> Any:
+    parts = rows_in_parts(run[table.name], columns, only)
     return pa.concat_tables([table.schema.empty_table().select(columns), *parts])
 
 
-def _environments(run: RunFolder, only: Any) -> dict[str, TableRow]:
+def _environments(run: _Tables, only: Any) -> dict[str, TableRow]:
     columns = ["env", "severity", "size", "entry_count"]
     return {row["env"]: row for row in table_rows(_rows_in(run, ENVIRONMENTS, columns, only))}
 
@@ -307,7 +318,7 @@ def _ranked(changes: Any) -> Any:
     return ranked.sort_by([*keys, ("env", "ascending")]).select(changes.column_names)
 
 
-def _file_changes(runs: Sequence[RunFolder], only: Any) -> tuple[dict[str, int], dict[str, int]]:
+def _file_changes(runs: Sequence[_Tables], only: Any) -> tuple[dict[str, int], dict[str, int]]:
     """Count the files of each environment that only the later, and only the earlier run has.
 
     Args:
@@ -323,7 +334,7 @@ def _file_changes(runs: Sequence[RunFolder], only: Any) -> tuple[dict[str, int],
     return counts
 
 
-def _file_names(run: RunFolder, only: Any) -> dict[str, Any]:
+def _file_names(run: _Tables, only: Any) -> dict[str, Any]:
     """Return the names of the files of some environments, a pyarrow Array for each that has any."""
     table = _rows_in(run, FILES, ["env", "name"], only).sort_by("env")
     names = table["name"].combine_chunks()
@@ -331,7 +342,7 @@ def _file_names(run: RunFolder, only: Any) -> dict[str, Any]:
     return {env: names.slice(start, size[env]) for env, start in first.items()}
 
 
-def _only_one_has(runs: Sequence[RunFolder], only: Any) -> tuple[Any, Any]:
+def _only_one_has(runs: Sequence[_Tables], only: Any) -> tuple[Any, Any]:
     """Return the findings that only the later, and only the earlier run has."""
     was, now = (_rows_in(run, FINDINGS, FINDINGS.schema.names, only) for run in runs)
     return _without(now, was, _PLACE), _without(was, now, _PLACE)
@@ -358,10 +369,10 @@ def _by_env(table: Any) -> dict[str, int]:
     return {row["values"]: row["counts"] for row in counts}
 
 
-def _erased(run: RunFolder, only: Any) -> dict[str, int]:
+def _erased(run: _Tables, only: Any) -> dict[str, int]:
     sums = {"size": (pc.field("total_size"), "sum")}
     erased = only & (pc.field("type_no") == ERASED_NO)
-    rows = summed(open_table(run, ENTRY_STATS), {"env": pc.field("env")}, sums, erased)
+    rows = summed(run[ENTRY_STATS.name], {"env": pc.field("env")}, sums, erased)
     return {row["env"]: row["size"] for row in rows.to_pylist()}
 
 

@@ -79,7 +79,8 @@ def rows_in_parts(
         only: expression that rows must satisfy.
     """
     for file in data.get_fragments():
-        for group in file.split_by_row_group(schema=data.schema):
+        # The statistics of a group may tell that it has none; a Dataset keeps those it has read.
+        for group in file.split_by_row_group(only, data.schema):
             yield group.to_table(data.schema, columns, only, use_threads=False)
 
 

@@ -6,7 +6,9 @@ import shutil
 import subprocess
 import sys
 import tracemalloc
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -19,6 +21,7 @@ from je_tools.audit.changes import compare_runs
 from je_tools.audit.environment_list import CodeCount, EnvironmentList, EnvironmentRow
 from je_tools.audit.environment_reading import read_environments
 from je_tools.audit.output_folder import RunFolder
+from je_tools.audit.table_reading import rows_in_parts
 from je_tools.audit.tables import ENVIRONMENTS, FILES, FINDINGS
 from je_tools.pages.shown import natural_bytes, natural_key
 from tests.builders.fleets import RUN, write_fleet
@@ -60,7 +63,7 @@ def test_bytes_sort_like_the_numbers_in_names(names: list[str]) -> None:
     assert sorted(names, key=natural_bytes) == expected
 
 
-def written(folder: Path, count: int) -> RunFolder:
+def written(folder: Path, count: int, group_rows: int | None = None) -> RunFolder:
     """Write a run of environments with a finding each."""
     envs = [f"/fleet/host{number:06}/meta/bdb" for number in range(count)]
     run = RunFolder(folder / str(count), RUN)
@@ -74,7 +77,7 @@ def written(folder: Path, count: int) -> RunFolder:
         ]
         path = run.path / table.name / f"run={RUN}" / "part-00000.parquet"
         path.parent.mkdir(parents=True)
-        pq.write_table(pa.table(columns, table.schema), path)
+        pq.write_table(pa.table(columns, table.schema), path, row_group_size=group_rows)
     return run
 
 
@@ -112,6 +115,24 @@ def test_changes_in_parts_are_those_of_all(tmp_path: Path, monkeypatch: pytest.M
     assert parted.gone_findings.equals(whole.gone_findings)
     assert sum(parted.counts.values()) == parted.table.num_rows
     assert [each.env for each in parted.environments(2)] == parted.table["env"].to_pylist()[:2]
+
+
+def test_a_part_reads_only_its_row_groups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All parts together would take quadratic time otherwise."""
+    runs = [written(tmp_path / name, 40, group_rows=4) for name in "ab"]
+    monkeypatch.setattr(changes, "ENVIRONMENTS_AT_ONCE", 4)
+    read: list[int] = []
+
+    def counted(*values: Any) -> Iterator[pa.Table]:
+        for part in rows_in_parts(*values):
+            read.append(len(part))
+            yield part
+
+    monkeypatch.setattr(changes, "rows_in_parts", counted)
+    assert compare_runs(*runs).table.num_rows == 0
+    # Once the names, and the rows of both tables; then a group of each part.
+    assert sum(read) == len(runs) * 3 * 40
+    assert len(read) == len(runs) * 3 * 10
 
 
 POOL = """
