@@ -45,12 +45,12 @@ class _LocalPath(click.Path):
         if isinstance(value, str) and is_uri(value):
             place = _parsed(value)
             if isinstance(place, RemotePath):
-                self.fail(
-                    f"{place}: expected a path on this host. This command reads "
-                    "no URIs: copy what it names to this host first",
-                    param,
-                    ctx,
+                how = (
+                    "This command reads no URIs: copy what it names to this host first"
+                    if isinstance(param, click.Argument)
+                    else "This option takes no URIs"
                 )
+                self.fail(f"{place}: expected a path on this host. {how}", param, ctx)
             value = place
         return super().convert(value, param, ctx)
 

@@ -179,7 +179,7 @@ def _sections(
     is_optional = bool(planned) and all(each.is_optional for each in planned)
     later = [PAGES_LATER] if any(each.is_of_log for each in planned) else []
     later += [OPTIONAL] if is_optional else []
-    texts = [dict.fromkeys((*plan.not_checked, *plan.unread_log)) for plan in plans]
+    texts = [dict.fromkeys((*plan.not_checked, *plan.left_to_others)) for plan in plans]
     # A text that does not hold for all nodes names its node.
     not_checked = dict.fromkeys(
         text if all(text in some for some in texts) else f"{clean_text(plan.node.name)}: {text}"

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from je_tools.api.arguments import named_arguments
 from je_tools.core.escaping import counted
-from je_tools.ignite.caches import check_partitions, known_groups, known_ids
+from je_tools.ignite.caches import check_names, check_partitions, known_groups, known_ids
 from je_tools.ignite.pages.dump import PageDump, PageFilters
 from je_tools.ignite.pages.dump_columns import open_page_sink
 from je_tools.ignite.records.export import CacheExport
@@ -51,12 +51,13 @@ def read_log_records(
     The columns are those of `ignite wal dump --format parquet`.
 
     Raises:
-        UsageError: a filter cannot be parsed; before the schema.
+        UsageError: a filter cannot be parsed, or no node has a cache of a name; before the schema.
         InputError: a file cannot be read.
         StoppedError: a file shrank, vanished or was replaced meanwhile.
     """
     with named_arguments():
         selection = filters.selection()
+        check_names(filters.caches, call.store.nodes)
         sink = open_record_sink(EntryFormat.PARQUET, call.masking, 0)
         assert isinstance(sink, ColumnParquetSink)
         dump = RecordDump(selection, sink.encode, call.threads, limit)

@@ -95,12 +95,16 @@ def parse_id(text: str) -> int:
     """
     if not text:
         raise UsageError("a cache has a name or an id")
-    if text.removeprefix("-").isdecimal() and text.isascii():
+    if _is_number(text):
         number = int(text)
         if not -(1 << 31) <= number < 1 << 31:
             raise UsageError(f"{text}: an id of a cache or group has 32 bits, with sign")
         return number
     return cache_id(text.removeprefix("name:"))
+
+
+def _is_number(text: str) -> bool:
+    return text.removeprefix("-").isdecimal() and text.isascii()
 
 
 def known_ids(texts: Iterable[str], nodes: Iterable[Node]) -> frozenset[int]:
@@ -147,6 +151,27 @@ def known_groups(
                 f"{_listed(names)}"
             )
     return frozenset(names[number] for number in ids.values())
+
+
+def check_names(texts: Iterable[str], nodes: Iterable[Node], option: str = "--cache") -> None:
+    """Check that nodes have the caches and groups that a user wrote by name.
+
+    Ids are not checked: the log can have records of a cache that was destroyed. If only segments
+    were named, without the folder of a node, there are no names to compare with.
+
+    Raises:
+        InputError: a folder cannot be read.
+        UsageError: as by `parse_id`, or no node has a folder of such a cache or group.
+    """
+    ids = {text: parse_id(text) for text in texts if not _is_number(text)}
+    known = [node for node in nodes if node.db is not None] if ids else []
+    names = _names_of(known)
+    for text, number in ids.items():
+        if known and number not in names:
+            raise UsageError(
+                f"{option} {printable(text)}: there is no such cache or group. If it was "
+                f"destroyed, select its records by its id, {number}. {_listed(names)}"
+            )
 
 
 def unknown_warnings(texts: Iterable[str], nodes: Iterable[Node]) -> Iterator[str]:

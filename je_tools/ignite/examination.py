@@ -80,7 +80,8 @@ class NodeExamination(Struct, frozen=True):
 
     Attributes:
         node: its name.
-        outcome: outcome of its next start, as of `ignite recover`; None if unknown.
+        outcome: outcome of its next start, as of `ignite recover`; None if unknown. A start is
+            unclear also if a file has lost pages, for which `ignite recover` does not look.
         lock: state of its lock; None without a folder.
         segment_files, records: files of segments that were read, and records in them.
         page_files, pages: files of pages, and pages in them.
@@ -210,6 +211,7 @@ class _Parts(Struct):
     """Facts of one node besides its log; see `NodeExamination`."""
 
     rebuilt: Any = None
+    has_lost_pages: bool = False
     outcome: StartOutcome | None = None
     page_files: int = 0
     pages: int = 0
@@ -240,6 +242,7 @@ class _Parts(Struct):
         sealed = sum(each.encrypted for each in report.files)
         if sealed:
             self.not_checked += (encrypted_text(sealed),)
+        self.has_lost_pages = any(each.code == "page-lost" for each in report.findings)
         advice = {each.file: each.advice for each in report.files}
         return [_of_pages(each, advice) for each in report.findings]
 
@@ -259,9 +262,17 @@ class _Parts(Struct):
         ]
 
     def add_recovery(self, store: Store, _node: Node, threads: int) -> list[StoreFinding]:
-        """Predict the next start of a node."""
+        """Predict the next start of a node.
+
+        A node that reads a page after the end of a file, or of zeros, halts or does not start.
+        Which pages it reads depends on its caches.
+
+        Source: starts of a node of 2.18.0 on files that were cut between pages.
+        """
         (plan,) = plan_recovery(store, threads)
         self.outcome = plan.outcome
+        if self.has_lost_pages and plan.outcome is StartOutcome.STARTS:
+            self.outcome = StartOutcome.UNCLEAR
         # All copies of the log were read for its own findings.
         self.not_checked += plan.not_checked
         if plan.logical is not None:
@@ -335,7 +346,7 @@ def next_steps(examination: StoreExamination, name: str) -> Iterator[StoreStep]:
         return
     found = [each for each in examination.findings if each.severity is not Severity.NOTE]
     wrong = [each.code for each in found]
-    is_start_known = all(each.outcome is StartOutcome.STARTS for each in examination.nodes)
+    is_start_known = all(each.outcome is not None for each in examination.nodes)
     is_repaired = any("ignite recover`" in (each.hint or "") for each in found)
     if not is_start_known or is_repaired or any(code.startswith(_OF_RECOVERY) for code in wrong):
         why = "shows what the next start does and loses, and the edits that repair the store"

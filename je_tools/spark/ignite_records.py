@@ -15,6 +15,7 @@ from je_tools.audit.discover import UnreadPath
 from je_tools.core.masking import Masking
 from je_tools.core.shares import shares_of
 from je_tools.findings import Severity
+from je_tools.ignite.caches import check_names
 from je_tools.ignite.wal.dump import RecordDump, RecordPlace
 from je_tools.ignite.wal.dump_columns import RECORD_SCHEMA, record_columns
 from je_tools.ignite.wal.record_filters import RecordFilters, RecordSelection
@@ -100,12 +101,14 @@ class WalQuery(Struct, frozen=True):
     Attributes:
         common: options that all sources have.
         nodes: names and patterns of nodes; empty for all.
+        caches: names and ids of the caches and groups of the selection.
         selection: records to read.
         masking: masking of keys and values.
     """
 
     common: CommonOptions
     nodes: tuple[str, ...]
+    caches: tuple[str, ...]
     selection: RecordSelection
     masking: Masking
 
@@ -113,11 +116,12 @@ class WalQuery(Struct, frozen=True):
         """Return tasks of segments that together yield every selected record once.
 
         Raises:
-            UsageError: no store or no node has one of the names that were asked for.
+            UsageError: no store, no node or no cache has one of the names that were asked for.
             InputError: there is no store, or something cannot be read.
         """
         places = self.common.places
         nodes = nodes_of(places, self.nodes)
+        check_names(self.caches, [each.node for each in nodes], "option cache:")
         check_readable(places, (problem for node in nodes for problem in _unreadable(node)))
         wanted = [
             (node, copies.chosen)
@@ -177,6 +181,7 @@ def parse_wal_query(texts: OptionTexts) -> WalQuery:
     return WalQuery(
         parse_common(texts),
         texts.listed("node", str),
+        texts.listed("cache", str),
         texts.checked("to_pointer", filters.selection),
         Masking(texts.mode()),
     )

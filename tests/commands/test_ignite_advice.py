@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from pathlib import Path
 from typing import Any
@@ -10,12 +11,15 @@ from typing import Any
 import pytest
 
 from tests.builders.ignite_recovery import write_unfinished_store
-from tests.corpus import corpus, damaged_store
+from tests.corpus import FIXTURES, corpus, damaged_store
 from tests.engine.ignite import writable_copy
 from tests.je_tools.dumped import je_tools
 from tests.je_tools.ignite.repairs.operations import operate, small_store
 
 needs_corpus = pytest.mark.skipif(corpus() is None, reason="only the corpus has such stores")
+
+CUT_SIZE = 4 * 4096
+"""Size to which files of pages are cut, between two pages."""
 
 
 def _store(name: str, into: Path) -> Path:
@@ -45,6 +49,29 @@ def test_damage_that_recovery_does_not_read_needs_nothing_for_the_start(tmp_path
     assert shown["next"] == []
     unread = [each["text"] for each in shown["not_checked"]]
     assert any("The log before segment 1, offset" in text for text in unread)
+
+
+@pytest.mark.parametrize("is_zeros", [False, True], ids=["cut", "zeros"])
+@pytest.mark.parametrize("name", ["cache-accounts/part-0.bin", "metastorage/part-1.bin"])
+def test_pages_lost_at_the_end_of_a_file_make_the_start_unclear(
+    name: str, is_zeros: bool, tmp_path: Path
+) -> None:
+    store = writable_copy(FIXTURES / "ignite-killed" / "store", tmp_path / "store")
+    assert [each["outcome"] for each in _document("doctor", store)["nodes"]] == ["starts"]
+    path = store / "db" / "node1" / name
+    size = path.stat().st_size
+    os.truncate(path, CUT_SIZE)
+    os.truncate(path, size if is_zeros else CUT_SIZE)
+    examined = _document("doctor", store)
+    assert [each["outcome"] for each in examined["nodes"]] == ["unclear"]
+    assert examined["verdict"].startswith("node1 unclear; ")
+    assert "page-lost" in {each["code"] for each in examined["findings"]}
+    assert [each["command"] for each in examined["next"]] == [
+        f"je-tools ignite pages verify {store}"
+    ]
+    assert not any("lost at the end" in each["text"] for each in examined["not_checked"])
+    unchecked = _document("ignite", "recover", store)["not_checked"]
+    assert sum("lost at the end of a file" in each["text"] for each in unchecked) == 1
 
 
 @needs_corpus
@@ -188,7 +215,7 @@ def test_what_is_not_so_for_all_nodes_names_the_node() -> None:
         assert [text[:28] for text in texts if "The log before" in text] == [
             f"{node}: The log before segment"[:28] for node in ("node1", "node2")
         ]
-        assert len(texts) == 6
+        assert len(texts) == 7
 
 
 def test_an_export_says_what_it_does_not_look_at(tmp_path: Path) -> None:

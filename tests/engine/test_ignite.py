@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
+from je_tools.ignite.examination import examine_store
 from je_tools.ignite.recovery.plan import StartOutcome
+from je_tools.ignite.store import open_store
 from tests.corpus import FIXTURES, IgniteNode, corpus, damaged_store, ignite_nodes
 from tests.engine.ignite import IgniteEngine, recorded_rows, writable_copy
 from tests.je_tools.dumped import je_tools
@@ -23,6 +26,8 @@ REFUSALS = {
     "ignite-marker-foreign": ("halt", ""),
 }
 
+CUT_SIZE = 5 * 4096
+"""Size to which files of pages are cut, between two pages."""
 
 STARTS = 8
 """Starts of a node that keeps recovery files: 2.18.0 halts in one of three on an intact store."""
@@ -48,6 +53,27 @@ def test_a_node_finds_the_recorded_rows(
     own = truth / case.node
     recorded = (own if own.is_dir() else truth) / "records.tsv.gz"
     assert read_by(ignite, case, tmp_path) == recorded_rows(recorded)
+
+
+@pytest.mark.engine
+@pytest.mark.parametrize("is_zeros", [False, True], ids=["cut", "zeros"])
+@pytest.mark.parametrize("name", ["cache-atom/part-0.bin", "metastorage/part-1.bin"])
+def test_a_node_refuses_pages_that_are_lost_at_the_end_of_a_file(
+    ignite: IgniteEngine, name: str, is_zeros: bool, tmp_path: Path
+) -> None:
+    whole = corpus()
+    if whole is None:
+        pytest.skip("only the corpus has such a store")
+    work = writable_copy(whole / "ignite-compacted" / "store", tmp_path / "work")
+    path = work / "db" / "node1" / name
+    size = path.stat().st_size
+    os.truncate(path, CUT_SIZE)
+    os.truncate(path, size if is_zeros else CUT_SIZE)
+    (node,) = examine_store(open_store([work]), 1).nodes
+    assert node.outcome is StartOutcome.UNCLEAR
+    found = ignite.rows(work)
+    assert isinstance(found, Refusal)
+    assert found.stage in ("start", "read", "halt")
 
 
 @pytest.mark.engine

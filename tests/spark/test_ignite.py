@@ -153,6 +153,9 @@ def test_several_stores_and_what_is_none(store: Path, tmp_path: Path) -> None:
     wrong = "option group: cash: there is no such group, nor a cache without one"
     with pytest.raises(UsageError, match=wrong):
         read(pages.write_page_store(tmp_path / "pages"), IgnitepagesSource, group="cash, first")
+    with pytest.raises(UsageError, match="option cache: zz: there is no such cache or group"):
+        read(store, IgnitewalSource, cache="zz, accounts")
+    assert not len(read(store, IgnitewalSource, cache="77"))
     with pytest.raises(UsageError, match="option node: nobody: no node has this name, but node1"):
         read(store, IgnitewalSource, node="nobody")
 

@@ -31,6 +31,12 @@ if TYPE_CHECKING:
     from je_tools.ignite.store import Node, Store
     from je_tools.log.scan_options import Progress
 
+_LOST_PAGES = (
+    "Pages that are lost at the end of a file, as after a cut between two pages: the node halts or "
+    "does not start if it reads one. `je-tools ignite pages verify` follows trees and lists to "
+    "them."
+)
+
 _READS_THEM = "`je-tools ignite wal verify` reads them."
 
 
@@ -87,7 +93,7 @@ class NodePlan(Struct, frozen=True):
         logical: the logical part; None if its begin is unclear.
         damaged: runs of damaged pages of its files; None if the pages were not read.
         findings: what prevents the start, and what is lost.
-        not_checked: what was not looked at, besides the log that recovery does not read.
+        not_checked: what was not looked at, besides `left_to_others`.
     """
 
     node: Node
@@ -99,8 +105,12 @@ class NodePlan(Struct, frozen=True):
     not_checked: tuple[str, ...]
 
     @property
-    def unread_log(self) -> tuple[str, ...]:
-        """Parts of the log that recovery does not read, so that they were not looked at."""
+    def left_to_others(self) -> tuple[str, ...]:
+        """What was not looked at, as another command does; `doctor` looks at all of it."""
+        pages = () if self.damaged is None else (_LOST_PAGES,)
+        return (*pages, *self._unread_log())
+
+    def _unread_log(self) -> tuple[str, ...]:
         copies = "Copies of the log that recovery does not read"
         before = self.checkpoints.unread_before
         if before is None or before == (0, 0):

@@ -122,6 +122,7 @@ def test_what_could_not_be_read_is_told(tmp_path: Path) -> None:
         ("log", {"from_pointer": "2:0", "to_pointer": "1:0"}, UsageError, "from_pointer comes"),
         ("log", {"type": "NONE"}, UsageError, "NONE"),
         ("log", {"partition": "1"}, TypeError, "partition: expected int"),
+        ("log", {"cache": "nobody"}, UsageError, "cache nobody: there is no such cache"),
         ("log", {"limit": 0}, UsageError, "limit: 0 is less than 1"),
         ("records", {"cache": "nobody"}, UsageError, "cache nobody: there is no such cache"),
         ("records", {"cache": 1.5}, TypeError, "cache: expected str"),
