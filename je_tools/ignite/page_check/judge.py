@@ -226,8 +226,20 @@ class PageJudge:
         path = self.path(file.path)
         return self._finding(code, group=file.group, file=path, partition=file.partition, **facts)
 
+    def _lost_rows(self, file: PageFile) -> int:
+        """Return the rows of a partition at the newest checkpoint whose file has no pages."""
+        newest = self._recovery.newest
+        if newest is None or self._recovery.is_mixed or not file.is_without_pages:
+            return 0
+        parts = newest.groups.get(cache_id(file.group), [])
+        own = (each for each in parts if each.partition == file.partition)
+        return sum(each.size for each in own if each.state in _OWNED)
+
     def _of_file(self, scan: PageFileScan) -> Iterator[PageFinding]:
         file = scan.file
+        if rows := self._lost_rows(file):
+            expected = counted(rows, "row")
+            yield self._at("page-file-missing", file, expected=expected, found="no pages")
         if file.is_empty:
             yield self._at("page-unwritten", file, found=file.problem)
         elif file.problem is not None:

@@ -67,8 +67,8 @@ _TABLE: tuple[tuple[str, Severity, str, str], ...] = (
     (
         "page-file-missing",
         Severity.ERROR,
-        "The newest checkpoint counted rows in a partition, and its file does not exist. The "
-        "node starts without these rows, and reports nothing.",
+        "The newest checkpoint counted rows in a partition, and its file does not exist, or has no "
+        "pages. The node starts without these rows, and reports nothing.",
         "Look for the file in a backup of the same node before it starts.",
     ),
     (

@@ -65,6 +65,11 @@ class PageFile(Struct, frozen=True):
         return self.problem == FileProblem.EMPTY.value
 
     @property
+    def is_without_pages(self) -> bool:
+        """True for an empty file, or one of a header alone."""
+        return self.is_empty or (self.header is not None and self.size <= self.header.size)
+
+    @property
     def pages(self) -> int:
         """Number of pages, the last of which may be cut; 0 if the page size is unknown."""
         if self.header is None:

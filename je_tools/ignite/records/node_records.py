@@ -235,15 +235,17 @@ class NodeRecords:
         )
 
     def _judge_files(self, name: str, files: Mapping[int, PageFile]) -> None:
-        """Add partitions with rows at the newest checkpoint that have no file any more."""
+        """Add partitions with rows at the newest checkpoint whose files or pages are gone."""
         group = cache_id(name)
         rows = self._recovered.rows_at_checkpoint(group)
-        known = set(files) | set(self._recovered.partitions_of(group))
+        stored = {number for number, file in files.items() if not file.is_without_pages}
+        known = stored | set(self._recovered.partitions_of(group))
         for partition in sorted(rows.keys() - known):
             is_gone = self._recovered.is_gone(group, partition)
             if rows[partition] and self._wanted.wants(partition) and not is_gone:
                 count = counted(rows[partition], "row")
-                text = f"no file; the newest checkpoint counted {count} in it"
+                what = "a file without pages" if partition in files else "no file"
+                text = f"{what}; the newest checkpoint counted {count} in it"
                 place = (self._node.name, name, partition, rows[partition])
                 self.problems.append(MissingRecords(RecordProblem.FILE, *place, text))
 

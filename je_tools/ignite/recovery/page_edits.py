@@ -47,7 +47,7 @@ FINISH = "pages of the unfinished checkpoint, as recovery writes them"
 FINISHED = "all pages of the checkpoint are written"
 FINISHED_FILES = "no checkpoint needs this recovery file any more"
 REBUILD = "the page is damaged; the log has its whole history"
-REMAKE = "the file is gone or empty; the log has the whole history of its pages"
+REMAKE = "the file is gone or has no pages; the log has the whole history of its pages"
 REINDEX = "the index is damaged; the node builds it anew if the file is gone"
 
 
@@ -149,7 +149,7 @@ class _FileEdits:
     def create(
         self, replay: PageReplay, group_id: int, partition: int, reason: str
     ) -> StoreEdit | None:
-        """Return the edit that makes a file, or fills an empty one; None if pages are missing."""
+        """Return the edit that makes or fills a file without pages; None if some are missing."""
         indexes = replay.whole_pages(group_id, partition)
         if self._header is None or not has_all_pages(indexes):
             return None
@@ -238,12 +238,12 @@ def _finishing(
     if file is None and partition == INDEX_PARTITION:
         # The node builds a removed index anew, and passes its pages.
         return []
-    if file is None or file.is_empty:
+    if file is None or file.is_without_pages:
         edit = writer.create(replay, group_id, partition, FINISH)
         if edit is not None:
             return [edit]
         place = f"partition {partition} of group {group_id}" if file is None else file.path
-        return f"{place}: the log does not have all pages of a file that is gone or empty"
+        return f"{place}: the log does not have all pages of a file that is gone or has none"
     if file.header is None or file.problem is not None:
         return f"{file.path}: {file.problem}"
     indexes = replay.whole_pages(group_id, partition)

@@ -32,8 +32,8 @@ class CheckpointedPartition(Struct, frozen=True):
         group_id: cache group.
         path: path of its file.
         expected: its counters at the checkpoint.
-        is_missing: True if it has no file or an empty one, and recovery does not write all of its
-            pages.
+        is_missing: True if it has no file or one without pages, and recovery does not write all of
+            its pages.
         found: counters in its first page; None if they cannot be read.
     """
 
@@ -69,7 +69,7 @@ def checkpointed_partitions(
             key = (group_id, expected.partition)
             path = folders[group_id] / f"part-{expected.partition}.bin"
             file = files.get(key)
-            is_missing = file is None or file.is_empty
+            is_missing = file is None or file.is_without_pages
             if replay is not None and key in recovered:
                 found = counters_in(replay, *key, is_big=is_big)
                 # The node writes the pages that its log has, and reads zeros for the others.

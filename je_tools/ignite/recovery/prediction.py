@@ -357,7 +357,7 @@ class Predictor:
         for each in checkpointed_partitions(self._node, self._found, replay):
             expected, found = each.expected, each.found
             if each.is_missing and expected.size:
-                what = "an empty file" if each.path.exists() else "no file"
+                what = "a file without pages" if each.path.exists() else "no file"
                 texts = {"expected": counted(expected.size, "row"), "found": what}
                 yield self._finding("recovery-loss", each.path, hint=_FILE_LOST, **texts)
             elif found is not None and found.update_counter != expected.counter:

@@ -9,12 +9,15 @@ from pathlib import Path
 import pytest
 
 from je_tools.errors import RefusedError
+from je_tools.findings import Severity
+from je_tools.ignite.page_check.verify import verify_pages
 from je_tools.ignite.recovery.plan import StartOutcome, plan_recovery
 from je_tools.ignite.recovery.repair import RepairPlan, apply_repairs, plan_repairs
 from je_tools.ignite.repairs.edits import EditKind
 from je_tools.ignite.store import open_store
 from tests.corpus import FIXTURES, corpus, damaged_store, undamaged_store
 from tests.engine.ignite import writable_copy
+from tests.je_tools.dumped import je_tools
 
 REBUILT = {
     "ignite-page-corrupt-data": 4096,
@@ -98,19 +101,26 @@ def test_a_refusal_after_repairs_of_the_log_tells_of_them(
     assert note.startswith("before that, 1 edit of the log and the markers was written; the undo")
 
 
-@pytest.mark.parametrize("is_empty", [False, True])
-def test_a_file_that_is_lost_or_empty_is_made_anew(is_empty: bool, tmp_path: Path) -> None:
-    """A node takes an empty file for a partition without rows."""
+@pytest.mark.parametrize("size", [None, 0, 4096])
+def test_a_file_that_is_lost_or_without_pages_is_made_anew(
+    size: int | None, tmp_path: Path
+) -> None:
+    """A node takes a file that is empty, or has a header alone, for a partition without rows."""
     store = writable_copy(KILLED, tmp_path / "work")
     file = store / ACCOUNTS / "part-0.bin"
     whole = file.read_bytes()
-    file.write_bytes(b"") if is_empty else file.unlink()
+    file.unlink() if size is None else os.truncate(file, size)
     (plan,) = plan_recovery(open_store([store]), 1)
     (loss,) = (each for each in plan.findings if each.code == "recovery-loss")
     assert (plan.outcome, loss.found) == (
         StartOutcome.LOSES,
-        "an empty file" if is_empty else "no file",
+        "no file" if size is None else "a file without pages",
     )
+    report = verify_pages(open_store([store]), 1)
+    assert [each.code for each in report.findings if each.severity is Severity.ERROR] == [
+        "page-file-missing"
+    ]
+    assert "newest checkpoint counted" in je_tools("ignite", "export", store).err
     ((repairs, _),) = apply_repairs(open_store([store]), plan.node, 1)
     assert (repairs.left, file.read_bytes()) == ((), whole)
 
