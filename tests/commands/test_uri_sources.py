@@ -17,6 +17,7 @@ from je_tools.spark.jevlsn import JevlsnSource
 from je_tools.spark.source import LogSource
 from tests.builders import ignite
 from tests.corpus import FIXTURES
+from tests.je_tools.dumped import je_tools
 from tests.s3_store import BUCKET, S3Store
 from tests.spark.reading import read, reader, source
 
@@ -115,3 +116,9 @@ def test_a_stream_follows_a_log_in_a_store(store: S3Store) -> None:
     store.put_bytes(f"stream/{name}", data[:50_000])
     with pytest.raises(StoppedError, match="cut back"):
         stream.latestOffset()
+
+
+def test_an_option_with_a_local_path_does_not_advise_to_copy_a_uri() -> None:
+    done = je_tools("dump", FIXTURES / "v17-basic" / "env", "--output", "s3://bucket/rows")
+    assert done.code == 2
+    assert "s3://bucket/rows: expected a path on this host. This option takes no URIs" in done.err
