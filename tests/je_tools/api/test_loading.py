@@ -49,7 +49,7 @@ def test_calls_change_no_settings_of_the_process(monkeypatch: pytest.MonkeyPatch
     """malloc is that of the caller's whole process; commands set it for themselves."""
     asked = []
     library = SimpleNamespace(malloc_trim=asked.append, mallopt=lambda *_: pytest.fail("mallopt"))
-    monkeypatch.setattr("je_tools.core.memory.ctypes.CDLL", lambda _: library)
+    monkeypatch.setattr("je_tools.core.memory._library", lambda: library)
     # Buffers of several threads are given back.
     monkeypatch.setattr("je_tools.log.scan_options.ONE_THREAD_MAX", -1)
     opened = je_tools.open(home_of("v17-basic"), threads=2)
