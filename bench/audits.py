@@ -308,7 +308,7 @@ def main() -> int:
         )
         measure_memory(bench, homes)
     if not chosen.quick:
-        page = report.audit_text(bench.rows, bench.java)
+        page = report.audit_text(bench.rows, bench.runs, bench.java)
         report.write(Path(__file__).with_name("AUDIT.md"), page)
     return 0
 

@@ -107,17 +107,21 @@ def text(
     return _page(begin, made, rows, java, end)
 
 
-def audit_text(rows: Sequence[Row], java: Path) -> str:
+def audit_text(rows: Sequence[Row], runs: int, java: Path) -> str:
     """Return the page of the audit's bench, with an empty place for text written by hand."""
     begin = [
         "# Benchmark results of the audit",
         "",
         "Written by `python -m bench.audits`. Whole processes, with a warm page cache and "
-        "bytecode compiled in advance. Times are the median of 3 runs, followed by the range. "
-        "The engine's side is a loop of DbVerifyLog and DbPrintLog -S, or `je-tools verify` if "
-        "the row says so. A ratio of memory is relative to the smallest figure.",
+        f"bytecode compiled in advance. Times are the median of {_runs(runs)}, followed by the "
+        "range. The engine's side is a loop of DbVerifyLog and DbPrintLog -S, or `je-tools verify` "
+        "if the row says so. A ratio of memory is relative to the smallest figure.",
     ]
     return _page(begin, [], rows, java)
+
+
+def _runs(count: int) -> str:
+    return "1 run" if count == 1 else f"{count} runs"
 
 
 def ignite_text(rows: Sequence[Row], stores: Sequence[str], runs: int, java: Path) -> str:
