@@ -26,7 +26,7 @@ _SIZES = {"B": 1, "C": 2, "D": 8, "F": 4, "I": 4, "J": 8, "S": 2, "Z": 1}
 
 
 class _ClassFacts(Struct):
-    """What a stream says of a class.
+    """A class as a stream describes it.
 
     Attributes:
         name: name.

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
-from weakref import WeakSet
+from typing import TYPE_CHECKING
 
 from je_tools.api import arguments as a
-from je_tools.api.batches import ArrowBatches
 from je_tools.api.calls import Call
+from je_tools.api.open_batches import OpenBatches
 from je_tools.errors import NoLogError, UsageError
 from je_tools.log.opening import open_environment
 
@@ -38,7 +36,7 @@ def _opened_name(paths: Sequence[Path]) -> str:
         raise NoLogError(text, error.path) from error
 
 
-class OpenedLog:
+class OpenedLog(OpenBatches):
     """State that all calls on an opened log share; a context manager."""
 
     def __init__(
@@ -48,8 +46,7 @@ class OpenedLog:
         self._threads = a.at_least("threads", threads, 0) or 0
         self._masking = a.masking_argument(data)
         self._found: dict[Finding, None] = {}
-        self._batches: WeakSet[ArrowBatches] = WeakSet()
-        self._is_closed = False
+        super().__init__()
         self._name = _opened_name(self._paths)
 
     @property
@@ -70,23 +67,6 @@ class OpenedLog:
         """
         return tuple(self._found)
 
-    def close(self) -> None:
-        """Close the batches that are still being read; calls after this raise `UsageError`."""
-        self._is_closed = True
-        for batches in list(self._batches):
-            batches.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
-
     def __repr__(self) -> str:
         return f"<je_tools.EnvironmentReader {self._name!r}>"
 
@@ -96,8 +76,3 @@ class OpenedLog:
         environment = open_environment(self._paths)
         found = self._found
         return Call(environment, self._threads, self._masking, lambda each: found.setdefault(each))
-
-    def _reading(self, opened: Generator[Any, None, None]) -> ArrowBatches:
-        batches = ArrowBatches(opened)
-        self._batches.add(batches)
-        return batches

@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Generator, Iterable
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
-from weakref import WeakSet
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from je_tools.api import arguments as a
-from je_tools.api.batches import ArrowBatches
+from je_tools.api.open_batches import OpenBatches
 from je_tools.errors import UsageError
 from je_tools.ignite.store import open_store
 
 if TYPE_CHECKING:
     from je_tools.api.arguments import Key, Time
+    from je_tools.api.batches import ArrowBatches
     from je_tools.api.store_batches import StoreCall
     from je_tools.ignite.examination import StoreExamination
     from je_tools.ignite.info import NodeInfo
     from je_tools.ignite.recovery.plan import NodePlan
 
 
-class StoreReader:
+class StoreReader(OpenBatches):
     """A store of Apache Ignite that has been opened; `je_tools.open_store` returns it.
 
     It takes no lock, writes nothing, and holds no file open. Each call reads the store as it is at
@@ -49,8 +48,7 @@ class StoreReader:
         self._threads = a.at_least("threads", threads, 0) or len(os.sched_getaffinity(0))
         self._masking = a.masking_argument(data)
         self._problems: dict[str, None] = {}
-        self._batches: WeakSet[ArrowBatches] = WeakSet()
-        self._is_closed = False
+        super().__init__()
         if not self._paths:
             raise UsageError("no store was named")
         with a.named_arguments():
@@ -196,23 +194,6 @@ class StoreReader:
         call = self._call()
         return examine_store(call.store, call.threads, rebuilt=rebuilt_files)
 
-    def close(self) -> None:
-        """Close the batches that are still being read; calls after this raise `UsageError`."""
-        self._is_closed = True
-        for batches in list(self._batches):
-            batches.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
-
     def __repr__(self) -> str:
         return f"<je_tools.StoreReader {self._name!r}>"
 
@@ -225,8 +206,3 @@ class StoreReader:
             store = open_store(self._paths, self._nodes)
         found = self._problems
         return StoreCall(store, self._threads, self._masking, lambda text: found.setdefault(text))
-
-    def _reading(self, opened: Generator[Any, None, None]) -> ArrowBatches:
-        batches = ArrowBatches(opened)
-        self._batches.add(batches)
-        return batches

@@ -72,7 +72,7 @@ def natural_bytes(text: str) -> bytes:
         (size + 1).to_bytes(4, "big") + part.encode() if i % 2 else _escaped(part)
         for i, (size, part) in enumerate(natural_key(text))
     )
-    # Where a key goes on, it does so with the size of a number, which is not zero.
+    # A key that continues does so with the size of a number, which is not zero.
     return key + bytes(4) + _escaped(text)
 
 

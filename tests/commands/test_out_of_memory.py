@@ -101,7 +101,7 @@ CHANGES: dict[str, tuple[Any, list[tuple[str, ...]], int, str]] = {
         "the undo is not finished: run `je-tools ignite undo {}/db/node1 --apply` again",
     ),
 }
-"""What makes the files, commands of which the last fails at one of its syncs, and its text."""
+"""A function that makes the files, commands of which the last fails at a sync, and its text."""
 
 
 @pytest.mark.parametrize("name", CHANGES)

@@ -109,7 +109,7 @@ def test_a_stream_follows_a_log_in_a_store(store: S3Store) -> None:
         store.requests.clear()
         for partition in stream.partitions(offset, end):
             batches += stream.read(partition)
-        # What an earlier batch has read is not fetched again, except for its large block.
+        # Ranges that an earlier batch has read are not fetched again, except for its large block.
         assert sum(each.size for each in store.reads) <= size + 50_000
         offset = end
     assert pa.Table.from_batches(batches).equals(expected)

@@ -106,7 +106,7 @@ class NodePlan(Struct, frozen=True):
 
     @property
     def left_to_others(self) -> tuple[str, ...]:
-        """What was not looked at, as another command does; `doctor` looks at all of it."""
+        """Parts that recovery does not read, with the command that does; `doctor` reads all."""
         pages = () if self.damaged is None else (_LOST_PAGES,)
         return (*pages, *self._unread_log())
 

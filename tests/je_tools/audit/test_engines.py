@@ -121,7 +121,7 @@ def test_no_engine_is_started_for_what_is_unchanged(
     assert len(compared) == 1
     assert (summary.run.engine, summary.log_file_read_count) == ("local", 0)
     assert without_sources(tables_in(out)) == without_sources(first)
-    # What has changed is read, and only that.
+    # The audit reads only changed environments.
     changed = root / NAMES[0] / "env" / "00000000.jdb"
     os.utime(changed, (1_700_000_000, 1_700_000_000))
     read: list[str] = []

@@ -151,12 +151,12 @@ def test_a_root_whose_name_is_not_utf8(tmp_path: Path) -> None:
 
 def test_the_reasons_of_what_could_not_be_read_are_said(tmp_path: Path) -> None:
     for number in range(12):
-        home = tmp_path / "root" / f"env{number}"
+        home = tmp_path / "fleet" / f"env{number}"
         home.mkdir(parents=True)
         (home / "00000000.jdb").symlink_to(tmp_path / "elsewhere" / "nothing")
-    done = je_tools(*AUDIT, tmp_path / "root", "--output", tmp_path / "out")
+    done = je_tools(*AUDIT, tmp_path / "fleet", "--output", tmp_path / "out")
     said = [line for line in done.err.splitlines() if line.startswith("je-tools: not read: ")]
     assert len(said) == 11, done.err
-    assert f"{tmp_path}/root/env0: " in said[0]
+    assert f"{tmp_path}/fleet/env0: " in said[0]
     assert "no .jdb files here" in said[0]
     assert said[-1] == "je-tools: not read: 2 more, in the table findings"

@@ -1,0 +1,40 @@
+"""Batches that the calls of an opened log or store are still reading; closing it closes them."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from types import TracebackType
+from typing import Any, Self
+from weakref import WeakSet
+
+from je_tools.api.batches import ArrowBatches
+
+
+class OpenBatches:
+    """Context manager that closes the batches that calls have opened in it."""
+
+    def __init__(self) -> None:
+        self._batches: WeakSet[ArrowBatches] = WeakSet()
+        self._is_closed = False
+
+    def close(self) -> None:
+        """Close the batches that are still being read; calls after this raise `UsageError`."""
+        self._is_closed = True
+        for batches in list(self._batches):
+            batches.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _reading(self, opened: Generator[Any, None, None]) -> ArrowBatches:
+        batches = ArrowBatches(opened)
+        self._batches.add(batches)
+        return batches
