@@ -180,7 +180,7 @@ def test_a_file_that_changes_after_it_was_opened(
     environment = open_environment([located(uri)])
     name = f"changing-{text}/{environment.files[0].path.name}"
     if change is None:
-        store.file_system().rm_file(f"{BUCKET}/{name}")
+        store.remove(name)
     else:
         store.put_bytes(name, change(environment_bytes()))
     with pytest.raises(StoppedError, match=text):
