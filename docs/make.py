@@ -78,15 +78,16 @@ def pages() -> list[Path]:
     return sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 
 
-def made(text: str) -> str:
-    """Return a page with its generated text up to date."""
+def made(text: str, programs: Path = Path(sys.executable).parent) -> str:
+    """Return a page with its generated text up to date; examples run the programs of a folder."""
     text = _MADE.sub(_block, text)
     if not _CONSOLE.search(text):
         return text
     with tempfile.TemporaryDirectory(prefix="je-tools-docs-") as folder:
         (Path(folder) / "fixtures").symlink_to(ROOT / "fixtures")
         text = _CONSOLE.sub(
-            lambda found: found[1] + "".join(_runs(found[2], Path(folder))) + found[3], text
+            lambda found: found[1] + "".join(_runs(found[2], Path(folder), programs)) + found[3],
+            text,
         )
         return _QUERY.sub(lambda found: found[1] + answer(found[2], Path(folder)) + found[4], text)
 
@@ -101,16 +102,16 @@ def commands_in(text: str) -> list[str]:
     ]
 
 
-def _runs(block_text: str, folder: Path) -> Iterator[str]:
+def _runs(block_text: str, folder: Path, programs: Path) -> Iterator[str]:
     for line in block_text.splitlines():
         if line.startswith("$ "):
-            yield f"{line}\n{_output(line.removeprefix('$ '), folder)}"
+            yield f"{line}\n{_output(line.removeprefix('$ '), folder, programs)}"
 
 
-def _output(command: str, folder: Path) -> str:
+def _output(command: str, folder: Path, programs: Path) -> str:
     kept = ("HOME", "JAVA_HOME", "XDG_CACHE_HOME")
     environment = {name: os.environ[name] for name in kept if name in os.environ}
-    environment["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    environment["PATH"] = f"{programs}{os.pathsep}{os.environ['PATH']}"
     # So that output does not depend on the machine, such as the order of `ls`.
     environment |= {"COLUMNS": str(WIDTH), "TERM": "dumb", "PYTHONUTF8": "1", "LC_ALL": "C"}
     done = subprocess.run(

@@ -23,6 +23,7 @@ from je_tools.explain.messages import MESSAGES
 from je_tools.formats.je.types import ENTRY_TYPES
 from je_tools.log.field_descriptions import FIELDS
 from je_tools.output.encoders.entry_batches import ROW_SCHEMA, UNDECODABLE
+from tests.builders.forked import Forked
 from tests.corpus import ROOT, environment
 
 MAKE: dict[str, Any] = runpy.run_path(str(ROOT / "docs" / "make.py"))
@@ -39,11 +40,19 @@ def command_named(name: str) -> click.Command:
     return command
 
 
+@pytest.fixture(scope="module")
+def programs(forked: Forked, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the folder of programs for the examples."""
+    return forked.programs(tmp_path_factory.mktemp("programs"))
+
+
 @pytest.mark.parametrize("page", PAGES, ids=[str(page.relative_to(ROOT)) for page in PAGES])
-def test_pages_are_made_from_the_code_and_examples_print_what_they_say(page: Path) -> None:
+def test_pages_are_made_from_the_code_and_examples_print_what_they_say(
+    page: Path, programs: Path
+) -> None:
     """After an intended change, run `python docs/make.py`."""
     text = page.read_text(encoding="utf-8")
-    assert MAKE["made"](text) == text
+    assert MAKE["made"](text, programs) == text
 
 
 def options_of(command: click.Command) -> list[click.Option]:
