@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Any
@@ -25,7 +26,14 @@ from je_tools.formats.je.types import (
 )
 from je_tools.log.file_findings import finding
 from je_tools.log.sources import reopened
-from je_tools.verify.row_damage import Erased, OldDeltas, RowDamage, Spot, Unlisted
+from je_tools.verify.row_damage import (
+    DamagedEntries,
+    Erased,
+    OldDeltas,
+    RowDamage,
+    Spot,
+    Unlisted,
+)
 
 if TYPE_CHECKING:
     from je_tools.formats.arrays import Ints
@@ -98,8 +106,13 @@ class FileDamage:
         starts = part.chain_breaks.numbers[room:, 0]
         result.unlisted.add("prev-offset-mismatch", starts, starts + MIN_HEADER_SIZE)
         damages = list(seen)
+        listed: Counter[str] = Counter()
         for damage in damages:
-            found += self.of_rows(damage)
+            for entries in damage.entries:
+                left = room - listed[entries.code]
+                found += self.of_entries(entries, left)
+                entries.count_rest(left, result.unlisted)
+                listed[entries.code] += min(len(entries.offset), left)
             result.unlisted.merge(damage.unlisted)
         found += self._of_erased(chain.from_iterable(each.erased for each in damages))
         result.add(found, room)
@@ -112,15 +125,12 @@ class FileDamage:
             counted.add(code, gaps[chosen, 0], gaps[chosen, 1])
         return counted
 
-    def of_rows(self, damage: RowDamage) -> Iterator[Finding]:
-        """Yield findings of single entries, except a damaged file header."""
-        for spot in damage.bad:
-            if spot.offset:
-                yield self._of_spot("damaged-entry", spot, resume=spot.offset + spot.length)
-        for spot in damage.unknown:
-            yield self._of_spot("unknown-type", spot)
-        for spot in damage.restore:
-            yield self._of_spot("restore-marker", spot)
+    def of_entries(self, entries: DamagedEntries, room: int) -> Iterator[Finding]:
+        """Yield the findings of the first `room` of some damaged entries."""
+        is_passed = entries.code == "damaged-entry"
+        for spot in entries.spots(room):
+            resume = spot.offset + spot.length if is_passed else None
+            yield self._of_spot(entries.code, spot, resume=resume)
 
     def _of_erased(self, erased: Iterable[Erased]) -> Iterator[Finding]:
         for each in _joined(erased):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import functools
 from collections import Counter
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from msgspec import Struct, field
@@ -24,6 +25,8 @@ from je_tools.formats.je.types import (
 from je_tools.verify.consistency import restore_reason
 
 if TYPE_CHECKING:
+    import numpy.typing as npt
+
     from je_tools.findings import Finding
     from je_tools.formats.arrays import Ints, Mask
     from je_tools.formats.je.log.entry_rows import Rows
@@ -72,6 +75,76 @@ class Unlisted(Struct):
         self.stop = max(self.stop, other.stop)
 
 
+class DamagedEntries(Struct):
+    """Entries of a range with one kind of damage, in the order of their offsets.
+
+    A hostile file has millions of them, so they are columns, and become spots when they are listed.
+
+    Attributes:
+        code: code of their findings.
+        offset, length: int64; their ranges in the file.
+    """
+
+    code: ClassVar[str]
+    offset: Ints
+    length: Ints
+
+    def spots(self, room: int) -> Iterator[Spot]:
+        """Yield the places of the first `room` of them."""
+        columns = (self.offset[:room].tolist(), self.length[:room].tolist())
+        for i, (offset, length) in enumerate(zip(*columns, strict=True)):
+            yield Spot(offset, length, *self._contents(i))
+
+    def count_rest(self, room: int, unlisted: Unlisted) -> None:
+        """Count those after the first `room`."""
+        starts = self.offset[room:]
+        unlisted.add(self.code, starts, starts + self.length[room:])
+
+    def _contents(self, i: int) -> tuple[str | None, str | None]:
+        """Return the expected and the found content of one."""
+        raise NotImplementedError
+
+
+class WrongSums(DamagedEntries):
+    """Entries with a wrong checksum: their types, and the stored and computed checksums."""
+
+    code = "damaged-entry"
+    type_no: npt.NDArray[np.uint8]
+    stored: npt.NDArray[np.uint32]
+    computed: list[int]
+
+    def _contents(self, i: int) -> tuple[str, str]:
+        what = type_name(int(self.type_no[i]))
+        return f"checksum {self.stored[i]:#010x} of {what}", f"checksum {self.computed[i]:#010x}"
+
+
+class UnknownTypes(DamagedEntries):
+    """Entries with a right checksum and a type that files of that log version do not have."""
+
+    code = "unknown-type"
+    type_no: npt.NDArray[np.uint8]
+    version: int
+
+    def _contents(self, i: int) -> tuple[str, str]:
+        no = int(self.type_no[i])
+        known = ENTRY_TYPES.get(no)
+        expected = f"a type of log version {self.version}"
+        if known is None:
+            return expected, f"type {no}"
+        versions = f"{known.first_version} to {known.last_version}"
+        return expected, f"type {no}, {known.name} of log versions {versions}"
+
+
+class RestoreMarkers(DamagedEntries):
+    """RestoreRequired entries, and their reasons."""
+
+    code = "restore-marker"
+    reasons: list[str | None]
+
+    def _contents(self, i: int) -> tuple[None, str | None]:
+        return None, self.reasons[i]
+
+
 class Erased(Struct, frozen=True):
     """Adjacent erased entries that still hold bytes: their range [start, stop) and number."""
 
@@ -81,25 +154,27 @@ class Erased(Struct, frozen=True):
 
 
 class RowDamage(Struct):
-    """Damage of some entries of a file, as plain values; the first LISTED of each kind.
+    """Damage of some entries of a file; the first LISTED of each kind.
 
     Attributes:
-        bad: entries with a wrong checksum.
-        unknown: entries with a right checksum and a type that files of that version do not have.
+        entries: damaged entries, one item for each kind.
         erased: adjacent erased entries that still hold bytes.
-        restore: RestoreRequired entries.
         unlisted: counts of the other entries of these kinds.
         lost: int64; offsets of all entries with a wrong checksum.
         lost_size: total bytes of these.
     """
 
-    bad: list[Spot] = field(default_factory=list)
-    unknown: list[Spot] = field(default_factory=list)
+    entries: list[DamagedEntries] = field(default_factory=list)
     erased: list[Erased] = field(default_factory=list)
-    restore: list[Spot] = field(default_factory=list)
     unlisted: Unlisted = field(default_factory=Unlisted)
     lost: Ints = field(default_factory=lambda: np.empty(0, np.int64))
     lost_size: int = 0
+
+    def first(self, rows: Rows, index: Ints, kind: type[DamagedEntries]) -> Ints:
+        """Return the first LISTED rows of `index`, and count the others as of a kind."""
+        starts, sizes = _ranges(rows, index[LISTED:])
+        self.unlisted.add(kind.code, starts, starts + sizes)
+        return index[:LISTED]
 
 
 def row_damage(rows: Rows) -> RowDamage | None:
@@ -110,31 +185,35 @@ def row_damage(rows: Rows) -> RowDamage | None:
     erased = int(type_counts[erased_no(rows.version) % 256]) if rows.version >= 17 else 0
     if not (rows.survey.bad or with_unknown or erased or type_counts[RESTORE_REQUIRED_NO]):
         return None
-    bad = np.flatnonzero(~rows.good)
-    damage = RowDamage()
     good = rows.good
-    damage.lost = rows.offset[bad].astype(np.int64)
-    damage.lost_size = int(rows.size[bad].sum())
-    damage.bad = [_bad_spot(rows, row) for row in _listed(rows, bad, "damaged-entry", damage)]
+    bad = np.flatnonzero(~good)
+    damage = RowDamage(lost=rows.offset[bad].astype(np.int64), lost_size=int(rows.size[bad].sum()))
+    # A damaged file header has its own finding.
+    damage.entries.append(
+        _wrong_sums(rows, damage.first(rows, bad[rows.offset[bad] > 0], WrongSums))
+    )
     if with_unknown:
-        index = np.flatnonzero(unknown[rows.type] & good)
-        listed = _listed(rows, index, "unknown-type", damage)
-        damage.unknown = [_unknown_spot(rows, row) for row in listed]
+        index = damage.first(rows, np.flatnonzero(unknown[rows.type] & good), UnknownTypes)
+        found = UnknownTypes(*_ranges(rows, index), rows.type[index], rows.version)
+        damage.entries.append(found)
+    if type_counts[RESTORE_REQUIRED_NO]:
+        is_marker = (rows.type == RESTORE_REQUIRED_NO) & good
+        index = damage.first(rows, np.flatnonzero(is_marker), RestoreMarkers)
+        reasons = [restore_reason(rows.entry_bytes(int(row)), rows.version) for row in index]
+        damage.entries.append(RestoreMarkers(*_ranges(rows, index), reasons))
     if erased:
         damage.erased = _erased_spots(rows, damage.unlisted)
-    index = np.flatnonzero((rows.type == RESTORE_REQUIRED_NO) & good)
-    for row in _listed(rows, index, "restore-marker", damage):
-        reason = restore_reason(rows.entry_bytes(row), rows.version)
-        damage.restore.append(_spot(rows, row, found=reason))
     return damage
 
 
-def _listed(rows: Rows, index: Ints, code: str, damage: RowDamage) -> list[int]:
-    """Return the first LISTED rows of `index` and count the others in `damage`."""
-    rest = index[LISTED:]
-    starts = rows.offset[rest].astype(np.int64)
-    damage.unlisted.add(code, starts, starts + rows.size[rest])
-    return [int(row) for row in index[:LISTED]]
+def _wrong_sums(rows: Rows, index: Ints) -> WrongSums:
+    computed = [entry_checksum(rows.entry_bytes(int(row)), rows.version) for row in index]
+    return WrongSums(*_ranges(rows, index), rows.type[index], rows.stored_checksum[index], computed)
+
+
+def _ranges(rows: Rows, index: Ints) -> tuple[Ints, Ints]:
+    """Return the offsets and the sizes of rows, as int64."""
+    return rows.offset[index].astype(np.int64), rows.size[index].astype(np.int64)
 
 
 class OldDeltas(Struct, frozen=True):
@@ -181,27 +260,6 @@ def _unknown_types(version: int) -> Mask:
     for no, entry_type in ENTRY_TYPES.items():
         unknown[no] = not entry_type.first_version <= version <= entry_type.last_version
     return unknown
-
-
-def _spot(rows: Rows, row: int, expected: str | None = None, found: str | None = None) -> Spot:
-    return Spot(int(rows.offset[row]), rows.size_of(row), expected, found)
-
-
-def _bad_spot(rows: Rows, row: int) -> Spot:
-    computed = entry_checksum(rows.entry_bytes(row), rows.version)
-    stored = int(rows.stored_checksum[row])
-    what = type_name(int(rows.type[row]))
-    return _spot(rows, row, f"checksum {stored:#010x} of {what}", f"checksum {computed:#010x}")
-
-
-def _unknown_spot(rows: Rows, row: int) -> Spot:
-    no = int(rows.type[row])
-    known = ENTRY_TYPES.get(no)
-    expected = f"a type of log version {rows.version}"
-    if known is None:
-        return _spot(rows, row, expected, f"type {no}")
-    versions = f"{known.first_version} to {known.last_version}"
-    return _spot(rows, row, expected, f"type {no}, {known.name} of log versions {versions}")
 
 
 def _erased_spots(rows: Rows, unlisted: Unlisted) -> list[Erased]:

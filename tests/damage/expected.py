@@ -73,10 +73,14 @@ class Damaged:
 
     def _fits(self, place: Placed) -> bool:
         """Return True if its header leads to its old end."""
+        return self._end(place) == place.stop
+
+    def _end(self, place: Placed) -> int | None:
+        """Return the end that its header claims; None if no entry has such a header."""
         type_no, flags, _, size = self._header(place)
         mask = 0x28 if self.version >= 8 else 0x20
         header = LONG_HEADER_SIZE if flags & mask and type_no != FILE_HEADER else HEADER_SIZE
-        return type_no != 0 and size >= 0 and place.start + header + size == place.stop
+        return place.start + header + size if type_no != 0 and size >= 0 else None
 
     def _header(self, place: Placed) -> tuple[int, int, int, int]:
         return struct.unpack_from("<BBIi", self.after, place.start + 4)
@@ -88,6 +92,13 @@ class Damaged:
     def _chained(self, i: int) -> bool:
         """Return True if entry `i` names the one before it, as all that fit must."""
         return self._header(self.placed[i])[2] == self.placed[i - 1].start
+
+    def _believed_end(self, place: Placed) -> int | None:
+        """Return the wrong end that its header claims, if bytes there happen to point back."""
+        end = self._end(place)
+        if end is None or end == place.stop or end + HEADER_SIZE > len(self.after):
+            return None
+        return end if self._is_named_by(place, Placed(end, end)) else None
 
     def intact(self) -> list[Placed]:
         """Return the entries that must still be listed as good, without the file header."""
@@ -112,14 +123,15 @@ class Damaged:
                 continue
             behind = self.placed[i + 1] if i + 1 < len(self.placed) else None
             chained = self._chained(i)
-            if chained and behind and self._fits(place) and self._is_named_by(place, behind):
-                found.append(self._entry(place))
+            is_led = behind and self._fits(place) and self._is_named_by(place, behind)
+            if chained and (is_led or self.becomes_erased(place)):
+                _join(found, self._entry(place))
                 i += 1
                 continue
-            if self.becomes_erased(place) and chained:
-                found.append(self._entry(place))
-                i += 1
-                continue
+            believed = self._believed_end(place) if chained else None
+            if believed is not None:
+                found.append(_damage("entry", place, believed))
+                place = Placed(believed, place.stop)
             good = (j for j in range(i + 1, len(self.placed)) if self._is_good(j))
             j = next(good, None)
             if j is None:
@@ -148,6 +160,15 @@ class Damaged:
         if self._fits(place) and place.stop == len(self.after):
             return Said("damaged-entry", "error", place.start, size, None)
         return Said("truncated-file", "error", place.start, size, None)
+
+
+def _join(found: list[Said], said: Said) -> None:
+    """Add a finding; bytes of adjacent erased entries are one finding."""
+    last = found[-1] if found and found[-1].code == "erased-not-zero" else None
+    if last and said.code == last.code and last.offset + (last.length or 0) == said.offset:
+        found[-1] = last._replace(length=said.offset + (said.length or 0) - last.offset)
+    else:
+        found.append(said)
 
 
 def _damage(what: str, place: Placed, resume: int) -> Said:

@@ -10,7 +10,7 @@ use crate::file::Source;
 use crate::je::file::{Loaded, Stretch};
 use crate::je::header::{FILE_HEADER_TYPE, MIN_SIZE, Rules};
 use crate::je::notes::{Notes, Watch};
-use crate::je::resync::{Bytes, Found, Wanted, find_entry};
+use crate::je::resync::{Bytes, Found, find_entry};
 use crate::je::search::Searcher;
 use crate::je::segments::Segments;
 use crate::je::tally::{Programs, Tally, tally_sizes, tally_types};
@@ -404,7 +404,7 @@ impl Reader {
             self.phase = Phase::Alone(LONE_TRIES);
         } else if self.lost != NO_OFFSET {
             self.at = self.range.start.max(self.lost.saturating_add(1));
-            self.phase = Phase::Find;
+            self.begin_search(file)?;
         } else {
             self.phase = if self.at == NO_OFFSET { Phase::Done } else { Phase::Walk };
         }
@@ -427,8 +427,7 @@ impl Reader {
 
     /// Finds the next offset at which an entry may begin, and judges it.
     fn find<S: Source>(&mut self, file: &mut Stretch<'_, S>, lost: i64) -> Result<Found, S::Error> {
-        let (low, high) = self.search.prev_bounds(lost);
-        let wanted = Wanted { limit: self.range.stop, low, high };
+        let wanted = self.search.wanted(lost, self.range.stop);
         loop {
             let bytes =
                 Bytes { read: file.filled(), size: file.loaded.size, base: file.loaded.base };
@@ -496,6 +495,11 @@ impl Reader {
         Ok(())
     }
 
+    fn begin_search<S: Source>(&mut self, file: &mut Stretch<'_, S>) -> Stepped<S> {
+        self.phase = Phase::Find;
+        self.search.sum_last(file)
+    }
+
     /// Looks for the end of the gap, and closes it.
     fn find_on<S: Source>(&mut self, file: &mut Stretch<'_, S>) -> Stepped<S> {
         if !self.can_search(file) {
@@ -544,11 +548,12 @@ impl Reader {
         // If none was added, the last row may not be the entry that the next must point back to.
         if has_grown && self.n > 0 {
             self.search.last = columns.offset[self.n - 1].into();
+            self.search.last_is_right = is_right(columns.checksum[self.n - 1]);
             self.expected = self.search.expected();
         }
         if self.lost != NO_OFFSET {
             self.at = self.lost + 1;
-            self.phase = Phase::Find;
+            self.begin_search(file)?;
             return Ok(None);
         }
         self.at = after;
@@ -712,6 +717,11 @@ impl Reader {
     }
 }
 
+/// Returns whether a checksum was found right; `None` if it was not verified.
+fn is_right(checksum: u8) -> Option<bool> {
+    (checksum != Checksum::Unchecked as u8).then_some(checksum != Checksum::Bad as u8)
+}
+
 /// Returns true if the first entry looks like a file header, or if the file is too short for one.
 fn begins_file<S: Source>(file: &mut Stretch<'_, S>) -> Result<bool, S::Error> {
     let Some(header) = file.header(0)? else { return Ok(true) };
@@ -831,6 +841,25 @@ mod tests {
         let found = read(&log, range_of(&log, 1 << 20, 65536), 100, None);
         assert_eq!(found.gaps, [Gap { start, stop, kind: SINGLE }]);
         assert_eq!(found.rows.len(), 40);
+        assert_covered(&log, &found);
+    }
+
+    #[test]
+    fn a_wrong_size_that_leads_to_bytes_that_point_back_hides_no_entry() {
+        let mut log = random_log(40, 7);
+        let whole = read(&log, range_of(&log, 1 << 20, 65536), 100, None);
+        let is_roomy = |&&(start, stop, _): &&(i64, i64, u8)| start > 0 && stop - start > 60;
+        let &(start, stop, _) = whole.rows.iter().find(is_roomy).unwrap();
+        let at = usize::try_from(start).unwrap();
+        log[at + 5] = 0;
+        log[at + 10..at + 14].copy_from_slice(&8_i32.to_le_bytes());
+        let behind = at + MIN_SIZE + 8;
+        log[behind + 4..behind + 6].copy_from_slice(&[1, 0]);
+        log[behind + 6..behind + 10].copy_from_slice(&u32::try_from(start).unwrap().to_le_bytes());
+        log[behind + 10..behind + 14].copy_from_slice(&0_i32.to_le_bytes());
+        let found = read(&log, range_of(&log, 1 << 20, 65536), 100, None);
+        assert_eq!(found.gaps, [Gap { start: start + 22, stop, kind: INSERTED }]);
+        assert_eq!((found.rows.len(), found.bad), (41, 1));
         assert_covered(&log, &found);
     }
 

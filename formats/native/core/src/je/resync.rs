@@ -47,6 +47,8 @@ pub struct Wanted {
     pub low: i64,
     /// A prevOffset must be less than the entry's own offset plus this.
     pub high: i64,
+    /// One more prevOffset that is right; negative for none.
+    pub also: i64,
 }
 
 /// Returns the first offset from `at` on at which a good entry begins, or may begin.
@@ -93,7 +95,8 @@ fn plausible_size(raw: &[u8], at: i64, wanted: Wanted, rules: &Rules) -> Option<
     let prev = i64::from(u32_at(raw, 6)?);
     // Both terms are below 2^33.
     let after = u64::try_from(at).ok()? + size as u64;
-    let is_chained = wanted.low <= prev && prev < at.saturating_add(wanted.high);
+    let is_within = wanted.low <= prev && prev < at.saturating_add(wanted.high);
+    let is_chained = is_within || prev == wanted.also;
     (is_chained && after <= rules.file_size).then_some(size)
 }
 

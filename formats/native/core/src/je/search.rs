@@ -9,7 +9,7 @@ use std::collections::HashSet;
 use crate::file::Source;
 use crate::je::file::Stretch;
 use crate::je::header::{Header, MIN_SIZE, Rules};
-use crate::je::resync::ALWAYS_SUMMED;
+use crate::je::resync::{ALWAYS_SUMMED, Wanted};
 use crate::je::walk::NO_OFFSET;
 
 /// Number of long entries whose checksum results are kept: the last one is asked about twice.
@@ -33,6 +33,8 @@ pub struct Searcher {
     pub relaxed: bool,
     /// Number of bytes of long candidates that may still be summed.
     pub budget: i64,
+    /// Whether the checksum of the last entry is right; `None` if it has not been summed.
+    pub last_is_right: Option<bool>,
     look_cost: i64,
     sums: [(i64, bool); SUMS_KEPT],
     failed: HashSet<i64>,
@@ -85,6 +87,7 @@ impl Searcher {
             shift: 0,
             relaxed: false,
             budget,
+            last_is_right: None,
             look_cost,
             sums: [(NO_OFFSET, false); SUMS_KEPT],
             failed: HashSet::new(),
@@ -103,13 +106,33 @@ impl Searcher {
         if self.last == NO_OFFSET { NO_OFFSET } else { self.last.wrapping_sub(self.shift) }
     }
 
-    /// Returns `low` and `high` of `find_entry` for the first entry after a gap.
-    pub fn prev_bounds(&self, lost: i64) -> (i64, i64) {
+    /// Returns what `find_entry` must find as the first entry after a gap, before `limit`.
+    pub fn wanted(&self, lost: i64, limit: i64) -> Wanted {
         if self.relaxed {
-            return (0, 1 << 32);
+            return Wanted { limit, low: 0, high: 1 << 32, also: NO_OFFSET };
         }
         let low = lost.min(lost.wrapping_sub(self.shift)).max(0);
-        (low, self.shift.saturating_neg().max(0))
+        let high = self.shift.saturating_neg().max(0);
+        Wanted { limit, low, high, also: self.doubted_prev() }
+    }
+
+    /// Returns the prevOffset of an entry that points back to the last one taken, if the checksum
+    /// of that one is wrong: its size may be garbage that happens to lead to bytes that point back,
+    /// so an entry before its end may do so too. Returns [`NO_OFFSET`] otherwise.
+    fn doubted_prev(&self) -> i64 {
+        if self.last_is_right == Some(false) { self.expected() } else { NO_OFFSET }
+    }
+
+    /// Sums the last entry taken, unless it has been summed.
+    ///
+    /// # Errors
+    ///
+    /// Returns the error of a failed read.
+    pub fn sum_last<S: Source>(&mut self, file: &mut Stretch<'_, S>) -> Result<(), S::Error> {
+        if self.last_is_right.is_none() && self.last != NO_OFFSET {
+            self.last_is_right = Some(self.sum_is_right(file, self.last)?);
+        }
+        Ok(())
     }
 
     fn end_by(&self, at: i64, header: Option<Header>) -> i64 {
@@ -230,7 +253,8 @@ impl Searcher {
             return Ok(after == self.size || self.sum_is_right(file, after)?);
         }
         if after == self.size {
-            return Ok(prev == lost || self.end_of(file, prev)? == at);
+            let is_known = prev == lost || prev == self.doubted_prev();
+            return Ok(is_known || self.end_of(file, prev)? == at);
         }
         Ok(self.leads_on(file, at, after)? || !self.sum_is_right(file, after)?)
     }
