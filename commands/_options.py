@@ -117,7 +117,9 @@ def _parse_rate(_: click.Context, __: click.Parameter, text: str | None) -> int 
     except (ValueError, KeyError, OverflowError):
         rate = 0
     if rate < 1 << 10:
-        raise click.BadParameter(f"expected bytes per second, at least 1K, as 50M; found {text!r}")
+        raise click.BadParameter(
+            f"expected bytes per second, at least 1K, such as 50M; found {text!r}"
+        )
     return rate
 
 
@@ -134,7 +136,7 @@ max_rate_option = click.option(
     "--max-rate",
     metavar="RATE",
     callback=_parse_rate,
-    help="Read at most this many bytes per second, as 50M.",
+    help="Read at most this many bytes per second, such as 50M.",
 )
 
 

@@ -60,7 +60,12 @@ class Options(StoreOptions):
     metavar="POINTER",
     help="Cut the log before the record at SEGMENT:OFFSET; later updates are lost.",
 )
-@click.option("--apply", "apply_", is_flag=True, help="Write the edits; without it, nothing is.")
+@click.option(
+    "--apply",
+    "apply_",
+    is_flag=True,
+    help="Write the edits. Without this option, the command only shows the plan.",
+)
 @format_option(*REPORT)
 @output_option
 @data_option
@@ -90,7 +95,7 @@ def command(**options: Unpack[Options]) -> int:
     from je_tools.ignite.store import open_store
 
     if options["apply_"] and not options["pages"]:
-        raise UsageError("--apply reads the pages: leave out --no-pages")
+        raise UsageError("--apply reads the pages: omit --no-pages")
     store = open_store(options["paths"], options["nodes"])
     threads = thread_count(options["threads"])
     with opened_output(options["output"], store) as out:
@@ -199,6 +204,6 @@ def _sections(
         tables.text_section("later", "About these edits", later),
         tables.lost_section(lost),
         tables.text_section("left", "What cannot be repaired", left),
-        tables.text_section("not_checked", "Not looked at", not_checked),
+        tables.text_section("not_checked", "Not checked", not_checked),
         step_section(steps if edits else []),
     ]

@@ -103,7 +103,7 @@ def _report(checked: StreamCheck) -> None:
     ends = (stream.first_vlsn, stream.end.last_vlsn)
     vlsns = f", VLSN {ends[0]} to {ends[1]}" if None not in ends else ""
     back = stream.entry_count - stream.visible_count
-    rolled_back = f", without {back:,} that rollbacks took back" if back else ""
+    rolled_back = f", without {back:,} that rollbacks undid" if back else ""
     say(
         f"je-tools: compared {counted(checked.mapping_count, 'mapping')} of the VLSN index with "
         f"{stream.visible_count:,} entries of the stream{vlsns}{rolled_back}; "

@@ -46,7 +46,7 @@ def _of_follower(node: GroupNode, leader: GroupNode) -> Iterator[Finding]:
     if following is None:
         return
     lost, outcome = following.lost, following.outcome
-    expected = f"the entries of {printable(leader.facts.env)}, which would lead"
+    expected = f"the entries of {printable(leader.facts.env)}, the leader"
     if outcome is Outcome.UNKNOWN:
         yield _made(node, "group-uncompared", expected=expected, found=_end_of(node))
     elif lost is None:
@@ -60,7 +60,7 @@ def _of_follower(node: GroupNode, leader: GroupNode) -> Iterator[Finding]:
             severity = Severity.ERROR
         found = (
             f"{counted(len(lost.txns), 'transaction')} after VLSN {following.matchpoint.vlsn} with "
-            f"{counted(lost.commit_count, 'Commit')} that it would take back: {outcome.value}"
+            f"{counted(lost.commit_count, 'Commit')} that it would roll back: {outcome.value}"
         )
         yield _made(node, "group-diverged", severity, expected=expected, found=found)
     is_behind = node.lag_vlsn is not None and node.lag_vlsn > 0

@@ -126,6 +126,6 @@ def stopped_text(home: Path, erased_count: int, options: ErasureOptions) -> str:
             "completes that"
         )
     return (
-        f"{done}, and the engine opens the log as it is: "
-        f"run `je-tools erase run {quoted(str(home))}{options.words} --apply` again to go on"
+        f"{done}, and the engine opens the log as it is: run `je-tools erase run "
+        f"{quoted(str(home))}{options.words} --apply` again to continue"
     )

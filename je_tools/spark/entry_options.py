@@ -40,7 +40,7 @@ OPTIONS: Mapping[str, str] = {
     "until": "Last time, UTC, inclusive.",
     "replicated": "`true`: only entries of the replication stream.",
     **MASKS,
-    "ignore_checksum": "`true`: entries are not summed.",
+    "ignore_checksum": "`true`: checksums are not verified.",
     **TASKS,
     **UNREADABLE,
 }

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 OPTIONS: Mapping[str, str] = {
     **PLACES,
     **COLUMNS,
-    "rolled_back": "`true`: also the entries that rollbacks took back.",
+    "rolled_back": "`true`: also the entries that rollbacks undid.",
     **TASKS,
     **UNREADABLE,
 }

@@ -139,9 +139,9 @@ class Replay:
         for frame in frames:
             self._add(frame)
         count = len(self.steps_back)
-        _expect(self.back_count <= count, "more was taken back than was done")
+        _expect(self.back_count <= count, "more was undone than was done")
         is_all = self._phase < _PHASES["undone"] or self.back_count == count
-        _expect(is_all, "not all was taken back")
+        _expect(is_all, "not everything was undone")
 
     def _add(self, frame: Frame) -> None:
         self._check_order(frame)

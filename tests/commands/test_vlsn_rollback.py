@@ -168,7 +168,7 @@ def test_an_index_that_does_not_fit_is_refused_with_force_too(tmp_path: Path) ->
     for more in ((), ("--force",), ("--force", "--apply")):
         done = je_tools("vlsn", "rollback", home, "--to", "1219", *more)
         assert done.code == 6, done.err
-        assert "the log goes on with" in done.err
+        assert "the log continues with" in done.err
     assert digests(home) == before
 
 

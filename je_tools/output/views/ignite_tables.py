@@ -41,7 +41,7 @@ FINDING_COLUMNS = (
     Column("segment", "segment", Kind.ID),
     Column("offset", "offset", Kind.COUNT),
     Column("length", "bytes", Kind.COUNT, rank=3),
-    Column("resume_offset", "goes on at", Kind.COUNT, rank=4),
+    Column("resume_offset", "resumes at", Kind.COUNT, rank=4),
     Column("expected", "expected", Kind.TEXT, rank=6, wraps=True),
     Column("found", "found", Kind.TEXT, wraps=True),
     Column("hint", "hint", Kind.TEXT, wraps=True),

@@ -210,7 +210,7 @@ def test_a_diverged_node_says_what_it_takes_back() -> None:
     (finding,) = (each for each in group_findings(compared) if each.code == "group-diverged")
     assert (finding.env, finding.severity.value) == ("b", "error")
     assert (
-        finding.found == "2 transactions after VLSN 5 with 2 Commits that it would take back: "
+        finding.found == "2 transactions after VLSN 5 with 2 Commits that it would roll back: "
         "cuts-log"
     )
     assert compared.nodes[1].outcome == "cuts-log"
