@@ -41,9 +41,9 @@ class HeaderFlag(Bits):
     REPLICATED = 0x20, "replicated"
     """The entry is part of the replication stream."""
     INVISIBLE = 0x10, "invisible"
-    """A rollback has taken the entry back; the checksum does not cover this bit."""
+    """A rollback has undone the entry; the checksum does not cover this bit."""
     VLSN_PRESENT = 0x08, "VLSN present"
-    """The header has a VLSN, as that of a replicated entry has; from log version 8 on."""
+    """The header has a VLSN, as in replicated entries; from log version 8 on."""
 
 
 class LnFlag(Bits):

@@ -36,7 +36,7 @@ class TxnFields(Struct, frozen=True):
         program: program that reads them.
         txn_id, prev_lsn, last_lsn, db_id, time_ms: their columns.
         file_no: number of the file.
-        invisible: flag of entries that a rollback took back; 0 if the log version has none.
+        invisible: flag of entries that a rollback undid; 0 if the log version has none.
     """
 
     program: _native.Program
@@ -77,7 +77,7 @@ class Segments(Struct, frozen=True):
     Attributes:
         txn_id: int64; id of the transaction, negative if replicated.
         first_lsn, last_lsn, entries, size: int64; first and last entry, their number and bytes.
-        invisible: int64; number of entries that a rollback took back.
+        invisible: int64; number of entries that a rollback undid.
         begins: bool; True if it holds the transaction's first entry.
         end_type: uint8; type of its end, 0 without one.
         end_ms: int64; time of that end, 0 without one.
