@@ -597,11 +597,10 @@ _TABLE: tuple[tuple[str, Severity, str, str], ...] = (
     (
         "group-diverged",
         Severity.ERROR,
-        "The node has entries that the leader does not have. To follow it, the node rolls them "
-        "back, and Commits are lost. The leader is the node of the group that would become master. "
-        "This is a warning if only Aborts are lost: the engine cuts the log then too. It is a note "
-        "if only entries of transactions without an end are lost, as after every change of the "
-        "master.",
+        "The node has entries that the leader, the node of the group that would become master, "
+        "does not have. To follow the leader, it rolls them back, and Commits are lost. This is a "
+        "warning if only Aborts are lost: the engine cuts the log then too. It is a note if only "
+        "entries of transactions without an end are lost, as after every change of the master.",
         "Keep a copy of the node. `je-tools vlsn compare` with all nodes of the group lists the "
         "transactions, databases and keys.",
     ),

@@ -102,7 +102,7 @@ _STREAM = (
         "any more, so the restore fails with a NullPointerException.",
         misread="The NullPointerException is not the cause, and does not mean that the log is "
         "damaged. A second start often restores the node; newer releases of StarRocks and Doris "
-        "avoid it.",
+        "avoid the exception.",
         steps=(COMPARE_NODES, SHOW_GROUP),
         sources=(
             "InsufficientLogException.initRepImpl, JE 7.5.11",
@@ -226,9 +226,8 @@ _MEMBERS = (
         title="Two nodes have the same id",
         phrases=("were equal. But names:",),
         replaces=_GENERAL,
-        meaning="Two nodes with different names have the same id. A node was started without its "
-        "helper, formed a group of its own with id 1, and was then added to this group; or a "
-        "directory was copied to a second node.",
+        meaning="A node was started without its helper, formed a group of its own with id 1, and "
+        "was then added to this group; or a directory was copied to a second node.",
         misread="It does not mean that the log is damaged. The master fails, but the node to "
         "correct is the one that was added.",
         steps=(SHOW_GROUP,),
@@ -246,9 +245,9 @@ _MEMBERS = (
         title="The clocks of two nodes differ",
         phrases=("exceeds max permissible delta", "TIME_OUT_OF_SYNC"),
         replaces=("handshake",),
-        meaning="The clocks of two nodes differ by more than the group allows "
-        "(je.rep.maxClockDelta, 2 seconds by default; Doris and StarRocks set 5), so the node does "
-        "not join. Synchronise the clocks, and start the node again.",
+        meaning="The difference is more than the group allows (je.rep.maxClockDelta, 2 seconds by "
+        "default; Doris and StarRocks set 5), so the node does not join. Synchronise the clocks, "
+        "and start the node again.",
         misread="It does not say anything about the log.",
         steps=(SHOW_GROUP,),
         sources=(
@@ -371,8 +370,8 @@ _WRITES = (
         title="Too few replicas confirmed a commit",
         phrases=("InsufficientAcksException", "Insufficient acks for policy"),
         meaning="The transaction is committed in the log of the master, but too few replicas "
-        "confirmed it in time. If a node that does not have it becomes master, it is rolled back "
-        "(see rollback).",
+        "confirmed it in time. If a node that does not have it becomes master, the transaction is "
+        "rolled back (see rollback).",
         misread="It does not mean that the transaction failed: its Commit is in the master's log.",
         steps=(_AROUND, COMPARE_NODES),
         sources=("InsufficientAcksException, JE 7.5.11", "apache/doris#10403 (JE 18.3.12)"),
@@ -384,8 +383,8 @@ _WRITES = (
         name="unknown-master",
         title="No master is known",
         phrases=("UnknownMasterException",),
-        meaning="The node found no master: no majority of the group is up, or it cannot be "
-        "reached. If the other nodes are gone for good, this one can continue as a new group.",
+        meaning="The node found no master: no majority of the group is up, or the node cannot "
+        "reach it. If the other nodes are gone for good, this one can continue as a new group.",
         misread="It does not mean that the log is damaged.",
         steps=(SHOW_GROUP, COMPARE_NODES, RESET_GROUP),
         sources=("UnknownMasterException, RepImpl.checkIfMaster, JE 7.5.11",),

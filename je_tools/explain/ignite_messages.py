@@ -110,8 +110,7 @@ IGNITE_MESSAGES = (
         meaning="The node died during a checkpoint, and now the recovery files are gone, or the "
         "option writeRecoveryDataOnCheckpoint has changed since. With this option, the log has no "
         "changes of pages, so only the recovery files can repair them.",
-        misread="It does not mean that the files were lost: a change of the option can be the only "
-        "reason.",
+        misread="It does not mean that the files were lost: perhaps only the option has changed.",
         steps=(_RECOVER, _CHECKPOINTS, _PAGES),
         sources=("GridCacheDatabaseSharedManager, Ignite 2.18.0",),
         sample="Failed to restore memory state. Checkpoint recovery files are expected to exist, "
@@ -196,8 +195,8 @@ IGNITE_MESSAGES = (
         title="Ignite cannot repair a damaged page",
         phrases=("Page is broken. Can't restore it from WAL",),
         replaces=("ignite-page-damaged",),
-        meaning="The checksum of a page is wrong, and the log has no image of the page that a "
-        "checkpoint follows. The node does not start, or halts.",
+        meaning="The checksum of a page is wrong, and the log has no image of the page with a "
+        "checkpoint after the image. The node does not start, or halts.",
         misread="It does not mean that the log has nothing of the page. The node uses only images "
         "of whole pages. It ignores the records that initialise a page, although the page could be "
         "rebuilt from them too.",

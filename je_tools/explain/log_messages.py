@@ -72,10 +72,10 @@ _DAMAGE = (
         name="checksum",
         title="A checksum is wrong",
         phrases=("LOG_CHECKSUM", "ChecksumException", "Checksum invalid on read"),
-        meaning="The bytes of an entry do not have the checksum in its header, or its header makes "
-        "no sense. `expected` is the checksum in the header, `got` that of the bytes; both are "
-        "decimal. Disks, file systems, copies of a running log, and two processes in one directory "
-        "cause this.",
+        meaning="The bytes of an entry do not match the checksum in its header, or its header "
+        "makes no sense. `expected` is the checksum in the header, `got` that of the bytes; both "
+        "are decimal. Disks, file systems, copies of a running log, and two processes in one "
+        "directory cause this.",
         misread="It does not say how much is damaged: the engine stops at the first bad entry that "
         "it reads. It does not mean that everything after it is lost. Switching off the check "
         "(je.log.checksumRead, Doris ignore_bdbje_log_checksum_read) hides damage and repairs "
@@ -426,8 +426,8 @@ _PROCESS = (
         name="uncaught-exception",
         title="A thread of the engine ended with an exception",
         phrases=("UNCAUGHT_EXCEPTION",),
-        meaning="An exception ended one of the engine's own threads (a feeder, a cleaner), and the "
-        "engine closed the environment. The text names the exception before UNCAUGHT_EXCEPTION.",
+        meaning="The thread was one of the engine's own (a feeder, a cleaner), so the engine "
+        "closed the environment. The text names the exception before UNCAUGHT_EXCEPTION.",
         misread="It does not say where the fault is: read the first exception in the text.",
         steps=(VERIFY,),
         sources=(_REASONS,),
