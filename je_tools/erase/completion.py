@@ -198,7 +198,7 @@ def _failing(home: Path) -> Iterator[None]:
     except RefusedError:
         raise
     except BaseException:
-        with telling(lambda: f"; run `{command}` again to continue"):
+        with telling(lambda: f"; run `{command}` again to go on"):
             raise
 
 
