@@ -123,7 +123,9 @@ class RecoverOptions(TypedDict):
 @click.option("-e", "keeps", is_flag=True, help="Accepted; changes nothing.")
 @click.option("-f", "feedback", is_flag=True, help="Accepted; changes nothing.")
 @click.option("-t", "time", metavar="[[CC]YY]MMDDhhmm[.SS]", help="Recover to this local time.")
-@click.option("--apply", is_flag=True, help="Do it; without, only show what would be done.")
+@click.option(
+    "--apply", is_flag=True, help="Do it. Without this option, only show what would be done."
+)
 @_verbose_option
 @click.version_option(None, "-V", package_name="je-tools")
 def recover_arguments(**options: Unpack[RecoverOptions]) -> list[str]:

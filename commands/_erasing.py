@@ -58,7 +58,7 @@ def _period(_: click.Context, __: click.Parameter, text: str | None) -> int | No
         return None
     match = re.fullmatch(r"([0-9]{1,9})([smhdw])", text)
     if match is None or not int(match[1]):
-        raise UsageError(f"--period {text}: expected a number and s, m, h, d or w, as 30d")
+        raise UsageError(f"--period {text}: expected a number and s, m, h, d or w, such as 30d")
     return int(match[1]) * UNITS_MS[match[2]]
 
 
@@ -88,8 +88,8 @@ def erase_options(function: F) -> F:
             "period_ms",
             metavar="TIME",
             callback=_period,
-            help="Erase in cycles of this length, as 30d, and only files that are at least as old. "
-            "Every file is erased once in a cycle.",
+            help="Erase in cycles of this length, such as 30d, and only files that are at least as "
+            "old. Every file is erased once in a cycle.",
         ),
         click.option(
             "--vlsn-below",

@@ -101,7 +101,7 @@ def say_given_up(plan: ErasurePlan) -> None:
     if head is not None and head.last_gone is not None:
         first = head.after.range.first
         say(
-            f"je-tools: a node that still needs a VLSN below {first} from this one does a network "
+            f"je-tools: a node that still needs a VLSN below {first} from this one needs a network "
             "restore; `je-tools vlsn compare` shows how far each node is"
         )
 

@@ -41,7 +41,8 @@ _OPTIONS = (
         multiple=True,
         type=A_FILE,
         metavar="FILE",
-        help="File with a key on each line. Unlike --key, it is in no list of processes.",
+        help="File with a key on each line. Unlike --key, it does not show keys in lists of "
+        "processes.",
     ),
     click.option(
         "--match",
@@ -97,5 +98,5 @@ def warn_of_short(search: NeedleSearch) -> None:
     if search.short_count:
         say(
             f"je-tools: {counted(search.short_count, 'needle')} shorter than {SHORT_SIZE} bytes: "
-            "such bytes also occur by chance, so hits need not be of that person"
+            "such bytes also occur by chance, so a hit may not belong to that person"
         )

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
 
 _NOT_SEEN = (
-    "read from an object store: whether an engine has it open was not checked, since such a store "
-    "shows no locks; an object that is replaced while it is read ends the command"
+    "read from an object store, which shows no locks: je-tools cannot tell whether an engine has "
+    "the log open. If an object is replaced while it is read, the command ends"
 )
 
 

@@ -37,12 +37,10 @@ def undo_options(function: F) -> F:
     drop = click.option(
         "--drop",
         metavar="N|all",
-        help="Remove this undo journal, or all that are not damaged, and revert nothing.",
+        help="Do not revert anything, but remove this undo journal, or all that are not damaged.",
     )
     apply = click.option(
-        "--apply",
-        is_flag=True,
-        help="Carry out the steps. Without this option, nothing is changed.",
+        "--apply", is_flag=True, help="Do it. Without this option, nothing is changed."
     )
     return apply(drop(any_time(function)))
 
@@ -142,7 +140,7 @@ def _refuse_damaged(place: UndoPlace, undos: Sequence[AnyUndo], options: UndoOpt
 
 
 def _say_done(place: UndoPlace, undos: Sequence[AnyUndo]) -> None:
-    """Report what was reverted, and the journal before it."""
+    """Report what was put back, and the journal before it."""
     if not undos:
         return
     last = undos[-1]

@@ -110,7 +110,7 @@ def tell_of_work(
     except ClosedPipeError:
         drop_standard_output()
     except RefusedError as error:
-        error.add_note(f"{done}, and only the report of it failed")
+        error.add_note(f"{done}; only the report of it failed")
         raise
     if has_changed or options["output"] is not None:
         say(f"je-tools: {done}")

@@ -83,7 +83,7 @@ def command(**options: Unpack[Options]) -> int:
     for root in options["roots"]:
         check_root(root)
         if root.is_file():
-            raise UsageError(f"{root}: `audit find` searches directories, name one")
+            raise UsageError(f"{root}: `audit find` searches directories: name one")
     fleet = find_fleet(options["roots"], tuple(EnvironmentKind))
     if output is not None:
         check_outside(output, (each for found in fleet.environments for each in found.local_places))
@@ -127,5 +127,5 @@ def _say(found: FleetHits) -> None:
     elif found.is_whole:
         say(f"je-tools: no trace was found; searched: {searched}")
     else:
-        say(f"je-tools: no trace was found, but not all was searched; searched: {searched}")
-    say("je-tools: backups and other copies outside of these directories were not looked at")
+        say(f"je-tools: no trace was found, but not everything was searched; searched: {searched}")
+    say("je-tools: backups and other copies outside these directories were not searched")

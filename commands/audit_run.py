@@ -68,7 +68,7 @@ class Options(EngineOptions):
 @click.option(
     "--tree",
     is_flag=True,
-    help="Also check the B-trees, and count the keys of slots that lead nowhere.",
+    help="Also check the B-trees, and count the keys that are lost.",
 )
 @click.option(
     "--full",
@@ -94,7 +94,7 @@ class Options(EngineOptions):
     default=("error",),
     show_default=True,
     help="Exit with 3 if there is a finding of this severity or worse (error, warning, note), or "
-    "of this code; never, which stands alone: exit with 0. Can be repeated.",
+    "of this code. Give never alone to exit with 0. Can be repeated.",
 )
 @click.option(
     "--allow",

@@ -89,7 +89,8 @@ class Options(EndOptions):
     type=click.Choice(WHAT),
     default="databases",
     show_default=True,
-    help="Show a row for each database, each record that differs, ranges of them, or each file.",
+    help="Show a row for each database, each record that differs, each block of these, or each "
+    "file.",
 )
 @click.option(
     "--blocks",

@@ -77,14 +77,14 @@ class Options(TypedDict):
 def command(**options: Unpack[Options]) -> int:
     """Say on one page whether the engine opens a log, what would be lost, and what to do next.
 
-    The page begins with the verdict, in one sentence. Then follow the releases that open the log,
+    The page begins with the verdict, in one sentence. It then lists the releases that open the log,
     the losses, the condition of the environment (checksums, end, files, B-trees, lock, disk,
-    settings, files put aside), all findings, and commands to run next, the safest first. What was
-    not examined is named: without --tree, the B-trees are not. For a node of a replication group,
-    the page has its group, its VLSNs, and whether the VLSN index fits the log; for a StarRocks or
-    Doris front end, also its journals.
+    settings, files put aside), all findings, and commands to run next, the safest first. It also
+    names what was not examined, such as the B-trees without --tree. For a node of a replication
+    group, the page has its group, its VLSNs, and whether the VLSN index fits the log; for a
+    StarRocks or Doris front end, also its journals.
 
-    For a store of Apache Ignite, the page says of each node whether its next start succeeds and
+    For a store of Apache Ignite, the page says for each node whether its next start succeeds and
     what it loses, as `ignite recover` does, with the findings of `ignite wal verify`, `ignite
     checkpoints` and `ignite pages verify`.
 

@@ -11,8 +11,8 @@ VERBS = {
     "plan": "Show what would be erased in each file, what stays, and why.",
     "run": "Erase what nothing needs, at once or in cycles.",
     "status": "Show the cycle of the eraser, and what an interrupted erasure has left.",
-    "resume": "Finish what an interrupted erasure has left.",
-    "abort": "Let a running erasure leave files as they are, because a backup begins.",
+    "resume": "Finish an interrupted erasure.",
+    "abort": "Protect files from erasure while a backup copies them.",
     "subject": "List every trace of a person, and what keeps each from being erased.",
     "prove": "Search every byte below a directory for a person's data, and say what is left.",
 }

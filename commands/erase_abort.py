@@ -30,7 +30,7 @@ class Options(TypedDict):
 @home_argument
 @click.argument("files", nargs=-1, metavar="[FILE]...")
 @click.option(
-    "--release", is_flag=True, help="Let erasures change the files again; all by default."
+    "--release", is_flag=True, help="Let erasures change these files again. The default is all."
 )
 @click.option(
     "--timeout",
@@ -41,7 +41,7 @@ class Options(TypedDict):
     help="Longest time to wait until a running erasure has left the files.",
 )
 def command(**options: Unpack[Options]) -> int:
-    """Let a running erasure leave files as they are, because a backup begins.
+    """Protect files from erasure while a backup copies them.
 
     If a file is erased while it is copied, the copy is in no state that the log ever had. The
     command notes the files in the folder .je-tools-erase of the environment, and waits until a

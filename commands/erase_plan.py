@@ -17,9 +17,9 @@ def command(**options: Unpack[EraseOptions]) -> int:
     """Show what would be erased in each file, what stays, and why.
 
     The command reads the whole log and all trees, and changes nothing. It lists the entries by
-    reason: old versions of records and nodes, deletions, records that lie in their BINs, entries of
-    removed databases, and what an interrupted erasure has left. An entry stays if a tree needs it,
-    if recovery may read it, if another node may need it, or if its file has a hard link.
+    reason: old versions of records and nodes, deletions, records that are embedded in their BINs,
+    entries of removed databases, and what an interrupted erasure has left. An entry stays if a tree
+    needs it, if recovery may read it, if another node may need it, or if its file has a hard link.
 
     With --checkpoint-first, the plan is that of the log after a checkpoint, except for the nodes
     that the checkpoint replaces. The exit code is 3 if the log is damaged, and nothing could be

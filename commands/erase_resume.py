@@ -52,7 +52,7 @@ class Options(TypedDict):
 @output_option
 @exit_zero_option
 def command(**options: Unpack[Options]) -> int:
-    """Finish what an interrupted erasure has left, also one of the engine's eraser.
+    """Finish an interrupted erasure, also one of the engine's eraser.
 
     An erasure that is interrupted leaves entries that are marked as erased, and still have their
     bytes. Engines and their tools do not look at these bytes. The command overwrites them, whatever
@@ -113,7 +113,7 @@ def _say(found: Completion, home: Path, *, applied: bool) -> None:
         _say_in_kind(found.in_kind, applied=applied)
     if found.in_kind is None and not found.marked:
         if found.unread:
-            say("je-tools: no erasure was found that was interrupted, but not all was searched")
+            say("je-tools: no interrupted erasure was found, but not everything was searched")
         else:
             say("je-tools: no erasure was interrupted: all erased entries are overwritten")
     elif not applied:
@@ -135,8 +135,8 @@ def _say_in_kind(in_kind: UnfinishedInKind, *, applied: bool) -> None:
         say(f"je-tools: {name} was being erased in kind, and does not exist any more")
     elif in_kind.kept is not None:
         say(
-            f"je-tools: {name}: the erasure of {entries} in kind was interrupted, and stays so: "
-            f"{in_kind.kept.text}"
+            f"je-tools: {name}: the erasure of {entries} in kind was interrupted, and was not "
+            f"finished: {in_kind.kept.text}"
         )
     elif applied:
         say(f"je-tools: {name}: all {entries} are erased in kind")

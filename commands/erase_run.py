@@ -57,8 +57,7 @@ class Options(EraseOptions):
 @click.option(
     "--until",
     metavar="TIME",
-    help="Stop at this time, at a safe point: UTC, as 2026-11-24T06:00, or 06:00 for the next time "
-    "that a clock shows it.",
+    help="Stop at this time, at a safe point. UTC: 2026-11-24T06:00, or 06:00 for the next 06:00.",
 )
 @click.option(
     "--report",
@@ -76,8 +75,8 @@ def command(**options: Unpack[Options]) -> int:
     Before that, the command deletes the files that the cleaner has reserved, and on a node of a
     group it takes the VLSNs of the erased entries out of the VLSN index and writes a checkpoint.
 
-    What is erased cannot be restored, so there is no undo journal. No earlier one may exist either:
-    its undo would restore erased nodes. Copies of the log elsewhere are not touched.
+    What is erased cannot be put back, so there is no undo journal. No earlier one may exist either:
+    its undo would take the log back to erased nodes. Copies of the log elsewhere are not touched.
 
     With --period, files are erased in cycles, and the work is spread until the end of the cycle or
     --until. The engine's own eraser continues such a cycle, and the command continues its. SIGTERM
@@ -200,9 +199,7 @@ def _until(text: str | None) -> int | None:
     try:
         until_ms = parse_time(text)
     except UsageError as error:
-        raise UsageError(
-            f"--until {error}; or 06:00, for the next time that a clock shows it"
-        ) from None
+        raise UsageError(f"--until {error}; or 06:00 for the next 06:00") from None
     if until_ms <= now.timestamp() * 1000:
         raise UsageError(f"--until {text}: that time has passed")
     return until_ms
@@ -229,7 +226,7 @@ def _say_result(result: ErasureResult, request: StopRequest, options: Options) -
     say_kept(result.plan)
     if result.shared:
         names = ", ".join(file.path.name for file in result.shared)
-        say(f"je-tools: {names}: left as they are, since they have other names by now")
+        say(f"je-tools: {names}: left as they are, because they now have other hard links")
     if result.protected:
         names = ", ".join(file.path.name for file in result.protected)
         say(f"je-tools: {names}: left as they are, as `je-tools erase abort` asked")

@@ -79,7 +79,7 @@ class Options(NeedleOptions):
 @click.option(
     "--allow-short",
     is_flag=True,
-    help="Delete also by texts, patterns and begins of keys with fewer than 4 bytes in common.",
+    help="Also delete by texts, patterns and key prefixes with fewer than 4 fixed bytes.",
 )
 @apply_option
 @format_option(*REPORT)
@@ -99,7 +99,7 @@ def command(**options: Unpack[Options]) -> int:
     exit code is 3 if there is a trace, or if not everything could be read. Without --apply, nothing
     is written, and no lock is taken.
 
-    With --delete-live --apply, the command deletes the live records that the needles mean: those
+    With --delete-live --apply, the command deletes the live records that match the needles: those
     with one of the keys, and those in which a match occurs. Then it writes the trees of all
     databases with traces anew, so that no node keeps a key of them, erases as `je-tools erase run
     --checkpoint-first` does, and searches again. It does not know which other records refer to
@@ -147,9 +147,9 @@ def _is_loose(options: Options, named: Sequence[Needle]) -> bool:
     count = loose_count(named) if options["delete_live"] else 0
     if count and options["apply"] and not options["allow_short"]:
         raise UsageError(
-            f"--delete-live: {counted(count, 'needle')} with fewer than {SHORT_SIZE} bytes that "
-            "every hit has, so records of others would be deleted too: name longer texts, or run "
-            "it without --apply to see how many records, and add --allow-short"
+            f"--delete-live: {counted(count, 'needle')} with fewer than {SHORT_SIZE} fixed bytes, "
+            "so records of others may be deleted too: name longer texts, or run it without --apply "
+            "to see the number of records, and add --allow-short"
         )
     return count > 0
 

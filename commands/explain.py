@@ -66,8 +66,8 @@ def _topics() -> Iterator[tuple[str, str]]:
     multiple=True,
     metavar="FILE",
     type=A_PATH,
-    help="A log of the application or the engine whose messages are explained; - is standard "
-    "input (repeat for several).",
+    help="Log of the application or the engine whose messages to explain; - is standard input. Can "
+    "be repeated.",
 )
 @click.option(
     "--env",
@@ -116,9 +116,9 @@ def command(
     code 3 if it is damaged.
 
     Any other text is a message that JE, StarRocks, Doris, OpenDJ, Oracle NoSQL, Ignite or another
-    application printed: what it means, what it does not mean, which places it names, and what to
-    run next. The places are looked up in --env. If no message is known, the nearest is shown, with
-    exit code 3.
+    application printed. The command shows what it means, what it does not mean, which places it
+    names, and what to run next. The places are looked up in --env. If the message is unknown, the
+    command shows the nearest known one, with exit code 3.
 
     \b
     Examples:

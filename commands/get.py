@@ -76,8 +76,8 @@ def command(**options: Unpack[Options]) -> int:
 
     KEY is text, hex:0a1b, hex:0a* (all keys that begin with it), long:5485, int:7 or str:name. The
     command searches the tree. With --history, it reads the whole log once, and shows every version
-    of the key, with its transaction and the end of that. The exit code is 4 if the log has no
-    record of the key.
+    of the key, with its transaction and how that ended. The exit code is 4 if the log has no record
+    of the key.
 
     \b
     Examples:

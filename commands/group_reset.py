@@ -36,7 +36,7 @@ _NEXT_STEP = (
 @click.option(
     "--node-host-port",
     metavar="HOST:PORT",
-    help="Address of the node. The default is the address that the group has of it.",
+    help="Address of the node. The default is its address in the old group.",
 )
 @click.option(
     "--group-name", metavar="NAME", help="Name of the new group. The default is the old name."
@@ -45,9 +45,9 @@ def command(**options: Unpack[Options]) -> int:
     """Replace the replication group with one of only this node, as DbResetRepGroup does.
 
     Use this if the other nodes are lost for good, or to start a copy of a node elsewhere. All
-    records stay. The node becomes the master when it starts, and VLSNs and node ids continue where
-    they were. The group gets a new id, so the old nodes cannot join it any more: give them empty
-    directories, and they copy the log from this node (network restore).
+    records stay. The node becomes the master when it starts, and VLSNs and node ids continue from
+    where they were. The group gets a new id, so the old nodes cannot join it any more: give them
+    empty directories, and they copy the log from this node (network restore).
 
     Without --apply, the command shows the plan and changes nothing. With it, the command holds the
     engine's lock while it writes, and `je-tools undo` reverts the reset.
@@ -120,5 +120,5 @@ def _address(text: str | None) -> tuple[str | None, int | None]:
         return None, None
     host, _, port = text.partition(":")
     if not host or not port.isascii() or not port.isdecimal() or not 0 < int(port) <= _PORT_MAX:
-        raise UsageError(f"--node-host-port {text}: expected HOST:PORT, as mars:5001")
+        raise UsageError(f"--node-host-port {text}: expected HOST:PORT, such as mars:5001")
     return host, int(port)

@@ -56,7 +56,7 @@ def command(**options: Unpack[Options]) -> int:
     The command reads the pages, and replays the log over those of an unfinished checkpoint. Then it
     applies the entries since the newest checkpoint, without those of transactions that did not
     commit. Nothing is written to the store. If something could not be read, standard error says
-    what, and the exit code is 3. It also says what was not looked at.
+    what, and the exit code is 3. It also says what was not checked.
 
     \b
     Examples:
@@ -95,5 +95,5 @@ def command(**options: Unpack[Options]) -> int:
     )
     say_problems(export.problems)
     for text in NOT_CHECKED:
-        say(f"je-tools: not looked at: {text}")
+        say(f"je-tools: not checked:  {text}")
     return EXIT_DAMAGE if export.problems and not options["exit_zero"] else EXIT_OK

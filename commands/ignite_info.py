@@ -37,7 +37,7 @@ def command(**options: Unpack[Options]) -> int:
     """Show the nodes, caches and folders of a store.
 
     The command lists folders, and reads the headers of segments and partitions. It checks nothing
-    else. It asks whether a node holds its lock, and does not take it.
+    else. It finds out whether a node holds its lock, without taking it.
 
     \b
     Examples:

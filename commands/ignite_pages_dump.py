@@ -81,9 +81,9 @@ class Options(StoreOptions):
 def command(**options: Unpack[Options]) -> int:
     """Print the pages of a node's files: headers, fields and items.
 
-    Pages are printed as they are in the files, in order. Compressed pages are unpacked. Of a
-    damaged or encrypted page, only the header is printed. A page must match all filters; a filter
-    that is repeated matches any of its values. The exit code is 3 if there was damage.
+    Pages are printed as they are in the files, in order. Compressed pages are unpacked. Only the
+    header of a damaged or encrypted page is printed. A page must match all filters; a filter that
+    is repeated matches any of its values. The exit code is 3 if there was damage.
 
     \b
     Examples:

@@ -52,18 +52,9 @@ class Options(StoreOptions):
 @store_argument
 @node_option
 @click.option(
-    "--all",
-    "everything",
-    is_flag=True,
-    help="Also show changes of pages by type, files, and each edit.",
+    "--all", "everything", is_flag=True, help="Also show changes of pages by type, and files."
 )
-@click.option(
-    "--no-pages",
-    "pages",
-    flag_value=False,
-    default=True,
-    help="Do not read the files of pages: damaged pages are not found. Not with --apply.",
-)
+@click.option("--no-pages", "pages", flag_value=False, default=True, help="Do not read the pages.")
 @click.option(
     "--cut-at",
     metavar="POINTER",
@@ -73,7 +64,7 @@ class Options(StoreOptions):
     "--apply",
     "apply_",
     is_flag=True,
-    help="Write the edits. Without this option, nothing is written.",
+    help="Write the edits. Without this option, the command only shows the plan.",
 )
 @format_option(*REPORT)
 @output_option
@@ -92,7 +83,7 @@ def command(**options: Unpack[Options]) -> int:
     the log are taken from another copy or bridged, an unfinished checkpoint is finished, and
     damaged pages and lost files are rebuilt from the log. With --apply, the command takes the
     node's lock, keeps what it overwrites in an undo journal, and writes the edits. Then it shows
-    the next start of the repaired store. `ignite undo` reverts the edits.
+    the next start of the repaired store. `ignite undo` puts back what was there.
 
     \b
     Examples:
@@ -104,7 +95,7 @@ def command(**options: Unpack[Options]) -> int:
     from je_tools.ignite.store import open_store
 
     if options["apply_"] and not options["pages"]:
-        raise UsageError("--apply reads the pages: leave out --no-pages")
+        raise UsageError("--apply reads the pages: omit --no-pages")
     store = open_store(options["paths"], options["nodes"])
     threads = thread_count(options["threads"])
     with opened_output(options["output"], store) as out:
@@ -213,6 +204,6 @@ def _sections(
         tables.text_section("later", "About these edits", later),
         tables.lost_section(lost),
         tables.text_section("left", "What cannot be repaired", left),
-        tables.text_section("not_checked", "Not looked at", not_checked),
+        tables.text_section("not_checked", "Not checked", not_checked),
         step_section(steps if edits else []),
     ]

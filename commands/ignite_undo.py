@@ -1,4 +1,4 @@
-"""`je-tools ignite undo`: changes to a store, listed and reverted."""
+"""`je-tools ignite undo`: changes to a store, listed and put back."""
 
 from __future__ import annotations
 
@@ -107,7 +107,9 @@ def command(**options: Unpack[Options]) -> int:
     is_list = not options["apply"] and options["drop"] is None
     if len(store.nodes) > 1 and not is_list:
         names = ", ".join(each.name for each in store.nodes)
-        raise UsageError(f"{store.name}: the store has several nodes ({names}); name one, --node")
+        raise UsageError(
+            f"{store.name}: the store has several nodes ({names}); name one with --node"
+        )
     places = [NodeUndoJournals(NodeFiles(each)) for each in store.nodes]
     found = [listed_or_applied(place, options) for place in places]
     # The output follows the work, which does not depend on it.

@@ -49,8 +49,9 @@ def command(**options: Unpack[Options]) -> int:
 
     If a segment has several copies, one is counted: the one in the archive, otherwise the one in
     the work ring, otherwise the compacted one. Each option adds a table. CSV and Parquet have only
-    one table: that of the option, or that of types without one. Damaged records are not counted. If
-    there are any, or if segments are missing, standard error says so, and the exit code is 3.
+    one table: that of the option, or without an option that of types. Damaged records are not
+    counted. If there are any, or if segments are missing, standard error says so, and the exit code
+    is 3.
 
     \b
     Examples:

@@ -45,9 +45,9 @@ def command(**options: Unpack[Options]) -> int:
     """Report every damaged byte range of a write-ahead log, and missing segments.
 
     The command checks the pointer and the checksum of every record, in every copy of a segment: in
-    the archive, in the work ring, and compacted. After damage, it goes on with the next record of
-    the segment. A record at the end of the last segment that the node did not finish before it died
-    is a note, not damage. The exit code is 3 if there are errors.
+    the archive, in the work ring, and compacted. After damage, it continues with the next record of
+    the segment. An unfinished record at the end of the last segment is a note, not damage: the node
+    died while it wrote. The exit code is 3 if there are errors.
 
     \b
     Examples:

@@ -12,7 +12,7 @@ from je_tools.core.escaping import quoted
 
 _NEXT_STEP = (
     "start this node first. If the others elect a leader without it, they continue without the "
-    "truncation, which is then undone"
+    "truncation, and it is rolled back"
 )
 
 
@@ -42,10 +42,10 @@ def command(**options: Unpack[Options]) -> int:
     """Delete all records above an id from a front end's journals, as Doris' recovery mode does.
 
     The journal that has the id loses its higher records, and later journals are removed as whole
-    databases. All of that is one transaction of the replication group, so the other nodes do the
-    same when they join this one. The metadata goes back to what it was at that id: later changes
-    are lost, but data files of the backends stay as they are. Copy the metadata directory first,
-    and stop all front ends.
+    databases. All this is one transaction of the replication group, so the other nodes do the same
+    when they join this one. The metadata goes back to what it was at that id: later changes are
+    lost, but data files of the backends stay as they are. Copy the metadata directory first, and
+    stop all front ends.
 
     The newest image must not be newer than the id: the front end loads it, whatever the journal
     has. ENV_DIR is the environment (meta/bdb) or a directory above it.

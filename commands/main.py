@@ -38,7 +38,7 @@ GROUPS: dict[str, dict[str, str]] = {
         "lock": "Show the processes that have an environment open, for writing or reading.",
     },
     "Recover": {
-        "recover": "Show what the engine's recovery would do with a log, or do it (--apply).",
+        "recover": "Show what the engine's recovery would do with a log: losses, end, passes.",
         "missing": "Show what is lost with missing files, and which records other files have.",
         "salvage": "Write the records that survive in a broken log, and a report of the losses.",
     },
@@ -113,11 +113,12 @@ def _load(module: str, command: str) -> click.Command:
 @click.group("je-tools", cls=LazyGroup, context_settings=CONTEXT)
 @click.version_option(__version__, "--version", "-V", prog_name="je-tools")
 def group() -> None:
-    """Forensics for write-ahead logs: Berkeley DB Java Edition, log versions 6 to 26.
+    """Forensics and repair of write-ahead logs: Berkeley DB Java Edition and Apache Ignite.
 
-    je-tools reads .jdb files of StarRocks, Doris, OpenDJ, Oracle NoSQL, Heritrix and others. It
-    also reads damaged files, and files of a running engine. Commands that only read take no lock,
-    and write nothing to the environment.
+    je-tools reads .jdb files of StarRocks, Doris, OpenDJ, Oracle NoSQL, Heritrix and others (log
+    versions 6 to 26), and stores of Apache Ignite 2.4 to 2.18. It also reads damaged files, and
+    files of a running engine. Commands that only read take no lock, and write nothing to the
+    environment.
 
     \b
     Examples:
@@ -181,8 +182,8 @@ _NO_THREAD = "can't start new thread"
 def _out_of_memory(error: Exception) -> int:
     """Return the exit code for a lack of memory."""
     text = (
-        "je-tools: out of memory, or of threads: the limits of the process (ulimit -v, ulimit -u, "
-        "a container) or the machine have too little. Raise them; --threads 1 needs the least"
+        "je-tools: out of memory or threads: the process (ulimit -v, ulimit -u, a container) or "
+        "the machine has too little. Raise the limits; --threads 1 needs the least"
     )
     say(_noted(text, error))
     return EXIT_REFUSED

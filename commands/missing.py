@@ -63,10 +63,10 @@ def command(**options: Unpack[Options]) -> int:
     """Show what is lost with missing log files, and what survives elsewhere.
 
     The B-trees point to every record and node in use. The command lists those in missing files:
-    databases with a lost descriptor, key ranges with a lost node, and keys with only a lost record.
-    It also counts the keys that have a record in the other files; `je-tools salvage` recovers
-    these. With --without, it shows what would be lost with existing files. The exit code is 3 if
-    something is lost.
+    databases with a lost descriptor, key ranges with a lost node, and keys of which only the record
+    is lost. It also counts the keys that have a record in the other files; `je-tools salvage`
+    recovers these. With --without, it shows what would be lost with existing files. The exit code
+    is 3 if something is lost.
 
     \b
     Examples:

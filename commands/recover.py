@@ -69,14 +69,15 @@ HELP = """Show what the engine's recovery would do with a log, and with --apply 
 
 The plan shows the committed transactions that would be lost, where the log ends and why, the
 checkpoint from which recovery begins, the work of each pass over the log, transactions without an
-end, databases that are created or removed, and rollbacks. With an earlier end, it shows the same
-for a log that is cut back to there. The exit code is 3 if the engine would refuse the log, its
-trees are damaged, or committed transactions are lost. With --apply, it is 3 after the work that is
-possible is done.
+end, databases that are created or removed, and rollbacks. With --to-lsn, --to-vlsn or --to-time, it
+shows the same for a log that is cut back to there. The exit code is 3 if the engine would refuse
+the log, its trees are damaged, or committed transactions are lost. With --apply, the command first
+does what is possible.
 
 Without --apply, the command changes nothing. With --apply, it cuts off everything after the end,
-renames unusable last files to .bad, and writes a checkpoint, as `je-tools checkpoint` does. With an
-earlier end, it cuts the log back to that. `je-tools undo` reverts all changes.
+renames unusable last files to .bad, and writes a checkpoint, as `je-tools checkpoint` does. With
+--to-lsn, --to-vlsn or --to-time, it cuts the log back to there. `je-tools undo` reverts all
+changes.
 
 Recovery does not read the files before its interval. With --verify, the command first verifies the
 checksums of all files, as `je-tools verify` does, and reports what it finds.
@@ -93,7 +94,7 @@ Examples:
 """
 
 _apply_option = click.option(
-    "--apply", is_flag=True, help="Write it. Without this option, the command only shows the plan."
+    "--apply", is_flag=True, help="Do it. Without this option, the command only shows the plan."
 )
 
 _asked_as_option = click.option(

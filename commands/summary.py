@@ -86,7 +86,7 @@ class Options(TypedDict):
 def command(**options: Unpack[Options]) -> int:
     """Count entries and bytes by type, as DbPrintLog -S does.
 
-    Each option adds a table. CSV and Parquet hold the tables of one option, or without an option
+    Each option adds a table. CSV and Parquet hold only the tables of one option; without an option,
     those of types, groups, sizes and the total. Damaged entries are not counted. If verify would
     find errors, standard error reports their number, and the exit code is 3.
 

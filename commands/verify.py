@@ -99,10 +99,10 @@ def command(**options: Unpack[Options]) -> int:
 
     The command checks the checksum of every entry, compares each file with the header of the next
     one, and checks that the VLSNs of replicated entries ascend. An incomplete entry at the end of
-    the last file, which a writer that died leaves, is a note and not damage. In a directory, it
-    also checks that the engine can open the log: there is a root, and every file that recovery
-    reads or that is in use. Without findings, it only writes the verdict to standard error. The
-    exit code is 3 if there are errors.
+    the last file is a note, not damage: the writer died while it wrote. Given a directory, the
+    command also checks that the engine can open the log: that there is a root, and every file that
+    is in use or that recovery reads. Without findings, it only writes the verdict to standard
+    error. The exit code is 3 if there are errors.
 
     With --tree, it also checks the B-trees as recovery would leave them: every node, slot and
     record. Each finding shows its place in the tree and the keys that are lost. With --to-lsn,

@@ -44,8 +44,8 @@ def command(**options: Unpack[Options]) -> int | list[str]:
     from its master. Nodes agree only at a Commit, an Abort or a Matchpoint, so the VLSN has to be
     one of these.
 
-    The engine rolls back no transaction that has ended. With --force, the command goes back past
-    Commits and Aborts by cutting the log, as `je-tools recover --to-vlsn` does.
+    The engine never rolls back a transaction that has ended. With --force, the command goes back
+    past Commits and Aborts by cutting the log, as `je-tools recover --to-vlsn` does.
 
     Without --apply, the command shows the plan and changes nothing. With it, the command holds the
     engine's lock while it writes, and `je-tools undo` reverts the rollback.

@@ -76,7 +76,7 @@ class Options(NodeOptions):
     metavar="N",
     default=SYNC_POINTS,
     show_default=True,
-    help="Sync points at the end of the log in JSON, for `vlsn compare`.",
+    help="Number of sync points from the end of the log in JSON, for `vlsn compare`.",
 )
 @format_option(*REPORT_WITH_ROWS)
 def command(**options: Unpack[Options]) -> int:
@@ -231,7 +231,7 @@ def _show_stream(options: Options) -> int:
     hidden = len(stream) - len(rows)
     if hidden:
         say(
-            f"je-tools: {hidden:,} entries that rollbacks undid, or whose VLSN a later entry "
-            "has, are left out; --rolled-back shows them"
+            f"je-tools: {hidden:,} entries that rollbacks undid, or whose VLSN a later entry has, "
+            "are left out; --rolled-back shows them"
         )
     return exit_code_of(findings, exit_zero=options["exit_zero"])

@@ -104,7 +104,7 @@ class RangeReader:
         """Return the offset in the file of the buffer's first byte, and the number of bytes."""
 
     def survey(self) -> _Survey:
-        """Return the fields of a `Survey` of the last rows."""
+        """Return the fields of a `RangeSummary` of the last rows."""
 
     def take_quiet(self) -> tuple[_Survey, _Lines]:
         """Return the survey and the tally of rows that were not wanted, since the last call."""
@@ -144,9 +144,9 @@ def decode_entries(
 ) -> tuple[npt.NDArray[np.int64], _Mask, tuple[int, int, int] | None]:
     """Return entries of data records, (ENTRY_COLUMNS, entries), from `start` or the first one on.
 
-    Returns also a mask of bad records, whole only without `start`; and where the next call goes on:
-    the record, the offset of the entry, and the entries that are left of the record; None at the
-    end.
+    Also return a mask of bad records, complete only without `start`, and where the next call
+    continues: the record, the offset of the entry, and the number of entries left in the record;
+    None at the end.
     """
 
 _Place = tuple[int, int, int, bool]
@@ -215,7 +215,7 @@ class PageReplay:
         segment: int,
         is_big: bool,
     ) -> None:
-        """Apply records of a window of a segment; those that change no page are passed."""
+        """Apply records of a window of a segment; those that change no page are skipped."""
 
     def take_recovered(
         self,
@@ -225,8 +225,7 @@ class PageReplay:
     ) -> tuple[int, int]:
         """Take the pages in bytes of a recovery file.
 
-        Returns the bytes that were read, and those that the record after them has; 0 if no record
-        stands there.
+        Returns the number of bytes read, and the size of the record after them; 0 if there is none.
         """
 
     def applied(self) -> npt.NDArray[np.uint64]:
@@ -259,7 +258,7 @@ class RowWalker:
     def step(
         self, image: PageImage, most_rows: int, most_bytes: int
     ) -> tuple[npt.NDArray[np.int64], _Bytes]:
-        """Read the rows of leaves until they are so many, or so many bytes.
+        """Read rows of leaves up to a number of rows or of bytes.
 
         Returns columns of rows, (ROW_COLUMNS, n), and the bytes of keys and values; no rows at the
         end. `image` is that of `__new__`.
@@ -397,7 +396,7 @@ class Needles:
             most: largest number of hits to keep.
 
         Returns:
-            The row in `rests` of each hit, and the hits; `start` counts from the begin of the key.
+            The row in `rests` of each hit, and the hits; `start` counts from the start of the key.
         """
 
 def needle_hashes(values: Sequence[bytes], seed: int, width: int) -> tuple[_Ints, _Ints]:
@@ -574,7 +573,7 @@ class Program:
     """A program of `programs.Program`, parsed and checked.
 
     Raises:
-        ValueError: the numbers are no program.
+        ValueError: the numbers are not a program.
     """
 
     def __new__(

@@ -44,12 +44,12 @@ _TABLE: tuple[tuple[str, Severity, str, str], ...] = (
     (
         "zero-tail",
         Severity.NOTE,
-        "After the last entry there are only zeros: space that was allocated to the file but not "
-        "written before the writer or the machine stopped. This is an error in every file but the "
-        "last, because such a file was complete once.",
-        "In the last file, nothing: the engine cuts the zeros off when it opens the log. In "
-        "another file, entries are lost: look for a copy of the file in a backup of the same "
-        "node, or under its name with .del or .bad.",
+        "Only zeros follow the last entry: space that was allocated to the file but not written "
+        "before the writer or the machine stopped. This is an error in every file but the last, "
+        "because such a file was complete once.",
+        "In the last file, do nothing: the engine cuts the zeros off when it opens the log. In "
+        "another file, entries are lost: look for a copy of the file in a backup of the same node, "
+        "or in the log's directory with the suffix .del or .bad.",
     ),
     (
         "torn-tail",
@@ -57,9 +57,9 @@ _TABLE: tuple[tuple[str, Severity, str, str], ...] = (
         "The last file ends inside an entry: the writer died, or is writing now. The bytes after "
         "the last whole entry were never a complete entry. This is an error if the file ends "
         "inside its header: engines write headers whole, so the rest of the file was cut off.",
-        "If it is a note, nothing: the engine cuts the tail off when it opens the log. If it is "
-        "an error: look for a copy of the file in a backup of the same node, or under its name "
-        "with .del or .bad.",
+        "If it is a note, do nothing: the engine cuts the tail off when it opens the log. If it is "
+        "an error: look for a copy of the file in a backup of the same node, or in the log's "
+        "directory with the suffix .del or .bad.",
     ),
     (
         "truncated-file",
@@ -67,9 +67,9 @@ _TABLE: tuple[tuple[str, Severity, str, str], ...] = (
         "The file ends too early, and it is not the last one: it ends inside an entry, or before "
         "the entry that the next file's header names as its last. A file is complete before the "
         "next one begins, so bytes were lost later.",
-        "Look for a copy of the file in a backup of the same node, or under its name with .del or "
-        ".bad. The network restore of JE replaces the whole log of a node with that of another "
-        "one.",
+        "Look for a copy of the file in a backup of the same node, or in the log's directory with "
+        "the suffix .del or .bad. The network restore of JE replaces the whole log of a node with "
+        "that of another one.",
     ),
     (
         "damaged-entry",
@@ -83,7 +83,7 @@ _TABLE: tuple[tuple[str, Severity, str, str], ...] = (
     (
         "damaged-gap",
         Severity.ERROR,
-        "A range of bytes without readable entries: an unknown number of entries is lost, or the "
+        "A range of bytes has no readable entries: an unknown number of entries is lost, or the "
         "bytes never were entries.",
         "Compare the file with a backup of the same node. In the last file the engine takes the "
         "gap for the end of the log, and cuts off everything after it: copy the log first.",
@@ -91,9 +91,9 @@ _TABLE: tuple[tuple[str, Severity, str, str], ...] = (
     (
         "unread",
         Severity.ERROR,
-        "The audit could not read a directory, an environment or a file, or not to its end: "
-        "permissions, a file that vanished or became shorter meanwhile, or no log at all.",
-        "Fix what prevents reading, and audit it again. The other findings are valid.",
+        "The audit could not read a directory, an environment or a file completely: a permission "
+        "is missing, a file vanished or became shorter, or there is no log.",
+        "Fix the cause, and run the audit again. The other findings are valid.",
     ),
     (
         "unknown-type",
@@ -105,14 +105,13 @@ _TABLE: tuple[tuple[str, Severity, str, str], ...] = (
     (
         "bad-file-header",
         Severity.ERROR,
-        "The first entry of a file is not a file header with a correct checksum. je-tools derives "
-        "the log version from its entries, or from the files around it. If the last file ends "
-        "inside its header, this is a torn tail instead, unless no file has a whole header: then "
-        "the engine finds no log. An empty file that holds nothing in use is a warning: the "
-        "engine skips it.",
+        "The first entry of a file is not a file header with a correct checksum. Its entries, or "
+        "the files around it, decide which log version is assumed. A last file that ends inside "
+        "its header is a torn tail, unless no file has a whole header: then the engine finds no "
+        "log. An empty file that holds nothing in use is a warning: the engine skips it.",
         "If it is an error, the engine does not open the log: look for a copy of the file in a "
-        "backup of the same node, or under its name with .del or .bad. If nothing but this file "
-        "was ever written, move it aside, and the engine creates a new log.",
+        "backup of the same node, or in the log's directory with the suffix .del or .bad. If "
+        "nothing but this file was ever written, move it aside, and the engine creates a new log.",
     ),
     (
         "unsupported-version",
@@ -139,7 +138,7 @@ _TABLE: tuple[tuple[str, Severity, str, str], ...] = (
         Severity.ERROR,
         "A file is in the wrong data directory. With several data directories, file f belongs in "
         "the one with number (f modulo their count) + 1.",
-        "The engine refuses to open the log until the file is moved there.",
+        "Move the file there: the engine refuses to open the log until then.",
     ),
     (
         "missing-file",
@@ -147,9 +146,9 @@ _TABLE: tuple[tuple[str, Severity, str, str], ...] = (
         "A file number is missing between two others. The cleaner leaves such gaps. It is an "
         "error if the log counts the file as in use or recovery has to read it, and a warning if "
         "no tree shows whether it is in use.",
-        "If it is an error: look for a copy of the file in a backup of the same node, or under "
-        "its name with .del or .bad. The network restore of JE replaces the whole log of a node "
-        "with that of another one.",
+        "If it is an error: look for a copy of the file in a backup of the same node, or in the "
+        "log's directory with the suffix .del or .bad. The network restore of JE replaces the "
+        "whole log of a node with that of another one.",
     ),
     (
         "last-entry-mismatch",
@@ -174,11 +173,11 @@ _TABLE: tuple[tuple[str, Severity, str, str], ...] = (
     (
         "impossible-flags",
         Severity.ERROR,
-        "An entry's header has flags that engines do not write there. It is an error "
-        "if an entry that no rollback undid has the flag invisible: the checksum does not cover "
-        "this flag, the engine skips the entry in recovery, and fails when a tree leads to it. "
-        "Other flags, which the checksum covers, are a warning: provisional or replicated on a "
-        "type that never is, or replicated in an environment without replication.",
+        "An entry's header has flags that engines do not write there. The flag invisible is an "
+        "error if no rollback has undone the entry: the engine skips the entry in recovery, and "
+        "fails when a tree leads to it. The checksum does not cover this flag. It covers the "
+        "others, and they are a warning: provisional or replicated on a type that never is, or "
+        "replicated in an environment without replication.",
         "If the entry is invisible, compare the file with a backup of the same node. The other "
         "bytes of the entry are right.",
     ),
@@ -217,7 +216,8 @@ _TABLE: tuple[tuple[str, Severity, str, str], ...] = (
     (
         "vlsn-duplicate",
         Severity.ERROR,
-        "Replicated entries have VLSNs that were used before, and no rollback undid those.",
+        "Replicated entries have VLSNs that were used before, and no rollback has undone the "
+        "earlier ones.",
         "Do not rebuild the VLSN index of this node. Restore the whole node from another one "
         "(network restore).",
     ),
@@ -241,12 +241,11 @@ _TABLE: tuple[tuple[str, Severity, str, str], ...] = (
         "vlsn-index-lost",
         Severity.ERROR,
         "The VLSN index of a replicated node is missing, or a record of it cannot be read. Without "
-        "any record, or without that of the range, the engine begins a new index: a replica asks "
-        "for the whole stream a second time. A bucket that cannot be read stops the node when it "
-        "needs a VLSN of that bucket.",
-        "Do not open the node with the engine before the index is whole. `je-tools vlsn rebuild` "
-        "builds it anew from the log; or restore the whole node from another one (network "
-        "restore).",
+        "any record, or without the record of the range, the engine begins a new index: a replica "
+        "asks for the whole stream a second time. A bucket that cannot be read stops the node when "
+        "it needs a VLSN of that bucket.",
+        "Do not start the node before the index is whole. `je-tools vlsn rebuild` builds it anew "
+        "from the log. Or restore the whole node from another one (network restore).",
     ),
     (
         "vlsn-index-bucket",
@@ -278,24 +277,24 @@ _TABLE: tuple[tuple[str, Severity, str, str], ...] = (
         Severity.ERROR,
         "The range of the VLSN index does not match its buckets or the log: its first or last "
         "VLSN, its last sync point or its last end of a transaction. The engine fails when it "
-        "opens the node, when it feeds a replica, or loses elections.",
+        "opens the node or feeds a replica, or the node loses elections.",
         "`je-tools vlsn rebuild` builds the index anew from the log.",
     ),
     (
         "vlsn-index-short",
         Severity.ERROR,
         "The VLSN index, as recovery would leave it, ends before the last VLSN of the log. A "
-        "master goes on after the end of its index, so it uses VLSNs a second time, without any "
-        "message. If two nodes of three are like that, the nodes of the group end up with "
-        "different records under equal VLSNs.",
+        "master continues after the end of its index, so it uses VLSNs twice, without a message. "
+        "If this happens on two nodes of three, the nodes of the group end up with different "
+        "records under the same VLSNs.",
         "Keep the node closed. `je-tools vlsn rebuild` builds the index anew from the log. Check "
         "all nodes of the group with `je-tools vlsn check` before any of them is opened.",
     ),
     (
         "vlsn-index-refused",
         Severity.ERROR,
-        "Recovery merges the VLSNs that were logged since the last checkpoint began into the VLSN "
-        "index. Here they do not fit together, so the engine does not open the node: it reports "
+        "Recovery adds the VLSNs that were logged since the last checkpoint began to the VLSN "
+        "index. Here the two do not fit together, so the engine does not open the node. It reports "
         "that recoveryTracker should overlap or follow the last VLSN on disk, or that a bucket "
         "overlaps the one before it.",
         "`je-tools vlsn rebuild` builds the index anew from the log.",
@@ -304,23 +303,23 @@ _TABLE: tuple[tuple[str, Severity, str, str], ...] = (
         "vlsn-rollback",
         Severity.ERROR,
         "A rollback is not as engines write it: it overlaps another one in part, its matchpoint is "
-        "not the entry of that VLSN, or it undoes the Commit of a transaction. The engine "
-        "refuses a Commit inside a rollback.",
+        "not the entry of that VLSN, or it undoes the Commit of a transaction. The engine refuses "
+        "a Commit inside a rollback.",
         "Restore the whole node from another one (network restore).",
     ),
     (
         "vlsn-unmarked",
         Severity.WARNING,
-        "A rollback has ended, and entries that it undid are not marked invisible. The "
-        "engine sets these marks before it ends a rollback, and never later. If their transaction "
-        "began before the matchpoint, a replica dies when it gets the VLSNs again.",
+        "A rollback has ended, but entries that it undid are not marked invisible. The engine sets "
+        "these marks before it ends a rollback, and never later. If their transaction began before "
+        "the matchpoint, a replica dies when it gets the VLSNs again.",
         "Restore the whole node from another one (network restore) if it does not start.",
     ),
     (
         "group-unreadable",
         Severity.WARNING,
         "The database of the replication group is missing, or a record of it cannot be read, so "
-        "the group of the node, or the names of its members, are not known.",
+        "the node's group, or the names of its members, are unknown.",
         "`je-tools verify --tree` reports damaged records. Restore the whole node from another one "
         "(network restore).",
     ),
@@ -337,8 +336,8 @@ _TABLE: tuple[tuple[str, Severity, str, str], ...] = (
         Severity.ERROR,
         "A file has more damaged places than are reported one by one: this finding counts the "
         "others. It is a warning if none of them is an error.",
-        "Little of the file is readable: look for a copy of the file in a backup of the same "
-        "node, or under its name with .del or .bad.",
+        "Little of the file is readable: look for a copy of the file in a backup of the same node, "
+        "or in the log's directory with the suffix .del or .bad.",
     ),
     (
         "unreadable",
@@ -349,14 +348,13 @@ _TABLE: tuple[tuple[str, Severity, str, str], ...] = (
     (
         "unreadable-file",
         Severity.ERROR,
-        "The log is read without this file, for one of three reasons. The system does not open it "
-        "(permissions, or a failing device). Or it is a directory, a pipe or a link without a "
-        "target that has the name of a log file: the engine takes it for a log file, and fails or "
-        "waits. Or it is larger than 4 GiB: no engine writes such files, since offsets have 32 "
-        "bits.",
-        "Run the command as a user who may read the file; repair the disk; mount the volume to "
-        "which the link leads; move away what is not a file; or cut a file of more than 4 GiB to "
-        "its former size, in a copy of the log.",
+        "The system cannot open a log file (permissions, or a failing device). Or a directory, a "
+        "pipe or a link without a target has the name of a log file: the engine tries to read it, "
+        "and fails or waits. Or a file is larger than 4 GiB: no engine writes such a file, since "
+        "offsets have 32 bits. The log is read without the file.",
+        "Run the command as a user who may read the file. Repair the disk. Mount the volume to "
+        "which the link leads. Move away what is not a file. In a copy of the log, cut a file of "
+        "more than 4 GiB to its former size.",
     ),
     (
         "old-delta-in-v8",
@@ -387,8 +385,8 @@ _TABLE: tuple[tuple[str, Severity, str, str], ...] = (
     (
         "recovery-refused",
         Severity.ERROR,
-        "The engine would refuse to open the log as it is. The command shows what the log holds "
-        "nevertheless.",
+        "The engine would refuse to open the log as it is. The command still shows what the log "
+        "holds.",
         "`je-tools verify` reports the damage. `je-tools salvage` gets records out.",
     ),
     (
@@ -421,11 +419,11 @@ _TABLE: tuple[tuple[str, Severity, str, str], ...] = (
         "tree-damage",
         Severity.ERROR,
         "A node of a B-tree, or the record that a slot points to, is not readable: its file is "
-        "missing, its bytes are damaged, or another kind of entry is there: the file may be one of "
-        "another log.",
-        "`je-tools verify` reports whether the file is damaged or one of another log. Look for a "
-        "copy of the file in a backup of the same node, or under its name with .del or .bad. "
-        "`je-tools salvage` gets records out without the tree.",
+        "missing, its bytes are damaged, or it is an entry of another kind (the file may belong to "
+        "another log).",
+        "`je-tools verify` reports whether the file is damaged or belongs to another log. Look for "
+        "a copy of the file in a backup of the same node, or in the log's directory with the "
+        "suffix .del or .bad. `je-tools salvage` gets records out without the tree.",
     ),
     (
         "more-tree-damage",
@@ -441,8 +439,8 @@ _TABLE: tuple[tuple[str, Severity, str, str], ...] = (
         "A slot of an upper node, or a database's descriptor, does not lead to the right node: "
         "the file is missing, or the entry is damaged, erased, no node, a node of another "
         "database, or a node for other keys. The keys below that slot are out of reach.",
-        "Look for a copy of the file in a backup of the same node, or under its name with .del or "
-        ".bad. `je-tools salvage` gets records out without the tree.",
+        "Look for a copy of the file in a backup of the same node, or in the log's directory with "
+        "the suffix .del or .bad. `je-tools salvage` gets records out without the tree.",
     ),
     (
         "tree-level",
@@ -457,16 +455,16 @@ _TABLE: tuple[tuple[str, Severity, str, str], ...] = (
         Severity.ERROR,
         "A BIN-delta holds the changed slots of a BIN. The full version that it names is not "
         "readable, or belongs to another BIN. Only the changed slots are left.",
-        "For the file of the full version: look for a copy of the file in a backup of the same "
-        "node, or under its name with .del or .bad.",
+        "Look for a copy of the file with the full version in a backup of the same node, or in the "
+        "log's directory with the suffix .del or .bad.",
     ),
     (
         "tree-record",
         Severity.ERROR,
         "A slot's LSN does not lead to the record of its key: the file is missing, or the entry "
         "is damaged, erased, no record, a deletion, or a record of another database or key.",
-        "Look for a copy of the file in a backup of the same node, or under its name with .del or "
-        ".bad. `je-tools salvage` may find an older version of the record.",
+        "Look for a copy of the file in a backup of the same node, or in the log's directory with "
+        "the suffix .del or .bad. `je-tools salvage` may find an older version of the record.",
     ),
     (
         "tree-order",
@@ -526,7 +524,7 @@ _TABLE: tuple[tuple[str, Severity, str, str], ...] = (
         "tree-name",
         Severity.ERROR,
         "A name of a database leads to a descriptor that does not exist. It is a warning in a log "
-        "that was not closed: a crash during the creation of the database leaves that.",
+        "that was not closed: a crash during the creation of the database causes this.",
         "Remove the database by its name, or look for the missing file in a backup of the same "
         "node.",
     ),
@@ -541,7 +539,7 @@ _TABLE: tuple[tuple[str, Severity, str, str], ...] = (
     (
         "tree-reserved",
         Severity.ERROR,
-        "A tree needs an entry in a reserved file: the file is cleaned, and the engine deletes it "
+        "A tree needs an entry in a reserved file: the file was cleaned, and the engine deletes it "
         "when it needs space.",
         "Copy the file before the engine deletes it. Export the database and load it into a new "
         "one.",
@@ -551,7 +549,8 @@ _TABLE: tuple[tuple[str, Severity, str, str], ...] = (
         Severity.WARNING,
         "The engine's totals of entries and bytes of a file differ from the content of the file. "
         "The cleaner chooses files by these totals. No record depends on them.",
-        "If the difference is small, nothing. `je-tools space --recount` shows the right figures.",
+        "If the difference is small, do nothing. `je-tools space --recount` shows the right "
+        "figures.",
     ),
     (
         "stray-slots",
@@ -582,9 +581,9 @@ _TABLE: tuple[tuple[str, Severity, str, str], ...] = (
     (
         "root-split-cut-short",
         Severity.WARNING,
-        "A full node is under the only slot of a root, or above others: the log ends in the "
-        "middle of a split. The engine may fail to insert a record there, at every open, with "
-        "'should have been split'.",
+        "The log ends in the middle of a split: a root has one slot, and the node below it is "
+        "full. At every open, the engine may fail to insert a record there, with 'should have been "
+        "split'.",
         "If the engine fails, `je-tools export` gets the records for a new environment.",
     ),
     (
@@ -598,55 +597,56 @@ _TABLE: tuple[tuple[str, Severity, str, str], ...] = (
     (
         "group-diverged",
         Severity.ERROR,
-        "The node has entries that the next leader of its group does not have. To follow it, "
-        "the node rolls them back: Commits are lost. This is a warning if only Aborts are lost, "
-        "since the engine then cuts the log all the same. It is a note if only entries of "
-        "transactions without an end are lost, as after every change of the master.",
+        "The node has entries that the leader, the node of the group that would become master, "
+        "does not have. To follow the leader, it rolls them back, and Commits are lost. This is a "
+        "warning if only Aborts are lost: the engine cuts the log then too. It is a note if only "
+        "entries of transactions without an end are lost, as after every change of the master.",
         "Keep a copy of the node. `je-tools vlsn compare` with all nodes of the group lists the "
         "transactions, databases and keys.",
     ),
     (
         "group-end-missing",
         Severity.ERROR,
-        "The log ends before a VLSN that the node once had, as other members of its group show: "
-        "it wrote the Commit as master, the group database says so, or the VLSN was known to be "
-        "durable and too few other members can have it. The log itself shows nothing: its last "
+        "The log ends before a VLSN that the node once had. Other members of its group show this: "
+        "the node wrote the Commit as master, or the group database says so, or the VLSN was "
+        "durable and too few other members can have it. The log itself does not show it: its last "
         "files are gone, an older copy was put back, or the machine lost what was not yet on the "
         "disk.",
         "Look for the newer files, or a newer backup of the same node. Start it only while the "
-        "other nodes run, so that it does not lead: it then gets the entries from them.",
+        "other nodes run, so that it does not become master: it then gets the entries from them.",
     ),
     (
         "group-lag",
         Severity.NOTE,
-        "The log ends before that of the next leader of the group. This is a warning if the "
-        "last Commit is more than 15 minutes older, or if the node needs a network restore, "
-        "because the other log no longer has the next VLSN.",
-        "Nodes that run, or were read one after the other, lag by seconds. If it is a warning, "
-        "find out why the node does not follow. Its master keeps files for it: `je-tools space`.",
+        "The log ends before that of the leader, the node of the group that would become master. "
+        "This is a warning if the last Commit is more than 15 minutes older, or if the node needs "
+        "a network restore, because the other log no longer has the next VLSN.",
+        "Running nodes, and nodes read one after the other, lag by seconds. If it is a warning, "
+        "find out why the node does not follow its master. Its master keeps files for it: "
+        "`je-tools space`.",
     ),
     (
         "group-uncompared",
         Severity.NOTE,
-        "The audit could not compare the node with the next leader of its group: the common "
-        "part of their logs is too far back.",
+        "The audit could not compare the node with the leader, the node of the group that would "
+        "become master: the common part of their logs is too far back.",
         "Compare them with `je-tools vlsn compare`, which reads as far back as necessary.",
     ),
     (
         "group-member-missing",
         Severity.WARNING,
-        "The group has a member of which the audit has found no log, although it has found those "
-        "of others. A member that is away for long keeps its master from deleting files.",
+        "The audit found logs of the group, but none of this member. A member that is away for "
+        "long keeps its master from deleting files.",
         "Add its directory to the roots. If the member is gone for good, remove it from the group "
         "with the engine's or the front end's own means.",
     ),
     (
         "group-copy",
         Severity.NOTE,
-        "The environment is an older copy of the same node as another one, such as a backup: it "
-        "is not counted as a member of the group. This is a warning if it has Commits that the "
-        "newer copy does not have, because they were rolled back or cut off.",
-        "Nothing, if it is a backup. If it is the live node, the other one has entries that it "
+        "The audit found two copies of one node. This is the older one, such as a backup, and is "
+        "not counted as a member of the group. It is a warning if this copy has Commits that the "
+        "newer one does not have, because they were rolled back or cut off.",
+        "If it is a backup, do nothing. If it is the live node, the other copy has entries that it "
         "lacks: compare them with `je-tools diff`.",
     ),
     (
@@ -663,12 +663,12 @@ _TABLE: tuple[tuple[str, Severity, str, str], ...] = (
         "Journal ids of a StarRocks or Doris front end are missing: inside a journal, between two "
         "journals, or between the newest image and the first journal. Front ends remove journals "
         "only as whole databases. A front end that has to replay these ids stops at the first. It "
-        "is a warning if the newest image already has the ids, so none is replayed.",
+        "is a warning if the newest image already has the ids, because they are not replayed.",
         "Run `je-tools journal` on the other nodes: one that has the ids should become the leader. "
         "If none has them, an image with a higher id (image.N) lets a front end begin after the "
         "hole. Without such an image, `je-tools journal truncate --above ID`, with the last id "
-        "before the hole, goes back to there and loses all later changes; StarRocks can also be "
-        "told to skip ids (metadata_journal_skip_bad_journal_ids), and loses only these.",
+        "before the hole, goes back to there and loses all later changes. StarRocks can also skip "
+        "ids (metadata_journal_skip_bad_journal_ids), and then loses only these.",
     ),
     (
         "journal-record",
@@ -681,16 +681,16 @@ _TABLE: tuple[tuple[str, Severity, str, str], ...] = (
         "journal-order",
         Severity.ERROR,
         "A front end's journal holds ids below the number in its name, or ids that belong to the "
-        "next journal. It is a warning if a record only has a lower VLSN than the record of the id "
-        "before: it was written later, and replaced another one.",
+        "next journal. It is a warning if only the VLSNs are out of order: the record of one id "
+        "was written again after the record of the next id.",
         "Compare the journals with those of another node: `je-tools journal`.",
     ),
     (
         "front-end-mismatch",
         Severity.ERROR,
         "The files `image/ROLE` and `image/VERSION` of a front end do not fit the group database "
-        "of its log: the node is no electable member although it is a follower, or the reverse, or "
-        "a file cannot be read. It is a warning if only the group has another name than front ends "
+        "of its log: the node is a follower but no electable member, or the reverse, or a file "
+        "cannot be read. It is a warning if only the group's name is not the one that front ends "
         "give it, or if the newest image is newer than the journals.",
         "The `image` or the `bdb` directory may come from another node or another time. Compare "
         "with the other nodes before the front end starts.",
@@ -700,7 +700,7 @@ _TABLE: tuple[tuple[str, Severity, str, str], ...] = (
         Severity.NOTE,
         "A database has a comparator that only the application's classes know. je-tools shows its "
         "records in the order of its tree. Records whose place is unknown come last.",
-        "If the order of records does not matter, nothing.",
+        "If the order of records does not matter, do nothing.",
     ),
     (
         "live-writer",
@@ -808,7 +808,7 @@ class Finding(Struct, frozen=True):
 
     @property
     def resume_lsn(self) -> int | None:
-        """LSN of the entry where reading goes on, or None."""
+        """LSN of the entry where reading resumed, or None."""
         if self.file_no is None or self.resume_offset is None:
             return None
         return lsn_of(self.file_no, self.resume_offset)
@@ -834,7 +834,7 @@ class Finding(Struct, frozen=True):
         if self.tree is not None and self.tree.lost:
             parts.append(f"lost {self.tree.lost}")
         if self.resume_lsn is not None:
-            parts.append(f"entries go on at {lsn_text(self.resume_lsn)}")
+            parts.append(f"reading resumes at {lsn_text(self.resume_lsn)}")
         return "; ".join([*parts, self.hint] if self.hint else parts)
 
     def row(self) -> dict[str, str | int | None]:

@@ -5,7 +5,8 @@ into one stretch of address space, so that native code needs one number for a pl
 pages that nobody reads cost nothing. Sizes are frozen when the image is made. If the device cannot
 deliver a page, the SIGBUS guard (`native/src/maps.rs`) puts zeros in place of it and of the rest of
 its file, and `Image.lost` reports the file. Sequential reads use `formats.files.source`, which
-loses only the unreadable parts of a file. What is read of remote files must be loaded before.
+loses only the unreadable parts of a file. Bytes of remote files must be loaded before they are
+read.
 
 Source: mmap(2), Linux.
 """
@@ -54,7 +55,7 @@ class Copies(Protocol):
 
 
 MakeCopies = Callable[[Sequence[Path], "Ints", "Ints", int], Copies]
-"""Makes copies of paths, from the positions of their first bytes and ends, and the whole size."""
+"""Makes copies of paths, given the positions of their first bytes and ends, and the whole size."""
 
 
 class Image:
@@ -75,7 +76,7 @@ class Image:
 
         Args:
             parts: the files.
-            copied: makes what is mapped in their place, if they are remote.
+            copied: makes the copies that are mapped in place of remote files.
 
         Raises:
             SourceError: a file cannot be opened or mapped, or is shorter than its `stop`.
@@ -199,7 +200,7 @@ def _map_file(maps: _native.Maps, part: ImagePart, at: int) -> None:
         if size < part.stop:
             reason = f"shrank from {part.stop} to {size} bytes while the log was read"
             raise SourceChangedError(errno.ESTALE, reason, str(part.path))
-        # The name is for an error, and the extension takes no bytes that are not UTF-8.
+        # The name is only for errors, and the extension accepts only UTF-8.
         name = os.fsencode(part.path).decode("utf-8", "backslashreplace")
         maps.map(file, name, at, part.stop)
     finally:

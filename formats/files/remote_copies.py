@@ -121,7 +121,7 @@ class RemoteCopies:
     def _runs(self, blocks: Ints) -> list[tuple[int, int, int]]:
         """Join neighbouring blocks; return the index of the file, first byte and end of each run.
 
-        A run lies in one large block, so that what a scan keeps of it is used.
+        A run lies in one large block, so that bytes that a scan has kept are used.
         """
         of_file = np.searchsorted(self._firsts, blocks, side="right") - 1
         number = blocks - self._firsts[of_file]

@@ -1,8 +1,8 @@
 """Paths of files in object stores and other remote file systems, written as URIs.
 
 A `RemotePath` is a `Path` whose parts are the scheme, the bucket or host, and the names below it.
-So the code that reads logs joins, compares, sorts and pickles it like any other path. What asks
-the file system goes to `remote_store`. It has no `os.fspath`: code that would give it to the
+So the code that reads logs joins, compares, sorts and pickles it like any other path. Requests to
+the file system go to `remote_store`. It has no `os.fspath`: code that would give it to the
 operating system fails instead of looking at a local file of that name.
 """
 
@@ -28,7 +28,8 @@ from je_tools.formats.files.uris import (
 
 _LOCAL_SCHEMES = frozenset({"file", "local"})
 _DEFAULT_HOSTS = {"hdfs": "default", "memory": "root"}
-"""First part of a URI that names no host: libhdfs knows the word; in memory it is a folder."""
+"""Host for a URI without one: a name that libhdfs knows, or a folder of the file system in
+memory."""
 
 
 class RemotePath(PosixPath):
@@ -78,7 +79,7 @@ class RemotePath(PosixPath):
         return True
 
     def is_dir(self, *, follow_symlinks: bool = True) -> bool:
-        """Return whether this is a folder, that is whether names begin with it and a slash."""
+        """Return whether this is a folder: whether names begin with it and a slash."""
         return self.exists() and stat.S_ISDIR(self.stat().st_mode)
 
     def is_file(self, *, follow_symlinks: bool = True) -> bool:
@@ -140,7 +141,7 @@ class FolderEntry(Protocol):
         """Return whether it is a link."""
 
     def stat(self, *, follow_symlinks: bool = True) -> os.stat_result:
-        """Return kind, size and time, of a link those of what it leads to."""
+        """Return kind, size and time; for a link, those of its target."""
 
 
 def _as_stat(status: RemoteStatus) -> os.stat_result:

@@ -103,7 +103,7 @@ class RemoteSource(Source):
     def _begin(self, status: RemoteStatus) -> None:
         self._status = status
         self.size = status.size
-        # Large blocks fetched before: if one was dropped, what is missing of it is fetched alone.
+        # Large blocks fetched before. If one was dropped, only its missing bytes are fetched.
         self._scanned: set[int] = set()
 
     def __getstate__(self) -> tuple[RemotePath, int, RemoteStatus]:  # type: ignore[override]
@@ -159,7 +159,7 @@ class RemoteSource(Source):
             start += len(piece)
 
     def fetch(self, start: int, stop: int) -> bytes | memoryview:
-        """Return bytes [start, stop) of one large block; only what no scan keeps is fetched.
+        """Return bytes [start, stop) of one large block; fetch only those that no scan has kept.
 
         Raises:
             SourceChangedError: the file has shrunk, or vanished.
@@ -169,7 +169,7 @@ class RemoteSource(Source):
             return self._kept(start, stop) or self._fetched(start, stop)
 
     def _kept(self, start: int, stop: int) -> memoryview | None:
-        """Return the bytes of a span that a kept large block holds, from its start on."""
+        """Return the first bytes of a span, as far as a large block is kept for them; else None."""
         key = self._large(start)
         *_, first, end = key
         if key in _CACHE.blank:
@@ -183,7 +183,7 @@ class RemoteSource(Source):
         return self.path, self._status, first, min(first + LARGE_BLOCK, self._status.size)
 
     def _piece(self, start: int, stop: int, *, is_scan: bool) -> memoryview:
-        """Return the bytes of a span that one block holds, from its start on."""
+        """Return the first bytes of a span, as far as one block holds them."""
         kept = self._kept(start, stop)
         if kept is not None:
             return kept

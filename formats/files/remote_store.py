@@ -79,10 +79,10 @@ class RemoteStatus(Struct, frozen=True):
         return self.tag is not None or self.modified is not None
 
     def is_same(self, other: RemoteStatus) -> bool:
-        """Return whether two answers are about the same content, as far as they show.
+        """Return whether this and a later status show the same content.
 
-        A file without a tag may have grown: then only its size and time differ. Without a tag and a
-        time, it is never known.
+        Without a tag, a file that has grown counts as the same. Without a tag and a time, none
+        does.
         """
         if self.tag is not None or other.tag is not None:
             return self.tag == other.tag
@@ -131,7 +131,7 @@ def fetched(uri: str, start: int, stop: int) -> bytes:
     def fetch() -> bytes:
         data = bytes(_file_system(uri).cat_file(_key(uri), start=start, end=stop))
         if len(data) < stop - start:
-            # Else a body that was cut short would pass for the end of the file.
+            # Otherwise a body that was cut short would pass for the end of the file.
             size = _file_system(uri).info(_key(uri))["size"]
             if size >= stop:
                 reason = f"the store sent {len(data):,} of {stop - start:,} bytes at {start:,}"

@@ -69,7 +69,7 @@ def changed_error(path: Path, reason: str) -> SourceChangedError:
 def as_source_errors(path: Path) -> Iterator[None]:
     """Convert system errors about a file that is being read to SourceError.
 
-    A lack of memory is none of the file, and must not pass for damage of it.
+    A lack of memory is not an error of the file, and must not pass for damage.
     """
     try:
         yield
@@ -111,7 +111,7 @@ def _pages(size: int) -> Bytes:
     try:
         pages = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     except OSError as error:
-        # Callers would take it for an error of the file that they read.
+        # Otherwise callers would take it for an error of the file that they read.
         raise MemoryError(f"cannot allocate {size:,} bytes") from error
     if hasattr(mmap, "MADV_HUGEPAGE"):
         pages.madvise(mmap.MADV_HUGEPAGE)
@@ -156,11 +156,11 @@ class Source:
 
     @property
     def scan_unit(self) -> int:
-        """Number of bytes of which a range of a scan had best be a multiple."""
+        """Number of bytes; ranges of a scan should be multiples of it."""
         return 1
 
     def file(self) -> _native.File | None:
-        """Return the file for native code; given None, it would only call `read_bytes`."""
+        """Return the file for native code, which calls only `read_bytes` if this is None."""
         return self._opened()
 
     def _opened(self) -> _native.File:
@@ -223,7 +223,8 @@ class Source:
     def is_hole(self, start: int, stop: int) -> bool:
         """Return True if bytes [start, stop) are a hole of the file, which reads as zeros.
 
-        A file system without holes has none. Bytes after the end of a file that shrank are none.
+        A file system without holes has none. Bytes after the end of a file that shrank are not a
+        hole.
 
         Raises:
             SourceChangedError: the file has been replaced since it was pickled.
@@ -232,7 +233,7 @@ class Source:
         try:
             return os.lseek(fd, start, os.SEEK_DATA) >= stop
         except OSError as error:
-            # No data follows; other errors are those of file systems that do not tell.
+            # No data follows; other errors come from file systems that cannot tell.
             return error.errno == errno.ENXIO and start < stop <= os.fstat(fd).st_size
 
     def limit(self, size: int) -> None:

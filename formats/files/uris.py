@@ -1,4 +1,4 @@
-"""The text of URIs: whether it is one, its parts, and what of it may be shown."""
+"""URIs as text: recognised, split into their parts, and shown without secrets."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def is_uri(text: str) -> bool:
 def split_uri(text: str) -> tuple[str, str] | None:
     """Return the scheme in lower case and what follows `://`; None if the text is no URI.
 
-    The scheme of a chain of file systems, such as `simplecache::s3://`, has all of its begin.
+    The scheme of a chain of file systems, such as `simplecache::s3://`, is everything before `://`.
     """
     match = _URI.fullmatch(text)
     return None if match is None else (match[1].lower(), match[2])

@@ -44,7 +44,8 @@ class DefectKind(IntEnum):
     ORDER = 7
     """The items of a page are not in order; the value is the place of the first."""
     BOUNDS = 8
-    """The items of a page are not between those beside its link; the value is the page above."""
+    """The items of a page are not between those beside the link to it; the value is the page
+    above."""
     ROW = 9
     """The link of an item does not lead to a row; the value is the fault."""
     ITEMS = 10
@@ -84,8 +85,9 @@ class Structure(Struct, frozen=True):
         trees: number of trees.
         rows: number of rows that can be read.
         expected_rows: number of rows by the meta page; -1 for a file without.
-        places: by cache, -1 for that of the file: rows, and for each power of two those whose key
-            belongs to this partition if there are so many partitions.
+        places: by cache (-1 for that of the file): the number of rows, and for each power of two,
+            the number of rows whose key belongs to this partition if there are that many
+            partitions.
     """
 
     defects: list[Defect]

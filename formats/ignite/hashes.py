@@ -1,4 +1,4 @@
-"""Hashes of rows, of which the engine's check of idle partitions is the sum.
+"""Hashes of rows, which the engine's check of idle partitions adds up.
 
 Source: IdleVerifyUtility.calculatePartitionHash, GridCacheVersion.hashCode,
 KeyCacheObjectImpl.hashCode, Ignite 2.18.0.

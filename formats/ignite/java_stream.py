@@ -1,7 +1,7 @@
-"""Structure of objects that Java serialized: whether a file has a whole one.
+"""Structure of objects that Java serialized, to check that a file has a whole one.
 
 The stream has no checksum. It describes its classes itself, so that its structure can be followed
-without them. A changed value is not seen.
+without them. A changed value is not detected.
 
 Source: Object Serialization Stream Protocol, Java SE 17; ObjectInputStream, OpenJDK 17.
 """

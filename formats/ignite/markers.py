@@ -68,7 +68,7 @@ def read_marker_name(name: str) -> MarkerName | None:
 
 
 def _checkpoint_of(text: str) -> UUID | None:
-    """Return an id as Java reads it: of a part with too many digits, the last ones count."""
+    """Return an id as Java reads it: if a part has too many digits, only the last ones count."""
     found = _ID.fullmatch(text)
     if found is None:
         return None

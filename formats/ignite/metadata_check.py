@@ -32,7 +32,7 @@ _VALUES = {24: 1, 25: 2}
 """Values for each element of a collection, and of a map."""
 
 _FIELDS_MAX = 64
-"""Fields of an object of metadata from which it is not checked; the engine writes eight."""
+"""Number of fields from which an object of metadata is not checked; the engine writes eight."""
 
 
 def metadata_fault(data: bytes, type_id: int) -> str | None:

@@ -154,7 +154,7 @@ def is_tree(type_no: int) -> bool:
 
 
 def unread_trees(type_no: npt.NDArray[np.uint16], version: npt.NDArray[np.uint16]) -> Mask:
-    """Return a mask of pages of trees whose items no reader here knows.
+    """Return a mask of pages of trees whose items je-tools does not read.
 
     These are the trees of multi-version caches (2.7 to 2.15), and the first layout of the tree of
     the metastorage.

@@ -175,8 +175,8 @@ class CheckpointFacts(Struct, frozen=True):
 
     Attributes:
         checkpoint: id.
-        mark: segment, offset and length of the record from which pages are replayed; None if it
-            is the end of the checkpoint before.
+        mark: segment, offset and length of the record from which pages are replayed; None if it is
+            the end of the previous checkpoint.
         groups: partitions of each cache group, by the id of the group.
     """
 

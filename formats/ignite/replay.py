@@ -119,7 +119,7 @@ class PageReplay:
         self._replay = _native.PageReplay(PageReplayRules(page_size, pages_max, codings))
 
     def apply(self, rows: RecordRows) -> None:
-        """Apply records of a segment in their order; those that change no page are passed."""
+        """Apply records of a segment in their order; those that change no page are skipped."""
         header = rows.header
         self._replay.apply(rows.data, rows.base, rows.columns, header.segment, header.is_big)
 

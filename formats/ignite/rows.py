@@ -32,7 +32,7 @@ class TreeFault(IntEnum):
     TYPE = 32
     """The page has a type that does not belong there."""
     COUNT = 33
-    """The page names more items than it has place for."""
+    """The page names more items than it has room for."""
     LOOP = 34
     """A second link leads to the page."""
     LOST = 35
@@ -106,7 +106,7 @@ class RowReader:
     """Reader of all rows in the tree of one file of pages.
 
     Damage is data: a row that cannot be read is a row with a fault. After a leaf that cannot be
-    read, reading goes on with the leaf that the level above names next.
+    read, reading continues with the leaf that the level above names next.
     """
 
     def __init__(self, image: PageImage, cache_id: int) -> None:
@@ -123,7 +123,7 @@ class RowReader:
     def batches(
         self, most_rows: int = BATCH_ROWS, most_bytes: int = BATCH_BYTES
     ) -> Iterator[RowBatch]:
-        """Yield the rows, by the cache in groups, and by the hash of the key as a signed number.
+        """Yield the rows, ordered by cache (in groups), then by the signed hash of the key.
 
         A batch has whole leaves: it ends after `most_rows` rows or `most_bytes` bytes.
         """

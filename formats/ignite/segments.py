@@ -39,7 +39,7 @@ class Problem(StrEnum):
     UNUSED = "the segment was never used"
     MAGIC = "it does not begin as a segment of a write-ahead log"
     CHECKSUM = "the checksum of the header is wrong"
-    """The engine does not look at it, and reads the segment."""
+    """The engine ignores it, and reads the segment."""
     VERSION = "the header names a framing that no engine has"
     SEGMENT = "the header names another segment than the record after it"
 

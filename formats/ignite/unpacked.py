@@ -1,6 +1,6 @@
 """Compacted segments: a ZIP with one segment of logical records, unpacked into a nameless file.
 
-The engine reads a ZIP from its start, and goes by the header before the entry. It does not read the
+The engine reads a ZIP from its start, and uses the header before the entry. It does not read the
 directory at the end of the file, from which other programs learn where the entry is. So damage in
 the directory changes nothing for a node.
 
@@ -34,7 +34,7 @@ _PACKED_PIECE = 64 << 10
 _ZEROS = bytes(_PIECE)
 
 _DIRECTORY_MAX = 64 << 10
-"""Bytes after the entry from which they are no directory of one entry."""
+"""Largest number of bytes after the entry that may be the directory of one entry."""
 
 _HEADER = struct.Struct("<4sHHHIIIIHH")
 """Header of an entry: signature, version, flags, method, time, checksum, two sizes, two lengths."""
@@ -121,7 +121,7 @@ class Unpacked:
 
 
 def unpacked_start(path: Path, size: int) -> tuple[bytes, str | None]:
-    """Return the first bytes of a compacted segment, and why there are none; None if there are.
+    """Return the first bytes of a compacted segment, and the reason if there are none, else None.
 
     Raises:
         SourceError: it cannot be read.

@@ -32,7 +32,7 @@ KIND_BYTES = 2
 """Kind of a cache object that is bare bytes; the bytes of all others begin with a tag."""
 
 METADATA_MAX = 4 << 20
-"""Bytes of a file of metadata from which it is not read."""
+"""Size from which a file of metadata is not read."""
 
 TEXTS_MAX = 1 << 30
 """Bytes of the texts of one call; values after that are not decoded."""
@@ -92,7 +92,8 @@ class ValueProblem(IntEnum):
     DEEP = 4
     """Nested more than DEPTH_MAX deep."""
     LONG = 5
-    """The text, or the work for it, is much more than the value, or the text than TEXTS_MAX."""
+    """The text, or the work for it, is much larger than the value; or the texts exceed
+    TEXTS_MAX."""
 
 
 class TypeMetadata(Struct, frozen=True):
@@ -155,7 +156,7 @@ class ValueTypes:
         """Read metadata.
 
         Args:
-            metadata: contents of files of `binary_meta`; those that are none are ignored.
+            metadata: contents of files of `binary_meta`; other contents are ignored.
             classes: ids and names of classes.
         """
         known = [(java_hash(name), name) for name in WELL_KNOWN]

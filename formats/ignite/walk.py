@@ -104,8 +104,8 @@ class SegmentTail(Struct, frozen=True):
         is_zero: True if all bytes from there are zero.
         stale: number of records of other segments there, at most 16. A reused file has them.
         stale_segment: segment of the first of them.
-        unsearched: offset from which the bytes were not searched for records, as too many
-            candidates were wrong; the size of the file if all were.
+        unsearched: offset from which the bytes were not searched for records, because too many
+            candidates were wrong; the size of the file if all were searched.
     """
 
     stop: Stop
@@ -200,7 +200,7 @@ class SegmentReader:
     """Reader of the records of one segment.
 
     Attributes:
-        gaps: gaps that were passed so far, the first GAPS_KEPT of them.
+        gaps: gaps found so far, the first GAPS_KEPT of them.
         gap_count, gap_bytes: number of all gaps, and of their bytes.
         tail: what follows the last record, once all rows have been read.
     """

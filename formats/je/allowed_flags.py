@@ -4,7 +4,7 @@
 |---|---|
 | provisional | nodes and BIN-deltas; up to v7 records too |
 | replicated, VLSN present | types that can be part of the replication stream |
-| invisible | records that a rollback undid, which other entries have to confirm |
+| invisible | records that a rollback undid, which only other entries can confirm |
 
 The checksum covers all of them except the invisible flag.
 

@@ -43,7 +43,7 @@ class HeaderFlag(Bits):
     INVISIBLE = 0x10, "invisible"
     """A rollback has undone the entry; the checksum does not cover this bit."""
     VLSN_PRESENT = 0x08, "VLSN present"
-    """The header has a VLSN, as that of a replicated entry has; from log version 8 on."""
+    """The header has a VLSN, as in replicated entries; from log version 8 on."""
 
 
 class LnFlag(Bits):

@@ -142,7 +142,7 @@ def lsn_argument(name: str, lsn: Lsn | None) -> str | None:
     if lsn is None or isinstance(lsn, str):
         return lsn
     if not 0 <= _checked(name, lsn, int) < 1 << 64:
-        raise UsageError(f"{name}: {lsn} is no LSN, a number of 64 bits")
+        raise UsageError(f"{name}: {lsn} is not an LSN, a 64-bit number")
     return f"0x{lsn >> 32:x}/0x{lsn & 0xFFFFFFFF:x}"
 
 

@@ -83,8 +83,7 @@ def check_home(call: Call) -> None:
     """
     if not call.environment.is_directory:
         raise UsageError(
-            f"{call.environment.name}: single files; open the environment's home, the directory "
-            "they lie in"
+            f"{call.environment.name}: single files: open the environment's home, their directory"
         )
 
 

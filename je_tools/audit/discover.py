@@ -49,7 +49,7 @@ class EnvironmentKind(StrEnum):
 _SOUGHT = {
     EnvironmentKind.JE: (
         ".jdb files",
-        "an environment's home, the directory that holds 00000000.jdb and its like",
+        "an environment's home, the directory that holds the .jdb files",
     ),
     EnvironmentKind.IGNITE: ("store of Ignite", "the work directory of a node of Ignite"),
 }

@@ -45,9 +45,9 @@ NOT_JUDGED = "not judged"
 """State of a trace in a store of Ignite, or in an environment that cannot be opened."""
 
 UNSEEN_IN_STORES = (
-    "a store of Ignite, of which only the bytes were searched: this does not see what rows longer "
-    "than a page, values cut off in indexes, and compressed or encrypted pages hold. Keys given as "
-    "long:, int: or str: were searched as JE writes them"
+    "a store of Ignite: only its bytes were searched. This misses data in rows longer than a page, "
+    "in values cut off in indexes, and in compressed or encrypted pages. Keys given as long:, int: "
+    "or str: were searched as JE writes them"
 )
 """Gap of every store of Ignite: without a hit, it is not proven to have no trace."""
 

@@ -46,7 +46,7 @@ def _of_follower(node: GroupNode, leader: GroupNode) -> Iterator[Finding]:
     if following is None:
         return
     lost, outcome = following.lost, following.outcome
-    expected = f"the entries of {printable(leader.facts.env)}, which would lead"
+    expected = f"the entries of {printable(leader.facts.env)}, the leader"
     if outcome is Outcome.UNKNOWN:
         yield _made(node, "group-uncompared", expected=expected, found=_end_of(node))
     elif lost is None:

@@ -47,7 +47,7 @@ class LocalEngine:
             except BrokenProcessPool:
                 continue
             return
-        raise StoppedError("a process that read logs was killed, for lack of memory perhaps")
+        raise StoppedError("a process that read logs was killed, perhaps for lack of memory")
 
     def _tried(
         self, work: Callable[[T], R], left: dict[int, T], count: int

@@ -101,10 +101,10 @@ _SUMS = (
     ("lost_keys", "lost_key_count", "Keys that recovery would cut off, in all."),
 )
 _OF_GROUPS = (
-    ("group_lag_vlsn", "Largest lag of a node behind the one that would lead."),
+    ("group_lag_vlsn", "Largest lag of a node behind the leader."),
     ("missing_count", "Members with a log that were not found."),
-    ("diverged_count", "Nodes that would roll back entries to follow the leader."),
-    ("rollback_commit_count", "Commits that these nodes would roll back."),
+    ("diverged_count", "Nodes that would roll entries back to follow the leader."),
+    ("rollback_commit_count", "Commits that these would roll back."),
     ("lost_end_count", "Nodes that have lost an end of their log."),
 )
 

@@ -54,7 +54,7 @@ def _findings(stakes: Stakes, env: str, log: LogFacts) -> Iterator[Finding]:
     """
     yield from stakes.findings
     if stakes.problems:
-        yield unread(env, f"not all is known of recovery: {'; '.join(stakes.problems)}")
+        yield unread(env, f"recovery is not fully known: {'; '.join(stakes.problems)}")
     found = (*log.findings, *stakes.findings)
     if stakes.is_damaged and not any(each.severity is Severity.ERROR for each in found):
         code = CODES["recovery-refused"]

@@ -137,7 +137,7 @@ def _without_log(home: Path, error: InputError) -> Diagnosis:
     surroundings = examine_surroundings(home, None)
     reason = str(error).removeprefix(f"{home}: ")
     if is_closed:
-        verdict = f"Nothing is known about the log: the system does not let us read it ({reason})"
+        verdict = f"Nothing is known about the log: the system does not allow reading it ({reason})"
     elif surroundings.put_aside:
         verdict = f"There is no log here, only files that were put aside: {_NEW}"
     elif "no .jdb files" in reason:

@@ -110,7 +110,7 @@ def write_parts(
                 if progress:
                     progress(sum(file.size for file in group.files))
         except BrokenExecutor as error:
-            reason = "a worker process was killed, for lack of memory perhaps"
+            reason = "a worker process was killed, perhaps for lack of memory"
             raise StoppedError(f"{environment.name}: {reason}") from error
         finally:
             pool.shutdown(wait=False, cancel_futures=True)

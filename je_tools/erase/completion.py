@@ -198,7 +198,7 @@ def _failing(home: Path) -> Iterator[None]:
     except RefusedError:
         raise
     except BaseException:
-        with telling(lambda: f"; run `{command}` again to go on"):
+        with telling(lambda: f"; run `{command}` again to continue"):
             raise
 
 

@@ -1,6 +1,6 @@
 """Undo journals of an environment that is erased.
 
-A journal holds bytes of the log, and its undo would revert the log past the checkpoint on which
+A journal holds bytes of the log, and its undo would take the log back past the checkpoint on which
 the erasure rests. So there must be none when entries are overwritten.
 """
 
@@ -31,7 +31,7 @@ _OWN = frozenset({DELETION, CHECKPOINT, PROGRESS})
 def clear_own_journals(home: Path, disk: Disk) -> None:
     """Remove the undo journals of an erasure that was interrupted. The environment is locked.
 
-    What had begun is undone, unless something else has been written since. That brings no
+    What had begun is taken back, unless something else has been written since. That brings no
     erased node back: no entry is overwritten before the journals of earlier steps are removed.
 
     Raises:
@@ -126,6 +126,6 @@ def stopped_text(home: Path, erased_count: int, options: ErasureOptions) -> str:
             "completes that"
         )
     return (
-        f"{done}, and the engine opens the log as it is: "
-        f"run `je-tools erase run {quoted(str(home))}{options.words} --apply` again to go on"
+        f"{done}, and the engine opens the log as it is: run `je-tools erase run "
+        f"{quoted(str(home))}{options.words} --apply` again to continue"
     )

@@ -1,7 +1,7 @@
 """Progress of a cycle: the eraser's record is brought up to date when files are done.
 
 A checkpoint follows the record, so that the next run finds the log at a checkpoint. If a crash
-comes before the end of it, the next run undoes both, and processes the files again, which
+comes before the end of it, the next run takes both back, and processes the files again, which
 changes nothing.
 """
 

@@ -23,8 +23,8 @@ class EraseReason(_Reason):
     """Reason to overwrite an entry."""
 
     REMOVED_DATABASE = "removed-database", "its database does not exist any more"
-    DELETED = "deleted", "it deletes a record, and the tree has that"
-    EMBEDDED = "embedded", "the record lies in a slot of its BIN"
+    DELETED = "deleted", "it deletes a record, and the tree has the deletion"
+    EMBEDDED = "embedded", "the record is embedded in its BIN"
     EXPIRED = "expired", "an old version of a record, expired by now"
     OBSOLETE = "obsolete", "an old version of a record"
     OLD_IN = "old-in", "an old version of an upper node"

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from je_tools.log.environment import Environment
     from je_tools.log.log_files import LogFile
 
-_ALL_ZERO = "nothing but zeros: room that was never written, or lost"
+_ALL_ZERO = "only zeros: space that was never written, or lost"
 
 TORN_LIMIT = 1 << 16
 """Largest number of bytes shown of something that is no entry: its size cannot be trusted."""
@@ -336,7 +336,7 @@ def _problems(
         if resume is None:
             yield f"{text}, then the file ends"
         else:
-            yield f"{text} before {lsn_text(lsn_of(lsn >> 32, resume))}, where reading goes on"
+            yield f"{text} before {lsn_text(lsn_of(lsn >> 32, resume))}, where reading resumes"
     elif checksum is Checksum.BAD:
         yield "the checksum is wrong: bytes were changed, or never written"
     if header.type_no not in ENTRY_TYPES:

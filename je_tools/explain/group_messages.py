@@ -33,10 +33,10 @@ _ROLLBACKS = (
         title="A rollback is larger than the limit",
         phrases=("RollbackProhibitedException", "ROLLBACK_PROHIBITED"),
         replaces=("rollback",),
-        meaning="This node has transactions that its group does not have, and more of them than "
+        meaning="This node has transactions that its group does not have. They are more than "
         "je.rep.txnRollbackLimit allows (10 by default), or rollbacks are disabled. The text names "
         "the file and the offset to cut the log back to; both are hexadecimal.",
-        misread="It does not say that the log is damaged. It does not say which node is right "
+        misread="It does not mean that the log is damaged. It does not say which node is right "
         "either: if the rest of the group is older, this node may be the one to keep.",
         steps=(
             NextStep("recover ENV --to-lsn LSN", "shows which commits and keys the cut would lose"),
@@ -57,20 +57,20 @@ _ROLLBACKS = (
     ),
     Case(
         name="rollback",
-        title="The node undoes transactions that its group does not have",
+        title="The node rolls back transactions that its group does not have",
         phrases=("RollbackException", "HARD_RECOVERY", "must rollback"),
-        meaning="A new master was elected that did not have the last transactions of this node. "
-        "The node undoes them and must open its environment again. `Log files were truncated "
-        "to` names the last entry that node and group share, and `lsn=` the first transaction "
-        "that is undone. JE up to 18.3 prints the digits after `truncated to file 0x` in "
-        "decimal; they are corrected below.",
-        misread="It does not say that the log is damaged: opening the environment again is enough. "
-        "`durable` counts transactions that a majority had confirmed; if it is not 0, members of "
-        "the group have lost logs or were restored from older copies.",
+        meaning="The new master does not have the last transactions of this node. The node rolls "
+        "them back and must open its environment again. `Log files were truncated to` names the "
+        "last entry that node and group share, and `lsn=` the first transaction that is rolled "
+        "back. JE up to 18.3 prints the digits after `truncated to file 0x` in decimal; `je-tools "
+        "explain` corrects them.",
+        misread="It does not mean that the log is damaged: opening the environment again is "
+        "enough. `durable` counts transactions that a majority had confirmed; if it is not 0, "
+        "members of the group have lost logs or were restored from older copies.",
         steps=(
             NextStep(
                 "dump ENV --from-lsn LSN --type TXN --limit 20",
-                "lists the transactions from there on",
+                "lists the transactions from that LSN on",
             ),
             RECOVER,
             COMPARE_NODES,
@@ -97,12 +97,12 @@ _STREAM = (
         phrases=("InsufficientLogException.initRepImpl",),
         also=("NullPointerException",),
         replaces=("insufficient-log", "uncaught-exception"),
-        meaning="The node needs a network restore (see insufficient-log). The application used "
-        "the exception after the environment was closed, when it no longer knows its node, and "
-        "the restore failed with a NullPointerException.",
-        misread="The NullPointerException is not the cause, and it does not say that the log is "
+        meaning="The node needs a network restore (see insufficient-log). The application used the "
+        "InsufficientLogException after it closed the environment. The exception then has no node "
+        "any more, so the restore fails with a NullPointerException.",
+        misread="The NullPointerException is not the cause, and does not mean that the log is "
         "damaged. A second start often restores the node; newer releases of StarRocks and Doris "
-        "avoid it.",
+        "avoid the exception.",
         steps=(COMPARE_NODES, SHOW_GROUP),
         sources=(
             "InsufficientLogException.initRepImpl, JE 7.5.11",
@@ -121,7 +121,7 @@ _STREAM = (
         meaning="The node was away for so long that the other members have deleted the files that "
         "it would have to read. It needs a network restore, which copies the log of another "
         "member.",
-        misread="It does not say that this log is damaged: it is old. Its records can still be "
+        misread="It does not mean that this log is damaged: it is old. Its records can still be "
         "read.",
         steps=(COMPARE_NODES, FILES),
         sources=(
@@ -138,10 +138,10 @@ _STREAM = (
         title="The VLSN index does not reach the log",
         phrases=("recoveryTracker should overlap or follow on disk last VLSN of",),
         replaces=_GENERAL,
-        meaning="The stored part of the VLSN index ends at one number, and the part that recovery "
-        "builds begins later than the next one: usually by exactly one. It is a fault of the "
-        "engine in old releases; the log entries themselves are usually all there.",
-        misread="It does not say that a transaction is lost. Check that the VLSN between the two "
+        meaning="The part of the VLSN index that recovery builds does not follow the stored part: "
+        "VLSNs between them are missing from the index, usually exactly one. This is a bug of old "
+        "engine releases; the log usually has all entries.",
+        misread="It does not mean that a transaction is lost. Check that the VLSN between the two "
         "numbers is in the log before the directory is removed and copied from another node.",
         steps=(CHECK_INDEX, REBUILD_INDEX, _AROUND),
         sources=(
@@ -155,13 +155,13 @@ _STREAM = (
     ),
     Case(
         name="vlsn-bucket-missing",
-        title="The VLSN index lacks a bucket that its range promises",
+        title="The VLSN index lacks a bucket for a VLSN in its range",
         phrases=("Couldn't find bucket for LTE VLSN", "Couldn't find bucket for GTE VLSN"),
         replaces=_GENERAL,
-        meaning="The range of the VLSN index covers a VLSN, and no bucket at or below it (LTE), or "
-        "at or above it (GTE), does. With LTE the node does not open; with GTE a master dies when "
-        "the first replica joins. The log entries themselves are usually all there.",
-        misread="It does not say that entries of the log are lost.",
+        meaning="A VLSN is in the range of the VLSN index, but there is no bucket at or below it "
+        "(LTE), or at or above it (GTE). With LTE the node does not open its log; with GTE a "
+        "master dies when the first replica joins. The log usually has all entries.",
+        misread="It does not mean that entries of the log are lost.",
         steps=(CHECK_INDEX, REBUILD_INDEX),
         sources=("VLSNIndex.getLTEBucket and getGTEBucket, JE 18.3.12",),
         sample="com.sleepycat.je.EnvironmentFailureException: (JE 18.3.12) Couldn't find bucket "
@@ -173,10 +173,10 @@ _STREAM = (
         title="The VLSN index reaches further than the log",
         phrases=("target bucket overlaps previous bucket",),
         replaces=_GENERAL,
-        meaning="Recovery merges what was logged since the last checkpoint into the VLSN index, "
-        "and the index has VLSNs beyond these. The index is that of another state of the log: "
-        "files of two copies were mixed, or the log was cut without it.",
-        misread="It does not say that the entries of the log are damaged.",
+        meaning="Recovery adds the VLSNs logged since the last checkpoint to the VLSN index, but "
+        "the index already goes beyond them. The index belongs to another state of the log: files "
+        "of two copies were mixed, or the log was cut and the index was not.",
+        misread="It does not mean that the entries of the log are damaged.",
         steps=(CHECK_INDEX, REBUILD_INDEX, VERIFY),
         sources=("VLSNTracker.merge, JE 18.3.12",),
         sample="(JE 18.3.12) target bucket overlaps previous bucket. currentLastVLSN= 11,189 "
@@ -187,10 +187,10 @@ _STREAM = (
         title="A rollback goes back past a Commit",
         phrases=("is within rollback period",),
         replaces=(*_GENERAL, "integrity"),
-        meaning="The log has a RollbackStart, and a Commit lies between it and the matchpoint that "
-        "it names. The engine writes no such log, it cuts the log instead: something else "
-        "wrote the rollback, or bytes of it are wrong.",
-        misread="It does not say that the Commit is damaged.",
+        meaning="A Commit lies between a RollbackStart and the matchpoint that it names. The "
+        "engine never writes such a log: it cuts the log instead. Something else wrote the "
+        "rollback, or its bytes are wrong.",
+        misread="It does not mean that the Commit is damaged.",
         steps=(CHECK_INDEX, COMPARE_NODES, RECOVER),
         sources=("RollbackTracker.checkCommit, JE 18.3.12",),
         sample="(JE 18.3.12) Commit at 0x0/0x1f983 is within rollback period. LOG_INTEGRITY: Log "
@@ -199,15 +199,14 @@ _STREAM = (
     ),
     Case(
         name="vlsn-passed",
-        title="A VLSN is missing in the log of the sender",
+        title="A node does not find a VLSN in its log",
         phrases=("but reader at",),
         also=("want to read",),
         replaces=_GENERAL,
-        meaning="A node looked for the entry with one VLSN in its log, to send it or to find the "
-        "point that it shares with another node, and came upon another VLSN first. Either the "
-        "entry is missing, or it comes after a later one.",
-        misread="It does not say that the receiving node is at fault. It does not say that bytes "
-        "are damaged either.",
+        meaning="A node searched its log for a VLSN, to send the entry or to find the last one "
+        "that it shares with another node, and found another VLSN first. Either the entry is "
+        "missing, or it comes after a later one.",
+        misread="It does not mean that the receiving node is at fault, or that bytes are damaged.",
         steps=(CHECK_INDEX, REBUILD_INDEX, _AROUND),
         sources=(
             "FeederReader, FeederSyncupReader, ReplicaSyncupReader, JE 7.5.11; FeederReader, "
@@ -227,10 +226,9 @@ _MEMBERS = (
         title="Two nodes have the same id",
         phrases=("were equal. But names:",),
         replaces=_GENERAL,
-        meaning="Two nodes with different names have the same id. A node was started without its "
-        "helper, formed a group of its own with id 1, and was then added to this group; or a "
-        "directory was copied to a second node.",
-        misread="It does not say that the log is damaged. The master fails, but the node to "
+        meaning="A node was started without its helper, formed a group of its own with id 1, and "
+        "was then added to this group; or a directory was copied to a second node.",
+        misread="It does not mean that the log is damaged. The master fails, but the node to "
         "correct is the one that was added.",
         steps=(SHOW_GROUP,),
         sources=(
@@ -247,9 +245,9 @@ _MEMBERS = (
         title="The clocks of two nodes differ",
         phrases=("exceeds max permissible delta", "TIME_OUT_OF_SYNC"),
         replaces=("handshake",),
-        meaning="The clocks of two nodes differ by more than the group allows "
-        "(je.rep.maxClockDelta, 2 seconds by default; Doris and StarRocks set 5), so the node does "
-        "not join.",
+        meaning="The difference is more than the group allows (je.rep.maxClockDelta, 2 seconds by "
+        "default; Doris and StarRocks set 5), so the node does not join. Synchronise the clocks, "
+        "and start the node again.",
         misread="It does not say anything about the log.",
         steps=(SHOW_GROUP,),
         sources=(
@@ -287,11 +285,11 @@ _MEMBERS = (
             "belongs to the group:",
         ),
         replaces=("handshake",),
-        meaning="What the node's log says about it and what the group knows differ: the group was "
-        "created anew, the directory is of another cluster, or the host name changed (an IP "
-        "address before, a name now).",
-        misread="It does not say that the log is damaged. The directory may be the only copy of "
-        "the older group: look at it before it is removed.",
+        meaning="The node's log and the group contradict each other: the group was created anew, "
+        "the directory belongs to another cluster, or the host name changed (for example from an "
+        "IP address to a name).",
+        misread="It does not mean that the log is damaged. The directory may be the only copy of "
+        "the older group: look at it before you remove it.",
         steps=(
             SHOW_GROUP,
             SHOW_NODE,
@@ -307,11 +305,11 @@ _MEMBERS = (
     ),
     Case(
         name="handshake",
-        title="Two nodes could not agree",
+        title="The handshake between two nodes failed",
         phrases=("HANDSHAKE_ERROR",),
         meaning="A node could not join its group, because a check between it and the master "
-        "failed. The words before the reason say which.",
-        misread="It does not say that the log is damaged.",
+        "failed. The words before HANDSHAKE_ERROR say which check.",
+        misread="It does not mean that the log is damaged.",
         steps=(SHOW_GROUP, FILES),
         sources=("FeederReplicaHandshake, ReplicaFeederHandshake, JE 7.5.11", _REASONS),
         sample="(JE 7.5.11) /bdb HANDSHAKE_ERROR: Error during the handshake between two nodes. "
@@ -324,10 +322,10 @@ _WRITES = (
         name="replica-write",
         title="A write on a node that is not the master",
         phrases=("ReplicaWriteException",),
-        meaning="The application wrote on a node that is a replica, or that knows no master at "
-        "the moment. `The current state is` says which. After an election the old master gets this "
-        "for writes that were under way; a single node gets it while it waits for an election.",
-        misread="It does not say that the log is damaged. The write was not committed.",
+        meaning="The application wrote on a node that is a replica, or that knows no master at the "
+        "moment. `The current state is` says which. After an election, the old master reports this "
+        "for writes that were under way; a single node reports it while it waits for an election.",
+        misread="It does not mean that the log is damaged. The write was not committed.",
         steps=(
             SHOW_NODE,
             NextStep("summary ENV --txns", "lists transactions that have no end in the log"),
@@ -346,7 +344,7 @@ _WRITES = (
         phrases=("MASTER_TO_REPLICA_TRANSITION", "MasterReplicaTransitionException"),
         meaning="Another node was elected. This one must close its environment and open it again "
         "as a replica.",
-        misread="It does not say that the log is damaged.",
+        misread="It does not mean that the log is damaged.",
         steps=(SHOW_NODE,),
         sources=(_REASONS,),
         sample="(JE 7.5.11) /bdb MASTER_TO_REPLICA_TRANSITION: This node was a master and must "
@@ -358,7 +356,7 @@ _WRITES = (
         phrases=("InsufficientReplicasException", "But none were active with this master"),
         meaning="The policy of the group asks for more replicas than are connected, so the master "
         "does not begin the transaction.",
-        misread="It does not say that something was written: nothing was.",
+        misread="Nothing was written.",
         steps=(SHOW_GROUP, COMPARE_NODES),
         sources=(
             "InsufficientReplicasException.makeMsg, JE 7.5.11",
@@ -371,10 +369,10 @@ _WRITES = (
         name="insufficient-acks",
         title="Too few replicas confirmed a commit",
         phrases=("InsufficientAcksException", "Insufficient acks for policy"),
-        meaning="The transaction is committed in the log of the master, and not enough replicas "
-        "confirmed it in time. If another node becomes master without it, it is undone (see "
-        "rollback).",
-        misread="It does not say that the transaction failed: its Commit is in this log.",
+        meaning="The transaction is committed in the log of the master, but too few replicas "
+        "confirmed it in time. If a node that does not have it becomes master, the transaction is "
+        "rolled back (see rollback).",
+        misread="It does not mean that the transaction failed: its Commit is in the master's log.",
         steps=(_AROUND, COMPARE_NODES),
         sources=("InsufficientAcksException, JE 7.5.11", "apache/doris#10403 (JE 18.3.12)"),
         sample="com.sleepycat.je.rep.InsufficientAcksException: (JE 18.3.12) Transaction: -430221  "
@@ -385,9 +383,9 @@ _WRITES = (
         name="unknown-master",
         title="No master is known",
         phrases=("UnknownMasterException",),
-        meaning="The node found no master: no majority of the group is up, or it cannot be "
-        "reached. If the other nodes are gone for good, this one can go on as a new group.",
-        misread="It does not say that the log is damaged.",
+        meaning="The node found no master: no majority of the group is up, or the node cannot "
+        "reach it. If the other nodes are gone for good, this one can continue as a new group.",
+        misread="It does not mean that the log is damaged.",
         steps=(SHOW_GROUP, COMPARE_NODES, RESET_GROUP),
         sources=("UnknownMasterException, RepImpl.checkIfMaster, JE 7.5.11",),
         sample="com.sleepycat.je.rep.UnknownMasterException: (JE 7.5.11) Could not determine "

@@ -1,7 +1,7 @@
 """Messages of nodes of Apache Ignite about their persistent store.
 
-Every text was compared with the classes of Ignite 2.18.0, and most of them were printed by a node
-that was started on a damaged copy of a store.
+Every text was compared with the classes of Ignite 2.18.0. Most were printed by a node that was
+started on a damaged copy of a store.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from je_tools.explain.message_case import Case, NextStep
 
 _CHECKPOINTS = NextStep(
     "ignite checkpoints ENV",
-    "pairs the checkpoint markers, and shows which part of the log recovery needs and what of it "
-    "is missing",
+    "pairs the checkpoint markers, and shows the part of the log that recovery needs, and what is "
+    "missing from it",
 )
 _WAL = NextStep(
     "ignite wal verify ENV",
@@ -34,20 +34,21 @@ _POINTER = NextStep(
     "shows the record there, or what is there instead, and whether recovery reads it",
 )
 _PAGE = NextStep(
-    "explain PAGE --env ENV", "shows the page as it is in its file, and what the log has of it"
+    "explain PAGE --env ENV",
+    "shows the page in its file, and the records of the log that concern it",
 )
-_MARKER = "Never remove the begin marker of a checkpoint under which pages were written."
+_MARKER = "Never remove the begin marker of a checkpoint that has written pages."
 
 IGNITE_MESSAGES = (
     Case(
         name="ignite-marker-unreadable",
         title="Ignite cannot read a checkpoint marker",
         phrases=("Failed to read checkpoint pointer from marker file",),
-        meaning="A file in the folder cp of the node does not have the 16 bytes of a pointer: the "
-        "disk was full, or the file was cut or made by hand. The node reads the newest marker of "
+        meaning="A file in the node's folder cp does not have the 16 bytes of a pointer: the disk "
+        "was full, or someone cut or made the file by hand. The node reads the newest marker of "
         "each kind and does not start without it.",
-        misread=f"It does not say that pages or the log are damaged. {_MARKER} If no checkpoint of "
-        "its id is in the log, the marker is bogus and may go.",
+        misread=f"It does not mean that pages or the log are damaged. {_MARKER} If the log has no "
+        "checkpoint with its id, the marker is bogus, and you may remove it.",
         steps=(_RECOVER, _CHECKPOINTS, _PAGES),
         sources=("CheckpointMarkersStorage.readPointer, Ignite 2.18.0",),
         sample="class org.apache.ignite.IgniteCheckedException: Failed to read checkpoint pointer "
@@ -58,10 +59,10 @@ IGNITE_MESSAGES = (
         title="Ignite does not find the record of an unfinished checkpoint",
         phrases=("but checkpoint record is missed in WAL",),
         meaning="The node died while a checkpoint wrote pages, so it must replay the log from the "
-        "end of the checkpoint before up to the record of this one. The log ended before that "
+        "end of the previous checkpoint to the record of this one. The log ended before that "
         "record: a segment between them is missing or damaged. The page files are a mix of old and "
         "new pages, and the node does not start.",
-        misread=f"It does not say that all data are lost. {_MARKER} The node would then start on "
+        misread=f"It does not mean that all data is lost. {_MARKER} The node would then start on "
         "the mix and halt later.",
         steps=(_RECOVER, _CHECKPOINTS, _WAL, _PAGES),
         sources=(
@@ -76,11 +77,11 @@ IGNITE_MESSAGES = (
         name="ignite-checkpoint-record-unreadable",
         title="Ignite does not find the log of its last checkpoint",
         phrases=("Failed to read checkpoint record from WAL",),
-        meaning="The segment to which the newest begin marker points is in neither folder of the "
-        "log. The folders were emptied, moved, or are not mounted, or the configuration names "
+        meaning="Neither folder of the log has the segment to which the newest begin marker "
+        "points. The folders were emptied or moved, or are not mounted, or the configuration names "
         "others.",
-        misread="It does not say that the segment is damaged. The page files may be whole: after a "
-        "clean stop they have all rows.",
+        misread="It does not mean that the segment is damaged. The page files may be whole: after "
+        "a clean stop they have all rows.",
         steps=(_CHECKPOINTS, _INFO, _PAGES),
         sources=(
             "GridCacheDatabaseSharedManager.performBinaryMemoryRestore, Ignite 2.18.0",
@@ -94,9 +95,9 @@ IGNITE_MESSAGES = (
         name="ignite-marker-elsewhere",
         title="A checkpoint marker of Ignite points to another record",
         phrases=("Checkpoint marker doesn't point to checkpoint record",),
-        meaning="The place in the log that the newest begin marker names holds another record: the "
-        "marker or the segments are of another node or time.",
-        misread="It does not say that the log is damaged.",
+        meaning="The newest begin marker points to a record that does not begin a checkpoint: the "
+        "marker or the segments come from another node or time.",
+        misread="It does not mean that the log is damaged.",
         steps=(_CHECKPOINTS, _POINTER, _INFO),
         sources=("GridCacheDatabaseSharedManager.performBinaryMemoryRestore, Ignite 2.18.0",),
         sample="StorageException: Checkpoint marker doesn't point to checkpoint record "
@@ -106,10 +107,10 @@ IGNITE_MESSAGES = (
         name="ignite-recovery-files",
         title="Ignite does not find the recovery files of a checkpoint",
         phrases=("Checkpoint recovery files are expected to exist",),
-        meaning="The node died in a checkpoint while it kept recovery files, and these are gone, "
-        "or the option writeRecoveryDataOnCheckpoint has changed since. Without them the log has "
-        "no changes of pages.",
-        misread="It does not say that they were lost: the option alone can be the reason.",
+        meaning="The node died during a checkpoint, and now the recovery files are gone, or the "
+        "option writeRecoveryDataOnCheckpoint has changed since. With this option, the log has no "
+        "changes of pages, so only the recovery files can repair them.",
+        misread="It does not mean that the files were lost: perhaps only the option has changed.",
         steps=(_RECOVER, _CHECKPOINTS, _PAGES),
         sources=("GridCacheDatabaseSharedManager, Ignite 2.18.0",),
         sample="Failed to restore memory state. Checkpoint recovery files are expected to exist, "
@@ -120,10 +121,11 @@ IGNITE_MESSAGES = (
         name="ignite-checkpoint-entry",
         title="Ignite cannot write a checkpoint marker",
         phrases=("Failed to write checkpoint entry",),
-        meaning="The marker that the node wants to write could not be created. On start, a marker "
-        "of this name may exist already: the begin of the newest checkpoint was removed and its "
-        "end was left. Otherwise look at the exception below it, such as a full disk.",
-        misread="It does not say that the checkpoint is damaged.",
+        meaning="The marker that the node wants to write could not be created. At a start, the "
+        "cause may be that a marker of this name exists: someone removed the begin marker of the "
+        "newest checkpoint and left its end marker. Otherwise the next exception in the text names "
+        "the cause, such as a full disk.",
+        misread="It does not mean that the checkpoint is damaged.",
         steps=(_CHECKPOINTS, _INFO),
         sources=(
             "CheckpointMarkersStorage.writeCheckpointEntry, Ignite 2.18.0",
@@ -136,11 +138,12 @@ IGNITE_MESSAGES = (
         name="ignite-wal-record-unreadable",
         title="Ignite cannot read a record of its log",
         phrases=("Failed to read WAL record at position",),
-        meaning="The record at this place has a wrong checksum or does not decode. In an archived "
-        "segment that recovery reads, the node does not start. In the newest segment it takes the "
-        "place for the end of the log, starts, and loses all later updates without a word.",
-        misread="It does not say that the log ends there. Good records may follow, and the work "
-        "ring often has the same segment undamaged.",
+        meaning="The record at this place has a wrong checksum or does not decode. If recovery "
+        "needs it and its segment is archived, the node does not start. If it is in the newest "
+        "segment, the node takes it for the end of the log, starts, and loses all later updates "
+        "without a message.",
+        misread="It does not mean that the log ends there. Good records may follow, and the work "
+        "ring often has an undamaged copy of the segment.",
         steps=(_RECOVER, _WAL, _POINTER),
         sources=(
             "RecordV1Serializer.readWithCrc, Ignite 2.18.0",
@@ -151,15 +154,15 @@ IGNITE_MESSAGES = (
     ),
     Case(
         name="ignite-wal-tail-in-archive",
-        title="Ignite meets the end of the log in an archived segment",
+        title="The log of Ignite seems to end in an archived segment",
         phrases=(
             "WAL tail reached in archive directory",
             "WAL tail reached not in the last available segment",
         ),
-        meaning="Where a record should begin, the bytes name another place: the records of the "
-        "segment end too early, and later segments exist. A segment in the archive was complete "
+        meaning="The records of an archived segment end too early: the bytes after them are no "
+        "record of that place, and later segments exist. A segment in the archive was complete "
         "once, so bytes were lost or overwritten.",
-        misread="It does not say that later segments are damaged.",
+        misread="It does not mean that later segments are damaged.",
         steps=(_RECOVER, _WAL, _CHECKPOINTS),
         sources=(
             "AbstractWalRecordsIterator.validateTailReachedException and "
@@ -170,15 +173,15 @@ IGNITE_MESSAGES = (
     ),
     Case(
         name="ignite-wal-missing",
-        title="Ignite misses segments of its log",
+        title="Segments of the log of Ignite are missing",
         phrases=(
             "The critical part of WAL archive is missing",
             "WAL history is too short",
             "WAL history is corrupted",
         ),
-        meaning="The log does not begin where it is needed, or a segment between two others is in "
-        "no folder: the archive was cleaned by hand, or segments were moved away.",
-        misread="It does not say that the page files are damaged.",
+        meaning="The log begins after the place where it is needed, or a segment between two "
+        "others is in no folder: the archive was cleaned by hand, or segments were moved away.",
+        misread="It does not mean that the page files are damaged.",
         steps=(_CHECKPOINTS, _WAL, _INFO),
         sources=(
             "GridCacheDatabaseSharedManager.startMemoryRestore and "
@@ -192,11 +195,11 @@ IGNITE_MESSAGES = (
         title="Ignite cannot repair a damaged page",
         phrases=("Page is broken. Can't restore it from WAL",),
         replaces=("ignite-page-damaged",),
-        meaning="The checksum of a page is wrong, and the node did not find an image of the page "
-        "in its log with a checkpoint after it. It does not start, or halts.",
-        misread="It does not say that the log has nothing of the page: the node takes only images "
-        "of whole pages, and not the records that make a page anew, from which it could be "
-        "rebuilt too.",
+        meaning="The checksum of a page is wrong, and the log has no image of the page with a "
+        "checkpoint after the image. The node does not start, or halts.",
+        misread="It does not mean that the log has nothing of the page. The node uses only images "
+        "of whole pages. It ignores the records that initialise a page, although the page could be "
+        "rebuilt from them too.",
         steps=(_RECOVER, _PAGE, _PAGES),
         sources=(
             "PageMemoryImpl.tryToRestorePage, Ignite 2.18.0",
@@ -207,12 +210,12 @@ IGNITE_MESSAGES = (
     ),
     Case(
         name="ignite-page-damaged",
-        title="Ignite met a damaged page and tries to repair it",
+        title="Ignite found a damaged page and tries to repair it",
         phrases=("data integrity violation encountered, will try to restore using existing WAL",),
         meaning="The checksum of a page is wrong. The node searches its whole log for the page. If "
         "nothing is printed after it, the page was repaired.",
-        misread="A repaired page is not always right: after a crash the newest image may be newer "
-        "than the checkpoint, and updates are then applied twice.",
+        misread="A repaired page is not always right: after a crash, the newest image may be newer "
+        "than the checkpoint, and the node then applies updates twice.",
         steps=(_PAGES, _PAGE),
         sources=("PageMemoryImpl.readPageFromStore, Ignite 2.18.0",),
         sample="Failed to read page (data integrity violation encountered, will try to restore "
@@ -223,11 +226,12 @@ IGNITE_MESSAGES = (
         name="ignite-tree-corrupted",
         title="A B+tree of Ignite is corrupted",
         phrases=("B+Tree is corrupted", "Runtime failure on search row"),
-        meaning="An operation on a tree met a page with content that it does not expect. The page "
-        "may be damaged or zeros, page files and log may be of different times, or the engine has "
-        "a bug (concurrent removes, before 2.18).",
-        misread="It does not say that rows are lost. If the tree is one of index.bin, a stopped "
-        "node rebuilds the file after it was removed; a partition does not come back that way.",
+        meaning="An operation on a tree found unexpected content in a page. The page may be "
+        "damaged or zeros, the page files and the log may come from different times, or it is a "
+        "bug of the engine (concurrent removes, before 2.18).",
+        misread="It does not mean that rows are lost. If the tree is in index.bin, stop the node "
+        "and remove the file: the next start rebuilds it. Do not remove partition files: they are "
+        "not rebuilt.",
         steps=(_PAGES, _CHECKPOINTS, _PAGE),
         sources=("CorruptedTreeException, Ignite 2.18.0", "apache/ignite#10491"),
         sample="CorruptedTreeException: B+Tree is corrupted [groupId=3004753, "
@@ -236,12 +240,12 @@ IGNITE_MESSAGES = (
     ),
     Case(
         name="ignite-locked",
-        title="Another process has the folder of the Ignite node",
+        title="Another process uses the folder of the Ignite node",
         phrases=("Unable to acquire lock to file", "Failed to acquire file lock. Will try again"),
-        meaning="A node that runs holds the lock of the folder db/NODE, or the file system does "
-        "not give locks.",
-        misread="The file lock itself may stay after a crash; only a process holds a lock. Do not "
-        "remove it.",
+        meaning="A running node holds the lock of the folder db/NODE, or the file system does not "
+        "support locks.",
+        misread="The file named lock is not the cause: it may stay after a crash, but only a "
+        "running process holds the lock. Do not remove it.",
         steps=(_INFO,),
         sources=(
             "GridCacheDatabaseSharedManager.NodeFileLockHolder and "

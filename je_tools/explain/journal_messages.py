@@ -12,17 +12,15 @@ JOURNAL_MESSAGES = (
         name="journal-key-not-found",
         title="StarRocks or Doris does not find a journal entry",
         phrases=("Can not find the key:", "fail to get journal cursor", "Failed to find key"),
-        meaning="The front end has to replay the journal from one id on, and no database of the "
-        "journal begins at or before it, or the id is not in its database. The databases are named "
-        "by their first id. The image is older than the journal, the journal was emptied, or an "
-        "entry was never committed because the master changed. If no node has the id, `je-tools "
-        "journal truncate` goes back to the one before it, and loses all later changes.",
-        misread="It does not say that the log is damaged. Emptying the metadata directory loses "
-        "what is only here: look at the other nodes first.",
-        steps=(
-            JOURNAL,
-            VERIFY,
-        ),
+        meaning="The front end must replay the journal from an id that the journal does not have: "
+        "no database of the journal begins at or before it, or its database lacks it. Each "
+        "database is named by its first id. The image is older than the journal, the journal was "
+        "emptied, or an entry was never committed because the master changed. If no node has the "
+        "id, `je-tools journal truncate` goes back to the one before it, and loses all later "
+        "changes.",
+        misread="It does not mean that the log is damaged. Emptying the metadata directory loses "
+        "what no other node has: look at the other nodes first.",
+        steps=(JOURNAL, VERIFY),
         sources=(
             "BDBJournalCursor (constructor and next), apache/doris",
             "BDBJournalCursor (constructor), StarRocks/starrocks",
@@ -35,15 +33,11 @@ JOURNAL_MESSAGES = (
         name="journal-entry-unreadable",
         title="StarRocks or Doris cannot decode a journal entry",
         phrases=("fail to read journal entity key",),
-        meaning="The engine returned the record, and the front end could not decode its value. "
+        meaning="The engine returned the record, but the front end could not decode its value. "
         "Usually another release wrote it.",
-        misread="It does not say that the log is damaged: the engine verified the checksum of what "
-        "it read from disk.",
-        steps=(
-            JOURNAL,
-            VERIFY,
-            ENTRY,
-        ),
+        misread="It does not mean that the log is damaged: the engine verified the checksum of "
+        "what it read from disk.",
+        steps=(JOURNAL, VERIFY, ENTRY),
         sources=(
             "BDBJournalCursor.next, apache/doris",
             "BDBJournalCursor.deserializeData, StarRocks/starrocks",
@@ -57,7 +51,7 @@ JOURNAL_MESSAGES = (
         meaning="The front end asked the engine for the names of its databases, and the engine "
         "failed. The exception that follows is the cause; the front end tries again, and then "
         "exits.",
-        misread="It does not say that names or databases are lost.",
+        misread="It does not mean that names or databases are lost.",
         steps=(
             JOURNAL,
             NextStep("databases ENV", "lists the databases as recovery would find them"),

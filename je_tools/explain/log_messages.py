@@ -15,6 +15,7 @@ from je_tools.explain.message_case import (
     RECOVER,
     SALVAGE,
     SPACE,
+    TREE,
     VERIFY,
     Case,
     NextStep,
@@ -34,9 +35,9 @@ _DAMAGE = (
         ),
         replaces=("checksum", "btree-corruption", "file-not-found", *_GENERAL),
         meaning="The directory holds the marker file 7fffffff.jdb. The engine wrote it when it "
-        "found damage that lasts, or when it began a network restore. It refuses to open the log "
+        "found persistent damage, or when it began a network restore. It refuses to open the log "
         "until the restore is complete or the marker is gone.",
-        misread="It does not say that the damage is still there: after an interrupted network "
+        misread="It does not mean that the damage is still there: after an interrupted network "
         "restore the marker is the only fault. Deleting the marker repairs nothing.",
         steps=(VERIFY, RECOVER, SALVAGE),
         sources=(
@@ -54,9 +55,9 @@ _DAMAGE = (
         phrases=("FOUND_COMMITTED_TXN", "Found committed txn after the corruption point"),
         replaces=("checksum",),
         meaning="The last file is damaged, and at least one Commit follows the damage. The engine "
-        "stopped so that it does not cut that Commit off. It does so only with "
-        "je.haltOnCommitAfterChecksumException.",
-        misread="It does not say how many Commits follow, and it does not say that they are lost: "
+        "stopped so that it does not cut off that Commit. It stops only if "
+        "je.haltOnCommitAfterChecksumException is set.",
+        misread="It does not say how many Commits follow, and it does not mean that they are lost: "
         "they are still in the file.",
         steps=(RECOVER, VERIFY, SALVAGE),
         sources=(
@@ -71,13 +72,13 @@ _DAMAGE = (
         name="checksum",
         title="A checksum is wrong",
         phrases=("LOG_CHECKSUM", "ChecksumException", "Checksum invalid on read"),
-        meaning="The bytes of an entry do not have the checksum in its header, or its header makes "
-        "no sense. `expected` is the checksum in the log, `got` the one of the bytes; both are "
-        "decimal. Disks, file systems, copies of a running log, and two processes in one directory "
-        "cause this.",
+        meaning="The bytes of an entry do not match the checksum in its header, or its header "
+        "makes no sense. `expected` is the checksum in the header, `got` that of the bytes; both "
+        "are decimal. Disks, file systems, copies of a running log, and two processes in one "
+        "directory cause this.",
         misread="It does not say how much is damaged: the engine stops at the first bad entry that "
-        "it reads. It does not say that everything after it is lost either. Switching the check "
-        "off (je.log.checksumRead, Doris ignore_bdbje_log_checksum_read) hides damage and repairs "
+        "it reads. It does not mean that everything after it is lost. Switching off the check "
+        "(je.log.checksumRead, Doris ignore_bdbje_log_checksum_read) hides damage and repairs "
         "nothing.",
         steps=(VERIFY, ENTRY, RECOVER, SALVAGE),
         sources=(
@@ -97,12 +98,9 @@ _DAMAGE = (
         phrases=("BTREE_CORRUPTION", "Btree corruption is detected"),
         meaning="The engine's verifier found a node or a slot that leads nowhere, or to the wrong "
         "record.",
-        misread="It does not say that records are lost: the log may still hold them although the "
+        misread="It does not mean that records are lost: the log may still hold them although the "
         "tree does not lead to them.",
-        steps=(
-            NextStep("verify ENV --tree", "checks every node and slot, and names the keys"),
-            SALVAGE,
-        ),
+        steps=(TREE, SALVAGE),
         sources=("BtreeVerifier, VerifierUtils, JE 7.5.11", _REASONS),
         sample="(JE 7.5.11) /db BTREE_CORRUPTION: Btree corruption is detected, log is likely "
         "invalid. Environment is invalid and must be closed.",
@@ -116,12 +114,12 @@ _DAMAGE = (
             "Log file missing, log is likely invalid",
         ),
         meaning="The tree leads to an entry in a file that is not there. The first LSN of the text "
-        "(`fetchLN of`, `fetchTarget of`) is the entry that is missed; lastFullLsn and "
-        "lastLoggedLsn are the node that leads to it. Files go missing when someone deletes .jdb "
-        "files to free space, when a backup is incomplete, when two processes use one directory, "
-        "or when the engine deleted a file that was still in use.",
-        misread="It does not say that one record is lost: the engine stops at the first one that "
-        "it needs. All records of that file may be missing, or only this one.",
+        "(`fetchLN of`, `fetchTarget of`) is that of the missing entry; lastFullLsn and "
+        "lastLoggedLsn are those of the node that leads to it. Files go missing when someone "
+        "deletes .jdb files to free space, when a backup is incomplete, when two processes use one "
+        "directory, or when the engine deleted a file that was still in use.",
+        misread="It does not say how much is lost: the engine stops at the first record that it "
+        "needs. All records of that file may be missing, or only this one.",
         steps=(MISSING, FILES, VERIFY, SALVAGE),
         sources=(
             "IN.fetchTarget and IN.makeFetchErrorMsg, FileManager.getFileHandle, JE 7.5.11",
@@ -139,10 +137,10 @@ _DAMAGE = (
         name="file-deleted",
         title="A log file was deleted while the engine ran",
         phrases=("LOG_UNEXPECTED_FILE_DELETION", "was deleted unexpectedly"),
-        meaning="The engine watches its directory, and saw a .jdb file disappear that it had not "
-        "deleted itself: a clean-up script, a second process, or a person removed it.",
-        misread="It does not say that the file was in use: it may have held only obsolete entries. "
-        "Nothing in the other files is damaged.",
+        meaning="The engine watches its directory. A .jdb file disappeared that it had not "
+        "deleted: a clean-up script, a second process, or a person removed it.",
+        misread="It does not mean that the file was in use: it may have held only obsolete "
+        "entries. Nothing in the other files is damaged.",
         steps=(MISSING, FILES, LOCK, SALVAGE),
         sources=("FileDeletionDetector, JE 7.5.11 and 25.3.21", _REASONS),
         sample="(JE 7.5.11) /db Log file 0000001f.jdb was deleted unexpectedly. "
@@ -156,7 +154,7 @@ _DAMAGE = (
         meaning="The number in the header of a file is not the number in its name. Both numbers in "
         "the text are decimal; the name is hexadecimal. The file was renamed, or copied over "
         "another one.",
-        misread="It does not say that the content is damaged.",
+        misread="It does not mean that the content is damaged.",
         steps=(FILES, VERIFY),
         sources=("FileHeader.validate, JE 7.5.11 and 25.3.21",),
         sample="(JE 7.5.11) /db Wrong filenum in header for file /db/00000010.jdb expected 16 got "
@@ -166,18 +164,13 @@ _DAMAGE = (
         name="integrity",
         title="Log entries contradict each other",
         phrases=("LOG_INTEGRITY", "Log information is incorrect, problem is likely persistent"),
-        meaning="The engine read an entry whose checksum is right, and which does not fit the rest "
-        "of the log: a slot leads to an entry of another kind, a database id is unknown, or an "
-        "exception was thrown while a node was read.",
-        misread="It does not say that bytes were changed: checksums may all be right. The reason "
-        "alone says little; the words before it, and the cause in the stack trace, say what it "
-        "was.",
-        steps=(
-            VERIFY,
-            NextStep("verify ENV --tree", "checks every node and slot, and names the keys"),
-            ENTRY,
-            SALVAGE,
-        ),
+        meaning="The checksum of an entry is right, but the entry does not fit the rest of the "
+        "log: a slot leads to an entry of another kind, a database id is unknown, or an exception "
+        "was thrown while a node was read.",
+        misread="It does not mean that bytes were changed: checksums may all be right. "
+        "LOG_INTEGRITY alone says little; the words before it and the cause in the stack trace say "
+        "what happened.",
+        steps=(VERIFY, TREE, ENTRY, SALVAGE),
         sources=(
             "IN.fetchTarget, DbTree, FileProcessor, FileManager, JE 7.5.11",
             _REASONS,
@@ -195,9 +188,9 @@ _DISK = (
         also=("LOG_WRITE",),
         replaces=("log-write",),
         meaning="The file system had no room for a write, so the engine closed the environment. "
-        "The last file may end inside an entry; the engine cuts such an end off when it opens the "
+        "The last file may end inside an entry; the engine cuts off that entry when it opens the "
         "log again.",
-        misread="It does not say that the log is damaged. Committed transactions are safe. "
+        misread="It does not mean that the log is damaged. Committed transactions are safe. "
         "Deleting .jdb files to make room loses data.",
         steps=(SPACE, VERIFY, RECOVER),
         sources=(
@@ -214,7 +207,7 @@ _DISK = (
         meaning="The operating system refused a write, an fsync, a rename or a deletion in the "
         "log. The IOException in the text says why: permissions, a quota, a read-only file "
         "system, or a device that fails.",
-        misread="It does not say that what was committed before is lost.",
+        misread="It does not mean that earlier commits are lost.",
         steps=(VERIFY, RECOVER, SPACE),
         sources=("LogWriteException, FileManager, Cleaner, JE 7.5.11", _REASONS),
         sample="com.sleepycat.je.LogWriteException: (JE 18.3.12) /meta/bdb java.io.IOException: "
@@ -224,9 +217,9 @@ _DISK = (
         name="log-read",
         title="A read failed",
         phrases=("LOG_READ", "IOException on read, log is likely invalid"),
-        meaning="The operating system could not deliver bytes of a log file. This is the device, "
-        "the file system, or the connection to it.",
-        misread="It does not say that the bytes are wrong: the engine never got them.",
+        meaning="The operating system could not read a log file. The fault is in the device, the "
+        "file system, or the connection to it.",
+        misread="It does not mean that the bytes are wrong: the engine never got them.",
         steps=(VERIFY, SALVAGE),
         sources=(_REASONS,),
         sample="(JE 7.5.11) /db java.io.IOException: Input/output error LOG_READ: IOException on "
@@ -240,11 +233,11 @@ _DISK = (
             "Disk usage is not within",
             "and write operations are prohibited:",
         ),
-        meaning="Less is free than je.freeDisk asks for, or the log is larger than je.maxDisk. The "
-        "engine refuses writes until there is room again; reads go on. freeDiskShortage and "
-        "maxDiskOverage in the text say by how many bytes. The default of je.freeDisk is 5 GiB, "
-        "and holds for small disks too.",
-        misread="It does not say that the disk is full, nor that the log is damaged. If "
+        meaning="The disk has less free space than je.freeDisk asks for, or the log is larger than "
+        "je.maxDisk. The engine refuses writes until there is room again, but allows reads. "
+        "freeDiskShortage and maxDiskOverage in the text say by how many bytes. The default of "
+        "je.freeDisk is 5 GiB, even for small disks.",
+        misread="It does not mean that the disk is full, or that the log is damaged. If "
         "activeLogSize is small, something else fills the disk; if protectedLogSize is large, a "
         "backup or a member of the group keeps files from being deleted.",
         steps=(
@@ -266,12 +259,12 @@ _DISK = (
     ),
     Case(
         name="version-mismatch",
-        title="The log is of another JE version",
+        title="The log was written by another JE version",
         phrases=("VersionMismatchException", "VERSION_MISMATCH", "Expected log version"),
-        meaning="A log file has a log version that this release does not read. Usually a newer JE "
-        "wrote to the log, and an older one is to open it: the application was downgraded. JE 20.1 "
-        "and newer also refuse log versions before 8.",
-        misread="It does not say that the log is damaged. No release converts a log to an older "
+        meaning="A log file has a log version that this release does not read. Usually the "
+        "application was downgraded: a newer JE wrote to the log, and an older one opens it. JE "
+        "20.1 and newer also refuse log versions before 8.",
+        misread="It does not mean that the log is damaged. No release converts a log to an older "
         "version.",
         steps=(
             FILES,
@@ -296,11 +289,10 @@ _DISK = (
             "ENV_LOCKED",
             "The environment cannot be locked for",
         ),
-        meaning="A process holds the lock on je.lck: the application runs already, an old process "
-        "has not ended, or a tool of the engine has the environment open.",
-        misread="It does not say that a file je.lck was left over: the file alone locks nothing, "
-        "and the lock ends with its process. Deleting je.lck lets two processes write one log, "
-        "which damages it.",
+        meaning="A process holds the lock on je.lck: the application is already running, an old "
+        "process has not ended, or a tool of the engine has the environment open.",
+        misread="The file je.lck is not the cause: the file alone locks nothing, and the lock ends "
+        "with its process. Deleting je.lck lets two processes write one log, which damages it.",
         steps=(LOCK,),
         sources=(
             "FileManager constructor, JE 7.5.11 and 25.3.21",
@@ -315,9 +307,9 @@ _DISK = (
         title="There is no log in the directory",
         phrases=("ENV_NOT_FOUND", "EnvironmentNotFoundException"),
         meaning="The engine was not allowed to create a log, and the directory holds no .jdb file. "
-        "Usually the path is wrong, a volume is not mounted, or the files are in data001 and so "
-        "on.",
-        misread="It does not say that a log was deleted.",
+        "Usually the path is wrong, a volume is not mounted, or the files are in subdirectories "
+        "(data001 and so on).",
+        misread="It does not mean that a log was deleted.",
         steps=(FILES,),
         sources=(_REASONS,),
         sample="com.sleepycat.je.EnvironmentNotFoundException: (JE 7.5.11) /db Home directory: /db "
@@ -331,9 +323,9 @@ _PROCESS = (
         title="A thread was interrupted",
         phrases=("THREAD_INTERRUPTED", "ThreadInterruptedException"),
         meaning="The application interrupted a thread (Thread.interrupt) while it was inside the "
-        "engine. The engine cannot know in which state that leaves it, and closes the environment. "
-        "It has to be opened again.",
-        misread="It does not say that the log is damaged, and it is no fault of the disk.",
+        "engine. The engine no longer trusts its state, and closes the environment. The "
+        "application must open it again.",
+        misread="It does not mean that the log is damaged, or that the disk failed.",
         steps=(VERIFY, RECOVER),
         sources=(
             "ThreadInterruptedException, JE 7.5.11",
@@ -352,9 +344,9 @@ _PROCESS = (
         phrases=("LockTimeoutException", "TransactionTimeoutException", "expired. Locker"),
         meaning="A transaction waited for a record that another one had locked. The text names the "
         "database, the LSN of the record, and the owners of the lock. On a StarRocks or Doris "
-        "follower the owner is the replay of a transaction whose Commit has not arrived yet, and "
-        "the next attempt succeeds.",
-        misread="It does not say that the log or the record is damaged.",
+        "follower, the owner replays a transaction whose Commit has not arrived yet, and the next "
+        "attempt succeeds.",
+        misread="It does not mean that the log or the record is damaged.",
         steps=(
             ENTRY,
             NextStep("summary ENV --txns", "lists transactions that have no end in the log"),
@@ -373,14 +365,18 @@ _PROCESS = (
         phrases=("OutOfMemoryError",),
         also=("com.sleepycat.je.recovery",),
         replaces=("java-error", "uncaught-exception"),
-        meaning="The Java heap was too small for recovery. The engine keeps a part of what it "
-        "replays in memory; a log whose last checkpoint lies far back has much to replay.",
-        misread="It does not say that the log is damaged. Every start fails in the same way until "
+        meaning="The Java heap was too small for recovery. The engine keeps part of what it "
+        "replays in memory. If the last checkpoint is far from the end of the log, there is much "
+        "to replay.",
+        misread="It does not mean that the log is damaged. Every start fails in the same way until "
         "the heap is larger or there is less to replay.",
         steps=(
             RECOVER,
-            NextStep("checkpoint ENV", "plans the checkpoint after which little is left to replay"),
-            NextStep("summary ENV --checkpoints --txns", "shows intervals and large transactions"),
+            NextStep("checkpoint ENV", "plans a checkpoint, after which little is left to replay"),
+            NextStep(
+                "summary ENV --checkpoints --txns",
+                "shows checkpoint intervals and large transactions",
+            ),
         ),
         sources=("RecoveryManager, JE 7.5.11; Java's own error",),
         sample="java.lang.OutOfMemoryError: Java heap space\n"
@@ -390,41 +386,37 @@ _PROCESS = (
         name="java-error",
         title="A Java error stopped the engine",
         phrases=("JAVA_ERROR", "Java Error occurred, recovery may not be possible"),
-        meaning="An Error of Java (out of memory, stack overflow, a class that is missing) passed "
-        "through the engine, which closed the environment. The cause in the stack trace says "
-        "which.",
-        misread="`recovery may not be possible` is about the running process. The log is opened "
-        "and recovered as after any crash.",
+        meaning="A Java Error (out of memory, stack overflow, missing class) passed through the "
+        "engine, which closed the environment. The stack trace names the error.",
+        misread="`recovery may not be possible` is about the running process. The next start "
+        "recovers the log as after any crash.",
         steps=(VERIFY, RECOVER),
         sources=(_REASONS,),
         sample="(JE 7.5.11) JAVA_ERROR: Java Error occurred, recovery may not be possible.",
     ),
     Case(
         name="unexpected-state",
-        title="The engine found itself in a state that it does not expect",
+        title="An internal check of the engine failed",
         phrases=("UNEXPECTED_STATE", "UNEXPECTED_STATE_FATAL"),
         replaces=("uncaught-exception",),
-        meaning="An internal check of the engine failed. The words before the reason say which "
-        "check; UNEXPECTED_STATE_FATAL also closes the environment.",
-        misread="It does not say that the log is damaged: a fault of the engine or of the "
+        meaning="The engine was in a state that it does not expect. The words before "
+        "UNEXPECTED_STATE say which check failed. UNEXPECTED_STATE_FATAL also closes the "
+        "environment.",
+        misread="It does not mean that the log is damaged: a fault of the engine or of the "
         "replication group looks the same.",
-        steps=(
-            VERIFY,
-            NextStep("verify ENV --tree", "checks every node and slot, and names the keys"),
-            RECOVER,
-        ),
+        steps=(VERIFY, TREE, RECOVER),
         sources=("EnvironmentFailureException.unexpectedState, JE 7.5.11", _REASONS),
         sample="(JE 7.5.11) /db NULL_LSN in upper IN UNEXPECTED_STATE_FATAL: Unexpected internal "
         "state, unable to continue. Environment is invalid and must be closed.",
     ),
     Case(
         name="unexpected-exception",
-        title="An exception that the engine does not expect",
+        title="The engine did not expect an exception",
         phrases=("UNEXPECTED_EXCEPTION", "UNEXPECTED_EXCEPTION_FATAL"),
         replaces=("uncaught-exception",),
         meaning="Code of the engine, or of the application inside it (a comparator, a listener), "
-        "threw an exception. The cause in the stack trace says which.",
-        misread="It does not say that the log is damaged.",
+        "threw an exception. The stack trace names it.",
+        misread="It does not mean that the log is damaged.",
         steps=(VERIFY,),
         sources=("EnvironmentFailureException.unexpectedException, JE 7.5.11", _REASONS),
         sample="(JE 7.3.7) /sleepyCat java.lang.IllegalArgumentException "
@@ -434,9 +426,9 @@ _PROCESS = (
         name="uncaught-exception",
         title="A thread of the engine ended with an exception",
         phrases=("UNCAUGHT_EXCEPTION",),
-        meaning="An exception ended one of the engine's own threads (a feeder, a cleaner), and the "
-        "engine closed the environment. The exception is named before the reason.",
-        misread="It does not say where the fault is: read the exception that is named first.",
+        meaning="The thread was one of the engine's own (a feeder, a cleaner), so the engine "
+        "closed the environment. The text names the exception before UNCAUGHT_EXCEPTION.",
+        misread="It does not say where the fault is: read the first exception in the text.",
         steps=(VERIFY,),
         sources=(_REASONS,),
         sample="(JE 7.3.8) /bdb Uncaught exception in feeder thread:Thread[Feeder Output,5,main] "

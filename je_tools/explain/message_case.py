@@ -31,7 +31,7 @@ class Case(Struct, frozen=True, kw_only=True):
         also: phrases that must all be in the same log entry.
         replaces: names of more general cases that this one explains in the same log entry.
         meaning: what happened.
-        misread: what the text does not say, although it is often taken to.
+        misread: what the text does not mean, although it is often read so.
         steps: commands to run next, the most useful first.
         sources: where the text comes from: class, method and version, or a public report.
         sample: a short text as it is printed, with every phrase that the case needs.
@@ -52,6 +52,7 @@ class Case(Struct, frozen=True, kw_only=True):
 VERIFY = NextStep(
     "verify ENV", "finds every damaged byte range, and distinguishes a torn end from damage"
 )
+TREE = NextStep("verify ENV --tree", "checks every node and slot, and names the keys")
 FILES = NextStep(
     "files ENV", "lists the log files, their versions, and which JE releases open them"
 )
@@ -70,8 +71,8 @@ SPACE = NextStep("space ENV", "shows why each file is still there, and what the 
 LOCK = NextStep("lock ENV", "shows which process has the environment open")
 COMPARE_NODES = NextStep(
     "vlsn compare ENV other-node",
-    "compares the ends of the streams of nodes, by directories or by reports: who should lead, and "
-    "what each node would lose",
+    "compares the ends of the replication streams of nodes: which node should lead, and what each "
+    "would lose",
 )
 CHECK_INDEX = NextStep(
     "vlsn check ENV",

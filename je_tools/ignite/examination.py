@@ -306,8 +306,8 @@ def _with_reach(found: StoreFinding, before: tuple[int, int] | None) -> StoreFin
     if found.segment > before[0] or (found.segment == before[0] and end > before):
         return found
     hint = (
-        f"Nothing for the start: recovery reads from segment {before[0]}, offset {before[1]}, and "
-        "not these bytes. What reads the older log misses their records: historical rebalance, "
+        f"The start needs nothing: recovery reads from segment {before[0]}, offset {before[1]}, "
+        "and not these bytes. Readers of the older log miss their records: historical rebalance, "
         "change data capture, and an export to an earlier time. Look for them in another copy of "
         "the segment, or in a backup."
     )
@@ -377,11 +377,11 @@ def store_verdict(examination: StoreExamination) -> str:
     errors = sum(each.errors for each in examination.nodes)
     warnings = sum(each.warnings for each in examination.nodes)
     is_all = not examination.unread and all(each.outcome for each in examination.nodes)
-    nothing = "no damage" if is_all else "no damage in what was looked at"
+    nothing = "no damage" if is_all else "no damage in what was checked"
     both = f"{counted(errors, 'error')}, {counted(warnings, 'warning')}"
     what = both if errors or warnings else nothing
     held = held_nodes(examination.nodes)
-    live = f"; {', '.join(held)} runs, and what it writes is seen half done" if held else ""
+    live = f"; {', '.join(held)} runs, so its writes may be seen half done" if held else ""
     return f"{nodes}; {what} found{live}."
 
 

@@ -72,7 +72,8 @@ def _parse(text: str) -> tuple[bytes, bool]:
     except (ValueError, TypeError, LookupError, struct.error):
         raise UsageError(
             f"--key {printable(text)}: no key has this form, or it is out of range. Write "
-            f"{_FORMS}, or JSON of a simple value as in `key_json`; a text that begins so, as str:…"
+            f"{_FORMS}, or JSON of a simple value as in `key_json`; a text that begins like one of "
+            "these as str:…"
         ) from None
     return _string(text), True
 

@@ -11,10 +11,11 @@ _TABLE: tuple[tuple[str, Severity, str, str], ...] = (
         "wal-gap",
         Severity.ERROR,
         "Bytes of a segment are no records, and records of the same segment follow them. The "
-        "engine stops there: it refuses to start, or starts without everything that follows.",
+        "engine stops reading there: it refuses to start, or starts without everything that "
+        "follows.",
         "Copy the store before a node starts. `ignite recover` takes the bytes from another copy "
-        "of the segment, or bridges them if recovery can do without. It leaves bytes that recovery "
-        "does not read.",
+        "of the segment, or bridges them if recovery does not need their records. It does not "
+        "change bytes that recovery does not read.",
     ),
     (
         "wal-early-end",
@@ -27,8 +28,8 @@ _TABLE: tuple[tuple[str, Severity, str, str], ...] = (
         "wal-torn-tail",
         Severity.NOTE,
         "The last segment ends inside a record: the node died while it wrote. It is an error if "
-        "all bytes of the record were written, so that they are damaged.",
-        "If it is a note, nothing: the engine continues before this record.",
+        "all bytes of the record were written: then they are damaged.",
+        "If it is a note, do nothing: the engine continues before this record.",
     ),
     (
         "wal-missing-segment",
@@ -40,17 +41,17 @@ _TABLE: tuple[tuple[str, Severity, str, str], ...] = (
         "wal-copies-differ",
         Severity.ERROR,
         "Two copies of a segment hold different records, each with a right checksum: one of them "
-        "is of another node or time, or was changed on purpose.",
+        "comes from another node or time, or was changed on purpose.",
         "Keep both. Compare each with the segments before and after it. `wal dump` reads the first "
-        "of them; its column `file` names it.",
+        "copy; its column `file` names it.",
     ),
     (
         "wal-header",
         Severity.ERROR,
-        "The first record of a segment is damaged, so the engine does not read the file. It does "
-        "if only the checksum of that record is wrong.",
-        "The records after it are read if the first of them gives the index of the segment. Look "
-        "for another copy of the segment.",
+        "The first record of a segment is damaged, so the engine does not read the file. If only "
+        "the checksum of that record is wrong, the engine reads it.",
+        "Look for another copy of the segment. je-tools reads the other records if the first of "
+        "them gives the index of the segment.",
     ),
     (
         "wal-misnamed",
@@ -70,20 +71,20 @@ _TABLE: tuple[tuple[str, Severity, str, str], ...] = (
         Severity.NOTE,
         "The directory at the end of a compacted segment is damaged. A node does not read it, but "
         "other programs cannot unpack the file.",
-        "Nothing for the node. To unpack the file elsewhere, copy it from a backup.",
+        "The node needs nothing. To unpack the file elsewhere, copy it from a backup.",
     ),
     (
         "wal-unsearched",
         Severity.ERROR,
-        "The rest of a segment was not searched, as too many places in it look like records and "
-        "are none.",
+        "The rest of a segment was not searched, because too many places in it look like records "
+        "and are none.",
         "This does not happen by accident: find out who made the file.",
     ),
     (
         "wal-end",
         Severity.NOTE,
-        "The place where the records of a segment end, without anything wrong.",
-        "Nothing.",
+        "The records of a segment end here, and nothing is wrong.",
+        "Nothing to do.",
     ),
     (
         "marker-bad",
@@ -91,19 +92,20 @@ _TABLE: tuple[tuple[str, Severity, str, str], ...] = (
         "A checkpoint marker does not have the 16 bytes of a pointer, or no valid time and id in "
         "its name. A node does not start if it is the newest of its kind, or has no valid name.",
         "Copy the store, and do not delete the marker. `ignite recover` writes its content anew, "
-        "or sets it aside if no page can have been written under it.",
+        "or sets it aside if its checkpoint cannot have written a page.",
     ),
     (
         "marker-differs",
         Severity.ERROR,
-        "Begin and end of one checkpoint point to different places of the log.",
+        "The begin and the end marker of one checkpoint point to different places of the log.",
         "Compare both with the record of the checkpoint in the log.",
     ),
     (
         "marker-no-begin",
         Severity.ERROR,
-        "A checkpoint has an end and no begin, which the engine never leaves.",
-        "Look for the marker in a backup of the same node. A node that takes an older begin halts.",
+        "A checkpoint has an end marker but no begin marker. The engine never leaves this.",
+        "Look for the marker in a backup of the same node. A node that recovers from an older "
+        "begin marker halts.",
     ),
     (
         "marker-unfinished",
@@ -117,34 +119,34 @@ _TABLE: tuple[tuple[str, Severity, str, str], ...] = (
         Severity.NOTE,
         "A marker file that was never finished is beside the markers. The engine ignores or "
         "deletes it.",
-        "Nothing.",
+        "Nothing to do.",
     ),
     (
         "checkpoint-no-record",
         Severity.ERROR,
-        "The place in the log that a marker names does not have the record of its checkpoint. It "
-        "is a note if recovery does not read it, and its segment is gone: the engine removes old "
-        "segments.",
+        "A marker points to a place in the log that does not have the record of its checkpoint. It "
+        "is a note if recovery does not need the record and its segment is gone: the engine "
+        "removes old segments.",
         "Look for the segment in a backup of the same node.",
     ),
     (
         "checkpoint-unmarked",
         Severity.WARNING,
         "The log has a checkpoint newer than all begin markers. Either the node died before it "
-        "wrote the marker, or the marker was removed: then page files can be a mix that the engine "
-        "takes for complete.",
+        "wrote the marker, or the marker was removed: then page files can be a mix of two "
+        "checkpoints that the engine takes for complete.",
         "Look for the marker in a backup. Do not start the node without a copy of the store.",
     ),
     (
         "checkpoint-missing-wal",
         Severity.ERROR,
-        "Segments that recovery reads are in no file.",
+        "Segments that recovery reads are missing.",
         "Look for them in a backup of the same node. The node refuses to start, or loses updates.",
     ),
     (
         "recovery-refused",
         Severity.ERROR,
-        "The node does not start, or halts soon after: the engine does not accept the damage of a "
+        "The node does not start, or halts soon after: the engine does not accept the damage to a "
         "marker, the log or a page.",
         "Copy the store before anything else. `ignite recover --apply` writes what the node "
         "accepts, if the log has enough.",
@@ -152,8 +154,8 @@ _TABLE: tuple[tuple[str, Severity, str, str], ...] = (
     (
         "recovery-loss",
         Severity.ERROR,
-        "The node starts, but loses data without a message: what follows damage in its last "
-        "segment, a segment that is gone, or a partition whose file is gone.",
+        "The node starts, but loses data without a message: the records after damage in its last "
+        "segment, a missing segment, or a partition whose file is missing.",
         "Copy the store before you start the node. `ignite recover` shows what can be repaired.",
     ),
     (
@@ -172,7 +174,7 @@ _TABLE: tuple[tuple[str, Severity, str, str], ...] = (
     (
         "metadata-damaged",
         Severity.ERROR,
-        "A description of a type (`binary_meta`), a name of a class (`marshaller`), a "
+        "The description of a type (`binary_meta`), the name of a class (`marshaller`), the "
         "configuration of a cache (`cache_data.dat`) or `cpMapSnapshot.bin` is damaged, or cannot "
         "be read. Values of the type may be shown with wrong names.",
         "Copy the file from a backup, or from another node: all nodes of a cluster have the same "
@@ -196,7 +198,7 @@ class NodeFinding(Struct, frozen=True):
         offset, length: byte range in the file, or in the unpacked segment.
         resume_offset: offset of the next record after it.
         expected, found: expected and actual content.
-        hint: next step, if it is a particular one.
+        hint: next step, if it differs from that of the code.
     """
 
     code: str

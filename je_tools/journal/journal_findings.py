@@ -64,7 +64,7 @@ def _of_holes(report: JournalReport, env: str) -> Iterator[Finding]:
         image_id = report.front_end.image_ids.get(hole.journal.journal.series)
         is_replayed = image_id is None or hole.last_id > image_id
         if not is_replayed:
-            where += f", which the newest image, {image_id}, makes needless"
+            where += f", which the newest image, {image_id}, already covers"
         yield _make(
             "journal-hole",
             env,
@@ -93,7 +93,7 @@ def _of_images(report: JournalReport, env: str) -> Iterator[Finding]:
                 env,
                 severity=Severity.WARNING,
                 expected=f"journals{of_series} up to id {image_id}, that of the newest image",
-                found=f"ids up to {end_id}; a front end loads the image all the same",
+                found=f"ids up to {end_id}; a front end loads the image anyway",
             )
 
 

@@ -44,13 +44,13 @@ CODING_MEANINGS: dict[Coding, str] = {
     Coding.I32: "four bytes, little endian, signed",
     Coding.U32: "four bytes, little endian, unsigned",
     Coding.I64: "eight bytes, little endian, signed",
-    Coding.PACKED: "1 to 9 bytes: -119 to 119 in one byte; otherwise the first byte gives the "
-    "sign and how many bytes follow, which hold the magnitude less 119, little endian",
-    Coding.BYTES: "a packed length, then as many bytes; length -1 is null",
+    Coding.PACKED: "1 to 9 bytes: -119 to 119 in one byte; otherwise the first byte gives the sign "
+    "and the number of bytes that follow; these hold the magnitude less 119, little endian",
+    Coding.BYTES: "a packed length, then that many bytes; length -1 is null",
     Coding.TEXT: "as bytes, holding UTF-8",
     Coding.REST: "every byte up to the end of the entry",
-    Coding.BYTES_I8: "an i8 length, then as many bytes; length -1 is null",
-    Coding.BYTES_I32: "an i32 length, then as many bytes",
+    Coding.BYTES_I8: "an i8 length, then that many bytes; length -1 is null",
+    Coding.BYTES_I32: "an i32 length, then that many bytes",
     Coding.COMPACT_LSN: "a signed byte to add to base_file_no, then three bytes of offset, "
     "little endian; offset ffffff is NULL",
     Coding.OFFSETS: "packed count, packed number of shorts, then little-endian shorts: ascending "

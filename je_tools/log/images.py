@@ -45,8 +45,8 @@ def check_image(image: Image) -> None:
         path = image.lost()
     if path is not None:
         raise StoppedError(
-            f"{path}: became shorter while it was read, or its device failed; what was written "
-            "so far is not to be trusted"
+            f"{path}: became shorter while it was read, or its device failed; do not trust what "
+            "was written so far"
         )
 
 

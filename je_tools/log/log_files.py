@@ -144,7 +144,7 @@ class Misnamed(Struct, frozen=True):
         if self.file_no == self.header_no:
             return f"read as file {self.file_no:#x}, as its header says"
         return (
-            f"read as file {self.file_no:#x}, as its name says, since another file may be "
-            f"{self.header_no:#x} too; if it is a copy, what it holds is older than it seems: "
-            "salvage the others without it"
+            f"read as file {self.file_no:#x}, as its name says, because another file may be "
+            f"{self.header_no:#x} too; if it is a copy, its content is older than it seems: "
+            "salvage the other files without it"
         )

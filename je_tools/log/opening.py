@@ -81,8 +81,8 @@ def _name_of_files(paths: Sequence[Path]) -> str:
     for path in paths:
         if path.is_dir():
             raise UsageError(
-                f"{path}: a directory beside other paths. One command reads one log: run one with "
-                "each directory, or name log files of one"
+                f"{path}: a directory beside other paths. One command reads one log: run one "
+                "command for each directory, or name only log files of one log"
             )
         if not path.is_file():
             raise InputError(f"{path}: neither a directory nor a regular file")
@@ -117,7 +117,7 @@ def _open_directory(path: Path, name: str, files: _OpenedFiles) -> Environment:
     if not found:
         raise NoLogError(
             f"{path}: no .jdb files here. Name the environment's home, the directory that holds "
-            "00000000.jdb and its like (of a StarRocks or Doris front end: meta/bdb).",
+            "the .jdb files (of a StarRocks or Doris front end: meta/bdb).",
             path,
         )
     files.open(found)

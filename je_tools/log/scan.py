@@ -72,7 +72,7 @@ class Scanner(ScanOptions, frozen=True, dict=True):
                         streams = (FileScan(self, file, work) for file in files)
                         yield from _in_order(streams, pool, threads + AHEAD)
             except BrokenExecutor as error:
-                reason = "a worker process was killed, for lack of memory perhaps"
+                reason = "a worker process was killed, perhaps for lack of memory"
                 raise StoppedError(f"{environment.name}: {reason}; try --threads 1") from error
 
     def _is_short(self, file: LogFile) -> bool:

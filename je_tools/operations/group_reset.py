@@ -264,7 +264,7 @@ def _check(snapshot: Snapshot, records: GroupRecords) -> None:
         listed = ", ".join(map(str, open_txns))
         raise RefusedError(
             f"{name}: transaction {listed} changes the group, and has no end. `je-tools vlsn "
-            f"rollback {quoted(name)}` undoes it."
+            f"rollback {quoted(name)}` rolls it back."
         )
     if is_outdated(snapshot):
         raise RefusedError(

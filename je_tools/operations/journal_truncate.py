@@ -128,9 +128,9 @@ class JournalTruncate(AppendOperation):
         if image_id is not None and image_id > self.above_id:
             raise RefusedError(
                 f"{snapshot.environment.name}: the newest image has the changes up to id "
-                f"{image_id}, and a front end would load it all the same. Move image.{image_id} "
-                f"and its like away from {self.front_end.image}, or give an id from {image_id} on "
-                "with --above"
+                f"{image_id}, and a front end would load it anyway. Move image.{image_id} and "
+                f"other files of this image away from {self.front_end.image}, or give an id from "
+                f"{image_id} on with --above"
             )
 
     def difference(self, before: Snapshot, after: Snapshot) -> str:
@@ -236,7 +236,7 @@ def _check_open(snapshot: Snapshot, journals: list[JournalDatabase]) -> None:
         name = snapshot.environment.name
         raise RefusedError(
             f"{name}: transaction {', '.join(map(str, open_txns))} has written to these journals, "
-            f"and has no end. `je-tools vlsn rollback {quoted(name)}` undoes it"
+            f"and has no end. `je-tools vlsn rollback {quoted(name)}` rolls it back"
         )
 
 

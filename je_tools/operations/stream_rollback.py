@@ -54,7 +54,7 @@ class StreamRollback(AppendOperation):
 
     Attributes:
         to_vlsn: VLSN of the sync point, which stays.
-        found: what `write` undoes; None before. Afterwards, it is no longer visible.
+        found: what `write` takes back; None before. Afterwards, it is no longer visible.
     """
 
     name = "vlsn rollback"
@@ -138,10 +138,10 @@ def _check_ends(snapshot: Snapshot, found: RollbackRange) -> None:
     name = snapshot.environment.name
     raise RefusedError(
         f"{name}: {_ends_text(commit_count, len(ends) - commit_count)} after VLSN {found.vlsn}, "
-        f"the last with VLSN {ends[-1]}, and the engine rolls back no transaction that has ended. "
-        "Only a cut of the log goes back further, and it loses the Commits: "
-        f"`je-tools vlsn rollback {quoted(name)} --to {found.vlsn} --force` shows it. If no other "
-        "node has them, they are lost for good."
+        f"the last with VLSN {ends[-1]}, and the engine never rolls back a transaction that has "
+        "ended. Only a cut of the log goes back further, and it loses the Commits: `je-tools vlsn "
+        f"rollback {quoted(name)} --to {found.vlsn} --force` shows it. If no other node has them, "
+        "they are lost for good."
     )
 
 

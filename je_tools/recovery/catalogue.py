@@ -38,7 +38,7 @@ def find_databases(snapshot: Snapshot) -> None:
     tree = snapshot.entry(snapshot.checkpoint.root_lsn)
     if tree is None or "id_database" not in tree.fields:
         raise InputError(
-            f"{snapshot.environment.name}: the root of the databases, which is to be at "
+            f"{snapshot.environment.name}: the root of the databases, which should be at "
             f"{lsn_text(snapshot.checkpoint.root_lsn)}, cannot be read, so the engine would not "
             "open the log either. `je-tools salvage` gets records out without a tree."
         )

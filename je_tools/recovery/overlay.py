@@ -177,7 +177,7 @@ def _in_front_of_rollback(groups: _Groups, rows: Ints, rolled_back: Mask) -> tup
 
     If the LN there does not stay, the slot gets the version that this LN replaced.
 
-    A rollback reverts a key to the last LN of the same transaction that it does not undo. If
+    A rollback reverts a key to the last LN of the same transaction that it does not take back. If
     there is none, it reverts to the version that the first LN of the transaction replaced. The LN
     reached may belong to a transaction without a Commit, and is then undone too.
     """

@@ -13,7 +13,8 @@ from je_tools.recovery.end import Refusal
 _TEXTS = {
     Refusal.NO_FILES: (
         "No file holds an entry, so there is nothing to open.",
-        "Look for the files in a backup of the same node, or under their names with .del or .bad.",
+        "Look for the files in a backup of the same node, or in the log's directory with the "
+        "suffix .del or .bad.",
     ),
     Refusal.BAD_FILE_HEADER: (
         "The header of the last file is damaged, and the file holds more than its header.",
@@ -28,10 +29,10 @@ _TEXTS = {
     Refusal.MISSING_FILE: (
         "A file is missing between the first active entry and the end of the log. Recovery has "
         "to read it.",
-        "Look for the file in a backup of the same node, or under its name with .del or .bad. A "
-        "file of the same number from another node does not fit: the network restore of JE "
-        "replaces the whole log of a node with that of another one. `je-tools missing` "
-        "lists what is lost with the file, and `je-tools salvage` gets the other records "
+        "Look for the file in a backup of the same node, or in the log's directory with the suffix "
+        ".del or .bad. A file of the same number from another node does not fit: the network "
+        "restore of JE replaces the whole log of a node with that of another one. `je-tools "
+        "missing` lists what is lost with the file, and `je-tools salvage` gets the other records "
         "out.",
     ),
     Refusal.RESTORE_REQUIRED: (
@@ -41,8 +42,8 @@ _TEXTS = {
         "logs. `je-tools verify` reports why the engine requires the restore.",
     ),
     Refusal.DAMAGED_INTERVAL: (
-        "The log is damaged between the first active entry and its end, in a file before the "
-        "last one. The engine does not cut the log off there.",
+        "The log is damaged between the first active entry and its end, in a file before the last "
+        "one. The engine does not cut off the log there.",
         "`je-tools verify` reports the damaged file: look for a copy of it in a backup of the "
         "same node. If there is none, `je-tools recover --to-lsn` before the damage cuts "
         "the log back to there, and `je-tools salvage` gets out the records after it.",
@@ -52,8 +53,8 @@ _TEXTS = {
         "Restore the whole node from another one of its group (network restore).",
     ),
     Refusal.OWN_DATABASE_LOST: (
-        "The name or the descriptor of one of the engine's internal databases is not readable, "
-        "or one of the records that the engine reads at each open (_jeExpiration).",
+        "The name or the descriptor of one of the engine's internal databases is not readable, or "
+        "a record that the engine reads at each open (_jeExpiration).",
         "`je-tools verify --tree` reports the damaged or missing file: look for it in a backup "
         "of the same node. `je-tools export` still reads the databases of applications.",
     ),
@@ -79,9 +80,9 @@ _TEXTS = {
         "`je-tools recover --apply` finishes the removal. Then the engine opens the log.",
     ),
     Refusal.UNLOGGED_ROOT: (
-        "A crash came after the first root of a database was written, and before the descriptor "
-        "that names it: the existing descriptor says that the database has a root, but not "
-        "where. The engine fails when it compares the two.",
+        "A crash occurred between the first root of a database and the descriptor that names it: "
+        "the existing descriptor says that the database has a root, but not where. The engine "
+        "fails when it compares the two.",
         "`je-tools recover --apply` writes the descriptor. Then the engine opens the log.",
     ),
 }

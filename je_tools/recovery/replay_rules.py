@@ -1,4 +1,4 @@
-"""The rules of undo and redo: which LNs count, and which a rollback undoes.
+"""The rules of undo and redo: which LNs count, and which a rollback takes back.
 
 Source: RecoveryManager.undoLNs, redoLNs, JE 7.5.11 and 18.3.12.
 """
@@ -47,13 +47,13 @@ class ReplayRules(Struct, frozen=True, dict=True):
         )
 
     def is_rolled_back(self, lns: Lns | Writes) -> Mask:
-        """Return a mask of the LNs that a rollback undoes."""
+        """Return a mask of the LNs that a rollback takes back."""
         return self._by_txn.hold(lns.txn_id, lns.lsn)
 
     def is_undone(self, lns: Lns) -> Mask:
-        """Return a mask of the LNs that undo reverts because their transaction has no Commit.
+        """Return a mask of the LNs that undo takes back because their transaction has no Commit.
 
-        LNs that a rollback marked invisible, or undoes, no longer belong to the transaction.
+        LNs that a rollback marked invisible, or takes back, no longer belong to the transaction.
         """
         undone: Mask = is_open(lns.flags) & (lns.flags & (INVISIBLE | SKIPPED) == 0)
         return undone & ~self.is_rolled_back(lns)

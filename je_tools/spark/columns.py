@@ -42,7 +42,9 @@ def chosen(schema: pa.Schema, columns: Sequence[str] | None) -> pa.Schema:
         return schema
     unknown = [name for name in columns if name not in schema.names]
     if unknown:
-        raise UsageError(f"column {unknown[0]}: there is none, but {', '.join(schema.names)}")
+        raise UsageError(
+            f"column {unknown[0]}: no such column; there are  {', '.join(schema.names)}"
+        )
     twice = {name for name in columns if columns.count(name) > 1}
     if twice:
         raise UsageError(f"column {min(twice)}: named twice")

@@ -117,7 +117,7 @@ def _check_whole(environment: Environment, first: int, end: int) -> None:
     missing = [no for no in range(first >> 32, (end >> 32) + 1) if no not in numbers]
     if missing:
         raise StoppedError(
-            f"{environment.name}: file {missing[0]:#x} is gone, and the stream has read it only "
-            f"up to {lsn_text(first)}: the cleaner was faster, or it was moved away. Put it "
-            "back, or give the option unreadable=skip to go on after it"
+            f"{environment.name}: file {missing[0]:#x} is gone, and the stream has read it only up "
+            f"to {lsn_text(first)}: the cleaner was faster, or it was moved away. Put it back, or "
+            "give the option unreadable=skip to continue after it"
         )

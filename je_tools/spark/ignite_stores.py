@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 STORE_PLACES: Mapping[str, str] = {
     "path": "What is read: the work directory of Ignite, its folder `db`, the folder of a node, a "
     "directory with such below it, or a pattern of directories. `load(path)` sets it.",
-    "paths": "Several of them, as a list. `load([…])` sets it.",
+    "paths": "Several paths, as a list. `load([…])` sets it.",
     "env": "Stores to read, by the column `env` or a pattern of it, as a list.",
     "node": "Nodes to read, by name or a pattern of it, as a list.",
 }
@@ -65,7 +65,8 @@ def nodes_of(places: LogPlaces, wanted: Sequence[str]) -> list[NodePlace]:
     if wanted and not kept:
         names = sorted({each.node.name for each in nodes})
         raise UsageError(
-            f"option node: {', '.join(wanted)}: no node has this name, but {', '.join(names)}"
+            f"option node: {', '.join(wanted)}: no node has this name; there are  "
+            f"{', '.join(names)}"
         )
     return kept
 

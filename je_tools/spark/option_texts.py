@@ -13,8 +13,8 @@ from je_tools.errors import UsageError
 T = TypeVar("T")
 
 _PUSHDOWN = (
-    "option pushdown: there is none any more, because Spark up to 4.3 returns wrong rows with it; "
-    "give the conditions as options of the read (type, from_lsn, db, txn, key)"
+    "option pushdown: it was removed, because Spark up to 4.3 returns wrong rows with it; give the "
+    "conditions as options of the read (type, from_lsn, db, txn, key)"
 )
 
 _PROVIDER = "provider"
@@ -73,7 +73,7 @@ class OptionTexts:
             with as_option(name):
                 return parse()
         except ValueError:
-            raise UsageError(f"option {name}: {self.texts[name]!r} means nothing here") from None
+            raise UsageError(f"option {name}: {self.texts[name]!r} has no meaning here") from None
 
     def parsed(self, name: str, parse: Callable[[str], T]) -> T | None:
         """Return the value of an option, or None if it is not given."""
@@ -140,7 +140,7 @@ def _list(text: str) -> list[str]:
         try:
             given = json.loads(text)
         except ValueError:
-            raise UsageError(f"{text!r} is no list as JSON has them") from None
+            raise UsageError(f"{text!r} is not a JSON list") from None
         values = [str(value) for value in given]
     if not values or not all(values):
         raise UsageError(f"{text!r} names nothing, or nothing between two commas")
@@ -154,4 +154,4 @@ def _unknown_option(name: str, known: Mapping[str, str]) -> str:
         return _PUSHDOWN
     near = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
     hint = f"did you mean {near[0]}? " if near else ""
-    return f"option {name}: there is none; {hint}there are {', '.join(known)}"
+    return f"option {name}: no such option; {hint}there are {', '.join(known)}"

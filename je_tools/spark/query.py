@@ -21,7 +21,7 @@ PLACES: Mapping[str, str] = {
     "path": "What is read: an environment's directory, a directory with environments below it, a "
     "log file, or a pattern (`/data/*/bdb`), also as a URI (`s3://logs/fe1`). `load(path)` "
     "sets it.",
-    "paths": "Several of them, as a list. `load([…])` sets it.",
+    "paths": "Several paths, as a list. `load([…])` sets it.",
     "env": "Environments to read, by the column `env` or a pattern of it, as a list.",
 }
 COLUMNS = {"columns": "Columns to read, as a list; nothing else is decoded. The default is all."}

@@ -87,7 +87,7 @@ class StreamPlan(Struct):
         logs = {log.env: log for log in self._logs()}
         gone = sorted((start.keys() - end.keys()) | (end.keys() - logs.keys()))
         if gone and not skips:
-            raise StoppedError(f"{gone[0]}: the environment is gone, which the stream had read")
+            raise StoppedError(f"{gone[0]}: the stream has read this environment, and it is gone")
         envs = [env for env in sorted(end) if env in logs]
         found = [
             LogPiece(no, piece)

@@ -124,7 +124,7 @@ class ForeignFiles(Struct):
     def add_vlsns(self, first_no: int, found: Finding) -> None:
         """Add a finding of VLSNs that do not continue those of an earlier file."""
         if self.is_asked and found.file_no is not None:
-            text = f"VLSNs go on with {found.found} instead of {found.expected}"
+            text = f"VLSNs continue with {found.found} instead of {found.expected}"
             self._note(first_no, found.file_no, Sign.VLSN, text)
 
     def _note(self, first_no: int, second_no: int, sign: Sign, text: str) -> None:

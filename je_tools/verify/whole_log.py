@@ -61,7 +61,7 @@ def check_undamaged(snapshot: Snapshot, findings: Sequence[Finding]) -> None:
         raise RefusedError(
             f"{snapshot.environment.name}: --verify found {kept[0].code}{place}{more}, outside of "
             "what recovery reads; nothing was written. Replace the files by those of a backup of "
-            "the same node first. --accept-loss writes all the same, and reports the damage."
+            "the same node first. --accept-loss writes anyway, and reports the damage."
         )
 
 

@@ -127,7 +127,7 @@ def _of_ends(
             f"the index ends at VLSN {covered.last}, and the log at {last}",
             f"If the node leads, it gives the VLSNs from {covered.last + 1} on to other entries, "
             "without a message. If two nodes of three are short, nodes end up with different "
-            "records under equal VLSNs. If another node is whole, this one is not elected, and "
+            "records under the same VLSNs. If another node is whole, this one is not elected, and "
             "loses its end: it cuts its log or needs a network restore.",
         )
     yield from _of_sync_points(state, summary, log_version)

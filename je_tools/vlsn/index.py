@@ -133,7 +133,7 @@ def tracked(
     ended = np.flatnonzero(~stays & np.isin(stream.type, TXN_ENDS))
     if len(ended):
         raise MisfitError(
-            f"a rollback takes VLSN {int(stream.vlsn[ended[0]])} back, the end of a transaction"
+            f"a rollback undoes VLSN {int(stream.vlsn[ended[0]])}, the end of a transaction"
         )
     stream = stream.select(stays)
     wrong = np.flatnonzero(np.diff(stream.vlsn) <= 0)
@@ -226,7 +226,7 @@ def merged(
     old = index.range
     following = old.last + 1 if old.last != NO_VLSN else 1
     if seen.first > following and not (converted and old.last == NO_VLSN):
-        raise MisfitError(f"it ends at VLSN {old.last}, and the log goes on with {seen.first}")
+        raise MisfitError(f"it ends at VLSN {old.last}, and the log continues with {seen.first}")
     if seen.first == following:
         if index.buckets and index.buckets[-1].first >= seen.first:
             raise MisfitError(f"it ends at VLSN {old.last}, but has buckets after that")

@@ -107,7 +107,7 @@ class LostRecordReader(Struct, frozen=True):
 
 
 class _LostRecordsWork(Struct, frozen=True):
-    """Work for a scan: decode the LNs after a matchpoint that no rollback undid."""
+    """Work for a scan: decode the LNs after a matchpoint that no rollback took back."""
 
     bounds: tuple[tuple[int, int], ...]
 

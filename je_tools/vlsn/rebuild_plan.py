@@ -81,8 +81,8 @@ def plan_rebuild(snapshot: Snapshot) -> RebuildPlan:
         recovered = merged_index(snapshot, new, stream_since_checkpoint(snapshot), is_new=True)
     except MisfitError as error:
         raise RefusedError(
-            f"{name}: the engine would not go on with an index of this log: {error}. "
-            f"`je-tools vlsn check {quoted(name)}` shows what is wrong with the log."
+            f"{name}: the engine would not continue with an index of this log: {error}. `je-tools "
+            f"vlsn check {quoted(name)}` shows what is wrong with the log."
         ) from error
     if recovered.range.last != int(stream.vlsn[-1]):
         raise AssertionError(f"{name}: a rebuilt index ends at {recovered.range.last}")

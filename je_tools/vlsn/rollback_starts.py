@@ -1,6 +1,6 @@
 """Rollbacks: what RollbackStarts leave of the entries before them.
 
-A RollbackStart undoes every VLSN above its matchpoint, also where the invisible bit was never
+A RollbackStart takes back every VLSN above its matchpoint, also where the invisible bit was never
 set: a finished rollback without these bits leaves its entries visible for good.
 
 Source: RollbackTracker, RollbackStart, RollbackEnd, JE 7.5.11 and 18.3.12.
@@ -31,7 +31,7 @@ class NodeRollback(Struct, frozen=True):
         start_lsn: LSN of its RollbackStart.
         matchpoint_vlsn, matchpoint_lsn: last entry that it keeps.
         time_ms: time of the RollbackStart.
-        txn_count: number of transactions that it undoes, in whole or in part.
+        txn_count: number of transactions that it takes back, in whole or in part.
         end_lsn: LSN of its RollbackEnd; NULL_LSN without one.
     """
 

@@ -37,7 +37,7 @@ RUNS_MAX = 1 << 16
 
 
 class VlsnRuns(Struct, frozen=True):
-    """Runs of consecutive VLSNs that no rollback undid, in log order.
+    """Runs of consecutive VLSNs that no rollback took back, in log order.
 
     Attributes:
         lsn: int64; LSN of the first entry of each.
@@ -94,14 +94,14 @@ class StreamSummary(Struct, frozen=True):
 
     Attributes:
         entry_count: number of its entries.
-        visible_count: number of VLSNs that no rollback undid.
+        visible_count: number of VLSNs that no rollback took back.
         first_vlsn: first of them; None without one.
         end: last of them, and the last ones that the index covers.
         has_sync, has_txn_end: True if the last sync point and the last end of a transaction of the
             index are such entries.
         is_right: bool; mappings that lead to the visible entry of their VLSN, in LSN order.
         rollbacks: rollbacks, in log order.
-        spans: VLSNs that no rollback undid.
+        spans: VLSNs that no rollback took back.
     """
 
     entry_count: int

@@ -75,7 +75,7 @@ class TailCollector(Struct, frozen=True):
 
 
 class StreamTail(Struct, frozen=True):
-    """The end of the replication stream, without what rollbacks undid.
+    """The end of the replication stream, without what rollbacks took back.
 
     Attributes:
         sync: sync points.
@@ -131,7 +131,7 @@ class TailReader:
     """Reader of the end of a stream; each step adds the file before those that were read.
 
     Of each file it keeps the sync points, 57 bytes each, and the numbers of LNs between them. The
-    rollbacks after a file are known when it is read, so what they undid is dropped at once.
+    rollbacks after a file are known when it is read, so what they took back is dropped at once.
 
     Attributes:
         read_size: bytes read so far.

@@ -28,7 +28,7 @@ _MANY = {"saved", "cut", "rename", "append", "flip", "back"}
 
 
 class Way(StrEnum):
-    """Ways to undo a step."""
+    """Ways to take back a step."""
 
     CUT = "cut-off"
     """Cut off bytes that were appended to a file."""
@@ -43,7 +43,7 @@ class Way(StrEnum):
 
 
 class UndoStep(Struct, frozen=True):
-    """A step that undoes a change.
+    """A step that takes back a change.
 
     Attributes:
         what: kind of the step.
@@ -96,14 +96,14 @@ class Replay:
     """The changes that the frames of a journal record.
 
     Attributes:
-        steps: step that undoes each change, in the order of the operation.
+        steps: step that takes back each change, in the order of the operation.
         made: files that were cut, appended to or begun, by name.
         begun: names of files that were begun.
         renamed: old and new name of each renamed file.
         sums: CRC-32C of each renamed file, by new name.
         certain: new names of files whose rename is certain to be done.
         flips: file, offset, old and new bytes of each flip.
-        back_count: number of steps that were undone.
+        back_count: number of steps that were taken back.
     """
 
     def __init__(self, before: Mapping[str, tuple[int, int]]) -> None:
@@ -127,7 +127,7 @@ class Replay:
 
     @property
     def steps_back(self) -> list[UndoStep]:
-        """The steps that undo all changes, in order."""
+        """The steps that take back all changes, in order."""
         return _collapsed(self.steps[::-1])
 
     def run(self, frames: Iterable[Frame]) -> None:
@@ -141,7 +141,7 @@ class Replay:
         count = len(self.steps_back)
         _expect(self.back_count <= count, "more was undone than was done")
         is_all = self._phase < _PHASES["undone"] or self.back_count == count
-        _expect(is_all, "not all was undone")
+        _expect(is_all, "not everything was undone")
 
     def _add(self, frame: Frame) -> None:
         self._check_order(frame)

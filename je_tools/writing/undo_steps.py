@@ -1,4 +1,4 @@
-"""Parts of an undo that logs and stores share: its state, and how a step is undone."""
+"""Parts of an undo that logs and stores share: its state, and how a step is taken back."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def recorded_state(
 def revert_step(
     step: UndoStep, path_of: Callable[[str], Path], recorded: Recorded, disk: Disk
 ) -> None:
-    """Undo a step, durably; it can be repeated.
+    """Take back a step, durably; it can be repeated.
 
     Args:
         step: any step but one that flips bits back.

@@ -66,7 +66,7 @@ def test_a_hint_names_all_options(home: Path) -> None:
     wrong = je_tools("erase", "run", home, "--until", "06:00:00")
     assert wrong.code == 2
     assert "--until 06:00:00: a time is written" in wrong.err
-    assert "or 06:00, for the next time" in wrong.err
+    assert "or 06:00 for the next 06:00" in wrong.err
 
 
 def test_the_report_has_each_range_that_changed(home: Path, tmp_path: Path) -> None:

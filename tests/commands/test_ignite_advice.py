@@ -40,7 +40,7 @@ def test_damage_that_recovery_does_not_read_needs_nothing_for_the_start(tmp_path
     gaps = [each for each in examined["findings"] if each["code"] == "wal-gap"]
     assert len(gaps) == 2
     for gap in gaps:
-        assert gap["hint"].startswith("Nothing for the start: recovery reads from segment 1")
+        assert gap["hint"].startswith("The start needs nothing: recovery reads from segment 1")
         assert "historical rebalance" in gap["hint"]
     assert not any("ignite recover" in each["command"] for each in examined["next"])
     # All copies of the log were read.
@@ -137,7 +137,8 @@ def test_a_bogus_marker_gives_no_time_of_a_checkpoint(name: str, tmp_path: Path)
 def test_a_code_alone_is_explained() -> None:
     alone, named = je_tools("explain", "wal-gap"), je_tools("explain", "finding:wal-gap")
     assert (alone.code, alone.out) == (0, named.out)
-    assert b"another node that owns it" in je_tools("explain", "finding:page-checksum").out
+    words = je_tools("explain", "finding:page-checksum").out.split()
+    assert b"another node that owns it" in b" ".join(words)
 
 
 @needs_corpus
@@ -221,7 +222,7 @@ def test_what_is_not_so_for_all_nodes_names_the_node() -> None:
 def test_an_export_says_what_it_does_not_look_at(tmp_path: Path) -> None:
     store = write_unfinished_store(tmp_path / "store")
     done = je_tools("ignite", "export", store)
-    assert done.err.count("je-tools: not looked at: ") == 2
+    assert done.err.count("je-tools: not checked: ") == 2
 
 
 @needs_corpus

@@ -58,7 +58,7 @@ def test_results_are_those_of_local_files(store: S3Store, name: str, verb: tuple
     assert remote.out.replace(uri.encode(), bytes(home)) == local.out
     assert remote.code == local.code
     note, *said = remote.err.splitlines()
-    assert "such a store shows no locks" in note
+    assert "which shows no locks" in note
     assert [line.replace(uri, str(home)) for line in said] == local.err.splitlines()
 
 

@@ -72,7 +72,7 @@ def test_the_entries_are_those_of_the_plan(tmp_path: Path) -> None:
     assert [each.lsn for each in entries_of(home) if each.invisible] == lasts
     checked = je_tools("vlsn", "check", home)
     assert checked.code == 0
-    more = f"VLSN 1 to {LAST_COMMIT}, without {len(lasts)} that rollbacks undid"
+    more = f"VLSN 1 to {LAST_COMMIT}, without {len(lasts)} that rollbacks took back"
     assert more in " ".join(checked.err.split())
 
 
@@ -168,7 +168,7 @@ def test_an_index_that_does_not_fit_is_refused_with_force_too(tmp_path: Path) ->
     for more in ((), ("--force",), ("--force", "--apply")):
         done = je_tools("vlsn", "rollback", home, "--to", "1219", *more)
         assert done.code == 6, done.err
-        assert "the log goes on with" in done.err
+        assert "the log continues with" in done.err
     assert digests(home) == before
 
 

@@ -226,7 +226,7 @@ def test_a_root_of_databases_that_is_none(tmp_path: Path) -> None:
     log = TreeLog()
     lsn = log.ln(b"a", b"1")
     log.ckpt_end(lsn, lsn)
-    with pytest.raises(InputError, match="the root of the databases, which is to be at 0x0/0x26"):
+    with pytest.raises(InputError, match="the root of the databases, which should be at 0x0/0x26"):
         snapshot_of(log.write(tmp_path / "env"))
 
 

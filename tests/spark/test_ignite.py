@@ -156,7 +156,9 @@ def test_several_stores_and_what_is_none(store: Path, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="option cache: zz: there is no such cache or group"):
         read(store, IgnitewalSource, cache="zz, accounts")
     assert not len(read(store, IgnitewalSource, cache="77"))
-    with pytest.raises(UsageError, match="option node: nobody: no node has this name, but node1"):
+    with pytest.raises(
+        UsageError, match="option node: nobody: no node has this name; there are node1"
+    ):
         read(store, IgnitewalSource, node="nobody")
 
 

@@ -27,8 +27,8 @@ WRONG = [
     ("unreadable", "ignore", "'ignore' is none of fail, skip"),
     ("file_no", "x7", "'x7' is neither the number of a file nor a range"),
     ("file_no", "5-", "'5-' is neither the number of a file nor a range"),
-    ("txn", "[7", "'[7' is no list"),
-    ("type", '["Commit"', "is no list"),
+    ("txn", "[7", "'[7' is not a JSON list"),
+    ("type", '["Commit"', "is not a JSON list"),
 ]
 
 

@@ -191,22 +191,22 @@ def test_a_schema_of_ones_own(spark: Any) -> None:
         AnalysisException, match=r"column lsn: jelog has it as bigint, not as string"
     ):
         reading.schema("lsn string").load(str(HOME)).count()
-    with pytest.raises(AnalysisException, match="column size: there is none"):
+    with pytest.raises(AnalysisException, match="column size: no such column"):
         reading.schema("size bigint").load(str(HOME)).count()
 
 
 @pytest.mark.parametrize(
     ("options", "reason"),
     [
-        ({"colums": "lsn"}, "option colums: there is none; did you mean columns?"),
-        ({"columns": "lsn,size"}, "column size: there is none, but env, file_no, offset"),
+        ({"colums": "lsn"}, "option colums: no such option; did you mean columns?"),
+        ({"columns": "lsn,size"}, "column size: no such column; there are env, file_no, offset"),
         ({"columns": "lsn,lsn"}, "column lsn: named twice"),
         ({"type": "INS"}, "option type: INS: no such entry type or group; did you mean"),
         ({"from_lsn": "12"}, "option from_lsn: 12: an LSN is written 0xFILE/0xOFFSET"),
         ({"data": "none"}, "option data: 'none' is none of show, hide"),
         ({"txn": "a"}, "option txn: 'a' is no whole number"),
         ({"replicated": "yes"}, "option replicated: 'yes' is neither true nor false"),
-        ({"pushdown": "true"}, "option pushdown: there is none any more, because Spark"),
+        ({"pushdown": "true"}, "option pushdown: it was removed, because Spark"),
         ({"path": "/no/such/log"}, "/no/such/log: no such file or directory"),
         ({"path": "s3://key:word@host/log"}, "give it as the store's own tools take it"),
     ],

@@ -160,7 +160,9 @@ def test_several_environments_one_of_which_is_new(tmp_path: Path) -> None:
         own = table.filter(pa.compute.equal(table["env"], env))
         assert_same(own, read(tmp_path / name, columns="env,lsn"))
     shutil.rmtree(tmp_path / "two")
-    with pytest.raises(StoppedError, match="two: the environment is gone"):
+    with pytest.raises(
+        StoppedError, match="two: the stream has read this environment, and it is gone"
+    ):
         reading.partitions(end, reading.latestOffset())
 
 

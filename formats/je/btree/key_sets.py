@@ -1,4 +1,4 @@
-"""Sets of keys that columns of keys are compared with: equal to a key, or beginning with one."""
+"""Sets of keys, and masks of the keys of a column that are in a set or begin with a member."""
 
 from __future__ import annotations
 

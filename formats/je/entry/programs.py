@@ -106,7 +106,7 @@ def slot_program(family: Family, version: int, wanted: frozenset[str] | None) ->
 def front_program(types: frozenset[int], version: int, wanted: frozenset[str]) -> Program:
     """Return the program that reads some numbers of entries of several families.
 
-    Groups and lists before these fields are read over. Types without any of the fields have no
+    Groups and lists before these fields are skipped. Types without any of the fields have no
     operations.
 
     Args:
@@ -128,7 +128,7 @@ def front_program(types: frozenset[int], version: int, wanted: frozenset[str]) -
 
 
 def _flat(fields: tuple[Field, ...], group: str = "") -> tuple[Field, ...]:
-    """Return fields without groups and lists: members of both follow each other, with long names.
+    """Return fields without groups and lists: their members follow each other, with long names.
 
     The field that a list repeats keeps the name of the list's `count`.
     """

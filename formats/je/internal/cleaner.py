@@ -42,7 +42,8 @@ class FileSummaryKey(Struct, frozen=True):
     """The key of a file summary; the newest summary of a file sorts first.
 
     Attributes:
-        sequence: number of entries in the file when the summary was logged, obsolete ones twice.
+        sequence: number of entries in the file when the summary was logged; obsolete ones count
+            twice.
     """
 
     file_no: int

@@ -208,10 +208,9 @@ class SlotChecks:
             db_id: id of their database.
             asks_noted: doubt slots that name a noted LSN, unless their record is embedded.
 
-        Returns:
-            Bool, one per row. A False slot names an entry that the scan found to have a right
-            checksum: a record of the slot's key and of the database, with data, which expires when
-            the slot says, not after HOURS_MAX.
+        Returns: Bool, one per row. If False, the scan found the slot's entry, with a right
+            checksum: a record of the slot's key and of the database, with data and with the slot's
+            expiration, which is not after HOURS_MAX.
         """
         return _native.doubtful_slots(
             slots,

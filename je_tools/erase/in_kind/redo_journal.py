@@ -281,8 +281,7 @@ def _decoded(frame: RawFrame) -> Blanks:
 
 def _damaged(path: Path, what: object) -> RefusedError:
     return RefusedError(
-        f"{path}: the redo journal cannot be used: {what}. An erasure was interrupted, and what it "
-        "left of one log file cannot be completed: `je-tools verify` shows the entries with wrong "
-        "checksums. Restore that file from a backup, or move the journal away if no checksum is "
-        "wrong"
+        f"{path}: the redo journal cannot be used: {what}. An erasure was interrupted, and cannot "
+        "be completed in one log file: `je-tools verify` shows the entries with wrong checksums. "
+        "Restore that file from a backup, or move the journal away if no checksum is wrong"
     )

@@ -102,7 +102,7 @@ def mount_facts(mounts: Iterable[Mount]) -> Iterator[str]:
         if kind in _COPY_ON_WRITE:
             yield (
                 f"{kind} writes changed bytes to a new place: the old ones stay in free space and "
-                "in snapshots, which were not looked at."
+                "in snapshots, which were not searched."
             )
         elif kind in _REFLINKS:
             yield (
@@ -124,9 +124,9 @@ def _device_facts(device: int) -> Iterator[str]:
     """Yield the known facts about the block device below a file system."""
     folder = _DEVICES / f"{os.major(device)}:{os.minor(device)}"
     if (folder / "loop").is_dir():
-        yield "It lies in a file of another file system (loop device), which was not looked at."
+        yield "It lies in a file of another file system (loop device), which was not searched."
     if (folder / "dm").is_dir():
         yield (
             "It lies on a device-mapper volume (LVM or encryption); snapshots of the volume were "
-            "not looked at."
+            "not searched."
         )

@@ -94,23 +94,21 @@ def _extent_facts(files: Sequence[FoundFile]) -> list[str]:
             f"{counted(sparse, 'file')} with fewer blocks than bytes (holes, compression)."
         )
     if unknown:
-        facts.append(
-            f"Of {counted(unknown, 'file')} it is not known whether other files share bytes."
-        )
+        facts.append(f"Unknown: whether other files share bytes of {counted(unknown, 'file')}.")
     return facts
 
 
 def _deleted_facts(home: Path) -> list[str]:
     found = deleted_files(home)
     facts = [
-        f"Process {number} still has a deleted file of this directory open, {size:,} bytes: it "
-        "was not looked at, and exists until the process closes it."
+        f"Process {number} still has a deleted file of this directory open, {size:,} bytes: it was "
+        "not searched, and exists until the process closes it."
         for number, size in found.open_files
     ]
     if found.unseen_count:
         facts.append(
-            f"Other users' processes ({found.unseen_count:,}) were not asked whether they have "
-            "deleted files of this directory open."
+            f"Other users' processes ({found.unseen_count:,}) may have deleted files of this "
+            "directory open: that was not checked."
         )
     return facts
 
@@ -120,4 +118,4 @@ def _swap_facts() -> list[str]:
         lines = _SWAPS.read_text(encoding="ascii", errors="replace").splitlines()
     except OSError:
         return []
-    return ["This machine has swap, which was not looked at."] if len(lines) > 1 else []
+    return ["This machine has swap, which was not searched."] if len(lines) > 1 else []

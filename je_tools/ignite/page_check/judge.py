@@ -83,7 +83,7 @@ _FROM_LOG = (
     "page-file-missing",
 )
 """Codes of the errors that a rebuilt file has no more."""
-_KEEP_LOG = "Nothing: the node repairs it when it starts. Keep the markers and the log."
+_KEEP_LOG = "Nothing to do: the node repairs it when it starts. Keep the markers and the log."
 _NOTHING = "Nothing."
 
 

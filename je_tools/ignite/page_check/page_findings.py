@@ -7,10 +7,10 @@ from msgspec import Struct
 from je_tools.findings import Code, Severity
 
 _ADVICE = (
-    "If it is a note, nothing. Else `ignite recover` rebuilds a partition from the log, and sets a "
-    "damaged index aside, so that the node rebuilds it. If the log does not have enough, load the "
-    "partition from another node that owns it, or from a backup. `ignite pages verify` has advice "
-    "for each file."
+    "If it is a note, do nothing. Otherwise `ignite recover` rebuilds a partition from the log, "
+    "and sets a damaged index aside, so that the node rebuilds it. If the log does not have "
+    "enough, load the partition from another node that owns it, or from a backup. `ignite pages "
+    "verify` has advice for each file."
 )
 
 _TABLE: tuple[tuple[str, Severity, str, str], ...] = (
@@ -24,8 +24,8 @@ _TABLE: tuple[tuple[str, Severity, str, str], ...] = (
     (
         "page-zero",
         Severity.ERROR,
-        "A page is zeros, and a page after it was written. It is a warning if a checkpoint did "
-        "not end: the page may not have been written yet.",
+        "A page is zeros, and a page after it was written. It is a warning if a checkpoint did not "
+        "end: the page may not be written yet.",
         _ADVICE,
     ),
     (
@@ -37,19 +37,19 @@ _TABLE: tuple[tuple[str, Severity, str, str], ...] = (
     (
         "page-misplaced",
         Severity.ERROR,
-        "The checksum of a page is right, and its id is that of another place: it was written to "
-        "the wrong place, or the file is a mix of two.",
+        "The checksum of a page is right, but its id belongs to another place: the page was "
+        "written to the wrong place, or the file is a mix of two.",
         _ADVICE,
     ),
     (
         "page-unknown",
         Severity.WARNING,
-        "The checksum of a page is right, and no engine up to 2.18 writes its type, the version "
-        "of its layout or its compression. A node may halt when it reads the page, or not notice. "
-        "It is an error for the first page of a partition: the node takes the partition for a new "
-        "one, and its rows are lost, or it halts.",
-        "Compare the version of the node with those that this program reads. `ignite recover` "
-        "rebuilds the page if the log has its whole history.",
+        "The checksum of a page is right, but no engine up to 2.18 writes its type, layout version "
+        "or compression. A node may halt when it reads the page, or not notice. It is an error for "
+        "the first page of a partition: the node takes the partition for a new one and loses its "
+        "rows, or halts.",
+        "Compare the version of the node with those that je-tools reads. `ignite recover` rebuilds "
+        "the page if the log has its whole history.",
     ),
     (
         "page-unreadable",
@@ -67,7 +67,7 @@ _TABLE: tuple[tuple[str, Severity, str, str], ...] = (
     (
         "page-file-missing",
         Severity.ERROR,
-        "The newest checkpoint counted rows in a partition, and its file does not exist, or has no "
+        "The newest checkpoint counted rows in a partition, but its file does not exist, or has no "
         "pages. The node starts without these rows, and reports nothing.",
         "Look for the file in a backup of the same node before it starts.",
     ),
@@ -81,22 +81,23 @@ _TABLE: tuple[tuple[str, Severity, str, str], ...] = (
     (
         "page-mixed",
         Severity.NOTE,
-        "The newest checkpoint did not end, or the markers do not tell whether it did. Then some "
-        "pages are as of that checkpoint and others as of the one before. Recovery writes them "
-        "anew from the log when the node starts.",
+        "The newest checkpoint did not end, or the markers do not show whether it did. Some pages "
+        "may be from that checkpoint, and others from the one before. Recovery writes them anew "
+        "from the log when the node starts.",
         "Keep the markers and the log. `ignite recover` shows what the start does.",
     ),
     (
         "page-unwritten",
         Severity.NOTE,
         "The pages at the end of a file are zeros: they were allocated and not written, or the "
-        "file has no header yet. It cannot be told from pages that were lost.",
+        "file has no header yet. Lost pages would look the same.",
         "Nothing.",
     ),
     (
         "page-unsummed",
         Severity.NOTE,
-        "No page of a file has a checksum (IGNITE_PDS_SKIP_CRC): damage in them is not seen.",
+        "No page of a file has a checksum (IGNITE_PDS_SKIP_CRC): je-tools cannot see damage in "
+        "them.",
         "Nothing.",
     ),
     (
@@ -122,35 +123,35 @@ _TABLE: tuple[tuple[str, Severity, str, str], ...] = (
     (
         "page-link",
         Severity.ERROR,
-        "A link leads to a page that does not belong there: of another type, in another "
-        "partition, with more items than it has place for, or named twice.",
+        "A link leads to a page that does not belong there: of another type, in another partition, "
+        "with more items than it has room for, or named twice.",
         _ADVICE,
     ),
     (
         "tree-chain",
         Severity.ERROR,
-        "The pages of a level of a tree do not follow each other as the level above names them: "
-        "rows are found by one way and not by the other.",
+        "The pages of a level of a tree are not in the order in which the level above names them: "
+        "the node finds some rows by one way and not by the other.",
         _ADVICE,
     ),
     (
         "tree-order",
         Severity.ERROR,
-        "The items of a page of a tree are not in order, or not between those beside the link to "
-        "the page: the node does not find some of their rows.",
+        "The items of a tree page are not in order, or outside the range that its parent gives it: "
+        "the node does not find some of their rows.",
         _ADVICE,
     ),
     (
         "row-lost",
         Severity.ERROR,
-        "An item of a tree leads to no row, or to bytes that do not decode to one.",
+        "An item of a tree does not lead to a row, or its bytes do not decode.",
         _ADVICE,
     ),
     (
         "data-items",
         Severity.ERROR,
-        "The rows of a data page overlap or lie outside of it, or its free bytes are not those "
-        "that it counts: the node may overwrite rows.",
+        "The rows of a data page overlap or lie outside it, or its count of free bytes is wrong: "
+        "the node may overwrite rows.",
         _ADVICE,
     ),
     (
@@ -164,28 +165,28 @@ _TABLE: tuple[tuple[str, Severity, str, str], ...] = (
         "row-unnamed",
         Severity.WARNING,
         "A data page has a row that no tree leads to: the node does not find it.",
-        "Look for the row with `ignite pages dump`, if it may be one that is missed.",
+        "If a row is missing, look for it with `ignite pages dump`.",
     ),
     (
         "expiry-unnamed",
         Severity.WARNING,
-        "An item of the tree of rows that expire has no row.",
-        "Nothing: the node passes it when its time comes.",
+        "An item of the tree of expiring rows has no row.",
+        "Nothing to do: the node skips it when its time comes.",
     ),
     (
         "row-count",
         Severity.WARNING,
-        "The first page of a partition, or the page of the sizes of its caches, counts other rows "
-        "than its tree has.",
+        "The number of rows in the first page of a partition, or in the page of the sizes of its "
+        "caches, differs from that in its tree.",
         "Compare the partition with its copy on another node (`idle_verify`).",
     ),
     (
         "row-misplaced",
         Severity.WARNING,
-        "The hashes of keys belong to another partition, while those of nearly all other rows of "
-        "the cache belong to theirs: the node does not find these rows.",
-        "Compare the partition with its copy on another node, unless the cache has an affinity "
-        "function of its own.",
+        "By the hashes of their keys, some rows belong to another partition, while nearly all "
+        "other rows of the cache are in the right one: the node does not find these rows.",
+        "If the cache has an affinity function of its own, do nothing. Otherwise compare the "
+        "partition with its copy on another node.",
     ),
     (
         "page-unnamed",
@@ -196,21 +197,22 @@ _TABLE: tuple[tuple[str, Severity, str, str], ...] = (
     (
         "rows-cut-off",
         Severity.NOTE,
-        "Damaged pages keep rows from being read. The expected number is that of the partition's "
-        "first page.",
+        "Rows cannot be read because of damaged pages. The expected number is that in the "
+        "partition's first page.",
         _ADVICE,
     ),
     (
         "page-unwalked",
         Severity.NOTE,
-        "Trees, lists and rows of files were not checked, only pages one by one. It is a warning "
-        "for files that are holes for the most part.",
+        "Only the pages of files were checked, one by one, and not their trees, lists and rows. It "
+        "is a warning for files that are mostly holes.",
         "The column `found` has the reason.",
     ),
     (
         "page-file-unread",
         Severity.NOTE,
-        "A file beside the partitions has no name of a partition or an index, and was not read.",
+        "A file beside the partitions was not read, because its name is not that of a partition or "
+        "an index.",
         "Nothing.",
     ),
 )
@@ -220,7 +222,7 @@ CODES = {row[0]: Code(*row) for row in _TABLE}
 
 
 class PageFinding(Struct, frozen=True):
-    """One finding on pages that follow each other; the same columns in every output.
+    """One finding on consecutive pages; the same columns in every output.
 
     Attributes:
         code: a key of CODES.

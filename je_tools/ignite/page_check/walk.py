@@ -26,7 +26,7 @@ _HOLLOW_SHARE = 64
 A walk needs up to 36 bytes for each page. Of a compressed page, a quarter is stored at least.
 """
 
-HOLLOW = "it is a hole for the most part, which no node leaves"
+HOLLOW = "most of it is a hole, which no node leaves"
 """Why such a file is not walked."""
 
 Walked = tuple["PageFileScan", "Structure | str | None"]

@@ -19,19 +19,19 @@ class RecordProblem(StrEnum):
     """Reason why records are missing from a result, or are not those that recovery would leave."""
 
     ROWS = "rows-unreadable"
-    """Rows of a partition that cannot be read."""
+    """Rows of a partition cannot be read."""
     TREE = "tree-unreadable"
-    """Pages of the tree of a partition that cannot be read, so that rows may be missing."""
+    """Pages of a partition's tree cannot be read, so rows may be missing."""
     ENCRYPTED = "encrypted"
-    """Pages or entries of a group that are only cipher text."""
+    """Pages or entries of a group are encrypted."""
     FILE = "file-unreadable"
-    """A file of pages that is gone, has no header, or cannot be read."""
+    """A page file is missing, has no header, or cannot be read."""
     PAGES_MIXED = "pages-mixed"
     """A checkpoint is unfinished, and the log does not have the pages that it was writing."""
     UNLOGGED = "wal-disabled"
     """Changes of a group were not logged, so recovery does not repair its pages."""
     UNCONFIGURED = "cache-unconfigured"
-    """Pages of a cache whose configuration is gone, so that the node does not start it."""
+    """The configuration of a cache is missing, so the node does not start the cache."""
     TYPES = "types-damaged"
     """A description of a type or a name of a class is damaged, so that names may be wrong."""
     LOG_DAMAGED = "log-damaged"
@@ -46,19 +46,19 @@ NOT_CHECKED = (
     "them",
     "whether other nodes have newer records: `je-tools ignite diff` compares two nodes",
 )
-"""Text on what an export does not look at."""
+"""What an export does not check."""
 
 _PAGES = "`ignite pages verify` reports the pages, and `ignite recover` what can be repaired."
 
 _TABLE: tuple[tuple[RecordProblem, str, str], ...] = (
     (
         RecordProblem.ROWS,
-        "The bytes of rows are on a page that cannot be read, or do not decode.",
+        "Rows do not decode, or are on pages that cannot be read.",
         _PAGES,
     ),
     (
         RecordProblem.TREE,
-        "Pages of the tree of a partition cannot be read, so rows may be missing.",
+        "Pages of a partition's tree cannot be read, so rows may be missing.",
         _PAGES,
     ),
     (
@@ -68,32 +68,32 @@ _TABLE: tuple[tuple[RecordProblem, str, str], ...] = (
     ),
     (
         RecordProblem.FILE,
-        "A file of pages is gone, has no header, or cannot be read.",
+        "A page file is missing, has no header, or cannot be read.",
         "Look for it in a backup of the same node. `ignite recover` shows whether the log has it.",
     ),
     (
         RecordProblem.PAGES_MIXED,
         "A checkpoint is unfinished, and its pages could not be recovered from the log. The files "
         "have pages of two checkpoints, so records may be missing, old, or written twice.",
-        "`ignite recover` says why, and what can be repaired.",
+        "`ignite recover` shows why, and what can be repaired.",
     ),
     (
         RecordProblem.UNLOGGED,
         "The log was turned off for a group when the node stopped: its pages may be of several "
         "states, and recovery does not change them.",
-        "Load the group from other nodes, or from where its data come from.",
+        "Load the group from other nodes, or from the source of its data.",
     ),
     (
         RecordProblem.UNCONFIGURED,
-        "A cache has partitions, rows or records of the log, and no configuration "
-        "(`cache_data.dat`). A node starts without it, unless another node has the configuration. "
-        "Its records are left out.",
-        "Copy the file from another node or a backup. If the cache was destroyed, nothing.",
+        "A cache has partitions, rows or log records, but no configuration (`cache_data.dat`). A "
+        "node starts without it, unless another node has the configuration. Its records are left "
+        "out.",
+        "Copy the file from another node or a backup. If the cache was destroyed, do nothing.",
     ),
     (
         RecordProblem.TYPES,
-        "A description of a type or a name of a class is damaged or cannot be read. Names of types "
-        "and fields may be wrong or missing; the records are all there.",
+        "The description of a type or the name of a class is damaged or cannot be read. Names of "
+        "types and fields may be wrong or missing. No record is missing.",
         "Copy the file from another node: all nodes of a cluster have the same types.",
     ),
     (
@@ -165,7 +165,7 @@ def log_problem(node: str, end: WalEnd) -> MissingRecords | None:
 
 
 def merged(problems: Iterable[MissingRecords]) -> list[MissingRecords]:
-    """Return problems with one for all encrypted partitions of a group, where the first was."""
+    """Return the problems, with those of a group's encrypted partitions merged into the first."""
     found: dict[tuple[object, ...], list[MissingRecords]] = {}
     for place, each in enumerate(problems):
         is_group = each.problem is RecordProblem.ENCRYPTED and each.partition is not None

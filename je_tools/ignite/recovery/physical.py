@@ -132,12 +132,12 @@ def recovered_pages(
     known = PhysicalRecovery(need.status, begin, source, start, stop, recovery_files=tuple(files))
     replay = open_replay(node)
     if replay is None:
-        return replace(known, problem="no file of pages tells the size of a page")
+        return replace(known, problem="no page file gives the page size")
     if not _has_record(found, begin):
         text = "the log has no record of the checkpoint where its marker points"
         return replace(known, problem=text)
     if need.compacted and not files:
-        text = "segments with changes of pages are only there compacted"
+        text = "segments with changes of pages exist only in compacted form"
         return replace(known, problem=text)
     damaged = tuple(path for path in files if not _take_file(replay, path, node))
     end = replay_log(node, replay, start, stop)

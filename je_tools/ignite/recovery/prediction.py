@@ -49,7 +49,7 @@ REPAIRS = {
     PageRepair.RECOVERED: "recovery writes it anew",
     PageRepair.REPAIRED: "the node restores it from its log when it reads it",
     PageRepair.REBUILT: "the node builds its indexes anew once the file is gone",
-    PageRepair.UNCLEAR: "its checksum is right, so the node may halt when it reads it, or not",
+    PageRepair.UNCLEAR: "its checksum is right, so the node may or may not halt when it reads it",
     PageRepair.LOST: "the node takes the partition for a new one, and loses its rows",
     PageRepair.FATAL: "the node does not start, or halts when it reads it",
 }
@@ -105,8 +105,8 @@ _ONLY_COPY = (
 
 _FILE_LOST = (
     "The node makes an empty file. Copy the store before you start it. `ignite recover` shows "
-    "whether the log has all pages of the partition; else look for its file in a backup, or for "
-    "the partition on another node."
+    "whether the log has all pages of the partition. Otherwise look for its file in a backup, or "
+    "for the partition on another node."
 )
 
 
@@ -217,7 +217,7 @@ class Predictor:
                 "recovery-refused" if is_at_start else "recovery-unclear",
                 file.path,
                 segment=file.number,
-                expected=f"no file, as the node archives this segment {when}",
+                expected=f"no file, because the node archives this segment {when}",
                 found=file.problem,
                 hint=_ONLY_COPY if is_left else "`ignite recover --apply` sets the file aside.",
             )
@@ -232,7 +232,7 @@ class Predictor:
                     "recovery-refused",
                     copies.chosen.path,
                     segment=copies.index,
-                    expected="a file in the archive, as there are later ones",
+                    expected="a file in the archive, because there are later ones",
                     found="the segment is only in the ring",
                     hint="Copy this file to the archive, named by the index of the segment.",
                 )

@@ -121,7 +121,7 @@ class LogRepairer(Struct, frozen=True):
     def _copied(self, segment: SegmentState) -> LogRepair | Unrepaired:
         """Copy a segment from the ring to the archive, where the engine looks for it."""
         if any(each.file.is_packed for each in segment.copies):
-            reason = "the segment is only there compacted, without records of pages"
+            reason = "the segment exists only in compacted form, without records of pages"
             return Unrepaired(None, segment.index, 0, reason)
         for twin in segment.others:
             if not segment.is_archived or twin.end.gaps:
@@ -167,8 +167,8 @@ class LogRepairer(Struct, frozen=True):
             return "no checkpoint is known, so it is unknown which records recovery needs"
         if (damage.index, damage.start) <= (self.begin.segment, self.begin.offset):
             return (
-                "recovery needs the changes of pages there, and without one of them later ones do "
-                "not fit; take the bytes from a backup or from another copy of the segment"
+                "recovery needs the changes of pages there, and cannot apply later ones without "
+                "them; take the bytes from a backup or from another copy of the segment"
             )
         return None
 

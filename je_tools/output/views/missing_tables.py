@@ -72,7 +72,7 @@ def missing_sections(
         section_of("file", "Files", files, report.files),
         section_of("database", "Databases with losses", _DATABASES, report.losses),
         Section("range", f"Key ranges with a lost node{cut}", _RANGES, ranges),
-        Section("key", f"Keys with only a lost record{cut}", _KEYS, keys),
+        Section("key", f"Keys of which only the record is lost{cut}", _KEYS, keys),
     ):
         if section.rows or listed is None:
             yield section

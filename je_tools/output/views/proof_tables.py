@@ -95,7 +95,7 @@ def write_proof(proof: Proof, out: BinaryIO, width: int | None) -> None:
     if proof.run is not None:
         shown.append(_run_section(proof))
     shown.append(section_of("facts", "Found around the files", _TEXT, proof.scope.facts))
-    shown.append(section_of("not_looked_at", "Not looked at", _TEXT, proof.scope.not_looked_at))
+    shown.append(section_of("not_looked_at", "Not searched", _TEXT, proof.scope.not_looked_at))
     write_table(shown, out, width)
 
 

@@ -71,7 +71,7 @@ def store_sections(examination: StoreExamination, name: str, *, everything: bool
     return [
         store_section("nodes", "Nodes", _NODES, examination.nodes),
         *([start, found] if everything else map(without_empty_columns, (start, found))),
-        _texts("not_checked", "Not looked at", examination.not_checked),
+        _texts("not_checked", "Not checked", examination.not_checked),
         step_section(steps),
     ]
 

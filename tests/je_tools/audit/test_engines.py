@@ -202,7 +202,7 @@ def test_a_killed_process_costs_an_attempt(tmp_path: Path) -> None:
 
 
 def test_a_task_whose_process_is_always_killed_stops_the_audit(tmp_path: Path) -> None:
-    with pytest.raises(StoppedError, match="was killed, for lack of memory perhaps"):
+    with pytest.raises(StoppedError, match="was killed, perhaps for lack of memory"):
         list(LocalEngine(2).run(partial(killed_always, tmp_path), range(6)))
     assert (tmp_path / "tries").read_text() == "x" * TRIES
 

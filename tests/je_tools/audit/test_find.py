@@ -96,7 +96,7 @@ def test_what_cannot_be_searched_is_no_all_clear(root: Path) -> None:
     assert [(Path(str(row["env"])).name, row["file"]) for row in rows_of(done, "gaps")] == [
         ("v17-basic", "backup.lzma")
     ]
-    assert "not all was searched" in done.err
+    assert "not everything was searched" in done.err
     assert find(root, "--match", "nobody@example.org", "--exit-zero").code == 0
 
 
@@ -174,5 +174,5 @@ def test_a_store_of_ignite_is_searched_but_never_clear(
     assert clear.code == 3
     (gap,) = rows_of(clear, "gaps")
     assert gap["env"] == str(store)
-    assert "only the bytes were searched" in str(gap["problem"])
-    assert "not all was searched" in clear.err
+    assert "only its bytes were searched" in str(gap["problem"])
+    assert "not everything was searched" in clear.err

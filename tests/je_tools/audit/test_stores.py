@@ -192,7 +192,7 @@ def test_a_cache_that_cannot_be_listed_is_no_all_clear(monkeypatch: pytest.Monke
         ("unread", "cache-first: Permission denied")
     ]
     assert tables["environments"][0]["severity"] == "error"
-    assert "no damage in what was looked at" in tables["environments"][0]["verdict"]
+    assert "no damage in what was checked" in tables["environments"][0]["verdict"]
     assert examination.examine_store(open_store([store]), 1).is_damaged
 
 

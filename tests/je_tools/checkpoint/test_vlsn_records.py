@@ -188,7 +188,7 @@ def test_an_index_that_lacks_what_was_logged_is_refused(
     whole = read_index(member(home))
     short = VlsnIndex(replace(whole.range, last=whole.range.last - 5), whole.buckets)
     monkeypatch.setattr("je_tools.vlsn.recovered.read_index", lambda _: short)
-    with pytest.raises(RefusedError, match="and the log goes on with") as caught:
+    with pytest.raises(RefusedError, match="and the log continues with") as caught:
         check_writable(member(home), cuts=True)
     assert "network restore" in str(caught.value)
 

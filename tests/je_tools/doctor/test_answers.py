@@ -115,7 +115,7 @@ def test_a_directory_that_may_not_be_listed(home: Path, monkeypatch: pytest.Monk
     done, rows = doctor(home)
     assert done.code == 4
     assert rows[0]["verdict"] == (
-        f"Nothing is known about the log: the system does not let us read it ({DENIED})"
+        f"Nothing is known about the log: the system does not allow reading it ({DENIED})"
     )
     assert commands(rows)[0] == f"ls -ld {home}"
     assert commands(rows)[1].endswith(f" je-tools doctor {home}")

@@ -72,7 +72,7 @@ def test_an_index_that_the_engine_does_not_merge(tmp_path: Path) -> None:
     rows = agreed(home, "vlsn", "check")
     assert rows[0]["outcome"] == "refuses"
     assert "the VLSN index does not fit the log: the index" not in rows[0]["verdict"]
-    assert "ends at VLSN 1, and the log goes on with 628" in rows[0]["verdict"]
+    assert "ends at VLSN 1, and the log continues with 628" in rows[0]["verdict"]
 
 
 def unmarked(home: Path) -> Path:

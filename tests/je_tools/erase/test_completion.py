@@ -212,7 +212,7 @@ def test_a_redo_journal_that_cannot_be_used(kind: str, home: Path, tmp_path: Pat
         path.write_bytes(path.read_bytes()[:-9] if kind == "truncated" else b"")
     done = resume(home)
     assert done.code == 6
-    assert "again to go on" not in done.err
+    assert "again to continue" not in done.err
     assert "move the journal away" in done.err or "move it away" in done.err
     code, found = status_of(home)
     assert code == 3

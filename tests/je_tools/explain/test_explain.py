@@ -417,7 +417,7 @@ def test_zeros_behind_the_end(capsys: pytest.CaptureFixture[str], hurt: Path) ->
     hurt.write_bytes(hurt.read_bytes() + bytes(5000))
     code, text, _ = explained(capsys, f"0x0/0x{end:x}", "--env", hurt)
     assert code == 3
-    assert "! nothing but zeros" in text
+    assert "! only zeros" in text
 
 
 def test_any_damage_is_explained_without_a_crash() -> None:

@@ -321,7 +321,7 @@ def test_records_beyond_those_that_are_listed(
 
 @pytest.mark.parametrize(
     ("image_id", "severity", "ending"),
-    [(15, "error", ""), (16, "warning", ", which the newest image, 16, makes needless")],
+    [(15, "error", ""), (16, "warning", ", which the newest image, 16, already covers")],
 )
 def test_a_hole_before_the_image_is_a_warning(
     image_id: int, severity: str, ending: str, tmp_path: Path
@@ -340,7 +340,7 @@ def test_an_image_newer_than_the_journals_is_reported(tmp_path: Path) -> None:
             "front-end-mismatch",
             "warning",
             "journals up to id 20, that of the newest image",
-            "ids up to 19; a front end loads the image all the same",
+            "ids up to 19; a front end loads the image anyway",
         )
     ]
 

@@ -175,8 +175,8 @@ def test_paths_that_are_not_of_one_log_are_refused(command: str, tmp_path: Path)
     other = write_log(tmp_path / "other", [first, second])
     a, b = one / first.name, other / second.name
     refused(named(command, a, b), f"{a} and {b}", "one command per directory")
-    refused(named(command, one, other), str(one), "one with each directory")
-    refused(named(command, one, b), str(one), "one with each directory")
+    refused(named(command, one, other), str(one), "for each directory")
+    refused(named(command, one, b), str(one), "for each directory")
     (one / "data001").mkdir()
     (one / second.name).rename(one / "data001" / second.name)
     assert named(command, a, one / "data001" / second.name).code == 0

@@ -184,7 +184,7 @@ def test_vlsns_that_do_not_follow_the_index_are_foretold(tmp_path: Path) -> None
         row for row in map(json.loads, done.out.splitlines()) if row["code"] == "vlsn-index-refused"
     ]
     (row,) = refused
-    assert "ends at VLSN 1, and the log goes on with 628" in row["found"]
+    assert "ends at VLSN 1, and the log continues with 628" in row["found"]
 
 
 @pytest.mark.parametrize(

@@ -203,7 +203,7 @@ def test_a_rollback_in_front_of_all_leaves_nothing() -> None:
 
 def test_ends_of_transactions_are_not_taken_back() -> None:
     stream = ReplicationStream.of([(100, 5, PUT), (110, 6, ABORT), (130, 6, PUT)])
-    with pytest.raises(MisfitError, match="takes VLSN 6 back"):
+    with pytest.raises(MisfitError, match="undoes VLSN 6"):
         tracked(stream, [(120, Matchpoint(4, 60))])
 
 
@@ -250,9 +250,9 @@ def test_places_that_are_not_known_end_no_bucket() -> None:
 def test_what_does_not_follow_is_refused() -> None:
     entries = [(38 + i, 1 + i, COMMIT) for i in range(9)]
     old = index_of(entries, [9], RULES)
-    with pytest.raises(MisfitError, match="ends at VLSN 9, and the log goes on with 11"):
+    with pytest.raises(MisfitError, match="ends at VLSN 9, and the log continues with 11"):
         merged(old, ReplicationStream.of([(60, 11, PUT)]), None, RULES)
-    with pytest.raises(MisfitError, match="ends at VLSN -1, and the log goes on with 2"):
+    with pytest.raises(MisfitError, match="ends at VLSN -1, and the log continues with 2"):
         merged(VlsnIndex(EMPTY_RANGE, ()), ReplicationStream.of([(60, 2, PUT)]), None, RULES)
     converted = ReplicationStream.of([(60, 2, PUT)])
     index = merged(VlsnIndex(EMPTY_RANGE, ()), converted, None, RULES, converted=True)

@@ -169,7 +169,7 @@ def test_an_index_that_is_not_as_planned_is_a_difference(tmp_path: Path) -> None
     before = member(CRASHED)
     rollback, rebuild = StreamRollback(1224), IndexRebuild()
     plan_append(before, rollback)
-    for name, text in {"unreadable bucket": "not readable", "short": "goes on with"}.items():
+    for name, text in {"unreadable bucket": "not readable", "short": "continues with"}.items():
         home = copy_of(CRASHED, tmp_path / name)
         DAMAGES[name](home)
         told = rollback.difference(before, member(home))

@@ -1,4 +1,4 @@
-//! Whatever a caller may pass, for tests.
+//! Arbitrary arguments of a caller, for tests.
 
 use proptest::collection::{SizeRange, vec};
 use proptest::prelude::*;
@@ -20,13 +20,13 @@ impl Source for Memory<'_> {
     }
 }
 
-/// Numbers of which most lie in short columns, or just outside of them.
+/// Numbers that are mostly rows of short columns, or just outside of these.
 pub fn number() -> impl Strategy<Value = i64> {
     let edges = vec![i64::MIN, i64::MAX, -1, 0, 0xffff_ffff, 1 << 32];
     prop_oneof![6 => -2_i64..12, 1 => any::<i64>(), 1 => proptest::sample::select(edges)]
 }
 
-/// Numbers of which but a few are these.
+/// Numbers that are mostly in a range.
 pub fn mostly(these: Range<i64>) -> impl Strategy<Value = i64> {
     prop_oneof![24 => these, 1 => number()]
 }
@@ -36,7 +36,7 @@ pub fn numbers(rows: impl Into<SizeRange>) -> impl Strategy<Value = Vec<i64>> {
     vec(number(), rows)
 }
 
-/// Two of one length: where byte strings begin, and their sizes.
+/// Two columns of one length: the starts and sizes of byte strings.
 pub fn places(rows: impl Into<SizeRange>) -> impl Strategy<Value = (Vec<i64>, Vec<i64>)> {
     vec((number(), number()), rows).prop_map(|pairs| pairs.into_iter().unzip())
 }

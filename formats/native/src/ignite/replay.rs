@@ -26,7 +26,7 @@ pub const DECLARED: crate::Declared = &[
     ("ignite.replay.MisfitReason.FULL", Reason::Full as i64),
 ];
 
-/// Python's `replay.ReplayRules`.
+/// Python's `replay.PageReplayRules`.
 #[derive(FromPyObject)]
 pub struct PyReplayRules {
     page_size: usize,

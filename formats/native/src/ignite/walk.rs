@@ -34,7 +34,7 @@ pub const DECLARED: crate::Declared = &[
     ("ignite.walk.Cause.CHECKSUM", Cause::Checksum as i64),
 ];
 
-/// Python's `walk.Rules`.
+/// Python's `walk.SegmentRules`.
 #[derive(FromPyObject)]
 pub struct PyRules {
     segment: i64,

@@ -8,7 +8,7 @@ use pyo3::prelude::*;
 
 pub const DECLARED: crate::Declared = &[("je.header.FILE_HEADER_SIZE", FILE_HEADER_SIZE as i64)];
 
-/// Python's `writer.Tail`.
+/// Python's `writer.LogTail`.
 #[derive(FromPyObject)]
 pub struct PyTail {
     file_no: u32,

@@ -85,7 +85,8 @@ pub struct Report {
     pub rows: u64,
     /// Number of rows of the meta page; -1 for a file without.
     pub expected_rows: i64,
-    /// By cache: rows, and those whose key belongs to the partition if there are 2^n of them.
+    /// By cache: the number of rows, and for each n, of those whose key belongs to the partition if
+    /// there are 2^n partitions.
     pub places: BTreeMap<i64, [u64; POWERS + 1]>,
 }
 
@@ -133,7 +134,7 @@ pub struct Check<'a> {
     pub reader: PageReader,
     /// Pages that something leads to.
     pub reached: Marks,
-    /// Items of data pages that a row has.
+    /// Items of data pages that belong to a row.
     pub used: UsedItems,
     /// Result so far.
     pub report: Report,

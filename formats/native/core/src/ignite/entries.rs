@@ -121,7 +121,7 @@ impl DataEntry {
     }
 }
 
-/// Entry at which the next call goes on.
+/// Entry at which the next call continues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
     /// Its record.
@@ -145,7 +145,7 @@ pub struct Entries {
     pub next: Option<Place>,
 }
 
-/// Entries that were decoded, at most so many.
+/// Decoded entries, up to a largest number.
 struct Found {
     entries: Vec<[i64; ENTRY_COLUMNS]>,
     most: usize,

@@ -5,7 +5,7 @@
 use crate::bytes::array_at;
 use crate::ignite::order::Order;
 
-/// Encoding of a field; `types.Coding` describes each.
+/// Encoding of a field; `types.FieldCoding` describes each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 #[expect(missing_docs, reason = "described where Python declares them")]

@@ -1,4 +1,4 @@
-//! Java's hashes of keys and values, of which the engine's check of idle partitions is made.
+//! Java's hashes of keys and values, which the engine's check of idle partitions adds up.
 //!
 //! Source: KeyCacheObjectImpl.hashCode, IdleVerifyUtility.calculatePartitionHash,
 //! BinaryObjectImpl.hashCode, and the Javadoc of hashCode in the classes of the JDK.
@@ -6,7 +6,7 @@
 use crate::bytes::{array_at, i32_at, i64_at};
 use crate::spans::{Outside, Spans};
 
-/// Returns the hash of bytes, as of an array of them.
+/// Returns Java's hash of an array of bytes.
 pub fn of_bytes(bytes: &[u8]) -> i32 {
     bytes
         .iter()

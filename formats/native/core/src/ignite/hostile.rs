@@ -1,5 +1,5 @@
-//! Pages that lie, for tests: links in circles, out of the file and to pages of other kinds,
-//! subtrees with many parents, and counts, levels and sizes that do not fit.
+//! Hostile pages for tests: links in circles, out of the file and to pages of other kinds, subtrees
+//! with many parents, and counts, levels and sizes that do not fit.
 
 use crate::ignite::order::Order;
 use crate::ignite::page_image::PageImage;
@@ -18,7 +18,7 @@ pub(crate) const KINDS: [u16; 17] = [1, 2, 2, 5, 5, 6, 6, 9, 10, 12, 13, 13, 16,
 /// Types of pages of an index.
 pub(crate) const INDEX_KINDS: [u16; 9] = [2, 2, 3, 4, 4, 7, 8, 12, 13];
 
-/// A file of pages that lie.
+/// A file of hostile pages.
 pub(crate) struct Lies {
     /// Bytes of the file.
     pub bytes: Vec<u8>,
@@ -141,7 +141,7 @@ impl Liar {
         page
     }
 
-    /// Returns a number of items of which so many have place, mostly one that fits.
+    /// Returns a number of items, mostly one that fits in a page with room for `most`.
     fn count(&mut self, most: usize) -> usize {
         match self.dice.below(10) {
             0 => self.dice.below(1 << 16),

@@ -19,7 +19,7 @@ pub struct Lists<'c, 'a> {
     check: &'c mut Check<'a>,
 }
 
-/// Ids and the node before of a node that was read.
+/// Ids of a node that was read, and the node before it.
 struct Found {
     previous: i64,
     next: i64,

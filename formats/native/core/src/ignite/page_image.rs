@@ -62,9 +62,9 @@ impl<'a> PageImage<'a> {
         bytes.div_ceil(self.page_size.max(1))
     }
 
-    /// Returns a number above the places of all pages, to size tables by.
+    /// Returns a number above the places of all pages, as the size of tables.
     ///
-    /// `page_count` may be far larger, as the index of a changed page comes from the log.
+    /// `page_count` may be far larger, because the index of a changed page comes from the log.
     pub fn place_count(&self) -> usize {
         self.stored_count().saturating_add(self.changed_indexes.len())
     }

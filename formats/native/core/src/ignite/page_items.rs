@@ -57,7 +57,7 @@ pub fn read(pages: &[u8], page_size: usize, order: Order) -> Items {
     for (n, page) in pages.chunks_exact(page_size.max(1)).enumerate() {
         let first = found.items.len();
         let (type_no, _) = kind_of(page, order).unwrap_or_default();
-        // What does not lie inside of the page has no item; `pages verify` tells of it.
+        // Entries outside the page have no item; `pages verify` reports them.
         let _whole = match type_no {
             types::LIST_META => list_tails(page, order, &mut found),
             types::LIST_NODE => list_ids(page, order, &mut found),
@@ -87,7 +87,7 @@ fn rows(page: &[u8], order: Order, type_no: u16, found: &mut Items) -> Option<()
         let mut columns = empty(item.into());
         columns[LINK] = id | i64::from(item) << 56;
         match directory.entry(page, order, direct) {
-            // The rows of a page have no more bytes than it.
+            // The rows of a page have no more bytes than the page.
             Some(entry) if taken + entry.payload.len() > page.len() => {
                 columns[FAULT] = RowFault::Shared as i64;
             }

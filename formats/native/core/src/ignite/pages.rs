@@ -27,7 +27,7 @@ pub(crate) const COMPRESSION_AT: usize = 17;
 pub(crate) const COMPRESSED_SIZE_AT: usize = 18;
 pub(crate) const COMPACTED_SIZE_AT: usize = 20;
 const LAST_COMPRESSION: u8 = 4;
-/// Last method that leaves the bytes after the header as they are: none, and without garbage.
+/// Last method that does not pack the bytes after the header: none, or only free bytes left out.
 const LAST_PLAIN: u8 = 1;
 const NONE: i32 = -1;
 

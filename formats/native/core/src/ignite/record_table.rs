@@ -1,8 +1,8 @@
 //! Records of a window as rows of a table: one for each entry of a data record, one for each other
 //! record.
 //!
-//! A declared layout says, for each field of a type, which column of the table it is. The fields
-//! that are no columns of the table are columns of their type.
+//! A declared layout says, for each field of a type, which column of the table it is. The other
+//! fields are columns of their type.
 
 use crate::ignite::entries::{self, DataEntry, Shape};
 use crate::ignite::fields::{self, Coding, Cursor, Payloads};
@@ -118,7 +118,7 @@ impl Layout {
     }
 }
 
-/// Entry at which the next call goes on.
+/// Entry at which the next call continues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
     /// Its record.
@@ -226,7 +226,7 @@ impl Rows {
         }
     }
 
-    /// Sets the columns that a field is.
+    /// Sets the columns of a field.
     #[inline]
     fn put_field(&mut self, row: usize, used: FieldUse, column: usize, found: &[i64]) {
         match (used, found) {
@@ -309,10 +309,10 @@ struct Reader<'a> {
     room: usize,
 }
 
-/// Returns rows of the records from `from` on: of all of them, but of `most` entries at most.
+/// Returns rows of the records from `from` on, of at most `most` entries.
 ///
 /// A type without a layout has no fields, so that only a record without a payload decodes. All
-/// entries of a record are read before the first becomes a row, so that each row tells whether its
+/// entries of a record are read before the first becomes a row, so that each row shows whether its
 /// record decodes to its end.
 pub fn rows(
     payloads: Payloads<'_>,
@@ -436,7 +436,7 @@ impl Reader<'_> {
     }
 }
 
-/// Returns true if a cursor has so many entries before its end, and no more.
+/// Returns true if exactly `count` entries are left before the end of a cursor.
 fn decodes(mut cursor: Cursor<'_>, shape: Shape, count: i64) -> bool {
     // Each entry has bytes, so a forged number ends at the end of the payload.
     count >= 0

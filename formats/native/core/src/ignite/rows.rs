@@ -295,7 +295,7 @@ pub fn read_row(
     with_key(row, image, reader, used, item, rows)
 }
 
-/// Decodes a row without fragments of a page of a type.
+/// Decodes a row without fragments, given the type of its page.
 pub fn decode_payload(data: &[u8], payload: [i64; 2], type_no: u16, order: Order) -> Row {
     decode_any(data, payload, type_no, false, order)
 }
@@ -347,7 +347,7 @@ fn with_key(
     row
 }
 
-/// Returns the bytes of a row that is not one of a cache.
+/// Returns the bytes of a row that does not belong to a cache.
 pub fn read_bytes(
     image: &PageImage<'_>,
     reader: &mut PageReader,
@@ -416,7 +416,7 @@ fn object(cursor: &mut Cursor<'_>) -> Option<(i64, [i64; 2])> {
     Some((cursor.u8()?, cursor.span(size)?))
 }
 
-/// Decodes a length and as many bytes.
+/// Decodes a length and that many bytes.
 fn decode_blob(cursor: &mut Cursor<'_>) -> Option<Row> {
     let size = cursor.i32()?;
     let value = cursor.span(size)?;

@@ -139,9 +139,9 @@ impl Named {
 
 /// Pages of one level of a tree, from the first to the last.
 ///
-/// Follows the link of each page to the next. After a page that cannot be read, goes on with the
-/// page that the level above names next. What it keeps grows with the pages that it visits, not
-/// with the file, which may have as many trees as pages.
+/// Follows the link of each page to the next. After a page that cannot be read, continues with the
+/// page that the level above names next. Its memory grows with the pages that it visits, not with
+/// the file, which may have as many trees as pages.
 #[derive(Debug)]
 pub struct LevelWalk {
     level: usize,
@@ -230,7 +230,7 @@ impl LevelWalk {
             let mut above = Self::new(meta, self.level + 1);
             let is_inner = self.level > 0;
             if is_inner {
-                // Inner pages of this level are of no other, so all levels above are one walk.
+                // Inner pages belong to one level only, so all levels above are one walk.
                 above.seen = std::mem::take(&mut self.seen);
             }
             let pages = above.children(image, reader, meta, taken);

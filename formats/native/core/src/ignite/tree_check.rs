@@ -30,7 +30,7 @@ struct Inner {
     keys: Vec<Option<Key>>,
 }
 
-/// Direction of an index, which no page tells: it may be descending.
+/// Direction of an index, which no page states: it may be descending.
 #[derive(Clone, Copy, Default)]
 enum Direction {
     #[default]
@@ -42,7 +42,7 @@ enum Direction {
 impl Direction {
     /// Returns the keys of a page so that they ascend; none while the direction is unknown.
     ///
-    /// The first page with two different keys tells it.
+    /// The first page with two different keys shows it.
     fn of_index(&mut self, keys: Vec<Option<Key>>) -> Vec<Option<Key>> {
         let mut known = keys.iter().flatten();
         if let (Self::Unknown, Some(first), Some(last)) = (*self, known.next(), known.last()) {

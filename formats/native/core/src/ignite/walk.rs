@@ -34,8 +34,8 @@ const STALE_MAX: u32 = 16;
 /// Number of bytes that may be summed in vain, in addition to the size of the segment.
 const BUDGET: u64 = 32 << 20;
 
-/// Number of bytes that a place counts for that looks like a record: more than one in so many bytes
-/// is no damage by accident.
+/// Cost, in bytes, of a place that looks like a record. Accidental damage has at most one such
+/// place in that many bytes.
 const CANDIDATE_COST: u64 = 8;
 
 const CRC_SIZE: usize = MIN_SIZE - HEADER_SIZE;
@@ -130,8 +130,8 @@ pub struct Tail {
     pub stale: u32,
     /// Segment of the first of them.
     pub stale_segment: i64,
-    /// Offset from which the bytes were not searched for records, as too many candidates were
-    /// wrong; the size of the file if all were.
+    /// Offset from which the bytes were not searched for records, because too many candidates were
+    /// wrong; the size of the file if all were searched.
     pub unsearched: u64,
 }
 
@@ -157,7 +157,7 @@ pub struct Window<'a> {
     pub base: u64,
 }
 
-/// The need of a walk after a step.
+/// What a walk needs after a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
     /// A window that begins at [`Walker::position`] and has at least so many bytes.
@@ -174,7 +174,7 @@ enum Judged {
         offset: u32,
         length: u32,
     },
-    /// So many bytes are needed from the offset on.
+    /// This many bytes are needed from the offset on.
     Short(u64),
     Bad(Stop),
 }

@@ -430,7 +430,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Passes a field that is repeated; returns `None` if the entry ends before the last one.
+    /// Skips a field that is repeated; returns `None` if the entry ends before the last one.
     fn pass(&mut self, coding: Coding, times: i64) -> Option<(i64, i64)> {
         for _ in 0..u64::try_from(times).ok()? {
             self.read(coding, 0)?;

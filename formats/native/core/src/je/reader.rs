@@ -623,7 +623,8 @@ impl Reader {
         Ok(())
     }
 
-    /// Returns the offset where the trusted chain ends, or [`NO_OFFSET`] if it goes on at `after`.
+    /// Returns the offset where the trusted chain ends, or [`NO_OFFSET`] if it continues at
+    /// `after`.
     ///
     /// Removes the last new row if it is not good and the entry after it does not point back to it.
     fn lost_from<S: Source>(

@@ -15,7 +15,7 @@ use crate::je::walk::NO_OFFSET;
 /// Number of long entries whose checksum results are kept: the last one is asked about twice.
 const SUMS_KEPT: usize = 64;
 
-/// Length of a chain of erased entries, which have no checksum, that needs no more evidence.
+/// Length from which a chain of erased entries, which have no checksum, needs no more evidence.
 const ERASED_STEPS: usize = 4096;
 
 /// Judge of candidates anywhere in a file.

@@ -38,7 +38,7 @@ pub struct TxnFields {
     pub time_ms: usize,
     /// Number of the file.
     pub file_no: u32,
-    /// Flag of an entry that a rollback took back.
+    /// Flag of an entry that a rollback undid.
     pub invisible: u8,
 }
 
@@ -55,7 +55,7 @@ pub struct Segment {
     pub entries: i64,
     /// Bytes of the entries.
     pub size: i64,
-    /// Number of entries that a rollback took back.
+    /// Number of entries that a rollback undid.
     pub invisible: i64,
     /// True if it has the first entry of the transaction.
     pub begins: bool,
@@ -111,7 +111,7 @@ impl Segments {
         self.fields.file_no
     }
 
-    /// Adds entries that come after those before; damaged ones do not count.
+    /// Adds the entries that follow; damaged ones do not count.
     pub fn add(&mut self, window: Window<'_>, rows: Columns<'_>) {
         let mut values = [0; WIDTH];
         for row in 0..rows.rows().unwrap_or(0) {

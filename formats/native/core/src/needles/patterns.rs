@@ -27,7 +27,7 @@ pub enum Refusal {
     Empty,
     /// Its hits may be longer than [`PATTERN_REACH_MAX`].
     Long,
-    /// It looks for the begin or end of a text.
+    /// It matches only at the beginning or end of a text.
     Anchored,
 }
 
@@ -75,7 +75,7 @@ impl Pattern {
         self.fixed
     }
 
-    /// Reports the begins and sizes of hits in `own`; with `is_overlapping`, one per first byte.
+    /// Reports the starts and sizes of hits in `own`; with `is_overlapping`, one per first byte.
     pub fn search(
         &self,
         data: &[u8],

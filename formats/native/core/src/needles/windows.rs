@@ -13,10 +13,11 @@ const SMALL: usize = 1 << (SMALL_BITS - 6);
 const LARGE_BITS: u32 = 21;
 const LARGE: usize = 1 << (LARGE_BITS - 6);
 
-/// Number of hashes from which on the small filter, which fits the first cache, lets too many pass.
+/// Number of hashes from which the small filter, which fits the L1 cache, lets too many places
+/// pass.
 const LARGE_FROM: usize = 4_000;
 
-/// Returns the hash of the first `width` bytes of `data`, which has at least so many.
+/// Returns the hash of the first `width` bytes of `data`, which has at least that many.
 pub fn hash_of(data: &[u8], width: usize, factor: u64) -> u32 {
     let mut bytes = [0; WIDTH_MAX];
     for (to, from) in bytes.iter_mut().zip(data.iter().take(width)) {

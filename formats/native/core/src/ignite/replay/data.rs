@@ -1,8 +1,8 @@
 //! Rows of data pages: the directory of items, and the entries that they point to.
 //!
 //! Entries are packed from the end of the page. An item below the direct count is the offset of an
-//! entry. After rows were removed, the ids of others are found through indirect items, each of
-//! them an id and the index of a direct item, in the order of the ids.
+//! entry. After a removal, the ids of other rows are found through indirect items. Each is an id
+//! and the index of a direct item, and they are in the order of the ids.
 //!
 //! Source: AbstractDataPageIO, Ignite 2.18.0.
 

@@ -74,7 +74,7 @@ impl<'a> Delta<'a> {
         self.fields().get(OWN..).unwrap_or_default()
     }
 
-    /// Returns the bytes that the last two columns are a span of.
+    /// Returns the bytes of the span in the last two columns.
     pub fn rest(&self) -> &'a [u8] {
         let [.., start, size] = *self.own() else { return &[] };
         let span = usize::try_from(start).ok().zip(usize::try_from(size).ok());

@@ -1,7 +1,8 @@
 //! Pages that a replay keeps: as they are, or packed.
 //!
-//! A record of 45 bytes makes a page of 4,096 bytes or more, nearly all of them zeros. So only as
-//! many pages are plain as the log has bytes for; before there are more, all are packed.
+//! A record of 45 bytes makes a page of 4,096 bytes or more, nearly all of them zeros. So the bytes
+//! of plain pages are limited in proportion to those of the log, and all pages are packed before
+//! there are more.
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
@@ -97,7 +98,7 @@ impl KeptPages {
         Some(kept)
     }
 
-    /// Returns a page to be changed, which is made if it is not there: zeros, and broken.
+    /// Returns a page to be changed; a missing one is made of zeros, and is broken.
     pub fn open_or_make(&mut self, place: Place) -> &mut Kept {
         self.make_room();
         let bytes = || vec![0; self.page_size].into_boxed_slice();

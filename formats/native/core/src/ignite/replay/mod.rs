@@ -183,7 +183,7 @@ impl Replay {
         }
     }
 
-    /// Applies records in their order; records that change no page are passed.
+    /// Applies records in their order; records that change no page are skipped.
     pub fn apply(&mut self, records: Records<'_>) {
         self.order = records.order;
         let places = records.at.iter().zip(records.offset);
@@ -223,7 +223,7 @@ impl Replay {
         }
     }
 
-    /// Applies a record; returns false if it is none of physical recovery.
+    /// Applies a record; returns false if it does not belong to physical recovery.
     fn apply_one(&mut self, payload: &[u8], misfit: &mut Misfit) -> Result<bool, Reason> {
         if let Some(inner) = delta::encrypted_type(misfit.type_no, payload) {
             return if delta::is_physical(inner) { Err(Reason::Encrypted) } else { Ok(false) };

@@ -239,7 +239,7 @@ mod tests {
         ids.push(TYPE_NAME);
         let start = Instant::now();
         assert_eq!(read(&metadata(100_000, &ids)), None);
-        // Only the comparison of each field with all others takes as long.
+        // Only comparing each field with all others would take that long.
         assert!(start.elapsed() < Duration::from_secs(60), "{:?}", start.elapsed());
     }
 

@@ -150,7 +150,7 @@ mod tests {
     fn assert_is_given_up(value: &[u8]) {
         let start = Instant::now();
         assert_eq!(json(value).1, Problem::Long);
-        // Only work without bounds takes as long; else it is a part of a second.
+        // Only unbounded work takes that long; otherwise it takes a fraction of a second.
         assert!(start.elapsed() < Duration::from_secs(60), "{:?}", start.elapsed());
     }
 
