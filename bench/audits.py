@@ -1,11 +1,11 @@
-"""Measures `je-tools audit` beside other ways to the same answers, and writes bench/AUDIT.md.
+"""Measure `je-tools audit` beside other ways to the same answers, and write bench/AUDIT.md.
 
     python -m bench.audits [--quick] [--logs DIR] [--output DIR] [--runs N]
 
-The fleet is 500 environments, copies of those of fixtures/ over and over. The loop of the engine's
-tools runs over every tenth of them, like a cron job: DbVerifyLog, then DbPrintLog -S, one
-environment after the other; its time is scaled. --quick uses 50 environments and small logs, and
-only prints.
+The fleet is 500 environments: copies of those of fixtures/, each many times. The engine's tools run
+over every tenth of them in a loop, like a cron job: DbVerifyLog, then DbPrintLog -S, one
+environment after the other; the time of the loop is scaled. --quick uses 50 environments and small
+logs, and only prints.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ ENGINE_TOOLS = "com.sleepycat.je.util."
 LOCAL = ("--engine", "local")
 
 SETTLED = 1_780_000_000
-"""Time of change of all copies."""
+"""Modification time of all copies, in seconds since 1970."""
 
 IN_ONE_PROCESS = """\
 import sys
@@ -80,7 +80,7 @@ class AuditBench:
         """Return the command of an audit as a user runs it.
 
         Args:
-            roots: what is audited.
+            roots: directory to audit.
             options: further options.
             again: True to go on in the folder of earlier runs.
         """
@@ -133,9 +133,9 @@ def measure_fleet(bench: AuditBench, count: int) -> None:
     spark, local, verify_each, in_one = time_in_turns(commands, bench.runs)
     loop = engine_loop(bench, homes[::SAMPLED]) * count / len(homes[::SAMPLED])
     ratio = loop / spark.median
-    told = f"{loop:.0f} s (of {len(homes[::SAMPLED])}, scaled)"
+    shown = f"{loop:.0f} s (of {len(homes[::SAMPLED])}, scaled)"
     met = ratio >= 10
-    bench.add(Row("audit", name, report.seconds(spark), told, f"{ratio:.1f} ×", "≥ 10 ×", met))
+    bench.add(Row("audit", name, report.seconds(spark), shown, f"{ratio:.1f} ×", "≥ 10 ×", met))
     bench.compare("audit, beside `verify` of each", name, spark, verify_each, 0.5)
     bench.compare("audit --engine local, beside verify in one process", name, local, in_one, 1.3)
     measure_unchanged(bench, fleet, name, spark, local)
@@ -165,8 +165,8 @@ def measure_fixed_cost(bench: AuditBench, home: Path) -> None:
     """Measure the CPU time of an audit of a log that takes no time."""
     for what, options, most in (("audit", (), 12.0), ("audit --engine local", LOCAL, 3.0)):
         seconds = tree_cpu_seconds(bench.audit(home, *options), bench.runs)
-        told = f"{seconds:.1f} s of CPU time"
-        row = Row(f"{what}, fixed cost", home.name, told, "", "", f"≤ {most:g} s", seconds <= most)
+        shown = f"{seconds:.1f} s of CPU time"
+        row = Row(f"{what}, fixed cost", home.name, shown, "", "", f"≤ {most:g} s", seconds <= most)
         bench.add(row)
 
 
@@ -223,9 +223,9 @@ def measure_cores(bench: AuditBench, homes: Sequence[Path], cores: Sequence[int]
         ratio = slopes[cores[0]] / slopes[count]
         wanted = 0.75 * count / cores[0]
         slope = " to ".join(home.name for home in homes)
-        told = f"{slopes[count]:.2f} s"
+        shown = f"{slopes[count]:.2f} s"
         target = f"≥ {wanted:.2g} ×"
-        bench.add(Row(what, slope, told, "", f"{ratio:.2f} ×", target, ratio >= wanted))
+        bench.add(Row(what, slope, shown, "", f"{ratio:.2f} ×", target, ratio >= wanted))
 
 
 def measure_start(bench: AuditBench, home: Path) -> None:
@@ -236,15 +236,13 @@ def measure_start(bench: AuditBench, home: Path) -> None:
 
 def measure_memory(bench: AuditBench, homes: Sequence[Path]) -> None:
     """Measure peak anonymous memory of the driver's Python process at several sizes."""
-    peaks = {}
-    for home in homes:
-        peaks[home.name] = peak_of_one(bench.audit(home))
+    peaks = {home.name: peak_of_one(bench.audit(home)) for home in homes}
     least = min(peaks.values())
     for name, peak in peaks.items():
         met = peak <= 1.25 * least
-        told = f"{peak / 1e6:.0f} MB"
+        shown = f"{peak / 1e6:.0f} MB"
         bench.add(
-            Row("audit, driver's memory", name, told, "", f"{peak / least:.2f} ×", "≤ 1.25 ×", met)
+            Row("audit, driver's memory", name, shown, "", f"{peak / least:.2f} ×", "≤ 1.25 ×", met)
         )
 
 

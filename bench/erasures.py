@@ -4,13 +4,12 @@
 
 As in `bench.run`: whole processes with a warm page cache, in turns, the median of the runs. There
 is no engine's side: its eraser is a thread of a running environment, which waits most of the time.
-Each run of `erase run` gets a copy of the log that is on the disk already. Its rate per core comes
+Each run of `erase run` gets its own copy of the log, already on the disk. Its rate per core comes
 from CPU seconds: the rest of the time it waits for the disk.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import shutil
@@ -20,12 +19,13 @@ from pathlib import Path
 from bench import logs, report
 from bench.measure import Command, Times, cpu_seconds, time_in_turns
 from bench.report import Row
-from bench.run import Bench, run_bench
+from bench.run import Bench, for_each_log, run_bench
 
 RATE_MIN = 300e6
-"""Bytes per CPU second that `erase run` examines at least."""
+"""Bytes per CPU second that `erase run` must examine."""
 
 BATCH_MAX = 5120
+"""Largest number of entries that the engine's eraser overwrites between two fsyncs."""
 ERASE_MEMORY = 1e9
 
 
@@ -37,8 +37,8 @@ def measure(bench: Bench, log: str) -> None:
     time_in_turns([planned], 1)
     mine, theirs = time_in_turns([planned, recounted], bench.runs)
     ratio = mine.median / theirs.median
-    told = (report.seconds(mine), report.seconds(theirs), f"{ratio:.2f} ×")
-    bench.add(Row("erase plan, beside space --recount", log, *told, "≤ 2 ×", ratio <= 2))
+    shown = (report.seconds(mine), report.seconds(theirs), f"{ratio:.2f} ×")
+    bench.add(Row("erase plan, beside space --recount", log, *shown, "≤ 2 ×", ratio <= 2))
     _measure_run(bench, log)
     bench.memory("erase plan", log, planned, ERASE_MEMORY)
 
@@ -63,12 +63,12 @@ def _measure_run(bench: Bench, log: str) -> None:
     size = bench.bytes_of[log]
     for what, times in (("erase run", first), ("erase run, nothing to erase", second)):
         rate = size / times.median
-        told = (report.seconds(times), "", f"{rate / 1e6:.0f} MB/s")
-        bench.add(Row(what, log, *told, "≥ 300 MB/s", rate >= RATE_MIN))
+        shown = (report.seconds(times), "", f"{rate / 1e6:.0f} MB/s")
+        bench.add(Row(what, log, *shown, "≥ 300 MB/s", rate >= RATE_MIN))
     seconds = cpu_seconds(Command(argv, writes=copy, copies=home), bench.runs, (0,))
     rate = size / seconds
-    told = (f"{seconds:.2f} CPU s", "", f"{rate / 1e6:.0f} MB/s")
-    bench.add(Row("erase run, per core", log, *told, "≥ 300 MB/s", rate >= RATE_MIN))
+    shown = (f"{seconds:.2f} CPU s", "", f"{rate / 1e6:.0f} MB/s")
+    bench.add(Row("erase run, per core", log, *shown, "≥ 300 MB/s", rate >= RATE_MIN))
 
 
 def _check_fsyncs(bench: Bench, log: str, out: Path) -> None:
@@ -79,17 +79,13 @@ def _check_fsyncs(bench: Bench, log: str, out: Path) -> None:
     counts = [row["erase_count"] for row in rows if row["section"] == "files"]
     (done,) = (row["fsync_count"] for row in rows if row["section"] == "done")
     formula = sum(1 + 2 * -(-count // BATCH_MAX) for count in counts if count)
-    told = (f"{done:,}", f"{formula:,}", "")
-    bench.add(Row("erase run, fsyncs", log, *told, "as the engine", done == formula))
+    shown = (f"{done:,}", f"{formula:,}", "")
+    bench.add(Row("erase run, fsyncs", log, *shown, "as the engine", done == formula))
 
 
 def main() -> int:
-    return run_bench("ERASURES.md", {True: [logs.MB_64], False: [logs.GB_1]}, _measure_all)
-
-
-def _measure_all(bench: Bench, _chosen: argparse.Namespace) -> None:
-    for log in bench.bytes_of:
-        measure(bench, log)
+    kinds = {True: [logs.MB_64], False: [logs.GB_1]}
+    return run_bench("ERASURES.md", kinds, for_each_log(measure))
 
 
 if __name__ == "__main__":

@@ -4,9 +4,9 @@
                             [--converter PROGRAM]
 
 As in `bench.run`: whole processes with a warm page cache, the two sides in turns, the median of the
-runs. A node writes the stores when they are missing, and keeps them out of the measurement: it is
-started on copies, whose making is not part of the time. IgniteWalConverter is not on Maven Central:
-it has a row if a program is given that runs it on a work directory and the name of a node's folder.
+runs. A node writes stores that are missing. Nodes that are measured start on copies, and the time
+to copy does not count. IgniteWalConverter is not on Maven Central: it has a row if a program is
+given that runs it on a work directory and the name of a node's folder.
 """
 
 from __future__ import annotations
@@ -94,8 +94,8 @@ class IgniteBench:
         for what, command in {**counts, "recover, dry run": recover}.items():
             bench.memory(what, log, command)
         mine, theirs = self.record_counts(work)
-        told = (f"{mine:,}", f"{theirs:,}", "")
-        bench.add(Row("wal summary, records", log, *told, "as the engine", mine == theirs))
+        shown = (f"{mine:,}", f"{theirs:,}", "")
+        bench.add(Row("wal summary, records", log, *shown, "as the engine", mine == theirs))
 
     def measure_pages(self, work: Path) -> None:
         """Measure the check of pages beside reading them, and the export of records."""
@@ -111,8 +111,8 @@ class IgniteBench:
         for what, command in others.items():
             time_in_turns([command], 1)
             (times,) = time_in_turns([command], bench.runs)
-            told = (report.seconds(times), "", "")
-            bench.add(Row(what, log, *told, "", not times.failure))
+            shown = (report.seconds(times), "", "")
+            bench.add(Row(what, log, *shown, "", not times.failure))
         for what, command in {"pages verify --no-trees": single, **others}.items():
             bench.memory(what, log, command)
 
@@ -120,14 +120,14 @@ class IgniteBench:
         """Return the number of records of a log: what we count, and what the engine counts."""
         mine = sum(row["records"] for row in self.types(work))
         argv = self.peer("count", work)
-        told = subprocess.run(argv, capture_output=True, text=True, check=False).stdout
-        return mine, sum(map(int, re.findall(r"=(\d+)", told)))
+        shown = subprocess.run(argv, capture_output=True, text=True, check=False).stdout
+        return mine, sum(map(int, re.findall(r"=(\d+)", shown)))
 
     def types(self, work: Path) -> list[dict[str, int]]:
         """Return the rows of `wal summary`, one for each type of record."""
         argv = [*self.ours("wal summary --format jsonl", work).argv]
-        told = subprocess.run(argv, capture_output=True, text=True, check=True).stdout
-        rows = [json.loads(line) for line in told.splitlines()]
+        shown = subprocess.run(argv, capture_output=True, text=True, check=True).stdout
+        rows = [json.loads(line) for line in shown.splitlines()]
         return [row for row in rows if row["section"] == "types"]
 
     def sizes(self, work: Path) -> str:

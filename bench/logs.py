@@ -75,6 +75,6 @@ def ensure_made(home: Path, maker: Sequence[str | Path], arguments: Sequence[str
         shutil.rmtree(home, ignore_errors=True)
         home.mkdir(parents=True)
         program = [*maker, home, *arguments]
-        told = subprocess.run(program, check=True, capture_output=True, text=True)
-        made.write_text(told.stdout, encoding="utf-8")
+        shown = subprocess.run(program, check=True, capture_output=True, text=True)
+        made.write_text(shown.stdout, encoding="utf-8")
     return home

@@ -19,8 +19,8 @@ from typing import IO
 SAMPLE_SECONDS = 0.01
 
 _NO_BYTECODE = "PYTHONDONTWRITEBYTECODE"
-"""Variable that makes each run compile the modules of a source tree again. Installed programs do
-not: their installation compiles them."""
+"""Variable with which each run would compile the modules of a source tree again. An installed
+program is compiled once."""
 
 
 _OF_NO_FILE = ("Pss_Anon:", "Pss_Shmem:")
@@ -75,8 +75,8 @@ def _run_once(command: Command, result: Times) -> None:
         result.seconds.append(time.perf_counter() - start)
         if done.returncode:
             stderr.seek(0)
-            told = stderr.read().decode(errors="replace").strip().splitlines()
-            result.failure = f"exit {done.returncode}: {told[-1] if told else ''}"
+            shown = stderr.read().decode(errors="replace").strip().splitlines()
+            result.failure = f"exit {done.returncode}: {shown[-1] if shown else ''}"
 
 
 def _environ() -> dict[str, str]:
@@ -183,10 +183,10 @@ def _tree(pid: int) -> Iterator[int]:
 
 def _anonymous_bytes(pid: int) -> int:
     try:
-        told = Path(f"/proc/{pid}/smaps_rollup").read_text()
+        shown = Path(f"/proc/{pid}/smaps_rollup").read_text()
     except OSError:  # the process has ended
         return 0
-    sizes = (line.split() for line in told.splitlines())
+    sizes = (line.split() for line in shown.splitlines())
     return sum(int(words[1]) * 1024 for words in sizes if words[0] in _OF_NO_FILE)
 
 

@@ -28,7 +28,7 @@ def proof_rows(je_tools: str, home: Path, size: int, runs: int) -> Iterator[Row]
         "cat": Command([_found("cat"), *files]),
         "grep -c -F": Command([_found("grep"), "-c", "-F", "nobody-000000@example.org", *files]),
     }
-    told = ", ".join(
+    shown = ", ".join(
         f"{name} {cpu_seconds(command, runs, (0, 1)):.2f} s" for name, command in peers.items()
     )
     with tempfile.TemporaryDirectory() as folder:
@@ -43,13 +43,13 @@ def proof_rows(je_tools: str, home: Path, size: int, runs: int) -> Iterator[Row]
                 runs,
                 "--key-file",
                 keys,
-                told,
+                shown,
             )
         hashed = Path(folder) / "needles"
         words = ["--key-file", str(keys), "--write-needles", str(hashed)]
         cpu_seconds(Command([je_tools, "erase", "prove", str(home), *words]), 1, (0,))
         what = f"{NEEDLES[-1]:,} hashed needles"
-        yield _row(what, je_tools, home, size, runs, "--needles", hashed, told)
+        yield _row(what, je_tools, home, size, runs, "--needles", hashed, shown)
 
 
 def _found(program: str) -> str:
@@ -60,7 +60,7 @@ def _found(program: str) -> str:
 
 
 def _row(
-    what: str, je_tools: str, home: Path, size: int, runs: int, option: str, file: Path, told: str
+    what: str, je_tools: str, home: Path, size: int, runs: int, option: str, file: Path, shown: str
 ) -> Row:
     argv = [je_tools, "erase", "prove", str(home), "--threads", "1", option, str(file)]
     seconds = cpu_seconds(Command(argv), runs, (0, 3))
@@ -70,7 +70,7 @@ def _row(
         f"erase prove, {what}, CPU time",
         home.name,
         f"{seconds:.2f} s, {rate / 1e9:.2f} GB/s",
-        told,
+        shown,
         "",
         f"≥ {at_least / 1e9:g} GB/s",
         rate >= at_least,

@@ -63,9 +63,9 @@ def _measure_writing(bench: Bench, crashed: Path) -> None:
     before = _log_size(crashed)
     sizes = [_log_size(home) - before for home in (mine, theirs)]
     share = sizes[0] / sizes[1]
-    told = (*(f"{size:,} bytes" for size in sizes), f"{share:.2f} ×")
+    shown = (*(f"{size:,} bytes" for size in sizes), f"{share:.2f} ×")
     what = "recover --apply, what is written"
-    bench.add(Row(what, crashed.name, *told, f"≤ {WRITTEN:g} ×", share <= WRITTEN))
+    bench.add(Row(what, crashed.name, *shown, f"≤ {WRITTEN:g} ×", share <= WRITTEN))
 
 
 def _log_size(home: Path) -> int:
@@ -84,10 +84,10 @@ def _memory_of_recovery(bench: Bench, home: Path) -> None:
     code, idle = peak_anonymous_bytes(bench.ours(small, "recover"))
     other, peak = peak_anonymous_bytes(bench.ours(home, "recover"))
     each = (peak - idle) / logs.CRASHED_1M.writes
-    told = f"{each:.0f} bytes an LN" if not code and not other else "failed"
+    shown = f"{each:.0f} bytes an LN" if not code and not other else "failed"
     is_met = not code and not other and each <= BYTES_PER_LN
     target = f"≤ {BYTES_PER_LN} bytes an LN"
-    bench.add(Row("recover, peak memory", home.name, told, "", "", target, is_met))
+    bench.add(Row("recover, peak memory", home.name, shown, "", "", target, is_met))
 
 
 def _memory_of_writing(bench: Bench, home: Path) -> None:
@@ -98,9 +98,9 @@ def _memory_of_writing(bench: Bench, home: Path) -> None:
     other, peak = peak_anonymous_bytes(Command(argv, writes=mine, copies=home))
     limit = BYTES_PER_LN * logs.CRASHED_1M.writes + _log_size(mine) - _log_size(home)
     is_met = not code and not other and peak - idle <= limit
-    told = f"{(peak - idle) / 1e6:.0f} MB" if not code and not other else "failed"
+    shown = f"{(peak - idle) / 1e6:.0f} MB" if not code and not other else "failed"
     target = f"≤ {limit / 1e6:.0f} MB"
-    bench.add(Row("recover --apply, peak memory", home.name, told, "", "", target, is_met))
+    bench.add(Row("recover --apply, peak memory", home.name, shown, "", "", target, is_met))
 
 
 def main() -> int:

@@ -32,14 +32,14 @@ class Row:
     met: bool
 
     def line(self) -> str:
-        """Return the row of a Markdown table; without a target, only failure is told as not met."""
+        """Return a row of a Markdown table; without a target, `met` is empty unless it failed."""
         cells = [self.what, self.log, self.ours, self.engine, self.ratio, self.target]
         met = ("yes" if self.target else "") if self.met else "**no**"
         return f"| {' | '.join(cells)} | {met} |"
 
     @staticmethod
     def head() -> str:
-        """Return the head of that table."""
+        """Return the head of the table of `line`."""
         names = "| what | log | je-tools | engine | ratio | target | met |"
         return f"{names}\n|---|---|---|---|---|---|---|"
 
@@ -199,8 +199,8 @@ def machine(java: Path) -> list[str]:
             model = line.split(":", 1)[1].strip()
             break
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9
-    told = subprocess.run([java, "-version"], capture_output=True, text=True, check=False)
-    jvm = told.stderr.splitlines()[0] if told.stderr else "unknown Java"
+    shown = subprocess.run([java, "-version"], capture_output=True, text=True, check=False)
+    jvm = shown.stderr.splitlines()[0] if shown.stderr else "unknown Java"
     libraries = ", ".join(
         f"{name} {version(name)}" for name in ("isal", "numpy", "pyarrow", "arro3-io", "pyspark")
     )

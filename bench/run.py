@@ -1,11 +1,11 @@
-"""Measures what je-tools claims beside the engine's own tools, and writes bench/RESULTS.md.
+"""Measure the claims of je-tools beside the engine's own tools, and write bench/RESULTS.md.
 
     python -m bench.run [--quick] [--only WHAT] [--logs DIR] [--runs N] [--je-tools PATH]
 
-Every figure is of a whole process with a warm page cache, the median of the runs; the two sides
+Every figure is of a whole process with a warm page cache, and the median of the runs; the two sides
 run in turns within one run of this program. The engine makes logs that are missing. --quick uses
 small logs and one run, prints, and leaves RESULTS.md unchanged. --only measures one kind of dump,
-`scans`, which are verify and summary, or `prove`, and replaces those rows in RESULTS.md.
+`scans` (verify and summary), or `prove`, and replaces those rows in RESULTS.md.
 """
 
 from __future__ import annotations
@@ -83,17 +83,17 @@ class Bench:
         time_in_turns([ours], 1)
         mine, theirs = time_in_turns([ours, other], self.runs)
         ratio = theirs.median / mine.median
-        told = (report.seconds(mine), report.seconds(theirs), f"{ratio:.2f} ×")
-        self.add(Row(what, log, *told, f"≥ {at_least:g} ×", ratio >= at_least))
+        shown = (report.seconds(mine), report.seconds(theirs), f"{ratio:.2f} ×")
+        self.add(Row(what, log, *shown, f"≥ {at_least:g} ×", ratio >= at_least))
         return [mine, theirs]
 
     def memory(self, what: str, log: str, command: Command, limit: float = math.inf) -> None:
         """Add a row with the peak memory of a command, which must be below `limit` bytes."""
         code, peak = peak_anonymous_bytes(command)
-        told = f"failed, exit {code}" if code else f"{peak / 1e6:.0f} MB"
+        shown = f"failed, exit {code}" if code else f"{peak / 1e6:.0f} MB"
         target = "" if limit == math.inf else f"< {report.memory_size(limit)}"
         is_met = code == 0 and 0 < peak < limit
-        row = Row(f"{what}, peak memory", log, told, "", "", target, is_met)
+        row = Row(f"{what}, peak memory", log, shown, "", "", target, is_met)
         self.add(row)
 
     def add(self, row: Row) -> None:
@@ -163,7 +163,7 @@ def measure_floor(bench: Bench, small: str, large: str, verify: float) -> None:
 SCANS = ("verify", "summary")
 
 DUMPS = {"dump parquet --parts": 8, "dump parquet": 8, "dump jsonl": 6}
-"""Kinds of dumps, and the required ratio of the engine's time for its print to theirs."""
+"""Kinds of dumps, and the required ratio of the time of the engine's print to that of the dump."""
 
 
 def measure_dumps(bench: Bench, log: str, kinds: Iterable[str] = DUMPS) -> None:
@@ -192,15 +192,15 @@ def measure_help(bench: Bench) -> None:
     command = Command([bench.je_tools, "--help"])
     time_in_turns([command], 1)
     (times,) = time_in_turns([command], HELP_RUNS)
-    told = f"{times.median * 1000:.0f} ms"
-    bench.add(Row("--help", "", told, "", "", "< 150 ms", times.median < 0.150))
+    shown = f"{times.median * 1000:.0f} ms"
+    bench.add(Row("--help", "", shown, "", "", "< 150 ms", times.median < 0.150))
 
 
 def count_entries(bench: Bench, log: str) -> int:
     """Return the number of entries that the engine counts in a log; 0 if it gives none."""
     argv = bench.engine(bench.folder / log, "DbPrintLog", "-S").argv
-    told = subprocess.run(argv, capture_output=True, text=True, check=False).stdout
-    found = re.search(r"Total number of entries: ([\d,]+)", told)
+    shown = subprocess.run(argv, capture_output=True, text=True, check=False).stdout
+    found = re.search(r"Total number of entries: ([\d,]+)", shown)
     return int(found[1].replace(",", "")) if found else 0
 
 
@@ -264,6 +264,18 @@ def run_bench(
     return 0
 
 
+def for_each_log(
+    measure: Callable[[Bench, str], None],
+) -> Callable[[Bench, argparse.Namespace], None]:
+    """Return work for `run_bench` that measures each of its logs."""
+
+    def work(bench: Bench, _: argparse.Namespace) -> None:
+        for log in bench.bytes_of:
+            measure(bench, log)
+
+    return work
+
+
 def main() -> int:
     small = [logs.MB_1, logs.MB_64]
     kinds = {True: small, False: [*small, logs.GB_1, logs.GB_4, logs.GB_1_ONE_FILE]}
@@ -300,7 +312,6 @@ def measure_scans(bench: Bench) -> None:
 
 def measure(bench: Bench, *, quick: bool) -> None:
     """Measure all claims, the short ones first."""
-    print(Row.head(), flush=True)
     measure_help(bench)
     bench.compare("dump parquet", "1m", 1)
     bench.compare("dump jsonl", "1m", 1)

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Tests the extension for other processors in an emulator, on an x86-64 Debian: `make aarch64`.
 # They are aarch64, and x86-64 with no vector instructions beyond SSE2.
-# A compiler, a linker and the emulator are installed with apt. What is for aarch64 is only unpacked
-# below build/aarch64, through package lists of its own, so that the system stays as it is.
+# A compiler, a linker and the emulator are installed with apt. Packages for aarch64 are only unpacked
+# below build/aarch64, through package lists of their own, so that the system stays as it is.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/apt.sh

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Makes dist/je-tools-VERSION-MACHINE.pex out of the wheel in dist: je-tools and all that it needs,
-# without Spark, in one file for hosts without network.
+# Makes dist/je-tools-VERSION-MACHINE.pex from the wheel in dist: je-tools and all that it needs
+# except Spark, in one file for hosts without a network.
 # `scripts/bundle.sh [python3.11 python3.12 …]`: the file runs with the versions of these Pythons,
-# which are on this machine, by default with that of .venv only. Each adds some 80 MB of packages.
+# which must be installed; by default with that of .venv. Each adds some 80 MB of packages.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -17,9 +17,9 @@ if [ $# -gt 0 ]; then
         targets+=(--python "$each")
     done
 fi
-# It unpacks into a virtual environment below PEX_ROOT, so that it starts as fast as an installed
-# je-tools from then on, and worker processes find it. Without a folder that can be written, it
-# unpacks below TMPDIR each time.
+# The file unpacks itself once into a virtual environment below PEX_ROOT: later it starts as fast as
+# an installed je-tools, and worker processes find it. If it cannot write there, it unpacks below
+# TMPDIR at each start.
 "$python" -m pex "$wheel" --console-script je-tools "${targets[@]}" --venv prepend \
     --inherit-path=false --python-shebang "/usr/bin/env python3" --no-emit-warnings --output-file "$out"
 ls -l "$out"

@@ -41,7 +41,7 @@ if ! "$python" -c 'import ensurepip, venv' 2>/dev/null; then
     fi
 fi
 
-# An unfinished or outdated environment is recreated, to drop what left pyproject.toml.
+# An unfinished or outdated environment is recreated, to drop what pyproject.toml no longer names.
 if [ "$(cat .venv/stamp-base 2>/dev/null)" != "$stamp" ]; then
     rm -rf .venv
     "$python" -m venv .venv
