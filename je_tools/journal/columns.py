@@ -20,6 +20,9 @@ OP_SIZE = 2
 LENGTH_SIZE = 4
 """Bytes of a key, of an op code, and of the length before a text."""
 
+OP_CODES = 1 << 16
+"""Number of op codes that fit their size."""
+
 NUMBER_OPS = (0, 104)
 """Op codes whose payload is a decimal number as text: the next id, the next transaction id."""
 
@@ -49,6 +52,17 @@ def ops_of(values: Spans) -> tuple[npt.NDArray[np.int16], Mask]:
     numbers = _big_endian(values.data, values.starts[good], OP_SIZE)
     ops[good] = numbers.astype(np.uint16).view(np.int16)
     return ops, good
+
+
+def count_by_op(counts: Ints) -> dict[int, int]:
+    """Return the number of records of each op code that occurs.
+
+    Args:
+        counts: int64 (OP_CODES,); the number of each op code, by its bits as an unsigned number.
+    """
+    codes = np.flatnonzero(counts)
+    signed = codes.astype(np.uint16).view(np.int16)
+    return dict(zip(signed.tolist(), counts[codes].tolist(), strict=True))
 
 
 def fits_of(values: Spans, ops: npt.NDArray[np.int16], good: Mask) -> Mask:

@@ -1,4 +1,4 @@
-"""Search for the record of a journal id, by a descent of the trees."""
+"""Look-up of the records of a journal id, by a descent of the trees."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from je_tools.journal.series import journals_among
 from je_tools.log.records import NO_VLSN
 
 if TYPE_CHECKING:
+    from je_tools.journal.series import JournalDatabase
     from je_tools.recovery.snapshot import Snapshot
 
 
@@ -40,7 +41,7 @@ def records_of_id(snapshot: Snapshot, journal_id: int) -> Iterator[JournalRecord
 
     Series number their records separately, so that several journals may have an id.
     """
-    inside = KeyRange(long_key(journal_id), long_key(journal_id) + b"\0")
+    inside = _range_of(journal_id)
     for journal in journals_among(snapshot.databases.values()):
         found = snapshot.records(journal.database, show_expired=True, inside=inside)
         for records in found:
@@ -57,6 +58,17 @@ def records_of_id(snapshot: Snapshot, journal_id: int) -> Iterator[JournalRecord
                     vlsn=vlsn,
                     value=decode_value(records.data[row]),
                 )
+
+
+def has_id(snapshot: Snapshot, journal: JournalDatabase, journal_id: int) -> bool:
+    """Return whether a journal has a record with an id."""
+    inside = _range_of(journal_id)
+    found = snapshot.records(journal.database, with_data=False, show_expired=True, inside=inside)
+    return any(len(records) for records in found)
+
+
+def _range_of(journal_id: int) -> KeyRange:
+    return KeyRange(long_key(journal_id), long_key(journal_id) + b"\0")
 
 
 def journal_for(snapshot: Snapshot, journal_id: int) -> str | None:

@@ -14,7 +14,7 @@ from msgspec import Struct, field
 
 from je_tools.formats.je.header import NULL_LSN
 from je_tools.formats.je.log.fetch import fetch
-from je_tools.journal.columns import fits_of, ids_of, ops_of
+from je_tools.journal.columns import OP_CODES, count_by_op, fits_of, ids_of, ops_of
 from je_tools.journal.series import JournalDatabase, epochs_among, journals_among
 from je_tools.log.records import NO_VLSN
 
@@ -31,8 +31,6 @@ PLACES_MAX = 100
 
 EPOCHS_MAX = 1000
 """Largest number of epochs that are kept, the newest ones."""
-
-_OPS = 1 << 16
 
 
 class OddRecord(Struct, frozen=True):
@@ -169,7 +167,7 @@ class _JournalReader:
 
     def __init__(self, summary: JournalSummary) -> None:
         self.summary = summary
-        self._counts = np.zeros(_OPS, np.int64)
+        self._counts = np.zeros(OP_CODES, np.int64)
         self._last_id = summary.journal.named_id - 1
         self._last_vlsn = NO_VLSN
 
@@ -185,10 +183,7 @@ class _JournalReader:
 
     def finished(self) -> JournalSummary:
         """Return the summary."""
-        codes = np.flatnonzero(self._counts)
-        signed = codes.astype(np.uint16).view(np.int16)
-        counts = zip(signed.tolist(), self._counts[codes].tolist(), strict=True)
-        self.summary.op_counts = dict(sorted(counts))
+        self.summary.op_counts = dict(sorted(count_by_op(self._counts).items()))
         return self.summary
 
     def _add_values(self, records: Records) -> Mask:
@@ -198,7 +193,7 @@ class _JournalReader:
         is_read = records.data.sizes >= 0
         summary.data_size += int(records.data.sizes[is_read].sum())
         summary.unreadable_count += int(np.count_nonzero(~is_read))
-        self._counts += np.bincount(ops[has_op].view(np.uint16), minlength=_OPS)
+        self._counts += np.bincount(ops[has_op].view(np.uint16), minlength=OP_CODES)
         return is_read & ~fits_of(records.data, ops, has_op)
 
     def _add_ids(self, ids: Ints) -> None:

@@ -1,5 +1,6 @@
-"""Operations that commands do at the end of a log; `je_tools.append` plans, writes and checks them.
+"""Operations that append entries to a log; `je_tools.append` plans, writes and checks them.
 
-Each module has one `AppendOperation`: the reset of a group, the rollback of the stream,
-and the truncation of journals.
+Each is an `AppendOperation` in a module of its own: the reset of a group, the rollback of a stream,
+the rebuild of a VLSN index, the truncation of journals, the deletion of records, and the update of
+the eraser's record.
 """

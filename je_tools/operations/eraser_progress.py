@@ -10,12 +10,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from je_tools.append.new_trees import append_empty_tree, append_name, new_record
-from je_tools.append.operation import AppendLog, AppendOperation, PlannedChange
-from je_tools.checkpoint.comparison import compare_records
+from je_tools.append.operation import AppendLog, AppendOperation
 from je_tools.checkpoint.old_versions import old_versions
 from je_tools.formats.je.header import NULL_LSN
 from je_tools.formats.je.internal.names import METADATA_DB
 from je_tools.operations.names import PROGRESS
+from je_tools.operations.record_changes import WrittenRecord, other_changes
 from je_tools.recovery.database import Database
 from je_tools.recovery.internal_databases import internal_database, is_replicated
 from je_tools.recovery.utilization import internal_records
@@ -45,25 +45,15 @@ class EraserProgress(AppendOperation):
             database = _new_database(log)
         key, data = self.state.encode()
         transaction = log.local_transaction()
-        written = transaction.write(database.db_id, key, data, old.get(key))
-        log.note(
-            PlannedChange(
-                "update" if key in old else "insert",
-                written.lsn,
-                "the files that are done in this cycle",
-                db_id=database.db_id,
-                db=METADATA_DB,
-                key=key,
-            )
-        )
+        record = WrittenRecord(transaction, database, key, data, old.get(key))
+        record.write(log, "the files that are done in this cycle")
         transaction.commit()
 
     def difference(self, before: Snapshot, after: Snapshot) -> str:
         """Compare the record with the new one, and all other records with those of before."""
         if list(internal_records(after, METADATA_DB)) != [self.state]:
             return "the eraser's record is not the new one"
-        different = compare_records(before, after, {METADATA_DB}).different
-        return f"the records of {', '.join(different)} have changed" if different else ""
+        return other_changes(before, after, {METADATA_DB})
 
 
 def _new_database(log: AppendLog) -> Database:

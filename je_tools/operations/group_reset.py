@@ -22,15 +22,15 @@ import numpy as np
 from msgspec import Struct
 
 from je_tools.append.operation import AppendLog, AppendOperation, PlannedChange
-from je_tools.checkpoint.comparison import compare_records
 from je_tools.checkpoint.old_versions import old_versions
 from je_tools.checkpoint.vlsn_records import is_outdated, read_index
 from je_tools.core.escaping import quoted
 from je_tools.errors import RefusedError, UsageError
 from je_tools.formats.je.internal.names import REP_GROUP_DB, VLSN_MAP_DB
 from je_tools.formats.je.internal.replication import NODE_TYPES, RepGroup, RepNode, VlsnRange
-from je_tools.formats.je.write.transactions import GroupAuthor, OldVersion, TransactionWriter
+from je_tools.formats.je.write.transactions import GroupAuthor
 from je_tools.group.members import read_group
+from je_tools.operations.record_changes import WrittenRecord, other_changes
 from je_tools.recovery.interval_tables import INVISIBLE
 from je_tools.recovery.opening import held_snapshot
 from je_tools.vlsn.index import BucketRules, VlsnIndex, cut_buckets
@@ -38,7 +38,6 @@ from je_tools.vlsn.stream import ReplicationStream
 
 if TYPE_CHECKING:
     from je_tools.group.members import GroupRecords
-    from je_tools.recovery.database import Database
     from je_tools.recovery.snapshot import Snapshot
 
 _NODE_ID_MAX = (1 << 31) - 1
@@ -46,6 +45,12 @@ _NODE_ID_MAX = (1 << 31) - 1
 _ELECTABLE = NODE_TYPES.index("electable")
 _CHANGE_VERSION = 1
 """Change version of a group to which one node was added, and of this node."""
+
+_WITH_RELEASE = 3
+"""Format version since which records of nodes have a format and a release."""
+
+_INDEX_VERSION = 1
+"""Version in the record of the range of a VLSN index."""
 
 
 class NodeIdentity(Struct, frozen=True):
@@ -179,7 +184,7 @@ class GroupReset(AppendOperation):
         whys = {group_key: "the new group", node_key: "its only node, with an id of its own"}
         for key in sorted(old.keys() | wanted.keys()):
             why = whys.get(key, "the node is not in the new group")
-            change = _Change(transaction, database, key, wanted.get(key), old.get(key))
+            change = WrittenRecord(transaction, database, key, wanted.get(key), old.get(key))
             change.write(log, why, texts.get(key), added.get(key))
         written = transaction.commit()
         why = "all changes to the group take effect at once"
@@ -197,49 +202,11 @@ class GroupReset(AppendOperation):
             return "the VLSN index still has the history of the old group"
         own = {REP_GROUP_DB, VLSN_MAP_DB}
         if not before.kept_txns:
-            return _different(before, after, own)
+            return other_changes(before, after, own)
         # Open transactions count as undone from now on.
         scanner, now_ms = before.scanner, before.now_ms
         with held_snapshot(before.environment, scanner, now_ms=now_ms) as undone:
-            return _different(undone, after, own)
-
-
-def _different(before: Snapshot, after: Snapshot, own: set[str]) -> str:
-    different = compare_records(before, after, own).different
-    return f"the records of {', '.join(different)} have changed" if different else ""
-
-
-_WITH_RELEASE = 3
-"""Format version since which records of nodes have a format and a release."""
-
-
-class _Change(Struct, frozen=True):
-    """A change to one record, and the transaction that makes it."""
-
-    transaction: TransactionWriter
-    database: Database
-    key: bytes
-    data: bytes | None
-    old: OldVersion | None
-
-    def write(self, log: AppendLog, why: str, old: str | None, new: str | None) -> None:
-        """Append the LN, and note the change with the texts of both versions."""
-        written = self.transaction.write(self.database.db_id, self.key, self.data, self.old)
-        kind = "delete" if self.data is None else "insert" if self.old is None else "update"
-        vlsn = None if self.transaction.next_vlsn is None else self.transaction.next_vlsn - 1
-        log.note(
-            PlannedChange(
-                kind,
-                written.lsn,
-                why,
-                vlsn=vlsn,
-                db_id=self.database.db_id,
-                db=self.database.name,
-                key=self.key,
-                old=old,
-                new=new,
-            )
-        )
+            return other_changes(undone, after, own)
 
 
 def _check(snapshot: Snapshot, records: GroupRecords) -> None:
@@ -293,13 +260,10 @@ def _restart_index(log: AppendLog, first_vlsn: int) -> None:
     for key in [*sorted(old.keys() - new.keys()), *new]:
         why = "the history of the old group" if key not in new else "the transaction of the reset"
         why = "the index begins with the reset" if key == range_key else why
-        change = _Change(transaction, database, key, new.get(key), old.get(key))
+        change = WrittenRecord(transaction, database, key, new.get(key), old.get(key))
         change.write(log, why, texts.get(key), added.get(key))
     written = transaction.commit()
     log.note(PlannedChange("commit", written.lsn, "the index changes at once"))
-
-
-_INDEX_VERSION = 1
 
 
 def _bucket_text(bucket: object) -> str:

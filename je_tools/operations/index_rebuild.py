@@ -16,7 +16,6 @@ import numpy as np
 
 from je_tools.append.new_trees import append_empty_tree, append_name, new_record
 from je_tools.append.operation import AppendLog, AppendOperation, PlannedChange
-from je_tools.checkpoint.comparison import compare_records
 from je_tools.checkpoint.old_versions import old_versions
 from je_tools.formats.je.header import NULL_LSN
 from je_tools.formats.je.internal.names import VLSN_MAP_DB
@@ -24,6 +23,7 @@ from je_tools.formats.je.internal.records import Unreadable
 from je_tools.formats.je.internal.replication import RANGE_KEY, GhostBucket, VlsnBucket, VlsnRange
 from je_tools.formats.je.tuples import long_key
 from je_tools.formats.je.write.transactions import OldVersion
+from je_tools.operations.record_changes import WrittenRecord, other_changes
 from je_tools.recovery.database import Database
 from je_tools.recovery.interval_tables import COMMITTED, DELETED, INVISIBLE
 from je_tools.vlsn.index import MisfitError
@@ -84,8 +84,7 @@ class IndexRebuild(AppendOperation):
             return f"the engine would not continue with the VLSN index: {error}"
         if merged != self.plan.recovered:
             return f"recovery leaves the VLSN index up to {merged.range.last}"
-        different = compare_records(before, after, {VLSN_MAP_DB}).different
-        return f"the records of {', '.join(different)} have changed" if different else ""
+        return other_changes(before, after, {VLSN_MAP_DB})
 
 
 def _database(log: AppendLog, state: IndexState) -> tuple[Database, dict[bytes, OldVersion]]:
@@ -140,21 +139,9 @@ def _write_records(
         data, version = new.get(key), old.get(key)
         if data is not None and stored.get(key) == data:
             continue
-        written = transaction.write(database.db_id, key, data, version)
-        change = "delete" if data is None else "insert" if version is None else "update"
         why = "the tree is new" if has_new_tree else _why(plan, key, version, data)
-        log.note(
-            PlannedChange(
-                change,
-                written.lsn,
-                why,
-                db_id=database.db_id,
-                db=VLSN_MAP_DB,
-                key=key,
-                old=old_texts.get(key),
-                new=texts.get(key),
-            )
-        )
+        change = WrittenRecord(transaction, database, key, data, version)
+        change.write(log, why, old_texts.get(key), texts.get(key))
     written = transaction.commit()
     log.note(PlannedChange("commit", written.lsn, "the index changes at once"))
 

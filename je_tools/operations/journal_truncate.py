@@ -20,16 +20,17 @@ from msgspec.structs import replace
 from je_tools.append.authors import last_author
 from je_tools.append.operation import AppendLog, AppendOperation, PlannedChange
 from je_tools.btree.key_ranges import KeyRange
-from je_tools.checkpoint.comparison import compare_records
 from je_tools.checkpoint.old_versions import iterate_old_versions, old_versions
 from je_tools.core.escaping import counted, printable, quoted
 from je_tools.errors import RefusedError, UsageError
 from je_tools.formats.je.flags import NameOperation
 from je_tools.formats.je.header import NULL_LSN
 from je_tools.formats.je.tuples import long_key
-from je_tools.journal.above import RecordsAbove, has_id, is_same_up_to, range_above, torn_journal
+from je_tools.journal.lookup import has_id
+from je_tools.journal.records_above import RecordsAbove, is_same_up_to, range_above, torn_journal
 from je_tools.journal.report import check_is_front_end
 from je_tools.journal.series import JournalDatabase, journals_among
+from je_tools.operations.record_changes import other_changes
 from je_tools.recovery.database import NAME_DB
 
 if TYPE_CHECKING:
@@ -144,8 +145,7 @@ class JournalTruncate(AppendOperation):
         if len(kept) != 1 or not is_same_up_to(before, target, after, kept[0], self.above_id):
             return f"the records of journal {printable(target.name)} are not those up to the id"
         own = {target.name, *(each.name for each in later)}
-        different = compare_records(before, after, own).different
-        return f"the records of {', '.join(different)} have changed" if different else ""
+        return other_changes(before, after, own)
 
 
 def _delete(

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from je_tools.append.operation import AppendLog, AppendOperation, PlannedChange
-from je_tools.checkpoint.comparison import compare_records
 from je_tools.core.escaping import printable
 from je_tools.errors import RefusedError
 from je_tools.formats.je.btree.keys import join_two_part
 from je_tools.formats.je.write.transactions import OldVersion
 from je_tools.log.record_sets import RecordSet
 from je_tools.operations.names import DELETION
+from je_tools.operations.record_changes import WrittenRecord, other_changes
 from je_tools.recovery.internal_databases import is_replicated
 
 if TYPE_CHECKING:
@@ -56,17 +56,8 @@ class RecordDeletion(AppendOperation):
             database = snapshot.databases[db_id]
             _check_order(snapshot, database)
             for key, lsn in _places(snapshot, database, records):
-                written = transaction.write(db_id, key, None, OldVersion(lsn, None))
-                log.note(
-                    PlannedChange(
-                        "delete",
-                        written.lsn,
-                        "it is to be erased",
-                        db_id=db_id,
-                        db=database.name,
-                        key=key,
-                    )
-                )
+                deletion = WrittenRecord(transaction, database, key, None, OldVersion(lsn, None))
+                deletion.write(log, "it is to be erased")
         written = transaction.commit()
         log.note(PlannedChange("commit", written.lsn, "all deletions take effect at once"))
 
@@ -76,8 +67,7 @@ class RecordDeletion(AppendOperation):
             db_id: _set_of(before.databases[db_id], records)
             for db_id, records in self.doomed.items()
         }
-        different = compare_records(before, after, (), deleted).different
-        return f"the records of {', '.join(different)} have changed" if different else ""
+        return other_changes(before, after, (), deleted)
 
 
 def check_standalone(snapshot: Snapshot) -> None:

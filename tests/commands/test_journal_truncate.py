@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from je_tools.append.authors import last_author
 from je_tools.append.operation import AppendLog, AppendOperation
 from je_tools.formats.je.tuples import long_key
-from je_tools.journal.above import RecordsAbove, torn_journal
+from je_tools.journal.records_above import RecordsAbove, torn_journal
 from je_tools.journal.series import journals_among
 from je_tools.recovery.snapshot import Snapshot
 from je_tools.writing.lock import EnvironmentLock

@@ -10,7 +10,7 @@ from msgspec import Struct
 from je_tools.btree.key_ranges import KeyRange
 from je_tools.core.escaping import counted
 from je_tools.formats.je.tuples import long_key
-from je_tools.journal.columns import ids_of, ops_of
+from je_tools.journal.columns import OP_CODES, count_by_op, ids_of, ops_of
 from je_tools.journal.op_codes import op_name
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ class RecordsAbove(Struct, frozen=True):
     def read(cls, snapshot: Snapshot, journal: JournalDatabase, above_id: int) -> RecordsAbove:
         """Read the records above an id; keys that are not ids count as above it."""
         inside = range_above(above_id)
-        counts = np.zeros(1 << 16, np.int64)
+        counts = np.zeros(OP_CODES, np.int64)
         ids: list[Ints] = []
         record_count = size = 0
         batches = snapshot.records(journal.database, show_expired=True, inside=inside)
@@ -61,15 +61,13 @@ class RecordsAbove(Struct, frozen=True):
             counts += np.bincount(ops[has_op].view(np.uint16), minlength=len(counts))
             size += int(np.maximum(records.data.sizes, 0).sum())
         known = np.concatenate(ids) if ids else np.empty(0, np.int64)
-        codes = np.flatnonzero(counts)
-        signed = codes.astype(np.uint16).view(np.int16)
         return cls(
             journal=journal,
             record_count=record_count,
             first_id=int(known[0]) if len(known) else None,
             last_id=int(known[-1]) if len(known) else None,
             data_size=size,
-            op_counts=dict(zip(signed.tolist(), counts[codes].tolist(), strict=True)),
+            op_counts=count_by_op(counts),
         )
 
     @property
@@ -84,13 +82,6 @@ class RecordsAbove(Struct, frozen=True):
         rest = sum(count for _, count in ordered[_OPS_NAMED:])
         named += [f"{rest:,} others"] if rest else []
         return f"{ids}: {counts} ({', '.join(named)})"
-
-
-def has_id(snapshot: Snapshot, journal: JournalDatabase, journal_id: int) -> bool:
-    """Return whether a journal has a record with an id."""
-    inside = KeyRange(long_key(journal_id), long_key(journal_id) + b"\0")
-    found = snapshot.records(journal.database, with_data=False, show_expired=True, inside=inside)
-    return any(len(records) for records in found)
 
 
 def torn_journal(snapshot: Snapshot, journals: list[JournalDatabase]) -> JournalDatabase | None:
