@@ -34,7 +34,7 @@ from je_tools.errors import EXIT_DAMAGE, EXIT_OK
 
 if TYPE_CHECKING:
     from je_tools.audit.allowed import FailureRules
-    from je_tools.audit.engines import Ran
+    from je_tools.audit.engines import EngineInfo
     from je_tools.audit.fleet import FleetSummary
     from je_tools.audit.output_folder import RunFolder
 
@@ -123,15 +123,15 @@ def command(**options: Unpack[Options]) -> int:
 
     from je_tools.audit.fleet import RunInfo
     from je_tools.audit.report import write_reports
-    from je_tools.audit.run import Job, run_audit
-    from je_tools.audit.tasks import Workplace
-    from je_tools.audit.weigher import Weigher
+    from je_tools.audit.run import AuditJob, run_audit
+    from je_tools.audit.stake_finder import StakeFinder
+    from je_tools.audit.tasks import AuditTasks
     from je_tools.core.escaping import clean_text
 
     # On an interrupt, Py4J logs at length to the root logger.
     logging.getLogger().addHandler(logging.NullHandler())
     started = time.time()
-    job = Job(
+    job = AuditJob(
         options["roots"],
         options["output"],
         engine=chosen_engine(options),
@@ -140,7 +140,7 @@ def command(**options: Unpack[Options]) -> int:
         is_paranoid=options["paranoid"],
     )
 
-    def finish(run: RunFolder, ran: Ran, folder: Path) -> FleetSummary:
+    def finish(run: RunFolder, ran: EngineInfo, folder: Path) -> FleetSummary:
         about = RunInfo(
             run=run.run,
             roots=tuple(clean_text(str(root)) for root in job.roots),
@@ -155,7 +155,7 @@ def command(**options: Unpack[Options]) -> int:
         return write_reports(run, about, folder)
 
     verdict = _verdict(options)
-    make = partial(Workplace, weigh=Weigher(options["tree"]))
+    make = partial(AuditTasks, stakes_of=StakeFinder(options["tree"]))
     step = shown_step if is_terminal(sys.stderr) else None
     summary = run_audit(job, make, finish, step)
     _write(summary, verdict, options)

@@ -130,7 +130,7 @@ def _examine_log(options: Options, opened: Environment | InputError) -> int:
     from je_tools.doctor.log_repair import repair_of
     from je_tools.doctor.log_scan import scan_log
     from je_tools.doctor.loss_search import loss_search
-    from je_tools.doctor.recovered import Asked, Examiners
+    from je_tools.doctor.recovered import DiagnosisOptions, Examiners
     from je_tools.doctor.replication import examine_replication
     from je_tools.log.scan import Scanner
     from je_tools.missing.run import report_losses
@@ -140,7 +140,7 @@ def _examine_log(options: Options, opened: Environment | InputError) -> int:
     if options["tree"]:
         keep_freed_memory()
     now_ms = chosen_now(options["now"])
-    asked = Asked(now_ms, options["tree"], chosen_masking(options["data_mode"]))
+    wanted = DiagnosisOptions(now_ms, options["tree"], chosen_masking(options["data_mode"]))
     environment = None if isinstance(opened, InputError) else opened
     outputs = {"output": options["output"], "html": options["html"]}
     check_outputs(outputs, *([environment] if environment is not None else []))
@@ -150,7 +150,10 @@ def _examine_log(options: Options, opened: Environment | InputError) -> int:
         losses = loss_search(report_losses, options["tmp"], _say_refused)
         examiners = Examiners(scan_log, examine_replication, losses, repair_of)
         home = options["path"]
-        with diagnosed(home, opened, scanner, asked, examiners) as (diagnosis, snapshot):
+        with diagnosed(home, opened, scanner, wanted, examiners) as (
+            diagnosis,
+            snapshot,
+        ):
             use = _data_use(diagnosis, snapshot) if options["html"] is not None else None
     if options["html"] is not None:
         with open_output(options["html"], environment, chosen_file_mode()) as out:

@@ -29,7 +29,7 @@ from je_tools.errors import EXIT_DAMAGE, EXIT_OK
 if TYPE_CHECKING:
     from je_tools.dump.entries import Dump, Encoded
     from je_tools.dump.preparation import Preparation
-    from je_tools.dump.tail import Reading
+    from je_tools.dump.tail import FollowedLog
     from je_tools.findings import Finding
     from je_tools.log.environment import Environment
     from je_tools.log.scan import Scanner
@@ -73,19 +73,19 @@ def execute(options: Options) -> int:
     """Run the command, and return its exit code."""
     check_combination(options)
     if options["parts"]:
-        _expect_workers(0, options)
+        _prepare_workers(0, options)
     selection = chosen_filters(options).selection()
 
     environment = open_log(options["paths"])
     side_file = options["findings_path"]
     check_outputs({"output": options["output"], "findings": side_file}, environment)
-    _expect_workers(environment.size, options)
-    from je_tools.dump.tail import Reading
+    _prepare_workers(environment.size, options)
+    from je_tools.dump.tail import FollowedLog
     from je_tools.log.scan import Scanner
 
     check, pace = not options["ignore_checksum"], chosen_pace(options["max_rate"])
     scanner = Scanner(check=check, threads=options["threads"], pace=pace)
-    reading = Reading(options["paths"], environment)
+    reading = FollowedLog(options["paths"], environment)
     prepared = _prepare(selection, reading, scanner, options)
     sink = _sink(prepared.names, options, scanner, environment)
     dump = _dump(prepared, sink, scanner, options, reading)
@@ -105,7 +105,7 @@ def execute(options: Options) -> int:
 
 
 def _prepare(
-    selection: Selection, reading: Reading, scanner: Scanner, options: Options
+    selection: Selection, reading: FollowedLog, scanner: Scanner, options: Options
 ) -> Preparation:
     """Read what must be known in advance, and give `reading` the judge of the log."""
     from je_tools.dump.preparation import prepare
@@ -126,12 +126,12 @@ def _prepare(
     return prepared
 
 
-def _expect_workers(size: int, options: Options) -> None:
+def _prepare_workers(size: int, options: Options) -> None:
     """Start to load workers, if there will be some, while this process has other work."""
-    from je_tools.core.worker_processes import expect_workers
+    from je_tools.core.worker_processes import prepare_workers
 
     if options["parts"] or _suits_workers(size, options):
-        expect_workers()
+        prepare_workers()
 
 
 def _suits_workers(size: int, options: Options) -> bool:
@@ -155,7 +155,7 @@ def _bar(environment: Environment, options: Options) -> AbstractContextManager[P
 def _write(
     dump: Dump[object],
     sink: EntrySink,
-    reading: Reading,
+    reading: FollowedLog,
     names: dict[int, str],
     options: Options,
 ) -> None:
@@ -196,7 +196,7 @@ def _joined(
 
 
 def _write_parts(
-    dump: Dump[object], sink: EntrySink, reading: Reading, output: Path, options: Options
+    dump: Dump[object], sink: EntrySink, reading: FollowedLog, output: Path, options: Options
 ) -> None:
     """Write a directory of files in parallel."""
     from je_tools.dump.part_files import PartDump, write_parts
@@ -213,10 +213,10 @@ def _write_parts(
     ):
         part_dump = PartDump(alone, sink, ".parquet")
         for report in write_parts(part_dump, environment, directory, output, threads, progress):
-            for part, seen in report.taken:
+            for part, seen in report.ranges:
                 reading.merge(part, seen)
             for state in report.states:
-                reading.ended(state)
+                reading.on_file_end(state)
 
 
 def _sink(
@@ -240,7 +240,7 @@ def _sink(
 
 
 def _dump(
-    prepared: Preparation, sink: EntrySink, scanner: Scanner, options: Options, reading: Reading
+    prepared: Preparation, sink: EntrySink, scanner: Scanner, options: Options, reading: FollowedLog
 ) -> Dump[object]:
     from je_tools.dump.entries import Dump
 
@@ -257,26 +257,26 @@ def _dump(
 
 
 def _all(
-    dump: Dump[object], reading: Reading, names: dict[int, str], options: Options
+    dump: Dump[object], reading: FollowedLog, names: dict[int, str], options: Options
 ) -> Generator[Encoded[object], None, None]:
     """Yield the entries of the log, and with `--follow` those that are appended."""
-    from je_tools.dump.tail import Databases, follow
+    from je_tools.dump.tail import FollowedDatabases, follow
 
     left, count = dump.limit, 0
-    for encoded in dump.run(reading.environment, reading.ended, reading.merge):
+    for encoded in dump.run(reading.environment, reading.on_file_end, reading.merge):
         left = None if left is None else left - encoded.count
         count += encoded.count
         yield encoded
     if options["follow"] and left != 0:
         # One thread, since the names of the shown entries are found in these very entries.
         scanner = replace(dump.scanner, threads=1, progress=None)
-        databases = Databases(names, options["databases"])
+        databases = FollowedDatabases(names, options["databases"])
         yield from follow(replace(dump, scanner=scanner), reading, left, databases, _say_errors)
     elif not count:
         say("je-tools: no entry matches")
 
 
-def _report(reading: Reading, totals: Totals) -> None:
+def _report(reading: FollowedLog, totals: Totals) -> None:
     """Report errors that have not been reported yet."""
     # The first findings of a followed log have been reported already.
     left = totals.errors - reading.reported

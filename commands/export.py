@@ -98,11 +98,11 @@ def command(**options: Unpack[Options]) -> int:
 
         inside = parse_key_range("--key-range", options["key_range"])
     _check(options)
-    from je_tools.core.memory import use_memory_again
+    from je_tools.core.memory import keep_freed_memory_in_one_arena
     from je_tools.records.export import Export
     from je_tools.recovery.findings import snapshot_findings
 
-    use_memory_again()
+    keep_freed_memory_in_one_arena()
     _load_ahead(options["format_"])
     with open_snapshot(options, "export") as snapshot:
         both = {"output": options["output"], "findings": options["findings_path"]}

@@ -34,7 +34,7 @@ from je_tools.recovery.choices import choose_databases
 
 if TYPE_CHECKING:
     from je_tools.core.masking import Masking
-    from je_tools.log.selection import KeyPattern
+    from je_tools.log.parsing import KeyPattern
     from je_tools.output.views.sections import Section
     from je_tools.recovery.database import Database
     from je_tools.recovery.snapshot import Snapshot
@@ -86,7 +86,7 @@ def command(**options: Unpack[Options]) -> int:
       je-tools get meta/bdb --db 5213 long:5485 --format jsonl
       je-tools get env --db id:7 str:name --data length
     """
-    from je_tools.log.selection import parse_key
+    from je_tools.log.parsing import parse_key
     from je_tools.recovery.findings import snapshot_findings
 
     if options["history"] and options["show_expired"]:
@@ -118,7 +118,7 @@ def command(**options: Unpack[Options]) -> int:
 
 def _hint(snapshot: Snapshot, database: Database, pattern: KeyPattern, options: Options) -> str:
     """Return a hint to a record that was not found: expired, or under another kind of key."""
-    from je_tools.log.selection import parse_key
+    from je_tools.log.parsing import parse_key
     from je_tools.records.history import records_of_key
 
     def count(chosen: KeyPattern) -> int:

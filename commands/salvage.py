@@ -106,7 +106,7 @@ def command(**options: Unpack[Options]) -> int:
       je-tools salvage env --mode everything --output all --format parquet
       java -cp je.jar com.sleepycat.je.util.DbLoad -h new -s users -f rescued/users.dump
     """
-    from je_tools.core.memory import use_memory_again
+    from je_tools.core.memory import keep_freed_memory_in_one_arena
     from je_tools.log.environment import numbered_by_headers
     from je_tools.log.images import unchanged
     from je_tools.log.scan import Scanner
@@ -114,7 +114,7 @@ def command(**options: Unpack[Options]) -> int:
     from je_tools.salvage.choice import Mode
     from je_tools.salvage.run import salvage
 
-    use_memory_again()
+    keep_freed_memory_in_one_arena()
     if options["output"] == Path("-"):
         raise UsageError(
             "--output -: salvage writes several files: name a new directory, and write one of its "

@@ -169,7 +169,7 @@ def _look_up(snapshot: Snapshot, options: Options) -> int:
         if not is_found:
             say(f"je-tools: {_unmapped(options['vlsn'], index.usable.range)}")
     else:
-        from je_tools.log.selection import parse_lsn
+        from je_tools.log.parsing import parse_lsn
         from je_tools.vlsn.lookup import find_lsn
 
         lsn = parse_lsn(options["lsn"] or "")

@@ -76,7 +76,7 @@ class NoLogError(InputError):
     """
 
     def __init__(self, text: str, path: Path | None = None) -> None:
-        """Make an error."""
+        """Create an error."""
         super().__init__(text)
         self.path = path
 

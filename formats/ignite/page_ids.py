@@ -43,6 +43,11 @@ def partition_of(page_id: Any) -> Any:
     return page_id >> _PARTITION_SHIFT & 0xFFFF
 
 
+def page_file_name(partition: int) -> str:
+    """Return the name of the file that holds the pages of a partition."""
+    return "index.bin" if partition == INDEX_PARTITION else f"part-{partition}.bin"
+
+
 def flag_of(page_id: int) -> int:
     """Return the flag of a page, a `PageFlag` unless it is damaged."""
     return page_id >> _FLAG_SHIFT & 0xFF

@@ -1,4 +1,7 @@
-"""Arguments of the API: Python values as texts that commands take, for the same parsers."""
+"""Arguments of the API: Python values as texts that commands take, for the same parsers.
+
+A value of another type than an argument takes raises a `TypeError`.
+"""
 
 from __future__ import annotations
 

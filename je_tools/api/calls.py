@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
@@ -43,9 +43,14 @@ class Call(Struct, frozen=True):
     masking: Masking
     report: Report
 
+    def report_all(self, findings: Iterable[Finding]) -> None:
+        """Report findings."""
+        for found in findings:
+            self.report(found)
 
-class Choice(Struct, frozen=True, kw_only=True):
-    """Records that a caller wants, or their databases.
+
+class RecordRequest(Struct, frozen=True, kw_only=True):
+    """Records that a caller wants, or the databases that hold them.
 
     Attributes:
         end: end of the log.
@@ -88,14 +93,14 @@ def check_home(call: Call) -> None:
 
 
 @contextmanager
-def recovered(call: Call, choice: Choice) -> Iterator[Snapshot]:
-    """Open the log as recovery leaves it; its findings are reported at the end.
+def recovered(call: Call, request: RecordRequest) -> Iterator[Snapshot]:
+    """Open the log as recovery leaves it, and report its findings at the end.
 
-    They are also reported if a generator that uses the snapshot is closed early, then as far as it
-    has read.
+    If a generator that uses the snapshot is closed early, the findings on what it has read are
+    reported.
 
     Raises:
-        UsageError: single files; or the chosen end or time is none.
+        UsageError: single files, or there is no such end or time.
         InputError: nothing in the log leads to records.
         StoppedError: a file shrank, vanished or was replaced, which may show only at the end.
     """
@@ -106,13 +111,12 @@ def recovered(call: Call, choice: Choice) -> Iterator[Snapshot]:
     def report() -> None:
         # Damage in files that have changed may be only apparent.
         snapshot.check_files()
-        for found in snapshot_findings(snapshot, call.masking):
-            call.report(found)
+        call.report_all(snapshot_findings(snapshot, call.masking))
 
     scanner = Scanner(threads=call.threads, wide=True)
     with (
         named_arguments(),
-        chosen_snapshot(call.environment, scanner, choice.end, choice.now) as snapshot,
+        chosen_snapshot(call.environment, scanner, request.end, request.now) as snapshot,
     ):
         try:
             yield snapshot

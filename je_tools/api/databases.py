@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from je_tools.api.calls import Call, Choice, recovered
+from je_tools.api.calls import Call, RecordRequest, recovered
 from je_tools.records.databases import DatabaseRow, list_databases
 from je_tools.recovery.choices import choose_databases
 from je_tools.recovery.findings import missing_findings
@@ -15,41 +15,40 @@ if TYPE_CHECKING:
     from je_tools.recovery.snapshot import Snapshot
 
 
-def database_rows(call: Call, choice: Choice) -> list[DatabaseRow]:
+def database_rows(call: Call, request: RecordRequest) -> list[DatabaseRow]:
     """Return the databases with the shape of their trees; findings are reported.
 
     Raises:
-        UsageError: the chosen end or time is none.
+        UsageError: there is no such end or time.
         InputError: nothing in the log leads to records.
         StoppedError: a file shrank, vanished or was replaced meanwhile.
     """
-    with _counted(call, choice) as snapshot:
-        return list(list_databases(snapshot, internal=choice.internal))
+    with _counted(call, request) as snapshot:
+        return list(list_databases(snapshot, internal=request.internal))
 
 
-def count_records(call: Call, choice: Choice) -> dict[str, int]:
+def count_records(call: Call, request: RecordRequest) -> dict[str, int]:
     """Return the number of records of each database by name; findings are reported.
 
     Raises:
-        UsageError: the chosen end, time or database is none.
+        UsageError: there is no such end, time or database.
         InputError: nothing in the log leads to records.
         StoppedError: a file shrank, vanished or was replaced meanwhile.
     """
-    with _counted(call, choice) as snapshot:
-        chosen = choose_databases(snapshot, choice.databases, internal=choice.internal)
+    with _counted(call, request) as snapshot:
+        chosen = choose_databases(snapshot, request.databases, internal=request.internal)
         return {
             f"id:{each.db_id}" if each.name is None else each.name: snapshot.count(
-                each, show_expired=choice.show_expired
+                each, show_expired=request.show_expired
             )
             for each in chosen
         }
 
 
 @contextmanager
-def _counted(call: Call, choice: Choice) -> Iterator[Snapshot]:
+def _counted(call: Call, request: RecordRequest) -> Iterator[Snapshot]:
     """Open a snapshot whose data is not read: its findings include files in use that are gone."""
-    with recovered(call, choice) as snapshot:
+    with recovered(call, request) as snapshot:
         yield snapshot
         missing = missing_findings(snapshot)
-    for found in missing:
-        call.report(found)
+        call.report_all(missing)

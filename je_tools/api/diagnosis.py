@@ -6,18 +6,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from je_tools.api.arguments import named_arguments
-from je_tools.api.calls import Call, Choice, check_home, recovered
+from je_tools.api.calls import Call, RecordRequest, check_home, recovered
 from je_tools.doctor.examination import diagnosed
-from je_tools.doctor.recovered import Asked
+from je_tools.doctor.recovered import DiagnosisOptions
 from je_tools.log.scan import Scanner
 from je_tools.recovery.choices import chosen_now
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from je_tools.doctor.facts import Diagnosis
     from je_tools.doctor.recovered import Examiners
-    from je_tools.findings import Finding
     from je_tools.group.members import GroupRecords
     from je_tools.journal.report import JournalReport
     from je_tools.vlsn.node import NodeState
@@ -33,7 +30,7 @@ def diagnose(call: Call, examiners: Examiners, *, tree: bool, now: str | None) -
         now: time at which records expire, as text; None for the current time.
 
     Raises:
-        UsageError: single files, or the time is none.
+        UsageError: single files, or `now` is no time.
         StoppedError: a file shrank, vanished or was replaced meanwhile.
         InputError: a file cannot be read.
     """
@@ -41,52 +38,52 @@ def diagnose(call: Call, examiners: Examiners, *, tree: bool, now: str | None) -
     with named_arguments():
         now_ms = chosen_now(now)
     scanner = Scanner(threads=call.threads, wide=True)
-    asked = Asked(now_ms, tree, call.masking)
+    options = DiagnosisOptions(now_ms, tree, call.masking)
     home = Path(call.environment.name)
-    with diagnosed(home, call.environment, scanner, asked, examiners) as (diagnosis, _):
+    with diagnosed(home, call.environment, scanner, options, examiners) as (diagnosis, _):
         pass
-    _report(call, diagnosis.findings)
+    call.report_all(diagnosis.findings)
     return diagnosis
 
 
-def read_node_state(call: Call, choice: Choice, sync_count: int) -> NodeState:
+def read_node_state(call: Call, request: RecordRequest, sync_count: int) -> NodeState:
     """Return the state of a node, as `vlsn show` does; findings are reported.
 
     Raises:
-        UsageError: the chosen end is none, or single files.
+        UsageError: single files, or there is no such end.
         InputError: the log is not that of a replicated node.
         StoppedError: a file shrank, vanished or was replaced meanwhile.
     """
     from je_tools.vlsn.node import read_node
 
-    with recovered(call, choice) as snapshot:
+    with recovered(call, request) as snapshot:
         state, _ = read_node(snapshot, sync_count)
-    _report(call, state.findings)
+    call.report_all(state.findings)
     return state
 
 
-def read_group_records(call: Call, choice: Choice) -> GroupRecords:
+def read_group_records(call: Call, request: RecordRequest) -> GroupRecords:
     """Return the group and its nodes, as `group show` does; findings are reported.
 
     Raises:
-        UsageError: the chosen end is none, or single files.
+        UsageError: single files, or there is no such end.
         InputError: the environment is not a node of a group.
         StoppedError: a file shrank, vanished or was replaced meanwhile.
     """
     from je_tools.group.members import group_findings, read_group
 
-    with recovered(call, choice) as snapshot:
+    with recovered(call, request) as snapshot:
         records = read_group(snapshot)
         found = group_findings(snapshot, records)
-    _report(call, found)
+    call.report_all(found)
     return records
 
 
-def read_journal_report(call: Call, choice: Choice) -> JournalReport:
+def read_journal_report(call: Call, request: RecordRequest) -> JournalReport:
     """Return the journals of a front end, as `journal show` does; findings are reported.
 
     Raises:
-        UsageError: the chosen end or time is none, or single files.
+        UsageError: single files, or there is no such end or time.
         InputError: the environment is not that of a front end.
         StoppedError: a file shrank, vanished or was replaced meanwhile.
     """
@@ -95,14 +92,9 @@ def read_journal_report(call: Call, choice: Choice) -> JournalReport:
     from je_tools.journal.report import report_journals
     from je_tools.recovery.findings import missing_findings
 
-    with recovered(call, choice) as snapshot:
+    with recovered(call, request) as snapshot:
         name = snapshot.environment.name
         report = report_journals(snapshot, find_front_end(Path(name)))
         found = [*missing_findings(snapshot), *journal_findings(report, name)]
-    _report(call, found)
+    call.report_all(found)
     return report
-
-
-def _report(call: Call, findings: Iterable[Finding]) -> None:
-    for found in findings:
-        call.report(found)

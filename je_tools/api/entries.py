@@ -89,7 +89,7 @@ def _sink(call: Call, prepared: Preparation) -> ParquetSink:
 
 
 class _Ended(Struct, frozen=True):
-    """Reporter of the damage in files that were read to their end, if no judge sees the log."""
+    """Callback that reports the damage in a file read to its end, if no judge reads the log."""
 
     call: Call
     prepared: Preparation
@@ -98,5 +98,4 @@ class _Ended(Struct, frozen=True):
         if self.prepared.judge is not None or self.prepared.judged is not None:
             return
         environment: Environment = self.call.environment
-        for found in file_findings(environment, state):
-            self.call.report(found)
+        self.call.report_all(file_findings(environment, state))

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from je_tools.api import arguments as a
-from je_tools.api.calls import Choice, end_argument
+from je_tools.api.calls import RecordRequest, end_argument
 from je_tools.api.recovered_log import RecoveredLog
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class EnvironmentReader(RecoveredLog):
-    """A log that has been opened; `je_tools.open` returns it.
+    """A reader of one log: the methods of the Python API; `je_tools.open` returns it.
 
     It takes no lock, writes nothing, and holds no file open. Each call reads the log as it is at
     that moment, as a command does; what is appended meanwhile may be missing from its result. It is
@@ -135,9 +135,9 @@ class EnvironmentReader(RecoveredLog):
         """
         from je_tools.api.diagnosis import read_node_state
 
-        choice = Choice(end=end_argument(to_lsn, to_vlsn, to_time))
+        request = RecordRequest(end=end_argument(to_lsn, to_vlsn, to_time))
         count = a.at_least("sync_points", sync_points, 1) or 1
-        return read_node_state(self._call(), choice, count)
+        return read_node_state(self._call(), request, count)
 
     def group(
         self,
@@ -157,7 +157,9 @@ class EnvironmentReader(RecoveredLog):
         """
         from je_tools.api.diagnosis import read_group_records
 
-        return read_group_records(self._call(), Choice(end=end_argument(to_lsn, to_vlsn, to_time)))
+        return read_group_records(
+            self._call(), RecordRequest(end=end_argument(to_lsn, to_vlsn, to_time))
+        )
 
     def journals(
         self,
@@ -179,7 +181,9 @@ class EnvironmentReader(RecoveredLog):
         from je_tools.api.diagnosis import read_journal_report
 
         end = end_argument(to_lsn, to_vlsn, to_time)
-        return read_journal_report(self._call(), Choice(end=end, now=a.time_argument("now", now)))
+        return read_journal_report(
+            self._call(), RecordRequest(end=end, now=a.time_argument("now", now))
+        )
 
     def verify(
         self,

@@ -1,4 +1,4 @@
-"""Batches that the calls of an opened log or store are still reading; closing it closes them."""
+"""Batches that are still being read from an opened log or store, and are closed with it."""
 
 from __future__ import annotations
 
@@ -35,6 +35,7 @@ class OpenBatches:
         self.close()
 
     def _reading(self, opened: Generator[Any, None, None]) -> ArrowBatches:
+        """Return batches that are closed with this object; `opened` is as for `ArrowBatches`."""
         batches = ArrowBatches(opened)
         self._batches.add(batches)
         return batches

@@ -58,7 +58,7 @@ class OpenedLog(OpenBatches):
     def findings(self) -> tuple[Finding, ...]:
         """Findings that calls on this object have reported so far, each once, oldest first.
 
-        It covers what was read, and nothing else: an empty tuple before `verify` does not say that
+        They cover only what was read: an empty tuple before `verify` does not say that
         the log is intact. `entries` reports while its batches are taken, and judges the whole log
         as `verify` does. With `limit`, `backward` or bounds of LSNs it judges only the files that
         are read to their end, unless `db`, `since` or `until` reads all of the log in advance.

@@ -7,7 +7,7 @@ from contextlib import closing
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from je_tools.api.calls import Call, Choice, recovered
+from je_tools.api.calls import Call, RecordRequest, recovered
 from je_tools.btree.key_ranges import parse_key_range
 from je_tools.core.ordered import map_in_order
 from je_tools.output.encoders.record_parquet import record_batches, record_schema
@@ -21,23 +21,23 @@ if TYPE_CHECKING:
     from je_tools.output.encoders.record_sources import DatabaseSource
 
 
-def read_records(call: Call, choice: Choice) -> Generator[Any, None, None]:
+def read_records(call: Call, request: RecordRequest) -> Generator[Any, None, None]:
     """Yield the schema when everything is ready, then the records as `pyarrow.RecordBatch`.
 
     The columns are those of `export --format parquet`; a batch has records of one database, in its
     order. Records whose data cannot be had are left out. Findings are reported at the end.
 
     Raises:
-        UsageError: the chosen end, time, range or database is none; before the schema.
+        UsageError: there is no such end, time, range or database; before the schema.
         InputError: nothing in the log leads to records; before the schema.
         StoppedError: a file shrank, vanished or was replaced meanwhile.
     """
     inside = None
-    if choice.key_range is not None:
-        inside = parse_key_range("key_range", choice.key_range)
-    with recovered(call, choice) as snapshot:
-        chosen = choose_databases(snapshot, choice.databases, internal=choice.internal)
-        sources = list(Export(snapshot, inside, choice.show_expired).sources(chosen))
+    if request.key_range is not None:
+        inside = parse_key_range("key_range", request.key_range)
+    with recovered(call, request) as snapshot:
+        chosen = choose_databases(snapshot, request.databases, internal=request.internal)
+        sources = list(Export(snapshot, inside, request.show_expired).sources(chosen))
         yield record_schema()
         for source in sources:
             # The threads end before the findings are collected.

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from je_tools.api import arguments as a
-from je_tools.api.calls import Choice, end_argument, recovered
+from je_tools.api.calls import RecordRequest, end_argument, recovered
 from je_tools.api.opened import OpenedLog
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ class RecoveredLog(OpenedLog):
         """
         from je_tools.api.records import read_records
 
-        choice = Choice(
+        request = RecordRequest(
             end=end_argument(to_lsn, to_vlsn, to_time),
             now=a.time_argument("now", now),
             databases=tuple(map(a.database_text, a.several(db))),
@@ -60,7 +60,7 @@ class RecoveredLog(OpenedLog):
             show_expired=show_expired,
             key_range=key_range,
         )
-        return self._reading(read_records(self._call(), choice))
+        return self._reading(read_records(self._call(), request))
 
     def databases(
         self,
@@ -86,7 +86,7 @@ class RecoveredLog(OpenedLog):
         from je_tools.api.databases import database_rows
 
         end, moment = end_argument(to_lsn, to_vlsn, to_time), a.time_argument("now", now)
-        return database_rows(self._call(), Choice(end=end, now=moment, internal=internal))
+        return database_rows(self._call(), RecordRequest(end=end, now=moment, internal=internal))
 
     def count(
         self,
@@ -112,14 +112,14 @@ class RecoveredLog(OpenedLog):
         """
         from je_tools.api.databases import count_records
 
-        choice = Choice(
+        request = RecordRequest(
             end=end_argument(to_lsn, to_vlsn, to_time),
             now=a.time_argument("now", now),
             databases=tuple(map(a.database_text, a.several(db))),
             internal=internal,
             show_expired=show_expired,
         )
-        return count_records(self._call(), choice)
+        return count_records(self._call(), request)
 
     def recovery(
         self,
@@ -139,6 +139,6 @@ class RecoveredLog(OpenedLog):
         """
         from je_tools.recovery.plan import plan_recovery
 
-        choice = Choice(end=end_argument(to_lsn, to_vlsn, to_time))
-        with recovered(self._call(), choice) as snapshot:
+        request = RecordRequest(end=end_argument(to_lsn, to_vlsn, to_time))
+        with recovered(self._call(), request) as snapshot:
             return plan_recovery(snapshot)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class StoreReader(OpenBatches):
-    """A store of Apache Ignite that has been opened; `je_tools.open_store` returns it.
+    """A reader of one store of Apache Ignite; `je_tools.open_store` returns it.
 
     It takes no lock, writes nothing, and holds no file open. Each call reads the store as it is at
     that moment, as a command does. It is a context manager; leaving it closes the batches that are
@@ -61,9 +61,9 @@ class StoreReader(OpenBatches):
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """Texts on what batches of this object could not read, each once, oldest first.
+        """Descriptions of what batches of this object could not read, each once, oldest first.
 
-        They are reported when batches are exhausted. An empty tuple says nothing on what was not
+        They are reported when batches are exhausted. An empty tuple says nothing about what was not
         read: only `doctor` examines a whole store.
         """
         return tuple(self._problems)
@@ -185,8 +185,8 @@ class StoreReader(OpenBatches):
     def doctor(self) -> StoreExamination:
         """Read the whole store, and return its state as `doctor` reports it.
 
-        It has the outcome of each node's next start, all findings on log, markers, pages and
-        recovery, and what was not looked at.
+        The result has the outcome of each node's next start, all findings on log, markers, pages
+        and recovery, and what was not looked at.
         """
         from je_tools.ignite.examination import examine_store
         from je_tools.ignite.recovery.rebuilding import rebuilt_files

@@ -6,6 +6,7 @@ from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from je_tools.api.arguments import named_arguments
 from je_tools.core.escaping import counted
@@ -89,7 +90,7 @@ def read_cache_records(
         export = CacheExport(wanted, sink.encode, call.threads)
         yield sink.schema
         yield from export.run(call.store)
-        # Some partitions are only in the log, so that all are known now only.
+        # Some partitions are only in the log, so not all are known before its end.
         check_partitions(partitions, export.known)
     for node, group, partition, state in export.not_owned:
         call.report(f"{node} {group} partition {partition}: state {state}, not OWNING")
@@ -110,13 +111,7 @@ def read_pages(
         StoppedError: a file shrank, vanished or was replaced meanwhile.
     """
     with named_arguments():
-        chosen = PageFilters(
-            groups=known_groups(groups, call.store.nodes),
-            partitions=filters.partitions,
-            pages=filters.pages,
-            types=filters.types,
-            keys=filters.keys,
-        )
+        chosen = replace(filters, groups=known_groups(groups, call.store.nodes))
         chosen.type_nos()
         chosen.check_partitions(call.store)
         sink = open_page_sink(EntryFormat.PARQUET, call.masking, 0)

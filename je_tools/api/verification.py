@@ -46,12 +46,12 @@ def verify_log(call: Call, check: TreeCheck, *, tree: bool, everything: bool) ->
 
     Args:
         call: the log.
-        check: how to check the trees.
+        check: options of the check of trees.
         tree: check the trees.
         everything: also findings of ends without damage.
 
     Raises:
-        UsageError: the trees cannot be checked like that.
+        UsageError: the options contradict each other, or single files have no trees.
         StoppedError: a file shrank, vanished or was replaced meanwhile.
         InputError: a file cannot be read.
     """
@@ -67,6 +67,5 @@ def verify_log(call: Call, check: TreeCheck, *, tree: bool, everything: bool) ->
         else:
             found = verify(environment, scanner, totals, everything=everything)
         findings = tuple(found)
-    for each in findings:
-        call.report(each)
+    call.report_all(findings)
     return Verification(totals, findings, tree)

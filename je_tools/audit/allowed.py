@@ -37,7 +37,7 @@ class Allowed(Struct, frozen=True, forbid_unknown_fields=True):
         code: code of the finding.
         until: last day on which it is allowed, UTC.
         env: pattern of names of environments, as shells have them.
-        reason: why; for people.
+        reason: why it is allowed; for people only.
     """
 
     code: str
@@ -61,7 +61,7 @@ def read_allowed(path: Path) -> tuple[Allowed, ...]:
 
     Raises:
         InputError: the file cannot be read.
-        UsageError: it is not of its form, or names a code that does not exist.
+        UsageError: its content is not valid, or names a code that does not exist.
     """
     try:
         text = path.read_text(encoding="utf-8")

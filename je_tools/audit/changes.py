@@ -182,7 +182,7 @@ def find_changes(folder: Path, names: Sequence[str]) -> Changes:
         names: ids of two runs, or of one to compare with the last; none for the last two.
 
     Raises:
-        InputError: the folder has not so many runs.
+        InputError: the folder has too few runs.
         UsageError: it has no such run.
     """
     return compare_runs(*_chosen(folder, names))

@@ -18,7 +18,7 @@ LOADED = (
     "je_tools.audit.part_scan",
     "je_tools.audit.stakes",
     "je_tools.audit.tasks",
-    "je_tools.audit.weighing",
+    "je_tools.audit.stake_rows",
     "je_tools.doctor.log_scan",
     "je_tools.doctor.replication",
     "je_tools.formats.je.entry.columns",
@@ -27,7 +27,7 @@ LOADED = (
 )
 """Modules that are loaded in advance.
 
-pyarrow, which they load, has one thread then: that of jemalloc, which sees to a fork itself.
+pyarrow, which they load, has one thread then: that of jemalloc, which handles forks by itself.
 """
 
 MODULE = "je_tools.audit.daemon"

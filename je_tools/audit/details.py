@@ -50,11 +50,11 @@ BARS_MAX_EACH = 600
 TYPES_MAX_EACH = 8
 """Maximum entry types that are listed for an environment; the others are summed."""
 
-ROWS_AT_ONCE = 1_000
+ENVIRONMENTS_AT_ONCE = 1_000
 """Environments that are held at a time, with what belongs to them."""
 
-_ROWS_AT_ONCE = 4_000
-"""Rows of `files` that are held as Python objects at a time, about."""
+_FILE_ROWS_AT_ONCE = 4_000
+"""Approximate number of rows of `files` that are held as Python objects at a time."""
 
 _FILE_COLUMNS = [
     "env",
@@ -174,7 +174,7 @@ def _in_parts(
     file_count = 0
     for row, most in rows:
         file_count += row.number("file_count")
-        if held and (len(held) >= ROWS_AT_ONCE or file_count > FILES_AT_ONCE):
+        if held and (len(held) >= ENVIRONMENTS_AT_ONCE or file_count > FILES_AT_ONCE):
             yield held
             held, file_count = [], row.number("file_count")
         held.append((row, most))
@@ -202,11 +202,11 @@ class _DetailsReader:
         of_file = env | {"file_no": pc.shift_right(pc.field("end_lsn"), 32)}
         one = {"count": (ONE, "sum")}
         complete = only & pc.field("complete") & pc.field("end_lsn").is_valid()
-        self._checkpoints = _FileCounts(summed(checkpoints, of_file, one, complete))
+        self._checkpoints = _CountsByFile(summed(checkpoints, of_file, one, complete))
         ranges = open_table(tables, VLSN_RANGES)
         of_file = env | {"file_no": pc.field("file_no")}
         runs = summed(ranges, of_file, one, only & pc.field("file_no").is_valid())
-        self._runs = _FileCounts(runs)
+        self._runs = _CountsByFile(runs)
         stats = open_table(tables, ENTRY_STATS)
         sums = {"count": (pc.field("count"), "sum"), "size": (pc.field("total_size"), "sum")}
         self._types = _Largest(summed(stats, env | {"name": pc.field("type")}, sums, only))
@@ -235,7 +235,7 @@ class _DetailsReader:
         if not most or not count:
             return
         each = -(-count // most)
-        step = each * max(_ROWS_AT_ONCE // each, 1)
+        step = each * max(_FILE_ROWS_AT_ONCE // each, 1)
         for start in range(first, first + count, step):
             files = self._files.slice(start, min(step, first + count - start)).to_pylist()
             numbers = [row["file_no"] for row in files if row["file_no"] is not None]
@@ -286,7 +286,7 @@ def _command(row: EnvironmentRow, found: Row) -> str:
     return next_command(code, row.env, found["lsn"])
 
 
-class _FileCounts:
+class _CountsByFile:
     """Counts by environment and file number, in columns: there may be very many files.
 
     Args:

@@ -1,7 +1,7 @@
 """Search for environments below some roots: directories with .jdb files, and stores of Ignite.
 
 A directory that cannot be searched is reported as a problem, and the search goes on. No file is
-opened: executors do that. So names have to do to recognise a store.
+opened: executors do that. So a store is recognised by the names of its files alone.
 """
 
 from __future__ import annotations

@@ -41,8 +41,8 @@ class EngineChoice(Struct, frozen=True):
         return not is_submitted and (self.master or "local").startswith("local")
 
 
-class Ran(Struct, frozen=True):
-    """The engine that ran, for the report: `local`, or a Spark of a version with a master."""
+class EngineInfo(Struct, frozen=True):
+    """The engine of a run, for the report: `local`, or `spark` with its version and master."""
 
     engine: str
     spark_version: str | None = None
@@ -52,7 +52,7 @@ class Ran(Struct, frozen=True):
 @contextmanager
 def open_engine(
     choice: EngineChoice, folder: Path, log: Path, step: Step
-) -> Iterator[tuple[Engine, Ran]]:
+) -> Iterator[tuple[Engine, EngineInfo]]:
     """Start an engine, and stop it at the end; the block reads the logs.
 
     Args:
@@ -68,7 +68,7 @@ def open_engine(
         from je_tools.audit.local_engine import LocalEngine
 
         with step("reading logs") as on_progress:
-            yield LocalEngine(on_progress=on_progress), Ran("local")
+            yield LocalEngine(on_progress=on_progress), EngineInfo("local")
         return
     from je_tools.audit.session import open_spark
     from je_tools.audit.spark_engine import SparkEngine
@@ -80,5 +80,5 @@ def open_engine(
         with step("reading logs") as on_progress:
             yield (
                 SparkEngine(context, on_progress),
-                Ran("spark", context.version, context.master),
+                EngineInfo("spark", context.version, context.master),
             )

@@ -106,7 +106,7 @@ class EnvironmentRow(Struct, frozen=True):
 
     @property
     def stakes(self) -> tuple[int, int, int]:
-        """Its stakes, the worst least: whether it opens, then the Commits lost, then the rest.
+        """A sort key of what is at stake, the worst first: opening, lost Commits, other losses.
 
         Those that do not open come first, then damaged ones of which this is not known, then those
         that lose something.

@@ -13,7 +13,7 @@ from je_tools.formats.je.types import type_name
 from je_tools.verify.vlsn_sequence import ROLLBACK
 
 if TYPE_CHECKING:
-    from je_tools.audit.work import Shown
+    from je_tools.audit.audited_rows import AuditedRows
 
 
 class FileCounts:
@@ -24,7 +24,7 @@ class FileCounts:
         self._runs: list[tuple[int, int, int]] = []
         self._is_run_open = False
 
-    def add(self, shown: Shown) -> None:
+    def add(self, shown: AuditedRows) -> None:
         """Add the results of some rows, in the order of the file."""
         for type_no, *counts in shown.types.tolist():
             known = self._stats.get(type_no)

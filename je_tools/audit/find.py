@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct, field
 
 from je_tools.audit.discover import EnvironmentKind
-from je_tools.audit.find_kinds import EnvironmentHits, FindTask, PartHits
+from je_tools.audit.find_data import EnvironmentHits, FindTask, PartHits
 from je_tools.audit.plan import plan_fleet
 from je_tools.core.shares import shares_of
 from je_tools.erase.proof.tree import list_tree

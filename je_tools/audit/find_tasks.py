@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from je_tools.audit.discover import EnvironmentKind
-from je_tools.audit.find_kinds import EnvironmentHits, FindTask, FoundTrace, PartHits
+from je_tools.audit.find_data import EnvironmentHits, FindTask, FoundTrace, PartHits
 from je_tools.audit.reasons import why_unread
 from je_tools.core.escaping import clean_text, printable
 from je_tools.erase.options import ErasureOptions
@@ -70,22 +70,22 @@ class FindWork(Struct, frozen=True):
     masking: Masking
     find: Callable[..., SubjectReport]
 
-    def of(self) -> NeedleSearch:
-        """Return the search, which does not travel."""
+    def needle_search(self) -> NeedleSearch:
+        """Return the search, which cannot be sent to another process."""
         return NeedleSearch(self.needles)
 
     def shown(self, name: str) -> str:
         """Return a name for reports; its hash if a needle is in it."""
-        return _shown(self.of(), name)
+        return _shown(self.needle_search(), name)
 
     def search(self, tasks: Iterable[FindTask]) -> list[PartHits]:
         """Search the files of some environments."""
-        search, options = self.of(), ProofOptions(self.masking, 1)
+        search, options = self.needle_search(), ProofOptions(self.masking, 1)
         return [_searched(task, search, options) for task in tasks]
 
     def judge(self, found: FoundEnvironment) -> EnvironmentHits:
         """Search an environment with hits again, and judge each trace."""
-        search, options = self.of(), ProofOptions(self.masking, 1)
+        search, options = self.needle_search(), ProofOptions(self.masking, 1)
         if found.kind is EnvironmentKind.IGNITE:
             return _not_judged(found, search, options, _NO_STATES, UNSEEN_IN_STORES)
         now_ms = time.time_ns() // 1_000_000

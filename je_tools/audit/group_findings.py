@@ -30,7 +30,7 @@ def group_findings(group: ComparedGroup) -> Iterator[Finding]:
             yield _copy(node, node.copy_of)
             continue
         if node.lost_end is not None:
-            yield _made(
+            yield _finding(
                 node,
                 "group-end-missing",
                 expected=f"VLSN {node.lost_end.vlsn}: {node.lost_end.reason}",
@@ -48,10 +48,10 @@ def _of_follower(node: GroupNode, leader: GroupNode) -> Iterator[Finding]:
     lost, outcome = following.lost, following.outcome
     expected = f"the entries of {printable(leader.facts.env)}, the leader"
     if outcome is Outcome.UNKNOWN:
-        yield _made(node, "group-uncompared", expected=expected, found=_end_of(node))
+        yield _finding(node, "group-uncompared", expected=expected, found=_end_of(node))
     elif lost is None:
         found = "no Commit in common"
-        yield _made(node, "group-diverged", expected=expected, found=f"{found}: {outcome.value}")
+        yield _finding(node, "group-diverged", expected=expected, found=f"{found}: {outcome.value}")
     elif lost.vlsn_count:
         severity = Severity.NOTE
         if lost.abort_count:
@@ -62,7 +62,7 @@ def _of_follower(node: GroupNode, leader: GroupNode) -> Iterator[Finding]:
             f"{counted(len(lost.txns), 'transaction')} after VLSN {following.matchpoint.vlsn} with "
             f"{counted(lost.commit_count, 'Commit')} that it would roll back: {outcome.value}"
         )
-        yield _made(node, "group-diverged", severity, expected=expected, found=found)
+        yield _finding(node, "group-diverged", severity, expected=expected, found=found)
     is_behind = node.lag_vlsn is not None and node.lag_vlsn > 0
     if is_behind and (lost is None or not lost.commit_count):
         yield _lag(node, leader, needs_restore=outcome is Outcome.RESTORES)
@@ -76,7 +76,7 @@ def _lag(node: GroupNode, leader: GroupNode, *, needs_restore: bool) -> Finding:
     if needs_restore:
         first = leader.facts.facts.first_vlsn
         found += f"; the other log begins at VLSN {first}, so a network restore is needed"
-    return _made(node, "group-lag", severity, expected=expected, found=found)
+    return _finding(node, "group-lag", severity, expected=expected, found=found)
 
 
 def _end_of(node: GroupNode) -> str:
@@ -89,9 +89,9 @@ def _copy(node: GroupNode, other: str) -> Finding:
     lost = node.following.lost if node.following is not None else None
     found = f"the node of {printable(other)}, {_end_of(node)}"
     if lost is None or not lost.commit_count:
-        return _made(node, "group-copy", found=found)
+        return _finding(node, "group-copy", found=found)
     found += f", with {counted(lost.commit_count, 'Commit')} that the newer copy does not have"
-    return _made(node, "group-copy", Severity.WARNING, found=found)
+    return _finding(node, "group-copy", Severity.WARNING, found=found)
 
 
 def _of_members(group: ComparedGroup) -> Iterator[Finding]:
@@ -105,10 +105,10 @@ def _of_members(group: ComparedGroup) -> Iterator[Finding]:
         listed = f"{group.missing_count} of {listed}"
     expected = f"{counted(len(group.members), 'member')} of {printable(group.name)}"
     place = group.leader or group.found[0]
-    yield _made(place, "group-member-missing", expected=expected, found=f"no log of {listed}")
+    yield _finding(place, "group-member-missing", expected=expected, found=f"no log of {listed}")
 
 
-def _made(
+def _finding(
     node: GroupNode,
     code: str,
     severity: Severity | None = None,

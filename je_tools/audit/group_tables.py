@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from je_tools.audit.environment_rows import EnvironmentRows
 from je_tools.audit.group_findings import group_findings
 from je_tools.audit.groups import ComparedGroup, GroupNode, compare_group
 from je_tools.audit.member_reports import MemberFacts, unpack_facts
 from je_tools.audit.reasons import why_unknown
 from je_tools.audit.rows import finding_row, unread, worst_severity
 from je_tools.audit.staged_members import MEMBERS_NAME, reports_by_group
+from je_tools.audit.staged_rows import StagedRows
 from je_tools.audit.table_writer import StagedTables
 from je_tools.audit.tables import ENVIRONMENTS, GROUPS
 
@@ -64,10 +64,10 @@ def compare_groups(paths: Sequence[Path], staged: StagedTables) -> Counts:
     return counts
 
 
-def _rows_of_group(reports: Sequence[bytes], counts: Counts) -> EnvironmentRows:
-    rows = EnvironmentRows()
+def _rows_of_group(reports: Sequence[bytes], counts: Counts) -> StagedRows:
+    rows = StagedRows()
 
-    def find(found: Finding) -> None:
+    def add_finding(found: Finding) -> None:
         counts.setdefault(found.env, Counter())[f"{found.severity.value}_count"] += 1
         rows.extend("findings", [finding_row(found, found.env)])
 
@@ -78,10 +78,10 @@ def _rows_of_group(reports: Sequence[bytes], counts: Counts) -> EnvironmentRows:
         row = group_row(group) if group.group_id else None
     except Exception as error:
         for report in reports:
-            find(unread(unpack_facts(report).env, why_unknown(error)))
+            add_finding(unread(unpack_facts(report).env, why_unknown(error)))
         return rows
     for each in findings:
-        find(each)
+        add_finding(each)
     rows.extend("nodes", nodes)
     rows.extend("groups", [] if row is None else [row])
     return rows

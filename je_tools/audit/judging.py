@@ -14,10 +14,16 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import pyarrow.parquet as pq
 from msgspec.structs import replace
 
-from je_tools.audit.environment_rows import EnvironmentRows
+from je_tools.audit.audited_rows import (
+    AuditedRows,
+    RowAuditor,
+    ScannedPart,
+    scanner_of,
+    split_off_txns,
+)
 from je_tools.audit.file_counts import FileCounts
 from je_tools.audit.joining import OpenTransactions
-from je_tools.audit.read_logs import ReadLog, Weigh
+from je_tools.audit.judged_log import FindStakes, JudgedLog
 from je_tools.audit.reasons import why_unread
 from je_tools.audit.rows import (
     UNKNOWN_TXNS,
@@ -29,9 +35,9 @@ from je_tools.audit.rows import (
     sum_files,
     unread,
 )
+from je_tools.audit.staged_rows import StagedRows
 from je_tools.audit.table_writer import write_txns
 from je_tools.audit.txn_sums import TxnSums
-from je_tools.audit.work import Scanned, Show, Shown, scanner_of, take_txns
 from je_tools.errors import InputError
 from je_tools.files.listing import FileRow, Listing
 from je_tools.log.checkpoint_intervals import CheckpointPart, intervals
@@ -53,30 +59,34 @@ T = TypeVar("T")
 
 
 def judge(
-    scanner: PartScanner, scanned: Iterable[Scanned], folder: Path, weigh: Weigh | None = None
-) -> EnvironmentRows:
+    scanner: PartScanner,
+    scanned: Iterable[ScannedPart],
+    folder: Path,
+    stakes_of: FindStakes | None = None,
+) -> StagedRows:
     """Judge an environment, and return its rows.
 
     Args:
         scanner: scanner of its parts.
         scanned: all its parts, in log order; each is used before the next is asked for.
         folder: folder where transactions are staged.
-        weigh: finds the stakes of an environment (`weigher.Weigher`); None to leave them out.
+        stakes_of: finds the stakes of an environment (`stake_finder.StakeFinder`); None to leave
+            them out.
     """
-    return _Judging(scanner, folder, weigh).judge(scanned)
+    return _Judging(scanner, folder, stakes_of).judge(scanned)
 
 
 class _Judging:
     """Judgement of one environment, up to its rows in the tables."""
 
-    def __init__(self, scanner: PartScanner, folder: Path, weigh: Weigh | None) -> None:
+    def __init__(self, scanner: PartScanner, folder: Path, stakes_of: FindStakes | None) -> None:
         environment = scanner.environment
         self.scanner = scanner
         self.environment = environment
         self.env = scanner.env
         self.folder = folder
-        self.weigh = weigh
-        self.found = EnvironmentRows()
+        self.stakes_of = stakes_of
+        self.found = StagedRows()
         self._listing = Listing(environment)
         self._checkpoints: list[CheckpointPart] = []
         self._open = OpenTransactions()
@@ -90,7 +100,7 @@ class _Judging:
         # Size of the last file as it was read: an engine that has the log open writes to it.
         self._last_size = environment.files[-1].size
 
-    def judge(self, scanned: Iterable[Scanned]) -> EnvironmentRows:
+    def judge(self, scanned: Iterable[ScannedPart]) -> StagedRows:
         """Judge all parts in log order, and return the rows of the environment."""
         for index, of_file in groupby(scanned, key=lambda each: each.index):
             file = self.environment.files[index]
@@ -98,34 +108,34 @@ class _Judging:
                 self._judge_file(file, index, list(of_file))
             except Exception as error:
                 found = unread(self.env, why_unread(error), file.file_no)
-                self._find([found])
+                self._add_findings([found])
                 self._listing.pass_over(file)
                 self._listing.rows[-1].add_findings([found], 1)
             self.found.extend("entry_stats", self._counts.stats_rows(self.env, file.file_no))
             self.found.extend("vlsn_ranges", self._counts.run_rows(self.env, file.file_no))
             self._counts = FileCounts()
-        self._find(self._tried(self._listing.finish))
+        self._add_findings(self._tried(self._listing.finish))
         self._add_unreadable()
         of_home = self._tried(lambda: of_directory(self.environment, self._last_size))
         for each in of_home:
             self._listing.totals.count(each)
-        self._find(of_home)
+        self._add_findings(of_home)
         self._add_rest()
-        if self.weigh is not None:
-            self._add_stakes(self.weigh)
+        if self.stakes_of is not None:
+            self._add_stakes(self.stakes_of)
         values = self._values | self._severities
         self.found.extend("environments", [environment_row(self.env, values)])
         return self.found
 
-    def _add_stakes(self, weigh: Weigh) -> None:
+    def _add_stakes(self, stakes_of: FindStakes) -> None:
         """Add what is at stake, found with what was read of the log."""
-        read = ReadLog(self.environment, self.env, self._listing, self._findings, self._periods)
-        weighed = weigh(read)
-        self._find(weighed.findings)
-        self.found.extend("space", weighed.files)
-        if weighed.member is not None:
-            self.found.add_member(weighed.member)
-        self._values |= weighed.values
+        read = JudgedLog(self.environment, self.env, self._listing, self._findings, self._periods)
+        stakes = stakes_of(read)
+        self._add_findings(stakes.findings)
+        self.found.extend("space", stakes.files)
+        if stakes.member is not None:
+            self.found.add_member(stakes.member)
+        self._values |= stakes.values
 
     def _add_unreadable(self) -> None:
         """Add rows of files that the system does not open; the judge has their findings."""
@@ -141,10 +151,10 @@ class _Judging:
         try:
             return list(work())
         except Exception as error:
-            self._find([unread(self.env, why_unread(error))])
+            self._add_findings([unread(self.env, why_unread(error))])
             return []
 
-    def _judge_file(self, file: LogFile, index: int, parts: list[Scanned]) -> None:
+    def _judge_file(self, file: LogFile, index: int, parts: list[ScannedPart]) -> None:
         failure = next((part.failure for part in parts if part.failure), None)
         if failure is not None:
             raise InputError(failure)
@@ -152,22 +162,24 @@ class _Judging:
         for part in self._parts(file, parts):
             # The judge compares files by identity, and parts from other processes have copies.
             part = replace(part, file=file)
-            self._find(self._listing.merge(part, [shown.file for shown in part.results]))
+            self._add_findings(self._listing.merge(part, [shown.file for shown in part.results]))
             for shown in part.results:
-                self._show(shown)
+                self._add_rows(shown)
             if part.end is not None and index == len(self.environment.files) - 1:
                 self._last_size = part.end.size
 
-    def _parts(self, file: LogFile, parts: Sequence[Scanned]) -> Iterator[ScanPart[Shown]]:
+    def _parts(
+        self, file: LogFile, parts: Sequence[ScannedPart]
+    ) -> Iterator[ScanPart[AuditedRows]]:
         """Yield the parts of a file, and keep the transactions of those that count."""
         if parts[0].outcome is None:
             self.found.txns += parts[0].txns
             yield from parts[0].parts
             return
         outcomes = [part.outcome for part in parts if part.outcome is not None]
-        show = Show(self.scanner.inspector)
+        show = RowAuditor(self.scanner.inspector)
         again: list[Any] = []
-        joined: list[ScanPart[Shown]] = []
+        joined: list[ScanPart[AuditedRows]] = []
         paths: list[str | None] = []
         for cut, part in join_cuts(file, outcomes, scanner_of(len(parts), show), show):
             if cut is not None:
@@ -175,7 +187,7 @@ class _Judging:
                 joined.append(part)
             else:
                 # A range that did not begin where the one before it ended was read again.
-                results = list(take_txns(part.results, self.env, again))
+                results = list(split_off_txns(part.results, self.env, again))
                 joined.append(replace(part, results=results))
             yield joined[-1]
         paths.append(write_txns(self.folder, again))
@@ -183,13 +195,13 @@ class _Judging:
         self.found.txn_paths += written
         self.scanner.keep(parts, joined, (pq.read_table(path) for path in written))
 
-    def _find(self, findings: Iterable[Finding]) -> None:
+    def _add_findings(self, findings: Iterable[Finding]) -> None:
         for each in findings:
             self._findings.append(each)
             self._severities[f"{each.severity.value}_count"] += 1
             self.found.extend("findings", [finding_row(each, self.env)])
 
-    def _show(self, shown: Shown) -> None:
+    def _add_rows(self, shown: AuditedRows) -> None:
         self._checkpoints.append(shown.checkpoints)
         if shown.first_active_lsn is not None:
             self._open.first_active_lsn = shown.first_active_lsn

@@ -31,10 +31,10 @@ def junit_text(summary: FleetSummary, verdict: FailureRules) -> Iterator[str]:
     text.start("testsuite", {"name": "je-tools audit", **counts, "time": seconds})
     for name, row in zip(names, summary.environments, strict=True):
         _add(text, name, row, verdict)
-        yield text.taken()
+        yield text.pop()
     text.end("testsuite")
     text.end("testsuites")
-    yield text.taken()
+    yield text.pop()
 
 
 def _add(text: _Text, name: str, row: EnvironmentRow, verdict: FailureRules) -> None:
@@ -49,7 +49,7 @@ def _add(text: _Text, name: str, row: EnvironmentRow, verdict: FailureRules) -> 
 
 
 class _Text:
-    """XML that is taken away piece by piece."""
+    """XML text, which is returned and forgotten piece by piece."""
 
     def __init__(self) -> None:
         self._out = StringIO()
@@ -65,7 +65,7 @@ class _Text:
     def end(self, name: str) -> None:
         self._writer.endElement(name)
 
-    def taken(self) -> str:
+    def pop(self) -> str:
         text = self._out.getvalue()
         self._out.seek(0)
         self._out.truncate()

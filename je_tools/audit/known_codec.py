@@ -66,13 +66,13 @@ _IMMUTABLE = 1 << 8
 """Source: CPython, Py_TPFLAGS_IMMUTABLETYPE."""
 
 
-def sealed(data: bytes) -> bytes:
-    """Return data with the version of je-tools and a checksum."""
+def with_header(data: bytes) -> bytes:
+    """Return data after a header with the version of je-tools and a checksum."""
     return _HEAD + zlib.crc32(data).to_bytes(4, "little") + data
 
 
-def unsealed(data: bytes) -> bytes | None:
-    """Return what was sealed; None if another version has sealed it, or it is damaged."""
+def without_header(data: bytes) -> bytes | None:
+    """Return the data after the header; None if another version wrote it, or it is damaged."""
     start = len(_HEAD) + 4
     body = data[start:]
     if not data.startswith(_HEAD):
@@ -82,12 +82,12 @@ def unsealed(data: bytes) -> bytes | None:
 
 def encoded(results: Struct) -> bytes:
     """Return results as bytes."""
-    return sealed(pickle.dumps(results, pickle.HIGHEST_PROTOCOL))
+    return with_header(pickle.dumps(results, pickle.HIGHEST_PROTOCOL))
 
 
 def decoded(data: bytes) -> Any:
     """Return the results in some bytes; None if another version wrote them, or they are damaged."""
-    body = unsealed(data)
+    body = without_header(data)
     if body is None:
         return None
     try:

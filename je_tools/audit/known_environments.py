@@ -21,7 +21,7 @@ from msgspec import Struct
 
 from je_tools import __version__
 from je_tools.audit.discover import EnvironmentKind
-from je_tools.audit.known_codec import sealed, unsealed
+from je_tools.audit.known_codec import with_header, without_header
 from je_tools.audit.known_files import SETTLED_NS, KnownEnvironment, mark_of, stream_of
 from je_tools.audit.linked_files import LinkedFile, keep_links
 from je_tools.audit.staged_members import SCHEMAS
@@ -77,7 +77,7 @@ def known_rows(known: KnownEnvironment, signature: bytes | None) -> KnownRows | 
     if signature is None or not known.all.is_used:
         return None
     try:
-        data = unsealed(known.rows_path.read_bytes())
+        data = without_header(known.rows_path.read_bytes())
         kept = msgspec.msgpack.decode(data or b"", type=_Kept)
         if kept.signature != signature:
             return None
@@ -141,7 +141,7 @@ def keep_rows(
         return ()
     kept = _Kept(signature, streams, files)
     half = path.with_name(".environment")
-    half.write_bytes(sealed(msgspec.msgpack.encode(kept)))
+    half.write_bytes(with_header(msgspec.msgpack.encode(kept)))
     half.replace(path)
     return files
 

@@ -29,7 +29,7 @@ from je_tools.formats.files.remote_path import RemotePath
 from je_tools.formats.je.log.walk import NO_OFFSET
 
 if TYPE_CHECKING:
-    from je_tools.audit.work import Shown
+    from je_tools.audit.audited_rows import AuditedRows
     from je_tools.log.file_scan import ScanPart
     from je_tools.log.log_files import LogFile
     from je_tools.verify.judge import RowInspector
@@ -147,7 +147,7 @@ class KnownFile(Struct, frozen=True):
     version: int
     is_upgrade_asked: bool
     is_last: bool
-    parts: tuple[ScanPart[Shown], ...]
+    parts: tuple[ScanPart[AuditedRows], ...]
     txns: bytes
 
 
@@ -172,7 +172,7 @@ class KnownFiles(Struct, frozen=True):
         """
         return KnownEnvironment(self, self.folder / _digest(home))
 
-    def leave(self, homes: Iterable[Path]) -> None:
+    def remove_others(self, homes: Iterable[Path]) -> None:
         """Remove what is known of other environments than these."""
         wanted = set(map(_digest, homes))
         for folder in self.folder.glob("*"):
@@ -186,7 +186,7 @@ class KnownEnvironment(Struct, frozen=True):
     all: KnownFiles
     folder: Path
 
-    def take(self, file: LogFile, inspector: RowInspector) -> tuple[KnownFile, ResultSource] | None:
+    def find(self, file: LogFile, inspector: RowInspector) -> tuple[KnownFile, ResultSource] | None:
         """Return the results of a file that is unchanged, or has only grown; None without any."""
         known = self._load(file) if self.all.is_used else None
         if known is None or (known.version, known.is_upgrade_asked) != (
@@ -217,7 +217,7 @@ class KnownEnvironment(Struct, frozen=True):
         self,
         file: LogFile,
         inspector: RowInspector,
-        parts: Sequence[ScanPart[Shown]],
+        parts: Sequence[ScanPart[AuditedRows]],
         txns: Sequence[Any],
         begun_ns: int | None,
     ) -> None:
@@ -256,7 +256,7 @@ class KnownEnvironment(Struct, frozen=True):
         """Path of the file with the rows of the environment."""
         return self.folder / ROWS_NAME
 
-    def leave(self, files: Iterable[LogFile], names: Iterable[str] = ()) -> None:
+    def remove_others(self, files: Iterable[LogFile], names: Iterable[str] = ()) -> None:
         """Remove what is known of other files than these, and files of other names."""
         wanted = {self._path(file).name for file in files} | {ROWS_NAME, *names}
         for path in self.folder.glob("*"):

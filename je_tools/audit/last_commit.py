@@ -1,4 +1,4 @@
-"""The last Commit that recovery leaves, and the VLSNs that it does not."""
+"""The last Commit that recovery leaves, and the VLSNs that it cuts off."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ def keep_links(paths: Iterable[str], folder: Path) -> tuple[LinkedFile, ...]:
     return tuple(kept)
 
 
-def take_links(kept: Sequence[LinkedFile], folder: Path, target: Path) -> list[str]:
+def link_kept(kept: Sequence[LinkedFile], folder: Path, target: Path) -> list[str]:
     """Link kept files into another folder, under new names; return their paths.
 
     Args:

@@ -9,7 +9,7 @@ from concurrent.futures.process import BrokenProcessPool
 from typing import TypeVar
 
 from je_tools.audit.daemon import LOADED
-from je_tools.core.worker_processes import expect_workers, open_workers
+from je_tools.core.worker_processes import open_workers, prepare_workers
 from je_tools.errors import StoppedError
 
 T = TypeVar("T")
@@ -27,7 +27,7 @@ class LocalEngine:
     ) -> None:
         self.cores = cores or len(os.sched_getaffinity(0))
         self._on_progress = on_progress or (lambda _done, _total: None)
-        expect_workers(LOADED)
+        prepare_workers(LOADED)
 
     def run(self, work: Callable[[T], R], tasks: Sequence[T]) -> Iterator[R]:
         """Yield results as they come; a task whose process is killed is tried again.

@@ -11,7 +11,7 @@ from je_tools.audit.table_writer import TableWriter
 from je_tools.core.shares import shares_of
 
 if TYPE_CHECKING:
-    from je_tools.audit.task_kinds import Written
+    from je_tools.audit.task_data import Written
 
 PARTS_MAX = 64
 """Number of files of a table up to which all stay as they are."""
@@ -20,7 +20,7 @@ SMALL_SIZE = 4 << 20
 """Bytes below which one of more files is merged with others."""
 
 MERGED_SIZE = 64 << 20
-"""Bytes of a merged file, about."""
+"""Approximate size of a merged file, in bytes."""
 
 
 def merge_parts(written: Written, staging: Path) -> Written:

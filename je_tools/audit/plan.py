@@ -41,7 +41,7 @@ class AuditPlan(Struct, frozen=True):
     """Tasks of the first step.
 
     Attributes:
-        share: bytes of a task, about; large environments are cut into slices of this size.
+        share: approximate bytes of a task; large environments are cut into slices of this size.
         small: environments that are read and judged together, by task.
         large: environments that are cut.
     """

@@ -1,4 +1,4 @@
-"""Reasons for which something could not be read: texts of the finding `unread`."""
+"""Reasons why something could not be read: texts of the finding `unread`."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ SUMMARY_NAME, PAGE_NAME, METRICS_NAME = "audit.json", "report.html", "metrics.pr
 """Names of the files that are written."""
 
 
-def write_reports(tables: RunFolder, about: RunInfo, folder: Path) -> FleetSummary:
+def write_reports(tables: RunFolder, run: RunInfo, folder: Path) -> FleetSummary:
     """Write the three files into a folder.
 
     The memory needed does not depend on the number of findings, transactions or files in the
@@ -28,21 +28,21 @@ def write_reports(tables: RunFolder, about: RunInfo, folder: Path) -> FleetSumma
 
     Args:
         tables: the tables of the run; one that is missing or without files has no rows.
-        about: the run that made the tables.
+        run: the run that made the tables.
         folder: folder for the files.
 
     Raises:
         OSError: a file cannot be written.
     """
     give_back_memory()
-    summary = read_summary(tables, about)
+    summary = read_summary(tables, run)
     _write(folder / SUMMARY_NAME, json_lines(summary))
     _write(folder / METRICS_NAME, metrics_text(summary))
     _write(folder / PAGE_NAME, page_text(tables, summary))
     return summary
 
 
-def show_reports(folder: Path, output: Path) -> None:
+def publish_reports(folder: Path, output: Path) -> None:
     """Move the three files to their final place; each replaces that of an earlier run."""
     for name in (SUMMARY_NAME, METRICS_NAME, PAGE_NAME):
         (folder / name).replace(output / name)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from je_tools.audit.discover import EnvironmentKind, find_fleet
-from je_tools.audit.engines import EngineChoice, Ran, Step, open_engine
+from je_tools.audit.engines import EngineChoice, EngineInfo, Step, open_engine
 from je_tools.audit.failures import failures_reported, log_beside
 from je_tools.audit.fleet import FleetSummary
 from je_tools.audit.group_tables import add_groups
@@ -25,18 +25,18 @@ from je_tools.audit.output_folder import (
     refuse_what_holds_logs,
 )
 from je_tools.audit.part_merging import merge_parts
-from je_tools.audit.report import show_reports
+from je_tools.audit.report import publish_reports
 from je_tools.audit.stages import run_stages
 from je_tools.audit.taking_over import take_over_unchanged
 from je_tools.output.files.outputs import check_outside
 
 if TYPE_CHECKING:
     from je_tools.audit.discover import Fleet
-    from je_tools.audit.task_kinds import Written
-    from je_tools.audit.tasks import Workplace
+    from je_tools.audit.task_data import Written
+    from je_tools.audit.tasks import AuditTasks
 
 
-class Job(Struct, frozen=True):
+class AuditJob(Struct, frozen=True):
     """Input of an audit.
 
     Attributes:
@@ -56,13 +56,15 @@ class Job(Struct, frozen=True):
     is_paranoid: bool = False
 
 
-MakeWork = Callable[[Path, KnownFiles], "Workplace"]
+MakeWork = Callable[[Path, KnownFiles], "AuditTasks"]
 """Makes the tasks from the folder for their results, and what earlier runs know."""
-Finish = Callable[[RunFolder, Ran, Path], FleetSummary]
+Finish = Callable[[RunFolder, EngineInfo, Path], FleetSummary]
 """Makes the reports of the tables of a run in a folder."""
 
 
-def run_audit(job: Job, make: MakeWork, finish: Finish, step: Step | None = None) -> FleetSummary:
+def run_audit(
+    job: AuditJob, make: MakeWork, finish: Finish, step: Step | None = None
+) -> FleetSummary:
     """Audit all environments below the roots, and return what `finish` does.
 
     Args:
@@ -89,13 +91,13 @@ def run_audit(job: Job, make: MakeWork, finish: Finish, step: Step | None = None
             known = KnownFiles(run.path / KNOWN_NAME, not job.is_full, job.is_paranoid)
             written, ran = _tables(job.engine, fleet, make(staging, known), log, step)
             run.publish(merge_parts(add_groups(written, staging), staging))
-            known.leave(each.paths[0] for each in fleet.environments)
+            known.remove_others(each.paths[0] for each in fleet.environments)
             # The report needs its memory.
             del fleet
             with step("writing the report"):
                 summary = finish(run, ran, staging)
                 run.complete(summary.row)
-                show_reports(staging, run.path)
+                publish_reports(staging, run.path)
         if job.keep is not None:
             prune(run.path, job.keep)
     with suppress(OSError):
@@ -105,8 +107,8 @@ def run_audit(job: Job, make: MakeWork, finish: Finish, step: Step | None = None
 
 
 def _tables(
-    choice: EngineChoice, fleet: Fleet, work: Workplace, log: Path, step: Step
-) -> tuple[Written, Ran]:
+    choice: EngineChoice, fleet: Fleet, work: AuditTasks, log: Path, step: Step
+) -> tuple[Written, EngineInfo]:
     """Return the finished files of all tables, and the engine that made them.
 
     Args:
@@ -123,6 +125,6 @@ def _tables(
         with step("looking for changes") as on_progress:
             written, left = take_over_unchanged(fleet, work, on_progress)
         if not left.environments:
-            return written + work.stage_problems(left.problems), Ran("local")
+            return written + work.stage_problems(left.problems), EngineInfo("local")
     with open_engine(choice, work.staging, log, step) as (engine, ran):
         return written + run_stages(engine, left, work), ran

@@ -32,7 +32,7 @@ SCHEMAS = {**{table.name: table.schema for table in TABLES}, MEMBERS_NAME: MEMBE
 """Schemas of everything that is staged, by name."""
 
 PASS_SIZE = 32 << 20
-"""Bytes of reports that one pass holds, about: all reports of some groups."""
+"""Approximate bytes of reports that one pass holds: all reports of some groups."""
 
 
 def member_row(report: MemberReport) -> tuple[Any, ...]:

@@ -7,11 +7,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from je_tools.audit.plan import plan_fleet
-from je_tools.audit.task_kinds import JudgeTask, Opened, SliceTask, Written
+from je_tools.audit.task_data import JudgeTask, Opened, SliceTask, Written
 
 if TYPE_CHECKING:
     from je_tools.audit.discover import Fleet, FoundEnvironment
-    from je_tools.audit.tasks import Workplace
+    from je_tools.audit.tasks import AuditTasks
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -27,7 +27,7 @@ class Engine(Protocol):
         ...
 
 
-def run_stages(engine: Engine, fleet: Fleet, work: Workplace) -> Written:
+def run_stages(engine: Engine, fleet: Fleet, work: AuditTasks) -> Written:
     """Scan and judge all environments; return the finished files of all tables.
 
     Args:
@@ -60,7 +60,7 @@ def run_stages(engine: Engine, fleet: Fleet, work: Workplace) -> Written:
 
 
 def _first(
-    work: Workplace, share: int, task: FoundEnvironment | tuple[FoundEnvironment, ...]
+    work: AuditTasks, share: int, task: FoundEnvironment | tuple[FoundEnvironment, ...]
 ) -> Opened | Written:
     """Open and cut a large environment, or audit some small ones."""
     return work.audit_small(task) if isinstance(task, tuple) else work.open_large(task, share)

@@ -20,7 +20,7 @@ from je_tools.audit.reasons import why_unknown
 from je_tools.core.escaping import clean_text
 from je_tools.core.masking import DataMode, Masking
 from je_tools.doctor.examination import diagnosed
-from je_tools.doctor.recovered import Asked
+from je_tools.doctor.recovered import DiagnosisOptions
 from je_tools.log.scan import Scanner
 from je_tools.recovery.end import EndReason
 
@@ -135,13 +135,13 @@ def find_stakes(
     if not environment.is_directory:
         return Stakes()
     problems: list[str] = []
-    asked = Asked(now_ms or time.time_ns() // 1_000_000, tree, Masking(DataMode.HIDE))
+    options = DiagnosisOptions(now_ms or time.time_ns() // 1_000_000, tree, Masking(DataMode.HIDE))
     scanner = Scanner(threads=1, wide=True)
     examiners = parts.examiners(lambda error: problems.append(str(error)))
     found = Stakes()
     try:
         home = environment.home
-        with diagnosed(home, environment, scanner, asked, examiners) as (diagnosis, snapshot):
+        with diagnosed(home, environment, scanner, options, examiners) as (diagnosis, snapshot):
             found = _of_diagnosis(diagnosis)
             if snapshot is not None and diagnosis.state is not None:
                 report = partial(parts.report, snapshot, env)

@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from je_tools.audit.discover import EnvironmentKind
-from je_tools.audit.environment_rows import EnvironmentRows
 from je_tools.audit.reasons import why_unread
 from je_tools.audit.rows import UNKNOWN_TXNS, environment_row, finding_row, unread
+from je_tools.audit.staged_rows import StagedRows
 from je_tools.audit.tables import ResultSource
 from je_tools.core.escaping import clean_text
 from je_tools.findings import CODES, Severity
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
     from je_tools.ignite.examination import StoreExamination
 
 
-def store_rows(found: FoundEnvironment, *, predicts: bool) -> EnvironmentRows:
+def store_rows(found: FoundEnvironment, *, predicts: bool) -> StagedRows:
     """Examine a store, and return its rows; if it cannot be read, they say why.
 
     Args:
         found: the store.
         predicts: True to predict the next start of each node.
     """
-    rows = EnvironmentRows()
+    rows = StagedRows()
     try:
         store = open_store(found.paths)
         examination = examine_store(store, 1, predicts=predicts, rebuilt=rebuilt_files)

@@ -18,7 +18,7 @@ ONE = pc.scalar(1)
 """Expression that is summed to count rows."""
 
 FILES_AT_ONCE = 8_000
-"""Rows of `files` that are held at a time, about, unless one environment has more."""
+"""Approximate number of rows of `files` held at a time, unless one environment has more."""
 
 _RECORDS = 250
 """Rows that are made into Python objects at a time."""

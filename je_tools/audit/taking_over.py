@@ -1,6 +1,6 @@
 """Environments that are unchanged since an earlier run, found before an engine is started.
 
-If all are, no engine is needed, and Spark takes longer to start than they take.
+If all are unchanged, no engine is started: Spark takes longer to start than this check.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from je_tools.audit.discover import Fleet, FoundEnvironment
-    from je_tools.audit.task_kinds import TakenOver, Written
-    from je_tools.audit.tasks import Workplace
+    from je_tools.audit.task_data import TakenOver, Written
+    from je_tools.audit.tasks import AuditTasks
 
 HERE_MAX = 64
-"""Largest number of environments that this process compares: others take longer to start."""
+"""Largest number of environments that this process compares: more processes take time to start."""
 
 HERE_SIZE = 32 << 30
-"""Bytes of their logs up to which it does so: what is kept of a log grows with it, and is read."""
+"""Largest size of their logs, in bytes: what is kept of a log grows with it, and must be read."""
 
 
 def take_over_unchanged(
-    fleet: Fleet, work: Workplace, on_progress: Callable[[int, int], None] | None = None
+    fleet: Fleet, work: AuditTasks, on_progress: Callable[[int, int], None] | None = None
 ) -> tuple[Written, Fleet]:
     """Take over what is unchanged, in this process or others of this machine.
 
@@ -54,7 +54,7 @@ def take_over_unchanged(
 
 
 def _shared(
-    known: list[FoundEnvironment], work: Workplace, on_progress: Callable[[int, int], None] | None
+    known: list[FoundEnvironment], work: AuditTasks, on_progress: Callable[[int, int], None] | None
 ) -> list[TakenOver]:
     engine = LocalEngine(on_progress=on_progress)
     share = share_of(len(known), engine.cores * TASKS_PER_CORE)
@@ -62,7 +62,7 @@ def _shared(
     return list(engine.run(work.take_over, tasks))
 
 
-def _is_comparable(found: FoundEnvironment, work: Workplace) -> bool:
+def _is_comparable(found: FoundEnvironment, work: AuditTasks) -> bool:
     """Return whether an earlier run has kept rows that can soon be compared."""
     known = work.known
     if not known.is_used or known.is_whole or isinstance(found.paths[0], RemotePath):

@@ -16,14 +16,14 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from je_tools.audit.discover import EnvironmentKind, UnreadPath
-from je_tools.audit.environment_rows import EnvironmentRows, unread_environment
 from je_tools.audit.known_environments import keep_rows, known_rows, signature_of
-from je_tools.audit.linked_files import take_links
+from je_tools.audit.linked_files import link_kept
 from je_tools.audit.opening import open_found
 from je_tools.audit.plan import FilePart, slices_of
+from je_tools.audit.staged_rows import StagedRows, unread_environment
 from je_tools.audit.table_writer import StagedTables, write_txns
 from je_tools.audit.tables import TXNS
-from je_tools.audit.task_kinds import (
+from je_tools.audit.task_data import (
     JudgeTask,
     Opened,
     SliceResult,
@@ -34,26 +34,26 @@ from je_tools.audit.task_kinds import (
 from je_tools.formats.files.remote_path import RemotePath
 
 if TYPE_CHECKING:
+    from je_tools.audit.audited_rows import ScannedPart
     from je_tools.audit.discover import FoundEnvironment
+    from je_tools.audit.judged_log import FindStakes
     from je_tools.audit.known_files import KnownEnvironment, KnownFiles
     from je_tools.audit.part_scan import PartScanner
-    from je_tools.audit.read_logs import Weigh
-    from je_tools.audit.work import Scanned
     from je_tools.log.environment import Environment
 
 
-class Workplace(Struct, frozen=True):
-    """Folders of a run, and its tasks.
+class AuditTasks(Struct, frozen=True):
+    """The tasks of a run, and the folders that they use.
 
     Attributes:
         staging: folder for results of this run.
         known: results of earlier runs.
-        weigh: finds the stakes of an environment; None to leave them out.
+        stakes_of: finds the stakes of an environment; None to leave them out.
     """
 
     staging: Path
     known: KnownFiles
-    weigh: Weigh | None = None
+    stakes_of: FindStakes | None = None
 
     def take_over(self, environments: Iterable[FoundEnvironment]) -> TakenOver:
         """Stage the rows of environments that are as an earlier run has read them."""
@@ -82,7 +82,7 @@ class Workplace(Struct, frozen=True):
         return [*staged.close(), *written]
 
     def _signature(self, found: FoundEnvironment) -> bytes | None:
-        return signature_of(found, self.known.of(found.paths[0]), repr(self.weigh))
+        return signature_of(found, self.known.of(found.paths[0]), repr(self.stakes_of))
 
     def _taken_over(
         self, found: FoundEnvironment, signature: bytes | None, staged: StagedTables
@@ -99,7 +99,7 @@ class Workplace(Struct, frozen=True):
         if rows is None:
             return None
         try:
-            paths = take_links(rows.files, known.folder, self.staging / TXNS.name)
+            paths = link_kept(rows.files, known.folder, self.staging / TXNS.name)
         except OSError:
             return None
         staged.write(rows.tables)
@@ -110,7 +110,7 @@ class Workplace(Struct, frozen=True):
         if found.kind is EnvironmentKind.IGNITE:
             from je_tools.audit.store_rows import store_rows
 
-            tables = store_rows(found, predicts=self.weigh is not None).tables()
+            tables = store_rows(found, predicts=self.stakes_of is not None).tables()
         else:
             tables = self._judged(found, known).tables()
         # It must not have changed while it was read.
@@ -118,17 +118,17 @@ class Workplace(Struct, frozen=True):
             keep_rows(known, signature, tables)
         return tables
 
-    def _judged(self, found: FoundEnvironment, known: KnownEnvironment) -> EnvironmentRows:
+    def _judged(self, found: FoundEnvironment, known: KnownEnvironment) -> StagedRows:
         from je_tools.audit.judging import judge
         from je_tools.audit.part_scan import PartScanner
 
         environment = _opened(found)
-        if isinstance(environment, EnvironmentRows):
+        if isinstance(environment, StagedRows):
             return environment
         scanner = PartScanner.of(environment, found.name, known)
         parts = (FilePart(i, (0, 1), file.size) for i, file in enumerate(environment.files))
-        rows = judge(scanner, map(scanner.scan, parts), self.staging, self.weigh)
-        known.leave(environment.files)
+        rows = judge(scanner, map(scanner.scan, parts), self.staging, self.stakes_of)
+        known.remove_others(environment.files)
         return rows
 
     def open_large(self, found: FoundEnvironment, share: int) -> Opened | Written:
@@ -139,7 +139,7 @@ class Workplace(Struct, frozen=True):
         if taken is not None:
             return [*staged.close(), *taken]
         environment = _opened(found)
-        if isinstance(environment, EnvironmentRows):
+        if isinstance(environment, StagedRows):
             staged.write(environment.tables())
             return staged.close()
         scanner = self._scanner(found, environment)
@@ -183,21 +183,21 @@ class Workplace(Struct, frozen=True):
         scanner = self._scanner(opened.found, environment)
         txn_paths: list[str] = []
 
-        def scanned() -> Iterator[Scanned]:
+        def scanned() -> Iterator[ScannedPart]:
             for path in task.paths:
                 results, paths = _unpickled(path)
                 txn_paths.extend(paths)
                 yield from results
 
         staged = StagedTables(self.staging)
-        rows = judge(scanner, scanned(), self.staging, self.weigh)
+        rows = judge(scanner, scanned(), self.staging, self.stakes_of)
         tables = rows.tables()
         staged.write(tables)
         # It must not have changed while it was read.
         is_same = opened.signature == self._signature_of_large(opened.found)
         signature = opened.signature if is_same else None
         links = keep_rows(scanner.known, signature, tables, [*txn_paths, *rows.txn_paths])
-        scanner.known.leave(environment.files, [each.name for each in links])
+        scanner.known.remove_others(environment.files, [each.name for each in links])
         return [*staged.close(), *((TXNS.name, path) for path in rows.txn_paths)]
 
     def stage_problems(self, problems: Iterable[UnreadPath]) -> Written:
@@ -226,7 +226,7 @@ def _unpickled(path: str) -> Any:
         return pickle.load(file)
 
 
-def _opened(found: FoundEnvironment) -> Environment | EnvironmentRows:
+def _opened(found: FoundEnvironment) -> Environment | StagedRows:
     """Open an environment; return the rows that say why it cannot be opened."""
     opened = open_found(found)
     if isinstance(opened, UnreadPath):

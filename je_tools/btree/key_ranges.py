@@ -10,7 +10,7 @@ from je_tools.errors import UsageError
 from je_tools.formats.je.btree.keys import join_two_part
 
 if TYPE_CHECKING:
-    from je_tools.log.selection import KeyPattern
+    from je_tools.log.parsing import KeyPattern
 
 _BETWEEN = ".."
 
@@ -53,7 +53,7 @@ def parse_key_range(option: str, text: str) -> KeyRange:
     Raises:
         UsageError: no `..`, an invalid key, or no key can lie in the range.
     """
-    from je_tools.log.selection import parse_key
+    from je_tools.log.parsing import parse_key
 
     first, between, last = text.partition(_BETWEEN)
     if not between:

@@ -1,1 +1,1 @@
-"""Parts without knowledge of logs: masking, escaping, settings of the engine, threads."""
+"""Parts without knowledge of logs: masking, escaping, je.properties, threads, memory, spilling."""

@@ -1,4 +1,4 @@
-"""Escaping of untrusted text for terminals, spreadsheets and lines of JSON; names of fields.
+"""Escaping of untrusted text for terminals, spreadsheets, shells and metrics.
 
 Names of files and databases are bytes that somebody else chose.
 """

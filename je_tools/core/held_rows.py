@@ -23,7 +23,7 @@ class HeldRows:
     """
 
     def __init__(self, kinds: Sequence[npt.DTypeLike], hold: Callable[[int], None]) -> None:
-        """Create an empty table whose sizes in bytes are passed to `hold`."""
+        """Create an empty table that passes the size in bytes of appended rows to `hold`."""
         self.kinds = [np.dtype(kind) for kind in kinds]
         self.pieces: list[Sequence[Array]] = []
         self.count = 0

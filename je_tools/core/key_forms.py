@@ -1,4 +1,4 @@
-"""Forms of keys in texts for people: options such as `--key` take what is printed."""
+"""Forms of keys and values in texts for people: options such as `--key` take these forms."""
 
 from __future__ import annotations
 

@@ -77,7 +77,7 @@ class Masking(Struct, frozen=True):
     salt: bytes = field(default_factory=lambda: os.urandom(32))
 
     def __repr__(self) -> str:
-        # No traceback or log, nor one of rich, may show the salt.
+        # No traceback or log may show the salt, not even one that rich prints.
         return f"Masking(mode={self.mode})"
 
     def __rich_repr__(self) -> list[tuple[str, Any]]:

@@ -7,7 +7,9 @@ import sys
 from typing import Any
 
 _KEPT_FREE, _KEPT_OF_ARRAYS = 2 << 20, 64 << 20
+"""Bytes of freed memory that malloc keeps: if little, and if arrays come and go."""
 _KEPT_BETWEEN = 256 << 10
+"""Bytes of freed memory that a process keeps which waits for the results of others."""
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -3, -8
 """Options of glibc's mallopt. Source: mallopt(3)."""
 
@@ -15,16 +17,17 @@ _ARROW_POOL = "ARROW_DEFAULT_MEMORY_POOL"
 """Variable with the name of Arrow's pool. Source: memory_pool.cc, Arrow 26.0."""
 
 
-_processes: set[int] = set()
-"""Number of this process, if it is one of ours."""
+_own_processes: set[int] = set()
+"""Id of this process, if it is ours. A process that was forked from it has another id."""
 
 
 def own_this_process() -> None:
     """Let this process be tuned for good: it only runs a command or works for one.
 
-    In others, as notebooks and Spark's, only memory that is free already is given back.
+    In other processes, such as notebooks and Spark's, only memory that is already free is given
+    back to the system.
     """
-    _processes.add(os.getpid())
+    _own_processes.add(os.getpid())
 
 
 def keep_little_memory() -> None:
@@ -54,7 +57,7 @@ def coordinate_in_little_memory() -> None:
     )
     if _ARROW_POOL in os.environ:
         return
-    # Processes that this one starts, as Spark's, shall not inherit it.
+    # Processes that this one starts, such as Spark's, must not inherit it.
     os.environ[_ARROW_POOL] = "system"
     try:
         import pyarrow
@@ -74,12 +77,13 @@ def give_back_memory() -> None:
 def keep_freed_memory() -> None:
     """Have malloc keep freed memory.
 
-    This suits arrays of some 100 kB that come and go: the system must clear the pages of a new one.
+    This suits arrays of some 100 kB that come and go: a new page costs time, since the system
+    clears it.
     """
     _tune({_M_TRIM_THRESHOLD: _KEPT_OF_ARRAYS, _M_MMAP_THRESHOLD: _KEPT_OF_ARRAYS // 2})
 
 
-def use_memory_again() -> None:
+def keep_freed_memory_in_one_arena() -> None:
     """Have malloc keep freed memory in one arena for all threads; call it before there are any.
 
     This suits arrays of megabytes that one thread makes and another frees: an arena for each thread
@@ -89,7 +93,7 @@ def use_memory_again() -> None:
     keep_freed_memory()
 
 
-def give_back_at_once() -> None:
+def keep_little_freed_memory() -> None:
     """Have malloc keep little freed memory; by default its thresholds grow.
 
     This costs time, so only worker processes do it: there are several of them.
@@ -98,7 +102,7 @@ def give_back_at_once() -> None:
 
 
 def _is_own() -> bool:
-    return os.getpid() in _processes
+    return os.getpid() in _own_processes
 
 
 def _tune(options: dict[int, int]) -> None:

@@ -21,14 +21,14 @@ T = TypeVar("T")
 def in_flight(
     submit: Callable[[Item], Future[T]], items: Iterable[Item], most: int
 ) -> Generator[tuple[Item, Future[T]], None, None]:
-    """Yield each item with its future, in order, after submitting the items that follow it.
+    """Yield each item with its future, in order; up to `most` later items are submitted already.
 
     Closing the iterator cancels what has been submitted and not yielded.
 
     Args:
         submit: begins the work on an item.
         items: read in the thread that iterates.
-        most: number of futures that are submitted and not yet yielded.
+        most: largest number of items that are submitted and not yet yielded.
     """
     waiting: deque[tuple[Item, Future[T]]] = deque()
     try:

@@ -13,7 +13,7 @@ _SLICES = 4
 """Ranges per second: a range is read at the speed of the disk, and the pause comes before it."""
 
 _RANGE_MIN = 64 << 10
-"""Smallest range that is worth the work for each range, in bytes."""
+"""Smallest range in bytes, since each range costs some work."""
 
 
 def stored_bytes_read() -> int | None:

@@ -243,18 +243,19 @@ def _unescaped(text: str) -> str:
 
 def _refusal(name: str, text: str) -> str | None:
     """Return the reason why the engine refuses a value, or None; unknown parameters pass."""
-    said = f"{FILE_NAME} sets {name} to {text[:_SHOWN]!r}"
+    setting = f"{FILE_NAME} sets {name} to {text[:_SHOWN]!r}"
     if name in SWITCHES:
         # The engine refuses blanks around a number, but not around a word.
-        return None if text.strip().lower() in ("true", "false") else f"{said}, which is no boolean"
+        is_boolean = text.strip().lower() in ("true", "false")
+        return None if is_boolean else f"{setting}, which is no boolean"
     if name not in NUMBERS:
         return None
     bounds = NUMBERS[name]
     # Python refuses to convert very long numbers.
     is_long = len(text.lstrip("+-0")) > _DIGITS_MAX
     if is_long or not _NUMBER.fullmatch(text) or not -_LONG_MAX <= int(text) <= _LONG_MAX:
-        return f"{said}, which is no whole number"
+        return f"{setting}, which is no whole number"
     most = _LONG_MAX if bounds.most is None else bounds.most
     if not bounds.least <= int(text) <= most:
-        return f"{said}, which is not from {bounds.least:,} to {most:,}"
+        return f"{setting}, which is not from {bounds.least:,} to {most:,}"
     return None

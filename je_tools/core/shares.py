@@ -7,16 +7,15 @@ from itertools import accumulate, chain, groupby
 from typing import TypeVar
 
 TASK_SIZES = (8 << 20, 256 << 20)
-"""Minimum and maximum bytes of a task, about."""
+"""Approximate minimum and maximum size of a task, in bytes."""
 
 TASKS_MANY, LARGEST_TASK = 10_000, 1 << 30
-"""Number of tasks from which they become larger, and their maximum bytes then, about.
-
-Each task costs a scheduler, and mostly a file of each table, and a gigabyte takes seconds.
+"""Number of tasks above which tasks become larger, and their approximate maximum bytes then.
+Each task costs time in the scheduler, and mostly a file of each table. A gigabyte takes seconds.
 """
 
 TASKS_PER_CORE = 4
-"""Tasks per core: enough that the last ones end together, and a whole number for each core."""
+"""Tasks per core: enough that the last ones end at about the same time."""
 
 T = TypeVar("T")
 
@@ -30,12 +29,15 @@ def task_count(size: int, cores: int) -> int:
 
 
 def share_of(size: int, count: int) -> int:
-    """Return the bytes of each of `count` tasks, about; 1 or more."""
+    """Return the approximate number of bytes of each of `count` tasks; 1 or more."""
     return max(-(-size // count), 1)
 
 
 def shares_of(items: Iterable[T], size_of: Callable[[T], int], share: int) -> Iterator[Iterator[T]]:
-    """Group items by the share of all bytes that holds their middle: at most a group a share."""
+    """Yield the items in groups of about `share` bytes, in order.
+
+    An item belongs to the share in which its middle lies. No group is empty.
+    """
     items = list(items)
     starts = accumulate(chain([0], map(size_of, items)))
     placed = zip(starts, items, strict=False)

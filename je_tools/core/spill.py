@@ -24,16 +24,15 @@ if TYPE_CHECKING:
     from je_tools.formats.arrays import Ints
 
 MEMORY_MAX = 256 << 20
-"""Bytes of rows in memory from which all tables of a `Spill` continue in files."""
+"""Bytes of rows in memory above which all tables of a `Spill` continue in files."""
 
 PARTITION_SIZE = 512 << 20
 """Bytes of the log for each partition; its rows take about a quarter of that, at most as much."""
 
 PARTITIONS_MIN, PARTITIONS_MAX = 1 << 4, 1 << 12
 _DIGEST_BITS = 63
-_MERGED_ROWS = 1 << 20
-_RUN_ROWS_MIN = 1 << 10
-"""Rows of all runs, and the fewest of one, that a merge reads at once."""
+_MERGED_ROWS, _RUN_ROWS_MIN = 1 << 20, 1 << 10
+"""Number of rows that a merge reads at once: of all runs, and at least of each run."""
 
 _CHUNK_ROWS = 1 << 16
 """Rows of a `RowLog` that are read at once."""
@@ -309,7 +308,10 @@ class _SortedRun(Struct, frozen=True):
 
 
 class GroupedRuns:
-    """Rows by group, in an order of their own: runs are appended, and merged when they are read."""
+    """Rows by group, in the order of their first column.
+
+    Runs of rows are appended, and merged when a group is read.
+    """
 
     def __init__(self, spill: Spill, kinds: Sequence[npt.DTypeLike]) -> None:
         """Create an empty collection.
@@ -328,8 +330,8 @@ class GroupedRuns:
 
         Args:
             groups: the group of each row.
-            columns: its columns. Without files, only one run is appended, and its rows stay in
-                their order; else they are sorted by the first column.
+            columns: the columns of the run. Rows of a group ascend by the first column, unless
+                everything is in memory: then there is only one run, and its rows keep their order.
 
         Raises:
             RefusedError: it cannot be written to a file.

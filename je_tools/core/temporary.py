@@ -16,7 +16,7 @@ from je_tools.errors import RefusedError
 Array = npt.NDArray[Any]
 
 _WRITE_SIZE = 1 << 20
-"""Largest write, in bytes: the page cache is slow to find pages as large as a longer one."""
+"""Largest write, in bytes: for longer ones the page cache wants larger pages, which take time."""
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -1,4 +1,4 @@
-"""Names for copies, which no file has."""
+"""Names for copies beside a directory."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def unused_beside(path: Path, suffix: str) -> str:
-    """Return an unused name beside a directory."""
+    """Return `PATH.SUFFIX`, or `PATH.SUFFIX-2` and so on if that exists."""
     named = path if path.name not in ("", "..") else path.resolve()
     text = f"{named}.{suffix}"
     number = 2

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, ParamSpec, TypeVar
 
-from je_tools.core.memory import give_back_at_once, keep_little_memory, own_this_process
+from je_tools.core.memory import keep_little_freed_memory, keep_little_memory, own_this_process
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -35,25 +35,25 @@ _PRELOADED = (
 _SAFE_PATH = "PYTHONSAFEPATH"
 
 _inputs: list[Any] = []
-"""The argument of `open_workers`, in a worker."""
+"""In a worker, the argument `shared` of `open_workers`."""
 
 
-def open_workers(count: int, what: Any) -> ProcessPoolExecutor:
-    """Return a pool of `count` processes, each of which gets `what` once by `worker_input`.
+def open_workers(count: int, shared: Any) -> ProcessPoolExecutor:
+    """Return a pool of `count` processes, each of which gets `shared` once, from `worker_input`.
 
-    They end with the process that opened them, however that ends. `what` and all submitted work
+    They end with the process that opened them, however that ends. `shared` and all submitted work
     must pickle. If a worker dies, the results raise `BrokenProcessPool`.
     """
-    expect_workers()
-    return _Workers(count, mp_context=_context(), initializer=_begin, initargs=(what,))
+    prepare_workers()
+    return _Workers(count, mp_context=_context(), initializer=_begin, initargs=(shared,))
 
 
 def worker_input() -> Any:
-    """Return, in a worker, what `open_workers` was given."""
+    """Return, in a worker, the argument `shared` of `open_workers`."""
     return _inputs[0]
 
 
-def expect_workers(preloaded: Sequence[str] = _PRELOADED) -> None:
+def prepare_workers(preloaded: Sequence[str] = _PRELOADED) -> None:
     """Start the fork server, which loads what workers need while this process does other work.
 
     Args:
@@ -140,16 +140,16 @@ class _Workers(ProcessPoolExecutor):
         return super().__exit__(kind, error, trace)
 
 
-def _begin(what: Any) -> None:
+def _begin(shared: Any) -> None:
     # If workers are not forked, Ctrl-C can come as early as here; see _without_ctrl_c.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
     # The parent has shown warnings already.
     warnings.simplefilter("ignore")
     own_this_process()
-    give_back_at_once()
+    keep_little_freed_memory()
     keep_little_memory()
-    _inputs.append(what)
+    _inputs.append(shared)
 
 
 def _end_with_parent() -> None:

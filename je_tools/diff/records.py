@@ -92,7 +92,7 @@ class Comparison(Struct, frozen=True):
         return Spans(key.data, key.starts, sizes)
 
     def _prepared(self, batches: Iterator[Records]) -> Iterator[Records]:
-        """Yield the records by the bytes of their keys; duplicates by those of their data too."""
+        """Yield the records in byte order of their keys, and duplicates of a key by their data."""
         if not self.ordered:
             whole = joined_records(list(batches))
             yield self._in_order(self._whole(whole) if self.by_data else whole)
@@ -136,7 +136,7 @@ def _lengths(records: Records) -> Ints:
 
 
 def _length_sizes(records: Records) -> Ints:
-    """Return the sizes in bytes of these numbers as packed integers."""
+    """Return the sizes of the numbers of `_lengths` as packed integers, in bytes."""
     lengths = _lengths(records)
     return np.searchsorted(_PACKED_LIMITS, lengths).astype(np.int64) + 1
 
@@ -174,10 +174,10 @@ class _Merge:
 
     def run(self) -> Iterator[ChangedRecords]:
         while True:
-            there = [self._fill(side) for side in (0, 1)]
-            if not any(there):
+            has_more = [self._fill(side) for side in (0, 1)]
+            if not any(has_more):
                 return
-            counts = self._counts(there)
+            counts = self._counts(has_more)
             pieces = [self._cut(side, counts[side]) for side in (0, 1)]
             yield self._compare(*pieces)
 
@@ -189,10 +189,10 @@ class _Merge:
             self.left[side] = more
         return True
 
-    def _counts(self, there: list[bool]) -> list[int]:
+    def _counts(self, has_more: list[bool]) -> list[int]:
         """Return the number of records of each side up to the smaller of the two last keys."""
         sizes = [len(records) for records in self.left]
-        if not all(there):
+        if not all(has_more):
             return sizes
         lasts = [self._last(side) for side in (0, 1)]
         below = [self._up_to(side, lasts[1 - side]) for side in (0, 1)]

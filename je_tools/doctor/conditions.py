@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from je_tools.core.escaping import counted
-from je_tools.doctor.facts import Condition, State, Surroundings
+from je_tools.doctor.facts import Condition, State, Surroundings, worst_state
 from je_tools.doctor.replication_conditions import replication_conditions
 from je_tools.doctor.verdict import OF_CONTENT, OF_HEADER, OF_ORIGIN, Evidence, is_tree_code
 from je_tools.findings import Severity
@@ -19,11 +19,8 @@ if TYPE_CHECKING:
     from je_tools.space.usage import DiskUse
 
 _NAMED = 3
-_STATES = {
-    Severity.NOTE: State.NOTE,
-    Severity.WARNING: State.WARNING,
-    Severity.ERROR: State.ERROR,
-}
+"""Largest number of files or places that a text names."""
+
 _ENDS = {
     EndReason.CLEAN: "whole: the log ends with its last entry",
     EndReason.ZEROS: "zeros follow the last entry: space that was never written",
@@ -54,12 +51,6 @@ def surrounding_conditions(surroundings: Surroundings, disk: DiskUse | None) -> 
         state = State.ERROR if surroundings.interrupted is not None else State.NOTE
         text = surroundings.interrupted or counted(surroundings.undo_count, "undo journal")
         yield Condition("je-tools", state, text)
-
-
-def _worst(found: Sequence[Finding]) -> State:
-    order = (Severity.ERROR, Severity.WARNING, Severity.NOTE)
-    severities = {each.severity for each in found}
-    return next((_STATES[each] for each in order if each in severities), State.OK)
 
 
 def _with(evidence: Evidence, codes: frozenset[str]) -> list[Finding]:
@@ -96,7 +87,7 @@ def _end(evidence: Evidence) -> Condition:
     reason = state.end.reason
     kind = {EndReason.CLEAN: State.OK, EndReason.DAMAGED: State.ERROR}.get(reason, State.NOTE)
     tail = _with(evidence, frozenset({"torn-tail", "zero-tail"}))
-    kind = State.ERROR if _worst(tail) is State.ERROR else kind
+    kind = State.ERROR if worst_state(tail) is State.ERROR else kind
     size = f" ({counted(state.lost.size, 'byte')})" if state.lost.size else ""
     return Condition("end", kind, f"{_ENDS.get(reason, reason.value)}{size}")
 
@@ -112,7 +103,7 @@ def _files(evidence: Evidence) -> Condition:
     if environment.unreadable:
         listed = ", ".join(f"{file.path.name} ({file.reason})" for file in environment.unreadable)
         return Condition("files", State.ERROR, f"cannot be read: {listed}")
-    worst = _worst(missing)
+    worst = worst_state(missing)
     if worst is State.ERROR:
         return Condition("files", worst, f"missing: {'; '.join(f.where for f in missing[:_NAMED])}")
     absent = sum(last - first + 1 for first, last in environment.absent)
@@ -129,7 +120,7 @@ def _origin(evidence: Evidence) -> Condition:
     found = [each for each in _with(evidence, OF_ORIGIN) if each.severity is not Severity.NOTE]
     if found:
         places = "; ".join(f"{each.code} at {each.where}" for each in found[:_NAMED])
-        return Condition("origin", _worst(found), f"files do not fit together: {places}")
+        return Condition("origin", worst_state(found), f"files do not fit together: {places}")
     text = "no sign of files of another log; headers, links between files and VLSNs were compared"
     return Condition("origin", State.OK, text)
 
@@ -139,7 +130,7 @@ def _trees(evidence: Evidence) -> Condition:
     found = [each for each in evidence.findings if is_tree_code(each.code)]
     if found:
         text = f"{counted(len(found), 'finding')}; see below"
-        return Condition("B-trees", _worst(found), text)
+        return Condition("B-trees", worst_state(found), text)
     if state is None:
         return Condition("B-trees", State.UNKNOWN, "no root leads to them")
     if state.has_trees:

@@ -14,7 +14,14 @@ from je_tools.core.ordered import in_background
 from je_tools.doctor.conditions import conditions_of, surrounding_conditions
 from je_tools.doctor.facts import Diagnosis, NotRecovered, OpenOutcome, Recovered
 from je_tools.doctor.next_steps import steps_of, steps_without_log
-from je_tools.doctor.recovered import Asked, Examiners, Further, OpenedState, held_state, open_state
+from je_tools.doctor.recovered import (
+    DiagnosisOptions,
+    Examiners,
+    OpenedState,
+    StateInputs,
+    held_state,
+    open_state,
+)
 from je_tools.doctor.surroundings import examine_surroundings
 from je_tools.doctor.verdict import Evidence, verdict_of
 from je_tools.errors import InputError
@@ -36,7 +43,7 @@ def diagnosed(
     home: Path,
     environment: Environment | InputError,
     scanner: Scanner,
-    asked: Asked,
+    options: DiagnosisOptions,
     examiners: Examiners,
 ) -> Iterator[tuple[Diagnosis, Snapshot | None]]:
     """Yield the diagnosis of an environment, and its snapshot; None if recovery leaves nothing.
@@ -45,7 +52,7 @@ def diagnosed(
         home: its directory.
         environment: its log, opened to keep going, or the reason why there is none.
         scanner: options of the scan.
-        asked: options of the diagnosis.
+        options: options of the diagnosis.
         examiners: functions of other modules.
 
     Raises:
@@ -57,19 +64,19 @@ def diagnosed(
         return
     log_files = environment
     quiet = replace(scanner, progress=None)
-    prints = Fingerprints(Printing.at_random()) if asked.tree else None
+    prints = Fingerprints(Printing.at_random()) if options.tree else None
 
     # Opening is mostly Python, as are the imports; the scan is mostly native code beside it.
     def open_all() -> OpenedState:
-        return open_state(log_files, quiet, asked)
+        return open_state(log_files, quiet, options)
 
     is_large = scanner.threads_for(environment.size) > 1
     opened = in_background(open_all) if is_large else open_all
     log = examiners.scan(environment, scanner, prints)
-    if asked.tree:
+    if options.tree:
         log.totals.has_trees = True
-    of_node = partial(examiners.replication, periods=log.periods, with_values=asked.tree)
-    with held_state(environment, scanner, opened, asked, Further(prints, of_node)) as (
+    of_node = partial(examiners.replication, periods=log.periods, with_values=options.tree)
+    with held_state(environment, scanner, opened, options, StateInputs(prints, of_node)) as (
         recovered,
         snapshot,
     ):
@@ -77,7 +84,7 @@ def diagnosed(
         if isinstance(recovered, Recovered) and snapshot is not None:
             repair = examiners.repair(snapshot, recovered.plan)
             if _is_suspect(environment, log, recovered):
-                recovered = replace(recovered, missing=examiners.losses(snapshot, asked.now_ms))
+                recovered = replace(recovered, missing=examiners.losses(snapshot, options.now_ms))
         yield _diagnosis(home, environment, log, recovered, repair), snapshot
 
 

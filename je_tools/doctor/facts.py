@@ -10,6 +10,8 @@ from msgspec import Struct
 from je_tools.findings import Finding, Severity
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from je_tools.files.listing import FileRow
     from je_tools.journal.report import JournalReport
     from je_tools.missing.losses import LossReport
@@ -52,6 +54,20 @@ class State(StrEnum):
     NOTE = "note"
     WARNING = "warning"
     ERROR = "error"
+
+
+_BY_SEVERITY = {
+    Severity.ERROR: State.ERROR,
+    Severity.WARNING: State.WARNING,
+    Severity.NOTE: State.NOTE,
+}
+"""States of an aspect by the severity of a finding on it, the worst first."""
+
+
+def worst_state(findings: Iterable[Finding]) -> State:
+    """Return the state of an aspect with these findings; OK without any."""
+    severities = {each.severity for each in findings}
+    return next((state for each, state in _BY_SEVERITY.items() if each in severities), State.OK)
 
 
 class Condition(Struct, frozen=True):
@@ -106,7 +122,7 @@ class LogFacts(Struct, frozen=True):
         findings: findings of `verify`, in its order.
         totals: counts of entries and of damage.
         releases: releases of the engine that open these files.
-        periods: rollbacks.
+        periods: rollback periods.
     """
 
     rows: tuple[FileRow, ...]

@@ -21,7 +21,7 @@ Search = Callable[["Snapshot", LossOptions], "LossReport"]
 def loss_search(
     report_losses: Search, tmp: Path | None, on_refused: Callable[[RefusedError], None]
 ) -> Callable[[Snapshot, int], LossReport | None]:
-    """Return the search that `examination.diagnosed` calls; it returns None if it could not.
+    """Return the search that `examination.diagnosed` calls; it returns None if it cannot search.
 
     Args:
         report_losses: the search of `missing.run`.

@@ -1,7 +1,7 @@
 """Commands to run next, the safest first: a copy, commands that read, dry runs, then changes.
 
-No step uses files of another node, and none changes a log before a dry run of the same command. An
-erasure in kind that was interrupted is completed without a copy before it.
+No step uses files of another node, and none changes a log before a dry run of the same command. No
+copy is made before an interrupted erasure in kind is completed, since it would keep the data.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def steps_of(home: Path, evidence: Evidence, verdict: OpenVerdict) -> list[Step]
     elif verdict.outcome is OpenOutcome.UNSAFE:
         steps += _undo(home)
     else:
-        steps += _looks(home, evidence, verdict)
+        steps += _inspections(home, evidence, verdict)
         steps += _changes(home, evidence)
         if any(found.code == "erased-not-zero" for found in evidence.findings):
             steps += _resume(home)
@@ -88,7 +88,7 @@ def _as_owner(word: str, surroundings: Surroundings) -> Iterator[Step]:
 
 
 def _before(home: Path, evidence: Evidence, verdict: OpenVerdict) -> Iterator[Step]:
-    """Yield the commands that come first: who writes, and a copy of what may be lost."""
+    """Yield the commands that come first: the process that writes, and a copy of the log."""
     word = quoted(str(home))
     is_written = any(each.mode is LockMode.READ_WRITE for each in evidence.surroundings.holders)
     if is_written:
@@ -131,7 +131,7 @@ def _resume(home: Path) -> Iterator[Step]:
     yield Step(f"je-tools erase resume {word} --apply", "overwrites it", changes=True)
 
 
-def _looks(home: Path, evidence: Evidence, verdict: OpenVerdict) -> Iterator[Step]:
+def _inspections(home: Path, evidence: Evidence, verdict: OpenVerdict) -> Iterator[Step]:
     """Yield commands that only read, and write only beside the log."""
     word, state = quoted(str(home)), evidence.state
     refusals = set(state.plan.refusals) if state is not None else set()
@@ -191,13 +191,12 @@ def _numbers(found: Finding) -> tuple[int, ...]:
 
 def _of_findings(word: str, findings: Iterable[Finding]) -> Iterator[Step]:
     """Yield the commands that show more of the first findings."""
-    home = word
     commands: dict[str, str] = {}
     for found in findings:
         is_shown = found.code in _SHOWN or found.code.startswith("vlsn-")
         if found.severity is Severity.NOTE or is_tree_code(found.code) or not is_shown:
             continue
-        command = next_command(found.code, "ENV", found.lsn).replace(" ENV", f" {home}", 1)
+        command = next_command(found.code, "ENV", found.lsn).replace(" ENV", f" {word}", 1)
         commands.setdefault(command, f"shows more of {found.code}")
     for command, why in list(commands.items())[:_COMMANDS_MAX]:
         yield Step(command, why)

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from je_tools.recovery.snapshot import Snapshot
 
 
-class Asked(Struct, frozen=True):
+class DiagnosisOptions(Struct, frozen=True):
     """Options of a diagnosis.
 
     Attributes:
@@ -63,7 +63,7 @@ class Examiners(Struct, frozen=True):
     repair: Callable[[Snapshot, Plan], RecoveryRepair | None]
 
 
-class Further(Struct, frozen=True):
+class StateInputs(Struct, frozen=True):
     """Inputs of the examination of a recovered log besides its state.
 
     Attributes:
@@ -87,19 +87,21 @@ class OpenedState(Struct, frozen=True):
     trees: Trees | None
 
 
-def open_state(environment: Environment, scanner: Scanner, asked: Asked) -> OpenedState:
+def open_state(
+    environment: Environment, scanner: Scanner, options: DiagnosisOptions
+) -> OpenedState:
     """Open the log as recovery leaves it; with its cleaner metadata if the trees are checked.
 
     Raises:
         InputError: the log has no root, or two files have the same number.
         StoppedError: a file shrank, vanished or was replaced meanwhile.
     """
-    if asked.tree:
+    if options.tree:
         from je_tools.btree.check.findings import open_trees
 
-        trees = open_trees(environment, scanner, asked.now_ms)
+        trees = open_trees(environment, scanner, options.now_ms)
         return OpenedState(trees.snapshot, trees)
-    return OpenedState(take_snapshot(environment, scanner, now_ms=asked.now_ms), None)
+    return OpenedState(take_snapshot(environment, scanner, now_ms=options.now_ms), None)
 
 
 @contextmanager
@@ -107,8 +109,8 @@ def held_state(
     environment: Environment,
     scanner: Scanner,
     opened: Callable[[], OpenedState],
-    asked: Asked,
-    further: Further,
+    options: DiagnosisOptions,
+    inputs: StateInputs,
 ) -> Iterator[tuple[Recovered | NotRecovered, Snapshot | None]]:
     """Yield the state of the log after recovery, whose files must not change meanwhile.
 
@@ -116,8 +118,8 @@ def held_state(
         environment: a whole directory.
         scanner: options of the scan.
         opened: returns the result of `open_state`, or raises its error.
-        asked: options.
-        further: what else the examination needs.
+        options: options.
+        inputs: what else the examination needs.
 
     Raises:
         StoppedError: a file shrank, vanished or was replaced, which may show only at the end.
@@ -128,7 +130,7 @@ def held_state(
         yield _not_recovered(environment, error), None
         return
     with unchanged(state.snapshot.check_files):
-        yield _recovered(state, scanner, asked, further), state.snapshot
+        yield _recovered(state, scanner, options, inputs), state.snapshot
 
 
 def _not_recovered(environment: Environment, error: InputError) -> NotRecovered:
@@ -140,18 +142,18 @@ def _not_recovered(environment: Environment, error: InputError) -> NotRecovered:
 def _recovered(
     state: OpenedState,
     scanner: Scanner,
-    asked: Asked,
-    further: Further,
+    options: DiagnosisOptions,
+    inputs: StateInputs,
 ) -> Recovered:
     snapshot = state.snapshot
     plan = plan_recovery(snapshot)
     is_at_rest = plan.is_clean and not plan.unfinished_removals and not snapshot.temporary
-    found = [*missing_findings(snapshot), *_of_trees(state, scanner, asked, further.prints)]
-    examined = further.replication(snapshot)
+    found = [*missing_findings(snapshot), *_of_trees(state, scanner, options, inputs.prints)]
+    examined = inputs.replication(snapshot)
     found += examined.findings
     space = measure_space(snapshot)
     # All that was read so far may have shown damage of trees.
-    found += snapshot_findings(snapshot, asked.masking)
+    found += snapshot_findings(snapshot, options.masking)
     return Recovered(
         plan,
         tuple(found),
@@ -164,7 +166,7 @@ def _recovered(
 
 
 def _of_trees(
-    state: OpenedState, scanner: Scanner, asked: Asked, prints: Fingerprints | None
+    state: OpenedState, scanner: Scanner, options: DiagnosisOptions, prints: Fingerprints | None
 ) -> Iterator[Finding]:
     """Yield the findings of the B-trees, with masked keys."""
     trees, environment = state.trees, state.snapshot.environment
@@ -175,5 +177,5 @@ def _of_trees(
     quiet = replace(scanner, progress=None)
     for each in tree_findings(environment, quiet, lambda: trees, prints=prints):
         tree = each.tree
-        masked = replace(tree, masking=asked.masking) if tree is not None else None
+        masked = replace(tree, masking=options.masking) if tree is not None else None
         yield replace(each, tree=masked)

@@ -7,9 +7,8 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from je_tools.core.escaping import counted, printable
-from je_tools.doctor.facts import Condition, State
+from je_tools.doctor.facts import Condition, State, worst_state
 from je_tools.doctor.verdict import OF_FRONT_END, OF_GROUP, OF_INDEX, OF_JOURNALS
-from je_tools.findings import Finding, Severity
 from je_tools.log.field_texts import time_text
 
 if TYPE_CHECKING:
@@ -17,16 +16,13 @@ if TYPE_CHECKING:
 
     from je_tools.doctor.facts import Replication
     from je_tools.doctor.verdict import Evidence
+    from je_tools.findings import Finding
     from je_tools.journal.front_end import FrontEnd
     from je_tools.journal.report import JournalReport
     from je_tools.vlsn.quick_check import QuickCheck
 
 _NAMED = 5
-_STATES = {
-    Severity.ERROR: State.ERROR,
-    Severity.WARNING: State.WARNING,
-    Severity.NOTE: State.NOTE,
-}
+"""Largest number of nodes that a text names."""
 
 
 def replication_conditions(evidence: Evidence) -> Iterator[Condition]:
@@ -49,10 +45,7 @@ def replication_conditions(evidence: Evidence) -> Iterator[Condition]:
 def _worst(evidence: Evidence, codes: Collection[str]) -> tuple[State, str] | None:
     """Return the worst state of the findings of some codes, and the codes; None without any."""
     found = [each for each in evidence.findings if each.code in codes]
-    for severity, state in _STATES.items():
-        if any(each.severity is severity for each in found):
-            return state, _codes(found)
-    return None
+    return (worst_state(found), _codes(found)) if found else None
 
 
 def _codes(found: Sequence[Finding]) -> str:

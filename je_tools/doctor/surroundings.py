@@ -36,8 +36,8 @@ _SEEN_MAX = 2_000
 def examine_surroundings(home: Path, environment: Environment | None) -> Surroundings:
     """Return what lies beside a log, and who uses it; nothing is changed, and no lock taken.
 
-    What cannot be examined is described instead of raising an error. Of an environment in an object
-    store, nobody sees the lock, the owner and the space, and undo journals are not read.
+    What cannot be examined is described instead of raising an error. In an object store, the lock,
+    the owner and the free space cannot be seen, and undo journals are not read.
 
     Args:
         home: the directory.
@@ -86,7 +86,7 @@ def _journals(home: Path) -> tuple[str | None, int]:
 
 
 def _layout(environment: Environment | None) -> Iterator[str]:
-    """Yield the reason for which the engine does not find the files where they are."""
+    """Yield the reason why the engine would not find the files in their directories."""
     if environment is None:
         return
     with suppress(OSError):

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _NAMED = 3
 """Number of files, or codes, that the verdict names."""
 
-SAID_ELSEWHERE = frozenset(
+REPORTED_ELSEWHERE = frozenset(
     {
         "damaged-end",
         "lost-tail",
@@ -34,7 +34,7 @@ SAID_ELSEWHERE = frozenset(
         "vlsn-index-refused",
     }
 )
-"""Codes of errors that the state after recovery, or the list of files, says as well."""
+"""Codes of errors that the state after recovery, or the list of files, reports as well."""
 
 OF_CONTENT = frozenset(
     {
@@ -198,7 +198,7 @@ def _engine(releases: Releases) -> str:
 
 
 def _but(releases: Releases) -> str:
-    """Return what later releases do with the log instead."""
+    """Return a text on what later releases do with the log instead, to follow the verdict."""
     refusals = [f"JE {each}" for each in releases.not_opened_by]
     return f", but {' and '.join(refusals)}" if refusals else ""
 
@@ -252,7 +252,7 @@ def _limits(evidence: Evidence) -> str:
 
 
 def _refusals(evidence: Evidence) -> Iterator[str]:
-    """Yield the reasons for which the engine would not open the log."""
+    """Yield the reasons why the engine would not open the log."""
     state, recovered = evidence.state, evidence.recovered
     yield from evidence.surroundings.refused_settings
     if isinstance(recovered, NotRecovered):
@@ -273,7 +273,7 @@ def _refusals(evidence: Evidence) -> Iterator[str]:
 
 
 def _of_index(recovered: Recovered) -> Iterator[str]:
-    """Yield the reason for which recovery does not go on with the VLSN index."""
+    """Yield the reason why recovery does not continue with the VLSN index."""
     node = recovered.replication.node if recovered.replication is not None else None
     if node is not None and node.index.refusal is not None:
         yield f"the VLSN index does not fit the log: {node.index.refusal}"
@@ -285,7 +285,7 @@ def _is_needed(evidence: Evidence, file_no: int) -> bool:
 
 
 def _failures(evidence: Evidence) -> Iterator[str]:
-    """Yield the reasons for which the engine would fail, or give wrong answers, after it opened."""
+    """Yield the reasons why the engine would fail or give wrong answers after it opened the log."""
     state, recovered = evidence.state, evidence.recovered
     if isinstance(recovered, NotRecovered) and not recovered.is_refused:
         yield recovered.reason
@@ -310,7 +310,7 @@ def _missing(state: Recovered) -> str:
 
 
 def _keys(losses: Sequence[DatabaseLoss]) -> str:
-    """Return the number of lost keys, as far as it is known, in words after others."""
+    """Return a text on the number of lost keys, as far as known, to follow another text."""
     keys = [loss.key_count for loss in losses if not loss.is_internal]
     if not keys:
         return ""
@@ -355,11 +355,11 @@ def _of_errors(evidence: Evidence, *, of_front_end: bool) -> Iterator[str]:
 
 def _kind(evidence: Evidence, found: Finding) -> str | None:
     """Return the kind of an error that no other reason covers; None for other findings."""
-    if found.severity is not Severity.ERROR or found.code in SAID_ELSEWHERE:
+    if found.severity is not Severity.ERROR or found.code in REPORTED_ELSEWHERE:
         return None
     state = evidence.state
-    is_said = state is not None and state.missing is not None and bool(state.missing.losses)
-    if is_tree_code(found.code) and is_said and not evidence.has_trees:
+    is_reported = state is not None and state.missing is not None and bool(state.missing.losses)
+    if is_tree_code(found.code) and is_reported and not evidence.has_trees:
         return None
     if found.code == "misplaced-file" or (found.code == "restore-marker" and _restores(evidence)):
         return None

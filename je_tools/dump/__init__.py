@@ -1,1 +1,1 @@
-"""Entries of a log, selected, encoded and written, once or as a running engine appends them."""
+"""Dump of a log: entries are selected, encoded and written, once or as an engine appends them."""

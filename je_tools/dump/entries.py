@@ -47,12 +47,12 @@ class Encoded(Struct, Generic[E], frozen=True):
     content: E
 
 
-class Prepared(Struct, frozen=True):
-    """Result of a pass over the log before the dump.
+class ResolvedSelection(Struct, frozen=True):
+    """A selection with everything that a pass over the log adds to it.
 
     Attributes:
         names: database names by id.
-        selection: the selection, with times if it needs them.
+        selection: the selection, with times and ids of databases if it needs them.
     """
 
     names: Mapping[int, str]
@@ -67,7 +67,7 @@ class _PassResult(Struct, frozen=True):
 
 def read_names_and_times(
     environment: Environment, selection: Selection, scanner: Scanner, judge: Judge | None = None
-) -> Prepared:
+) -> ResolvedSelection:
     """Read the names of databases, and times if the selection needs them, from the whole log.
 
     The judge sees the whole log, whatever is selected.
@@ -96,7 +96,7 @@ def read_names_and_times(
         selection = replace(selection, times=time_index(times(), window))
     if judge is not None:
         judge.finish()
-    return Prepared(resolve(names), selection)
+    return ResolvedSelection(resolve(names), selection)
 
 
 class Dump(Struct, Generic[E], frozen=True):
@@ -110,7 +110,7 @@ class Dump(Struct, Generic[E], frozen=True):
         limit: largest number of entries; None for all.
         ships: True if encoded entries may be sent from one process to another.
         look_up: called with each table before it is encoded, in the same thread or process.
-        inspector: called with all rows of a range; its result goes to `taken` of `run`.
+        inspector: called with all rows of a range; its result goes to `on_range` of `run`.
         pack: combines all pieces of a long range into one, in the process that reads it.
         build: decodes the fields that `encode` uses: `build_table`, or one that decodes less.
     """
@@ -129,30 +129,30 @@ class Dump(Struct, Generic[E], frozen=True):
     def run(
         self,
         environment: Environment,
-        ended: Callable[[FileState], None],
-        taken: Callable[[ScanPart[Any], list[InspectedRows]], object] | None = None,
+        on_file_end: Callable[[FileState], None],
+        on_range: Callable[[ScanPart[Any], list[InspectedRows]], object] | None = None,
     ) -> Iterator[Encoded[E]]:
         """Yield the encoded entries of a log.
 
         Args:
             environment: the log.
-            ended: called for each file that was read to its end.
-            taken: called for each range, in log order, with the results of `inspector`;
+            on_file_end: called for each file that was read to its end.
+            on_range: called for each range, in log order, with the results of `inspector`;
                 not called by a limited dump.
         """
         chosen = self.wanted_files(environment)
         if self.limit is not None:
-            yield from self._run_limited(chosen, ended)
+            yield from self._run_limited(chosen, on_file_end)
             return
         work = partial(_encoded, replace(self, scanner=Scanner()))
         for part in self._parts(chosen, work):
-            if taken is not None:
-                taken(part, [result.seen for result in part.results if result.seen is not None])
+            if on_range is not None:
+                on_range(part, [result.seen for result in part.results if result.seen is not None])
             for result in _handed_over(part.results):
                 yield from _handed_over(result.pieces)
                 del result
             if part.end is not None:
-                ended(part.end)
+                on_file_end(part.end)
 
     def wanted_files(self, environment: Environment) -> Environment:
         """Return the log without the files that hold nothing of the selection."""
@@ -161,7 +161,8 @@ class Dump(Struct, Generic[E], frozen=True):
 
     def _parts(self, environment: Environment, work: Callable[[Rows], W]) -> Iterator[ScanPart[W]]:
         if self.backward:
-            return self.scanner.scan_backward(environment, _counted(work, self.scanner.progress))
+            work = _with_progress(work, self.scanner.progress)
+            return self.scanner.scan_backward(environment, work)
         processes = self.scanner.processes or self._suits_processes(environment)
         threads = self.scanner.threads or min(self.scanner.thread_count(), ENCODERS_MAX)
         scanner = replace(self.scanner, processes=processes, threads=threads)
@@ -179,7 +180,7 @@ class Dump(Struct, Generic[E], frozen=True):
         return is_long and encodes_there
 
     def _run_limited(
-        self, environment: Environment, ended: Callable[[FileState], None]
+        self, environment: Environment, on_file_end: Callable[[FileState], None]
     ) -> Iterator[Encoded[E]]:
         """Yield the first entries, encoded piece by piece as they are requested."""
         left = self.limit or 0
@@ -191,7 +192,7 @@ class Dump(Struct, Generic[E], frozen=True):
                 if not left:
                     return
             if part.end is not None:
-                ended(part.end)
+                on_file_end(part.end)
 
     def encode_rows(self, rows: Rows) -> list[Encoded[E]]:
         """Return the selected entries of `rows`, encoded."""
@@ -213,16 +214,16 @@ def contents(pieces: Iterable[Encoded[E]]) -> Iterator[E]:
     return map(attrgetter("content"), pieces)
 
 
-def _counted(work: Callable[[Rows], W], progress: Progress | None) -> Callable[[Rows], W]:
-    """Return the same work, which reports its bytes as progress when done."""
+def _with_progress(work: Callable[[Rows], W], progress: Progress | None) -> Callable[[Rows], W]:
+    """Return work that reports its bytes as progress when it is done."""
 
-    def counted(rows: Rows) -> W:
+    def reporting(rows: Rows) -> W:
         done = work(rows)
         if progress is not None:
             progress(int(rows.size.sum()))
         return done
 
-    return counted
+    return reporting
 
 
 def _handed_over(items: list[W]) -> Iterator[W]:
@@ -283,6 +284,6 @@ def _encode(dump: Dump[E], rows: Rows) -> Encoded[E]:
 
 
 def _copied(dump: Dump[E], rows: Rows) -> list[Rows]:
-    """Copy the chosen rows for a limited dump: only later is it known how many are needed."""
+    """Copy the chosen rows for a limited dump, which encodes only as many as it yields."""
     pieces = (p.select(np.arange(min(len(p), dump.limit or 0))) for p in dump.choose(rows))
     return [replace(piece, data=piece.data.copy()) for piece in pieces]

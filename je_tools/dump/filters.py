@@ -7,13 +7,8 @@ from collections.abc import Callable, Sequence
 from msgspec import Struct
 
 from je_tools.errors import UsageError
-from je_tools.log.selection import (
-    Selection,
-    parse_bytes,
-    parse_key,
-    parse_lsn,
-    parse_types,
-)
+from je_tools.log.parsing import parse_bytes, parse_key, parse_lsn, parse_types
+from je_tools.log.selection import Selection
 from je_tools.log.time_filter import Window, parse_time
 
 

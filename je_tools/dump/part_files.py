@@ -49,11 +49,11 @@ class PartDump(Struct, frozen=True):
         """Write one part, from all files of `environment`."""
         report = PartReport()
 
-        def take(part: ScanPart[Any], seen: list[InspectedRows]) -> None:
-            report.taken.append((replace(part, results=[]), seen))
+        def add_range(part: ScanPart[Any], seen: list[InspectedRows]) -> None:
+            report.ranges.append((replace(part, results=[]), seen))
 
         with open_part(path) as out:
-            pieces = self.dump.run(environment, report.states.append, take)
+            pieces = self.dump.run(environment, report.states.append, add_range)
             self.sink.write_all(contents(pieces), out)
         return report
 
@@ -63,18 +63,18 @@ class PartReport(Struct, frozen=True):
 
     Attributes:
         states: states of the files that were read to their end.
-        taken: the ranges without their results, with those of the dump's `inspector`.
+        ranges: the ranges without their results, each with what the dump's `inspector` returned.
     """
 
     states: list[FileState] = field(default_factory=list)
-    taken: list[tuple[ScanPart[Any], list[InspectedRows]]] = field(default_factory=list)
+    ranges: list[tuple[ScanPart[Any], list[InspectedRows]]] = field(default_factory=list)
 
 
 def write_parts(
     part_dump: PartDump,
     environment: Environment,
     directory: Path,
-    known: Path,
+    final: Path,
     threads: int,
     progress: Progress | None = None,
 ) -> list[PartReport]:
@@ -84,7 +84,7 @@ def write_parts(
         part_dump: writer of the parts.
         environment: the log.
         directory: directory to write to.
-        known: name of the directory when all parts are there.
+        final: path of the directory once all parts are written.
         threads: number of processes that write at once.
         progress: called with the bytes of the log that have become a part.
 
@@ -94,7 +94,7 @@ def write_parts(
     """
     groups = list(_groups(part_dump.dump.wanted_files(environment)))
     names = [f"part-{i:05}{part_dump.suffix}" for i in range(len(groups))]
-    paths = [PartPath(directory / name, known / name) for name in names]
+    paths = [PartPath(directory / name, final / name) for name in names]
     reports: dict[PartPath, PartReport] = {}
     with open_workers(min(threads, len(groups)), part_dump) as pool:
         try:

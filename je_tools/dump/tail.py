@@ -41,8 +41,8 @@ POLL_SECONDS = 0.5
 _OPEN_TRIES = 20
 
 
-class Reading(Struct):
-    """Progress of reading a log.
+class FollowedLog(Struct):
+    """A log that is followed, and how far it was read.
 
     Attributes:
         paths: arguments of `open_environment`.
@@ -50,7 +50,7 @@ class Reading(Struct):
         states: states of the files that were read to their end, by path.
         judged: totals of a judge that saw the whole log in an earlier pass.
         judge: judge that sees the log while it is read.
-        reported: number of errors that `news` has returned.
+        reported: number of errors that `new_errors` has returned.
     """
 
     paths: Sequence[Path]
@@ -64,11 +64,11 @@ class Reading(Struct):
     _settled: set[Path] = field(default_factory=set)
 
     def merge(self, part: ScanPart[Any], seen: list[InspectedRows]) -> None:
-        """Show a range to the judge, if the log is judged while it is read."""
+        """Pass a range to the judge, if the log is judged while it is read."""
         if self.judge is not None:
             self.judge.merge(part, seen)
 
-    def ended(self, state: FileState) -> None:
+    def on_file_end(self, state: FileState) -> None:
         """Record the state of a file that was read to its end, after that of its front, if any."""
         before = self.states.get(state.file.path)
         if before is not None:
@@ -94,7 +94,7 @@ class Reading(Struct):
             self._of_states.count(found)
         return self._of_states
 
-    def news(self) -> list[Finding]:
+    def new_errors(self) -> list[Finding]:
         """Return errors in the files' states that are certain and were not returned before.
 
         The log may still grow: bytes after the last whole entry of its last file are no damage
@@ -141,15 +141,15 @@ class Reading(Struct):
                     new.append(found)
         return new
 
-    def goes_on(self, file: LogFile) -> None:
+    def forget_end(self, file: LogFile) -> None:
         """Forget the end of a file that has grown: a tail that was torn may be complete now."""
         state = self.states.get(file.path)
         if state is not None:
             state.size = state.tail
 
 
-class Databases(Struct, frozen=True):
-    """Databases, as they become known.
+class FollowedDatabases(Struct, frozen=True):
+    """Databases of a followed log, as they become known.
 
     Attributes:
         names: names by id; databases created meanwhile are added.
@@ -162,9 +162,9 @@ class Databases(Struct, frozen=True):
 
 def follow(
     dump: Dump[E],
-    reading: Reading,
+    reading: FollowedLog,
     limit: int | None = None,
-    databases: Databases | None = None,
+    databases: FollowedDatabases | None = None,
     report: Callable[[list[Finding]], None] | None = None,
 ) -> Iterator[Encoded[E]]:
     """Yield entries after those already read; end only if no later entry can match.
@@ -184,29 +184,29 @@ def follow(
         InputError: a file cannot be read.
     """
     left = limit
-    follower = _Follower(dump, reading, databases or Databases())
+    follower = _Follower(dump, reading, databases or FollowedDatabases())
 
-    def report_news() -> None:
-        news = reading.news() if report is not None else []
-        if news and report is not None:
-            report(news)
+    def report_errors() -> None:
+        errors = reading.new_errors() if report is not None else []
+        if errors and report is not None:
+            report(errors)
 
-    report_news()
+    report_errors()
     while not follower.is_past():
-        for file in follower.look():
+        for file in follower.poll():
             for encoded in follower.read_on(file, left):
                 yield encoded
                 left = None if left is None else left - encoded.count
                 if left == 0:
                     return
-            report_news()
+            report_errors()
         sleep(POLL_SECONDS)
 
 
 class _Follower(Generic[E]):
     """Position in a growing log: the last file, and the offset reached in it."""
 
-    def __init__(self, dump: Dump[E], reading: Reading, databases: Databases) -> None:
+    def __init__(self, dump: Dump[E], reading: FollowedLog, databases: FollowedDatabases) -> None:
         self.dump = dump
         self.reading = reading
         self.databases = databases
@@ -220,7 +220,7 @@ class _Follower(Generic[E]):
         to_lsn = self.dump.selection.to_lsn
         return to_lsn is not None and self.last.file_no << 32 | self.at > to_lsn
 
-    def look(self) -> list[LogFile]:
+    def poll(self) -> list[LogFile]:
         """Poll the log; return the last file if it has grown, and the files after it."""
         environment = self.reading.environment = self._open()
         order = _order(self.last)
@@ -241,12 +241,12 @@ class _Follower(Generic[E]):
         """Yield the entries of one file after those already read."""
         if _order(file) != _order(self.last):
             self.last, self.at, self.inode = file, 0, _inode(file)
-        self.reading.goes_on(file)
+        self.reading.forget_end(file)
         one = replace(self.reading.environment, files=(file,))
         scanner = replace(self.dump.scanner, start=self.at)
         selection = self._look_ahead(one)
         dump = replace(self.dump, scanner=scanner, selection=selection, limit=limit)
-        yield from dump.run(one, self.reading.ended)
+        yield from dump.run(one, self.reading.on_file_end)
         state = self.reading.states.get(file.path)
         self.at = max(self.at, state.tail) if state else self.at
 

@@ -1,1 +1,1 @@
-"""Explanations in words: entry types, fields, findings, exit codes and single entries."""
+"""Explanations in words: topics such as findings, single entries, and messages of engines."""

@@ -6,7 +6,7 @@ the entries around it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
@@ -33,8 +33,8 @@ from je_tools.formats.je.log.walk import Checksum
 from je_tools.formats.je.types import ENTRY_TYPES, ERASED_NO, type_name
 from je_tools.log.field_descriptions import HEADER_FIELDS, field_meaning
 from je_tools.log.field_texts import FieldContext, header_texts, last_name
+from je_tools.log.parsing import parse_lsn
 from je_tools.log.scan import Scanner
-from je_tools.log.selection import parse_lsn
 
 if TYPE_CHECKING:
     from je_tools.formats.je.log.entry_rows import Rows
@@ -211,7 +211,7 @@ def _look_around(environment: Environment, file: LogFile, offset: int) -> _Aroun
     """Look up an offset among the entries of its file, which is walked from its start."""
     alone = replace(environment, files=(file,), marker=None)
     around = _Around()
-    for part in Scanner().scan(alone, partial(_look, offset=offset)):
+    for part in Scanner().scan(alone, partial(_around_in, offset=offset)):
         for found in part.results:
             around.before = found.before or around.before
             around.data = around.data or found.data
@@ -224,7 +224,7 @@ def _look_around(environment: Environment, file: LogFile, offset: int) -> _Aroun
     return around
 
 
-def _look(rows: Rows, offset: int) -> _Around:
+def _around_in(rows: Rows, offset: int) -> _Around:
     """Return the entry at an offset, and its neighbours, among some rows of the file."""
     at = int(np.searchsorted(rows.offset, offset))
     found = _Around()
@@ -387,7 +387,8 @@ def _item_pieces(
 ) -> list[EntryPiece]:
     known = ENTRY_TYPES.get(type_no)
     family = known.family if known else None
-    context = FieldContext(type_no, family, version, _by_path(spans))
+    values = {span.path: span.value for span in spans}
+    context = FieldContext(type_no, family, version, values)
     pieces = []
     for span in spans:
         name = last_name(span.path)
@@ -404,10 +405,6 @@ def _item_pieces(
             )
         )
     return pieces
-
-
-def _by_path(spans: Sequence[Span]) -> Mapping[str, Value]:
-    return {span.path: span.value for span in spans}
 
 
 def _rest(data: bytes, start: int, masking: Masking) -> tuple[EntryPiece, ...]:

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from je_tools.formats.ignite.page_ids import INDEX_PARTITION, partition_of
+from je_tools.formats.ignite.page_ids import page_file_name, partition_of
 from je_tools.formats.je.header import lsn_of, lsn_text
 
 _LSN = re.compile(rb"(?<![\w/])0x([0-9a-fA-F]{1,8})/0x([0-9a-fA-F]{1,8})(?!\w)")
@@ -90,8 +90,7 @@ def _store_places(text: bytes) -> Iterator[MessagePlace]:
     for pattern in _PAGES:
         for found in pattern.finditer(text):
             page_id = int(found["page"], 16)
-            partition = partition_of(page_id)
-            file = "index.bin" if partition == INDEX_PARTITION else f"part-{partition}.bin"
+            file = page_file_name(partition_of(page_id))
             group = found["group"].decode("ascii")
             yield MessagePlace(file, page=f"{group}:{page_id:016x}")
 

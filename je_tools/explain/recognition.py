@@ -54,7 +54,7 @@ class Occurrences(Struct):
     last_time: str | None
     count: int = 1
 
-    def again(self, other: Occurrences) -> None:
+    def add(self, other: Occurrences) -> None:
         """Add a later occurrence."""
         self.last_line, self.last_time = other.last_line, other.last_time
         self.count += 1
@@ -109,7 +109,7 @@ class _Phrase(Struct, frozen=True):
 
     Attributes:
         text: the phrase.
-        hint: a part of it that other phrases share; a block without it is done with.
+        hint: a part of it that other phrases share; a block without it has none of these phrases.
         marker: its longest word, whose search is faster than that of the pattern.
         pattern: its words, and what separates them; not what must be before it, since a search
             for a pattern that begins with literal bytes is many times as fast.
@@ -237,7 +237,7 @@ def _hits(block: bytes) -> Iterator[_Hit]:
 
 
 def _read_entry(state: _RunState, entry: bytes, start: int, hits: list[_Hit], line: int) -> None:
-    """Add what one log entry says, which begins at `start` in its block."""
+    """Add the messages and places of one log entry, which begins at `start` in its block."""
     state.open_phrases |= {hit.text for hit in hits}
     cases = _cases_of(state.open_phrases)
     time = _TIME.match(entry)
@@ -255,7 +255,7 @@ def _read_entry(state: _RunState, entry: bytes, start: int, hits: list[_Hit], li
             excerpt = _excerpt(entry, hit.start - start, hit.end - start)
             sighting = state.sightings[case.name] = Sighting(case, seen, excerpt)
         else:
-            sighting.seen.again(seen)
+            sighting.seen.add(seen)
         if sighting.lsn is None:
             sighting.lsn = next((place.lsn for place in added if place.lsn is not None), None)
         sighting.pointer = sighting.pointer or next((p.pointer for p in added if p.pointer), None)
@@ -282,7 +282,7 @@ def _add_places(state: _RunState, entry: bytes, seen: Occurrences) -> list[Messa
         found.setdefault(place.text, place)
     for text, place in found.items():
         if text in state.places:
-            state.places[text].seen.again(seen)
+            state.places[text].seen.add(seen)
         elif len(state.places) < PLACES_MAX:
             state.places[text] = SeenPlace(place, copy(seen))
         else:

@@ -14,12 +14,12 @@ from je_tools.errors import InputError
 from je_tools.formats.files.source import Source, SourceError
 from je_tools.formats.ignite.ids import cache_id
 from je_tools.formats.ignite.page_ids import (
-    INDEX_PARTITION,
     PLACE_BITS,
     PageFlag,
     flag_of,
     index_of,
     item_of,
+    page_file_name,
     partition_of,
 )
 from je_tools.formats.ignite.pages import PageState, page_rules, page_type_name, read_pages
@@ -61,7 +61,7 @@ _SHOWN = (
 )
 
 
-_MOST = 200
+_VALUE_MAX = 200
 """Largest number of characters of a value; `ignite wal dump` has all."""
 
 
@@ -95,7 +95,7 @@ def page_facts(place: StorePlace) -> PlaceFacts:
         None,
         (
             ("page id", f"{page_id:016x}"),
-            ("partition", f"{partition} ({_file_name(partition)})"),
+            ("partition", f"{partition} ({page_file_name(partition)})"),
             ("page", f"{index_of(page_id):,}"),
             ("kind", _FLAGS.get(flag, f"flag {flag}")),
             ("rotation, or item of a link", f"{item_of(page_id)}"),
@@ -125,8 +125,8 @@ def explain_store_place(
             yield _page_facts(place, store, node, threads)
 
 
-class _Look(Struct):
-    """Records beside an offset, as (offset, length, type); None for none."""
+class _RecordsBeside(Struct):
+    """Records before and after an offset, as (offset, length, type); None for none."""
 
     before: tuple[int, int, int] | None = None
     after: tuple[int, int, int] | None = None
@@ -145,8 +145,8 @@ def _pointer_facts(
     copies = next((each for each in copies_of(node) if each.index == segment), None)
     if copies is None:
         indexes = [each.index for each in copies_of(node)]
-        there = f"segments {indexes[0]} to {indexes[-1]} are" if indexes else "no segment is"
-        what = f"no file has segment {segment}; {there} there"
+        known = f"segments {indexes[0]} to {indexes[-1]} are" if indexes else "no segment is"
+        what = f"no file has segment {segment}; {known} there"
         return PlaceFacts(place.text, node.name, (("what", what),), is_damaged=True)
     facts: list[tuple[str, str]] = []
     is_damaged = False
@@ -161,7 +161,7 @@ def _pointer_facts(
 
 def _what_at(file: SegmentFile, offset: int) -> tuple[str, bool]:
     """Return a text on the bytes at an offset of a segment, and whether they are damage."""
-    look = _Look()
+    look = _RecordsBeside()
     with read_segment(file) as (windows, end):
         for rows in windows:
             offsets = rows.columns.offset.astype(np.int64)
@@ -203,8 +203,8 @@ def _record(
         for name in _SHOWN:
             if found[name] is not None:
                 text = clean_text(str(found[name]))
-                more = f"... ({len(text):,} characters)" if len(text) > _MOST else ""
-                yield name, text[:_MOST] + more
+                more = f"... ({len(text):,} characters)" if len(text) > _VALUE_MAX else ""
+                yield name, text[:_VALUE_MAX] + more
         if found["rows"] > 1:
             yield "entries", f"{found['rows']:,}; the first is shown"
 
@@ -241,7 +241,7 @@ def _page_facts(place: StorePlace, store: Store, node: Node, threads: int) -> Pl
         facts += [("file", path), ("what", what)]
         is_damaged |= is_bad
     if not chosen:
-        facts.append(("what", f"the node has no such {_file_name(partition)}"))
+        facts.append(("what", f"the node has no such {page_file_name(partition)}"))
     if place.group is not None:
         facts.append(("log", _in_log(place.group, page_id, store, node, threads)))
     return PlaceFacts(place.text, node.name, tuple(facts), is_damaged)
@@ -291,7 +291,3 @@ def _in_log(group: int, page_id: int, store: Store, node: Node, threads: int) ->
     if not found:
         return "no record names it"
     return f"{sum(count for count, _ in found):,} records name it, the newest {found[-1][1]}"
-
-
-def _file_name(partition: int) -> str:
-    return "index.bin" if partition == INDEX_PARTITION else f"part-{partition}.bin"

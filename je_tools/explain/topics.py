@@ -1,4 +1,4 @@
-"""Explanations: entry types, exit codes, findings. One entry is explained by `explain_entry`."""
+"""Explanations of topics: entry types, exit codes, findings, and the engine's refusals."""
 
 from __future__ import annotations
 

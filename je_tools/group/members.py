@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 FORMATS = (2, 3)
 """Format versions of the group's records. Source: RepGroupImpl, JE 18.3.12 and 25.3.17."""
 
+_PORT_MAX = 65535
+
 
 class GroupProblem(Struct, frozen=True):
     """A record that is wrong, or missing.
@@ -48,7 +50,7 @@ class GroupRecords(Struct, frozen=True):
         nodes: records of the nodes, in the order of their ids.
         keys: keys of all records, in key order.
         problems: what is wrong with the records.
-        contradictions: those of the problems that readable records have.
+        contradictions: the problems of readable records; a part of `problems`.
     """
 
     database: Database
@@ -132,9 +134,6 @@ def _contradictions(
         if node.node_id > group.node_id_sequence:
             expected = f"an id of {name} up to {group.node_id_sequence}, the last that was given"
             yield GroupProblem(expected, f"{node.node_id}", lsn)
-
-
-_PORT_MAX = 65535
 
 
 def group_findings(snapshot: Snapshot, records: GroupRecords) -> list[Finding]:

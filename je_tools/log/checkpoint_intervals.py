@@ -153,7 +153,7 @@ class _Counter(Struct):
     """State of the interval being read."""
 
     before_start: Counts = _NONE
-    behind_start: Counts = _NONE
+    after_start: Counts = _NONE
     start: Mark | None = None
     end: Mark | None = None
 
@@ -161,7 +161,7 @@ class _Counter(Struct):
         if self.start is None:
             self.before_start = _sum(self.before_start, counts)
         else:
-            self.behind_start = _sum(self.behind_start, counts)
+            self.after_start = _sum(self.after_start, counts)
 
 
 def _sum(a: Counts, b: Counts) -> Counts:
@@ -187,6 +187,7 @@ class _Distances(Struct, frozen=True):
         return 0 if start is None else start + (lsn & 0xFFFFFFFF)
 
     def between(self, later: int, earlier: int) -> int:
+        """Return the distance between two LSNs as the engine estimates it."""
         file, other = later >> 32, earlier >> 32
         offset, other_offset = later & 0xFFFFFFFF, earlier & 0xFFFFFFFF
         if file == other:
@@ -199,8 +200,8 @@ class _Distances(Struct, frozen=True):
     def _index(self, file_no: int) -> int:
         """Return the index of a file; for an absent one, -1 minus its insertion point."""
         at = bisect_left(self.file_nos, file_no)
-        there = at < len(self.file_nos) and self.file_nos[at] == file_no
-        return at if there else -1 - at
+        is_present = at < len(self.file_nos) and self.file_nos[at] == file_no
+        return at if is_present else -1 - at
 
 
 def intervals(parts: Iterable[CheckpointPart], environment: Environment) -> list[Interval]:
@@ -221,11 +222,11 @@ def intervals(parts: Iterable[CheckpointPart], environment: Environment) -> list
         dict(zip(numbers, accumulate(sizes, initial=0), strict=False)),
     )
     found = []
-    behind_start = _NONE
+    replayed = _NONE
     previous_end = 0
     for counter in counters:
-        found.append(_interval(counter, behind_start, previous_end, last_lsn, distances))
-        behind_start, previous_end = counter.behind_start, found[-1].end_lsn
+        found.append(_interval(counter, replayed, previous_end, last_lsn, distances))
+        replayed, previous_end = counter.after_start, found[-1].end_lsn
     return found
 
 
@@ -258,11 +259,11 @@ def _interval(
     counter: _Counter, replayed: Counts, previous_end: int, last_lsn: int, distances: _Distances
 ) -> Interval:
     """Return one interval; `replayed` counts the entries after CkptStart in the one before."""
-    total = _sum(counter.before_start, counter.behind_start)
+    total = _sum(counter.before_start, counter.after_start)
     start, end = counter.start, counter.end
     end_lsn = end.lsn if end else last_lsn
     both = start is not None and end is not None
-    said = end or start
+    mark = end or start
     return Interval(
         *total,
         size=distances.position(end_lsn) - distances.position(previous_end),
@@ -275,5 +276,5 @@ def _interval(
         start_lsn=start.lsn if start else None,
         start_ms=start.time_ms if start else None,
         end_ms=end.time_ms if end else None,
-        invoker=said.invoker if said else None,
+        invoker=mark.invoker if mark else None,
     )

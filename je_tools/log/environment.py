@@ -102,15 +102,15 @@ class Environment(Struct, frozen=True, dict=True):
     @cached_property
     def missing(self) -> tuple[tuple[int, int], ...]:
         """Ranges (first, last) of file numbers that a whole environment lacks or cannot read."""
-        return self._without(file.file_no for file in self.files)
+        return self._ranges_between(file.file_no for file in self.files)
 
     @property
     def absent(self) -> tuple[tuple[int, int], ...]:
         """Ranges (first, last) of numbers that no file of a whole environment has."""
-        return self._without(self.numbers)
+        return self._ranges_between(self.numbers)
 
-    def _without(self, numbers: Iterable[int]) -> tuple[tuple[int, int], ...]:
-        """Return the ranges between ascending numbers, from 0; none if not a whole environment."""
+    def _ranges_between(self, numbers: Iterable[int]) -> tuple[tuple[int, int], ...]:
+        """Return the ranges below and between ascending numbers; none without the directory."""
         ranges = []
         expected = 0
         for number in numbers if self.is_directory else ():
@@ -120,9 +120,9 @@ class Environment(Struct, frozen=True, dict=True):
         return tuple(ranges)
 
     def name_in_findings(self, file_no: int | None) -> str:
-        """Return the name of the log in a finding: the path of a file that was named itself.
+        """Return the name of the log in a finding; if files were named, the path of the file.
 
-        This name finds the file again, whatever its suffix.
+        A path leads to the file again, whatever its suffix.
         """
         return self.name if file_no is None else self._named.get(file_no, self.name)
 

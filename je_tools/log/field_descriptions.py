@@ -93,12 +93,17 @@ def bits_of(family: Family | None, name: str) -> Mapping[int, str] | None:
 
 
 def bits_text(value: int, bits: Mapping[int, str]) -> str:
-    """Return the names of the bits that are set; unnamed ones as one number."""
+    """Return the names of the bits that are set, as text; `none` without any."""
     if bits is _TRUE:
         return "yes" if value & 1 else "no"
+    return ", ".join(bit_names(value, bits)) or "none"
+
+
+def bit_names(value: int, bits: Mapping[int, str]) -> list[str]:
+    """Return the names of the bits that are set, and unnamed ones as one hexadecimal number."""
     names = [name for bit, name in bits.items() if value & bit]
     rest = value & ~sum(bits)
-    return ", ".join([*names, *([f"0x{rest:02x}"] if rest else [])]) or "none"
+    return [*names, f"0x{rest:02x}"] if rest else names
 
 
 def condition_text(tests: tuple[Test, ...], family: Family) -> str:

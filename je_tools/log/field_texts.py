@@ -82,12 +82,12 @@ def _header_flags(flags: int, version: int) -> str:
 
 
 class FieldContext(Struct, frozen=True):
-    """Fields of an entry by path, which the text of another field may need.
+    """An entry, on whose other fields the text of a field may depend.
 
     Attributes:
         type_no, family: type of the entry; no family for an unknown type number.
         version: log version of the file.
-        values: all decoded fields.
+        values: all decoded fields by path.
     """
 
     type_no: int
@@ -115,7 +115,7 @@ class FieldContext(Struct, frozen=True):
         if isinstance(value, bytes):
             return bytes_text(value)
         if isinstance(value, str):
-            return quoted(value)
+            return text_in_quotes(value)
         if isinstance(value, list):
             return list_text(value)
         if bits is not None:
@@ -141,14 +141,14 @@ def bytes_text(value: bytes) -> str:
     except UnicodeDecodeError:
         text = ""
     if text and text.isprintable():
-        return quoted(text)
+        return text_in_quotes(text)
     count = f"{len(value)} byte{'' if len(value) == 1 else 's'}"
     if len(value) == 8 and value[0] in (0x7F, 0x80):
         return f"{count}, as long:{TupleReader(value).i64()}"
     return count if value else "empty"
 
 
-def quoted(text: str) -> str:
+def text_in_quotes(text: str) -> str:
     """Return text in quotes, cut to TEXT_LIMIT, with unprintable characters escaped."""
     cut = len(text) > TEXT_LIMIT
     return f'"{printable(text[:TEXT_LIMIT])}"' + (f"... ({len(text)} characters)" if cut else "")
@@ -263,6 +263,7 @@ _BY_NAME: dict[str, Callable[[FieldContext, str, Value], str]] = {
     "mark": lambda _, __, value: f"0x{value:02x}",
     "master_term": _master_term,
 }
+"""Formatters of fields with a form of their own, by the field's own name."""
 
 
 def _file_summary_key(key: bytes) -> str | None:

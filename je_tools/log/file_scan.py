@@ -20,7 +20,7 @@ from je_tools.formats.je.log.entry_rows import Rows
 from je_tools.formats.je.log.places import ChainBreak, ChainBreaks, Gap, Gaps
 from je_tools.formats.je.log.reader import FILE_SIZE_MAX, KEPT, RangeReader, RangeState, ReadState
 from je_tools.formats.je.log.walk import NO_OFFSET
-from je_tools.log.source_errors import explained
+from je_tools.log.source_errors import translated_errors
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor, Future
@@ -124,7 +124,7 @@ class FileScan(Generic[T]):
         self.file = file
         self.work = work
         self.piece = piece
-        with explained():
+        with translated_errors():
             self.source = open_source(file.path)
             if scanner.cuts or scanner.pinned or piece is not None:
                 # All readers of its ranges must see the same bytes.
@@ -177,7 +177,7 @@ class FileScan(Generic[T]):
                 start = planned.start if is_lost else place.at
                 used = Range(start, planned.stop, place)
                 outcome = self.read(used)
-            place = self._take(outcome)
+            place = self._merge(outcome)
             yield used, outcome
         if self.piece is not None and self.piece.end_state not in (None, place):
             raise StoppedError(f"{self.file.path}: its bytes changed while the log was read")
@@ -200,11 +200,12 @@ class FileScan(Generic[T]):
                 continue
             used = Range(planned.start if is_lost else place.at, planned.stop, place)
             outcome = self.read(used)
-            place = self._take(outcome)
+            place = self._merge(outcome)
             yield used, outcome
         return place
 
-    def _take(self, outcome: RangeOutcome[T]) -> ReadState:
+    def _merge(self, outcome: RangeOutcome[T]) -> ReadState:
+        """Add the damage in a range to the file's state, and return where reading goes on."""
         found = outcome.state
         self.source.unreadable |= outcome.unreadable
         self.state.gaps += found.gaps[: KEPT - len(self.state.gaps)]
@@ -216,7 +217,7 @@ class FileScan(Generic[T]):
     def _finish(self) -> None:
         self.state.unreadable = _merged(self.source.unreadable)
         try:
-            with explained():
+            with translated_errors():
                 self.source.check_unchanged()
         finally:
             self.source.close()
@@ -241,7 +242,7 @@ def _read(
         watched=scanner.watched(file) if scanner.watched is not None else None,
         segmented=scanner.segmented,
     )
-    with explained():
+    with translated_errors():
         results = scanner.pack(map(work, ranged))
     return RangeOutcome(results, ranged.state)
 
@@ -256,8 +257,8 @@ class WorkerTask(Struct, frozen=True):
 def _read_in_worker(file: LogFile, source: Source, wanted: Range) -> RangeOutcome[Any]:
     from je_tools.core.worker_processes import worker_input
 
-    by: WorkerTask = worker_input()
-    outcome = _read(by.scanner, file, source, by.work, wanted)
+    task: WorkerTask = worker_input()
+    outcome = _read(task.scanner, file, source, task.work, wanted)
     source.close()
     return replace(outcome, unreadable=source.unreadable)
 

@@ -12,9 +12,9 @@ from je_tools.log.log_files import DEFAULT_VERSION, LogFile, VersionBy
 def with_versions(files: list[LogFile]) -> list[LogFile]:
     """Give files with a bad header a version.
 
-    It is one in which their entries make sense: of several, the one that the header names, else
-    that of the nearest file, else the newest. A file without entries gets the version of the
-    nearest file, before rather than after it, else one that some damaged header names.
+    A file gets a version in which its entries make sense. Of several, it gets the one that its
+    header names, else that of the nearest file, else the newest. A file without entries gets the
+    version of the nearest file, preferably one before it, else one that a damaged header names.
     """
     near = _filled([file.version for file in files])
     files = [_by_entries(file, one) for file, one in zip(files, near, strict=True)]

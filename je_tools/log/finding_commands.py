@@ -1,4 +1,4 @@
-"""Next command to type, for a finding."""
+"""Commands that show more about a finding."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _OF_ENTRIES = (
 
 
 def next_command(code: str, env: str, lsn: int | None) -> str:
-    """Return the command that shows more of a finding, on one line for any environment name."""
+    """Return the command that shows more about a finding, on one line, quoted for a shell."""
     home = quoted(env)
     if code in _OF_VERSIONS:
         return f"je-tools files {home}"

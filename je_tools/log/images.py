@@ -1,4 +1,4 @@
-"""Images of logs, checked for files that change: results from those would be worthless.
+"""Images of logs, and the check that no file changed: results from a changed one are worthless.
 
 A file that shrinks under an image reads as zeros (`formats.files.image`), which look like damage.
 So images are read inside `unchanged` or `mapped`, and no output gets its name before their check.
@@ -13,7 +13,7 @@ from je_tools.errors import StoppedError, UsageError
 from je_tools.formats.files.image import Image, ImagePart
 from je_tools.formats.files.remote_path import RemotePath
 from je_tools.formats.files.source import SourceError
-from je_tools.log.source_errors import explained
+from je_tools.log.source_errors import translated_errors
 
 
 def map_files(parts: Sequence[ImagePart]) -> Image:
@@ -41,7 +41,7 @@ def check_image(image: Image) -> None:
             file has changed.
         InputError: the store of a remote file does not say whether it has changed.
     """
-    with explained():
+    with translated_errors():
         path = image.lost()
     if path is not None:
         raise StoppedError(
@@ -52,14 +52,14 @@ def check_image(image: Image) -> None:
 
 @contextmanager
 def unchanged(check: Callable[[], None]) -> Iterator[None]:
-    """Call `check` when the body ends, and if it fails, since zeros may be the reason.
+    """Call `check` when the body ends or fails: zeros may be the reason why it fails.
 
     Raises:
         StoppedError: raised by `check`, in place of the body's error; or a remote file has changed.
         InputError: a remote file cannot be read.
     """
     try:
-        with explained():
+        with translated_errors():
             yield
     except (UsageError, BrokenPipeError):
         raise

@@ -13,7 +13,6 @@ from msgspec.structs import replace
 from je_tools.log.names import FIXED_NAMES, NamePart, collect_names, resolve, settled_ids
 
 if TYPE_CHECKING:
-    from je_tools.formats.je.log.entry_rows import Rows
     from je_tools.log.entry_table import EntryTable
     from je_tools.log.environment import Environment
     from je_tools.log.scan import Scanner
@@ -60,7 +59,7 @@ class NameSearch(Struct):
                 pool.submit(self._read_more).result()
 
     def read_last(self) -> None:
-        """Find the names at the end of the log, which are mostly all that will be requested."""
+        """Find the names at the end of the log, where most names that will be requested are."""
         size = 0
         while self._unread and size < LAST_SIZE:
             before = self._unread
@@ -68,18 +67,18 @@ class NameSearch(Struct):
             size += sum(file.size for file in self.environment.files[self._unread : before])
 
     def _read_more(self) -> None:
-        """Read twice as many files each time: a pool of threads costs as much as a small file."""
+        """Read the names in the files before those read, twice as many files each time.
+
+        A pool of threads costs as much as a small file.
+        """
         if not self._unread:
             return
         start = max(self._unread - self._step, 0)
         files = self.environment.files[start : self._unread]
         self._unread, self._step = start, self._step * 2
 
-        def collect(rows: Rows) -> NamePart:
-            return collect_names(rows)
-
         some = replace(self.environment, files=files)
-        parts = replace(self.scanner, wide=True).scan(some, collect)
+        parts = replace(self.scanner, wide=True).scan(some, collect_names)
         self._parts = [each for part in parts for each in part.results] + self._parts
         self.names.update(resolve(self._parts))
         self._settled = settled_ids(self._parts)

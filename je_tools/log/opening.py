@@ -1,4 +1,4 @@
-"""Environments opened: the files of a directory, or files named one by one.
+"""Opening an environment: the files of a directory, or files named one by one.
 
 Opening takes no lock and writes nothing.
 
@@ -46,8 +46,8 @@ def open_environment(
         paths: paths that the user named.
         known: the same log opened earlier. Then only files are opened that are new, were the
             last one, or had neither a good header nor entries that fit a version.
-        keep_going: put files that cannot be opened into `unreadable`, unless none can. What has
-            the name of a log file and is no file is always there.
+        keep_going: put files that cannot be opened into `unreadable`, unless none can be opened.
+            Anything else with the name of a log file, such as a directory, is always put there.
 
     Raises:
         InputError: nothing found, or not a log; a file cannot be opened.
@@ -131,7 +131,7 @@ class _List(Struct):
     Attributes:
         folders: data directories.
         logs: log files.
-        others: what has the name of a log file and is none.
+        others: paths that have the name of a log file and are no file.
     """
 
     folders: list[Path] = field(default_factory=list)
@@ -153,7 +153,7 @@ class _List(Struct):
 
 
 def _kind(path: Path) -> str:
-    """Return what a path is that is not a file, in words."""
+    """Describe a path that is not a regular file."""
     if path.is_dir():
         return "a directory, not a file"
     if path.is_symlink() and not path.exists():
@@ -166,7 +166,7 @@ class _OpenedFiles(Struct):
 
     Attributes:
         complete: files of an earlier opening that need no second one.
-        keep_going: files that cannot be opened are no error.
+        keep_going: True if a file that cannot be opened is no error.
         opened, unreadable: the files, in any order.
     """
 
@@ -197,7 +197,7 @@ class _OpenedFiles(Struct):
             raise refused
 
     def add_others(self, paths: Iterable[Path]) -> None:
-        """Add what is not a file: the engine takes it for one, and fails or waits."""
+        """Add paths that are no files: the engine takes them for log files, and fails or waits."""
         for path in paths:
             file_no = log_file_no(path)
             assert file_no is not None

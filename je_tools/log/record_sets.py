@@ -21,8 +21,8 @@ class RecordSet(Struct, frozen=True):
     """Records of one database.
 
     Attributes:
-        count: number of records, those included that no database can have: with data, although
-            keys are unique, or without, although keys have duplicates.
+        count: number of different records. It includes those that the database cannot have: with
+            data although its keys are unique, or without data although keys have duplicates.
         slot_keys: keys as slots have them, ascending: two-part arrays among duplicates.
         keys: the keys.
         data: the data; None if keys are unique.

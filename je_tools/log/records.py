@@ -1,4 +1,4 @@
-"""Records of a database as columns: their keys and data, and their properties in the log."""
+"""Records of a database in columns: keys, data, LSNs, VLSNs and times."""
 
 from __future__ import annotations
 
@@ -23,8 +23,9 @@ NO_TIME = 0
 
 PIECE_ROWS = 1 << 13
 PIECE_BYTES = 2 << 20
-"""Largest number of records that are read or encoded at once, and about how many bytes of keys
-and data they have: as much as fits the cache of a processor."""
+"""Largest number of records that are read or encoded at once, and of bytes of their keys and data.
+They fit the cache of a processor.
+"""
 
 
 class Records(Struct, frozen=True):
@@ -77,7 +78,7 @@ def no_note(_: Any) -> None:
     """Ignore a note."""
 
 
-class Coming(Struct, Generic[R], frozen=True):
+class UnreadRecords(Struct, Generic[R], frozen=True):
     """Records that are not read yet.
 
     Attributes:
@@ -95,14 +96,14 @@ class Coming(Struct, Generic[R], frozen=True):
         return self.read_by(note)
 
 
-Batch = Records | Coming[Records]
+Batch = Records | UnreadRecords[Records]
 """Records, or records that their encoder reads."""
 
 
-def cuts(
+def bounded_slices(
     sizes: npt.NDArray[Any], rows_max: int = PIECE_ROWS, bytes_max: int = PIECE_BYTES
 ) -> Iterator[slice]:
-    """Yield slices of rows of bounded size; a row larger than that is a slice by itself.
+    """Yield slices of rows of bounded size; a larger row is a slice by itself.
 
     Args:
         sizes: int64 or int32 (n,); bytes of each row.

@@ -1,6 +1,6 @@
 """References: the database and the transaction of each entry, in columns.
 
-Unlike `entries`, which decodes whole payloads, this reads only a few fields.
+Unlike `entry_table`, which decodes whole payloads, this reads only a few fields.
 """
 
 from __future__ import annotations
@@ -58,8 +58,8 @@ def read_references(
         {name: np.zeros(n, np.bool_) for name in numbers},
         {name: np.full(n, -1, np.int64) for name in sizes},
     )
-    looked_at = types[rows.type] & rows.good
-    families = np.where(looked_at, _FAMILY_OF[rows.type], np.int8(-1))
+    chosen = types[rows.type] & rows.good
+    families = np.where(chosen, _FAMILY_OF[rows.type], np.int8(-1))
     for code in np.flatnonzero(np.bincount(families + 1, minlength=1)[1:]).tolist():
         family = _FAMILIES[code]
         index = np.flatnonzero(families == code)
@@ -89,8 +89,8 @@ def _names_of(family: Family, version: int) -> frozenset[str]:
 def _read_columns(
     found: References, rows: Rows, index: Ints, family: Family, wanted: frozenset[str]
 ) -> None:
-    chosen = rows if len(index) == len(rows) else rows.select(index)
-    decoded = decode(chosen, family, wanted=wanted)
+    some = rows if len(index) == len(rows) else rows.select(index)
+    decoded = decode(some, family, wanted=wanted)
     good = ~decoded.bad
     index = index[good]
     for name in wanted & found.numbers.keys():

@@ -1,4 +1,4 @@
-"""Errors of files that can no longer be read, as errors that end a command."""
+"""Errors of files that cannot be read any more, turned into errors that end a command."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from je_tools.formats.files.source import SourceChangedError, SourceError
 
 
 @contextmanager
-def explained() -> Iterator[None]:
+def translated_errors() -> Iterator[None]:
     """Turn errors of a source into `StoppedError` and `InputError`."""
     try:
         yield

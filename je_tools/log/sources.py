@@ -1,4 +1,4 @@
-"""Log files opened for reading, with the errors that end a command."""
+"""Reading a single log file once more: its bytes, and the fields of an entry."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """Time filter: entries that were written in a span of time, though most entries hold no time.
 
 An entry's time is its own, else that of its transaction's end, which comes later, else the last
-one before it in the log. A pass in advance keeps only the side of the bounds on which each time
-lies, and only the places where the side changes. These are few, however long the log is, since
-times and transaction ids ascend together.
+time before it in the log. A first pass over the log notes whether times lie inside the bounds, and
+keeps only the places where that changes. These are few, however long the log is, since times and
+transaction ids ascend together.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _SINCE_1970 = re.compile(r"([0-9]{1,20})(s|ms)|([0-9]{9,20})")
 """A number with its unit, or one without that is longer than a date such as 20261120."""
 
 _EARLIEST, _LATEST = ((datetime(year, 1, 1, tzinfo=UTC) - _EPOCH) // _MS for year in (2000, 2500))
-"""Range in which a number without a unit is taken as ms; others were meant otherwise."""
+"""Range in which a number without a unit is taken as ms; no other number is meant as ms."""
 
 _LAST = (datetime.max.replace(tzinfo=UTC) - _EPOCH) // _MS
 

@@ -1,9 +1,8 @@
 """Transactions of a log: those without an end, and the largest.
 
 `collect_transactions` is work for a scan with `segmented`. A transaction that begins and ends in
-the same range is finished there, and only the largest of them
-are kept; `Transactions` joins the others. Memory grows with the number of transactions that are
-open at once, not with the log.
+the same range is complete there, and only the largest of these are kept; `Transactions` joins the
+others. Memory grows with the number of transactions that are open at once, not with the log.
 
 Source: je-log.md "Records"; TxnEnd, RollbackStart and RollbackTracker, JE 7.5.11 and 25.3.17.
 """

@@ -1,4 +1,4 @@
-"""Places that are no entries: LSNs that lead into the middle of undamaged entries.
+"""Wrong places: LSNs that lead into the middle of undamaged entries.
 
 An LSN that the log holds names the beginning of an entry. If it leads into an entry of a file in
 which every byte is right, the file is not the one that was written: it belongs to another log.
@@ -51,7 +51,7 @@ def foreign_files(environment: Environment, lsns: Iterable[int]) -> Iterator[tup
 
 
 def foreign_findings(environment: Environment, lsns: Iterable[int]) -> Iterator[Finding]:
-    """Yield a finding for each of these files; see `foreign_files`."""
+    """Yield a finding for each file of `foreign_files`."""
     for file, count in foreign_files(environment, lsns):
         yield finding(
             environment,

@@ -60,7 +60,7 @@ def distinct(names: Iterable[str], mark: str = "~{}") -> list[str]:
 def natural_key(text: str) -> list[tuple[int, str]]:
     """Return a key that sorts texts by the numbers in them: `node2` comes before `node10`.
 
-    Only the digits 0 to 9 count, and no number is made of them: a name may have any many.
+    Only the digits 0 to 9 count. They are not converted, since a name may have any number of them.
     """
     parts = [part.lstrip("0") if i % 2 else part for i, part in enumerate(_DIGITS.split(text))]
     return [(len(part) if i % 2 else 0, part) for i, part in enumerate(parts)]

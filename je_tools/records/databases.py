@@ -17,7 +17,7 @@ from je_tools.formats.java import class_name
 from je_tools.formats.je.header import NULL_LSN
 from je_tools.formats.je.log.fetch import fetch
 from je_tools.formats.je.types import Family
-from je_tools.log.field_descriptions import bits_of
+from je_tools.log.field_descriptions import bit_names, bits_of
 
 if TYPE_CHECKING:
     from je_tools.btree.faults import Faults
@@ -79,10 +79,7 @@ class DatabaseRow(Struct, frozen=True):
         """Names of the bits set in its descriptor; unnamed bits as one number."""
         if self.database is None:
             return []
-        bits = bits_of(Family.MAP_LN, "db_flags") or {}
-        rest = self.database.flags & ~sum(bits)
-        named = [word for bit, word in bits.items() if self.database.flags & bit]
-        return [*named, *([f"0x{rest:02x}"] if rest else [])]
+        return bit_names(self.database.flags, bits_of(Family.MAP_LN, "db_flags") or {})
 
     @property
     def comparators(self) -> list[str]:
@@ -140,7 +137,7 @@ def shape_of(snapshot: Snapshot, database: Database) -> Shape:
     reading = snapshot.reading(database, with_data=False, show_expired=False)
     tree = reading.tree
 
-    def look(leaves: Leaves) -> None:
+    def add_upper(leaves: Leaves) -> None:
         shape.upper_nodes += int(np.count_nonzero(leaves.nodes.good))
         shape.node_bytes += _node_bytes(reading, leaves)
         shape.depth = max(shape.depth, leaves.children.level)
@@ -160,7 +157,7 @@ def shape_of(snapshot: Snapshot, database: Database) -> Shape:
         )
 
     for bottom, records, node_bytes, record_bytes, faults in snapshot.in_order(
-        tree.leaf_children(seen=look, at_once=BINS_AT_ONCE), measure
+        tree.leaf_children(seen=add_upper, at_once=BINS_AT_ONCE), measure
     ):
         shape.bottom_nodes += bottom
         shape.records += records

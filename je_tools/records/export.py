@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from je_tools.core.escaping import printable
 from je_tools.errors import UsageError
-from je_tools.log.records import Batch, Coming, Records
+from je_tools.log.records import Batch, Records, UnreadRecords
 from je_tools.output.encoders.record_lines import Named
 from je_tools.output.encoders.record_sources import DatabaseSource
 
@@ -55,7 +55,7 @@ class Export(Struct, frozen=True):
 
 def _known(batch: Batch) -> Batch:
     """Return a batch without the records that lack data: each is a fault already."""
-    if isinstance(batch, Coming):
+    if isinstance(batch, UnreadRecords):
         return replace(batch, read_by=lambda note: _with_data(batch.read(note)))
     return _with_data(batch)
 

@@ -18,10 +18,10 @@ from je_tools.core.spill import RowLog, Spill
 from je_tools.errors import StoppedError
 from je_tools.formats.spans import Spans, starts_with
 from je_tools.log.entry_table import NO_TIME
-from je_tools.log.records import PIECE_BYTES, PIECE_ROWS, cuts
+from je_tools.log.records import PIECE_BYTES, PIECE_ROWS, bounded_slices
 from je_tools.output.files.outputs import scratch_directory
-from je_tools.records.current_versions import CurrentVersions
 from je_tools.records.version_ends import NO_END, EndedVersions, OpenVersions, ScannedTxnEnds
+from je_tools.records.version_matching import VersionMatcher
 from je_tools.records.version_scan import CollectVersions
 from je_tools.records.versions import (
     ABORTED,
@@ -37,8 +37,8 @@ from je_tools.recovery.interval_tables import Writes
 
 if TYPE_CHECKING:
     from je_tools.formats.arrays import Mask
+    from je_tools.log.parsing import KeyPattern
     from je_tools.log.records import Records
-    from je_tools.log.selection import KeyPattern
     from je_tools.recovery.database import Database
     from je_tools.recovery.snapshot import Snapshot
 
@@ -72,7 +72,7 @@ class KeyHistory(Struct, frozen=True):
         pattern: the keys.
         rows: the versions that have an entry.
         ended: ends of transactions that are in a later part of the log than a version.
-        current: versions that readers see.
+        matcher: tells which versions readers see.
         damaged_count: number of unreadable places in the log, which may have held more.
     """
 
@@ -81,11 +81,11 @@ class KeyHistory(Struct, frozen=True):
     pattern: KeyPattern
     rows: RowLog
     ended: EndedVersions
-    current: CurrentVersions
+    matcher: VersionMatcher
     damaged_count: int
 
     def __len__(self) -> int:
-        return len(self.rows) + self.current.slot_count
+        return len(self.rows) + self.matcher.slot_count
 
     def batches(self) -> Iterator[VersionBatch]:
         """Yield the versions in log order; those with only a slot are last.
@@ -94,7 +94,7 @@ class KeyHistory(Struct, frozen=True):
             StoppedError: a file of the log has changed.
             RefusedError: a temporary file cannot be read.
         """
-        current, start = self.current.is_current(), 0
+        current, start = self.matcher.current_mask(), 0
         for columns in self.rows.chunks():
             chunk = VersionRows(*columns)
             state, time_ms = chunk.state.copy(), chunk.time_ms.copy()
@@ -104,9 +104,9 @@ class KeyHistory(Struct, frozen=True):
             start += len(chunk)
             chunk = replace(chunk, state=state, time_ms=time_ms)
             sizes = np.maximum(chunk.key_size, 0) + np.maximum(chunk.data_size, 0)
-            for cut in cuts(sizes, PIECE_ROWS, PIECE_BYTES):
+            for cut in bounded_slices(sizes, PIECE_ROWS, PIECE_BYTES):
                 yield self._read(chunk.select(cut), is_current[cut])
-        if self.current.slot_count:
+        if self.matcher.slot_count:
             yield from self._slots()
 
     def _read(self, rows: VersionRows, is_current: Mask) -> VersionBatch:
@@ -129,7 +129,7 @@ class KeyHistory(Struct, frozen=True):
         )
 
     def _slots(self) -> Iterator[VersionBatch]:
-        slots, start = self.current.is_slot(), 0
+        slots, start = self.matcher.slot_mask(), 0
         found = records_of_key(self.snapshot, self.database, self.pattern, show_expired=True)
         for records in found:
             keep = slots.within(start, start + len(records))
@@ -166,33 +166,32 @@ def history_of_key(
     """
     environment = snapshot.environment
     spill = Spill(environment.size, directory or scratch_directory(None, environment))
-    current = CurrentVersions(spill)
-    collecting = _Collecting(snapshot, RowLog(spill, VERSION_KINDS), current, OpenVersions())
+    matcher = VersionMatcher(spill)
+    collected = _CollectedVersions(snapshot, RowLog(spill, VERSION_KINDS), OpenVersions())
     next_lsn = snapshot.end.next_lsn
-    work = CollectVersions(database, pattern, next_lsn, current.seed)
+    work = CollectVersions(database, pattern, next_lsn, matcher.seed)
     damaged = 0
     for part in snapshot.scanner.scan(environment, work):
         base = part.file.file_no << 32
         damaged += sum(base + gap.start < next_lsn for gap in part.gaps)
         for found in part.results:
-            collecting.open.end(found.ends)
+            collected.open.end(found.ends)
             for versions, first, second in found.versions:
-                collecting.add(versions, found.ends)
-                current.add_versions(first, second)
+                collected.add(versions, found.ends)
+                matcher.add_versions(first, second)
             damaged += found.bad_count
     for records in records_of_key(snapshot, database, pattern, show_expired=True):
-        current.add_records(records.lsn, records.key)
-    current.match()
-    ended = collecting.open.ended()
-    return KeyHistory(snapshot, database, pattern, collecting.rows, ended, current, damaged)
+        matcher.add_records(records.lsn, records.key)
+    matcher.match()
+    ended = collected.open.ended()
+    return KeyHistory(snapshot, database, pattern, collected.rows, ended, matcher, damaged)
 
 
-class _Collecting(Struct, frozen=True):
-    """Versions so far."""
+class _CollectedVersions(Struct, frozen=True):
+    """Versions collected so far, and those whose transaction has no end yet."""
 
     snapshot: Snapshot
     rows: RowLog
-    current: CurrentVersions
     open: OpenVersions
 
     def add(self, versions: VersionRows, ends: ScannedTxnEnds) -> None:

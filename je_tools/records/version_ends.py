@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from je_tools.formats.je.log.entry_rows import Rows
 
 NO_END = -1
+"""Row of the end of a transaction that has none."""
 
 
 class ScannedTxnEnds(Struct, frozen=True):

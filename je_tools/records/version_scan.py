@@ -15,15 +15,15 @@ from je_tools.formats.je.types import ABORT_NO, COMMIT_NO, ENTRY_TYPES, Family, 
 from je_tools.formats.spans import Spans, starts_with
 from je_tools.log import entry_table as entries
 from je_tools.log.records import NO_VLSN
-from je_tools.records.current_versions import version_digests
 from je_tools.records.version_ends import ScannedTxnEnds, ends_of
+from je_tools.records.version_matching import version_digests
 from je_tools.records.versions import NON_TRANSACTIONAL, ROLLED_BACK, VersionRows
 
 if TYPE_CHECKING:
     from je_tools.formats.arrays import Ints
     from je_tools.formats.je.entry.identity import Seed
     from je_tools.formats.je.log.entry_rows import Rows
-    from je_tools.log.selection import KeyPattern
+    from je_tools.log.parsing import KeyPattern
     from je_tools.recovery.database import Database
 
 _IS_LN = mask_of(each.no for each in ENTRY_TYPES.values() if Group.LN in each.groups)

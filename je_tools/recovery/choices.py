@@ -48,7 +48,7 @@ class ChosenEnd(Struct, frozen=True):
         named = self.named()
         if not named:
             return None
-        from je_tools.log.selection import parse_lsn
+        from je_tools.log.parsing import parse_lsn
         from je_tools.log.time_filter import parse_time
         from je_tools.recovery.earlier_ends import lsn_of_time, lsn_of_vlsn
 

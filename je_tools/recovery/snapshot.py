@@ -27,7 +27,7 @@ from je_tools.formats.je.header import NULL_LSN
 from je_tools.formats.je.log.fetch import fetch, fetch_entry
 from je_tools.formats.spans import Spans
 from je_tools.log.images import check_image, map_files
-from je_tools.log.records import Batch, Coming, Note, Records
+from je_tools.log.records import Batch, Note, Records, UnreadRecords
 from je_tools.recovery.overlay import decide
 from je_tools.recovery.reading import RecordReader
 
@@ -264,7 +264,7 @@ class Snapshot(Struct, dict=True):
             yield from self.records(database, show_expired=show_expired, inside=inside)
             return
         for children in reading.children():
-            yield Coming(partial(self._read, reading, children))
+            yield UnreadRecords(partial(self._read, reading, children))
         # A page that is gone may have held an upper node.
         self._check_torn()
         self.faults.extend(reading.tree.faults)

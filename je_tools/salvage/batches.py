@@ -19,7 +19,7 @@ from je_tools.formats.je.header import lsn_text
 from je_tools.formats.je.log.fetch import Entries, fetch
 from je_tools.formats.je.types import Family
 from je_tools.formats.spans import Spans
-from je_tools.log.records import NO_TIME, Coming, Note, Records, cuts, no_records
+from je_tools.log.records import NO_TIME, Note, Records, UnreadRecords, bounded_slices, no_records
 from je_tools.salvage.entry_masks import KEYED_VERSION
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ class LnReader(Struct, frozen=True):
 
     def batches(
         self, lsns: Ints, sizes: npt.NDArray[np.int32], confidence: Grades
-    ) -> Iterator[Coming[Graded]]:
+    ) -> Iterator[UnreadRecords[Graded]]:
         """Yield the records at these LSNs in batches, as `Graded`.
 
         Args:
@@ -89,9 +89,9 @@ class LnReader(Struct, frozen=True):
             sizes: int32 (n,); bytes of each entry.
             confidence: uint8 (n,).
         """
-        for cut in cuts(sizes):
+        for cut in bounded_slices(sizes):
             read = partial(self._alive, lsns[cut], confidence[cut])
-            yield Coming(read, cut.stop - cut.start, int(sizes[cut].sum()))
+            yield UnreadRecords(read, cut.stop - cut.start, int(sizes[cut].sum()))
 
     def _alive(self, lsns: Ints, confidence: Grades, _: Note) -> Graded:
         return self.read(lsns, confidence).alive_at(self.now_ms)

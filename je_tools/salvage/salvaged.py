@@ -13,7 +13,7 @@ from je_tools.formats.files.image import Image, ImagePart
 from je_tools.formats.je.btree.slots import split_two_part_keys
 from je_tools.log.images import check_image, map_files
 from je_tools.log.names import FIXED_NAMES
-from je_tools.log.records import cuts
+from je_tools.log.records import bounded_slices
 from je_tools.output.encoders.record_lines import Named, Typed
 from je_tools.salvage.batches import Graded, LnReader, graded
 from je_tools.salvage.choice import Confidence, LnOutcome, Mode
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from je_tools.formats.arrays import Mask
     from je_tools.log.environment import Environment
     from je_tools.log.file_scan import FileState
-    from je_tools.log.records import Coming
+    from je_tools.log.records import UnreadRecords
     from je_tools.salvage.content import Content
     from je_tools.salvage.dangling import DanglingReferences
     from je_tools.salvage.decision import Decision
@@ -222,7 +222,7 @@ class Salvage(Struct, frozen=True, dict=True):
         confidence: Confidence | None = None,
         *,
         has_duplicates: bool | None = None,
-    ) -> Iterator[Coming[Graded]]:
+    ) -> Iterator[UnreadRecords[Graded]]:
         """Return batches of the LNs of a database that have an outcome, in log order.
 
         Args:
@@ -259,7 +259,7 @@ class Salvage(Struct, frozen=True, dict=True):
             *numbers, comes_back, has_older = columns
             rows = DanglingRows(*numbers)
             sizes = np.maximum(rows.stored_size, 0) + np.maximum(rows.data_size, 0)
-            for cut in cuts(sizes, LOST_ROWS, LOST_BYTES):
+            for cut in bounded_slices(sizes, LOST_ROWS, LOST_BYTES):
                 references = self.dangling.records.references(rows.select(cut))
                 yield LostPiece(references, comes_back[cut], has_older[cut])
 

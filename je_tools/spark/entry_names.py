@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
-from je_tools.dump.entries import Prepared, read_names_and_times
+from je_tools.dump.entries import ResolvedSelection, read_names_and_times
 from je_tools.log.scan import Scanner
 from je_tools.log.selection import database_ids
 from je_tools.spark.option_texts import as_option
@@ -40,7 +40,7 @@ class NameResolver(Struct, frozen=True):
         """True if a log must be read for its names or times."""
         return self.shows_names or bool(self.databases) or self.selection.needs_times
 
-    def resolve(self, environment: Environment, threads: int = 0) -> Prepared:
+    def resolve(self, environment: Environment, threads: int = 0) -> ResolvedSelection:
         """Read a whole log; return its names to show, and the selection with ids and times.
 
         Raises:
@@ -52,10 +52,10 @@ class NameResolver(Struct, frozen=True):
         prepared = read_names_and_times(environment, self.selection, scanner)
         return self.with_names(prepared.selection, prepared.names)
 
-    def with_names(self, selection: Selection, names: Mapping[int, str]) -> Prepared:
+    def with_names(self, selection: Selection, names: Mapping[int, str]) -> ResolvedSelection:
         """Return the names to show, and a selection with the ids of the wanted databases."""
         if self.databases:
             with as_option("db"):
                 ids = database_ids(self.databases, names, must_exist=self.must_exist)
             selection = replace(selection, db_ids=ids)
-        return Prepared(names if self.shows_names else {}, selection)
+        return ResolvedSelection(names if self.shows_names else {}, selection)

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 from je_tools.core.masking import Masking
 from je_tools.errors import UsageError
-from je_tools.log.selection import Selection, parse_bytes, parse_key, parse_lsn, parse_types
+from je_tools.log.parsing import parse_bytes, parse_key, parse_lsn, parse_types
+from je_tools.log.selection import Selection
 from je_tools.log.time_filter import Window, parse_time
 from je_tools.output.encoders.entry_batches import entry_schema
 from je_tools.spark.columns import spark_schema

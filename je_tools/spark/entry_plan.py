@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from je_tools.core.shares import shares_of
-from je_tools.dump.entries import Prepared
+from je_tools.dump.entries import ResolvedSelection
 from je_tools.formats.files.remote_path import RemotePath
 from je_tools.formats.je.header import lsn_of
 from je_tools.log.file_scan import FilePiece
@@ -64,8 +64,9 @@ class EntryQuery(Struct, frozen=True):
     def tasks(self, columns: tuple[str, ...], cores: int) -> list[Task]:
         """Return tasks that together yield every selected entry once.
 
-        Names and times take the whole log. A log that one task reads is read for them there, any
-        other one here. Otherwise files are only opened, and large ones walked through.
+        Names and times are found by reading a whole log. If one task reads all of a log, it does
+        that; otherwise it is done here. Apart from that, files are only opened, and the headers of
+        large ones read.
 
         Raises:
             UsageError: a wanted database is not in the only log.
@@ -79,19 +80,19 @@ class EntryQuery(Struct, frozen=True):
         pieces = [LogPiece(no, each) for no, f in wanted for each in self.cut(FilePiece(f), share)]
         resolver = self.resolver("db" in columns, must_exist=len(logs) == 1)
         counts = Counter(each.log_no for each in pieces)
-        known: dict[int, Prepared] = {}
+        known: dict[int, ResolvedSelection] = {}
 
         def part_of(log_no: int, own: tuple[FilePiece, ...]) -> LogPieces:
             log = logs[log_no]
             if not resolver.is_needed:
-                return LogPieces(log.env, own, Prepared({}, self.selection))
+                return LogPieces(log.env, own, ResolvedSelection({}, self.selection))
             if len(logs) > 1 and len(own) == counts[log_no]:
                 return LogPieces(log.env, own, None, resolver, log.environment)
             if log_no not in known:
                 known[log_no] = resolver.resolve(log.environment)
             return LogPieces(log.env, own, known[log_no])
 
-        return self.dealt(pieces, share, part_of, columns)
+        return self.tasks_for(pieces, share, part_of, columns)
 
     def resolver(self, shows_names: bool, *, must_exist: bool) -> NameResolver:
         """Return the resolver of names and times for this read."""
@@ -102,7 +103,7 @@ class EntryQuery(Struct, frozen=True):
         in_ranges = any(first <= file_no <= last for first, last in self.file_nos)
         return (in_ranges or not self.file_nos) and self.selection.file_is_wanted(file_no)
 
-    def dealt(
+    def tasks_for(
         self,
         pieces: Sequence[LogPiece],
         share: int,
@@ -113,7 +114,7 @@ class EntryQuery(Struct, frozen=True):
 
         Args:
             pieces: pieces, those of one log together.
-            share: number of bytes of a task, about.
+            share: approximate number of bytes of a task.
             part_of: returns the input for pieces of one log.
             columns: names of the columns, in order.
         """

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 from msgspec import Struct
 
-from je_tools.dump.entries import Dump, Prepared
+from je_tools.dump.entries import Dump, ResolvedSelection
 from je_tools.formats.je.types import ENTRY_TYPES, Family, mask_of
 from je_tools.log.entry_table import EntryTable, build_table
 from je_tools.log.scan import Scanner
@@ -41,16 +41,16 @@ class LogPieces(Struct, frozen=True):
         env: name of the log.
         pieces: pieces of files, in log order.
         prepared: selection, and names of databases to show; None if the task must find them.
-        resolver, environment: then, how, and the whole log.
+        resolver, environment: how the task finds them, and the whole log.
     """
 
     env: str
     pieces: tuple[FilePiece, ...]
-    prepared: Prepared | None
+    prepared: ResolvedSelection | None
     resolver: NameResolver | None = None
     environment: Environment | None = None
 
-    def prepare(self) -> Prepared:
+    def prepare(self) -> ResolvedSelection:
         """Return the selection and the names, which may take reading the whole log."""
         if self.prepared is not None:
             return self.prepared

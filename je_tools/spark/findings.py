@@ -47,7 +47,7 @@ class FindingQuery(Struct, frozen=True):
 
     def tasks(self, columns: tuple[str, ...], cores: int) -> list[Task]:
         """Return tasks for the environments, each of which is read by one task."""
-        found = self.common.places.find()
+        found = self.common.places.open()
         tasks: list[Task] = [
             FindingTask(group, (), columns) for group in self.common.by_log(found.logs, cores)
         ]

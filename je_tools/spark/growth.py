@@ -22,8 +22,8 @@ from je_tools.errors import StoppedError
 from je_tools.formats.je.header import lsn_of, lsn_text
 from je_tools.formats.je.log.reader import ReadState
 from je_tools.log.file_scan import FilePiece
+from je_tools.log.parsing import parse_lsn
 from je_tools.log.scan import Scanner
-from je_tools.log.selection import parse_lsn
 
 if TYPE_CHECKING:
     from je_tools.log.environment import Environment

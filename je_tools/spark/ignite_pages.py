@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from je_tools.audit.discover import UnreadPath
 from je_tools.core.shares import shares_of
-from je_tools.errors import InputError, UsageError
+from je_tools.errors import InputError
 from je_tools.formats.ignite.ids import cache_id
 from je_tools.ignite.caches import known_groups, parse_id
 from je_tools.ignite.pages.columns import PAGE_SCHEMA, STATES, page_columns
@@ -31,7 +31,7 @@ from je_tools.spark.query import (
 )
 
 if TYPE_CHECKING:
-    from je_tools.spark.option_texts import OptionTexts
+    from je_tools.spark.option_texts import OptionTexts, one_of
 
 OPTIONS: Mapping[str, str] = {
     **STORE_PLACES,
@@ -199,15 +199,11 @@ def parse_page_query(texts: OptionTexts) -> PageQuery:
 
 
 def _kind(text: str) -> FileKind:
-    if text not in tuple(FileKind):
-        raise UsageError(f"{text!r} is none of {', '.join(FileKind)}")
-    return FileKind(text)
+    return FileKind(one_of(text, tuple(FileKind)))
 
 
 def _state(text: str) -> str:
-    if text not in STATES:
-        raise UsageError(f"{text!r} is none of {', '.join(STATES)}")
-    return text
+    return one_of(text, STATES)
 
 
 @functools.cache

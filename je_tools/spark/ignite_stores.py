@@ -52,7 +52,7 @@ def nodes_of(places: LogPlaces, wanted: Sequence[str]) -> list[NodePlace]:
         UsageError: no store or no node has one of the names that were asked for.
         InputError: there is no store, or one cannot be opened, and nothing may be left out.
     """
-    found, problems = places.found(EnvironmentKind.IGNITE)
+    found, problems = places.search(EnvironmentKind.IGNITE)
     stores: list[tuple[str, Store]] = []
     for each in found:
         try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TypeVar
 
@@ -85,8 +85,8 @@ class OptionTexts:
         return self.parsed(name, _flag) or False
 
     def word(self, name: str, words: tuple[str, ...]) -> str:
-        """Return the value of an option that is one of some words, of which the first is usual."""
-        return self.parsed(name, lambda text: _word(text, words)) or words[0]
+        """Return the value of an option that is one of some words; by default the first one."""
+        return self.parsed(name, lambda text: one_of(text, words)) or words[0]
 
     def mode(self) -> DataMode:
         """Return the form in which keys and values are shown."""
@@ -121,7 +121,12 @@ def one_value(value: T | None) -> tuple[T, ...]:
     return () if value is None else (value,)
 
 
-def _word(text: str, words: tuple[str, ...]) -> str:
+def one_of(text: str, words: Sequence[str]) -> str:
+    """Return a text that is one of some words.
+
+    Raises:
+        UsageError: it is none of them.
+    """
     if text not in words:
         raise UsageError(f"{text!r} is none of {', '.join(words)}")
     return text

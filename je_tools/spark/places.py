@@ -40,7 +40,7 @@ _OTHERS = {
         "there are logs of JE, which the formats jelog, jerecords, jefindings and jevlsn read",
     ),
 }
-"""The other kind of what is below a path, and what reads it."""
+"""For each kind of environment, the other kind, and a text on it and the formats that read it."""
 
 
 def _fleet_of(roots: Sequence[Path], kind: EnvironmentKind) -> Fleet:
@@ -103,7 +103,7 @@ class LogPlaces(Struct, frozen=True):
         except OSError as error:
             raise InputError(f"{error.filename}: {error.strerror}") from error
 
-    def found(self, kind: EnvironmentKind) -> tuple[list[FoundEnvironment], list[UnreadPath]]:
+    def search(self, kind: EnvironmentKind) -> tuple[list[FoundEnvironment], list[UnreadPath]]:
         """Find the environments of a kind, and directories that cannot be searched.
 
         Their names are the paths below the roots.
@@ -123,9 +123,9 @@ class LogPlaces(Struct, frozen=True):
             )
         return wanted, problems
 
-    def find(self) -> FoundLogs:
-        """Find and open the environments; see `found`."""
-        wanted, problems = self.found(EnvironmentKind.JE)
+    def open(self) -> FoundLogs:
+        """Find and open the environments; see `search`."""
+        wanted, problems = self.search(EnvironmentKind.JE)
         with ThreadPoolExecutor(_OPENERS) as pool:
             opened = list(zip(wanted, pool.map(open_found, wanted), strict=True))
         problems += [each for _, each in opened if isinstance(each, UnreadPath)]
@@ -133,12 +133,12 @@ class LogPlaces(Struct, frozen=True):
         return FoundLogs(tuple(logs), tuple(problems))
 
     def readable(self) -> tuple[Log, ...]:
-        """Return the environments to read; see `find`.
+        """Return the environments to read; see `open`.
 
         Raises:
             InputError: something cannot be read, and nothing may be left out.
         """
-        found = self.find()
+        found = self.open()
         self.check([*found.problems, *_unreadable_files(found.logs)])
         return found.logs
 

@@ -47,7 +47,7 @@ class RecordPlanner(Struct, frozen=True):
 
     Attributes:
         options: records to read.
-        share: number of bytes that a task should read, about.
+        share: approximate number of bytes that a task should read.
         must_exist: refuse a database that an environment does not have.
         is_exact: False to make fewer tasks if opening an environment costs more than a share.
     """

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from je_tools.dump.entries import Prepared, read_names_and_times
+from je_tools.dump.entries import ResolvedSelection, read_names_and_times
 from je_tools.errors import StoppedError, UsageError
 from je_tools.formats.je.header import lsn_text
 from je_tools.log.scan import Scanner
@@ -109,7 +109,7 @@ class StreamPlan(Struct):
         def part_of(log_no: int, own: tuple[FilePiece, ...]) -> LogPieces:
             return LogPieces(envs[log_no], own, prepared[log_no])
 
-        return query.dealt(pieces, share, part_of, self.columns)
+        return query.tasks_for(pieces, share, part_of, self.columns)
 
     def _logs(self) -> list[Log]:
         logs = list(self.query.common.places.readable())
@@ -118,12 +118,12 @@ class StreamPlan(Struct):
                 raise UsageError(f"{log.env}: single files; a stream reads whole environments")
         return logs
 
-    def _prepared(self, log: Log, end: str) -> Prepared:
+    def _prepared(self, log: Log, end: str) -> ResolvedSelection:
         """Return the selection, and the names in the log up to an LSN."""
         query = self.query
         resolver = query.resolver("db" in self.columns, must_exist=False)
         if not resolver.is_needed:
-            return Prepared({}, query.selection)
+            return ResolvedSelection({}, query.selection)
         known = self.names.setdefault(log.env, KnownNames())
         for piece in pieces_between(log.environment, known.upto, end, skips=True):
             one = replace(log.environment, files=(piece.file,))

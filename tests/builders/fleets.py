@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 
 from je_tools.audit.fleet import FleetSummary, RunInfo
 from je_tools.audit.output_folder import RunFolder
-from je_tools.audit.report import show_reports, write_reports
+from je_tools.audit.report import publish_reports, write_reports
 from je_tools.audit.tables import GROUPS, NODES, SPACE, TABLES
 from je_tools.findings import CODES
 
@@ -109,7 +109,7 @@ def report(directory: Path, about: RunInfo = ABOUT) -> FleetSummary:
     """Write the reports of a written fleet into its folder, which replace earlier ones."""
     with TemporaryDirectory(dir=directory) as folder:
         summary = write_reports(RunFolder(directory, RUN), about, Path(folder))
-        show_reports(Path(folder), directory)
+        publish_reports(Path(folder), directory)
     return summary
 
 

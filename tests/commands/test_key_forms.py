@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from je_tools.core.key_forms import key_form, value_form
-from je_tools.log.selection import parse_key
+from je_tools.log.parsing import parse_key
 from tests.builders.trees import simple
 from tests.je_tools.dumped import je_tools
 

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from je_tools.audit import known_environments
+from je_tools.audit.stake_finder import StakeFinder
 from je_tools.audit.tables import ResultSource
-from je_tools.audit.weigher import Weigher
 from je_tools.btree.check.verification import TreeCheck, verify_with_trees
 from je_tools.btree.key_ranges import parse_key_range
 from je_tools.core.masking import SHOWN
@@ -194,8 +194,8 @@ def fleet(tmp_path: Path, nodes: Sequence[str] = ("node1", "node2")) -> Path:
 def test_an_audit_of_a_store_is_that_of_local_files(store: S3Store, tmp_path: Path) -> None:
     root = fleet(tmp_path)
     uri = store.put(root, "fleet")
-    local = audit_here([root], tmp_path / "local", Weigher())
-    remote = audit_here([located(uri)], tmp_path / "remote", Weigher())
+    local = audit_here([root], tmp_path / "local", StakeFinder())
+    remote = audit_here([located(uri)], tmp_path / "remote", StakeFinder())
     size = sum(path.stat().st_size for path in root.rglob("*.jdb"))
     assert sum(each.size for each in store.reads) <= 1.3 * size
     assert len(remote["environments"]) == 5
@@ -217,12 +217,12 @@ def test_an_audit_reads_only_what_has_changed_in_a_store(
     monkeypatch.setattr(known_environments, "SETTLED_NS", 0)
     root = fleet(tmp_path, nodes=())
     uri = located(store.put(root, "again"))
-    first = audit_here([uri], tmp_path / "runs", Weigher())
+    first = audit_here([uri], tmp_path / "runs", StakeFinder())
     store.put_bytes(
         "again/v8-basic/00000000.jdb", (FIXTURES / "v8-basic/env/00000000.jdb").read_bytes()
     )
     store.requests.clear()
-    second = audit_here([uri], tmp_path / "runs", Weigher())
+    second = audit_here([uri], tmp_path / "runs", StakeFinder())
     assert {each.path.rsplit("/", 2)[1] for each in store.reads} == {"v8-basic"}
     assert sources(second).count(ResultSource.READ) == 1
     assert len(second["environments"]) == len(first["environments"])

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from je_tools.erase.proof.needles import NEEDLE_SIZE_MAX, Needle, NeedleKind
 from je_tools.errors import InputError, UsageError
-from je_tools.log.selection import parse_key
+from je_tools.log.parsing import parse_key
 
 _REGEX = "re:"
 _KEY_FORM = re.compile(r"(?:long|int):[-+]?\d+$|str:")

@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from je_tools.formats.rows import Buffer
 from je_tools.formats.spans import Spans, gather
-from je_tools.log.records import Batch, Coming, Records
+from je_tools.log.records import Batch, Records, UnreadRecords
 from je_tools.output.encoders import arrow_texts as t
 from je_tools.output.encoders.parquet_join import Joiner, ParquetPart, take_apart
 from je_tools.output.encoders.record_lines import TIMES, Marks, Named, time_columns
@@ -162,7 +162,7 @@ def _groups(batches: Iterable[Batch]) -> Iterator[list[Batch]]:
 
 def _extent(batch: Batch) -> tuple[int, int]:
     """Return records and approximate bytes of a batch; those of a full group if unknown."""
-    if not isinstance(batch, Coming):
+    if not isinstance(batch, UnreadRecords):
         return len(batch), _size(batch)
     rows = GROUP_ROWS if batch.rows is None else batch.rows
     return rows, GROUP_BYTES if batch.size is None else batch.size

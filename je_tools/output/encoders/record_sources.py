@@ -12,10 +12,10 @@ from je_tools.log.records import (
     PIECE_BYTES,
     PIECE_ROWS,
     Batch,
-    Coming,
     Note,
     Records,
-    cuts,
+    UnreadRecords,
+    bounded_slices,
     no_note,
 )
 
@@ -74,13 +74,13 @@ def pieces_of(
 ) -> Iterator[Records]:
     """Yield the records in pieces of bounded size; a larger record is a piece by itself."""
     sizes = np.maximum(records.key.sizes, 0) + np.maximum(records.data.sizes, 0)
-    for cut in cuts(sizes, rows_max, bytes_max):
+    for cut in bounded_slices(sizes, rows_max, bytes_max):
         yield records if cut.stop - cut.start == len(records) else records.select(cut)
 
 
 def read_batch(batch: Batch) -> tuple[Records, list[Any]]:
     """Return the records of a batch, and the notes made while they were read."""
-    if not isinstance(batch, Coming):
+    if not isinstance(batch, UnreadRecords):
         return batch, []
     notes: list[Any] = []
     return batch.read(notes.append), notes
@@ -91,7 +91,7 @@ def in_pieces(
 ) -> Iterator[Batch]:
     """Yield batches, those already read in pieces; see `pieces_of`."""
     for batch in batches:
-        if isinstance(batch, Coming):
+        if isinstance(batch, UnreadRecords):
             yield batch
         else:
             yield from pieces_of(batch, rows_max, bytes_max)

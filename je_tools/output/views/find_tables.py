@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from je_tools.audit.find import FleetHits
-    from je_tools.audit.find_kinds import EnvironmentHits
+    from je_tools.audit.find_data import EnvironmentHits
 
 _ENVIRONMENTS = (
     Column("env", "environment", Kind.KEY, cell=lambda each: each.shown),

@@ -18,16 +18,16 @@ from msgspec import Struct
 
 from je_tools.audit.discover import Fleet, find_fleet
 from je_tools.audit.fleet import FleetSummary, RunInfo, read_summary
+from je_tools.audit.judged_log import FindStakes
 from je_tools.audit.known_files import KnownFiles
 from je_tools.audit.output_folder import RunFolder, complete_runs
-from je_tools.audit.read_logs import Weigh
 from je_tools.audit.report import METRICS_NAME, PAGE_NAME, SUMMARY_NAME
-from je_tools.audit.run import Ran
+from je_tools.audit.run import EngineInfo
 from je_tools.audit.staged_members import SCHEMAS
 from je_tools.audit.stages import run_stages
 from je_tools.audit.tables import TABLES, TXNS
-from je_tools.audit.task_kinds import Written
-from je_tools.audit.tasks import Workplace
+from je_tools.audit.task_data import Written
+from je_tools.audit.tasks import AuditTasks
 from je_tools.core import shares
 from je_tools.log.opening import open_environment
 from je_tools.log.scan import Scanner
@@ -82,30 +82,36 @@ def cut(monkeypatch: pytest.MonkeyPatch, size: int | tuple[int, int]) -> None:
 
 
 def audit_here(
-    roots: Sequence[Path], folder: Path, weigh: Weigh | None = None, **known: bool
+    roots: Sequence[Path], folder: Path, stakes_of: FindStakes | None = None, **known: bool
 ) -> Tables:
     """Return the tables of environments below the roots; see `audit_fleet`."""
-    return audit_fleet(find_fleet(roots), folder, weigh, **known)
+    return audit_fleet(find_fleet(roots), folder, stakes_of, **known)
 
 
-def audit_fleet(fleet: Fleet, folder: Path, weigh: Weigh | None = None, **known: bool) -> Tables:
+def audit_fleet(
+    fleet: Fleet, folder: Path, stakes_of: FindStakes | None = None, **known: bool
+) -> Tables:
     """Return the tables of a fleet; `folder` holds what is known from one audit to the next.
 
     Args:
         fleet: what is audited.
         folder: folder for all files.
-        weigh: finds the stakes of environments; None to leave them out.
+        stakes_of: finds the stakes of environments; None to leave them out.
         known: attributes of `KnownFiles`.
     """
     staging = folder / f"staging-{len(list(folder.glob('*')))}"
     for each in (staging, folder / "known"):
         each.mkdir(parents=True, exist_ok=True)
-    return read_tables(written_for(fleet, staging, KnownFiles(folder / "known", **known), weigh))
+    return read_tables(
+        written_for(fleet, staging, KnownFiles(folder / "known", **known), stakes_of)
+    )
 
 
-def written_for(fleet: Fleet, staging: Path, known: KnownFiles, weigh: Weigh | None) -> Written:
+def written_for(
+    fleet: Fleet, staging: Path, known: KnownFiles, stakes_of: FindStakes | None
+) -> Written:
     """Return the files that the stages of an audit write."""
-    return run_stages(OneProcess(), fleet, Workplace(staging, known, weigh))
+    return run_stages(OneProcess(), fleet, AuditTasks(staging, known, stakes_of))
 
 
 def read_tables(written: Written) -> Tables:
@@ -149,7 +155,7 @@ def sources(tables: Tables) -> list[str | None]:
     return [row["source"] for row in tables["files"]]
 
 
-def summarized(run: RunFolder, ran: Ran, folder: Path) -> FleetSummary:
+def summarized(run: RunFolder, ran: EngineInfo, folder: Path) -> FleetSummary:
     """Finish a run with empty reports."""
     for name in (SUMMARY_NAME, PAGE_NAME, METRICS_NAME):
         (folder / name).touch()

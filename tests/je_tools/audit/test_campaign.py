@@ -16,13 +16,13 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from je_tools.audit.engines import EngineChoice, Ran
+from je_tools.audit.engines import EngineChoice, EngineInfo
 from je_tools.audit.fleet import FleetSummary, RunInfo
 from je_tools.audit.output_folder import RunFolder
 from je_tools.audit.report import write_reports
-from je_tools.audit.run import Job, run_audit
-from je_tools.audit.tasks import Workplace
-from je_tools.audit.weigher import Weigher
+from je_tools.audit.run import AuditJob, run_audit
+from je_tools.audit.stake_finder import StakeFinder
+from je_tools.audit.tasks import AuditTasks
 from tests.builders.campaigns import CANARY, Campaign, Codes, make_campaign, many_findings, shown
 from tests.builders.logs import LogFile, write_log
 from tests.damage.planted_findings import log
@@ -34,11 +34,16 @@ LOCAL, SPARK = EngineChoice(is_local=True), EngineChoice()
 def audited(root: Path, output: Path, engine: EngineChoice, step: Any = None) -> Tables:
     """Audit a fleet as the command does, and return its tables."""
 
-    def finish(run: RunFolder, ran: Ran, folder: Path) -> FleetSummary:
+    def finish(run: RunFolder, ran: EngineInfo, folder: Path) -> FleetSummary:
         about = (1, 2, "0", ran.engine, ran.spark_version, ran.master, "out")
         return write_reports(run, RunInfo(run.run, (str(root),), *about), folder)
 
-    run_audit(Job((root,), output, engine), partial(Workplace, weigh=Weigher()), finish, step)
+    run_audit(
+        AuditJob((root,), output, engine),
+        partial(AuditTasks, stakes_of=StakeFinder()),
+        finish,
+        step,
+    )
     return tables_in(output)
 
 

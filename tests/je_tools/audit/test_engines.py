@@ -17,9 +17,9 @@ import pytest
 from je_tools.audit import taking_over
 from je_tools.audit.engines import EngineChoice
 from je_tools.audit.local_engine import TRIES, LocalEngine
-from je_tools.audit.run import Job, run_audit
+from je_tools.audit.run import AuditJob, run_audit
 from je_tools.audit.spark_engine import SparkEngine
-from je_tools.audit.tasks import Workplace
+from je_tools.audit.tasks import AuditTasks
 from je_tools.errors import StoppedError
 from tests.corpus import FIXTURES, Environment
 from tests.je_tools.audit.auditing import (
@@ -54,8 +54,8 @@ def test_local_processes_give_the_same_tables(
     def step(_: str) -> Iterator[Any]:
         yield lambda *both: done.append(both)
 
-    job = Job(ROOTS, tmp_path / "out")
-    summary = run_audit(job, Workplace, summarized, step)
+    job = AuditJob(ROOTS, tmp_path / "out")
+    summary = run_audit(job, AuditTasks, summarized, step)
     assert without_sources(tables_in(tmp_path / "out")) == expected
     about = summary.run
     assert (about.engine, about.spark_version, about.master) == ("local", None, None)
@@ -71,7 +71,7 @@ def test_every_log_in_local_processes(
     for size in (WHOLE, 100_000):
         cut(monkeypatch, size)
         out = tmp_path / f"out-{size}"
-        run_audit(Job((environment.home,), out), Workplace, summarized)
+        run_audit(AuditJob((environment.home,), out), AuditTasks, summarized)
         assert without_sources(tables_in(out)) == expected
 
 
@@ -79,7 +79,9 @@ def test_every_log_in_local_processes(
 @pytest.mark.exhaustive
 def test_every_log_on_spark(audit_session: Any, environment: Environment, tmp_path: Path) -> None:
     assert audit_session
-    run_audit(Job((environment.home,), tmp_path / "out", EngineChoice()), Workplace, summarized)
+    run_audit(
+        AuditJob((environment.home,), tmp_path / "out", EngineChoice()), AuditTasks, summarized
+    )
     expected = audit_here([environment.home], tmp_path / "here")
     assert without_sources(tables_in(tmp_path / "out")) == without_sources(expected)
 
@@ -105,7 +107,7 @@ def test_no_engine_is_started_for_what_is_unchanged(
         shutil.copytree(FIXTURES / name, root / name)
     for folder in {path.parent for path in root.rglob("*.jdb")}:
         age(folder, 600)
-    run_audit(Job((root,), out), Workplace, summarized)
+    run_audit(AuditJob((root,), out), AuditTasks, summarized)
     first = tables_in(out)
     compared: list[int] = []
     shared = taking_over._shared
@@ -117,7 +119,7 @@ def test_no_engine_is_started_for_what_is_unchanged(
     with monkeypatch.context() as patched:
         patched.setattr("je_tools.audit.session.open_spark", None)
         patched.setattr(taking_over, "_shared", noted)
-        summary = run_audit(Job((root,), out, EngineChoice()), Workplace, summarized)
+        summary = run_audit(AuditJob((root,), out, EngineChoice()), AuditTasks, summarized)
     assert len(compared) == 1
     assert (summary.run.engine, summary.log_file_read_count) == ("local", 0)
     assert without_sources(tables_in(out)) == without_sources(first)
@@ -132,7 +134,7 @@ def test_no_engine_is_started_for_what_is_unchanged(
             return super().run(work, tasks)
 
     monkeypatch.setattr("je_tools.audit.local_engine.LocalEngine", Noted)
-    run_audit(Job((root,), out), Workplace, summarized)
+    run_audit(AuditJob((root,), out), AuditTasks, summarized)
     assert without_sources(tables_in(out)) == without_sources(first)
     assert NAMES[0] in "".join(read)
     assert not any(name in "".join(read) for name in NAMES[1:])
@@ -236,7 +238,7 @@ def test_tables_are_the_same_though_workers_are_killed(
         return tried(self, once, left, count)
 
     monkeypatch.setattr(LocalEngine, "_tried", killing)
-    run_audit(Job(ROOTS, tmp_path / "out"), Workplace, summarized)
+    run_audit(AuditJob(ROOTS, tmp_path / "out"), AuditTasks, summarized)
     assert len([path for path in tmp_path.iterdir() if path.name.startswith("killed-")]) == 3
     assert len(kills) == 6
     assert without_sources(tables_in(tmp_path / "out")) == expected

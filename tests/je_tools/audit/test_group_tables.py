@@ -12,13 +12,13 @@ import pytest
 
 from je_tools.audit import group_tables, staged_members, table_writer
 from je_tools.audit.discover import find_fleet
-from je_tools.audit.environment_rows import EnvironmentRows
 from je_tools.audit.group_tables import add_groups, compare_groups
 from je_tools.audit.known_files import KnownFiles
 from je_tools.audit.member_reading import MemberReport
 from je_tools.audit.staged_members import MEMBERS_NAME, member_row, reports_by_group
+from je_tools.audit.staged_rows import StagedRows
+from je_tools.audit.stake_finder import StakeFinder
 from je_tools.audit.table_writer import StagedTables
-from je_tools.audit.weigher import Weigher
 from tests.corpus import FIXTURES
 from tests.damage.running import je_tools
 from tests.je_tools.audit.auditing import Row, Tables, audit_here, read_tables, written_for
@@ -32,7 +32,7 @@ def audited(roots: list[Path], folder: Path) -> Tables:
     for each in ("staging", "known"):
         (folder / each).mkdir(parents=True)
     known = KnownFiles(folder / "known")
-    written = written_for(find_fleet(roots), folder / "staging", known, Weigher())
+    written = written_for(find_fleet(roots), folder / "staging", known, StakeFinder())
     return read_tables(add_groups(written, folder / "staging"))
 
 
@@ -120,7 +120,7 @@ def test_a_damaged_end_costs_commits(tmp_path: Path) -> None:
     assert "15 Commits" in facts["verdict"]
 
 
-def test_without_a_weigher_nothing_is_known(tmp_path: Path) -> None:
+def test_without_stakes_nothing_is_known(tmp_path: Path) -> None:
     (facts,) = audit_here([GROUP / "node1"], tmp_path / "out")["environments"]
     assert (facts["outcome"], facts["lost_commit_count"]) == (None, None)
 
@@ -152,7 +152,7 @@ def test_a_part_that_is_not_known_is_an_error(
 def staged(reports: list[MemberReport], folder: Path) -> list[Path]:
     tables = StagedTables(folder)
     for report in reports:
-        rows = EnvironmentRows()
+        rows = StagedRows()
         rows.extend(MEMBERS_NAME, [member_row(report)])
         tables.write(rows.tables())
     return [Path(path) for _, path in tables.close()]

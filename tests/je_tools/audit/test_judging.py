@@ -25,7 +25,7 @@ from je_tools.audit.known_files import KnownFiles
 from je_tools.audit.rows import TXN_COUNTS
 from je_tools.audit.table_writer import TableWriter
 from je_tools.audit.tables import ENVIRONMENTS
-from je_tools.audit.tasks import Workplace
+from je_tools.audit.tasks import AuditTasks
 from je_tools.errors import InputError, RefusedError, StoppedError
 from je_tools.formats.files import source
 from je_tools.log.opening import open_environment
@@ -394,7 +394,7 @@ def test_a_folder_that_an_executor_does_not_reach(tmp_path: Path) -> None:
     """It does not create a folder that no other machine sees."""
     fleet = find_fleet([FIXTURES / "v17-basic" / "env"])
     folder = tmp_path / "elsewhere"
-    work = Workplace(folder / ".staging", KnownFiles(folder / ".known"))
+    work = AuditTasks(folder / ".staging", KnownFiles(folder / ".known"))
     with pytest.raises(FileNotFoundError):
         work.audit_small(fleet.environments)
     with pytest.raises(FileNotFoundError):

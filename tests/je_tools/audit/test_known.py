@@ -16,7 +16,7 @@ import msgspec
 import pytest
 
 from je_tools.audit import judging, known_codec, known_environments, known_files, part_scan
-from je_tools.audit.known_codec import decoded, encoded, sealed, unsealed
+from je_tools.audit.known_codec import decoded, encoded, with_header, without_header
 from je_tools.audit.known_files import ROWS_NAME, SUMMED_SIZE, FileMark
 from je_tools.formats.je.header import HeaderFlag
 from tests.builders.logs import placed_in, write_log
@@ -184,7 +184,7 @@ def test_a_large_environment_is_taken_over_as_a_whole(
     first = audit_here([home], audits)
     kept = links(audits)
     assert kept
-    monkeypatch.setattr("je_tools.audit.tasks.Workplace.scan_slice", None)
+    monkeypatch.setattr("je_tools.audit.tasks.AuditTasks.scan_slice", None)
     monkeypatch.setattr("je_tools.audit.opening.open_environment", None)
     again = audit_here([home], audits)
     assert sources(again) == ["known"] * 3
@@ -459,16 +459,16 @@ def test_a_file_that_has_just_changed_may_change_again(
 def test_a_file_that_changes_while_it_is_read(
     home: Path, audits: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    take_txns, calls = part_scan.take_txns, []
+    split_off_txns, calls = part_scan.split_off_txns, []
 
     def changed(*given: Any) -> Any:
         if not calls:
             age_file(home / FIRST, 100)
         calls.append(1)
-        return take_txns(*given)
+        return split_off_txns(*given)
 
     with monkeypatch.context() as patched:
-        patched.setattr(part_scan, "take_txns", changed)
+        patched.setattr(part_scan, "split_off_txns", changed)
         audit_here([home], audits)
     assert not list((audits / "known").glob(f"*/{ROWS_NAME}"))
     assert sources(audit_here([home], audits)) == ["read", "known", "known"]
@@ -651,9 +651,9 @@ HOSTILE: dict[str, Callable[[bytes, Path], bytes]] = {
     "cut": lambda data, _folder: data[: len(data) // 2],
     "flipped": lambda data, _folder: data[:-100] + b"XX" + data[-98:],
     "code": lambda _data, folder: planted(folder),
-    "code in an envelope": lambda _data, folder: sealed(planted(folder)),
-    "class": lambda _data, _folder: sealed(changed_class()),
-    "text": lambda _data, _folder: sealed(pickle.dumps("text")),
+    "code in an envelope": lambda _data, folder: with_header(planted(folder)),
+    "class": lambda _data, _folder: with_header(changed_class()),
+    "text": lambda _data, _folder: with_header(pickle.dumps("text")),
     "another structure": lambda _data, _folder: encoded(FileMark(1, 2, 3, 4)),
     "a folder": lambda _data, _folder: b"",
 }
@@ -689,7 +689,7 @@ def test_a_planted_name_is_not_loaded() -> None:
         "je_tools.commands.start\nmain",
         "je_tools.audit.known_files\nPath",
     ):
-        assert decoded(sealed(f"c{name}\n.".encode())) is None
+        assert decoded(with_header(f"c{name}\n.".encode())) is None
     mark = FileMark(1, None, 3, 4)
     assert decoded(encoded(mark)) == mark
 
@@ -697,7 +697,7 @@ def test_a_planted_name_is_not_loaded() -> None:
 def test_rows_that_lack_a_table_or_have_another(small: Path, audits: Path) -> None:
     audit_here([small], audits)
     path = rows_path(audits)
-    data = unsealed(path.read_bytes())
+    data = without_header(path.read_bytes())
     assert data is not None
     kept = msgspec.msgpack.decode(data)
     tables = kept["tables"]
@@ -709,10 +709,10 @@ def test_rows_that_lack_a_table_or_have_another(small: Path, audits: Path) -> No
         "no stream": {**tables, "files": b"text"},
         "no bytes": {**tables, "files": 7},
     }.items():
-        path.write_bytes(sealed(msgspec.msgpack.encode({**kept, "tables": changed})))
+        path.write_bytes(with_header(msgspec.msgpack.encode({**kept, "tables": changed})))
         assert audited(small, audits) == ["known"] * 3, name
     for text in (b"", b"text", msgspec.msgpack.encode([1, 2])):
-        path.write_bytes(sealed(text))
+        path.write_bytes(with_header(text))
         assert audited(small, audits) == ["known"] * 3, text
 
 
@@ -732,7 +732,7 @@ def test_what_is_known_of_environments_that_have_gone(tmp_path: Path, audits: Pa
     audit_here([tmp_path / "a", tmp_path / "b"], audits)
     assert len(list((audits / "known").iterdir())) == 2
     known = known_files.KnownFiles(audits / "known")
-    known.leave([tmp_path / "a"])
+    known.remove_others([tmp_path / "a"])
     assert len(list((audits / "known").iterdir())) == 1
     assert audited(tmp_path / "a", audits) == ["known"] * 3
 

@@ -12,8 +12,8 @@ import pytest
 from je_tools.audit.discover import Fleet, FoundEnvironment, find_fleet
 from je_tools.audit.known_files import KnownFiles
 from je_tools.audit.plan import ENVIRONMENT_COST, AuditPlan, FilePart, plan_fleet, slices_of
-from je_tools.audit.task_kinds import Opened, SliceTask
-from je_tools.audit.tasks import Workplace
+from je_tools.audit.task_data import Opened, SliceTask
+from je_tools.audit.tasks import AuditTasks
 from je_tools.core.shares import share_of, task_count
 from je_tools.log.log_files import FileHeader, LogFile
 from tests.builders.logs import write_log
@@ -187,7 +187,7 @@ def test_tasks_of_a_large_environment_do_not_grow_with_its_files(tmp_path: Path)
             files.append(files[-1].follower())
         home = write_log(tmp_path / str(count), files)
         (found,) = find_fleet([home]).environments
-        opened = Workplace(tmp_path, KnownFiles(tmp_path)).open_large(found, 300)
+        opened = AuditTasks(tmp_path, KnownFiles(tmp_path)).open_large(found, 300)
         assert isinstance(opened, Opened)
         assert opened.slice_count >= count // 8
         sizes.append(len(pickle.dumps(SliceTask(opened, 0))))

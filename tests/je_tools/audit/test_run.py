@@ -19,8 +19,8 @@ from typing import Any, NamedTuple
 import pytest
 
 from je_tools.audit.engines import EngineChoice
-from je_tools.audit.run import Job, run_audit
-from je_tools.audit.tasks import Workplace
+from je_tools.audit.run import AuditJob, run_audit
+from je_tools.audit.tasks import AuditTasks
 from je_tools.core.escaping import clean_text
 from tests.builders.logs import write_log
 from tests.corpus import FIXTURES, environments_in
@@ -124,7 +124,7 @@ def commit_lost(home: Path) -> Path:
 def tables(audit_session: Any, fleet: Fleet, tmp_path_factory: pytest.TempPathFactory) -> Tables:
     assert audit_session
     output = tmp_path_factory.mktemp("audit") / "out"
-    found = run_audit(Job((fleet.root,), output, SPARK), Workplace, summarized)
+    found = run_audit(AuditJob((fleet.root,), output, SPARK), AuditTasks, summarized)
     assert len(found.environments) == fleet.size
     assert (found.run.engine, found.run.spark_version) == ("spark", audit_session.version)
     return in_order(tables_in(output))
@@ -264,7 +264,7 @@ def test_equal_twice_though_a_worker_is_killed(
     for attempt in range(RUNS):
         out = tmp_path / f"out-{attempt}"
         failed_count = failed_tasks_of(
-            tracker, partial(run_audit, Job((fleet.root,), out, SPARK), Workplace, summarized)
+            tracker, partial(run_audit, AuditJob((fleet.root,), out, SPARK), AuditTasks, summarized)
         )
         assert in_order(tables_in(out)) == tables
         if failed_count:
@@ -412,7 +412,7 @@ def test_what_changes_meanwhile_costs_a_finding(audit_session: Any, tmp_path: Pa
             change_files(root)
         yield None
 
-    run_audit(Job((root,), tmp_path / "out", SPARK), Workplace, summarized, step)
+    run_audit(AuditJob((root,), tmp_path / "out", SPARK), AuditTasks, summarized, step)
     tables = tables_in(tmp_path / "out")
     found: dict[str, list[tuple[str, int | None]]] = defaultdict(list)
     for row in tables["findings"]:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from je_tools.audit import judging
-from je_tools.audit.weigher import Weigher
+from je_tools.audit.stake_finder import StakeFinder
 from je_tools.errors import EXIT_INPUT
 from tests.corpus import Environment, log_files
 from tests.damage.mutate import make_input
@@ -56,7 +56,7 @@ def said_of(paths: list[Path]) -> Said:
 
 def audited(paths: list[Path], folder: Path, said: Said) -> Tables:
     """Audit the paths, compare the tables with what the commands report, and return them."""
-    tables = audit_here(paths, folder, weigh=Weigher())
+    tables = audit_here(paths, folder, stakes_of=StakeFinder())
     (row,) = tables["environments"]
     env = row["env"]
     found = of_env(tables["findings"], env)

@@ -15,8 +15,8 @@ from je_tools.audit import last_commit, member_reading
 from je_tools.audit.file_use import FileUse, file_uses
 from je_tools.audit.member_reading import REPORT_SIZE
 from je_tools.audit.member_reports import unpack_facts, unpack_report
+from je_tools.audit.stake_finder import parts_with
 from je_tools.audit.stakes import Stakes, find_stakes
-from je_tools.audit.weigher import parts_with
 from je_tools.doctor.log_scan import scan_log
 from je_tools.errors import StoppedError
 from je_tools.log.log_files import FileHeader, LogFile

@@ -6,7 +6,7 @@ import pytest
 
 from je_tools.btree.key_ranges import KeyRange, parse_key_range, range_of
 from je_tools.errors import UsageError
-from je_tools.log.selection import KeyPattern
+from je_tools.log.parsing import KeyPattern
 
 
 @pytest.mark.parametrize(

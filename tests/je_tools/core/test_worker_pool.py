@@ -20,7 +20,7 @@ from je_tools.core.worker_pool import Step, Task, WorkerPool
 from je_tools.errors import StoppedError
 from je_tools.formats.files.source import Bytes
 from je_tools.formats.rows import Buffer
-from je_tools.log.records import Coming, Note, Records
+from je_tools.log.records import Note, Records, UnreadRecords
 from je_tools.output.encoders.record_files import write_stream
 from je_tools.output.encoders.record_sinks import RecordFormat, open_record_sink
 from je_tools.output.encoders.record_sources import DatabaseSource
@@ -132,7 +132,7 @@ def test_records_are_written_as_by_one(form: RecordFormat) -> None:
     def written(threads: int) -> tuple[list[int], int, bytes]:
         out, noted = io.BytesIO(), []
         sink = open_record_sink(form, Masking(), threads=threads)
-        coming = [Coming(partial(read, number)) for number in range(len(batches))]
+        coming = [UnreadRecords(partial(read, number)) for number in range(len(batches))]
         (done,) = write_stream(sink, [DatabaseSource(PEOPLE, coming, noted.append)], out)
         return noted, done.records, out.getvalue()
 

@@ -201,10 +201,10 @@ def test_terminated_it_leaves_nothing_behind(tmp_path: Path) -> None:
 FAULTS = """
 import resource, sys, threading
 import numpy as np
-from je_tools.core.memory import own_this_process, use_memory_again
+from je_tools.core.memory import own_this_process, keep_freed_memory_in_one_arena
 if sys.argv[1:]:
     own_this_process()
-    use_memory_again()
+    keep_freed_memory_in_one_arena()
 def work():
     for _ in range(50):
         np.empty(3 << 20, np.uint8)[:] = 1

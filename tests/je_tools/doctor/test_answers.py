@@ -16,7 +16,7 @@ import pytest
 from je_tools.commands.main import COMMANDS
 from je_tools.doctor.examination import diagnosed
 from je_tools.doctor.log_scan import scan_log
-from je_tools.doctor.recovered import Asked, Examiners
+from je_tools.doctor.recovered import DiagnosisOptions, Examiners
 from je_tools.doctor.replication import examine_replication
 from je_tools.log.opening import open_environment
 from je_tools.log.scan import Scanner
@@ -286,7 +286,7 @@ def test_only_a_terminal_gets_colours(
     scanner = Scanner(threads=1, wide=True)
     environment = open_environment([home])
     examiners = Examiners(scan_log, examine_replication, lambda *_: None, lambda *_: None)
-    with diagnosed(home, environment, scanner, Asked(0), examiners) as (diagnosis, _):
+    with diagnosed(home, environment, scanner, DiagnosisOptions(0), examiners) as (diagnosis, _):
         terminal, file = Terminal(), io.BytesIO()
         write_page(diagnosis, terminal, 80)
         write_page(diagnosis, file, None)

@@ -11,13 +11,14 @@ import pytest
 
 from je_tools.dump import tail as following
 from je_tools.dump.entries import Dump, Encoded, read_names_and_times
-from je_tools.dump.tail import Reading, follow
+from je_tools.dump.tail import FollowedLog, follow
 from je_tools.errors import StoppedError
 from je_tools.findings import Finding
 from je_tools.log.entry_table import EntryTable
 from je_tools.log.opening import open_environment
+from je_tools.log.parsing import parse_types
 from je_tools.log.scan import Scanner
-from je_tools.log.selection import Selection, parse_types
+from je_tools.log.selection import Selection
 from je_tools.log.time_filter import Window
 from je_tools.verify.totals import FIRST, Totals
 from tests.builders.logs import CREATED_MS, LogFile, packed, random_log, write_log
@@ -72,17 +73,17 @@ def lsns_of(table: EntryTable) -> LSNS:
 
 def followed(
     home: Path, selection: Selection, limit: int | None = None
-) -> tuple[Reading, Iterator[Encoded[LSNS]]]:
+) -> tuple[FollowedLog, Iterator[Encoded[LSNS]]]:
     """Return the reading and all pieces of a dump that follows the log from its beginning."""
     environment = open_environment([home])
     scanner = Scanner()
-    reading = Reading([home], environment)
+    reading = FollowedLog([home], environment)
     selection = read_names_and_times(environment, selection, scanner).selection
     dump = Dump(selection, lsns_of, scanner, limit=limit)
 
     def pieces() -> Iterator[Encoded[LSNS]]:
         left = limit
-        for piece in dump.run(environment, reading.ended):
+        for piece in dump.run(environment, reading.on_file_end):
             left = None if left is None else left - piece.count
             yield piece
         if left != 0:
@@ -331,11 +332,11 @@ def told_while_growing(
     told = Told(grower)
     monkeypatch.setattr(following, "sleep", grower.grow)
     environment = open_environment([home])
-    reading = Reading([home], environment)
+    reading = FollowedLog([home], environment)
     dump = Dump(Selection(), lsns_of, Scanner())
 
     def pieces() -> Iterator[Encoded[LSNS]]:
-        yield from dump.run(environment, reading.ended)
+        yield from dump.run(environment, reading.on_file_end)
         yield from follow(dump, reading, report=told)
 
     collect(pieces())

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from je_tools.audit.work import Show, scanner_of
+from je_tools.audit.audited_rows import RowAuditor, scanner_of
 from je_tools.errors import InputError
 from je_tools.formats.je.header import NULL_LSN
 from je_tools.formats.je.log.segments import Segments
@@ -55,7 +55,7 @@ def ranges_of(size: int) -> Iterator[None]:
 def shown(home: Path, *, surveyed: bool) -> list[Any]:
     """Return what an audit keeps of a log, with most entries surveyed, or all as rows."""
     environment = open_environment([home])
-    show = Show(RowInspector.of(environment))
+    show = RowAuditor(RowInspector.of(environment))
     scanner = scanner_of(1, show)
     scanner = scanner if surveyed else replace(scanner, asked=None)
     results = [each for part in scanner.scan(environment, show) for each in part.results]

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import pytest
 
 from je_tools.errors import UsageError
-from je_tools.log.selection import KeyPattern, parse_bytes, parse_key, parse_lsn, parse_types
+from je_tools.log.parsing import KeyPattern, parse_bytes, parse_key, parse_lsn, parse_types
 from je_tools.log.time_filter import parse_time
 from tests.corpus import FIXTURES
 from tests.je_tools.dumped import (

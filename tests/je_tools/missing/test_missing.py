@@ -21,8 +21,8 @@ from je_tools.formats.je.flags import SlotState
 from je_tools.formats.je.header import NULL_LSN
 from je_tools.formats.spans import Spans, joined_spans
 from je_tools.log.opening import open_environment
+from je_tools.log.parsing import parse_key
 from je_tools.log.scan import Scanner
-from je_tools.log.selection import parse_key
 from je_tools.missing.losses import DatabaseLoss, LossOptions, LossReport, LostRange
 from je_tools.missing.lost_ranges import range_bounds
 from je_tools.missing.run import report_missing

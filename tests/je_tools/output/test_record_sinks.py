@@ -15,7 +15,7 @@ from je_tools.core import worker_pool
 from je_tools.core.masking import DataMode, Masking
 from je_tools.errors import RefusedError, UsageError
 from je_tools.formats.je.header import lsn_text
-from je_tools.log.records import NO_TIME, NO_VLSN, Coming, Records, no_records
+from je_tools.log.records import NO_TIME, NO_VLSN, Records, UnreadRecords, no_records
 from je_tools.output.encoders import record_parquet as record_tables
 from je_tools.output.encoders import record_sinks as sink
 from je_tools.output.encoders.record_files import stems_of, write_files, write_stream
@@ -34,8 +34,8 @@ ROWS = [
 PEOPLE = Named('p"é', 5, has_duplicates=False)
 
 
-def coming(records: Records) -> Coming[Records]:
-    return Coming(lambda _: records)
+def coming(records: Records) -> UnreadRecords[Records]:
+    return UnreadRecords(lambda _: records)
 
 
 def written(form: RecordFormat, masking: Masking | None = None, **options: Any) -> bytes:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from je_tools.btree.key_ranges import KeyRange
-from je_tools.log.selection import KeyPattern
+from je_tools.log.parsing import KeyPattern
 from je_tools.output.encoders.record_sources import read_batch
 from je_tools.records.databases import DatabaseState, list_databases
 from je_tools.records.export import Export

@@ -13,8 +13,8 @@ import pytest
 
 from je_tools.formats.je.btree.keys import split_two_part
 from je_tools.log.opening import open_environment
+from je_tools.log.parsing import KeyPattern
 from je_tools.log.scan import Scanner
-from je_tools.log.selection import KeyPattern
 from je_tools.records.history import KeyHistory, history_of_key
 from je_tools.records.version_ends import NO_END, OpenVersions, ScannedTxnEnds
 from je_tools.records.versions import Version, VersionState

@@ -19,7 +19,7 @@ from je_tools.core.spill import RowLog, Spill
 from je_tools.output.views import version_tables
 from je_tools.output.views.section_tables import write_long_table, write_table
 from je_tools.output.views.sections import Column, Section
-from je_tools.records.current_versions import NumberMask
+from je_tools.records.version_matching import NumberMask
 from tests.corpus import FIXTURES
 from tests.damage.running import je_tools, states
 

@@ -1,7 +1,7 @@
-"""Match of the versions in a log with the records that readers see.
+"""Matching of the versions in a log with the records that readers see, to tell which are current.
 
-A digest of LSN and key stands for each. Versions are found in log order and records in key order,
-so both are put into tables by digest, and matched partition by partition.
+Digests of its LSN and key stand for each version and record. Versions are found in log order and
+records in key order, so both are put into tables by digest, and matched partition by partition.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ def version_digests(lsns: Ints, keys: Spans, seed: Seed) -> tuple[Ints, Ints]:
     return identities(keys.data, keys.starts, keys.sizes, lsns, seed)
 
 
-class CurrentVersions:
-    """Versions that readers see, and records that no version has written.
+class VersionMatcher:
+    """Matcher of versions with records: versions that readers see, and records without a version.
 
     Attributes:
         seed: secret of the digests.
@@ -79,17 +79,17 @@ class CurrentVersions:
             ):
                 runs.append(np.full(len(rows), _ONLY_GROUP, np.int64), (rows,))
 
-    def is_current(self) -> NumberMask:
+    def current_mask(self) -> NumberMask:
         """Return the numbers of the versions that readers see."""
         return NumberMask(chunk for (chunk,) in self._current.rows(_ONLY_GROUP))
 
-    def is_slot(self) -> NumberMask:
-        """Return the numbers of the records that no version has written."""
+    def slot_mask(self) -> NumberMask:
+        """Return the numbers of the records without a version: only a slot holds them."""
         return NumberMask(chunk for (chunk,) in self._slots.rows(_ONLY_GROUP))
 
 
 class NumberMask:
-    """Ascending numbers as masks of ranges, which are asked for in order."""
+    """Ascending numbers, read as masks of ranges; the ranges must ascend too."""
 
     def __init__(self, chunks: Iterator[Ints]) -> None:
         self._chunks = chunks

@@ -1,4 +1,4 @@
-"""Rows of one environment, on their way to the tables."""
+"""Rows of one environment for all tables, before they are written."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from je_tools.audit.member_reading import MemberReport
 
 
-class EnvironmentRows(Struct):
-    """Rows of one environment, by the name of the table.
+class StagedRows(Struct):
+    """Rows of one environment that are not yet written, by the name of the table.
 
     Attributes:
         rows: rows of all tables but txns.
@@ -48,9 +48,9 @@ class EnvironmentRows(Struct):
         return found
 
 
-def unread_environment(env: str, reason: str) -> EnvironmentRows:
+def unread_environment(env: str, reason: str) -> StagedRows:
     """Return the rows of an environment, or a directory, of which nothing could be read."""
-    found = EnvironmentRows()
+    found = StagedRows()
     found.extend("findings", [finding_row(unread(env, reason), env)])
     found.extend("environments", [environment_row(env, {**UNKNOWN_TXNS, "error_count": 1})])
     return found

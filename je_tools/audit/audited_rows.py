@@ -1,4 +1,4 @@
-"""Work of a scan: what an audit keeps of rows, made with the inspectors of `verify`.
+"""What an audit keeps of the rows of a scan, made with the inspectors of `verify`.
 
 The results are small. Only whole transactions, of which there are millions, come in columns.
 """
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from je_tools.verify.judge import RowInspector
 
 
-class Shown(Struct, frozen=True):
+class AuditedRows(Struct, frozen=True):
     """Results of some rows, in plain numbers.
 
     Attributes:
@@ -53,7 +53,7 @@ class Shown(Struct, frozen=True):
     ended: Ended = ()
 
 
-class Show(Struct, frozen=True):
+class RowAuditor(Struct, frozen=True):
     """Inspector of the rows of a scan."""
 
     inspector: RowInspector
@@ -66,11 +66,11 @@ class Show(Struct, frozen=True):
         types = asked.types | CHECKPOINT_TYPES | TRANSACTION_TYPES
         return replace(asked, types=types, is_tallied=True)
 
-    def __call__(self, rows: Rows) -> Shown:
+    def __call__(self, rows: Rows) -> AuditedRows:
         """Inspect rows; damaged entries count only as damage."""
         counts = count_types(rows)
         seen = np.flatnonzero(counts[:, COUNT])
-        return Shown(
+        return AuditedRows(
             summarize_rows(rows, self.inspector),
             np.column_stack((seen, counts[seen])),
             collect_checkpoints(rows),
@@ -79,7 +79,7 @@ class Show(Struct, frozen=True):
         )
 
 
-class Scanned(Struct, frozen=True):
+class ScannedPart(Struct, frozen=True):
     """Result of reading one part of an environment.
 
     Attributes:
@@ -96,8 +96,8 @@ class Scanned(Struct, frozen=True):
 
     index: int
     cut: tuple[int, int]
-    parts: tuple[ScanPart[Shown], ...] = ()
-    outcome: RangeOutcome[Shown] | None = None
+    parts: tuple[ScanPart[AuditedRows], ...] = ()
+    outcome: RangeOutcome[AuditedRows] | None = None
     txns: Sequence[Any] = field(default_factory=list)
     txns_path: str | None = None
     begun_ns: int | None = None
@@ -105,7 +105,7 @@ class Scanned(Struct, frozen=True):
     source: ResultSource = ResultSource.READ
 
 
-def scanner_of(cuts: int, show: Show) -> Scanner:
+def scanner_of(cuts: int, show: RowAuditor) -> Scanner:
     """Return the scanner for parts: one thread, since each core has a task."""
     return Scanner(
         threads=1,
@@ -117,8 +117,10 @@ def scanner_of(cuts: int, show: Show) -> Scanner:
     )
 
 
-def take_txns(results: Iterable[Shown], env: str, txns: list[Any]) -> Iterator[Shown]:
-    """Take the whole transactions out of results, and append them to `txns` as tables."""
+def split_off_txns(
+    results: Iterable[AuditedRows], env: str, txns: list[Any]
+) -> Iterator[AuditedRows]:
+    """Yield results without their whole transactions, which are appended to `txns` as tables."""
     for shown in results:
         whole, others = split_segments(shown.segments)
         if len(whole.txn_id):

@@ -1,4 +1,4 @@
-"""A log as the judge has read it, and the report of its stakes that comes back."""
+"""A log as the judge has read it, and its stakes as rows."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from je_tools.vlsn.quick_check import Period
 
 
-class ReadLog(Struct, frozen=True):
+class JudgedLog(Struct, frozen=True):
     """Log as the judge has read it.
 
     Attributes:
@@ -23,7 +23,7 @@ class ReadLog(Struct, frozen=True):
         env: its name in the tables.
         listing: its files.
         findings: findings of `verify`, in its order.
-        periods: its rollbacks.
+        periods: its rollback periods.
     """
 
     environment: Environment
@@ -33,7 +33,7 @@ class ReadLog(Struct, frozen=True):
     periods: Sequence[Period]
 
 
-class Weighed(Struct, frozen=True):
+class StakeRows(Struct, frozen=True):
     """Stakes of an environment as rows.
 
     Attributes:
@@ -49,5 +49,5 @@ class Weighed(Struct, frozen=True):
     member: MemberReport | None = None
 
 
-Weigh = Callable[[ReadLog], Weighed]
+FindStakes = Callable[[JudgedLog], StakeRows]
 """Finds the stakes of an environment."""

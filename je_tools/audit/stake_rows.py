@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import asdict, astuple
 
-from je_tools.audit.read_logs import Weighed
+from je_tools.audit.judged_log import StakeRows
 from je_tools.audit.rows import signed, unread
 from je_tools.findings import CODES, Finding, Severity
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _LSNS = ("lost_first_lsn", "lost_last_lsn")
 
 
-def weighed(stakes: Stakes, env: str, log: LogFacts) -> Weighed:
+def stake_rows(stakes: Stakes, env: str, log: LogFacts) -> StakeRows:
     """Return stakes as rows.
 
     Args:
@@ -26,7 +26,7 @@ def weighed(stakes: Stakes, env: str, log: LogFacts) -> Weighed:
         env: its name in the tables.
         log: what was read of its log.
     """
-    return Weighed(
+    return StakeRows(
         _values(stakes),
         tuple(_findings(stakes, env, log)),
         tuple((env, *astuple(each)) for each in stakes.files),

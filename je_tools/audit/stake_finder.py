@@ -1,4 +1,4 @@
-"""The object that finds the stakes of environments, small enough to be sent to any process.
+"""The finder of the stakes of environments, small enough to be sent to any process.
 
 The process that plans an audit does without the modules that its functions load.
 """
@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from je_tools.audit.read_logs import Weighed
+from je_tools.audit.judged_log import StakeRows
 
 if TYPE_CHECKING:
-    from je_tools.audit.read_logs import ReadLog
+    from je_tools.audit.judged_log import JudgedLog
     from je_tools.audit.stakes import StakeParts
     from je_tools.doctor.facts import LogFacts
     from je_tools.doctor.recovered import Examiners
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 ScanLog = Callable[["Environment", "Scanner", "Fingerprints | None"], "LogFacts"]
 
 
-class Weigher(Struct, frozen=True):
+class StakeFinder(Struct, frozen=True):
     """Finds the stakes of environments.
 
     Attributes:
@@ -33,17 +33,17 @@ class Weigher(Struct, frozen=True):
 
     tree: bool = False
 
-    def __call__(self, read: ReadLog) -> Weighed:
+    def __call__(self, read: JudgedLog) -> StakeRows:
         """Return the stakes of an environment.
 
         Nothing is known of a log that could not be read to its end.
         """
+        from je_tools.audit.stake_rows import stake_rows
         from je_tools.audit.stakes import find_stakes
-        from je_tools.audit.weighing import weighed
         from je_tools.doctor.log_scan import facts_of, scan_log
 
         if any(each.code == "unread" for each in read.findings):
-            return Weighed({})
+            return StakeRows({})
         log = facts_of(read.listing, read.findings, read.periods)
 
         def scan(
@@ -52,7 +52,7 @@ class Weigher(Struct, frozen=True):
             return log if prints is None else scan_log(environment, scanner, prints)
 
         stakes = find_stakes(read.environment, parts_with(scan), env=read.env, tree=self.tree)
-        return weighed(stakes, read.env, log)
+        return stake_rows(stakes, read.env, log)
 
 
 def parts_with(scan: ScanLog) -> StakeParts:
