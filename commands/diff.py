@@ -306,13 +306,13 @@ def _stream_records(
 
     from je_tools.diff.records import ChangedRecords, RecordChange
     from je_tools.output.encoders.record_files import write_stream
-    from je_tools.output.encoders.record_lines import Marks
+    from je_tools.output.encoders.record_lines import MarkColumn
     from je_tools.output.encoders.record_sinks import RecordFormat, open_record_sink
     from je_tools.output.encoders.record_sources import DatabaseSource
     from je_tools.records.export import named
 
     labels = tuple(change.label for change in RecordChange)
-    marks = Marks("change", labels, lambda records: cast(ChangedRecords, records).change)
+    marks = MarkColumn("change", labels, lambda records: cast(ChangedRecords, records).change)
     form = RecordFormat(options["format_"])
     sink = open_record_sink(form, masking, marks)
     sources = (DatabaseSource(named(pair.either, a, b), changes) for pair, changes in found)

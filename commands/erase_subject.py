@@ -247,11 +247,11 @@ def _chosen(options: Options, snapshot: Snapshot) -> Collection[int] | None:
 
 
 def _write(report: SubjectReport, out: BinaryIO, options: Options) -> None:
-    from je_tools.output.views.subject_tables import notes, subject_report, write_subject
+    from je_tools.output.views.subject_tables import search_notes, subject_report, write_subject
 
     if options["format_"] == "table":
         write_subject(report, out, terminal_width(options["output"]))
     else:
         subject_report(report).write(options["format_"], out)
-    for text in notes(report):
+    for text in search_notes(report):
         say(f"je-tools: {text}")

@@ -175,7 +175,7 @@ def _apply(options: Options) -> int:
             snapshot, outcome = run_checkpoint(environment, options, wanted, scanner, on_plan)
 
         def write(out: BinaryIO) -> None:
-            plan.give_to(out)
+            plan.copy_to(out)
             write_outcome(snapshot, outcome, findings, options, out, document=document)
 
         tell_of_work(environment, outcome.changes, options, write)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
@@ -17,7 +16,15 @@ from je_tools.audit.history import read_history
 from je_tools.pages.bars import ROWS_MAX, size_text
 from je_tools.pages.log_fields import SEVERITIES, env_fields
 from je_tools.pages.rendering import render_page
-from je_tools.pages.shown import NAME_MAX, distinct, exact, natural_key, script_json, shown
+from je_tools.pages.shown import (
+    NAME_MAX,
+    distinct,
+    exact,
+    natural_key,
+    script_json,
+    second_text,
+    shown,
+)
 
 if TYPE_CHECKING:
     from je_tools.audit.environment_list import EnvironmentRow
@@ -87,7 +94,7 @@ def _overview(summary: FleetSummary) -> dict[str, Any]:
         "roots": [shown(root, NAME_MAX) for root in run.roots],
         "tables": shown(run.tables),
         "engine": _engine(run),
-        "started": _time(run.started_ms),
+        "started": second_text(run.started_ms),
         "duration": f"{run.duration_ms / 1000:,.1f} s",
         "totals": summary.totals,
         "store_files": store_files,
@@ -109,10 +116,6 @@ def _engine(run: RunInfo) -> str:
     if run.master is None:
         return f"without Spark ({run.engine})"
     return f"Spark {run.spark_version} on {shown(run.master, NAME_MAX)}"
-
-
-def _time(time_ms: int) -> str:
-    return datetime.fromtimestamp(time_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
 def _plain(row: EnvironmentRow) -> tuple[str, str, list[str]]:
@@ -193,7 +196,7 @@ def _group_node(name: str, row: EnvironmentRow) -> dict[str, Any]:
         "outcome": "older copy" if node.get("copy_of") else node.get("outcome") or "not compared",
         "last_vlsn": node.get("last_vlsn"),
         "lag": lag,
-        "commit": None if commit_ms is None else _time(commit_ms),
+        "commit": None if commit_ms is None else second_text(commit_ms),
         "commits": node.get("commit_count"),
         "lost_end": node.get("lost_end_vlsn"),
         "opening": row.outcome,

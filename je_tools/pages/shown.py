@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable
+from datetime import UTC, datetime
 from typing import Any
 
 from je_tools.core.escaping import clean_text, printable
@@ -30,6 +31,11 @@ def shown(text: str, limit: int | None = TEXT_MAX) -> str:
     if limit is None or len(plain) <= limit:
         return plain
     return f"{plain[:limit]}… ({len(plain):,} characters)"
+
+
+def second_text(time_ms: int) -> str:
+    """Return a time in UTC to the second."""
+    return datetime.fromtimestamp(time_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
 def distinct(names: Iterable[str], mark: str = "~{}") -> list[str]:

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from je_tools.core.escaping import printable
 from je_tools.errors import UsageError
 from je_tools.log.records import Batch, Records, UnreadRecords
-from je_tools.output.encoders.record_lines import Named
+from je_tools.output.encoders.record_lines import OutputDatabase
 from je_tools.output.encoders.record_sources import DatabaseSource
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def _with_data(records: Records) -> Records:
     return records if known.all() else records.select(known)
 
 
-def named(database: Database, *snapshots: Snapshot) -> Named:
+def named(database: Database, *snapshots: Snapshot) -> OutputDatabase:
     """Return a database as sinks know it.
 
     Args:
@@ -79,7 +79,7 @@ def named(database: Database, *snapshots: Snapshot) -> Named:
 
         images = [snapshot.image for snapshot in snapshots]
         typed = typed_of(database.name, lambda records, row: images[_side(records, row)])
-    return Named(database.name, database.db_id, database.has_duplicates, typed)
+    return OutputDatabase(database.name, database.db_id, database.has_duplicates, typed)
 
 
 def _side(records: Records, row: int) -> int:

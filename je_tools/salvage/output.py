@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from je_tools.log.images import unchanged
 from je_tools.output.encoders.record_files import stems_of, write_files
-from je_tools.output.encoders.record_lines import Marks
+from je_tools.output.encoders.record_lines import MarkColumn
 from je_tools.output.encoders.record_sources import DatabaseSource, RecordSink, Written
 from je_tools.salvage.batches import Graded
 from je_tools.salvage.choice import Confidence, LnOutcome
@@ -79,7 +79,7 @@ def _write(
     return Output(records, write_files(sink, unfinished, stems, directory, known, APART))
 
 
-def confidence_marks() -> Marks:
+def confidence_marks() -> MarkColumn:
     """Return the column with the confidence of each record."""
     labels = tuple(grade.label for grade in Confidence)
-    return Marks("confidence", labels, lambda records: cast(Graded, records).confidence)
+    return MarkColumn("confidence", labels, lambda records: cast(Graded, records).confidence)

@@ -14,7 +14,7 @@ from je_tools.formats.je.btree.slots import split_two_part_keys
 from je_tools.log.images import check_image, map_files
 from je_tools.log.names import FIXED_NAMES
 from je_tools.log.records import bounded_slices
-from je_tools.output.encoders.record_lines import Named, Typed
+from je_tools.output.encoders.record_lines import OutputDatabase, Typed
 from je_tools.salvage.batches import Graded, LnReader, graded
 from je_tools.salvage.choice import Confidence, LnOutcome, Mode
 from je_tools.salvage.dangling_rows import DanglingRows
@@ -54,7 +54,7 @@ class Described(Struct, frozen=True):
         lost: number of records that are named and do not come back as they were.
     """
 
-    database: Named
+    database: OutputDatabase
     state: str
     is_internal: bool
     kind: str
@@ -178,7 +178,7 @@ class Salvage(Struct, frozen=True, dict=True):
         is_double = kind.has_duplicates if kind is not None else self._looks_double(code)
         is_internal = db_id in FIXED_NAMES or (name or "").startswith(INTERNAL)
         return Described(
-            database=Named(
+            database=OutputDatabase(
                 name, db_id, is_double, self._typed(db_id, name) if is_internal else None
             ),
             state=state,

@@ -9,7 +9,7 @@ import pytest
 
 from je_tools.core.masking import DataMode, Masking
 from je_tools.output.encoders.record_files import stems_of, write_files
-from je_tools.output.encoders.record_lines import Named
+from je_tools.output.encoders.record_lines import OutputDatabase
 from je_tools.output.encoders.record_sinks import RecordFormat, open_record_sink
 from je_tools.output.encoders.record_sources import DatabaseSource
 from tests.builders.records import Row, records_of
@@ -32,7 +32,7 @@ def test_loaded_and_dumped_again(
         rows |= {(b"many", b"%d" % i) for i in range(50)}
     else:
         rows = set(dict(sorted(rows)).items())
-    name = Named("a/b: c", 5, has_duplicates)
+    name = OutputDatabase("a/b: c", 5, has_duplicates)
     batch = records_of([Row(*row) for row in sorted(rows)])
     sink = open_record_sink(RecordFormat.DUMP, Masking(), is_print=is_print)
     (done,) = write_files(
@@ -48,7 +48,7 @@ def test_loaded_and_dumped_again(
 
 
 def test_masked_text_is_refused(tools: Tools, tmp_path: Path) -> None:
-    name = Named("people", 5, has_duplicates=False)
+    name = OutputDatabase("people", 5, has_duplicates=False)
     for mode in DataMode:
         folder = tmp_path / mode.value
         folder.mkdir()

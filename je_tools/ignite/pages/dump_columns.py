@@ -20,7 +20,7 @@ from je_tools.ignite.wal.dump_fields import page_texts
 from je_tools.output.encoders import arrow_texts as t
 from je_tools.output.encoders.column_sinks import ColumnParquetSink, column_sink
 from je_tools.output.encoders.entry_sinks import EntryFormat, TextSink
-from je_tools.output.encoders.fixed_lines import Layout, lay_out_in, layout_header, layout_lines
+from je_tools.output.encoders.fixed_lines import Layout, lay_out, layout_header, layout_lines
 
 if TYPE_CHECKING:
     from je_tools.core.masking import Masking
@@ -84,7 +84,7 @@ def open_page_sink(form: EntryFormat, masking: Masking, width: int) -> TextSink 
     """
     if form is not EntryFormat.TABLE:
         return column_sink(form, PAGE_SCHEMA, masking, page_columns, page_row_texts)
-    layout = lay_out_in(width, _LINES)
+    layout = lay_out(width, _LINES)
     lines = partial(_lines, masking=masking, layout=layout)
     return TextSink(lines, layout_header(layout, _NUMBERS))
 

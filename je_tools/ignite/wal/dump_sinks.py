@@ -21,7 +21,7 @@ from je_tools.ignite.wal.dump_columns import (
 from je_tools.output.encoders import arrow_texts as t
 from je_tools.output.encoders.column_sinks import ColumnParquetSink, column_sink
 from je_tools.output.encoders.entry_sinks import EntryFormat, TextSink
-from je_tools.output.encoders.fixed_lines import Layout, lay_out_in, layout_header, layout_lines
+from je_tools.output.encoders.fixed_lines import Layout, lay_out, layout_header, layout_lines
 
 if TYPE_CHECKING:
     from je_tools.formats.ignite.record_table import RecordTable
@@ -61,7 +61,7 @@ def open_record_sink(
     if form is not EntryFormat.TABLE:
         return column_sink(form, RECORD_SCHEMA, masking, record_columns, record_texts)
     sizes = _NARROW_SIZES if width < _NARROW else {}
-    layout = lay_out_in(width, [(name, sizes.get(name, size)) for name, size in _COLUMNS])
+    layout = lay_out(width, [(name, sizes.get(name, size)) for name, size in _COLUMNS])
     lines = partial(_lines, masking=masking, layout=layout)
     return TextSink(lines, layout_header(layout, _NUMBERS))
 

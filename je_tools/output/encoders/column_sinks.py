@@ -18,14 +18,16 @@ if TYPE_CHECKING:
     from je_tools.core.masking import Masking
 
 Columns = Callable[..., Mapping[str, pa.Array]]
-"""A function of a table, its place, a masking and perhaps a way to write names."""
+"""A function that returns arrays by name, given a table, its place in the store and a masking.
+For CSV, it is also given a function that makes texts safe.
+"""
 
 _BARE = frozenset({"fields", "key_json", "value_json"})
-"""Texts that are JSON already."""
+"""Columns whose texts are JSON already."""
 
 GROUP_ROWS = 1 << 15
 GROUP_BYTES = 8 << 20
-"""Rows or bytes from which a row group is complete: two are in memory."""
+"""Rows, and bytes, from which a row group is complete; two groups are in memory."""
 
 
 class ColumnParquetSink(Struct, frozen=True):
@@ -45,12 +47,12 @@ class ColumnParquetSink(Struct, frozen=True):
     ships: bool = False
 
     def write_all(self, pieces: Iterable[pa.RecordBatch], out: BinaryIO) -> None:
-        """Write batches, a row group at a time, in a thread that takes turns with `pieces`."""
+        """Write batches, a row group at a time, in a thread, while `pieces` makes the next."""
         from concurrent.futures import ThreadPoolExecutor
 
         import pyarrow.parquet as pq
 
-        # Few readers search for a key or a text by the least and greatest of a row group.
+        # No statistics of texts: few readers skip row groups by their least and greatest text.
         texts = (pa.string(), pa.binary())
         counted = [each.name for each in self.schema if each.type not in texts]
         named = [each.name for each in self.schema if pa.types.is_dictionary(each.type)]

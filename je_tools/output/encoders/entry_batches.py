@@ -48,7 +48,9 @@ _NUMBERS = {
 }
 _NAMES = pa.dictionary(pa.int32(), pa.string())
 _UNSIGNED = 0xFFFF_FFFF_FFFF_FFFF
-_TYPE_NAMES = pa.array([type_name(no) for no in range(256)], pa.string())
+_TYPE_TEXTS = pa.array([type_name(no) for no in range(256)], pa.string())
+_PROVISIONAL_TEXTS = pa.array(PROVISIONAL_NAMES, pa.string())
+_CHECKSUM_TEXTS = pa.array(CHECKSUM_NAMES, pa.string())
 
 ALL_VERSIONS = frozenset(range(PAYLOAD_VERSION_MIN, LOG_VERSION_MAX + 1))
 """Every log version whose payloads are decoded."""
@@ -177,7 +179,7 @@ def entry_batch(
 
 
 def _nulls(n: int, kind: pa.DataType) -> pa.Array:
-    """Return nulls, as most columns of most batches are: a slice of one array costs nothing."""
+    """Return n nulls: a slice of one array, since most columns of most batches are null."""
     return _most_nulls(kind).slice(0, n) if n <= MAX_ROWS else pa.nulls(n, kind)
 
 
@@ -197,23 +199,20 @@ def _row_makers(
         texts = {id_: t.clean_text(name) for id_, name in dict(names).items()}
         return t.id_texts(table.db_id, table.has_db, texts)
 
-    def chosen(codes: npt.NDArray[np.uint8], texts: Sequence[str]) -> pa.Array:
-        return _chosen(codes, pa.array(texts, pa.string()))
-
     return {
         "file_no": lambda: t.number_array(np.full(n, rows.file_no, np.uint32)),
         "offset": lambda: t.number_array(rows.offset),
         "lsn": lambda: t.number_array(rows.lsn.view(np.uint64)),
-        "type": lambda: _chosen(rows.type, _TYPE_NAMES),
+        "type": lambda: _chosen(rows.type, _TYPE_TEXTS),
         "version": lambda: t.number_array(np.full(n, rows.version, np.uint8)),
         "header_size": lambda: t.number_array(rows.header_size),
         "item_size": lambda: t.number_array(rows.item_size),
         "prev_offset": lambda: t.number_array(rows.prev_offset),
         "vlsn": lambda: t.number_array(rows.vlsn, rows.has_vlsn),
-        "provisional": lambda: chosen(rows.provisional, PROVISIONAL_NAMES),
+        "provisional": lambda: _chosen(rows.provisional, _PROVISIONAL_TEXTS),
         "replicated": lambda: t.bool_array(rows.replicated),
         "invisible": lambda: t.bool_array(rows.invisible),
-        "checksum": lambda: chosen(rows.checksum, CHECKSUM_NAMES),
+        "checksum": lambda: _chosen(rows.checksum, _CHECKSUM_TEXTS),
         "db_id": lambda: t.number_array(table.db_id, table.has_db),
         "db": db_names,
         "txn_id": lambda: t.number_array(table.txn_id, table.has_txn),
@@ -237,7 +236,7 @@ def _scattered(array: pa.Array, index: Ints, n: int) -> pa.Array:
 
 
 class _Placement(Struct, frozen=True):
-    """Placement of rows among `n`: at `index`, or everywhere (None)."""
+    """Places of a family's rows among the `n` rows of a table: `index`, or None for all."""
 
     n: int
     index: Ints | None = None
@@ -265,8 +264,8 @@ def _part_array(
         ends = np.concatenate((np.zeros(1, np.int64), np.cumsum(counts))).astype(np.int32)
         given["slots"] = pa.ListArray.from_arrays(t.number_array(ends), items)
     children = _children(decoded.fields, kind, given, place, masking)
-    taken = None if whole else ~place.spread(np.ones(len(part.index), np.bool_))
-    mask = None if taken is None else t.bool_array(taken)
+    is_null = None if whole else ~place.spread(np.ones(len(part.index), np.bool_))
+    mask = None if is_null is None else t.bool_array(is_null)
     return pa.StructArray.from_arrays(children, fields=list(kind), mask=mask)
 
 
@@ -377,7 +376,7 @@ def _problems(table: EntryTable) -> pa.StringArray:
     if not found:
         return _nulls(len(table), pa.string())
     index = np.fromiter(found, np.int64, len(found))
-    return _scattered(pa.array(_texts(list(found.values())), pa.string()), index, len(table))
+    return _scattered(pa.array(list(found.values()), pa.string()), index, len(table))
 
 
 def _problem(table: EntryTable, row: int) -> str | None:
@@ -387,7 +386,3 @@ def _problem(table: EntryTable, row: int) -> str | None:
     if problem or known is None or known.first_version <= version <= known.last_version:
         return problem
     return f"log version {version} has no type {known.name}"
-
-
-def _texts(problems: Sequence[str | None]) -> list[str]:
-    return [problem or "" for problem in problems]

@@ -8,13 +8,19 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from msgspec.structs import replace
 
 from je_tools.core.masking import DataMode, Masking
 from je_tools.formats.je.log.walk import CHECKSUM_NAMES, Checksum
 from je_tools.formats.je.types import ENTRY_TYPES, Family, mask_of, type_name
 from je_tools.formats.spans import gather, gather_hex, gather_printable
 from je_tools.output.encoders import arrow_texts as t
-from je_tools.output.encoders.fixed_lines import MIN_WIDTH, Layout, layout_header, layout_lines
+from je_tools.output.encoders.fixed_lines import (
+    Layout,
+    lay_out,
+    layout_header,
+    layout_lines,
+)
 
 if TYPE_CHECKING:
     from je_tools.formats.arrays import Ints
@@ -25,7 +31,7 @@ _IS_RECORD = mask_of(
 )
 
 _JSON_MOST = 8
-"""Largest number of lines of a payload that become text: the rest would be cut anyway."""
+"""Longest payload that becomes text, in lines: the rest would be cut anyway."""
 
 _JSON_TO_TEXT = (
     (r',"(\w+)":', r" \1="),
@@ -51,26 +57,20 @@ _WHOLE = _NUMBERS | {"lsn"}
 _NARROW = 100
 
 
-def lay_out(width: int) -> Layout:
+def entry_layout(width: int) -> Layout:
     """Return the columns for a terminal of `width` characters; less important ones are dropped."""
-    most = max(width, MIN_WIDTH) - 1
-    is_narrow = width < _NARROW
-    left = most
-    chosen: dict[str, int] = {}
-    least_detail = min(24, left // 3)
-    for name, size in (
+    by_importance = (
         ("lsn", 16),
         ("type", 15 if width >= 60 else 9),
         ("txn", 7),
-        ("db", 10 if is_narrow else 14),
+        ("db", 10 if width < _NARROW else 14),
         ("vlsn", 8),
         ("size", 7),
         ("key", 20),
-    ):
-        if left - size - 1 >= least_detail or name == "type":
-            chosen[name] = size
-            left -= size + 1
-    return Layout(tuple((name, chosen[name]) for name in _ORDER if name in chosen), most)
+    )
+    layout = lay_out(width, by_importance, least=2)
+    shown = sorted(layout.shown, key=lambda column: _ORDER.index(column[0]))
+    return replace(layout, shown=tuple(shown))
 
 
 def header_line(layout: Layout) -> bytes:
@@ -132,7 +132,8 @@ def _keys(table: EntryTable, masking: Masking, most: int) -> pa.StringArray:
 def _number_keys(table: EntryTable, kind: str, size: int) -> pa.StringArray:
     """Return keys that LongBinding or IntegerBinding probably wrote, null for the others.
 
-    Only numbers whose upper two bytes hold nothing but the sign: larger ones are ambiguous.
+    Keys are numbers only if their upper two bytes hold nothing but the sign: larger numbers are
+    ambiguous.
     """
     at = np.flatnonzero(table.key_size == size)
     raw = table.rows.data[table.key_start[at, None] + np.arange(size)]
@@ -182,7 +183,7 @@ def _field_texts(objects: pa.StringArray, layout: Layout) -> pa.StringArray:
 
 
 def _with_date(texts: pa.StringArray) -> pa.StringArray:
-    """Return texts with the first time as a date, moved to the front, as users look for it most."""
+    """Return texts with the first time as a date, at the front, where users look for it."""
     found = pc.extract_regex(texts, _TIME)
     if found.null_count == len(found):
         return texts

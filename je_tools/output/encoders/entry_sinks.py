@@ -32,10 +32,10 @@ JOINED_FILE_SIZE = 1 << 20
 """Smallest average size of log files, in bytes, for which such row groups are large enough."""
 
 PAGE_SIZE = 1 << 20
-"""Bytes of a Parquet page: large, since each page takes time and readers do not seek in one."""
+"""Bytes of a Parquet page: large, since each takes time, and readers seek in no row group."""
 
 BUFFER_SIZE = 1 << 20
-"""Bytes of Parquet that are written at once: the writer passes on each page, 400 for a group."""
+"""Bytes of Parquet that are written at once: parquet-rs writes each page, 400 in a group."""
 
 
 class EntryFormat(StrEnum):
@@ -138,7 +138,7 @@ class JoinedSink(Struct, frozen=True):
             RefusedError: the file cannot be written.
         """
         path = self.folder.written / secrets.token_hex(8)
-        with open_part(PartPath(path, self.folder.known)) as out:
+        with open_part(PartPath(path, self.folder.final)) as out:
             self.sink.write_all(pieces, out)
         with _mapped(path) as file:
             return RowGroups(path, take_apart(file))
@@ -197,7 +197,7 @@ def _until_stopped(pieces: Iterable[Any], stopped: list[BaseException]) -> Itera
 
 
 class _Guarded(io.RawIOBase):
-    """File for a foreign writer that would panic: it stores the first error and drops the rest.
+    """File for a foreign writer that panics on errors: it stores the first and drops later writes.
 
     Closing it does not close the file, which its owner does.
     """
@@ -248,7 +248,7 @@ def open_sink(
         from je_tools.output.encoders.entry_jsonl import json_lines
 
         return TextSink(partial(json_lines, **shown), ships=False)
-    from je_tools.output.encoders.entry_lines import entry_lines, header_line, lay_out
+    from je_tools.output.encoders.entry_lines import entry_layout, entry_lines, header_line
 
-    layout = lay_out(width)
+    layout = entry_layout(width)
     return TextSink(partial(entry_lines, layout=layout, **shown), header_line(layout))

@@ -30,8 +30,8 @@ class Layout(Struct, frozen=True):
         return any(name == shown for shown, _ in self.shown)
 
 
-def lay_out_in(width: int, columns: Sequence[tuple[str, int]], least: int = 1) -> Layout:
-    """Return those columns that leave room for a detail in a line of `width` characters.
+def lay_out(width: int, columns: Sequence[tuple[str, int]], least: int = 1) -> Layout:
+    """Return the columns that leave room for a detail in a line of `width` characters.
 
     Args:
         width: characters of the terminal.

@@ -30,8 +30,12 @@ def text_cell(label: str, values: Text, form: Form = Form.HEX) -> Cell:
 
 def masked_cell(label: str, values: Spans, masking: Masking) -> Cell:
     """Return byte strings of records after a label: hexadecimal, or what replaces them."""
-    form = Form.HEX if masking.mode is DataMode.SHOW else Form.TEXT
-    return text_cell(label, masking.column(values), form)
+    return text_cell(label, masking.column(values), bytes_form(masking))
+
+
+def bytes_form(masking: Masking) -> Form:
+    """Return the form of keys and values of `masking.column`: hexadecimal, or masked text."""
+    return Form.HEX if masking.mode is DataMode.SHOW else Form.TEXT
 
 
 def json_objects(rows: int, fields: Sequence[Cell]) -> CellTable:

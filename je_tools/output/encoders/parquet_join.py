@@ -86,6 +86,7 @@ _RULES: dict[_StructKind, dict[int, int]] = {
     _StructKind.OFFSET_INDEX: {0: _NumberRole.END, 1: -_StructKind.PAGE_LOCATION},
     _StructKind.PAGE_LOCATION: {1: _NumberRole.DATA},
 }
+"""Fields of each struct by id: the role of a number, or minus the kind of the structs in it."""
 
 
 def _table() -> Ints:

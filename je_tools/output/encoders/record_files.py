@@ -12,7 +12,7 @@ from je_tools.output.files.file_names import file_stems
 from je_tools.output.files.outputs import PartPath, fsync_file, open_part
 
 if TYPE_CHECKING:
-    from je_tools.output.encoders.record_lines import Named
+    from je_tools.output.encoders.record_lines import OutputDatabase
 
 
 def write_stream(
@@ -38,7 +38,7 @@ def _single(sources: Iterable[DatabaseSource]) -> Iterator[DatabaseSource]:
 
 def stems_of(
     sink: RecordSink,
-    databases: Iterable[Named],
+    databases: Iterable[OutputDatabase],
     marks: Sequence[str] = ("",),
     reserved: Iterable[str] = (),
 ) -> dict[int, str]:
@@ -59,7 +59,7 @@ def write_files(
     sources: Iterable[DatabaseSource],
     stems: Mapping[int, str],
     directory: Path,
-    known: Path,
+    final: Path,
     mark: str = "",
 ) -> list[Written]:
     """Write each database to a file of its own, named after it.
@@ -69,7 +69,7 @@ def write_files(
         sources: the databases.
         stems: beginnings of the file names by id, from `stems_of`.
         directory: existing directory to write to.
-        known: path that the directory will have when all files are written.
+        final: path that the directory will have when all files are written.
         mark: text before the suffix in the file names.
 
     Raises:
@@ -78,7 +78,7 @@ def write_files(
     written = []
     for source in sources:
         name = stems[source.database.db_id] + mark + sink.suffix
-        path = PartPath(directory / name, known / name)
+        path = PartPath(directory / name, final / name)
         with open_part(path) as out:
             (done,) = sink.write([source], out)
         fsync_file(path)

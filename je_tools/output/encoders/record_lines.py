@@ -17,6 +17,7 @@ from je_tools.formats.je.header import NULL_LSN
 from je_tools.formats.rows import Buffer, Cell, Form, Text, lines_of, text_of_ours, words
 from je_tools.formats.spans import Spans
 from je_tools.log.records import NO_TIME, NO_VLSN, Records
+from je_tools.output.encoders.json_cells import bytes_form
 
 if TYPE_CHECKING:
     from je_tools.formats.arrays import Ints, Mask
@@ -30,11 +31,11 @@ RECORD_COLUMNS = ("db", "key", "data", *TIMES, "tombstone", "vlsn", "lsn")
 """Fields of a record, in the order of the columns of CSV and Parquet."""
 
 _DUMP_HEADER = "VERSION=3\nformat={form}\ntype=btree\ndupsort={dupsort}\nHEADER=END\n"
-"""Source: DbDump.printHeader, 18.3.12; shown by its output, to the byte."""
+"""Source: DbDump.printHeader, 18.3.12; equal to its output in every byte."""
 _DUMP_FOOTER = b"DATA=END\n"
 
 
-class Named(Struct, frozen=True):
+class OutputDatabase(Struct, frozen=True):
     """A database to be written.
 
     Attributes:
@@ -55,8 +56,8 @@ class Named(Struct, frozen=True):
         return f"id-{self.db_id}" if self.name is None else clean_text(self.name)
 
 
-class Marks(Struct, frozen=True):
-    """An additional column with few distinct values.
+class MarkColumn(Struct, frozen=True):
+    """A column in addition to RECORD_COLUMNS, with few distinct values.
 
     Attributes:
         name: name of the column.
@@ -87,8 +88,8 @@ class LineForm(Struct, frozen=True):
     """
 
     suffix: str
-    start: Callable[[Named], bytes]
-    lines: Callable[[Named, Records, Buffer], Bytes]
+    start: Callable[[OutputDatabase], bytes]
+    lines: Callable[[OutputDatabase, Records, Buffer], Bytes]
     end: bytes = b""
     is_single: bool = False
     wants_data: bool = False
@@ -109,12 +110,12 @@ def dump_form(masking: Masking, *, is_print: bool) -> LineForm:
     return LineForm(".dump", start, lines, _DUMP_FOOTER, is_single=True, wants_data=True)
 
 
-def jsonl_form(masking: Masking, marks: Marks | None = None) -> LineForm:
+def jsonl_form(masking: Masking, marks: MarkColumn | None = None) -> LineForm:
     """Return the format with a JSON object for each record; absent fields are left out."""
     return LineForm(".jsonl", lambda _: b"", partial(_json_lines, masking, marks))
 
 
-def csv_form(masking: Masking, marks: Marks | None = None) -> LineForm:
+def csv_form(masking: Masking, marks: MarkColumn | None = None) -> LineForm:
     """Return the format with columns RECORD_COLUMNS after a header; absent fields are empty."""
     names = [*RECORD_COLUMNS, *([marks.name] if marks else [])]
     header = (",".join(names) + "\n").encode()
@@ -122,11 +123,11 @@ def csv_form(masking: Masking, marks: Marks | None = None) -> LineForm:
 
 
 def _objects(values: Sequence[str | None]) -> Text:
-    """Return JSON objects that are only written if nothing is masked, as a column."""
+    """Return JSON objects as a column; they are written only if nothing is masked."""
     return text_of_ours(Spans.of([None if text is None else text.encode() for text in values]))
 
 
-def time_columns(records: Records) -> dict[str, tuple[Ints, Mask]]:
+def optional_columns(records: Records) -> dict[str, tuple[Ints, Mask]]:
     """Return the numeric columns that a record may lack, each with a mask of present values."""
     columns = {name: getattr(records, name) for name in TIMES}
     found = {name: (numbers, numbers != NO_TIME) for name, numbers in columns.items()}
@@ -135,12 +136,12 @@ def time_columns(records: Records) -> dict[str, tuple[Ints, Mask]]:
     return found
 
 
-def _dump_header(form: str, database: Named) -> bytes:
+def _dump_header(form: str, database: OutputDatabase) -> bytes:
     return _DUMP_HEADER.format(form=form, dupsort=int(database.has_duplicates)).encode()
 
 
 def _dump_lines(
-    masking: Masking, form: Form, database: Named, records: Records, buffer: Buffer
+    masking: Masking, form: Form, database: OutputDatabase, records: Records, buffer: Buffer
 ) -> Bytes:
     columns = (masking.column(records.key), masking.column(records.data))
     cells = [Cell(form, values, b" ", b"\n", b" \n") for values in columns]
@@ -148,16 +149,20 @@ def _dump_lines(
 
 
 def _json_lines(
-    masking: Masking, marks: Marks | None, database: Named, records: Records, buffer: Buffer
+    masking: Masking,
+    marks: MarkColumn | None,
+    database: OutputDatabase,
+    records: Records,
+    buffer: Buffer,
 ) -> Bytes:
-    form = _form(masking)
+    form = bytes_form(masking)
     key, data = masking.column(records.key), masking.column(records.data)
     front = f'{{"db":{json.dumps(database.shown)},"key":'.encode()
     cells = [
         Cell(form, key, front + b'"', b'"', front + b"null"),
         Cell(form, data, b',"data":"', b'"', b',"data":null'),
     ]
-    columns = time_columns(records)
+    columns = optional_columns(records)
     cells += [_number_cell(columns[name], f',"{name}":'.encode()) for name in TIMES]
     cells.append(_choice(records.tombstone, b',"tombstone":true', b""))
     cells.append(_number_cell(columns["vlsn"], b',"vlsn":'))
@@ -176,16 +181,20 @@ def _json_lines(
 
 
 def _csv_lines(
-    masking: Masking, marks: Marks | None, database: Named, records: Records, buffer: Buffer
+    masking: Masking,
+    marks: MarkColumn | None,
+    database: OutputDatabase,
+    records: Records,
+    buffer: Buffer,
 ) -> Bytes:
-    form = _form(masking)
+    form = bytes_form(masking)
     name = safe_cell(database.shown).replace('"', '""')
     front = f'"{name}",'.encode()
     cells = [
         Cell(form, masking.column(records.key), front + b'"', b'",', front + b","),
         Cell(form, masking.column(records.data), b'"', b'",', b","),
     ]
-    columns = time_columns(records)
+    columns = optional_columns(records)
     cells += [_number_cell(columns[each], b"", b",", b",") for each in TIMES]
     cells.append(_choice(records.tombstone, b"true,", b"false,"))
     cells.append(_number_cell(columns["vlsn"], b"", b",", b","))
@@ -195,10 +204,6 @@ def _csv_lines(
     if marks:
         cells.append(marks.cell(records, '"', '"\n'))
     return lines_of(cells, buffer)
-
-
-def _form(masking: Masking) -> Form:
-    return Form.HEX if masking.mode is DataMode.SHOW else Form.TEXT
 
 
 def _number_cell(

@@ -16,7 +16,12 @@ from je_tools.formats.spans import Spans, gather
 from je_tools.log.records import Batch, Records, UnreadRecords
 from je_tools.output.encoders import arrow_texts as t
 from je_tools.output.encoders.parquet_join import Joiner, ParquetPart, take_apart
-from je_tools.output.encoders.record_lines import TIMES, Marks, Named, time_columns
+from je_tools.output.encoders.record_lines import (
+    TIMES,
+    MarkColumn,
+    OutputDatabase,
+    optional_columns,
+)
 from je_tools.output.encoders.record_sources import (
     DatabaseSource,
     Written,
@@ -78,7 +83,7 @@ class ParquetRecords(Struct, frozen=True):
     """
 
     masking: Masking
-    marks: Marks | None
+    marks: MarkColumn | None
     pool: WorkerPool
     suffix: str = ".parquet"
     is_single: bool = False
@@ -104,7 +109,9 @@ class ParquetRecords(Struct, frozen=True):
         joiner.finish()
         return written
 
-    def _steps(self, database: Named, group: Sequence[Batch]) -> Iterator[Step[_WrittenParquet]]:
+    def _steps(
+        self, database: OutputDatabase, group: Sequence[Batch]
+    ) -> Iterator[Step[_WrittenParquet]]:
         """Yield a step for each row group: one, if the announced sizes of a group are right."""
         tables: list[pa.RecordBatch] = []
         notes: list[Any] = []
@@ -173,7 +180,7 @@ def _size(records: Records) -> int:
     return int(np.maximum(records.key.sizes, 0).sum() + np.maximum(records.data.sizes, 0).sum())
 
 
-def record_schema(marks: Marks | None = None) -> pa.Schema:
+def record_schema(marks: MarkColumn | None = None) -> pa.Schema:
     """Return RECORD_SCHEMA, with the column of marks if there are any."""
     if marks is None:
         return RECORD_SCHEMA
@@ -181,13 +188,13 @@ def record_schema(marks: Marks | None = None) -> pa.Schema:
 
 
 def record_batch(
-    database: Named, records: Records, masking: Masking, marks: Marks | None = None
+    database: OutputDatabase, records: Records, masking: Masking, marks: MarkColumn | None = None
 ) -> pa.RecordBatch:
     """Return records in the columns of `record_schema`."""
     names = pa.DictionaryArray.from_arrays(
         t.number_array(np.zeros(len(records), np.int32)), pa.array([database.shown], pa.string())
     )
-    columns = time_columns(records)
+    columns = optional_columns(records)
     lsn, has_lsn = columns["lsn"]
     arrays = [
         names,
@@ -206,7 +213,7 @@ def record_batch(
 
 
 def record_batches(
-    database: Named, masking: Masking, batch: Batch
+    database: OutputDatabase, masking: Masking, batch: Batch
 ) -> tuple[list[pa.RecordBatch], list[Any]]:
     """Return the records of a batch, and the notes made while they were read."""
     records, notes = read_batch(batch)

@@ -18,8 +18,8 @@ from je_tools.log.records import (
 )
 from je_tools.output.encoders.record_lines import (
     LineForm,
-    Marks,
-    Named,
+    MarkColumn,
+    OutputDatabase,
     csv_form,
     dump_form,
     jsonl_form,
@@ -102,14 +102,14 @@ class LineSink(Struct, frozen=True):
                 source.note(each)
         return Written(source.database, None, count, left_out)
 
-    def _steps(self, database: Named, batch: Batch) -> Iterator[Step[_Encoded]]:
+    def _steps(self, database: OutputDatabase, batch: Batch) -> Iterator[Step[_Encoded]]:
         records, notes = read_batch(batch)
         for piece in list(pieces_of(records)) or [records]:
             yield partial(self._encode, database, piece, notes)
             notes = []
 
     def _encode(
-        self, database: Named, records: Records, notes: Sequence[Any], buffer: Buffer
+        self, database: OutputDatabase, records: Records, notes: Sequence[Any], buffer: Buffer
     ) -> tuple[Bytes, _Encoded]:
         count = len(records)
         if self.form.wants_data:
@@ -122,7 +122,7 @@ class LineSink(Struct, frozen=True):
 def open_record_sink(
     form: RecordFormat,
     masking: Masking,
-    marks: Marks | None = None,
+    marks: MarkColumn | None = None,
     *,
     is_print: bool = False,
     threads: int = 0,

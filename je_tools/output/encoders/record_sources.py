@@ -20,7 +20,7 @@ from je_tools.log.records import (
 )
 
 if TYPE_CHECKING:
-    from je_tools.output.encoders.record_lines import Named
+    from je_tools.output.encoders.record_lines import OutputDatabase
 
 
 class DatabaseSource(Struct, frozen=True):
@@ -32,7 +32,7 @@ class DatabaseSource(Struct, frozen=True):
         note: function called with each note made while the records were read, in order.
     """
 
-    database: Named
+    database: OutputDatabase
     batches: Iterable[Batch]
     note: Note = no_note
 
@@ -48,7 +48,7 @@ class Written(Struct, frozen=True):
             express that.
     """
 
-    database: Named
+    database: OutputDatabase
     file: str | None
     records: int
     left_out: int
@@ -89,7 +89,7 @@ def read_batch(batch: Batch) -> tuple[Records, list[Any]]:
 def in_pieces(
     batches: Iterable[Batch], rows_max: int = PIECE_ROWS, bytes_max: int = PIECE_BYTES
 ) -> Iterator[Batch]:
-    """Yield batches, those already read in pieces; see `pieces_of`."""
+    """Yield unread batches as they are, and the others in the pieces of `pieces_of`."""
     for batch in batches:
         if isinstance(batch, UnreadRecords):
             yield batch

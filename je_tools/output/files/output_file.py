@@ -133,8 +133,8 @@ class OutputFile(io.BufferedIOBase):
             raise
 
     @contextmanager
-    def explained(self) -> Iterator[None]:
-        """Raise the reason if the output cannot be written, whatever error a writer made of it."""
+    def raising_failure(self) -> Iterator[None]:
+        """Raise the failure of the output, if there was one, whatever error a writer made of it."""
         try:
             yield
         except (Exception, SystemExit) as error:  # rich exits if a pipe is closed
@@ -150,7 +150,7 @@ class OutputFile(io.BufferedIOBase):
 class HeldOutput(OutputFile):
     """Results held back for standard output, in its encoding."""
 
-    def give_to(self, out: BinaryIO) -> None:
+    def copy_to(self, out: BinaryIO) -> None:
         """Write all results to `out`."""
         import shutil
 

@@ -53,7 +53,7 @@ def open_output(
     """
     if path is None:
         output = OutputFile(STANDARD_OUTPUT, standard_output(), sys.stdout.encoding)
-        with output.explained():
+        with output.raising_failure():
             yield cast(BinaryIO, output)
             output.flush()
         return
@@ -119,11 +119,11 @@ class PartPath(Struct, frozen=True):
 
     Attributes:
         written: path at which it is written.
-        known: its final path, which errors name.
+        final: its path in the end, which errors name.
     """
 
     written: Path
-    known: Path
+    final: Path
 
 
 @contextmanager
@@ -133,7 +133,7 @@ def open_part(path: PartPath) -> Iterator[BinaryIO]:
     Raises:
         RefusedError: it cannot be written.
     """
-    with _open_new(path.known, path.written, "xb", syncs=False) as out:
+    with _open_new(path.final, path.written, "xb", syncs=False) as out:
         yield out
 
 
@@ -143,7 +143,7 @@ def fsync_file(path: PartPath) -> None:
     Raises:
         RefusedError: its bytes cannot be written.
     """
-    with refusing(path.known):
+    with refusing(path.final):
         number = os.open(path.written, os.O_RDONLY | os.O_CLOEXEC)
         try:
             os.fsync(number)
@@ -162,7 +162,7 @@ def _open_new(
         file = cast(BinaryIO, os.fdopen(number, mode, buffering))
     output = OutputFile(str(path), file, syncs_early=True)
     try:
-        with output.explained():
+        with output.raising_failure():
             yield cast(BinaryIO, output)
             output.finish(syncs=syncs)
     finally:

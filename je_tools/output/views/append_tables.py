@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING
 
 from je_tools.formats.je.header import NULL_LSN
 from je_tools.log.field_texts import null_or_lsn
-from je_tools.output.views.sections import Column, Kind, Section, section_of
+from je_tools.output.views.sections import Column, Kind, Section, fact_section, section_of, unless
 
 if TYPE_CHECKING:
     from je_tools.append.operation import AppendResult, PlannedChange
     from je_tools.core.masking import Masking
 
-_FACT = (Column("what", "append", Kind.TEXT), Column("value", "", Kind.TEXT, wraps=True))
 _SUMMARY = (
     Column("operation", "operation", Kind.TEXT),
     Column("applied", "applied", Kind.FLAG),
@@ -39,9 +38,8 @@ def append_sections(
     """
     changes = section_of("changes", "Changes", _changes(masking), result.changes)
     if as_facts:
-        facts: list[list[str | None]] = [[name, value] for name, value in _facts(result)]
-        return [Section("", "", _FACT, facts), changes]
-    ends = [None if lsn == NULL_LSN else lsn for lsn in (result.first_lsn, result.last_lsn)]
+        return [fact_section("append", _facts(result)), changes]
+    ends = [unless(lsn, NULL_LSN) for lsn in (result.first_lsn, result.last_lsn)]
     row = [result.operation, applied, *ends, result.size, len(result.flipped)]
     row += [result.last_file_no, result.journal_no]
     return [Section("append", "", _SUMMARY, [row]), changes]

@@ -106,10 +106,10 @@ _HISTORY = (
 
 
 def trend_section(rows: Iterable[Mapping[str, Any]]) -> Section:
-    """Return a table of runs, rows of the table runs with their ids."""
+    """Return a table of runs, from rows of the audit's table `runs` with the id of each run."""
     return section_of("", "", _RUNS, rows)
 
 
 def history_section(rows: Iterable[Mapping[str, Any]]) -> Section:
-    """Return a table of one environment in all runs, rows of environments with the run's id."""
+    """Return a table of an environment in all runs, from rows of `environments` with their runs."""
     return section_of("", "", _HISTORY, rows)

@@ -11,14 +11,13 @@ from je_tools.formats.je.header import NULL_LSN
 from je_tools.log.field_texts import null_or_lsn
 from je_tools.output.views.recovery_tables import check_facts, check_row
 from je_tools.output.views.section_formats import Report
-from je_tools.output.views.sections import Column, Kind, Section, section_of
+from je_tools.output.views.sections import Column, Kind, Section, fact_section, section_of, unless
 
 if TYPE_CHECKING:
     from je_tools.checkpoint.contents import CheckpointContents
     from je_tools.checkpoint.options import CheckpointResult
     from je_tools.recovery.snapshot import Snapshot
 
-_FACT = (Column("what", "checkpoint", Kind.TEXT), Column("value", "", Kind.TEXT, wraps=True))
 _NODES = (
     Column("db_id", "id", Kind.ID),
     Column("db", "database", Kind.TEXT),
@@ -79,8 +78,8 @@ class _EntryRow(Struct, frozen=True):
 
 def checkpoint_sections(snapshot: Snapshot, outcome: CheckpointResult) -> list[Section]:
     """Return tables for people, without empty ones."""
-    facts = [[name, value] for name, value in _facts(snapshot, outcome)]
-    tables = [Section("", "", _FACT, facts), *checkpoint_lists(snapshot, outcome)]
+    facts = fact_section("checkpoint", _facts(snapshot, outcome))
+    tables = [facts, *checkpoint_lists(snapshot, outcome)]
     return [table for table in tables if table.rows]
 
 
@@ -134,13 +133,10 @@ def _descriptors(snapshot: Snapshot, checkpoint: CheckpointContents) -> Iterator
         why = "root" if root_lsn != old else "name"
         if db_id in checkpoint.made:
             why = "new: the log has none"
-        yield _DescriptorRow(db_id, database.name, _or_none(old), _or_none(root_lsn), why)
+        roots = (unless(old, NULL_LSN), unless(root_lsn, NULL_LSN))
+        yield _DescriptorRow(db_id, database.name, *roots, why)
     for db_id in sorted(checkpoint.removed):
         yield _DescriptorRow(db_id, None, None, None, "removed: no name leads to it")
-
-
-def _or_none(root_lsn: int) -> int | None:
-    return None if root_lsn == NULL_LSN else root_lsn
 
 
 def _facts(snapshot: Snapshot, outcome: CheckpointResult) -> Iterator[tuple[str, str]]:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from je_tools.diff.records import ChangedRecords, DifferingRange, RecordChange
-from je_tools.output.views.key_tables import RECORD_COLUMNS, masked_hex, record_cells, shown
+from je_tools.output.views.key_tables import RECORD_COLUMNS, masked_hex, record_cells, shown_key
 from je_tools.output.views.sections import Cell, Column, Kind, Section, section_of
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ def block_section(
     blocks: Iterable[tuple[str, DifferingRange]], masking: Masking, *, for_people: bool
 ) -> Section:
     """Return a table with a row for each block; keys are in hexadecimal unless `for_people`."""
-    key_text = shown if for_people else masked_hex
+    key_text = shown_key if for_people else masked_hex
     rows: list[list[Cell]] = [
         [
             name,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup
@@ -25,7 +24,7 @@ from je_tools.pages.bars import (
 )
 from je_tools.pages.log_fields import env_fields, finding_fields
 from je_tools.pages.rendering import SHARED, render_page
-from je_tools.pages.shown import NAME_MAX, exact, script_json, shown
+from je_tools.pages.shown import NAME_MAX, exact, script_json, second_text, shown
 
 if TYPE_CHECKING:
     from je_tools.doctor.data_use import DataUse
@@ -89,7 +88,7 @@ def doctor_page(diagnosis: Diagnosis, use: DataUse | None, now_ms: int) -> Itera
             "outcome": diagnosis.outcome.value,
             "tone": "error" if diagnosis.is_damaged else tone,
             "verdict": shown(diagnosis.verdict, 2_000),
-            "made": _time(now_ms),
+            "made": second_text(now_ms),
             "env": shown(diagnosis.env, NAME_MAX),
             "tiles": [] if log is None else list(_tiles(diagnosis, log)),
             "answered": answers,
@@ -109,10 +108,6 @@ def doctor_page(diagnosis: Diagnosis, use: DataUse | None, now_ms: int) -> Itera
 
 def _shown_facts(facts: Iterator[tuple[str, str]]) -> list[tuple[str, str]]:
     return [(name, shown(value)) for name, value in facts]
-
-
-def _time(time_ms: int) -> str:
-    return datetime.fromtimestamp(time_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
 def _tiles(diagnosis: Diagnosis, log: LogFacts) -> Iterator[_Tile]:
@@ -200,8 +195,8 @@ def _more(diagnosis: Diagnosis, log: LogFacts) -> dict[str, Any]:
     """Return the files and findings that the page draws."""
     state = diagnosis.state
     spaces = {each.file.path: each for each in state.space.files} if state is not None else {}
-    each = max(-(-len(log.rows) // BARS_MAX), 1)
-    groups = [log.rows[at : at + each] for at in range(0, len(log.rows), each)]
+    in_bar = max(-(-len(log.rows) // BARS_MAX), 1)
+    groups = [log.rows[at : at + in_bar] for at in range(0, len(log.rows), in_bar)]
     return {
         "bars": [_bar(group, [spaces.get(row.file.path) for row in group]) for group in groups],
         "findings": [_finding(diagnosis.env, found) for found in diagnosis.findings[:FINDINGS_MAX]],

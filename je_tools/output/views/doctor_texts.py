@@ -11,7 +11,7 @@ from je_tools.doctor.verdict import is_tree_code
 from je_tools.findings import Severity
 from je_tools.log.field_texts import null_or_lsn
 from je_tools.output.views.missing_tables import lost_text
-from je_tools.output.views.sections import time_text
+from je_tools.output.views.sections import utc_text
 from je_tools.recovery.end import EndReason
 
 if TYPE_CHECKING:
@@ -63,11 +63,11 @@ def loss_facts(diagnosis: Diagnosis) -> Facts:
     if state is None:
         yield "not known", "recovery leaves nothing to compare with: salvage lists what survives"
         return
-    found = [*_cut(state), *_of_files(state), *_of_journals(state)]
+    found = [*_cut_facts(state), *_file_facts(state), *_journal_facts(state)]
     yield from found
+    is_hurt = diagnosis.log is not None and diagnosis.log.totals.damaged_size
     is_broken = diagnosis.outcome in (OpenOutcome.UNSAFE, OpenOutcome.REFUSES, OpenOutcome.FAILS)
     if not found and is_broken and _are_trees_whole(diagnosis, state):
-        is_hurt = diagnosis.log is not None and diagnosis.log.totals.damaged_size
         more = ", so the damage is in entries that no record needs" if is_hurt else ""
         yield "no record", f"every node, slot and record of the B-trees was checked{more}"
     elif not found and is_broken:
@@ -77,13 +77,12 @@ def loss_facts(diagnosis: Diagnosis) -> Facts:
         looked += ", the slots of the B-trees" if state.missing is not None else ""
         looked += ", the B-trees" if state.has_trees else ""
         yield "nothing found", f"examined: {looked}"
-    is_hurt = diagnosis.log is not None and diagnosis.log.totals.damaged_size
     if is_hurt and not state.has_trees and state.end.reason is not EndReason.DAMAGED:
         yield "not counted", "records in damaged entries; --tree finds them"
 
 
 def _are_trees_whole(diagnosis: Diagnosis, state: Recovered) -> bool:
-    """Return whether all B-trees were checked without an error, after a recovery that goes on."""
+    """Return True if all B-trees were checked without an error, and recovery would not stop."""
     is_hurt = any(
         each.severity is Severity.ERROR and is_tree_code(each.code) for each in diagnosis.findings
     )
@@ -91,12 +90,12 @@ def _are_trees_whole(diagnosis: Diagnosis, state: Recovered) -> bool:
     return state.has_trees and is_open and not is_hurt
 
 
-def _cut(state: Recovered) -> Facts:
+def _cut_facts(state: Recovered) -> Facts:
     """Yield what the engine would cut off."""
     lost = state.lost
     if lost.newest_ms is not None:
         yield "Commits", f"{len(lost.transactions):,} of {counted(lost.txn_count, 'transaction')}"
-        yield "newest Commit", f"{time_text(lost.newest_ms)} UTC"
+        yield "newest Commit", f"{utc_text(lost.newest_ms)} UTC"
     if not lost.transactions and not lost.databases:
         return
     yield "bytes", f"{lost.size:,} after the end of the log"
@@ -108,7 +107,7 @@ def _cut(state: Recovered) -> Facts:
         yield "database", f"{len(written) - _DATABASES:,} more; `je-tools recover` lists them"
 
 
-def _of_journals(state: Recovered) -> Facts:
+def _journal_facts(state: Recovered) -> Facts:
     """Yield the ids that lack in the journals of a front end."""
     journals = state.replication.journals if state.replication is not None else None
     if journals is None or not journals.continuity.hole_count:
@@ -127,7 +126,7 @@ def _keys_text(lost: LostKeys) -> str:
     return f"{text}; the database itself is lost" if lost.is_lost else text
 
 
-def _of_files(state: Recovered) -> Facts:
+def _file_facts(state: Recovered) -> Facts:
     """Yield what is lost with missing and unreadable files."""
     losses = state.missing.losses if state.missing is not None else ()
     shown = [loss for loss in losses if not loss.is_internal]

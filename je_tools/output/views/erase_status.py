@@ -11,13 +11,12 @@ from je_tools.core.escaping import counted, metric_label, quoted
 from je_tools.erase.statistics import EraserStatistics
 from je_tools.log.field_texts import time_text
 from je_tools.output.views.section_formats import write_document, write_sections
-from je_tools.output.views.sections import Column, Kind, Section
+from je_tools.output.views.sections import fact_section
 
 if TYPE_CHECKING:
     from je_tools.erase.status import EraserStatus
 
 _SHOWN_MAX = 10
-_FACT = (Column("what", "eraser", Kind.TEXT), Column("value", "", Kind.TEXT, wraps=True))
 
 
 def write_status(status: EraserStatus, form: str, out: BinaryIO, width: int | None) -> None:
@@ -34,8 +33,7 @@ def write_status(status: EraserStatus, form: str, out: BinaryIO, width: int | No
     elif form == "json":
         write_document(_document(status), out)
     else:
-        rows: list[list[str | None]] = [[name, value] for name, value in _facts(status)]
-        write_sections("table", [Section("", "", _FACT, rows)], out, width)
+        write_sections("table", [fact_section("eraser", _facts(status))], out, width)
 
 
 def _document(status: EraserStatus) -> dict[str, Any]:
@@ -135,7 +133,7 @@ def _unfinished(status: EraserStatus) -> str:
 
 
 def _kept(status: EraserStatus) -> str:
-    """Return the files among them that the command leaves, in words after others."""
+    """Return the files that the command leaves, as the end of a sentence; empty if none."""
     kept = [f"{each.file.path.name}: {why.text}" for each, why in status.unfinished.kept]
     return f", but leaves {'; '.join(kept[:_SHOWN_MAX])}" if kept else ""
 

@@ -11,7 +11,7 @@ from msgspec import Struct, to_builtins
 from je_tools.erase.in_kind.resuming import RedoState
 from je_tools.erase.reasons import FIRST_ERASE, REASONS, EraseReason
 from je_tools.log.file_names import log_file_no
-from je_tools.output.views.sections import Cell, Column, Kind, Section, section_of
+from je_tools.output.views.sections import Cell, Column, Kind, Section, fact_section, section_of
 
 if TYPE_CHECKING:
     from je_tools.erase.completion import Completion, MarkedFile
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from je_tools.erase.results import ErasureResult
     from je_tools.erase.statistics import EraserStatistics
 
-_FACT = (Column("what", "erasure", Kind.TEXT), Column("value", "", Kind.TEXT, wraps=True))
 _DONE_FACT = (Column("what", "done", Kind.TEXT), Column("value", ""))
 
 
@@ -106,6 +105,12 @@ _UNFINISHED = (
     Column("left_size", "bytes left"),
     Column("why", "why", Kind.TEXT, wraps=True),
 )
+
+
+def _left_count(result: ErasureResult) -> int | None:
+    return None if result.left is None else result.left.totals.erase_count
+
+
 _DONE = (
     Column("entry_count", "entries", cell=lambda each: each.counts.entry_count),
     Column("entry_size", "bytes", cell=lambda each: each.counts.entry_size),
@@ -117,7 +122,7 @@ _DONE = (
     Column("read_size", "bytes read", cell=lambda each: each.counts.read_size),
     Column("write_count", "writes", cell=lambda each: each.counts.write_count),
     Column("write_size", "bytes written", cell=lambda each: each.counts.write_size),
-    Column("left_count", "left to erase", cell=lambda each: _left_count(each)),
+    Column("left_count", "left to erase", cell=_left_count),
 )
 
 
@@ -143,9 +148,9 @@ def plan_sections(
             reasons,
             obstacles,
         ]
-    facts: list[list[Cell]] = [[name, value] for name, value in _facts(plan, seconds)]
+    facts = fact_section("erasure", _facts(plan, seconds))
     reasons = section_of("", "Entries", _REASONS[1:], _counts(None, plan.totals))
-    sections = [Section("", "", _FACT, facts), files, reasons]
+    sections = [facts, files, reasons]
     return [*sections, obstacles] if plan.obstacles else sections
 
 
@@ -198,14 +203,6 @@ def completion_section(found: Completion, *, applied: bool) -> Section:
         why = None if in_kind.kept is None else in_kind.kept.text
         rows.append([log_file_no(in_kind.log_path), word, in_kind.entry_count, None, why])
     return Section("unfinished", "Entries with bytes left", _UNFINISHED, rows)
-
-
-def _created_ms(file: FileErasure) -> int | None:
-    return file.file.header.created_ms
-
-
-def _left_count(result: ErasureResult) -> int | None:
-    return None if result.left is None else result.left.totals.erase_count
 
 
 def _counts(file_no: int | None, totals: ReasonTotals) -> Iterator[ReasonCount]:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from je_tools.findings import Code
 
 WIDE = 72
-"""Columns of a terminal from which tables are shown side by side with their text."""
+"""Width of a terminal, in columns, from which rows are one line each."""
 
 SHOWN_BYTES = 64
 """Number of bytes shown of one field unless all are asked for."""
@@ -144,7 +144,7 @@ def print_entry(console: Console, entry: EntryExplanation, *, all_bytes: bool) -
         if wide:
             lines = _wide_lines(rows, piece, field_width, console.width)
         else:
-            lines = _stacked(rows, piece, console.width)
+            lines = _stacked_lines(rows, piece, console.width)
         for line in lines:
             _print_line(console, line.rstrip(), style)
 
@@ -209,7 +209,7 @@ def _path_lines(path: str, width: int) -> list[str]:
     return [line for some in lines for line in some]
 
 
-def _stacked(rows: Iterable[tuple[str, str]], piece: EntryPiece, width: int) -> Iterator[str]:
+def _stacked_lines(rows: Iterable[tuple[str, str]], piece: EntryPiece, width: int) -> Iterator[str]:
     yield from _cut(f"{piece.path} = {piece.text}".removeprefix(" = "), width)
     for at, shown in rows:
         yield f"{at.rjust(_AT_WIDTH)}{_GAP}{shown}"

@@ -1,4 +1,4 @@
-"""Findings as JSON lines, or one after the other for people: both as they are found."""
+"""Findings in each format of rows, written as they are found."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 ROWS_AT_ONCE = 10_000
-"""Findings that are kept at once for CSV and Parquet."""
+"""Number of findings in memory at once, for CSV and Parquet."""
 
 
 def _cell(name: str) -> Callable[[Finding], Any]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from je_tools.formats.je.internal.replication import NODE_TYPES, RepNode
 from je_tools.output.views import sections as s
 from je_tools.output.views.findings import finding_row
 from je_tools.output.views.section_formats import Report
-from je_tools.output.views.sections import Column, Kind, Section, section_of
+from je_tools.output.views.sections import Column, Kind, Section, fact_section, section_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
     from je_tools.formats.je.internal.replication import RepGroup
     from je_tools.group.members import GroupRecords
 
-_FACT = (Column("what", "group", Kind.TEXT), Column("value", "", Kind.TEXT, wraps=True))
 _GROUP = (
     Column("name", "group", Kind.TEXT),
     Column("group_id", "id", Kind.TEXT, cell=lambda group: str(group.group_id)),
@@ -57,7 +57,7 @@ def group_sections(records: GroupRecords, *, as_facts: bool) -> list[Section]:
         return [nodes]
     if not as_facts:
         return [section_of("group", "", _GROUP, [records.group]), nodes]
-    return [Section("", "", _FACT, _facts(records.group)), nodes]
+    return [fact_section("group", _facts(records.group)), nodes]
 
 
 def group_report(records: GroupRecords, findings: Iterable[Finding]) -> Report:
@@ -72,15 +72,13 @@ def group_report(records: GroupRecords, findings: Iterable[Finding]) -> Report:
     return Report({"group": group}, "group", {}, [nodes], {"findings": map(finding_row, findings)})
 
 
-def _facts(group: RepGroup) -> list[list[str | None]]:
-    return [
-        ["name", group.name],
-        ["id", str(group.group_id)],
-        ["format version", str(group.format_version)],
-        ["change version", str(group.change_version)],
-        ["last node id", str(group.node_id_sequence)],
-        ["oldest JE of a node", group.min_je_version],
-    ]
+def _facts(group: RepGroup) -> Iterator[tuple[str, str | None]]:
+    yield "name", group.name
+    yield "id", str(group.group_id)
+    yield "format version", str(group.format_version)
+    yield "change version", str(group.change_version)
+    yield "last node id", str(group.node_id_sequence)
+    yield "oldest JE of a node", group.min_je_version
 
 
 def _type(node: RepNode) -> str:

@@ -16,7 +16,7 @@ from je_tools.journal.payload import PayloadForm
 from je_tools.log.records import NO_VLSN
 from je_tools.output.views.key_tables import HIDDEN, LOST
 from je_tools.output.views.section_formats import Report
-from je_tools.output.views.sections import Column, Kind, Section, section_of, time_text
+from je_tools.output.views.sections import Cell, Column, Kind, Section, section_of, unless, utc_text
 
 if TYPE_CHECKING:
     from je_tools.findings import Finding
@@ -50,13 +50,18 @@ HOLE_COLUMNS = (
     Column("deletion_lsn", "deletion", Kind.LSN, rank=1),
 )
 
+
+def _op_texts(each: Any) -> Cell:
+    return [f"{code}: {count:,}" for code, count in each.op_counts.items()]
+
+
 CUT_OFF_COLUMNS = (
     Column("db", "journal", Kind.TEXT, cell=lambda each: each.journal.name),
     Column("first_id", "first id", Kind.ID),
     Column("last_id", "last id", Kind.ID),
     Column("records", "records", cell=lambda each: each.id_count),
     Column("lsn", "LSN", Kind.LSN, rank=1),
-    Column("op_counts", "op codes", Kind.TEXTS, rank=2, wraps=True, cell=lambda each: _ops(each)),
+    Column("op_counts", "op codes", Kind.TEXTS, rank=2, wraps=True, cell=_op_texts),
 )
 
 EPOCH_COLUMNS = (
@@ -97,7 +102,7 @@ def journal_report(report: JournalReport, findings: Iterable[Finding] | None) ->
     if findings is not None:
         lists["findings"] = [each.row() for each in findings]
     sections = journal_sections(report)
-    return Report(facts(report), "front_end", sections=sections, lists=lists)
+    return Report(front_end_row(report), "front_end", sections=sections, lists=lists)
 
 
 def journal_sections(report: JournalReport) -> list[Section]:
@@ -113,7 +118,8 @@ def journal_sections(report: JournalReport) -> list[Section]:
 
 def journal_tables(report: JournalReport) -> list[Section]:
     """Return the tables of a report for people."""
-    known = {name: value for name, value in facts(report).items() if value not in (None, [], {})}
+    row = front_end_row(report)
+    known = {name: value for name, value in row.items() if value not in (None, [], {})}
     rows = [[name, _fact_text(value)] for name, value in known.items()]
     journals, holes, cut_off, epochs, operations = journal_sections(report)
     kept = [journals]
@@ -126,8 +132,8 @@ def journal_tables(report: JournalReport) -> list[Section]:
     return [Section("front_end", "", _FACT_COLUMNS, rows), *kept, operations]
 
 
-def facts(report: JournalReport) -> dict[str, Any]:
-    """Return what is known of the front end, as columns."""
+def front_end_row(report: JournalReport) -> dict[str, Any]:
+    """Return what is known of the front end, for JSON."""
     front_end, group = report.front_end, report.group
     node = group.nodes.get(front_end.node_name or "")
     last_ids = {
@@ -186,8 +192,8 @@ def _record_cells(record: JournalRecord, product: Product | None) -> list[Any]:
         value.op_code,
         name,
         value.form.value,
-        None if record.vlsn == NO_VLSN else record.vlsn,
-        None if record.lsn == NULL_LSN else record.lsn,
+        unless(record.vlsn, NO_VLSN),
+        unless(record.lsn, NULL_LSN),
     ]
 
 
@@ -210,7 +216,7 @@ def _payload_lines(record: JournalRecord, masking: Masking) -> list[str]:
     if masking.mode is not DataMode.SHOW:
         return [text]
     if value.time_ms is not None:
-        return [time_text(value.time_ms)]
+        return [utc_text(value.time_ms)]
     if value.form is PayloadForm.JSON:
         with suppress(RecursionError):
             return json.dumps(json.loads(text), indent=2, ensure_ascii=False).split("\n")
@@ -223,10 +229,6 @@ def _op_rows(report: JournalReport) -> list[list[Any]]:
         for each in report.journals.journals
         for code, count in each.op_counts.items()
     ]
-
-
-def _ops(each: Any) -> list[str]:
-    return [f"{code}: {count:,}" for code, count in each.op_counts.items()]
 
 
 def _clean(text: str | None) -> str | None:

@@ -8,7 +8,7 @@ from je_tools.core.key_forms import key_form, value_form
 from je_tools.core.masking import DataMode, Masking
 from je_tools.formats.je.header import NULL_LSN
 from je_tools.log.records import NO_TIME, NO_VLSN, Records
-from je_tools.output.views.sections import Cell, Column, Kind, Section
+from je_tools.output.views.sections import Cell, Column, Kind, Section, unless
 
 HIDDEN, LOST = "(hidden)", "(lost)"
 """Texts for people, for a value that is masked and for one that is lost."""
@@ -33,21 +33,13 @@ def record_cells(records: Records, row: int, masking: Masking) -> list[Cell]:
     """Return the cells of RECORD_COLUMNS for one record."""
     lsn, vlsn = int(records.lsn[row]), int(records.vlsn[row])
     return [
-        shown(masking, records.key[row]),
+        shown_key(masking, records.key[row]),
         shown_value(masking, records.data[row]) or LOST,
-        _time(int(records.modified_ms[row])),
-        _time(int(records.expires_ms[row])),
-        _unless(vlsn, NO_VLSN),
-        _unless(lsn, NULL_LSN),
+        unless(int(records.modified_ms[row]), NO_TIME),
+        unless(int(records.expires_ms[row]), NO_TIME),
+        unless(vlsn, NO_VLSN),
+        unless(lsn, NULL_LSN),
     ]
-
-
-def _unless(number: int, nothing: int) -> int | None:
-    return None if number == nothing else number
-
-
-def _time(time_ms: int) -> int | None:
-    return _unless(time_ms, NO_TIME)
 
 
 def masked_hex(masking: Masking, value: bytes | None) -> str | None:
@@ -55,7 +47,7 @@ def masked_hex(masking: Masking, value: bytes | None) -> str | None:
     return None if value is None else masking.text_of(value)
 
 
-def shown(masking: Masking, key: bytes | None) -> str | None:
+def shown_key(masking: Masking, key: bytes | None) -> str | None:
     """Return a key for people, in a form in which it can be given; see `key_form`."""
     return _shown(masking, key, key_form)
 

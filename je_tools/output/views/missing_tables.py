@@ -7,8 +7,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from je_tools.formats.je.header import NULL_LSN
-from je_tools.output.views.key_tables import masked_hex, shown
-from je_tools.output.views.sections import Cell, Column, Kind, Section, section_of
+from je_tools.output.views.key_tables import masked_hex, shown_key
+from je_tools.output.views.sections import Cell, Column, Kind, Section, section_of, unless
 
 if TYPE_CHECKING:
     from je_tools.core.masking import Masking
@@ -64,7 +64,7 @@ def missing_sections(
     """
     has_reasons = listed is None or any(file.reason for file in report.files)
     files = _FILES if has_reasons else _FILES[:-1]
-    key_text = partial(masked_hex if listed is None else shown, masking)
+    key_text = partial(masked_hex if listed is None else shown_key, masking)
     ranges = [row for loss in report.losses for row in _ranges(loss, listed, key_text)]
     keys = [row for loss in report.losses for row in _keys(loss, listed, key_text)]
     cut = "" if listed is None else f" (at most {listed} per database; JSON lines have all)"
@@ -87,8 +87,8 @@ def lost_text(loss: DatabaseLoss) -> str:
 
 def _ranges(loss: DatabaseLoss, listed: int | None, key_text: KeyText) -> Iterator[list[Cell]]:
     for one in loss.ranges[:listed]:
-        lsn = None if one.lsn == NULL_LSN else one.lsn
         bounds = (key_text(one.low), key_text(one.high))
+        lsn = unless(one.lsn, NULL_LSN)
         yield [loss.name, *bounds, one.level, lsn, one.key_count, one.kept_count]
 
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from je_tools import __version__
 from je_tools.erase.proof.facts import SearchVerdict
 from je_tools.formats.je.header import lsn_text
-from je_tools.output.views.proof_tables import places
-from je_tools.output.views.sections import time_text
+from je_tools.output.views.proof_tables import hits_by_place
+from je_tools.output.views.sections import utc_text
 from je_tools.pages.bars import size_text
 from je_tools.pages.rendering import SHARED, render_page
 from je_tools.pages.shown import NAME_MAX, shown
@@ -39,8 +39,8 @@ def proof_page(proof: Proof) -> Iterator[str]:
             "outcome": proof.verdict.value,
             "tone": _TONES[proof.verdict],
             "env": shown(proof.env, NAME_MAX),
-            "started": time_text(proof.started_ms),
-            "ended": time_text(proof.ended_ms),
+            "started": utc_text(proof.started_ms),
+            "ended": utc_text(proof.ended_ms),
             "tiles": [
                 ("Needles", f"{len(proof.needles):,}"),
                 ("Hits", f"{proof.hit_count:,}"),
@@ -49,7 +49,7 @@ def proof_page(proof: Proof) -> Iterator[str]:
                 ("Reasons for doubt", f"{len(proof.gaps):,}"),
             ],
             "needles": proof.needles[:ROWS_MAX],
-            "places": places(proof.hits),
+            "places": hits_by_place(proof.hits),
             "hits": [_hit(hit) for hit in proof.hits[:ROWS_MAX]],
             "hit_count": proof.hit_count,
             "gaps": [(shown(name, NAME_MAX), shown(reason)) for name, reason in proof.gaps],

@@ -66,7 +66,7 @@ _TEXT = (Column("text", "what", Kind.TEXT, cell=lambda text: text, wraps=True),)
 _FSYNCS = (Column("file", "file", Kind.TEXT), Column("time_ms", "time", Kind.TIME))
 
 
-def places(hits: Sequence[Hit]) -> list[tuple[str, str | None, int, int]]:
+def hits_by_place(hits: Sequence[Hit]) -> list[tuple[str, str | None, int, int]]:
     """Return the listed hits by place and type of entry: hits and files of each, most first."""
     counts = Counter((hit.where.value, hit.type) for hit in hits)
     # A set, so that each file counts once.
@@ -81,7 +81,7 @@ def write_proof(proof: Proof, out: BinaryIO, width: int | None) -> None:
     out.write(("\n".join(lines) + "\n\n").encode(encoding_of(out), "backslashreplace"))
     shown = [section_of("needles", "", NEEDLES, proof.needles)]
     if proof.hits:
-        shown.append(section_of("places", "Left, by place", _PLACES, places(proof.hits)))
+        shown.append(section_of("places", "Left, by place", _PLACES, hits_by_place(proof.hits)))
         more = proof.hit_count - min(len(proof.hits), SHOWN_HITS)
         title = f"The first {SHOWN_HITS:,} hits; {more:,} more are not shown" if more else "Hits"
         shown.append(section_of("hits", title, _HITS, proof.hits[:SHOWN_HITS]))

@@ -10,7 +10,7 @@ from je_tools.findings import Severity
 from je_tools.formats.je.header import NULL_LSN
 from je_tools.log.field_texts import null_or_lsn
 from je_tools.output.views.section_formats import Report
-from je_tools.output.views.sections import Column, Kind, Section, section_of, time_text
+from je_tools.output.views.sections import Column, Kind, Section, fact_section, section_of, utc_text
 from je_tools.recovery.end import EndReason
 from je_tools.recovery.findings import snapshot_findings
 
@@ -31,8 +31,6 @@ _REASONS = {
     EndReason.CHOSEN: "chosen by an option",
 }
 
-_FACT = (Column("what", "recovery", Kind.TEXT), Column("value", "", Kind.TEXT, wraps=True))
-_LOSS = (Column("what", "would be lost", Kind.TEXT), Column("value", "", Kind.TEXT, wraps=True))
 _PASSES = (
     Column("name", "pass", Kind.TEXT, wraps=True),
     Column("entry_count", "entries"),
@@ -73,9 +71,8 @@ _LOST_KEYS = (
 
 def recovery_sections(plan: Plan) -> list[Section]:
     """Return tables for people, without empty ones: the loss of committed transactions first."""
-    loss = [[name, value] for name, value in _loss(plan)]
-    facts = [[name, str(value)] for name, value in _facts(plan)]
-    tables = [Section("", "", _LOSS, loss), Section("", "", _FACT, facts), *_lists(plan, LISTED)]
+    loss = fact_section("would be lost", _loss(plan))
+    tables = [loss, fact_section("recovery", _facts(plan)), *_lists(plan, LISTED)]
     return [table for table in tables if table.rows]
 
 
@@ -116,10 +113,10 @@ def _loss(plan: Plan) -> Iterator[tuple[str, str]]:
     written = sum(1 for each in lost.databases if each.key_count)
     yield "keys", f"{lost.key_count:,} written, in {counted(written, 'database')}"
     yield "bytes", f"{lost.size:,} after the end of the log"
-    yield "newest Commit", f"{time_text(lost.newest_ms)} UTC"
+    yield "newest Commit", f"{utc_text(lost.newest_ms)} UTC"
 
 
-def _facts(plan: Plan) -> Iterator[tuple[str, object]]:
+def _facts(plan: Plan) -> Iterator[tuple[str, str]]:
     """Yield the single facts of a recovery, in words."""
     snapshot, end, checkpoint = plan.snapshot, plan.snapshot.end, plan.snapshot.checkpoint
     yield "last entry", null_or_lsn(end.last_lsn)
@@ -160,7 +157,7 @@ def _facts(plan: Plan) -> Iterator[tuple[str, object]]:
 
 
 def check_facts(snapshot: Snapshot) -> Iterator[tuple[str, str]]:
-    """Yield a line about files of which recovery reads nothing; none if there are no such."""
+    """Yield whether the files that recovery does not read were checked; nothing without such."""
     if snapshot.is_verified:
         yield "files checked", "all: --verify has checked their checksums"
         return

@@ -15,7 +15,7 @@ from je_tools.findings import Severity
 from je_tools.output.files.output_file import encoding_of
 
 WIDE = 72
-"""Number of columns from which a label and its text share an indent."""
+"""Width of a terminal, in columns, from which text is wrapped to the right of its label."""
 
 STYLES = {Severity.ERROR: "bold red", Severity.WARNING: "bold yellow", Severity.NOTE: "cyan"}
 """Style of each severity."""
@@ -44,7 +44,7 @@ def console_for(out: BinaryIO, width: int | None) -> Console:
 
 
 def write_lines(console: Console, out: BinaryIO, lines: Iterable[Text]) -> None:
-    """Write lines of a console of `console_for`; each ends where it ends, however long it is."""
+    """Write lines with a console of `console_for`, without wrapping them."""
     text = console.file
     for line in lines:
         console.print(line, soft_wrap=True)
@@ -56,7 +56,7 @@ def write_lines(console: Console, out: BinaryIO, lines: Iterable[Text]) -> None:
 def wrapped_lines(
     text: str, label: str, width: int, *, indent: int = _INDENT, style: str = ""
 ) -> Iterator[Text]:
-    """Yield lines of `text` after `label`; on narrow terminals all lines have the same indent.
+    """Yield lines of `text` after `label`, below which the text goes on if the terminal is narrow.
 
     Args:
         text: text, in which control characters are escaped.

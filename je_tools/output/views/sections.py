@@ -114,6 +114,17 @@ def section_of(
     return Section(name, title, columns, rows, folds)
 
 
+def fact_section(title: str, facts: Iterable[tuple[str, Cell]]) -> Section:
+    """Return names and values as a table for people, with `title` above the names."""
+    columns = (Column("what", title, Kind.TEXT), Column("value", "", Kind.TEXT, wraps=True))
+    return Section("", "", columns, [[name, value] for name, value in facts])
+
+
+def unless(number: int, nothing: int) -> int | None:
+    """Return a number as a cell, which is None if the number is `nothing`."""
+    return None if number == nothing else number
+
+
 def without_empty_columns(section: Section) -> Section:
     """Return a table without the columns that have no cell."""
     used = [
@@ -172,8 +183,8 @@ def _csv_cell(value: Cell) -> Cell:
     return safe_cell(text) if isinstance(text, str) else text
 
 
-def time_text(time_ms: int) -> str:
-    """Return a time of the log in UTC; a time outside of the calendar as a number."""
+def utc_text(time_ms: int) -> str:
+    """Return a time in UTC, without its zone; a time outside of the calendar as a number of ms."""
     try:
         moment = datetime.fromtimestamp(time_ms / 1000, UTC)
     except (ValueError, OverflowError, OSError):
@@ -198,7 +209,7 @@ _TEXTS: dict[Kind, Callable[[Any], str]] = {
     Kind.PERCENT: "{:.1f}".format,
     Kind.LSN: lsn_text,
     Kind.FILE: "{:08x}".format,
-    Kind.TIME: time_text,
+    Kind.TIME: utc_text,
     Kind.DURATION: _duration_text,
     Kind.FLAG: lambda cell: "yes" if cell else "no",
 }

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from je_tools.core.escaping import printable
-from je_tools.output.views.sections import Cell, Column, Kind, Section, section_of
+from je_tools.output.views.sections import Cell, Column, Kind, Section, fact_section, section_of
 
 if TYPE_CHECKING:
     from je_tools.recovery.utilization import Utilization
@@ -62,7 +62,6 @@ _REASONS = (
 UNCOUNTED_LEAST = 1 << 16
 """Largest number of uncounted bytes not to report: some follow every log's last checkpoint."""
 
-_FACT = (Column("what", "space", Kind.TEXT), Column("value", "", Kind.TEXT, wraps=True))
 _CHOSEN = (
     Column("file_no", "file", Kind.FILE, cell=lambda each: each.file.file_no),
     Column("size", "bytes", cell=lambda each: each.file.size),
@@ -83,8 +82,8 @@ def deletable_section(chosen: Iterable[FileSpace]) -> Section:
 
 def space_sections(space: Space, chosen: Iterable[FileSpace]) -> list[Section]:
     """Return tables for people, without empty ones."""
-    facts = [[name, value] for name, value in _facts(space)]
-    tables = [file_section(space), deletable_section(chosen), Section("", "", _FACT, facts)]
+    facts = fact_section("space", _facts(space))
+    tables = [file_section(space), deletable_section(chosen), facts]
     return [table for table in tables if table.rows]
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from je_tools import __version__
 from je_tools.ignite.examination import next_steps, store_verdict, worst_outcome
-from je_tools.output.views.sections import Kind, cell_texts, time_text, without_empty_columns
+from je_tools.output.views.sections import Kind, cell_texts, utc_text, without_empty_columns
 from je_tools.output.views.store_report import UNKNOWN, store_sections
 from je_tools.pages.rendering import SHARED, render_page
 from je_tools.pages.shown import NAME_MAX, shown
@@ -47,7 +47,7 @@ def store_page(examination: StoreExamination, name: str, now_ms: int) -> Iterato
             "tone": "error" if examination.is_damaged else "ok",
             "verdict": shown(store_verdict(examination), 2_000),
             "store": shown(name, NAME_MAX),
-            "made": f"{time_text(now_ms)} UTC",
+            "made": f"{utc_text(now_ms)} UTC",
             "tables": [_table(without_empty_columns(each)) for each in tables],
             "not_checked": [shown(text, None) for text in examination.not_checked],
             "steps": [

@@ -56,7 +56,7 @@ def subject_text(report: SubjectReport) -> str:
     )
 
 
-def notes(report: SubjectReport) -> list[str]:
+def search_notes(report: SubjectReport) -> list[str]:
     """Return what the search did beyond what was asked, and what it left out."""
     values = report.values
     counts = [

@@ -8,20 +8,21 @@ from typing import TYPE_CHECKING, BinaryIO
 
 import numpy as np
 
-from je_tools.core.masking import DataMode, Masking
 from je_tools.formats.je.header import NULL_LSN
 from je_tools.formats.je.types import ENTRY_TYPES
 from je_tools.formats.rows import Cell, Form, lines_of, words
 from je_tools.log.entry_table import NO_TIME
 from je_tools.log.records import NO_VLSN
-from je_tools.output.views.key_tables import masked_hex, shown, shown_value
+from je_tools.output.encoders.json_cells import bytes_form
+from je_tools.output.views.key_tables import masked_hex, shown_key, shown_value
 from je_tools.output.views.section_formats import write_parquet
 from je_tools.output.views.section_tables import write_long_table
 from je_tools.output.views.sections import Cell as SectionCell
-from je_tools.output.views.sections import Column, Kind, Section, section_of
+from je_tools.output.views.sections import Column, Kind, Section, section_of, unless
 from je_tools.records.versions import STATES
 
 if TYPE_CHECKING:
+    from je_tools.core.masking import Masking
     from je_tools.formats.arrays import Ints, Mask
     from je_tools.formats.files.source import Bytes
     from je_tools.formats.rows import Text
@@ -66,7 +67,7 @@ def write_history(
 
 
 def _row_groups(history: KeyHistory, masking: Masking) -> Iterator[Section]:
-    """Yield the versions as sections of some size, at least one."""
+    """Yield the versions in sections of _PARQUET_ROWS rows or more; the last may have fewer."""
     columns = _columns(masking, for_people=False)
     rows: list[list[SectionCell]] = []
     is_first = True
@@ -85,23 +86,19 @@ def version_section(batch: VersionBatch, masking: Masking, *, for_people: bool) 
 
 
 def _columns(masking: Masking, *, for_people: bool) -> tuple[Column, ...]:
-    text = partial(shown if for_people else masked_hex, masking)
+    key = partial(shown_key if for_people else masked_hex, masking)
     value = partial(shown_value if for_people else masked_hex, masking)
     return (
-        Column("lsn", "LSN", Kind.LSN, cell=lambda each: _unless(each.lsn, NULL_LSN)),
+        Column("lsn", "LSN", Kind.LSN, cell=lambda each: unless(each.lsn, NULL_LSN)),
         Column("type", "type", Kind.TEXT, rank=5),
         Column("time_ms", "time (UTC)", Kind.TIME, rank=2),
         Column("txn_id", "transaction", Kind.ID, rank=3, cell=lambda each: each.txn_id or None),
-        Column("vlsn", "VLSN", Kind.ID, rank=4, cell=lambda each: _unless(each.vlsn, NO_VLSN)),
+        Column("vlsn", "VLSN", Kind.ID, rank=4, cell=lambda each: unless(each.vlsn, NO_VLSN)),
         Column("state", "state", Kind.TEXT),
         Column("current", "current", Kind.TEXT, cell=_current),
-        Column("key", "key", Kind.KEY, rank=1, cell=lambda each: text(each.key)),
+        Column("key", "key", Kind.KEY, rank=1, cell=lambda each: key(each.key)),
         Column("data", "data", Kind.DATA, cell=lambda each: value(each.data)),
     )
-
-
-def _unless(number: int, nothing: int) -> int | None:
-    return None if number == nothing else number
 
 
 def _current(version: Version) -> str:
@@ -110,7 +107,7 @@ def _current(version: Version) -> str:
 
 def _lines(batch: VersionBatch, masking: Masking, *, is_json: bool) -> Bytes:
     """Return a line for each version, as `sections.write_jsonl` and `write_csv` write them."""
-    bytes_form = Form.HEX if masking.mode is DataMode.SHOW else Form.TEXT
+    key_form = bytes_form(masking)
     types = words(_TYPE_NAMES, batch.type)
     states = words(_STATE_NAMES, batch.state)
     current = words([b"no", b"yes"], batch.is_current.astype(np.int64))
@@ -123,8 +120,8 @@ def _lines(batch: VersionBatch, masking: Masking, *, is_json: bool) -> Bytes:
         ("vlsn", Form.DECIMAL, batch.vlsn, batch.vlsn != NO_VLSN),
         ("state", Form.TEXT, states, None),
         ("current", Form.TEXT, current, None),
-        ("key", bytes_form, masking.column(batch.key), None),
-        ("data", bytes_form, masking.column(batch.data), None),
+        ("key", key_form, masking.column(batch.key), None),
+        ("data", key_form, masking.column(batch.data), None),
     ]
     cells = []
     for i, (name, form, values, valid) in enumerate(columns):

@@ -146,7 +146,7 @@ def verdict(comparison: GroupComparison) -> str:
         why = (
             "all of them have errors"
             if all(each.facts.problems for each in nodes)
-            else ("those that could be elected have errors")
+            else "those that could be elected have errors"
         )
         return f"no node can lead: {why}{_barred(comparison)}"
     pairs = comparison.to_leader()
@@ -156,7 +156,7 @@ def verdict(comparison: GroupComparison) -> str:
     agree = all(pair.outcome is Outcome.AGREES for pair in pairs)
     if agree and not is_chosen and not _barred(comparison):
         return f"all nodes agree up to VLSN {last}, and any of them can lead"
-    parts = [_part(comparison, pair) for pair in pairs]
+    parts = [_pair_text(comparison, pair) for pair in pairs]
     name = printable(leader.name)
     return (
         f"{f'if {name} led' if is_chosen else f'{name} should lead'}, with VLSNs up to "
@@ -190,7 +190,7 @@ def _barred(comparison: GroupComparison) -> str:
     return f". Not electable, so left out of the choice: {names}"
 
 
-def _part(comparison: GroupComparison, pair: NodePair) -> str:
+def _pair_text(comparison: GroupComparison, pair: NodePair) -> str:
     name, lost = printable(comparison.nodes[pair.node].name), pair.lost
     if pair.outcome is Outcome.UNKNOWN:
         return f"{name} cannot be compared"

@@ -14,9 +14,9 @@ import numpy as np
 from msgspec import Struct
 
 from je_tools.core.escaping import clean_text, printable, safe_cell
-from je_tools.core.masking import DataMode, Masking
 from je_tools.formats.je.types import type_name
 from je_tools.formats.rows import Buffer, Cell, Form, lines_of, words
+from je_tools.output.encoders.json_cells import bytes_form
 from je_tools.output.views import sections as s
 from je_tools.output.views.section_formats import Report
 from je_tools.output.views.section_tables import write_table
@@ -27,6 +27,7 @@ from je_tools.vlsn.sync_points import ABSENT
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from je_tools.core.masking import Masking
     from je_tools.formats.files.source import Bytes
     from je_tools.vlsn.compare import ComparedNode, GroupComparison
     from je_tools.vlsn.lost_records import LostRecords
@@ -222,7 +223,7 @@ def _json_lines(batch: _Batch, masking: Masking, buffer: Buffer) -> Bytes:
             Cell(Form.TEXT, words(dbs, places), b', "db": '),
             Cell(Form.TEXT, words(_TYPES, records.type), b', "type": "', b'"'),
             Cell(
-                _form(masking),
+                bytes_form(masking),
                 masking.column(records.key),
                 b', "key": "',
                 b'"',
@@ -244,7 +245,7 @@ def _csv_lines(batch: _Batch, masking: Masking, buffer: Buffer) -> Bytes:
             Cell(Form.DECIMAL, records.db_id, b","),
             Cell(Form.TEXT, words(dbs, places), b","),
             Cell(Form.TEXT, words(_TYPES, records.type), b","),
-            Cell(_form(masking), masking.column(records.key), b",", b"", b","),
+            Cell(bytes_form(masking), masking.column(records.key), b",", b"", b","),
             Cell(Form.DECIMAL, records.vlsn, b","),
             Cell(Form.LSN, records.lsn, b",", b"\n"),
         ],
@@ -255,10 +256,6 @@ def _csv_lines(batch: _Batch, masking: Masking, buffer: Buffer) -> Bytes:
 def _quoted(text: str) -> bytes:
     cell = safe_cell(text).replace('"', '""')
     return f'"{cell}"'.encode()
-
-
-def _form(masking: Masking) -> Form:
-    return Form.HEX if masking.mode is DataMode.SHOW else Form.TEXT
 
 
 _TYPES: list[bytes | None] = [type_name(number).encode() for number in range(256)]

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from je_tools.output.views.sections import Cell, Column, Kind, Section, section_of
-from je_tools.vlsn.index import NO_VLSN
+from je_tools.output.views.sections import Column, Kind, Section, section_of
+from je_tools.output.views.vlsn_tables import landmark_rows
 
 if TYPE_CHECKING:
     from je_tools.vlsn.rebuild_plan import RebuildPlan
 
-_LANDMARKS = ("first", "last", "last_sync", "last_txn_end")
 
 _LANDMARK = (
     Column("landmark", "landmark", Kind.TEXT),
@@ -31,11 +30,7 @@ def landmark_section(plan: RebuildPlan) -> Section:
         None if plan.new is None else plan.new.range,
         None if plan.recovered is None else plan.recovered.range,
     ]
-    rows: list[list[Cell]] = []
-    for name in _LANDMARKS:
-        vlsns = [None if each is None else getattr(each, name) for each in ranges]
-        rows.append([name, *(None if vlsn == NO_VLSN else vlsn for vlsn in vlsns)])
-    return Section("landmarks", "Range", _LANDMARK, rows)
+    return Section("landmarks", "Range", _LANDMARK, landmark_rows(ranges))
 
 
 def forecast_section(plan: RebuildPlan) -> Section:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
@@ -12,7 +12,16 @@ from je_tools.formats.je.internal.records import Unreadable
 from je_tools.formats.je.internal.replication import RANGE_KEY, GhostBucket, VlsnBucket, VlsnRange
 from je_tools.output.views.findings import finding_row
 from je_tools.output.views.section_formats import Report
-from je_tools.output.views.sections import Cell, Column, Kind, Section, section_of, time_text
+from je_tools.output.views.sections import (
+    Cell,
+    Column,
+    Kind,
+    Section,
+    fact_section,
+    section_of,
+    unless,
+    utc_text,
+)
 from je_tools.vlsn.index import NO_VLSN
 from je_tools.vlsn.node_report import report_of
 
@@ -25,7 +34,7 @@ if TYPE_CHECKING:
     from je_tools.vlsn.node_report import NodeReport
     from je_tools.vlsn.stored import IndexRecord
 
-_OFFSET = (1 << 32) - 1
+_OFFSET_MASK = (1 << 32) - 1
 _LANDMARKS = ("first", "last", "last_sync", "last_txn_end")
 
 _BUCKET = (
@@ -58,13 +67,12 @@ _MASTER = (
 )
 _ROLLBACK = (
     Column("start_lsn", "RollbackStart", Kind.LSN),
-    Column("end_lsn", "RollbackEnd", Kind.LSN, cell=lambda each: _lsn(each.end_lsn)),
+    Column("end_lsn", "RollbackEnd", Kind.LSN, cell=lambda each: unless(each.end_lsn, NULL_LSN)),
     Column("matchpoint_vlsn", "matchpoint VLSN", Kind.ID),
     Column("matchpoint_lsn", "matchpoint LSN", Kind.LSN),
     Column("time_ms", "time (UTC)", Kind.TIME),
     Column("txn_count", "transactions"),
 )
-_FACT = (Column("what", "node", Kind.TEXT), Column("value", "", Kind.TEXT, wraps=True))
 _VLSN_LOOKUP = (
     Column("vlsn", "VLSN", Kind.ID),
     Column("lsn", "LSN", Kind.LSN),
@@ -83,10 +91,6 @@ _LSN_LOOKUP = (
     Column("state", "state", Kind.TEXT),
     Column("before_vlsn", "last VLSN so far", Kind.ID),
 )
-
-
-def _lsn(lsn: int) -> int | None:
-    return None if lsn == NULL_LSN else lsn
 
 
 class _BucketRow(Struct, frozen=True):
@@ -133,7 +137,7 @@ def _bucket_row(each: IndexRecord) -> _BucketRow:
         stride=record.stride,
         mapping_count=count,
         vlsns_per_mapping=(record.last - record.first + 1) / count if count else None,
-        span_size=None if first is None or is_apart else (record.last_lsn & _OFFSET) - first,
+        span_size=None if first is None or is_apart else (record.last_lsn & _OFFSET_MASK) - first,
         first_lsn=None if first is None else record.file_no << 32 | first,
         last_lsn=record.last_lsn,
     )
@@ -159,11 +163,16 @@ def bucket_section(state: NodeState, *, for_people: bool = False) -> Section:
 def _landmark_section(state: NodeState) -> Section:
     stored, recovered = state.index.stored.range, state.index.recovered
     after = None if recovered is None else recovered.range
+    return Section("landmarks", "Range", _LANDMARK, landmark_rows([stored, after]))
+
+
+def landmark_rows(ranges: Sequence[VlsnRange | None]) -> list[list[Cell]]:
+    """Return a row for each VLSN that a range records: its name, and its number in each range."""
     rows: list[list[Cell]] = []
     for name in _LANDMARKS:
-        vlsns = [None if each is None else getattr(each, name) for each in (stored, after)]
+        vlsns = [None if each is None else getattr(each, name) for each in ranges]
         rows.append([name, *(None if vlsn == NO_VLSN else vlsn for vlsn in vlsns)])
-    return Section("landmarks", "Range", _LANDMARK, rows)
+    return rows
 
 
 def _master_section(masters: list[MasterTerm], group: GroupNames) -> Section:
@@ -185,8 +194,8 @@ def _master_section(masters: list[MasterTerm], group: GroupNames) -> Section:
 def node_sections(state: NodeState) -> list[Section]:
     """Return tables for people."""
     report = report_of(state)
-    facts = [[name, value] for name, value in _facts(state, report)]
-    tables = [_master_section(state.masters, state.group), Section("", "", _FACT, facts)]
+    facts = fact_section("node", _facts(state, report))
+    tables = [_master_section(state.masters, state.group), facts]
     return [bucket_section(state, for_people=True), _landmark_section(state), *tables]
 
 
@@ -198,28 +207,28 @@ def _facts(state: NodeState, report: NodeReport) -> Iterator[tuple[str, str]]:
     yield "group", "unknown" if group.group_id is None else f"{group.name} ({group.group_id})"
     if state.index.refusal is not None:
         yield "the engine", f"would not continue with the index: {state.index.refusal}"
-    yield "last VLSN of the log", _text(report.facts.last_vlsn)
+    yield "last VLSN of the log", _vlsn_text(report.facts.last_vlsn)
     commit = report.last_commit
     if commit is not None:
         name = group.nodes.get(commit.master_node_id, "unknown")
         term = "" if commit.master_term is None else f", term {commit.master_term}"
         yield (
             "last Commit",
-            f"VLSN {commit.vlsn} of {time_text(commit.time_ms)}, "
+            f"VLSN {commit.vlsn} of {utc_text(commit.time_ms)}, "
             f"master {commit.master_node_id} ({name}){term}",
         )
-    yield "last durable VLSN", _text(report.durable_vlsn)
+    yield "last durable VLSN", _vlsn_text(report.durable_vlsn)
     if state.journal_id is not None:
         yield "last journal id", str(state.journal_id)
     for each in state.tail.rollbacks:
-        yield "rollback", f"to VLSN {each.matchpoint_vlsn} on {time_text(each.time_ms)}"
+        yield "rollback", f"to VLSN {each.matchpoint_vlsn} on {utc_text(each.time_ms)}"
     share = f"{state.read_size:,} of {state.size:,} bytes"
     if state.read_size < state.size:
         share += ", and samples of the rest for the masters"
     yield "read", share
 
 
-def _text(vlsn: int | None) -> str:
+def _vlsn_text(vlsn: int | None) -> str:
     return "none" if vlsn is None else str(vlsn)
 
 

@@ -10,14 +10,21 @@ from msgspec.structs import replace
 
 from je_tools.core.escaping import clean_text
 from je_tools.output.views.section_formats import Report
-from je_tools.output.views.sections import Cell, Column, Kind, Section, row_values, section_of
+from je_tools.output.views.sections import (
+    Cell,
+    Column,
+    Kind,
+    Section,
+    fact_section,
+    row_values,
+    section_of,
+)
 from je_tools.writing.lock import FILE_NAME, Holder, LockMode
 from je_tools.writing.undo_steps import UndoState
 
 if TYPE_CHECKING:
     from je_tools.writing.undo_places import AnyUndo
 
-_FACT = (Column("what", "lock", Kind.TEXT), Column("value", "", Kind.TEXT, wraps=True))
 _HOLDERS = (
     Column("mode", "opened", Kind.TEXT, cell=lambda each: each.mode.value),
     Column("pid", "process", Kind.ID),
@@ -43,15 +50,15 @@ _STEPS = (
 
 def lock_sections(home: Path, holders: Sequence[Holder]) -> list[Section]:
     """Return tables for people: the processes that have the environment open."""
-    there = (home / FILE_NAME).exists()
+    file = home / FILE_NAME
     facts = [
-        ["lock file", str(home / FILE_NAME) if there else "none, so no process has it open"],
-        ["open for writing", _of(holders, LockMode.READ_WRITE)],
-        ["open for reading", _of(holders, LockMode.READ_ONLY)],
+        ("lock file", str(file) if file.exists() else "none, so no process has it open"),
+        ("open for writing", _holder_texts(holders, LockMode.READ_WRITE)),
+        ("open for reading", _holder_texts(holders, LockMode.READ_ONLY)),
     ]
     if any(each.mode is LockMode.NO_READERS for each in holders):
-        facts.append(["keeps readers out", _of(holders, LockMode.NO_READERS)])
-    return [Section("", "", _FACT, facts)]
+        facts.append(("keeps readers out", _holder_texts(holders, LockMode.NO_READERS)))
+    return [fact_section("lock", facts)]
 
 
 def lock_report(home: Path, holders: Sequence[Holder]) -> Report:
@@ -74,7 +81,7 @@ def undo_document(home: Path, sections: Iterable[Section]) -> dict[str, object]:
     return {"env": clean_text(str(home)), **lists}
 
 
-def _of(holders: Sequence[Holder], mode: LockMode) -> str:
+def _holder_texts(holders: Sequence[Holder], mode: LockMode) -> str:
     return ", ".join(each.text for each in holders if each.mode is mode) or "no process"
 
 

@@ -26,7 +26,7 @@ from je_tools.log.scan import Scanner
 from je_tools.missing.losses import DatabaseLoss, LossOptions, LossReport, LostRange
 from je_tools.missing.lost_ranges import range_bounds
 from je_tools.missing.run import report_missing
-from je_tools.output.views.key_tables import shown
+from je_tools.output.views.key_tables import shown_key
 from je_tools.recovery.database import NAME_DB, Database
 from je_tools.recovery.opening import take_snapshot
 from je_tools.recovery.snapshot import Snapshot
@@ -403,10 +403,10 @@ def test_keys_are_spelled_as_get_takes_them() -> None:
 
 @pytest.mark.parametrize("text", [b"long:7", b"hex:00", b"int:x", b"str:name"])
 def test_a_key_that_looks_like_the_spelling_of_another_is_hexadecimal(text: bytes) -> None:
-    spelling = shown(Masking(), text)
+    spelling = shown_key(Masking(), text)
     assert spelling is not None
     assert parse_key(spelling).needle == text
-    assert shown(Masking(), b"ratio:1") == "ratio:1"
+    assert shown_key(Masking(), b"ratio:1") == "ratio:1"
 
 
 def test_of_keys_of_no_known_order_those_are_kept_that_must_be() -> None:

@@ -19,7 +19,7 @@ from je_tools.log.records import NO_TIME, NO_VLSN, Records, UnreadRecords, no_re
 from je_tools.output.encoders import record_parquet as record_tables
 from je_tools.output.encoders import record_sinks as sink
 from je_tools.output.encoders.record_files import stems_of, write_files, write_stream
-from je_tools.output.encoders.record_lines import RECORD_COLUMNS, Named
+from je_tools.output.encoders.record_lines import RECORD_COLUMNS, OutputDatabase
 from je_tools.output.encoders.record_sinks import LineSink, RecordFormat, open_record_sink
 from je_tools.output.encoders.record_sources import DatabaseSource
 from tests.builders.records import Row, records_of
@@ -31,7 +31,7 @@ ROWS = [
     Row(b"k", None, tombstone=True),
     Row(b"n", b"v", -(1 << 63), LAST, -1, -10, -(1 << 63), True),
 ]
-PEOPLE = Named('p"é', 5, has_duplicates=False)
+PEOPLE = OutputDatabase('p"é', 5, has_duplicates=False)
 
 
 def coming(records: Records) -> UnreadRecords[Records]:
@@ -151,14 +151,21 @@ def test_buffers_are_reused_except_the_largest(monkeypatch: pytest.MonkeyPatch) 
 
 def test_two_databases_do_not_fit_in_one_dump_text() -> None:
     made = open_record_sink(RecordFormat.DUMP, Masking())
-    sources = [DatabaseSource(Named("a", 5, False), []), DatabaseSource(Named("b", 6, False), [])]
+    sources = [
+        DatabaseSource(OutputDatabase("a", 5, False), []),
+        DatabaseSource(OutputDatabase("b", 6, False), []),
+    ]
     with pytest.raises(UsageError, match="one database per file"):
         write_stream(made, sources, io.BytesIO())
 
 
 def test_a_file_for_each_database(tmp_path: Path) -> None:
-    names = [Named("../../x", 5, True), Named("A", 6, False), Named("a", 7, False)]
-    names += [Named(None, 8, False), Named("", 9, False)]
+    names = [
+        OutputDatabase("../../x", 5, True),
+        OutputDatabase("A", 6, False),
+        OutputDatabase("a", 7, False),
+    ]
+    names += [OutputDatabase(None, 8, False), OutputDatabase("", 9, False)]
     made = open_record_sink(RecordFormat.DUMP, Masking())
     sources = (DatabaseSource(name, [records_of([Row(b"%d" % name.db_id)])]) for name in names)
     stems = stems_of(made, names)
@@ -201,7 +208,10 @@ def test_parquet_is_the_same_by_one_thread_and_by_many(monkeypatch: pytest.Monke
 
     def made(threads: int) -> bytes:
         form = open_record_sink(RecordFormat.PARQUET, Masking(), threads=threads)
-        others = [Named("late", 6, has_duplicates=False), Named("none", 7, has_duplicates=False)]
+        others = [
+            OutputDatabase("late", 6, has_duplicates=False),
+            OutputDatabase("none", 7, has_duplicates=False),
+        ]
         sources = [
             DatabaseSource(PEOPLE, whole),
             DatabaseSource(others[0], late),

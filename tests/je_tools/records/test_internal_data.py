@@ -24,7 +24,7 @@ from je_tools.formats.je.internal.replication import GhostBucket
 from je_tools.formats.rows import Buffer
 from je_tools.formats.spans import Spans
 from je_tools.log.records import Records, no_records
-from je_tools.output.encoders.record_lines import Named, jsonl_form
+from je_tools.output.encoders.record_lines import OutputDatabase, jsonl_form
 from je_tools.output.encoders.typed_records import typed_of
 from je_tools.recovery.database import ID_DB, NAME_DB
 from tests.corpus import FIXTURES
@@ -172,7 +172,9 @@ def test_masked_data_tells_no_record() -> None:
         assert "record" not in row
     form = jsonl_form(Masking(DataMode.HIDE))
     typed: Callable[[Records], list[str | None]] = lambda _: pytest.fail("asked")  # noqa: E731
-    assert not len(form.lines(Named("_jeNameMap", 1, False, typed), no_records(), Buffer()))
+    assert not len(
+        form.lines(OutputDatabase("_jeNameMap", 1, False, typed), no_records(), Buffer())
+    )
 
 
 def test_get_shows_it_and_its_history() -> None:
