@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
-
-from msgspec.structs import asdict
+from typing import TYPE_CHECKING, BinaryIO
 
 from je_tools.commands._findings import (
     add_findings,
@@ -19,17 +16,16 @@ from je_tools.commands._findings import (
 from je_tools.commands._options import (
     chosen_file_mode,
     chosen_masking,
-    chosen_pace,
     data_option,
     exit_zero_option,
     format_option,
     needs_output,
-    say,
-    staged_bar,
-    terminal_width,
+    option_group,
     threads_option,
 )
+from je_tools.commands._scanning import staged_scanner
 from je_tools.commands._snapshot import home_argument, node_home, open_home
+from je_tools.commands._terminal import say, terminal_width
 from je_tools.commands._writing import (
     OutputOptions,
     apply_option,
@@ -48,11 +44,8 @@ if TYPE_CHECKING:
     from je_tools.append.operation import AppendOperation, AppendResult
     from je_tools.findings import Finding
     from je_tools.log.environment import Environment
-    from je_tools.log.scan import Scanner
     from je_tools.output.views.sections import Section
     from je_tools.recovery.snapshot import Snapshot
-
-F = TypeVar("F", bound=Callable[..., Any])
 
 
 class AppendOptions(OutputOptions):
@@ -61,21 +54,18 @@ class AppendOptions(OutputOptions):
     data_mode: str
 
 
-def append_options(function: F) -> F:
-    """Add the environment, and the options of a command that appends."""
-    for option in (
-        exit_zero_option,
-        findings_option,
-        format_option(*ROWS),
-        data_option,
-        threads_option,
-        file_max_option,
-        output_or_copy_option,
-        apply_option,
-        home_argument,
-    ):
-        function = option(function)
-    return function
+append_options = option_group(
+    home_argument,
+    apply_option,
+    output_or_copy_option,
+    file_max_option,
+    threads_option,
+    data_option,
+    format_option(*ROWS),
+    findings_option,
+    exit_zero_option,
+)
+"""The environment, and the options of a command that appends."""
 
 
 def run_operation(
@@ -120,16 +110,6 @@ def run_operation(
     )
 
 
-@contextmanager
-def open_scanner(environment: Environment, options: AppendOptions) -> Iterator[Scanner]:
-    """Return a scanner with the options of the command line, which shows its progress."""
-    from je_tools.log.scan import Scanner
-
-    with staged_bar(environment.size, "reading") as stages:
-        pace = chosen_pace(options["max_rate"])
-        yield Scanner(threads=options["threads"], wide=True, pace=pace, **asdict(stages))
-
-
 def _plan(
     environment: Environment,
     options: AppendOptions,
@@ -145,7 +125,7 @@ def _plan(
     output = results_path(options)
     now_ms = time.time_ns() // 1_000_000
     with (
-        open_scanner(environment, options) as scanner,
+        staged_scanner(environment, options) as (scanner, _),
         held_snapshot(environment, scanner, now_ms=now_ms, as_member=True) as snapshot,
     ):
         result = plan_append(snapshot, operation, file_max=options["file_max"])
@@ -172,7 +152,7 @@ def _apply(
     check_readable(environment)
     now_ms, file_max = time.time_ns() // 1_000_000, options["file_max"]
     target = options["output"]
-    with open_scanner(environment, options) as scanner:
+    with staged_scanner(environment, options) as (scanner, _):
         if target is not None:
             with noting_that_none_is_made(target):
                 snapshot, result = append_to_copy(

@@ -1,4 +1,4 @@
-"""Options and runs of the commands that write a checkpoint, and their reports."""
+"""What `checkpoint` and `recover` share: options, the writing of a checkpoint, and its report."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, TypedDict
 import click
 
 from je_tools.commands._findings import add_findings
-from je_tools.commands._options import terminal_width
+from je_tools.commands._terminal import terminal_width
 from je_tools.commands._writing import noting_that_none_is_made, say_reader
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class VerifyOptions(TypedDict):
-    """Options that decide on a verification before writing."""
+    """Options that decide whether the log is verified before it is written."""
 
     apply: bool
     accept_loss: bool
@@ -60,8 +60,8 @@ verify_option = click.option(
 )
 
 
-def verified(snapshot: Snapshot, options: VerifyOptions) -> list[Finding]:
-    """Do what `--verify` asks for, before anything is written, and return the findings.
+def verify_if_asked(snapshot: Snapshot, options: VerifyOptions) -> list[Finding]:
+    """Verify all files if `--verify` is given, before anything is written; return the findings.
 
     Raises:
         RefusedError: with `--apply`, if there is damage and no `--accept-loss`.
@@ -114,16 +114,16 @@ def write_outcome(
     path: Path | None = None,
     document: Mapping[str, Any] | None = None,
 ) -> None:
-    """Write what was written to the log, or would be.
+    """Report what was written to the log, or would be.
 
     Args:
         snapshot: the log as it is written.
-        outcome: the work.
-        findings: findings on the log before the work.
+        outcome: the checkpoint, and what was done beside it.
+        findings: findings on the log as it was before.
         options: options of the command line.
         out: the output.
         path: its name; None for standard output.
-        document: for JSON, an object that gets the work as its `checkpoint`; None for the work
+        document: for JSON, an object that gets the report as its `checkpoint`; None for the report
             alone.
     """
     from je_tools.output.views.checkpoint_tables import checkpoint_report, checkpoint_sections

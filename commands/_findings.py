@@ -1,4 +1,4 @@
-"""Findings in the outputs of commands that show something else: rows, a side file, and texts."""
+"""Findings of commands whose results are something else: as rows, in a file, and as messages."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, BinaryIO
 import click
 from msgspec.structs import replace
 
-from je_tools.commands._options import A_FILE, chosen_file_mode, say
+from je_tools.commands._options import A_FILE, chosen_file_mode
+from je_tools.commands._terminal import say
 from je_tools.errors import EXIT_DAMAGE, EXIT_OK, UsageError
 
 if TYPE_CHECKING:
@@ -102,7 +103,9 @@ def exit_code_of(findings: Iterable[Finding], *, exit_zero: bool) -> int:
 
 
 def say_findings(findings: Iterable[Finding], name: str = "") -> None:
-    """Report findings on standard error: the first of each code, one hint, the number of the rest.
+    """Report findings on standard error: the first SAID of each code, and the number of the others.
+
+    Only the first of a code has its hint.
 
     Args:
         findings: findings of one environment.
@@ -130,7 +133,7 @@ def report_findings(
     side_file: Path | None,
     exit_zero: bool,
 ) -> int:
-    """Report findings in the side file and on standard error, and return the exit code."""
+    """Report findings in the file of `--findings` and on standard error; return the exit code."""
     save_findings(findings, side_file, environment)
     say_findings(findings)
     return exit_code_of(findings, exit_zero=exit_zero)

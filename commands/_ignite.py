@@ -1,4 +1,4 @@
-"""Options that the commands on Ignite's stores share, and the stores that they open."""
+"""What the commands on Ignite's stores share: options, outputs and messages."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from je_tools.commands._options import (
     F,
     chosen_file_mode,
     file_mode_option,
+    option_group,
     output_file_outside,
-    say,
-    terminal_width,
 )
+from je_tools.commands._terminal import say, terminal_width
 from je_tools.core.escaping import clean_text
 from je_tools.errors import RefusedError
 
@@ -51,7 +51,7 @@ store_argument = click.argument(
 segments_argument = click.argument(
     "paths", metavar="STORE|SEGMENT...", nargs=-1, required=True, type=A_PATH
 )
-"""The same, or folders and files of segments."""
+"""A store, as `store_argument`, or folders and files of segments."""
 
 node_option = click.option(
     "--node",
@@ -79,9 +79,8 @@ def partition_option(note: str = "") -> Callable[[F], F]:
     )
 
 
-def output_option(function: F) -> F:
-    """Add `--output` and `--file-mode`."""
-    return output_file_outside("store")(file_mode_option(function))
+output_option = option_group(output_file_outside("store"), file_mode_option)
+"""`--output` and `--file-mode`."""
 
 
 def thread_count(threads: int) -> int:
@@ -90,8 +89,8 @@ def thread_count(threads: int) -> int:
 
 
 @contextmanager
-def opened_output(path: Path | None, *stores: Store) -> Iterator[BinaryIO]:
-    """Open the output of a command; see `open_output`.
+def open_output_outside(path: Path | None, *stores: Store) -> Iterator[BinaryIO]:
+    """Open the output of a command, as `open_output` does, which must be outside of its stores.
 
     Raises:
         RefusedError: `path` exists, lies inside a store, or cannot be written.

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
+from typing import TYPE_CHECKING, TypedDict
 
 import click
 
-from je_tools.commands._options import A_FILE, chosen_masking, say
+from je_tools.commands._options import A_FILE, chosen_masking, option_group
+from je_tools.commands._terminal import say
 from je_tools.core.masking import DataMode
 
 if TYPE_CHECKING:
     from je_tools.core.masking import Masking
     from je_tools.erase.proof.needles import Needle, NeedleSearch
-
-F = TypeVar("F", bound=Callable[..., Any])
 
 
 class NeedleOptions(TypedDict):
@@ -27,7 +25,7 @@ class NeedleOptions(TypedDict):
     data_mode: str
 
 
-_OPTIONS = (
+needle_options = option_group(
     click.option(
         "--key",
         "keys",
@@ -62,11 +60,7 @@ _OPTIONS = (
 )
 
 
-def needle_options(function: F) -> F:
-    """Add the options that name needles, and `--data`, which names them in outputs."""
-    for option in reversed(_OPTIONS):
-        function = option(function)
-    return function
+"""The options that name needles, and `--data`, which names them in outputs."""
 
 
 def named_needles(options: NeedleOptions) -> list[Needle]:

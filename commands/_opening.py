@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from je_tools.commands._options import say
+from je_tools.commands._terminal import say
 
 if TYPE_CHECKING:
     from je_tools.log.environment import Environment

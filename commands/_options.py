@@ -3,34 +3,32 @@
 from __future__ import annotations
 
 import os
-import sys
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from threading import Lock, Timer
-from typing import TYPE_CHECKING, Any, TextIO, TypeVar
+from typing import Any, TypeVar
 
 import click
-from msgspec import Struct
 
-from je_tools.core.escaping import printable
 from je_tools.core.masking import DataMode, Masking
 from je_tools.errors import UsageError
 from je_tools.formats.files.remote_path import RemotePath, located
 from je_tools.formats.files.uris import URIError, is_uri
 
-if TYPE_CHECKING:
-    from rich.progress import Progress
-
-    from je_tools.core.pace import Pace
-
 CONTEXT: dict[str, Any] = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 """Settings of every command."""
 
-DELAY = 2.0
-"""Seconds that work takes before its progress is shown."""
-
 F = TypeVar("F", bound=Callable[..., Any])
+
+
+def option_group(*options: Callable[[Any], Any]) -> Callable[[F], F]:
+    """Return a decorator that adds options to a command, in the order of its `--help`."""
+
+    def decorate(function: F) -> F:
+        for option in reversed(options):
+            function = option(function)
+        return function
+
+    return decorate
 
 
 class _LocalPath(click.Path):
@@ -123,15 +121,6 @@ def _parse_rate(_: click.Context, __: click.Parameter, text: str | None) -> int 
     return rate
 
 
-def chosen_pace(rate: int | None) -> Pace | None:
-    """Return the limit that `--max-rate` selects."""
-    if rate is None:
-        return None
-    from je_tools.core.pace import Pace
-
-    return Pace(rate)
-
-
 max_rate_option = click.option(
     "--max-rate",
     metavar="RATE",
@@ -148,9 +137,8 @@ threads_count_option = _threads("Threads that read; 0: one per core.")
 """`--threads` for commands that cannot limit how fast they read."""
 
 
-def threads_option(function: F) -> F:
-    """Add `--threads` and `--max-rate`, the options of commands that read a log."""
-    return threads_count_option(max_rate_option(function))
+threads_option = option_group(threads_count_option, max_rate_option)
+"""`--threads` and `--max-rate`, for commands that read a log."""
 
 
 encoders_option = _threads("Threads or processes that read and encode; 0: one per core, at most 4.")
@@ -202,9 +190,8 @@ def output_file_outside(place: str) -> Callable[[F], F]:
 output_file_option = output_file_outside("environment")
 
 
-def output_option(function: F) -> F:
-    """Add `--output` and `--file-mode`."""
-    return output_file_option(file_mode_option(function))
+output_option = option_group(output_file_option, file_mode_option)
+"""`--output` and `--file-mode`."""
 
 
 tmp_option = click.option(
@@ -237,7 +224,7 @@ def format_option(*formats: str, default: str = "table") -> Callable[[F], F]:
 
 
 def needs_output(form: str, output: Path | None) -> None:
-    """Refuse a format that is no text on standard output.
+    """Refuse a format that is not written to standard output.
 
     Raises:
         UsageError: it is Parquet, and no output is named.
@@ -253,32 +240,6 @@ def chosen_masking(mode: str) -> Masking:
     return masking
 
 
-def say(text: str) -> None:
-    """Write a line to standard error, with control characters escaped.
-
-    If standard error is closed, the line is dropped.
-    """
-    try:
-        click.echo(printable(text), err=True)
-    except OSError:
-        with suppress(OSError):
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
-
-
-def terminal_width(output: Path | None) -> int | None:
-    """Return the columns of the terminal; None, for no limit, if the output is not a terminal."""
-    if "COLUMNS" not in os.environ and (output is not None or not is_terminal(sys.stdout)):
-        return None
-    import shutil
-
-    return shutil.get_terminal_size((80, 24)).columns
-
-
-def is_terminal(stream: TextIO | None) -> bool:
-    """Return True if a standard stream is a terminal; it is None if closed before the start."""
-    return stream is not None and stream.isatty()
-
-
 def check_no_uri(paths: Iterable[Path], what: str) -> None:
     """Refuse URIs for what needs files of this host.
 
@@ -290,121 +251,3 @@ def check_no_uri(paths: Iterable[Path], what: str) -> None:
             raise UsageError(
                 f"{path}: {what} needs an environment on this host: copy it here first"
             )
-
-
-class Stages(Struct, frozen=True):
-    """Progress callbacks for work in several parts, as a `Scanner` takes them; none by default."""
-
-    progress: Callable[[int], None] | None = None
-    stage: Callable[[str, int], None] | None = None
-
-
-class _Bar:
-    """A progress bar on standard error that appears when the work has taken `DELAY` seconds."""
-
-    def __init__(self, label: str, size: int) -> None:
-        self._lock = Lock()
-        self._part: tuple[str, int] | None = (label, size)
-        self._done = 0
-        self._shown: Progress | None = None
-        self._task: Any = None
-        self._timer = Timer(DELAY, self._show)
-        self._timer.daemon = True
-        self._timer.start()
-
-    def _show(self) -> None:
-        from rich.console import Console
-        from rich.progress import (
-            BarColumn,
-            DownloadColumn,
-            Progress,
-            TaskProgressColumn,
-            TextColumn,
-            TimeElapsedColumn,
-        )
-
-        text = TextColumn("{task.description}")
-        columns = (text, BarColumn(), TaskProgressColumn(), DownloadColumn(), TimeElapsedColumn())
-        with self._lock:
-            if self._part is None:
-                return
-            self._shown = Progress(*columns, console=Console(stderr=True), transient=True)
-            self._begin()
-            self._shown.start()
-
-    def _begin(self) -> None:
-        """Show the part that is being done now; a bar without a total only moves."""
-        if self._shown is not None and self._part is not None:
-            if self._task is not None:
-                self._shown.remove_task(self._task)
-            label, size = self._part
-            self._task = self._shown.add_task(label, total=size or None, completed=self._done)
-
-    def advance(self, done: int) -> None:
-        """Count bytes as done; a part that is done is shown no longer if nothing follows it."""
-        with self._lock:
-            self._done += done
-            if self._shown is not None:
-                self._shown.advance(self._task, done)
-                if self._shown.finished:
-                    # A log that is followed grows past the end of the bar.
-                    self._shown.stop()
-
-    def stage(self, label: str, size: int) -> None:
-        """Begin the next part; its size is 0 if it is unknown."""
-        with self._lock:
-            self._part, self._done = (label, size), 0
-            self._begin()
-            if self._shown is not None:
-                self._shown.start()
-
-    def end(self, *, is_complete: bool) -> None:
-        """Remove the bar, after showing it at 100 % if the work is complete."""
-        self._timer.cancel()
-        with self._lock:
-            self._part = None
-            if self._shown is not None:
-                if is_complete:
-                    total = self._shown.tasks[-1].total or 1
-                    self._shown.update(self._task, total=total, completed=total, refresh=True)
-                self._shown.stop()
-
-
-@contextmanager
-def _bar(label: str, size: int) -> Iterator[_Bar]:
-    bar = _Bar(label, size)
-    try:
-        yield bar
-    except BaseException:
-        bar.end(is_complete=False)
-        raise
-    bar.end(is_complete=True)
-
-
-@contextmanager
-def staged_bar(size: int, label: str) -> Iterator[Stages]:
-    """Show a bar on stderr for each part of the work, if it is a terminal and the work not short.
-
-    Args:
-        size: bytes of the log, which the first part reads; 0 if unknown.
-        label: name of the first part.
-    """
-    if not is_terminal(sys.stderr):
-        yield Stages()
-        return
-    with _bar(label, size) as bar:
-        yield Stages(bar.advance, bar.stage)
-
-
-@contextmanager
-def progress_bar(size: int, label: str) -> Iterator[Callable[[int], None] | None]:
-    """Show a bar over `size` bytes on stderr, if it is a terminal and the work not short.
-
-    Yields a callback that takes the number of bytes done since its last call; None without a bar,
-    as for 0 bytes.
-    """
-    if not size or not is_terminal(sys.stderr):
-        yield None
-        return
-    with _bar(label, size) as bar:
-        yield bar.advance

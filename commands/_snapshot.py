@@ -1,11 +1,11 @@
-"""Options of the commands that show an environment as recovery leaves it."""
+"""What the commands share that show an environment as recovery leaves it: options and steps."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, TypedDict, TypeVar
+from typing import TYPE_CHECKING, Any, BinaryIO, TypedDict
 
 import click
 
@@ -22,13 +22,14 @@ from je_tools.commands._options import (
     A_PATH,
     chosen_file_mode,
     chosen_masking,
-    chosen_pace,
     data_option,
     exit_zero_option,
-    staged_bar,
-    terminal_width,
+    option_group,
     threads_option,
 )
+from je_tools.commands._progress import staged_bar
+from je_tools.commands._scanning import chosen_scanner
+from je_tools.commands._terminal import terminal_width
 from je_tools.errors import InputError, UsageError
 from je_tools.recovery.choices import ChosenEnd, chosen_snapshot
 
@@ -37,8 +38,6 @@ if TYPE_CHECKING:
     from je_tools.log.environment import Environment
     from je_tools.output.views.sections import Section
     from je_tools.recovery.snapshot import Snapshot
-
-F = TypeVar("F", bound=Callable[..., Any])
 
 
 class EndOptions(TypedDict):
@@ -69,11 +68,12 @@ home_argument = click.argument("path", metavar="ENV_DIR", type=A_PATH)
 _home_or_uri = click.argument("path", metavar="ENV_DIR", type=A_LOG)
 """One environment directory, a path or a URI."""
 
-_END_OPTIONS = (
+end_options = option_group(
     click.option("--to-lsn", help="End the log with the entry at this LSN, 0xFILE/0xOFFSET."),
     click.option("--to-vlsn", type=int, help="End the log with this VLSN."),
     click.option("--to-time", help="End the log with the last Commit up to this time, UTC."),
 )
+"""`--to-lsn`, `--to-vlsn` and `--to-time`."""
 
 now_option = click.option(
     "--now",
@@ -100,39 +100,22 @@ show_expired_option = click.option(
 )
 
 
-def end_options(function: F) -> F:
-    """Add `--to-lsn`, `--to-vlsn` and `--to-time`."""
-    for option in reversed(_END_OPTIONS):
-        function = option(function)
-    return function
-
-
-def snapshot_options(function: F) -> F:
-    """Add the environment, the end of its log, the time, masking, findings and threads."""
-    return home_argument(_but_home(function))
-
-
-def remote_snapshot_options(function: F) -> F:
-    """Add the same as `snapshot_options`; the environment may be in an object store."""
-    return _home_or_uri(_but_home(function))
-
-
-def _but_home(function: F) -> F:
-    shared = (
-        exit_zero_option,
-        findings_option,
-        threads_option,
-        data_option,
-        now_option,
-        end_options,
-    )
-    for option in shared:
-        function = option(function)
-    return function
+_WITHOUT_HOME = option_group(
+    end_options,
+    now_option,
+    data_option,
+    threads_option,
+    findings_option,
+    exit_zero_option,
+)
+snapshot_options = option_group(home_argument, _WITHOUT_HOME)
+"""The environment, the end of its log, the time, masking, findings and threads."""
+remote_snapshot_options = option_group(_home_or_uri, _WITHOUT_HOME)
+"""The same as `snapshot_options`, but the environment may be in an object store."""
 
 
 def node_home(path: Path) -> Path:
-    """Return the environment of a node: the path, or what a front end has below it, as `meta/bdb`.
+    """Return the environment of a node: the path itself, or that of a front end below it.
 
     Raises:
         InputError: the path does not exist or cannot be read.
@@ -151,15 +134,10 @@ def open_snapshot(options: SnapshotOptions, label: str) -> Iterator[Snapshot]:
         InputError: it is not a whole environment, or nothing in it leads to records.
         StoppedError: a file became shorter while it was read, which may show only at the end.
     """
-    from je_tools.log.scan import Scanner
-
     environment = open_home(options["path"])
     check_outputs({"findings": options["findings_path"]}, environment)
     with staged_bar(environment.size, label) as stages:
-        pace = chosen_pace(options["max_rate"])
-        scanner = Scanner(
-            threads=options["threads"], progress=stages.progress, wide=True, pace=pace
-        )
+        scanner = chosen_scanner(options, stages.progress)
         end = end_of(options)
         with chosen_snapshot(environment, scanner, end, options["now"]) as snapshot:
             # The trees are read in their own order, so no number of bytes is known.
@@ -246,7 +224,7 @@ def findings_of(
 
 
 def report(findings: Sequence[Finding], snapshot: Snapshot, options: SnapshotOptions) -> int:
-    """Report findings in the side file and on standard error, and return the exit code."""
+    """Report findings in the file of `--findings` and on standard error; return the exit code."""
     return report_findings(
         findings,
         snapshot.environment,

@@ -1,18 +1,21 @@
-"""Choosing, reverting and reporting undo journals, for `undo` and `ignite undo`."""
+"""What `undo` and `ignite undo` share: the choice of undo journals, and what is done with them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, TypedDict
+from typing import TYPE_CHECKING, BinaryIO, TypedDict
 
 import click
 
-from je_tools.commands._options import F, say, staged_bar
+from je_tools.commands._options import option_group
+from je_tools.commands._progress import staged_bar
+from je_tools.commands._terminal import say, terminal_width
 from je_tools.errors import EXIT_DAMAGE, EXIT_OK, RefusedError, UsageError
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from je_tools.output.views.sections import Section
     from je_tools.writing.undo_places import AnyUndo, UndoPlace
 
 
@@ -27,26 +30,24 @@ class UndoOptions(TypedDict):
     output: Path | None
 
 
-def undo_options(function: F) -> F:
-    """Add `--apply`, `--drop` and `--any-time`."""
-    any_time = click.option(
-        "--any-time",
-        is_flag=True,
-        help="Accept files whose times have changed since the operation, as in a copy.",
-    )
-    drop = click.option(
+undo_options = option_group(
+    click.option("--apply", is_flag=True, help="Do it. Without this option, nothing is changed."),
+    click.option(
         "--drop",
         metavar="N|all",
         help="Do not revert anything, but remove this undo journal, or all that are not damaged.",
-    )
-    apply = click.option(
-        "--apply", is_flag=True, help="Do it. Without this option, nothing is changed."
-    )
-    return apply(drop(any_time(function)))
+    ),
+    click.option(
+        "--any-time",
+        is_flag=True,
+        help="Accept files whose times have changed since the operation, as in a copy.",
+    ),
+)
+"""`--apply`, `--drop` and `--any-time`."""
 
 
-def listed_or_applied(place: UndoPlace, options: UndoOptions) -> Sequence[AnyUndo]:
-    """Return the journals, after reverting or removing what is asked for.
+def list_or_apply(place: UndoPlace, options: UndoOptions) -> Sequence[AnyUndo]:
+    """Return the journals; with `--apply`, revert the newest or remove those of `--drop` first.
 
     Raises:
         UsageError: there is no such journal.
@@ -57,12 +58,12 @@ def listed_or_applied(place: UndoPlace, options: UndoOptions) -> Sequence[AnyUnd
 
     if not options["apply"]:
         undos = place.undos()
-        chosen(undos, options["drop"])
+        journals_to_drop(undos, options["drop"])
         return undos
     with refusing():
         if not place.has_journals():
             # Taking the lock would leave a lock file for nothing.
-            chosen([], options["drop"])
+            journals_to_drop([], options["drop"])
             say("je-tools: there are no undo journals: nothing was changed")
             return []
     with place.locked() as readers, Disk() as disk:
@@ -70,7 +71,7 @@ def listed_or_applied(place: UndoPlace, options: UndoOptions) -> Sequence[AnyUnd
             say(f"je-tools: {reader}")
         undos = place.undos()
         if options["drop"] is not None:
-            for undo in chosen(undos, options["drop"]):
+            for undo in journals_to_drop(undos, options["drop"]):
                 undo.drop(disk)
                 say(f"je-tools: removed undo {undo.number}")
             place.clear(disk)
@@ -92,7 +93,7 @@ def say_plan(place: UndoPlace, undos: Sequence[AnyUndo], options: UndoOptions) -
         RefusedError: damaged journals would be removed without being named.
     """
     if options["drop"] is not None:
-        dropped = chosen(undos, options["drop"])
+        dropped = journals_to_drop(undos, options["drop"])
         numbers = ", ".join(str(undo.number) for undo in dropped) or "none"
         say(f"je-tools: nothing was changed; --apply removes these undo journals: {numbers}")
         _refuse_damaged(place, undos, options)
@@ -108,8 +109,8 @@ def say_plan(place: UndoPlace, undos: Sequence[AnyUndo], options: UndoOptions) -
     return EXIT_DAMAGE if any(undo.damage is not None for undo in undos) else EXIT_OK
 
 
-def chosen(undos: Sequence[AnyUndo], drop: str | None) -> Sequence[AnyUndo]:
-    """Return the journals to be removed.
+def journals_to_drop(undos: Sequence[AnyUndo], drop: str | None) -> Sequence[AnyUndo]:
+    """Return the journals that `--drop` names; none without it.
 
     Raises:
         UsageError: there is no such journal.
@@ -122,6 +123,30 @@ def chosen(undos: Sequence[AnyUndo], drop: str | None) -> Sequence[AnyUndo]:
     if not found:
         raise UsageError(f"--drop {drop}: there is no such undo journal: give its number, or all")
     return found
+
+
+def write_journals(
+    sections: Sequence[Section], home: Path, options: UndoOptions, out: BinaryIO
+) -> None:
+    """Write the tables of journals in the format of `--format`.
+
+    Args:
+        sections: the tables.
+        home: folder whose journals they are, which JSON names.
+        options: options of the command line.
+        out: the output.
+    """
+    from je_tools.output.views.section_formats import write_document
+    from je_tools.output.views.section_tables import write_table
+    from je_tools.output.views.sections import write_jsonl
+    from je_tools.output.views.writing_tables import undo_document
+
+    if options["format_"] == "jsonl":
+        write_jsonl(sections, out)
+    elif options["format_"] == "json":
+        write_document(undo_document(home, sections), out)
+    else:
+        write_table(sections, out, terminal_width(options["output"]))
 
 
 def _refuse_damaged(place: UndoPlace, undos: Sequence[AnyUndo], options: UndoOptions) -> None:

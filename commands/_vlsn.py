@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING
 
 from je_tools.commands._findings import findings_option
-from je_tools.commands._options import exit_zero_option, output_option, threads_option
+from je_tools.commands._options import exit_zero_option, option_group, output_option, threads_option
 from je_tools.commands._snapshot import (
     EndOptions,
     SnapshotOptions,
@@ -22,10 +22,9 @@ from je_tools.core.masking import DataMode
 if TYPE_CHECKING:
     from je_tools.recovery.snapshot import Snapshot
 
-F = TypeVar("F", bound=Callable[..., Any])
 
 SYNC_POINTS = 1000
-"""Default number of sync points in a report, and those that `compare` reads of a node at first."""
+"""Number of sync points in a report by default, and that `compare` reads of a node at first."""
 
 
 class NodeOptions(EndOptions):
@@ -40,12 +39,10 @@ class NodeOptions(EndOptions):
     exit_zero: bool
 
 
-def node_options(function: F) -> F:
-    """Add the environment, the end of its log, output, findings and threads."""
-    shared = (exit_zero_option, findings_option, threads_option, output_option, end_options)
-    for option in (*shared, home_argument):
-        function = option(function)
-    return function
+node_options = option_group(
+    home_argument, end_options, output_option, threads_option, findings_option, exit_zero_option
+)
+"""The environment, the end of its log, output, findings and threads."""
 
 
 def snapshot_options_of(options: NodeOptions) -> SnapshotOptions:

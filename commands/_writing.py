@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, BinaryIO, TypedDict
 
 import click
 
-from je_tools.commands._options import A_PATH, say
+from je_tools.commands._options import A_PATH
+from je_tools.commands._terminal import say
 from je_tools.core.escaping import quoted
 from je_tools.errors import InputError, RefusedError, UsageError
 

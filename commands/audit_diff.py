@@ -7,15 +7,8 @@ from typing import TYPE_CHECKING, TypedDict, Unpack
 
 import click
 
-from je_tools.commands._options import (
-    A_PATH,
-    CONTEXT,
-    format_option,
-    needs_output,
-    output_option,
-    say,
-    terminal_width,
-)
+from je_tools.commands._options import A_PATH, CONTEXT, format_option, needs_output, output_option
+from je_tools.commands._terminal import say, terminal_width
 from je_tools.core.escaping import counted
 from je_tools.errors import EXIT_DAMAGE, EXIT_OK
 from je_tools.output.formats import ROWS

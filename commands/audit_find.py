@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import sys
 import tempfile
 from contextlib import nullcontext
@@ -11,7 +10,13 @@ from typing import TYPE_CHECKING, Unpack
 
 import click
 
-from je_tools.commands._engines import EngineOptions, chosen_engine, engine_options, shown_step
+from je_tools.commands._audit_engines import (
+    EngineOptions,
+    chosen_engine,
+    engine_options,
+    shown_step,
+    silence_py4j,
+)
 from je_tools.commands._needles import (
     NeedleOptions,
     masking_of,
@@ -24,12 +29,10 @@ from je_tools.commands._options import (
     CONTEXT,
     exit_zero_option,
     format_option,
-    is_terminal,
     needs_output,
     output_option,
-    say,
-    terminal_width,
 )
+from je_tools.commands._terminal import is_terminal, say, terminal_width
 from je_tools.core.escaping import counted
 from je_tools.errors import EXIT_DAMAGE, EXIT_OK, UsageError
 from je_tools.output.formats import ROWS
@@ -107,8 +110,7 @@ def _find(options: Options, fleet: Fleet) -> FleetHits:
     choice = chosen_engine(options)
     needles = named_needles(options)
     warn_of_short(NeedleSearch(needles))
-    # On an interrupt, Py4J logs at length to the root logger.
-    logging.getLogger().addHandler(logging.NullHandler())
+    silence_py4j()
     step = shown_step if is_terminal(sys.stderr) else (lambda _: nullcontext())
     with tempfile.TemporaryDirectory(prefix="je-tools-") as made:
         folder = Path(made)

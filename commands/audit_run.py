@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import sys
 import time
 from datetime import UTC, datetime
@@ -13,22 +12,15 @@ from typing import TYPE_CHECKING, Unpack
 import click
 
 from je_tools import __version__
-from je_tools.commands._engines import (
+from je_tools.commands._audit_engines import (
     EngineOptions,
     chosen_engine,
     engine_options,
     shown_step,
+    silence_py4j,
 )
-from je_tools.commands._options import (
-    A_FILE,
-    A_FOLDER,
-    A_LOG,
-    CONTEXT,
-    format_option,
-    is_terminal,
-    say,
-    terminal_width,
-)
+from je_tools.commands._options import A_FILE, A_FOLDER, A_LOG, CONTEXT, format_option
+from je_tools.commands._terminal import is_terminal, say, terminal_width
 from je_tools.core.escaping import counted
 from je_tools.errors import EXIT_DAMAGE, EXIT_OK
 
@@ -128,8 +120,7 @@ def command(**options: Unpack[Options]) -> int:
     from je_tools.audit.tasks import AuditTasks
     from je_tools.core.escaping import clean_text
 
-    # On an interrupt, Py4J logs at length to the root logger.
-    logging.getLogger().addHandler(logging.NullHandler())
+    silence_py4j()
     started = time.time()
     job = AuditJob(
         options["roots"],

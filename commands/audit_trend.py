@@ -7,14 +7,8 @@ from typing import TypedDict, Unpack
 
 import click
 
-from je_tools.commands._options import (
-    A_PATH,
-    CONTEXT,
-    format_option,
-    needs_output,
-    output_option,
-    terminal_width,
-)
+from je_tools.commands._options import A_PATH, CONTEXT, format_option, needs_output, output_option
+from je_tools.commands._terminal import terminal_width
 from je_tools.errors import EXIT_OK
 from je_tools.output.formats import ROWS
 

@@ -7,25 +7,18 @@ from functools import partial
 from typing import TYPE_CHECKING, Unpack
 
 import click
-from msgspec.structs import asdict
 
 from je_tools.commands._checkpointing import (
     WritingOptions,
     accept_loss_option,
     run_checkpoint,
-    verified,
+    verify_if_asked,
     verify_option,
     write_outcome,
 )
 from je_tools.commands._findings import check_outputs, findings_option, report_findings
-from je_tools.commands._options import (
-    CONTEXT,
-    chosen_pace,
-    exit_zero_option,
-    format_option,
-    staged_bar,
-    threads_option,
-)
+from je_tools.commands._options import CONTEXT, exit_zero_option, format_option, threads_option
+from je_tools.commands._scanning import staged_scanner
 from je_tools.commands._snapshot import home_argument, open_home
 from je_tools.commands._writing import (
     apply_option,
@@ -76,7 +69,6 @@ def command(**options: Unpack[WritingOptions]) -> int:
     """
     from je_tools.checkpoint.apply import plan_checkpoint
     from je_tools.checkpoint.options import CheckpointOptions
-    from je_tools.log.scan import Scanner
     from je_tools.output.files.outputs import open_output
     from je_tools.recovery.opening import held_snapshot
 
@@ -86,9 +78,7 @@ def command(**options: Unpack[WritingOptions]) -> int:
     check_outputs({"output": output, "findings": side}, environment)
     wanted = CheckpointOptions(file_max=options["file_max"], accept_loss=options["accept_loss"])
     findings: list[Finding] = []
-    with staged_bar(environment.size, "reading") as stages:
-        pace = chosen_pace(options["max_rate"])
-        scanner = Scanner(threads=options["threads"], wide=True, pace=pace, **asdict(stages))
+    with staged_scanner(environment, options) as (scanner, _):
         if options["apply"]:
             snapshot, outcome = run_checkpoint(
                 environment,
@@ -117,7 +107,7 @@ def _found(snapshot: Snapshot, options: WritingOptions) -> list[Finding]:
     """Return the findings on a log before its checkpoint."""
     from je_tools.recovery.findings import missing_findings, snapshot_findings
 
-    checked = verified(snapshot, options)
+    checked = verify_if_asked(snapshot, options)
     return [*snapshot_findings(snapshot), *missing_findings(snapshot), *checked]
 
 

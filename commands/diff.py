@@ -21,16 +21,15 @@ from je_tools.commands._options import (
     A_PATH,
     chosen_file_mode,
     chosen_masking,
-    chosen_pace,
     data_option,
     exit_zero_option,
     format_option,
     needs_output,
     output_option,
-    say,
-    staged_bar,
     threads_option,
 )
+from je_tools.commands._progress import staged_bar
+from je_tools.commands._scanning import chosen_scanner
 from je_tools.commands._snapshot import (
     EndOptions,
     chosen_end,
@@ -43,6 +42,7 @@ from je_tools.commands._snapshot import (
     open_results,
     write_section,
 )
+from je_tools.commands._terminal import say
 from je_tools.core.escaping import counted
 from je_tools.errors import EXIT_DAMAGE, EXIT_OK, UsageError
 from je_tools.output.formats import ROWS
@@ -124,6 +124,7 @@ def command(**options: Unpack[Options]) -> int:
       je-tools diff node1 node2 --blocks 100
       je-tools diff env env --to-time 2026-11-20T10:00:00
     """
+    options["what"] = _shown(options)
     _check(options)
     environments = [open_home(options["a"]), open_home(options["b"])]
     paths = {"output": options["output"], "findings": options["findings_path"]}
@@ -132,11 +133,21 @@ def command(**options: Unpack[Options]) -> int:
     return EXIT_DAMAGE if differs and not options["exit_zero"] else EXIT_OK
 
 
+def _shown(options: Options) -> str:
+    """Return what `--show` names, or `--blocks` implies.
+
+    Raises:
+        UsageError: they exclude each other.
+    """
+    if options["blocks"] is None:
+        return options["what"]
+    if options["what"] not in ("databases", "blocks"):
+        raise UsageError(f"--blocks and --show {options['what']}: give one of them")
+    return "blocks"
+
+
 def _check(options: Options) -> None:
-    if options["blocks"] is not None:
-        if options["what"] not in ("databases", "blocks"):
-            raise UsageError(f"--blocks and --show {options['what']}: give one of them")
-        options["what"] = "blocks"
+    """Refuse options that exclude each other, and Parquet without an output."""
     what, form = options["what"], options["format_"]
     ends = end_of(options).named()
     if what == "files" and ends:
@@ -241,12 +252,10 @@ def _say_apart(ends: tuple[int, int], options: Options) -> None:
 
 
 def _snapshot(options: Options, side: str) -> AbstractContextManager[Snapshot]:
-    from je_tools.log.scan import Scanner
     from je_tools.recovery.opening import held_snapshot
 
     now_ms = chosen_now(options["now"])
-    pace = chosen_pace(options["max_rate"])
-    scanner = Scanner(threads=options["threads"], wide=True, pace=pace)
+    scanner = chosen_scanner(options)
     environment = open_home(options["a"] if side == "a" else options["b"])
     to_lsn = chosen_end(environment, scanner, options) if side == "a" else None
     return held_snapshot(environment, scanner, now_ms=now_ms, to_lsn=to_lsn)

@@ -13,18 +13,17 @@ from je_tools.commands._options import (
     A_FILE,
     chosen_file_mode,
     chosen_masking,
-    chosen_pace,
     data_option,
     exit_zero_option,
     format_option,
     output_option,
-    progress_bar,
-    say,
-    terminal_width,
     threads_option,
     tmp_option,
 )
+from je_tools.commands._progress import progress_bar
+from je_tools.commands._scanning import chosen_scanner
 from je_tools.commands._snapshot import home_argument, now_option, open_home
+from je_tools.commands._terminal import say, terminal_width
 from je_tools.errors import (
     EXIT_DAMAGE,
     EXIT_INPUT,
@@ -132,7 +131,6 @@ def _examine_log(options: Options, opened: Environment | InputError) -> int:
     from je_tools.doctor.loss_search import loss_search
     from je_tools.doctor.recovered import DiagnosisOptions, Examiners
     from je_tools.doctor.replication import examine_replication
-    from je_tools.log.scan import Scanner
     from je_tools.missing.run import report_losses
     from je_tools.output.files.outputs import open_output
     from je_tools.recovery.choices import chosen_now
@@ -145,8 +143,7 @@ def _examine_log(options: Options, opened: Environment | InputError) -> int:
     outputs = {"output": options["output"], "html": options["html"]}
     check_outputs(outputs, *([environment] if environment is not None else []))
     with progress_bar(environment.size if environment else 0, "doctor") as progress:
-        pace = chosen_pace(options["max_rate"])
-        scanner = Scanner(threads=options["threads"], progress=progress, wide=True, pace=pace)
+        scanner = chosen_scanner(options, progress)
         losses = loss_search(report_losses, options["tmp"], _say_refused)
         examiners = Examiners(scan_log, examine_replication, losses, repair_of)
         home = options["path"]
@@ -156,8 +153,11 @@ def _examine_log(options: Options, opened: Environment | InputError) -> int:
         ):
             use = _data_use(diagnosis, snapshot) if options["html"] is not None else None
     if options["html"] is not None:
+        from je_tools.output.views.doctor_page import doctor_page
+        from je_tools.pages.rendering import write_pieces
+
         with open_output(options["html"], environment, chosen_file_mode()) as out:
-            _write_page(diagnosis, use, now_ms, out)
+            write_pieces(doctor_page(diagnosis, use, now_ms), out)
     with open_output(options["output"], environment, chosen_file_mode()) as out:
         _write(diagnosis, out, options)
     if isinstance(opened, InputError):
@@ -188,7 +188,7 @@ def _examine_store(options: Options) -> int:
     Raises:
         UsageError: an option is one of JE's environments.
     """
-    from je_tools.commands._ignite import opened_output, thread_count
+    from je_tools.commands._ignite import open_output_outside, thread_count
     from je_tools.core.escaping import printable
     from je_tools.ignite.examination import examine_store, store_verdict
     from je_tools.ignite.recovery.rebuilding import rebuilt_files
@@ -196,6 +196,7 @@ def _examine_store(options: Options) -> int:
     from je_tools.output.views.section_formats import write_sections
     from je_tools.output.views.store_page import store_page
     from je_tools.output.views.store_report import store_report, store_sections
+    from je_tools.pages.rendering import write_pieces
     from je_tools.recovery.choices import chosen_now
 
     if options["tree"]:
@@ -203,14 +204,13 @@ def _examine_store(options: Options) -> int:
     check_outputs({"output": options["output"], "html": options["html"]})
     home, form = options["path"], options["format_"]
     store = open_store([home])
-    with opened_output(options["output"], store) as out:
+    with open_output_outside(options["output"], store) as out:
         with progress_bar(store.size, "doctor") as progress:
             threads = thread_count(options["threads"])
             examination = examine_store(store, threads, progress, rebuilt=rebuilt_files)
         if options["html"] is not None:
-            with opened_output(options["html"], store) as page:
-                for piece in store_page(examination, str(home), chosen_now(options["now"])):
-                    page.write(piece.encode("utf-8", "backslashreplace"))
+            with open_output_outside(options["html"], store) as page:
+                write_pieces(store_page(examination, str(home), chosen_now(options["now"])), page)
         if form == "table":
             out.write(f"{printable(store_verdict(examination))}\n\n".encode())
             sections = store_sections(examination, str(home), everything=False)
@@ -231,13 +231,6 @@ def _data_use(diagnosis: Diagnosis, snapshot: Snapshot | None) -> DataUse | None
     if snapshot is None or diagnosis.state is None:
         return None
     return data_use(snapshot, diagnosis.state.space)
-
-
-def _write_page(diagnosis: Diagnosis, use: DataUse | None, now_ms: int, out: BinaryIO) -> None:
-    from je_tools.output.views.doctor_page import doctor_page
-
-    for piece in doctor_page(diagnosis, use, now_ms):
-        out.write(piece.encode("utf-8", "backslashreplace"))
 
 
 def _write(diagnosis: Diagnosis, out: BinaryIO, options: Options) -> None:

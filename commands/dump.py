@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import shutil
-import sys
 from collections.abc import Generator, Iterator, Mapping
-from contextlib import AbstractContextManager, closing, contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Unpack, cast, get_args
 
@@ -15,14 +13,10 @@ from msgspec.structs import replace
 from je_tools.commands._dump_options import OPTIONS, Options, check_combination, chosen_filters
 from je_tools.commands._findings import check_outputs, save_findings
 from je_tools.commands._opening import open_log
-from je_tools.commands._options import (
-    CONTEXT,
-    chosen_file_mode,
-    chosen_pace,
-    is_terminal,
-    progress_bar,
-    say,
-)
+from je_tools.commands._options import CONTEXT, chosen_file_mode
+from je_tools.commands._progress import bar_beside, progress_bar
+from je_tools.commands._scanning import chosen_pace
+from je_tools.commands._terminal import line_width, say
 from je_tools.core.masking import DataMode
 from je_tools.errors import EXIT_DAMAGE, EXIT_OK
 
@@ -33,13 +27,10 @@ if TYPE_CHECKING:
     from je_tools.findings import Finding
     from je_tools.log.environment import Environment
     from je_tools.log.scan import Scanner
-    from je_tools.log.scan_options import Progress
     from je_tools.log.selection import Selection
     from je_tools.output.encoders.entry_sinks import EntrySink
     from je_tools.verify.totals import Totals
 
-PIPED_WIDTH = 200
-"""Characters in a line of a table if no terminal gives a width."""
 
 HELP = """Print the entries of a log, in log order.
 
@@ -60,7 +51,7 @@ Examples:
 """
 
 _SHIPPED = ("table", "csv", "parquet")
-"""Formats that worker processes encode: those whose sinks have `ships`, but without an import."""
+"""Formats whose sinks have `ships`, here so that their modules need not be imported to know it."""
 
 _Filter = Literal[
     "types", "databases", "txns", "keys", "greps", "from_vlsn", "to_vlsn", "since", "until"
@@ -127,7 +118,7 @@ def _prepare(
 
 
 def _prepare_workers(size: int, options: Options) -> None:
-    """Start to load workers, if there will be some, while this process has other work."""
+    """Start to load worker processes, if the dump will use some, while this process does more."""
     from je_tools.core.worker_processes import prepare_workers
 
     if options["parts"] or _suits_workers(size, options):
@@ -146,12 +137,6 @@ def _suits_workers(size: int, options: Options) -> bool:
     return ships and size >= PROCESSES_FROM and options["threads"] != 1
 
 
-def _bar(environment: Environment, options: Options) -> AbstractContextManager[Progress | None]:
-    """Return a progress bar, hidden if it would appear between the printed lines."""
-    is_between = options["output"] is None and is_terminal(sys.stdout)
-    return progress_bar(0 if is_between else environment.size, "dump")
-
-
 def _write(
     dump: Dump[object],
     sink: EntrySink,
@@ -167,11 +152,11 @@ def _write(
     with (
         open_output(options["output"], environment, chosen_file_mode()) as out,
         _joined(dump, sink, environment, options) as (dump, sink),
-        _bar(environment, options) as progress,
+        bar_beside(options["output"], environment.size, "dump") as progress,
     ):
         shown = replace(dump, scanner=replace(dump.scanner, progress=progress))
         # Even on an error, workers end before the files that they write to are removed.
-        with closing(_all(shown, reading, names, options)) as pieces:
+        with closing(_all_entries(shown, reading, names, options)) as pieces:
             sink.write_all(contents(pieces), out)
 
 
@@ -209,7 +194,7 @@ def _write_parts(
     environment = reading.environment
     with (
         open_directory(output, environment, chosen_file_mode()) as directory,
-        _bar(environment, options) as progress,
+        bar_beside(output, environment.size, "dump") as progress,
     ):
         part_dump = PartDump(alone, sink, ".parquet")
         for report in write_parts(part_dump, environment, directory, output, threads, progress):
@@ -226,13 +211,12 @@ def _sink(
     from je_tools.core.memory import keep_little_memory
     from je_tools.output.encoders.entry_sinks import EntryFormat, open_sink
 
-    width = shutil.get_terminal_size((PIPED_WIDTH, 24)).columns
     masking = Masking(DataMode(options["data_mode"]))
     sink = open_sink(
         EntryFormat(options["format_"]),
         names,
         masking,
-        width=width,
+        width=line_width(),
         versions=frozenset(file.version for file in environment.files),
     )
     keep_little_memory()
@@ -256,7 +240,7 @@ def _dump(
     )
 
 
-def _all(
+def _all_entries(
     dump: Dump[object], reading: FollowedLog, names: dict[int, str], options: Options
 ) -> Generator[Encoded[object], None, None]:
     """Yield the entries of the log, and with `--follow` those that are appended."""

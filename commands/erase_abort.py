@@ -8,8 +8,9 @@ from typing import TypedDict, Unpack
 
 import click
 
-from je_tools.commands._options import CONTEXT, say
+from je_tools.commands._options import CONTEXT
 from je_tools.commands._snapshot import home_argument, open_home
+from je_tools.commands._terminal import say
 from je_tools.errors import UsageError
 from je_tools.log.file_names import home_of
 

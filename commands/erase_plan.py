@@ -6,8 +6,8 @@ from typing import Unpack
 
 import click
 
-from je_tools.commands._erasing import EraseOptions, chosen_erasure, erase_options
-from je_tools.commands._erasures import show_plan
+from je_tools.commands._erase_options import EraseOptions, chosen_erasure, erase_options
+from je_tools.commands._erase_reports import show_plan
 from je_tools.commands._options import CONTEXT
 
 

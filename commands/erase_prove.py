@@ -18,15 +18,15 @@ from je_tools.commands._needles import (
 from je_tools.commands._options import (
     A_FILE,
     chosen_file_mode,
-    chosen_pace,
     exit_zero_option,
     format_option,
     output_option,
-    staged_bar,
-    terminal_width,
     threads_option,
 )
+from je_tools.commands._progress import staged_bar
+from je_tools.commands._scanning import chosen_pace
 from je_tools.commands._snapshot import home_argument
+from je_tools.commands._terminal import terminal_width
 from je_tools.errors import EXIT_DAMAGE, EXIT_OK, UsageError
 from je_tools.output.formats import REPORT
 
@@ -130,10 +130,10 @@ def command(**options: Unpack[Options]) -> int:
     proof = _prove(options, search, environment)
     if options["html"] is not None:
         from je_tools.output.views.proof_page import proof_page
+        from je_tools.pages.rendering import write_pieces
 
         with open_output(options["html"], environment, chosen_file_mode()) as out:
-            for piece in proof_page(proof):
-                out.write(piece.encode("utf-8", "backslashreplace"))
+            write_pieces(proof_page(proof), out)
     with open_output(options["output"], environment, chosen_file_mode()) as out:
         _write(proof, out, options)
     fine = proof.verdict == "nothing left" or options["exit_zero"]

@@ -6,9 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict, Unpack
 
 import click
-from msgspec.structs import asdict
 
-from je_tools.commands._erasing import stopping_on_signals
+from je_tools.commands._erase_options import stopping_on_signals
 from je_tools.commands._findings import check_outputs
 from je_tools.commands._options import (
     CONTEXT,
@@ -16,12 +15,11 @@ from je_tools.commands._options import (
     format_option,
     needs_output,
     output_option,
-    say,
-    staged_bar,
-    terminal_width,
     threads_option,
 )
+from je_tools.commands._scanning import staged_scanner
 from je_tools.commands._snapshot import home_argument, open_home
+from je_tools.commands._terminal import say, terminal_width
 from je_tools.commands._writing import apply_option, say_reader
 from je_tools.core.escaping import counted, quoted
 from je_tools.errors import EXIT_DAMAGE, EXIT_OK
@@ -72,10 +70,8 @@ def command(**options: Unpack[Options]) -> int:
       je-tools erase resume env
       je-tools erase resume env --apply
     """
-    from je_tools.commands._options import chosen_pace
     from je_tools.erase.completion import complete_erasure, find_unfinished
     from je_tools.erase.results import ErasureHooks
-    from je_tools.log.scan import Scanner
     from je_tools.output.files.outputs import open_output
     from je_tools.output.views.erase_tables import completion_section
     from je_tools.output.views.section_formats import write_sections
@@ -85,9 +81,7 @@ def command(**options: Unpack[Options]) -> int:
     environment = open_home(home, keep_going=False)
     check_outputs({"output": output}, environment)
     exit_code = None
-    with staged_bar(environment.size, "reading") as stages:
-        pace = chosen_pace(options["max_rate"])
-        scanner = Scanner(threads=options["threads"], wide=True, pace=pace, **asdict(stages))
+    with staged_scanner(environment, options) as (scanner, _):
         if options["apply"]:
             with stopping_on_signals() as request:
                 hooks = ErasureHooks(

@@ -12,29 +12,30 @@ from typing import TYPE_CHECKING, Unpack
 import click
 from msgspec.structs import replace
 
-from je_tools.commands._erasing import (
+from je_tools.commands._erase_options import (
     EraseOptions,
     StopRequest,
     chosen_erasure,
     erase_options,
     stopping_on_signals,
 )
-from je_tools.commands._erasures import (
-    open_erase_scanner,
+from je_tools.commands._erase_reports import (
     say_given_up,
     say_given_up_cycle,
     say_kept,
     show_plan,
-    write,
+    write_tables,
 )
 from je_tools.commands._findings import check_outputs
-from je_tools.commands._options import A_PATH, CONTEXT, chosen_file_mode, say
+from je_tools.commands._options import A_PATH, CONTEXT, chosen_file_mode
+from je_tools.commands._scanning import staged_scanner
 from je_tools.commands._snapshot import open_home
+from je_tools.commands._terminal import say
 from je_tools.commands._writing import apply_option, say_reader
 from je_tools.errors import EXIT_DAMAGE, EXIT_OK, UsageError
 
 if TYPE_CHECKING:
-    from je_tools.commands._options import Stages
+    from je_tools.commands._progress import Stages
     from je_tools.erase.control import ErasureControl
     from je_tools.erase.plan import ErasurePlan
     from je_tools.erase.results import ErasureHooks, ErasureResult
@@ -118,7 +119,7 @@ def _run(options: Options, until_ms: int | None) -> int:
     control = ErasureControl(home, disk)
     with ExitStack() as stack:
         report = stack.enter_context(RunReport.opened(options["report"], environment))
-        scanner, stages = stack.enter_context(open_erase_scanner(environment, options))
+        scanner, stages = stack.enter_context(staged_scanner(environment, options))
         request = stack.enter_context(stopping_on_signals())
         stack.enter_context(control)
         hooks = _hooks(options, until_ms, control, request, report, stages)
@@ -181,10 +182,10 @@ def _hooks(
 
 
 def _until(text: str | None) -> int | None:
-    """Convert `--until` to milliseconds since 1970.
+    """Return the time of `--until` in milliseconds since 1970.
 
     Raises:
-        UsageError: it is no time, or it has passed.
+        UsageError: the text is not a time, or the time has passed.
     """
     from je_tools.log.time_filter import parse_time
 
@@ -214,7 +215,7 @@ def _write_result(result: ErasureResult, options: Options, environment: Environm
     planned = plan_sections(result.plan, applied=True, as_facts=as_facts)
     done = result_sections(result, statistics_of(result, result.state), as_facts=as_facts)
     with open_output(options["output"], environment, chosen_file_mode()) as out:
-        write([*planned, *done], [], options, out)
+        write_tables([*planned, *done], [], options, out)
 
 
 def _say_result(result: ErasureResult, request: StopRequest, options: Options) -> int:

@@ -7,18 +7,17 @@ from pathlib import Path
 from typing import TypedDict, Unpack
 
 import click
-from msgspec.structs import asdict
 
 from je_tools.commands._options import (
     CONTEXT,
     exit_zero_option,
     format_option,
     output_option,
-    staged_bar,
-    terminal_width,
     threads_option,
 )
+from je_tools.commands._scanning import staged_scanner
 from je_tools.commands._snapshot import home_argument, open_home
+from je_tools.commands._terminal import terminal_width
 from je_tools.errors import EXIT_DAMAGE, EXIT_OK
 
 
@@ -53,16 +52,12 @@ def command(**options: Unpack[Options]) -> int:
       je-tools erase status env
       je-tools erase status env --format prometheus --output eraser.prom
     """
-    from je_tools.commands._options import chosen_pace
     from je_tools.erase.status import read_status
-    from je_tools.log.scan import Scanner
     from je_tools.output.files.outputs import open_output
     from je_tools.output.views.erase_status import write_status
 
     environment = open_home(options["path"], keep_going=False)
-    with staged_bar(environment.size, "reading") as stages:
-        pace = chosen_pace(options["max_rate"])
-        scanner = Scanner(threads=options["threads"], wide=True, pace=pace, **asdict(stages))
+    with staged_scanner(environment, options) as (scanner, _):
         status = read_status(environment, scanner, time.time_ns() // 1_000_000)
     with open_output(options["output"], environment) as out:
         write_status(status, options["format_"], out, terminal_width(options["output"]))

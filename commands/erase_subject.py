@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Unpack
 
 import click
-from msgspec.structs import asdict
 
 from je_tools.commands._findings import check_outputs
 from je_tools.commands._needles import (
@@ -21,27 +19,23 @@ from je_tools.commands._needles import (
 )
 from je_tools.commands._options import (
     chosen_file_mode,
-    chosen_pace,
     exit_zero_option,
     format_option,
     output_option,
-    say,
-    staged_bar,
-    terminal_width,
     threads_option,
 )
+from je_tools.commands._scanning import staged_scanner
 from je_tools.commands._snapshot import database_option, home_argument, open_home
+from je_tools.commands._terminal import say, terminal_width
 from je_tools.commands._writing import apply_option
 from je_tools.core.escaping import counted
 from je_tools.errors import EXIT_DAMAGE, EXIT_OK, UsageError
 from je_tools.output.formats import REPORT
 
 if TYPE_CHECKING:
-    from je_tools.commands._options import Stages
     from je_tools.erase.proof.needles import Needle, NeedleSearch
     from je_tools.erase.subject.facts import SubjectReport
     from je_tools.log.environment import Environment
-    from je_tools.log.scan import Scanner
     from je_tools.recovery.snapshot import Snapshot
 
 
@@ -161,7 +155,7 @@ def _find(options: Options, search: NeedleSearch, environment: Environment) -> S
     from je_tools.recovery.opening import held_snapshot
 
     now_ms = time.time_ns() // 1_000_000
-    with _open_scanner(options, environment) as (scanner, stages):
+    with staged_scanner(environment, options, "erase subject") as (scanner, stages):
         proof_options = ProofOptions(
             masking_of(options),
             scanner.thread_count(),
@@ -198,7 +192,7 @@ def _delete(
 
     home, now_ms = options["path"], time.time_ns() // 1_000_000
     environment = open_home(home, keep_going=False)
-    with _open_scanner(options, environment) as (scanner, _):
+    with staged_scanner(environment, options, "erase subject") as (scanner, _):
         with held_snapshot(environment, scanner, now_ms=now_ms, as_member=True) as snapshot:
             check_standalone(snapshot)
             live = find_live(snapshot, named, _chosen(options, snapshot))
@@ -227,15 +221,6 @@ def _delete(
         f"{result.counts.entry_count:,} entries erased; this is what a new search finds:"
     )
     return True
-
-
-@contextmanager
-def _open_scanner(options: Options, environment: Environment) -> Iterator[tuple[Scanner, Stages]]:
-    from je_tools.log.scan import Scanner
-
-    with staged_bar(environment.size, "erase subject") as stages:
-        pace = chosen_pace(options["max_rate"])
-        yield Scanner(threads=options["threads"], wide=True, pace=pace, **asdict(stages)), stages
 
 
 def _chosen(options: Options, snapshot: Snapshot) -> Collection[int] | None:

@@ -13,7 +13,9 @@ from click.shell_completion import CompletionItem
 from msgspec import Struct
 
 from je_tools.commands._opening import open_log
-from je_tools.commands._options import A_PATH, exit_zero_option, format_option, say, staged_bar
+from je_tools.commands._options import A_PATH, exit_zero_option, format_option
+from je_tools.commands._progress import staged_bar
+from je_tools.commands._terminal import say
 from je_tools.core.escaping import printable
 from je_tools.core.masking import DataMode, Masking
 from je_tools.errors import EXIT_DAMAGE, EXIT_OK, InputError, UsageError
@@ -156,7 +158,7 @@ def command(
 
 
 class _Asked(Struct, frozen=True):
-    """Options of the command, and where its results go."""
+    """Options of the command, and the stream of its results."""
 
     out: TextIO
     paths: tuple[Path, ...]

@@ -16,17 +16,16 @@ from je_tools.commands._findings import (
 from je_tools.commands._opening import open_log
 from je_tools.commands._options import (
     chosen_file_mode,
-    chosen_pace,
     environment_argument,
     exit_zero_option,
     format_option,
     needs_output,
     output_option,
-    progress_bar,
-    say,
-    terminal_width,
     threads_option,
 )
+from je_tools.commands._progress import progress_bar
+from je_tools.commands._scanning import chosen_scanner
+from je_tools.commands._terminal import say, terminal_width
 from je_tools.errors import EXIT_DAMAGE, EXIT_OK
 from je_tools.output.formats import ROWS
 
@@ -70,7 +69,6 @@ def command(**options: Unpack[Options]) -> int:
       je-tools files 00000002.jdb 00000003.jdb
     """
     from je_tools.files.listing import list_files
-    from je_tools.log.scan import Scanner
     from je_tools.output.files.outputs import open_output
 
     needs_output(options["format_"], options["output"])
@@ -80,9 +78,7 @@ def command(**options: Unpack[Options]) -> int:
         open_output(options["output"], environment, chosen_file_mode()) as out,
         progress_bar(environment.size, "files") as progress,
     ):
-        pace = chosen_pace(options["max_rate"])
-        scanner = Scanner(threads=options["threads"], progress=progress, wide=True, pace=pace)
-        rows = list_files(environment, scanner)
+        rows = list_files(environment, chosen_scanner(options, progress))
         _write(rows, out, options)
         findings = _findings_on(rows)
         add_findings(findings, out, options["format_"], options["findings_path"])

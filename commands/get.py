@@ -15,8 +15,6 @@ from je_tools.commands._options import (
     format_option,
     needs_output,
     output_option,
-    say,
-    terminal_width,
     tmp_option,
 )
 from je_tools.commands._snapshot import (
@@ -27,6 +25,7 @@ from je_tools.commands._snapshot import (
     show_expired_option,
     snapshot_options,
 )
+from je_tools.commands._terminal import say, terminal_width
 from je_tools.core.escaping import counted
 from je_tools.errors import EXIT_DAMAGE, EXIT_INPUT, EXIT_OK, UsageError
 from je_tools.output.formats import ROWS
@@ -41,7 +40,7 @@ if TYPE_CHECKING:
 
 
 KEY_KINDS = ("long", "int", "str", "hex")
-"""Kinds that a key given as text may have been meant in."""
+"""Kinds of key as which a text may have been meant."""
 
 
 class Options(SnapshotOptions):

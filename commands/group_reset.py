@@ -7,8 +7,9 @@ from typing import Unpack
 
 import click
 
-from je_tools.commands._appending import AppendOptions, append_options, open_scanner, run_operation
+from je_tools.commands._appending import AppendOptions, append_options, run_operation
 from je_tools.commands._options import CONTEXT
+from je_tools.commands._scanning import staged_scanner
 from je_tools.commands._snapshot import node_home, open_home
 from je_tools.core.escaping import printable, quoted
 from je_tools.errors import UsageError
@@ -87,7 +88,7 @@ def _known_nodes(options: Options) -> str:
     environment = open_home(node_home(options["path"]), keep_going=False)
     now_ms = time.time_ns() // 1_000_000
     with (
-        open_scanner(environment, options) as scanner,
+        staged_scanner(environment, options) as (scanner, _),
         held_snapshot(environment, scanner, now_ms=now_ms, as_member=True) as snapshot,
     ):
         names = [printable(node.name or "") for node in read_group(snapshot).nodes]

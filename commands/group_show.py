@@ -6,13 +6,7 @@ from typing import Unpack
 
 import click
 
-from je_tools.commands._options import (
-    CONTEXT,
-    format_option,
-    needs_output,
-    output_option,
-    terminal_width,
-)
+from je_tools.commands._options import CONTEXT, format_option, needs_output, output_option
 from je_tools.commands._snapshot import (
     SnapshotOptions,
     findings_of,
@@ -22,6 +16,7 @@ from je_tools.commands._snapshot import (
     report,
     snapshot_options,
 )
+from je_tools.commands._terminal import terminal_width
 from je_tools.output.formats import REPORT_WITH_ROWS
 
 

@@ -9,19 +9,15 @@ import click
 from je_tools.commands._ignite import (
     StoreOptions,
     node_option,
-    opened_output,
+    open_output_outside,
     output_option,
     store_argument,
     thread_count,
     write_store_report,
 )
-from je_tools.commands._options import (
-    exit_zero_option,
-    format_option,
-    progress_bar,
-    say,
-    threads_count_option,
-)
+from je_tools.commands._options import exit_zero_option, format_option, threads_count_option
+from je_tools.commands._progress import progress_bar
+from je_tools.commands._terminal import say
 from je_tools.errors import EXIT_DAMAGE, EXIT_OK
 from je_tools.output.formats import REPORT
 
@@ -68,7 +64,7 @@ def command(**options: Unpack[Options]) -> int:
     from je_tools.ignite.store import open_store
 
     store = open_store(options["paths"], options["nodes"])
-    with opened_output(options["output"], store) as out:
+    with open_output_outside(options["output"], store) as out:
         threads = thread_count(options["threads"])
         with progress_bar(store.size, "ignite checkpoints") as progress:
             nodes = [node_checkpoints(node, threads, progress) for node in store.nodes]

@@ -11,7 +11,7 @@ from je_tools.commands._ignite import (
     StoreOptions,
     cache_option,
     node_option,
-    opened_output,
+    open_output_outside,
     output_option,
     partition_option,
     say_problems,
@@ -23,11 +23,10 @@ from je_tools.commands._options import (
     data_option,
     exit_zero_option,
     format_option,
-    progress_bar,
-    say,
-    terminal_width,
     threads_count_option,
 )
+from je_tools.commands._progress import progress_bar
+from je_tools.commands._terminal import say, terminal_width
 from je_tools.core.escaping import clean_text, counted
 from je_tools.errors import EXIT_DAMAGE, EXIT_OK, UsageError
 from je_tools.output.formats import REPORT
@@ -98,7 +97,7 @@ def command(**options: Unpack[Options]) -> int:
     ids = known_ids(options["caches"], nodes)
     wanted = CacheFilter(ids, frozenset(options["partitions"]))
     size = sum(store.size for store in stores)
-    with opened_output(options["output"], *stores) as out:
+    with open_output_outside(options["output"], *stores) as out:
         with progress_bar(size, "ignite diff") as progress:
             threads = thread_count(options["threads"])
             sides = [node_partitions(node, wanted, threads, progress) for node in nodes]

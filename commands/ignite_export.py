@@ -10,7 +10,7 @@ from je_tools.commands._ignite import (
     StoreOptions,
     cache_option,
     node_option,
-    opened_output,
+    open_output_outside,
     output_option,
     partition_option,
     say_first,
@@ -24,10 +24,10 @@ from je_tools.commands._options import (
     exit_zero_option,
     format_option,
     needs_output,
-    progress_bar,
-    say,
     threads_count_option,
 )
+from je_tools.commands._progress import progress_bar
+from je_tools.commands._terminal import say
 from je_tools.core.escaping import counted
 from je_tools.errors import EXIT_DAMAGE, EXIT_OK
 
@@ -78,7 +78,7 @@ def command(**options: Unpack[Options]) -> int:
     wanted = CacheFilter(ids, frozenset(options["partitions"]))
     sink = open_cache_sink(EntryFormat(options["format_"]), chosen_masking(options["data_mode"]))
     with (
-        opened_output(options["output"], store) as out,
+        open_output_outside(options["output"], store) as out,
         progress_bar(store.size, "ignite export") as progress,
     ):
         export = CacheExport(wanted, sink.encode, thread_count(options["threads"]), progress)

@@ -9,7 +9,7 @@ import click
 
 from je_tools.commands._ignite import (
     node_option,
-    opened_output,
+    open_output_outside,
     output_option,
     segments_argument,
     write_store_report,
@@ -49,7 +49,7 @@ def command(**options: Unpack[Options]) -> int:
     from je_tools.output.views.ignite_info_tables import info_sections
 
     store = open_store(options["paths"], options["nodes"])
-    with opened_output(options["output"], store) as out:
+    with open_output_outside(options["output"], store) as out:
         sections = info_sections([node_info(store, node) for node in store.nodes])
         write_store_report(options["format_"], store, sections, out, options["output"])
     return EXIT_OK

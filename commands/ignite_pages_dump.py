@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-import sys
 from typing import Unpack
 
 import click
@@ -11,7 +9,7 @@ import click
 from je_tools.commands._ignite import (
     StoreOptions,
     node_option,
-    opened_output,
+    open_output_outside,
     output_option,
     partition_option,
     store_argument,
@@ -21,18 +19,14 @@ from je_tools.commands._options import (
     data_option,
     exit_zero_option,
     format_option,
-    is_terminal,
     needs_output,
-    progress_bar,
-    say,
     threads_count_option,
 )
+from je_tools.commands._progress import bar_beside
+from je_tools.commands._terminal import line_width, say
 from je_tools.core.masking import DataMode, Masking
 from je_tools.errors import EXIT_DAMAGE, EXIT_OK
 from je_tools.output.formats import ROWS
-
-PIPED_WIDTH = 200
-"""Characters in a line of a table if no terminal gives a width."""
 
 
 class Options(StoreOptions):
@@ -112,12 +106,10 @@ def command(**options: Unpack[Options]) -> int:
     filters.type_nos()
     filters.check_partitions(store)
     masking = Masking(DataMode(options["data_mode"]))
-    width = shutil.get_terminal_size((PIPED_WIDTH, 24)).columns
-    sink = open_page_sink(EntryFormat(options["format_"]), masking, width)
-    is_between = options["output"] is None and is_terminal(sys.stdout)
+    sink = open_page_sink(EntryFormat(options["format_"]), masking, line_width())
     with (
-        opened_output(options["output"], store) as out,
-        progress_bar(0 if is_between else page_bytes(store), "ignite pages dump") as progress,
+        open_output_outside(options["output"], store) as out,
+        bar_beside(options["output"], page_bytes(store), "ignite pages dump") as progress,
     ):
         threads = thread_count(options["threads"])
         with_items = options["items"] or bool(options["keys"])

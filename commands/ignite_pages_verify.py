@@ -9,19 +9,15 @@ import click
 from je_tools.commands._ignite import (
     StoreOptions,
     node_option,
-    opened_output,
+    open_output_outside,
     output_option,
     store_argument,
     thread_count,
     write_store_report,
 )
-from je_tools.commands._options import (
-    exit_zero_option,
-    format_option,
-    progress_bar,
-    say,
-    threads_count_option,
-)
+from je_tools.commands._options import exit_zero_option, format_option, threads_count_option
+from je_tools.commands._progress import progress_bar
+from je_tools.commands._terminal import say
 from je_tools.errors import EXIT_DAMAGE, EXIT_OK
 from je_tools.output.formats import REPORT
 
@@ -64,7 +60,7 @@ def command(**options: Unpack[Options]) -> int:
 
     form = options["format_"]
     store = open_store(options["paths"], options["nodes"])
-    with opened_output(options["output"], store) as out:
+    with open_output_outside(options["output"], store) as out:
         with progress_bar(page_bytes(store), "ignite pages verify") as progress:
             threads = thread_count(options["threads"])
             trees = not options["no_trees"]

@@ -9,7 +9,7 @@ import click
 from je_tools.commands._ignite import (
     StoreOptions,
     node_option,
-    opened_output,
+    open_output_outside,
     output_option,
     store_argument,
     thread_count,
@@ -19,10 +19,10 @@ from je_tools.commands._options import (
     data_option,
     exit_zero_option,
     format_option,
-    progress_bar,
-    say,
     threads_count_option,
 )
+from je_tools.commands._progress import progress_bar
+from je_tools.commands._terminal import say
 from je_tools.core.escaping import clean_text, counted
 from je_tools.core.masking import DataMode, Masking
 from je_tools.errors import EXIT_DAMAGE, EXIT_OK, UsageError
@@ -98,12 +98,12 @@ def command(**options: Unpack[Options]) -> int:
         raise UsageError("--apply reads the pages: omit --no-pages")
     store = open_store(options["paths"], options["nodes"])
     threads = thread_count(options["threads"])
-    with opened_output(options["output"], store) as out:
+    with open_output_outside(options["output"], store) as out:
         repairs = _applied(options, store, threads) if options["apply_"] else []
-        # After edits, the next start is that of the store as it is now.
-        now = open_store(options["paths"], options["nodes"]) if options["apply_"] else store
-        with progress_bar(now.size, "ignite recover") as progress:
-            plans = plan_recovery(now, threads, pages=options["pages"], progress=progress)
+        # After edits, the next start is that of the store as it is then.
+        edited = open_store(options["paths"], options["nodes"]) if options["apply_"] else store
+        with progress_bar(edited.size, "ignite recover") as progress:
+            plans = plan_recovery(edited, threads, pages=options["pages"], progress=progress)
         repairs = repairs or _planned(options, plans, threads)
         _write(options, store, plans, repairs, out)
     return _exit_code(options, store, plans)

@@ -9,9 +9,15 @@ from typing import TYPE_CHECKING, BinaryIO, Unpack
 
 import click
 
-from je_tools.commands._ignite import opened_output, output_option
-from je_tools.commands._options import A_PATH, format_option, terminal_width
-from je_tools.commands._undoing import UndoOptions, listed_or_applied, say_plan, undo_options
+from je_tools.commands._ignite import open_output_outside, output_option
+from je_tools.commands._options import A_PATH, format_option
+from je_tools.commands._undoing import (
+    UndoOptions,
+    list_or_apply,
+    say_plan,
+    undo_options,
+    write_journals,
+)
 from je_tools.errors import EXIT_OK, UsageError
 from je_tools.output.formats import REPORT
 
@@ -111,9 +117,9 @@ def command(**options: Unpack[Options]) -> int:
             f"{store.name}: the store has several nodes ({names}); name one with --node"
         )
     places = [NodeUndoJournals(NodeFiles(each)) for each in store.nodes]
-    found = [listed_or_applied(place, options) for place in places]
+    found = [list_or_apply(place, options) for place in places]
     # The output follows the work, which does not depend on it.
-    with opened_output(options["output"], store) as out:
+    with open_output_outside(options["output"], store) as out:
         _write(options, store, found, out)
     if options["apply"]:
         return EXIT_OK
@@ -125,21 +131,12 @@ def _write(
     options: Options, store: Store, found: Sequence[Sequence[AnyUndo]], out: BinaryIO
 ) -> None:
     """Write the journals of each node, and the steps that revert the newest."""
-    from je_tools.output.views.section_formats import write_document
-    from je_tools.output.views.section_tables import write_table
-    from je_tools.output.views.sections import write_jsonl
-    from je_tools.output.views.writing_tables import undo_document, undo_sections, undos_of_node
+    from je_tools.output.views.writing_tables import undo_sections, undos_of_node
 
     sections: list[Section] = []
     for node, undos in zip(store.nodes, found, strict=True):
         own = undo_sections(undos, has_steps=options["drop"] is None)
         is_titled = options["format_"] == "table"
         sections += undos_of_node(node.name, own, is_titled=is_titled, is_alone=len(found) == 1)
-    if options["format_"] == "jsonl":
-        write_jsonl(sections, out)
-    elif options["format_"] == "json":
-        db = store.nodes[0].db
-        home = db if len(found) == 1 and db is not None else Path(store.name)
-        write_document(undo_document(home, sections), out)
-    else:
-        write_table(sections, out, terminal_width(options["output"]))
+    db = store.nodes[0].db if len(found) == 1 else None
+    write_journals(sections, db or Path(store.name), options, out)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from je_tools.commands._groups import VerbGroup
+from je_tools.commands._command_groups import VerbGroup
 from je_tools.commands._options import CONTEXT
 
 VERBS = {

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-import sys
 from typing import TYPE_CHECKING, Unpack
 
 import click
@@ -12,7 +10,7 @@ from je_tools.commands._ignite import (
     StoreOptions,
     cache_option,
     node_option,
-    opened_output,
+    open_output_outside,
     output_option,
     partition_option,
     segments_argument,
@@ -22,12 +20,11 @@ from je_tools.commands._options import (
     data_option,
     exit_zero_option,
     format_option,
-    is_terminal,
     needs_output,
-    progress_bar,
-    say,
     threads_count_option,
 )
+from je_tools.commands._progress import bar_beside
+from je_tools.commands._terminal import line_width, say
 from je_tools.core.escaping import counted
 from je_tools.core.masking import DataMode, Masking
 from je_tools.errors import EXIT_DAMAGE, EXIT_OK
@@ -35,9 +32,6 @@ from je_tools.output.formats import ROWS
 
 if TYPE_CHECKING:
     from je_tools.ignite.wal.record_filters import RecordSelection
-
-PIPED_WIDTH = 200
-"""Characters in a line of a table if no terminal gives a width."""
 
 
 class Options(StoreOptions):
@@ -137,12 +131,10 @@ def command(**options: Unpack[Options]) -> int:
     for warning in unknown_warnings([*options["caches"], *groups], store.nodes):
         say(f"je-tools: {warning}")
     masking = Masking(DataMode(options["data_mode"]))
-    width = shutil.get_terminal_size((PIPED_WIDTH, 24)).columns
-    sink = open_record_sink(EntryFormat(options["format_"]), masking, width)
-    is_between = options["output"] is None and is_terminal(sys.stdout)
+    sink = open_record_sink(EntryFormat(options["format_"]), masking, line_width())
     with (
-        opened_output(options["output"], store) as out,
-        progress_bar(0 if is_between else store.size, "ignite wal dump") as progress,
+        open_output_outside(options["output"], store) as out,
+        bar_beside(options["output"], store.size, "ignite wal dump") as progress,
     ):
         threads = thread_count(options["threads"])
         dump = RecordDump(selection, sink.encode, threads, options["limit"], progress)

@@ -9,7 +9,7 @@ import click
 from je_tools.commands._ignite import (
     StoreOptions,
     node_option,
-    opened_output,
+    open_output_outside,
     output_option,
     segments_argument,
     thread_count,
@@ -18,11 +18,10 @@ from je_tools.commands._options import (
     exit_zero_option,
     format_option,
     needs_output,
-    progress_bar,
-    say,
-    terminal_width,
     threads_count_option,
 )
+from je_tools.commands._progress import progress_bar
+from je_tools.commands._terminal import say, terminal_width
 from je_tools.core.escaping import counted
 from je_tools.errors import EXIT_DAMAGE, EXIT_OK, UsageError
 from je_tools.output.formats import ROWS
@@ -69,7 +68,7 @@ def command(**options: Unpack[Options]) -> int:
     if form in ("csv", "parquet") and options_count > 1:
         raise UsageError(f"--format {form} holds one table: choose one of them, or --format jsonl")
     store = open_store(options["paths"], options["nodes"])
-    with opened_output(options["output"], store) as out:
+    with open_output_outside(options["output"], store) as out:
         threads = thread_count(options["threads"])
         with progress_bar(store.size, "ignite wal summary") as progress:
             summary = summarize_wal(store, threads, caches=options["by_cache"], progress=progress)

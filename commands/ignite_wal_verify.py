@@ -9,7 +9,7 @@ import click
 from je_tools.commands._ignite import (
     StoreOptions,
     node_option,
-    opened_output,
+    open_output_outside,
     output_option,
     segments_argument,
     thread_count,
@@ -18,11 +18,10 @@ from je_tools.commands._options import (
     exit_zero_option,
     format_option,
     needs_output,
-    progress_bar,
-    say,
-    terminal_width,
     threads_count_option,
 )
+from je_tools.commands._progress import progress_bar
+from je_tools.commands._terminal import say, terminal_width
 from je_tools.errors import EXIT_DAMAGE, EXIT_OK
 from je_tools.output.formats import ROWS
 
@@ -64,7 +63,7 @@ def command(**options: Unpack[Options]) -> int:
     store = open_store(options["paths"], options["nodes"])
     totals = WalTotals()
     with (
-        opened_output(options["output"], store) as out,
+        open_output_outside(options["output"], store) as out,
         progress_bar(store.size, "ignite wal verify") as progress,
     ):
         threads = thread_count(options["threads"])

@@ -13,8 +13,6 @@ from je_tools.commands._options import (
     format_option,
     needs_output,
     output_option,
-    say,
-    terminal_width,
 )
 from je_tools.commands._snapshot import (
     SnapshotOptions,
@@ -23,6 +21,7 @@ from je_tools.commands._snapshot import (
     report,
     snapshot_options,
 )
+from je_tools.commands._terminal import say, terminal_width
 from je_tools.errors import EXIT_INPUT, EXIT_OK
 from je_tools.journal.series import ID_MAX
 from je_tools.output.formats import REPORT_WITH_ROWS

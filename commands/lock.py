@@ -7,13 +7,9 @@ from typing import TypedDict, Unpack
 
 import click
 
-from je_tools.commands._options import (
-    chosen_file_mode,
-    format_option,
-    output_option,
-    terminal_width,
-)
+from je_tools.commands._options import chosen_file_mode, format_option, output_option
 from je_tools.commands._snapshot import home_argument, open_home
+from je_tools.commands._terminal import terminal_width
 from je_tools.output.formats import REPORT
 
 

@@ -1,4 +1,4 @@
-"""The command group, which loads commands lazily, and the map from errors to exit codes."""
+"""The command group `je-tools`, the entry points, and the exit codes of errors."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ from typing import Any, cast
 import click
 
 from je_tools import __version__
-from je_tools.commands._groups import SuggestingGroup
-from je_tools.commands._options import CONTEXT, say
+from je_tools.commands._command_groups import SuggestingGroup
+from je_tools.commands._options import CONTEXT
+from je_tools.commands._terminal import say
 from je_tools.core.escaping import printable
 from je_tools.core.memory import own_this_process
 from je_tools.errors import (
@@ -85,7 +86,7 @@ class LazyGroup(SuggestingGroup):
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
-        """Return the click command of a verb: `command` in the module of its name."""
+        """Return the command of a name: `command` in the module of this name."""
         return _load(name, "command") if name in COMMANDS else None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -99,7 +100,7 @@ class LazyGroup(SuggestingGroup):
 
 
 def is_run(arguments: list[str]) -> bool:
-    """Return whether these arguments of `je-tools` run a command, instead of showing its help."""
+    """Return True if these arguments of `je-tools` run a command, and do not ask for help."""
     helps = CONTEXT["help_option_names"]
     return bool(arguments) and arguments[0] in COMMANDS and not set(helps).intersection(arguments)
 
@@ -277,7 +278,7 @@ def db_erase() -> None:
 
 def dump_tool(arguments: list[str]) -> click.Command:
     """Return the command that `db-dump` is with these arguments."""
-    from je_tools.commands import _engine_options as engine
+    from je_tools.commands import _berkeley_db_tools as engine
 
     if engine.names_home(arguments):
         return engine.dump_arguments
@@ -286,7 +287,7 @@ def dump_tool(arguments: list[str]) -> click.Command:
 
 def recover_tool(arguments: list[str]) -> click.Command:
     """Return the command that `db-recover` is with these arguments."""
-    from je_tools.commands import _engine_options as engine
+    from je_tools.commands import _berkeley_db_tools as engine
 
     if engine.names_home(arguments):
         return engine.recover_arguments

@@ -12,21 +12,20 @@ from je_tools.commands._findings import add_findings, check_outputs, save_findin
 from je_tools.commands._options import (
     chosen_file_mode,
     chosen_masking,
-    chosen_pace,
     format_option,
     needs_output,
     output_option,
-    progress_bar,
-    say,
-    terminal_width,
     tmp_option,
 )
+from je_tools.commands._progress import progress_bar
+from je_tools.commands._scanning import chosen_scanner
 from je_tools.commands._snapshot import (
     SnapshotOptions,
     chosen_end,
     open_home,
     snapshot_options,
 )
+from je_tools.commands._terminal import say, terminal_width
 from je_tools.core.escaping import counted, printable
 from je_tools.errors import EXIT_DAMAGE, EXIT_OK, UsageError
 from je_tools.output.formats import ROWS
@@ -74,7 +73,6 @@ def command(**options: Unpack[Options]) -> int:
       je-tools missing meta/bdb --without 00000003.jdb
       je-tools missing meta/bdb --format jsonl --output lost.jsonl
     """
-    from je_tools.log.scan import Scanner
     from je_tools.missing.losses import LossOptions
     from je_tools.missing.run import report_missing
     from je_tools.output.files.outputs import open_output, scratch_directory
@@ -88,8 +86,7 @@ def command(**options: Unpack[Options]) -> int:
     check_outputs({"output": options["output"], "findings": options["findings_path"]}, environment)
     temporary = scratch_directory(options["tmp"], environment)
     with progress_bar(environment.size, "missing") as progress:
-        pace = chosen_pace(options["max_rate"])
-        scanner = Scanner(threads=options["threads"], progress=progress, wide=True, pace=pace)
+        scanner = chosen_scanner(options, progress)
         to_lsn = chosen_end(environment, scanner, options)
         now_ms = chosen_now(options["now"])
         wanted = LossOptions(now_ms, without, to_lsn, temporary)
@@ -114,7 +111,7 @@ def _numbers(environment: Environment, named: tuple[str, ...]) -> frozenset[int]
     Raises:
         UsageError: there is no such file.
     """
-    there = environment.numbers
+    known = environment.numbers
     numbers = set()
     for text in named:
         stem = Path(text).name.removesuffix(".jdb")
@@ -122,7 +119,7 @@ def _numbers(environment: Environment, named: tuple[str, ...]) -> frozenset[int]
             number = int(stem, 0 if stem.lower().startswith("0x") else 16)
         except ValueError:
             number = -1
-        if number not in there:
+        if number not in known:
             raise UsageError(
                 f"--without {text}: the log has no such file: name one as 00000003.jdb or 0x3"
             )
@@ -141,14 +138,14 @@ def _verdict(environment: Environment, report: LossReport) -> str:
     if report.refused is not None:
         return report.refused
     if report.losses:
-        return f"{environment.name}: {_of_losses(report.losses)}"
+        return f"{environment.name}: {_losses_text(report.losses)}"
     if any(finding.code == "missing-file" for finding in report.findings):
         return f"{environment.name}: a file in use is missing, but no record is known to be lost"
     text = "no file in use is missing"
     return f"{environment.name}: {text}{', but see above' if _has_loss(report) else ''}"
 
 
-def _of_losses(losses: Sequence[DatabaseLoss]) -> str:
+def _losses_text(losses: Sequence[DatabaseLoss]) -> str:
     """Return the counts of what is lost, and of what is left of it, as text."""
     whole = [loss for loss in losses if loss.is_whole]
     others = [loss for loss in losses if not loss.is_whole and (loss.ranges or len(loss.keys))]

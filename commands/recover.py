@@ -2,30 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar, Unpack, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, Unpack, cast
 
 import click
-from msgspec.structs import asdict, replace
+from msgspec.structs import replace
 
 from je_tools.commands._checkpointing import (
     accept_loss_option,
     run_checkpoint,
-    verified,
+    verify_if_asked,
     verify_option,
     write_outcome,
 )
 from je_tools.commands._findings import check_outputs
-from je_tools.commands._options import (
-    CONTEXT,
-    chosen_masking,
-    chosen_pace,
-    format_option,
-    say,
-    staged_bar,
-    terminal_width,
-)
+from je_tools.commands._options import CONTEXT, chosen_masking, format_option, option_group
+from je_tools.commands._scanning import staged_scanner
 from je_tools.commands._snapshot import (
     SnapshotOptions,
     chosen_end,
@@ -36,6 +28,7 @@ from je_tools.commands._snapshot import (
     report,
     snapshot_options,
 )
+from je_tools.commands._terminal import say, terminal_width
 from je_tools.commands._writing import (
     file_max_option,
     force_option,
@@ -103,24 +96,19 @@ _asked_as_option = click.option(
     help="The command that runs this one, vlsn rollback: messages name it instead.",
 )
 
-F = TypeVar("F", bound=Callable[..., Any])
 
-
-def recover_options(function: F) -> F:
-    """Add all options of the command."""
-    for option in (
-        _asked_as_option,
-        file_max_option,
-        force_option,
-        accept_loss_option,
-        verify_option,
-        _apply_option,
-        output_or_copy_option,
-        format_option(*REPORT),
-        snapshot_options,
-    ):
-        function = option(function)
-    return function
+recover_options = option_group(
+    snapshot_options,
+    format_option(*REPORT),
+    output_or_copy_option,
+    _apply_option,
+    verify_option,
+    accept_loss_option,
+    force_option,
+    file_max_option,
+    _asked_as_option,
+)
+"""All options of the command."""
 
 
 def execute(options: Options) -> int:
@@ -135,7 +123,6 @@ def execute(options: Options) -> int:
 
 def _apply(options: Options) -> int:
     from je_tools.checkpoint.options import CheckpointOptions
-    from je_tools.log.scan import Scanner
     from je_tools.output.files.output_file import held_output
     from je_tools.recovery.findings import missing_findings, snapshot_findings
 
@@ -149,9 +136,7 @@ def _apply(options: Options) -> int:
     findings: list[Finding] = []
     document: dict[str, Any] = {}
     with held_output() as plan:
-        with staged_bar(environment.size, "reading") as stages:
-            pace = chosen_pace(options["max_rate"])
-            scanner = Scanner(threads=options["threads"], wide=True, pace=pace, **asdict(stages))
+        with staged_scanner(environment, options) as (scanner, _):
             wanted = CheckpointOptions(
                 cuts=True,
                 file_max=options["file_max"],
@@ -162,7 +147,7 @@ def _apply(options: Options) -> int:
 
             def on_plan(snapshot: Snapshot) -> None:
                 # Afterwards, what is cut off can no longer be examined.
-                checked = verified(snapshot, options)
+                checked = verify_if_asked(snapshot, options)
                 if options["format_"] == "json":
                     document.update(_report(snapshot, options).document())
                 else:
@@ -190,7 +175,7 @@ def _show_plan(options: Options, output: Path | None) -> int:
     with open_snapshot(options, "recover") as snapshot:
         both = {"output": output, "findings": options["findings_path"]}
         check_outputs(both, snapshot.environment)
-        checked = verified(snapshot, options)
+        checked = verify_if_asked(snapshot, options)
         with open_results(output, snapshot) as out:
             if options["format_"] == "json":
                 document = _report(snapshot, options).document()

@@ -12,17 +12,17 @@ from je_tools.commands._opening import open_log
 from je_tools.commands._options import (
     A_PATH,
     chosen_file_mode,
-    chosen_pace,
     data_option,
     exit_zero_option,
     file_mode_option,
     format_option,
     local_environment_argument,
-    progress_bar,
-    say,
     threads_option,
     tmp_option,
 )
+from je_tools.commands._progress import progress_bar
+from je_tools.commands._scanning import chosen_scanner
+from je_tools.commands._terminal import say
 from je_tools.core.escaping import counted
 from je_tools.core.masking import DataMode
 from je_tools.errors import EXIT_DAMAGE, EXIT_OK, UsageError
@@ -109,7 +109,6 @@ def command(**options: Unpack[Options]) -> int:
     from je_tools.core.memory import keep_freed_memory_in_one_arena
     from je_tools.log.environment import numbered_by_headers
     from je_tools.log.images import unchanged
-    from je_tools.log.scan import Scanner
     from je_tools.output.files.outputs import open_directory, scratch_directory
     from je_tools.salvage.choice import Mode
     from je_tools.salvage.run import salvage
@@ -130,8 +129,7 @@ def command(**options: Unpack[Options]) -> int:
             open_directory(options["output"], environment, chosen_file_mode())
         )
         progress = stack.enter_context(progress_bar(environment.size, "salvage"))
-        pace = chosen_pace(options["max_rate"])
-        scanner = Scanner(threads=options["threads"], progress=progress, wide=True, pace=pace)
+        scanner = chosen_scanner(options, progress)
         salvaged = salvage(
             environment,
             scanner,
@@ -203,12 +201,12 @@ def _write(salvaged: Salvage, directory: Path, options: Options) -> tuple[str, L
 
     masking = Masking(DataMode(options["data_mode"]))
     databases = salvaged.databases(internal=options["internal"])
-    known = options["output"]
-    output = write(salvaged, databases, _sink(salvaged, masking, options), directory, known)
-    with open_part(PartPath(directory / REPORT, known / REPORT)) as out:
+    final = options["output"]
+    output = write(salvaged, databases, _sink(salvaged, masking, options), directory, final)
+    with open_part(PartPath(directory / REPORT, final / REPORT)) as out:
         write_report(salvaged, databases, output, masking, out)
     text = summary_text(salvaged, databases, output)
-    with open_part(PartPath(directory / SUMMARY, known / SUMMARY)) as out:
+    with open_part(PartPath(directory / SUMMARY, final / SUMMARY)) as out:
         out.write(text.encode())
     return text, losses_of(salvaged)
 

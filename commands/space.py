@@ -7,13 +7,7 @@ from typing import TYPE_CHECKING, Unpack
 
 import click
 
-from je_tools.commands._options import (
-    format_option,
-    needs_output,
-    output_option,
-    say,
-    terminal_width,
-)
+from je_tools.commands._options import format_option, needs_output, output_option
 from je_tools.commands._snapshot import (
     SnapshotOptions,
     findings_of,
@@ -22,6 +16,7 @@ from je_tools.commands._snapshot import (
     report,
     snapshot_options,
 )
+from je_tools.commands._terminal import say, terminal_width
 from je_tools.errors import EXIT_DAMAGE
 from je_tools.output.formats import ROWS
 
@@ -99,13 +94,13 @@ def command(**options: Unpack[Options]) -> int:
                 tables = space_sections(space, chosen) if form == "table" else [file_section(space)]
                 write_sections(form, tables, out, terminal_width(options["output"]))
             found = findings_of(snapshot, options, out)
-    _remark(space)
+    _say_remarks(space)
     code = report(found, snapshot, options)
     # Free disk space is not a property of the log, and changes between two runs.
     return EXIT_DAMAGE if space.settings.refused and not options["exit_zero"] else code
 
 
-def _remark(space: Space) -> None:
+def _say_remarks(space: Space) -> None:
     """Report on standard error what is not in the tables."""
     if space.disk.prohibits_writes:
         say("je-tools: the engine would prohibit writes here: its disk limits leave no space")

@@ -16,17 +16,16 @@ from je_tools.commands._findings import (
 from je_tools.commands._opening import open_log
 from je_tools.commands._options import (
     chosen_file_mode,
-    chosen_pace,
     environment_argument,
     exit_zero_option,
     format_option,
     needs_output,
     output_option,
-    progress_bar,
-    say,
-    terminal_width,
     threads_option,
 )
+from je_tools.commands._progress import progress_bar
+from je_tools.commands._scanning import chosen_scanner
+from je_tools.commands._terminal import say, terminal_width
 from je_tools.errors import EXIT_DAMAGE, EXIT_OK, UsageError
 from je_tools.output.formats import ROWS
 
@@ -98,7 +97,6 @@ def command(**options: Unpack[Options]) -> int:
       je-tools summary env --checkpoints --format csv
       je-tools summary env --by-file --vlsn --format jsonl --output summary.jsonl
     """
-    from je_tools.log.scan import Scanner
     from je_tools.output.files.outputs import open_output
     from je_tools.summary.run import SummaryOptions, summarize
 
@@ -115,9 +113,7 @@ def command(**options: Unpack[Options]) -> int:
         open_output(options["output"], environment, chosen_file_mode()) as out,
         progress_bar(environment.size, "summary") as progress,
     ):
-        pace = chosen_pace(options["max_rate"])
-        scanner = Scanner(threads=options["threads"], progress=progress, wide=True, pace=pace)
-        summary = summarize(environment, scanner, wanted)
+        summary = summarize(environment, chosen_scanner(options, progress), wanted)
         _write(summary, out, options)
         add_findings(summary.findings, out, options["format_"], options["findings_path"])
     save_findings(summary.findings, options["findings_path"], environment)

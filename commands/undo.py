@@ -9,14 +9,15 @@ from typing import TYPE_CHECKING, Unpack
 
 import click
 
-from je_tools.commands._options import (
-    chosen_file_mode,
-    format_option,
-    output_option,
-    terminal_width,
-)
+from je_tools.commands._options import chosen_file_mode, format_option, output_option
 from je_tools.commands._snapshot import home_argument, node_home, open_home
-from je_tools.commands._undoing import UndoOptions, listed_or_applied, say_plan, undo_options
+from je_tools.commands._undoing import (
+    UndoOptions,
+    list_or_apply,
+    say_plan,
+    undo_options,
+    write_journals,
+)
 from je_tools.commands._writing import unless_open
 from je_tools.errors import EXIT_OK
 from je_tools.output.formats import REPORT
@@ -94,25 +95,17 @@ def command(**options: Unpack[UndoOptions]) -> int:
       je-tools undo meta/bdb --drop all --apply
     """
     from je_tools.output.files.outputs import check_output, open_output
-    from je_tools.output.views.section_formats import write_document
-    from je_tools.output.views.section_tables import write_table
-    from je_tools.output.views.sections import write_jsonl
-    from je_tools.output.views.writing_tables import undo_document, undo_sections
+    from je_tools.output.views.writing_tables import undo_sections
 
     options["path"] = node_home(options["path"])
     environment = open_home(options["path"])
     if options["output"] is not None:
         check_output(options["output"], environment)
     place = LogUndoJournals(options["path"])
-    undos = listed_or_applied(place, options)
+    undos = list_or_apply(place, options)
     # The output follows the work, which does not depend on it.
     with open_output(options["output"], environment, chosen_file_mode()) as out:
         has_steps = options["drop"] is None
         sections = undo_sections(undos, has_steps=has_steps)
-        if options["format_"] == "jsonl":
-            write_jsonl(sections, out)
-        elif options["format_"] == "json":
-            write_document(undo_document(options["path"], sections), out)
-        else:
-            write_table(sections, out, terminal_width(options["output"]))
+        write_journals(sections, options["path"], options, out)
     return EXIT_OK if options["apply"] else say_plan(place, undos, options)

@@ -17,24 +17,23 @@ from je_tools.commands._options import (
     A_FILE,
     chosen_file_mode,
     chosen_masking,
-    chosen_pace,
     data_option,
     environment_argument,
     exit_zero_option,
     format_option,
     needs_output,
     output_option,
-    progress_bar,
-    say,
-    terminal_width,
     threads_option,
 )
+from je_tools.commands._progress import progress_bar
+from je_tools.commands._scanning import chosen_scanner
 from je_tools.commands._snapshot import (
     EndOptions,
     end_of,
     end_options,
     now_option,
 )
+from je_tools.commands._terminal import say, terminal_width
 from je_tools.errors import EXIT_DAMAGE, EXIT_OK
 from je_tools.output.formats import ROWS
 
@@ -117,7 +116,6 @@ def command(**options: Unpack[Options]) -> int:
       je-tools verify evidence/env --manifest manifest.json
       je-tools verify /var/lib/app/env --exit-zero
     """
-    from je_tools.log.scan import Scanner
     from je_tools.output.files.outputs import open_output
     from je_tools.verify.totals import Totals
 
@@ -130,8 +128,7 @@ def command(**options: Unpack[Options]) -> int:
     with ExitStack() as stack:
         out = stack.enter_context(open_output(options["output"], environment, chosen_file_mode()))
         progress = stack.enter_context(progress_bar(environment.size, "verify"))
-        pace = chosen_pace(options["max_rate"])
-        scanner = Scanner(threads=options["threads"], progress=progress, wide=True, pace=pace)
+        scanner = chosen_scanner(options, progress)
         _write(_findings(environment, scanner, totals, options), out, options)
     _report(environment, totals, scanner, started, options)
     return EXIT_DAMAGE if totals.errors and not options["exit_zero"] else EXIT_OK

@@ -10,17 +10,16 @@ import click
 from je_tools.commands._findings import exit_code_of
 from je_tools.commands._options import (
     chosen_file_mode,
-    chosen_pace,
     exit_zero_option,
     format_option,
     needs_output,
     output_option,
-    progress_bar,
-    say,
-    terminal_width,
     threads_option,
 )
+from je_tools.commands._progress import progress_bar
+from je_tools.commands._scanning import chosen_scanner
 from je_tools.commands._snapshot import home_argument, node_home, open_home
+from je_tools.commands._terminal import say, terminal_width
 from je_tools.core.escaping import counted
 from je_tools.output.formats import ROWS
 
@@ -63,7 +62,6 @@ def command(**options: Unpack[Options]) -> int:
       je-tools vlsn check meta/bdb
       je-tools vlsn check meta/bdb --format jsonl --output findings.jsonl
     """
-    from je_tools.log.scan import Scanner
     from je_tools.output.files.outputs import check_output, open_output
     from je_tools.recovery.choices import chosen_now
     from je_tools.recovery.internal_databases import check_replicated
@@ -75,13 +73,11 @@ def command(**options: Unpack[Options]) -> int:
     if options["output"] is not None:
         check_output(options["output"], environment)
     with progress_bar(environment.size, "vlsn check") as progress:
-        pace = chosen_pace(options["max_rate"])
-        quiet = Scanner(threads=options["threads"], wide=True, pace=pace)
+        # Only the reading of the whole log, which follows, is shown.
+        quiet = chosen_scanner(options)
         with held_snapshot(environment, quiet, now_ms=chosen_now(None)) as snapshot:
             check_replicated(snapshot)
-            snapshot.scanner = Scanner(
-                threads=options["threads"], progress=progress, wide=True, pace=pace
-            )
+            snapshot.scanner = chosen_scanner(options, progress)
             checked = check_stream(snapshot)
     with open_output(options["output"], environment, chosen_file_mode()) as out:
         _write(checked, out, options)

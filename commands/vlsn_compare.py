@@ -14,18 +14,17 @@ from je_tools.commands._options import (
     A_PATH,
     chosen_file_mode,
     chosen_masking,
-    chosen_pace,
     data_option,
     exit_zero_option,
     format_option,
     needs_output,
     output_option,
-    say,
-    staged_bar,
-    terminal_width,
     threads_option,
 )
+from je_tools.commands._progress import staged_bar
+from je_tools.commands._scanning import chosen_scanner
 from je_tools.commands._snapshot import node_home, open_home
+from je_tools.commands._terminal import say, terminal_width
 from je_tools.commands._vlsn import SYNC_POINTS
 from je_tools.errors import EXIT_DAMAGE, EXIT_OK, InputError, UsageError
 from je_tools.output.formats import REPORT_WITH_ROWS
@@ -152,7 +151,6 @@ def _check_paths(paths: tuple[Path, ...], homes: list[Path]) -> None:
 
 
 def _read(environment: Environment, stack: ExitStack, options: Options) -> ComparedNode:
-    from je_tools.log.scan import Scanner
     from je_tools.recovery.choices import chosen_now
     from je_tools.recovery.opening import held_snapshot
     from je_tools.vlsn.compare import ComparedNode
@@ -160,10 +158,8 @@ def _read(environment: Environment, stack: ExitStack, options: Options) -> Compa
     from je_tools.vlsn.node import read_node
     from je_tools.vlsn.node_report import report_of
 
-    pace = chosen_pace(options["max_rate"])
-    scanner = Scanner(threads=options["threads"], wide=True, pace=pace)
     snapshot: Snapshot = stack.enter_context(
-        held_snapshot(environment, scanner, now_ms=chosen_now(None))
+        held_snapshot(environment, chosen_scanner(options), now_ms=chosen_now(None))
     )
     state, reader = read_node(snapshot, SYNC_POINTS)
     return ComparedNode(

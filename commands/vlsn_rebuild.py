@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Unpack
 import click
 
 from je_tools.commands._appending import AppendOptions, append_options, run_operation
-from je_tools.commands._options import CONTEXT, say
+from je_tools.commands._options import CONTEXT
+from je_tools.commands._terminal import say
 
 if TYPE_CHECKING:
     from je_tools.operations.index_rebuild import IndexRebuild

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Unpack
 
 import click
 
-from je_tools.commands._appending import AppendOptions, append_options, open_scanner, run_operation
+from je_tools.commands._appending import AppendOptions, append_options, run_operation
 from je_tools.commands._options import CONTEXT
+from je_tools.commands._scanning import staged_scanner
 from je_tools.commands._snapshot import node_home, open_home
 from je_tools.commands._writing import force_option
 from je_tools.errors import UsageError
@@ -84,7 +85,7 @@ def _is_to_cut(environment: Environment, options: Options) -> bool:
 
     now_ms = time.time_ns() // 1_000_000
     with (
-        open_scanner(environment, options) as scanner,
+        staged_scanner(environment, options) as (scanner, _),
         held_snapshot(environment, scanner, now_ms=now_ms, as_member=True) as snapshot,
     ):
         check_replicated(snapshot)

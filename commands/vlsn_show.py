@@ -7,15 +7,9 @@ from typing import TYPE_CHECKING, Unpack
 import click
 
 from je_tools.commands._findings import add_findings, exit_code_of, save_findings, say_findings
-from je_tools.commands._options import (
-    chosen_file_mode,
-    chosen_pace,
-    format_option,
-    needs_output,
-    progress_bar,
-    say,
-    terminal_width,
-)
+from je_tools.commands._options import chosen_file_mode, format_option, needs_output
+from je_tools.commands._progress import progress_bar
+from je_tools.commands._scanning import chosen_scanner
 from je_tools.commands._snapshot import (
     end_of,
     node_home,
@@ -24,6 +18,7 @@ from je_tools.commands._snapshot import (
     report,
     write_section,
 )
+from je_tools.commands._terminal import say, terminal_width
 from je_tools.commands._vlsn import (
     SYNC_POINTS,
     NodeOptions,
@@ -206,7 +201,6 @@ def _unmapped(vlsn: int, covered: object) -> str:
 
 
 def _show_stream(options: Options) -> int:
-    from je_tools.log.scan import Scanner
     from je_tools.output.files.outputs import check_output, open_output
     from je_tools.output.views.vlsn_stream import write_stream
     from je_tools.verify.one_file import file_findings
@@ -217,10 +211,10 @@ def _show_stream(options: Options) -> int:
         check_output(options["output"], environment)
     findings: list[Finding] = []
     with progress_bar(environment.size, "vlsn") as progress:
-        pace = chosen_pace(options["max_rate"])
-        scanner = Scanner(threads=options["threads"], progress=progress, wide=True, pace=pace)
         stream = read_logged(
-            environment, scanner, lambda state: findings.extend(file_findings(environment, state))
+            environment,
+            chosen_scanner(options, progress),
+            lambda state: findings.extend(file_findings(environment, state)),
         )
     rows = stream.in_vlsn_order(with_rolled_back=options["rolled_back"])
     with open_output(options["output"], environment, chosen_file_mode()) as out:

@@ -9,15 +9,21 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 SHARED = Path(__file__).parent / "templates"
 """Folder of the shared parts, and of the page of a diagnosis."""
+
+
+def write_pieces(pieces: Iterable[str], out: BinaryIO) -> None:
+    """Write the pieces of a page, as `render_page` yields them, in UTF-8."""
+    for piece in pieces:
+        out.write(piece.encode("utf-8", "backslashreplace"))
 
 
 def render_page(

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from je_tools.commands import (
-    _options,
+    _progress,
     erase,
     group,
     ignite,
@@ -115,7 +115,7 @@ def clocks(monkeypatch: pytest.MonkeyPatch) -> list[Clock]:
     """Return the clocks that have been started, with no time passing."""
     CLOCKS.clear()
     monkeypatch.setenv("TERM", "xterm")
-    monkeypatch.setattr(_options, "Timer", Clock)
+    monkeypatch.setattr(_progress, "Timer", Clock)
     return CLOCKS
 
 
@@ -123,7 +123,7 @@ def test_a_bar_goes_when_all_is_done(monkeypatch: pytest.MonkeyPatch, clocks: li
     """It does not stay until the command ends, since `--follow` has no end."""
     with (
         shown_on_terminal(monkeypatch) as shown,
-        _options.progress_bar(1 << 30, "dump") as advance,
+        _progress.progress_bar(1 << 30, "dump") as advance,
     ):
         assert advance is not None
         clocks[0].ring()
@@ -183,9 +183,9 @@ class Parts:
         self.label = ""
 
     @contextmanager
-    def bar(self, size: int, label: str) -> Iterator[_options.Stages]:
+    def bar(self, size: int, label: str) -> Iterator[_progress.Stages]:
         self.stage(label, size)
-        yield _options.Stages(self.progress, self.stage)
+        yield _progress.Stages(self.progress, self.stage)
 
     def stage(self, label: str, size: int) -> None:
         self.label = label
@@ -199,8 +199,8 @@ class Parts:
 @pytest.fixture
 def parts(monkeypatch: pytest.MonkeyPatch) -> Parts:
     made = Parts()
-    for name in ("checkpoint", "recover"):
-        monkeypatch.setattr(f"je_tools.commands.{name}.staged_bar", made.bar)
+    for _name in ("checkpoint", "recover"):
+        monkeypatch.setattr("je_tools.commands._scanning.staged_bar", made.bar)
     return made
 
 
@@ -233,7 +233,7 @@ def test_a_staged_bar(
 ) -> None:
     """The bar is shown if the work is not short, whatever the size of the log, and each part."""
     with shown_on_terminal(monkeypatch) as shown:
-        with _options.staged_bar(size, "first part") as stages:
+        with _progress.staged_bar(size, "first part") as stages:
             assert stages.stage is not None
             assert stages.progress is not None
             stages.progress(100)
@@ -251,7 +251,7 @@ def test_a_bar_that_appears_late_knows_what_is_done(
     monkeypatch: pytest.MonkeyPatch, clocks: list[Clock]
 ) -> None:
     with shown_on_terminal(monkeypatch) as shown:
-        with _options.progress_bar(1000, "part") as advance:
+        with _progress.progress_bar(1000, "part") as advance:
             assert advance is not None
             advance(500)
             clocks[0].ring()
@@ -265,7 +265,7 @@ def test_no_bar_of_work_that_failed_is_full(
     monkeypatch: pytest.MonkeyPatch, clocks: list[Clock]
 ) -> None:
     def fail() -> None:
-        with _options.progress_bar(1000, "part") as advance:
+        with _progress.progress_bar(1000, "part") as advance:
             clocks[0].ring()
             assert advance is not None
             advance(10)
@@ -283,7 +283,7 @@ def test_a_clock_that_rings_at_the_end_shows_nothing(
     monkeypatch: pytest.MonkeyPatch, clocks: list[Clock]
 ) -> None:
     with shown_on_terminal(monkeypatch) as shown:
-        with _options.progress_bar(1000, "part"):
+        with _progress.progress_bar(1000, "part"):
             pass
         clocks[0].ring()
         shown.end()
@@ -344,8 +344,8 @@ def test_every_command_has_a_bar(
     if verb == "ignite diff":
         more = [shutil.copytree(home, tmp_path / "copy"), "--exit-zero"]
     words = ["0x3/0x0", "--env", home] if verb == "explain" else [home, *more]
-    real = _options.is_terminal
-    monkeypatch.setattr(_options, "is_terminal", lambda each: each is sys.stderr or real(each))
+    real = _progress.is_terminal
+    monkeypatch.setattr(_progress, "is_terminal", lambda each: each is sys.stderr or real(each))
     assert je_tools(*verb.split(), *words).code == 0
     assert clocks
     assert all(clock.is_cancelled for clock in clocks)

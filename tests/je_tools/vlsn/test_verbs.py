@@ -12,7 +12,7 @@ from typing import Any
 import click
 import pytest
 
-from je_tools.commands import _options
+from je_tools.commands import _progress
 from je_tools.commands.vlsn import VERBS
 from je_tools.commands.vlsn import command as verbs
 from je_tools.errors import EXIT_DAMAGE, EXIT_INPUT, EXIT_OK, EXIT_STOPPED
@@ -96,9 +96,9 @@ def test_a_bar_goes_when_all_is_done(name: str, monkeypatch: pytest.MonkeyPatch)
         def cancel(self) -> None:
             self.is_cancelled = True
 
-    real = _options.is_terminal
-    monkeypatch.setattr(_options, "Timer", Clock)
-    monkeypatch.setattr(_options, "is_terminal", lambda each: each is sys.stderr or real(each))
+    real = _progress.is_terminal
+    monkeypatch.setattr(_progress, "Timer", Clock)
+    monkeypatch.setattr(_progress, "is_terminal", lambda each: each is sys.stderr or real(each))
     assert je_tools(*words(name, NODE)).code == 0
     assert timers
     assert all(timer.is_cancelled for timer in timers)

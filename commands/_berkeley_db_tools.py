@@ -1,4 +1,4 @@
-"""The options that the engine's tools, and those of other Berkeley DBs, have under our names.
+"""DbDump and db_recover of Berkeley DBs, by their options, as commands of je-tools.
 
 `db-dump -h HOME -s DB` prints records as DbDump does; `db-recover -h HOME` shows what recovery
 would do. Both are translated into commands of je-tools, so that there is one way to do each thing.
@@ -16,19 +16,20 @@ from typing import TypedDict, Unpack
 import click
 
 from je_tools.commands._findings import report_findings
-from je_tools.commands._options import A_PATH, CONTEXT, staged_bar
+from je_tools.commands._options import A_PATH, CONTEXT
+from je_tools.commands._progress import staged_bar
 from je_tools.commands._snapshot import open_home
 from je_tools.errors import UsageError
 
 HOME = "-h"
-"""Option that names the environment; without a value it asks for help."""
+"""Option that names the environment; without a value, it is that for help."""
 
 _TIMES = {8: "%m%d%H%M", 10: "%y%m%d%H%M", 12: "%Y%m%d%H%M"}
 """Formats of a time by the number of digits before the seconds: [[CC]YY]MMDDhhmm[.SS]."""
 
 
 def names_home(arguments: Sequence[str]) -> bool:
-    """Return whether the command line is one of the engine's: -V, or -h with a home."""
+    """Return True if the arguments are those of the engine's tools: -V, or -h with a home."""
     if list(arguments) == ["-V"]:
         return True
     if HOME not in arguments:

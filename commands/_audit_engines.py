@@ -1,19 +1,20 @@
-"""Options that choose the engine of an audit, shared by its verbs."""
+"""The choice between Spark and this machine for the work of `je-tools audit`."""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
+from typing import TYPE_CHECKING, TypedDict
 
 import click
 
+from je_tools.commands._options import option_group
 from je_tools.errors import UsageError
 
 if TYPE_CHECKING:
     from je_tools.audit.engines import EngineChoice
 
-F = TypeVar("F", bound=Callable[..., Any])
 
 LOCAL = "local"
 
@@ -26,7 +27,7 @@ class EngineOptions(TypedDict):
     settings: tuple[str, ...]
 
 
-_OPTIONS = (
+engine_options = option_group(
     click.option(
         "--engine",
         type=click.Choice(["spark", LOCAL]),
@@ -49,11 +50,7 @@ _OPTIONS = (
 )
 
 
-def engine_options(function: F) -> F:
-    """Add the options that choose the engine."""
-    for option in reversed(_OPTIONS):
-        function = option(function)
-    return function
+"""The options that choose the engine."""
 
 
 def chosen_engine(options: EngineOptions) -> EngineChoice:
@@ -83,6 +80,11 @@ def _settings(texts: tuple[str, ...]) -> dict[str, str]:
             raise UsageError(f"--conf {text}: give the master with --master")
         settings[name] = value
     return settings
+
+
+def silence_py4j() -> None:
+    """Keep Py4J from logging at length to the root logger on an interrupt."""
+    logging.getLogger().addHandler(logging.NullHandler())
 
 
 @contextmanager

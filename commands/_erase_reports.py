@@ -1,49 +1,26 @@
-"""Plans and results of erasures on the command line."""
+"""Reports of erasures: the plan, and what both plan and result say on standard error."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, BinaryIO
 
-from msgspec.structs import asdict
-
 from je_tools.commands._findings import add_findings, check_outputs, report_findings
-from je_tools.commands._options import (
-    chosen_file_mode,
-    chosen_pace,
-    needs_output,
-    say,
-    staged_bar,
-    terminal_width,
-)
+from je_tools.commands._options import chosen_file_mode, needs_output
+from je_tools.commands._scanning import staged_scanner
 from je_tools.commands._snapshot import open_home
+from je_tools.commands._terminal import say, terminal_width
 from je_tools.core.escaping import quoted
 from je_tools.errors import EXIT_DAMAGE
 
 if TYPE_CHECKING:
-    from je_tools.commands._erasing import EraseOptions
-    from je_tools.commands._options import Stages
+    from je_tools.commands._erase_options import EraseOptions
     from je_tools.erase.options import ErasureOptions
     from je_tools.erase.plan import ErasurePlan
     from je_tools.findings import Finding
-    from je_tools.log.environment import Environment
-    from je_tools.log.scan import Scanner
     from je_tools.output.views.sections import Section
     from je_tools.recovery.snapshot import Snapshot
-
-
-@contextmanager
-def open_erase_scanner(
-    environment: Environment, options: EraseOptions
-) -> Iterator[tuple[Scanner, Stages]]:
-    """Return a scanner with the options of the command line, and its progress bars."""
-    from je_tools.log.scan import Scanner
-
-    with staged_bar(environment.size, "reading") as stages:
-        pace = chosen_pace(options["max_rate"])
-        yield Scanner(threads=options["threads"], wide=True, pace=pace, **asdict(stages)), stages
 
 
 def show_plan(
@@ -55,7 +32,7 @@ def show_plan(
         options: options of the command line.
         erasing: options of the erasure.
         verb: the command that carries it out.
-        more_words: more options of it, each after a space.
+        more_words: more options of that command, each after a space.
 
     Raises:
         UsageError: an output is needed, or lies in the environment.
@@ -72,7 +49,7 @@ def show_plan(
     check_outputs({"output": output, "findings": options["findings_path"]}, environment)
     now_ms = time.time_ns() // 1_000_000
     with (
-        open_erase_scanner(environment, options) as (scanner, _),
+        staged_scanner(environment, options) as (scanner, _),
         held_snapshot(environment, scanner, now_ms=now_ms, as_member=True) as snapshot,
     ):
         plan = plan_erasure(snapshot, erasing)
@@ -81,7 +58,7 @@ def show_plan(
     seconds = plan.throttled_seconds(options["max_rate"], now_ms)
     sections = plan_sections(plan, applied=False, as_facts=form == "table", seconds=seconds)
     with open_output(output, environment, chosen_file_mode()) as out:
-        write(sections, findings, options, out)
+        write_tables(sections, findings, options, out)
     say_given_up(plan)
     say_given_up_cycle(plan)
     say_kept(plan)
@@ -134,7 +111,7 @@ def findings_of_log(snapshot: Snapshot) -> list[Finding]:
     return [*snapshot_findings(snapshot), *missing_findings(snapshot)]
 
 
-def write(
+def write_tables(
     sections: Sequence[Section], findings: list[Finding], options: EraseOptions, out: BinaryIO
 ) -> None:
     """Write tables, and the findings where the options want them."""

@@ -1,4 +1,4 @@
-"""Groups of commands: they suggest the name meant by a misspelled one, and load verbs lazily."""
+"""Groups of commands that suggest names for a misspelled one, and load their verbs lazily."""
 
 from __future__ import annotations
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 import signal
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
+from typing import TYPE_CHECKING, TypedDict
 
 import click
 
@@ -15,6 +15,7 @@ from je_tools.commands._findings import findings_option
 from je_tools.commands._options import (
     exit_zero_option,
     format_option,
+    option_group,
     output_option,
     threads_option,
 )
@@ -24,8 +25,6 @@ from je_tools.output.formats import ROWS
 
 if TYPE_CHECKING:
     from je_tools.erase.options import ErasureOptions
-
-F = TypeVar("F", bound=Callable[..., Any])
 
 
 class EraseOptions(TypedDict):
@@ -47,10 +46,10 @@ class EraseOptions(TypedDict):
 
 
 def _period(_: click.Context, __: click.Parameter, text: str | None) -> int | None:
-    """Convert a period as `30d` to milliseconds.
+    """Return a period such as `30d` in milliseconds.
 
     Raises:
-        UsageError: it is no period.
+        UsageError: the text is not a period.
     """
     from je_tools.erase.options import UNITS_MS
 
@@ -62,56 +61,53 @@ def _period(_: click.Context, __: click.Parameter, text: str | None) -> int | No
     return int(match[1]) * UNITS_MS[match[2]]
 
 
-def erase_options(function: F) -> F:
-    """Add the environment, and the options of a plan or a run."""
-    for option in (
-        exit_zero_option,
-        findings_option,
-        output_option,
-        format_option(*ROWS),
-        threads_option,
-        click.option(
-            "--rewrite",
-            "rewritten",
-            metavar="DB",
-            multiple=True,
-            help="Write all nodes of this database anew in the checkpoint, so that no keys of "
-            "deleted records are left in them. Can be repeated.",
-        ),
-        click.option(
-            "--keep-reserved",
-            is_flag=True,
-            help="Leave the files that the cleaner has reserved, instead of deleting them.",
-        ),
-        click.option(
-            "--period",
-            "period_ms",
-            metavar="TIME",
-            callback=_period,
-            help="Erase in cycles of this length, such as 30d, and only files that are at least as "
-            "old. Every file is erased once in a cycle.",
-        ),
-        click.option(
-            "--vlsn-below",
-            type=click.IntRange(min=1),
-            metavar="VLSN",
-            help="On a node of a group, keep the entries from this VLSN on: the last VLSN of the "
-            "slowest member, plus one.",
-        ),
-        click.option(
-            "--force",
-            is_flag=True,
-            help="On a node of a group, let the VLSN index become smaller than 1,000 VLSNs.",
-        ),
-        click.option(
-            "--checkpoint-first",
-            is_flag=True,
-            help="Write a checkpoint first, so that everything before it can be erased.",
-        ),
-        home_argument,
-    ):
-        function = option(function)
-    return function
+erase_options = option_group(
+    home_argument,
+    click.option(
+        "--checkpoint-first",
+        is_flag=True,
+        help="Write a checkpoint first, so that everything before it can be erased.",
+    ),
+    click.option(
+        "--force",
+        is_flag=True,
+        help="On a node of a group, let the VLSN index become smaller than 1,000 VLSNs.",
+    ),
+    click.option(
+        "--vlsn-below",
+        type=click.IntRange(min=1),
+        metavar="VLSN",
+        help="On a node of a group, keep the entries from this VLSN on: the last VLSN of the "
+        "slowest member, plus one.",
+    ),
+    click.option(
+        "--period",
+        "period_ms",
+        metavar="TIME",
+        callback=_period,
+        help="Erase in cycles of this length, such as 30d, and only files that are at least as "
+        "old. Every file is erased once in a cycle.",
+    ),
+    click.option(
+        "--keep-reserved",
+        is_flag=True,
+        help="Leave the files that the cleaner has reserved, instead of deleting them.",
+    ),
+    click.option(
+        "--rewrite",
+        "rewritten",
+        metavar="DB",
+        multiple=True,
+        help="Write all nodes of this database anew in the checkpoint, so that no keys of "
+        "deleted records are left in them. Can be repeated.",
+    ),
+    threads_option,
+    format_option(*ROWS),
+    output_option,
+    findings_option,
+    exit_zero_option,
+)
+"""The environment, and the options of a plan or a run."""
 
 
 def chosen_erasure(options: EraseOptions) -> ErasureOptions:
@@ -133,7 +129,7 @@ def chosen_erasure(options: EraseOptions) -> ErasureOptions:
 
 
 def _numbers(names: Collection[str]) -> frozenset[int]:
-    """Return the numbers of log files by their names."""
+    """Return the numbers of log files from their names."""
     return frozenset(int(name[:8], 16) for name in names)
 
 
