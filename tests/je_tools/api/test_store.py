@@ -175,6 +175,6 @@ def test_a_store_is_no_log() -> None:
 
 def test_formats_on_the_wrong_kind_name_the_right_ones() -> None:
     with pytest.raises(InputError, match="which the formats ignitewal and ignitepages read"):
-        LogPlaces((str(STORE),)).found(EnvironmentKind.JE)
+        LogPlaces((str(STORE),)).search(EnvironmentKind.JE)
     with pytest.raises(InputError, match="which the formats jelog, jerecords, jefindings"):
-        LogPlaces((str(home_of("v17-basic")),)).found(EnvironmentKind.IGNITE)
+        LogPlaces((str(home_of("v17-basic")),)).search(EnvironmentKind.IGNITE)
