@@ -117,8 +117,8 @@ def command(**options: Unpack[Options]) -> int:
         sink.write_all(dump.run(store), out)
     if not dump.count:
         say("je-tools: no page matches")
-    if dump.sealed:
-        say(f"je-tools: encrypted pages whose rows were not compared: {dump.sealed:,}")
+    if dump.encrypted:
+        say(f"je-tools: encrypted pages whose rows were not compared: {dump.encrypted:,}")
     if not dump.damaged:
         return EXIT_OK
     say(

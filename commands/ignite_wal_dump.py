@@ -143,8 +143,8 @@ def command(**options: Unpack[Options]) -> int:
         numbers = [text for text in options["keys"] if text.removeprefix("-").isdecimal()]
         how = f"; --key {numbers[0]} is a text, int:{numbers[0]} a number" if numbers else ""
         say(f"je-tools: no record matches{how}")
-    if dump.sealed:
-        say(f"je-tools: encrypted entries whose keys were not compared: {dump.sealed:,}")
+    if dump.encrypted:
+        say(f"je-tools: encrypted entries whose keys were not compared: {dump.encrypted:,}")
     if not dump.damaged:
         return EXIT_OK
     say(

@@ -62,6 +62,11 @@ def fault_of(number: int) -> PageFault | TreeFault | RowFault:
     return _FAULTS[number]
 
 
+def fault_text(number: int) -> str:
+    """Return the fault with a number, in words."""
+    return fault_of(number).name.lower().replace("_", " ")
+
+
 class RowBatch(Struct, frozen=True):
     """Rows in the order of their leaves; int64, one element each, -1 for none.
 

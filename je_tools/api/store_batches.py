@@ -64,8 +64,8 @@ def read_log_records(
         dump = RecordDump(selection, sink.encode, call.threads, limit)
         yield sink.schema
         yield from dump.run(call.store)
-    if dump.sealed:
-        call.report(f"encrypted entries whose keys were not compared: {dump.sealed:,}")
+    if dump.encrypted:
+        call.report(f"encrypted entries whose keys were not compared: {dump.encrypted:,}")
     if dump.damaged:
         errors = counted(dump.damaged, "error")
         call.report(f"not all records of the log could be read: {errors}; `doctor` has the places")
@@ -120,7 +120,7 @@ def read_pages(
         dump = PageDump(chosen, sink.encode, call.threads, has_items, None)
         yield sink.schema
         yield from dump.run(call.store)
-    if dump.sealed:
-        call.report(f"encrypted pages whose rows were not compared: {dump.sealed:,}")
+    if dump.encrypted:
+        call.report(f"encrypted pages whose rows were not compared: {dump.encrypted:,}")
     if dump.damaged:
         call.report(f"damaged pages and files: {dump.damaged:,}; `doctor` has the places")

@@ -163,15 +163,12 @@ def check_names(texts: Iterable[str], nodes: Iterable[Node], option: str = "--ca
         InputError: a folder cannot be read.
         UsageError: as by `parse_id`, or no node has a folder of such a cache or group.
     """
-    ids = {text: parse_id(text) for text in texts if not _is_number(text)}
-    known = [node for node in nodes if node.db is not None] if ids else []
-    names = _names_of(known)
-    for text, number in ids.items():
-        if known and number not in names:
-            raise UsageError(
-                f"{option} {printable(text)}: there is no such cache or group. If it was "
-                f"destroyed, select its records by its id, {number}. {_listed(names)}"
-            )
+    by_name = (text for text in texts if not _is_number(text))
+    for text, number, listed in _unknown(by_name, nodes):
+        raise UsageError(
+            f"{option} {printable(text)}: there is no such cache or group. If it was "
+            f"destroyed, select its records by its id, {number}. {listed}"
+        )
 
 
 def unknown_warnings(texts: Iterable[str], nodes: Iterable[Node]) -> Iterator[str]:
@@ -184,15 +181,24 @@ def unknown_warnings(texts: Iterable[str], nodes: Iterable[Node]) -> Iterator[st
         InputError: a folder cannot be read.
         UsageError: as by `parse_id`.
     """
+    for text, number, listed in _unknown(texts, nodes):
+        yield (
+            f"warning: {printable(text)}: no node has a folder of such a cache or group. Only "
+            f"records of one that was destroyed can match (id {number}). {listed}"
+        )
+
+
+def _unknown(texts: Iterable[str], nodes: Iterable[Node]) -> Iterator[tuple[str, int, str]]:
+    """Yield the caches and groups that no node has a folder of: text, id, and known names in words.
+
+    There are none if no node has a folder, as nothing is known then.
+    """
     ids = {text: parse_id(text) for text in texts}
-    known = [node for node in nodes if node.db is not None] if ids else []
-    names = _names_of(known)
+    with_folder = [node for node in nodes if node.db is not None] if ids else []
+    names = _names_of(with_folder)
     for text, number in ids.items():
-        if known and number not in names:
-            yield (
-                f"warning: {printable(text)}: no node has a folder of such a cache or group. Only "
-                f"records of one that was destroyed can match (id {number}). {_listed(names)}"
-            )
+        if with_folder and number not in names:
+            yield text, number, _listed(names)
 
 
 def _names_of(nodes: Iterable[Node]) -> dict[int, str]:
@@ -217,8 +223,8 @@ def check_partitions(numbers: Iterable[int], known: Set[int]) -> None:
     """
     for number in numbers:
         if number not in known:
-            there = ", ".join(_ranges(known)) or "none"
-            raise UsageError(f"--partition {number}: no such partition there. There are: {there}")
+            listed = ", ".join(_ranges(known)) or "none"
+            raise UsageError(f"--partition {number}: no such partition there. There are: {listed}")
 
 
 def _ranges(numbers: Set[int]) -> Iterator[str]:

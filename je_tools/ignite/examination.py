@@ -239,9 +239,9 @@ class _Parts(Struct):
         report = verify_pages(store, threads, rebuilt=self.rebuilt)
         self.page_files = len(report.files)
         self.pages = sum(each.pages for each in report.files)
-        sealed = sum(each.encrypted for each in report.files)
-        if sealed:
-            self.not_checked += (encrypted_text(sealed),)
+        encrypted = sum(each.encrypted for each in report.files)
+        if encrypted:
+            self.not_checked += (encrypted_text(encrypted),)
         self.has_lost_pages = any(each.code == "page-lost" for each in report.findings)
         advice = {each.file: each.advice for each in report.files}
         return [_of_pages(each, advice) for each in report.findings]

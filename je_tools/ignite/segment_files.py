@@ -92,8 +92,8 @@ def segment_name(name: str) -> tuple[int, bool] | None:
     return (int(found[1]), found[2] is not None) if found else None
 
 
-def open_segment(path: Path) -> SegmentFile:
-    """Return a file of a segment; what is wrong with it is in its `status`."""
+def inspect_segment(path: Path) -> SegmentFile:
+    """Return what the beginning of a segment's file shows; its `status` says what is wrong."""
     number, is_packed = segment_name(path.name) or (-1, path.name.endswith(".zip"))
     try:
         status = path.stat()
@@ -116,7 +116,7 @@ def _start_of(path: Path, *, is_packed: bool) -> tuple[bytes, str | None]:
     if is_packed:
         with _as_segment_errors(path):
             return unpacked_start(path, _START_SIZE)
-    with opened_segment(path, is_packed=False) as source:
+    with open_segment_bytes(path, is_packed=False) as source:
         return source.read(0, min(_START_SIZE, source.size)).tobytes(), None
 
 
@@ -157,7 +157,7 @@ def _derived_header(start: bytes, is_packed: bool) -> SegmentHeader | None:
 
 
 @contextmanager
-def opened_segment(path: Path, *, is_packed: bool) -> Iterator[Source | Unpacked]:
+def open_segment_bytes(path: Path, *, is_packed: bool) -> Iterator[Source | Unpacked]:
     """Open the bytes of a segment.
 
     Raises:
@@ -194,9 +194,9 @@ def segment_reader(segment: SegmentFile) -> Iterator[tuple[SegmentReader, Source
     """Open a reader of the records of a segment that has a header, and the bytes it reads.
 
     Raises:
-        InputError, StoppedError: as `opened_segment`.
+        InputError, StoppedError: as `open_segment_bytes`.
     """
     assert segment.header is not None
-    with opened_segment(segment.path, is_packed=segment.is_packed) as source:
+    with open_segment_bytes(segment.path, is_packed=segment.is_packed) as source:
         size = min(source.size, SEGMENT_SIZE_MAX)
         yield SegmentReader(source, segment.header, size), source

@@ -18,7 +18,7 @@ from msgspec import Struct
 
 from je_tools.core.escaping import quoted
 from je_tools.errors import InputError, UsageError
-from je_tools.ignite.segment_files import SegmentFile, Status, open_segment, segment_name
+from je_tools.ignite.segment_files import SegmentFile, Status, inspect_segment, segment_name
 
 _NOT_NODES = frozenset({"binary_meta", "marshaller", "wal", "archive", "cdc"})
 _NEW_NAME = re.compile(r"node\d+-([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})")
@@ -28,10 +28,10 @@ LOCK_NAME = "lock"
 _NODE_MEMBERS = ("cp", "metastorage", "maintenance_tasks.mntc", LOCK_NAME)
 
 _ABOVE = 4
-"""Folders between a part of a store and its work directory, at most."""
+"""Number of folders above a part of a store in which its work directory is looked for."""
 
 STORE_FOLDERS = frozenset({"db", "wal", *_NODE_MEMBERS[:2]})
-"""Names of folders, one of which every directory has that `holds_store`."""
+"""Names of folders; a directory of which `holds_store` is true has at least one of them."""
 
 
 class SegmentFolder(StrEnum):
@@ -112,10 +112,10 @@ def path_below(path: Path, root: Path | str) -> str:
 
 
 def holds_store(folder: Path) -> bool:
-    """Return True if a directory is one that `open_store` opens as a whole store.
+    """Return True if `open_store` would open a directory as a whole store.
 
-    Other directories have folders of these names too, so files of a node must be in them. Names
-    have to do: no file is opened.
+    Other directories have folders of these names too, so there must be files of a node in them.
+    Only names are looked at.
     """
     try:
         return _has_names_of_store(folder)
@@ -254,7 +254,7 @@ def _open_segments(paths: Sequence[Path]) -> Store:
     """Return segments that were named as folders or files as one node without a name."""
     found: list[SegmentFile] = []
     for path in paths:
-        some = _segments_in(path) if path.is_dir() else (open_segment(path),)
+        some = _segments_in(path) if path.is_dir() else (inspect_segment(path),)
         if not some:
             _refuse_log(path)
             above = store_around(path)
@@ -302,7 +302,7 @@ def _segments_in(folder: Path) -> tuple[SegmentFile, ...]:
     if not folder.is_dir():
         return ()
     names = sorted(name for name in _names(folder) if segment_name(name) is not None)
-    return tuple(open_segment(folder / name) for name in names)
+    return tuple(inspect_segment(folder / name) for name in names)
 
 
 def _names(folder: Path) -> list[str]:

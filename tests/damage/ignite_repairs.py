@@ -7,7 +7,7 @@ import tempfile
 from pathlib import Path
 
 from je_tools.errors import InputError
-from je_tools.ignite.repairs.plan import plan_log_repairs
+from je_tools.ignite.repairs.log_plan import plan_log_repairs
 from je_tools.ignite.repairs.session import StoreSession
 from je_tools.ignite.store import Node, open_store
 from tests.builders.power_cuts import Recorder

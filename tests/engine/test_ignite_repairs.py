@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from je_tools.errors import RefusedError
+from je_tools.ignite.repairs.log_plan import plan_log_repairs
 from je_tools.ignite.repairs.log_state import record_bounds
-from je_tools.ignite.repairs.plan import plan_log_repairs
 from je_tools.ignite.repairs.session import StoreSession
-from je_tools.ignite.segment_files import open_segment
+from je_tools.ignite.segment_files import inspect_segment
 from je_tools.ignite.store import Node, open_store
 from je_tools.writing.disk import Disk
 from tests.builders.power_cuts import PowerCuts, Recorder
@@ -99,7 +99,7 @@ def test_a_node_finds_all_rows_after_repairs(
 def boundary(store: Path, segment: int, offset: int) -> int:
     """Return the offset of the record of `ignite-crash` that an offset lies in, or begins."""
     place = "archive/node1" if segment < 2 else "node1"
-    file = open_segment(store / "db" / "wal" / place / f"{segment:016}.wal")
+    file = inspect_segment(store / "db" / "wal" / place / f"{segment:016}.wal")
     bounds = record_bounds(file)
     return int(bounds[bounds <= offset][-1])
 
@@ -233,7 +233,7 @@ def test_a_begin_is_kept_if_pages_were_written_under_it(case: str, tmp_path: Pat
     begin = max((store / "db" / "node1" / "cp").glob("*-START.bin"))
     segment, offset = struct.unpack("<qi", begin.read_bytes()[:12])
     for path in (store / "db" / "wal").rglob("*.wal"):
-        header = open_segment(path).header
+        header = inspect_segment(path).header
         if header is not None and header.segment > segment:
             path.unlink()
         elif header is not None and header.segment == segment:

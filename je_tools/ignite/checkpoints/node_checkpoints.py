@@ -104,8 +104,13 @@ class NodeCheckpoints(Struct, frozen=True):
     need: LogNeed
 
     @property
+    def newest(self) -> Checkpoint | None:
+        """The checkpoint that began last; None if there is none."""
+        return max(self.checkpoints, key=lambda each: each.time_ms, default=None)
+
+    @property
     def unread_before(self) -> tuple[int, int] | None:
-        """Segment and offset before which recovery reads nothing; None if that is not sure.
+        """Segment and offset before which recovery surely reads nothing; None if unknown.
 
         A begin without its record may be foreign: a repair then lets recovery read older log.
         """

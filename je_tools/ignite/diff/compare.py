@@ -96,7 +96,7 @@ def compare_nodes(one: NodePartitions, other: NodePartitions) -> Iterator[Partit
 
 
 def _verdict(first: PartitionFacts, second: PartitionFacts) -> tuple[PartitionVerdict, int | None]:
-    """Return how two copies relate, and the place of the one that needs the other's data."""
+    """Return how two copies relate, and which needs the other's data: 0 or 1, None for none."""
     one, other = first.counter, second.counter
     if one is None or other is None or not (first.is_complete and second.is_complete):
         return PartitionVerdict.UNREADABLE, None

@@ -17,7 +17,8 @@ from msgspec.structs import replace
 from je_tools.errors import InputError
 from je_tools.formats.ignite.segments import SEGMENT_HEADER_SIZE
 from je_tools.formats.ignite.walk import Cause
-from je_tools.ignite.wal.segment_reading import SegmentEnd, copies_of, last_archived, read_segment
+from je_tools.ignite.wal.archive import last_archived
+from je_tools.ignite.wal.segment_reading import SegmentEnd, copies_of, read_segment
 
 if TYPE_CHECKING:
     from je_tools.formats.ignite.markers import Pointer

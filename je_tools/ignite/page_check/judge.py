@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from je_tools.core.escaping import counted
 from je_tools.findings import Severity
 from je_tools.formats.ignite.ids import cache_id
-from je_tools.formats.ignite.page_ids import INDEX_PARTITION, PageFlag, whole_id
+from je_tools.formats.ignite.page_ids import INDEX_PARTITION, PageFlag, page_file_name, whole_id
 from je_tools.formats.ignite.pages import PageState, page_type_name
 from je_tools.formats.ignite.types import PartitionState
 from je_tools.ignite.page_check.page_findings import CODES, PageFinding
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from je_tools.formats.ignite.check import Structure
     from je_tools.ignite.page_check.page_recovery import PageRecovery
-    from je_tools.ignite.page_check.structure_judge import Affinity, At
+    from je_tools.ignite.page_check.structure_judge import Affinity, FindingMaker
     from je_tools.ignite.pages.scan import PageFileScan, Run
 
 RUNS_SHOWN = 100
@@ -52,7 +52,7 @@ class PageFileState(StrEnum):
 
     GOOD = "good"
     MENDED = "mended by recovery"
-    SEALED = "checksums only"
+    ENCRYPTED = "checksums only"
     """Encrypted: no more can be judged."""
     UNSUMMED = "no checksums"
     UNCLEAR = "unclear"
@@ -155,7 +155,7 @@ class PageJudge:
         found = f"{counted(len(files), 'file')}: {reason}"
         return self._finding("page-unwalked", severity=severity, group=group, found=found)
 
-    def _maker(self, file: PageFile) -> At:
+    def _maker(self, file: PageFile) -> FindingMaker:
         """Return a maker of findings in a file, on a page or on the whole file."""
         header = file.header
         assert header is not None
@@ -189,12 +189,12 @@ class PageJudge:
         newest = self._recovery.newest
         for group in dict.fromkeys(each.group for each in folder.files):
             files = [each for each in folder.files if each.group == group]
-            there = {each.partition for each in files}
+            known = {each.partition for each in files}
             parts = newest.groups.get(cache_id(group), []) if newest is not None else []
             for part in parts:
                 is_owned = part.state in _OWNED and part.size > 0
-                if is_owned and part.partition not in there:
-                    path = files[0].path.with_name(f"part-{part.partition}.bin")
+                if is_owned and part.partition not in known:
+                    path = files[0].path.with_name(page_file_name(part.partition))
                     lost = replace(
                         files[0],
                         path=path,
@@ -340,7 +340,7 @@ class PageJudge:
             return self._row(scan.file, counts, rows, PageFileState.UNCLEAR, hint)
         if torn:
             return self._row(scan.file, counts, rows, PageFileState.MENDED, _KEEP_LOG)
-        state = PageFileState.SEALED if counts["encrypted"] else PageFileState.GOOD
+        state = PageFileState.ENCRYPTED if counts["encrypted"] else PageFileState.GOOD
         state = PageFileState.UNSUMMED if _is_unsummed(scan) else state
         return self._row(scan.file, counts, rows, state, _NOTHING)
 

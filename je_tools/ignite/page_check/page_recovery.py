@@ -54,8 +54,7 @@ def page_recovery(node: Node, threads: int) -> PageRecovery:
         found = node_checkpoints(node, threads)
     except InputError:
         return PageRecovery("none", frozenset(), None)
-    newest = max(found.checkpoints, key=lambda each: each.time_ms, default=None)
-    record = newest.record if newest is not None else None
+    record = found.newest.record if found.newest is not None else None
     facts = record.facts if record is not None else None
     physical = recovered_pages(node, threads, found)
     return PageRecovery(found.need.status, frozenset(physical.places), facts, found, physical)

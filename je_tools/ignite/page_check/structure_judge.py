@@ -11,7 +11,7 @@ from je_tools.core.escaping import counted
 from je_tools.formats.ignite.check import POWERS, Defect, DefectKind
 from je_tools.formats.ignite.page_image import PageFault
 from je_tools.formats.ignite.pages import page_type_name
-from je_tools.formats.ignite.rows import RowFault, fault_of
+from je_tools.formats.ignite.rows import RowFault, fault_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -59,7 +59,7 @@ _ROWS_MIN = 32
 _SHARE_MIN = 0.9
 """Rows of a cache, and share of them that must be in their place for a number of partitions."""
 
-At = Callable[..., "PageFinding"]
+FindingMaker = Callable[..., "PageFinding"]
 """Maker of a finding in a file: of a code, a page or None, and other facts."""
 
 
@@ -98,7 +98,7 @@ def affinity_of(found: Iterable[tuple[PageFile, Structure]]) -> Affinity:
 
 
 def structure_findings(
-    scan: PageFileScan, structure: Structure, affinity: Affinity, at: At
+    scan: PageFileScan, structure: Structure, affinity: Affinity, at: FindingMaker
 ) -> Iterator[PageFinding]:
     """Yield findings on the structure of a file.
 
@@ -107,7 +107,7 @@ def structure_findings(
     is_cut = any(_is_unread(each) for each in structure.defects)
     lost = [each for each in structure.defects if _is_unread(each) and _is_beyond(scan, each)]
     for page, value in dict.fromkeys((each.page, each.value) for each in lost):
-        yield at("page-lost", page, found=_fault_text(value))
+        yield at("page-lost", page, found=fault_text(value))
     for defect in structure.defects:
         if _is_unread(defect):
             continue
@@ -126,7 +126,7 @@ def structure_findings(
 
 
 def _misplaced(
-    scan: PageFileScan, structure: Structure, affinity: Affinity, at: At
+    scan: PageFileScan, structure: Structure, affinity: Affinity, at: FindingMaker
 ) -> Iterator[PageFinding]:
     for cache, (rows, *fitting) in structure.places.items():
         power = affinity.powers.get((scan.file.group, cache))
@@ -147,10 +147,6 @@ def _is_beyond(scan: PageFileScan, defect: Defect) -> bool:
     page = scan.file.pages - 1 if defect.kind is DefectKind.ROW else defect.page
     is_end = page >= scan.written
     return defect.value == PageFault.ABSENT or (defect.value == PageFault.ZERO and is_end)
-
-
-def _fault_text(number: int) -> str:
-    return fault_of(number).name.lower().replace("_", " ")
 
 
 def _words(defect: Defect, structure: Structure) -> dict[str, str]:
@@ -177,7 +173,7 @@ def _found(kind: DefectKind, value: int) -> str:
         DefectKind.LOST: "pages after it are not known",
         DefectKind.ORDER: f"item {value} is not in order",
         DefectKind.BOUNDS: f"items are not those that page {value} names",
-        DefectKind.ROW: _fault_text(value) if kind is DefectKind.ROW else "",
+        DefectKind.ROW: fault_text(value) if kind is DefectKind.ROW else "",
         DefectKind.ITEMS: "rows overlap or lie outside",
         DefectKind.FREE: f"{counted(value, 'byte')} free",
         DefectKind.UNNAMED: f"item {value}",

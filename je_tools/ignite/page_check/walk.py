@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _HOLLOW_PAGES = 1 << 20
 _HOLLOW_SHARE = 64
-"""Pages from which a file is not walked if it is so many times as large as what is stored of it.
+"""A file of more pages is not walked if it is this many times as large as what is stored of it.
 
 A walk needs up to 36 bytes for each page. Of a compressed page, a quarter is stored at least.
 """

@@ -70,7 +70,7 @@ def page_columns(
     has_header = ~np.isin(columns.state, _NO_HEADER)
 
     def same(text: str) -> pa.Array:
-        return _words(np.zeros(n, np.int32), [clean_text(text)])
+        return t.same_texts(clean_text(text), n)
 
     def header(name: str) -> pa.Array:
         return t.number_array(getattr(columns, name), has_header)

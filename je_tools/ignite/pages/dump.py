@@ -146,7 +146,7 @@ class PageDump(Struct, Generic[Piece]):
         progress: called with the bytes that were read.
         count: number of pages so far.
         damaged: number of damaged pages so far, and of files that cannot be read.
-        sealed: number of encrypted pages so far whose rows could not be compared with keys.
+        encrypted: number of encrypted pages so far whose rows could not be compared with keys.
     """
 
     filters: PageFilters
@@ -157,7 +157,7 @@ class PageDump(Struct, Generic[Piece]):
     progress: Progress | None = None
     count: int = 0
     damaged: int = 0
-    sealed: int = 0
+    encrypted: int = 0
 
     def run(self, store: Store) -> Iterator[Piece]:
         """Yield encoded pages.
@@ -179,10 +179,10 @@ class PageDump(Struct, Generic[Piece]):
                 place = PagePlace(node.name, path, file, names)
                 starts = range(0, file.pages, _PAGES_MAX)
                 work = map_in_order(partial(self._read, place, types), starts, threads)
-                for pages, damaged, sealed, piece in work:
+                for pages, damaged, encrypted, piece in work:
                     self.count += pages
                     self.damaged += damaged
-                    self.sealed += sealed
+                    self.encrypted += encrypted
                     if self.progress is not None:
                         self.progress(_PAGES_MAX * (file.size // max(file.pages, 1)))
                     if piece is not None:
@@ -193,7 +193,7 @@ class PageDump(Struct, Generic[Piece]):
     def _read(
         self, place: PagePlace, types: Ints | None, first: int
     ) -> tuple[int, int, int, Piece | None]:
-        """Return the number of pages, of damaged and of sealed ones, and encoded rows."""
+        """Return the number of pages, of damaged and of encrypted ones, and encoded rows."""
         file = place.file
         assert file.header is not None
         size = file.header.page_size
@@ -224,9 +224,9 @@ class PageDump(Struct, Generic[Piece]):
                 np.where(readable[:, None], pages, 0), is_big=file.header.is_big
             )
         table = PageTable(at + first, columns, pages, readable, items)
-        sealed = 0
+        encrypted = 0
         if self.filters.keys:
-            sealed = int(np.count_nonzero(table.columns.state == PageState.ENCRYPTED))
+            encrypted = int(np.count_nonzero(table.columns.state == PageState.ENCRYPTED))
             most = None if self.limit is None else self.limit - self.count
             table = table.with_keys(self.filters.keys, most)
-        return len(table), damaged, sealed, self.encode(table, place) if len(table) else None
+        return len(table), damaged, encrypted, self.encode(table, place) if len(table) else None

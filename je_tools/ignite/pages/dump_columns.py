@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 _NAMES = pa.dictionary(pa.int32(), pa.string())
 
-PAGE_SCHEMA = pa.schema(
+PAGE_DUMP_SCHEMA = pa.schema(
     [
         ("node", _NAMES),
         ("group", _NAMES),
@@ -83,7 +83,7 @@ def open_page_sink(form: EntryFormat, masking: Masking, width: int) -> TextSink 
         width: characters of a line of a table.
     """
     if form is not EntryFormat.TABLE:
-        return column_sink(form, PAGE_SCHEMA, masking, page_columns, page_row_texts)
+        return column_sink(form, PAGE_DUMP_SCHEMA, masking, page_dump_columns, page_dump_texts)
     layout = lay_out(width, _LINES)
     lines = partial(_lines, masking=masking, layout=layout)
     return TextSink(lines, layout_header(layout, _NUMBERS))
@@ -125,10 +125,10 @@ class _Rows:
         return values.astype(kind), self.is_item
 
 
-def page_columns(
+def page_dump_columns(
     table: PageTable, place: PagePlace, masking: Masking, name_of: Callable[[str], str] = clean_text
 ) -> dict[str, pa.Array]:
-    """Return the columns of PAGE_SCHEMA by name, keys and values as bytes.
+    """Return the columns of PAGE_DUMP_SCHEMA by name, keys and values as bytes.
 
     Args:
         table: the pages.
@@ -216,11 +216,11 @@ def _item_columns(
     }
 
 
-def page_row_texts(
+def page_dump_texts(
     table: PageTable, place: PagePlace, masking: Masking, name_of: Callable[[str], str] = clean_text
 ) -> dict[str, pa.Array]:
-    """Return the columns of PAGE_SCHEMA as numbers and texts, for lines."""
-    found = page_columns(table, place, masking, name_of)
+    """Return the columns of PAGE_DUMP_SCHEMA as numbers and texts, for lines."""
+    found = page_dump_columns(table, place, masking, name_of)
     rows = _Rows(table)
     for name in ("page_id", "link", "next"):
         numbers = found[name].fill_null(0).to_numpy(zero_copy_only=False).view(np.int64)
@@ -235,7 +235,7 @@ def page_row_texts(
         found[name] = t.data_texts(data, starts, np.where(is_item, sizes, -1), masking)
     return {
         name: pc.cast(array, pa.string()) if pa.types.is_dictionary(array.type) else array
-        for name, array in ((name, found[name]) for name in PAGE_SCHEMA.names)
+        for name, array in ((name, found[name]) for name in PAGE_DUMP_SCHEMA.names)
     }
 
 
@@ -245,7 +245,7 @@ def _chosen(codes: Any, texts: Any) -> pa.StringArray:
 
 
 def _lines(table: PageTable, place: PagePlace, masking: Masking, layout: Layout) -> pa.Buffer:
-    found = page_row_texts(table, place, masking, lambda name: ascii(name)[1:-1])
+    found = page_dump_texts(table, place, masking, lambda name: ascii(name)[1:-1])
     number = pc.cast(found["page"], pa.string())
     partition = pc.cast(found["partition"], pa.string())
     cells = {

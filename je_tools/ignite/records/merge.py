@@ -69,7 +69,7 @@ class CacheRecords(Struct, frozen=True):
         )
 
 
-def of_pages(batch: RowBatch, partition: int) -> CacheRecords:
+def readable_records(batch: RowBatch, partition: int) -> CacheRecords:
     """Return the rows of a batch that could be read."""
     rows = CacheRecords(
         batch.cache_id,

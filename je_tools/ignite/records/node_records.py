@@ -185,10 +185,10 @@ class NodeRecords:
         number = cache_id(group.name)
         self._judge_files(group.name, group.files)
         logged = {partition for cache, partition in updates.places if cache in group.caches}
-        there = logged | set(recovered.partitions_of(number)) | set(group.files)
-        self.known |= there | recovered.rows_at_checkpoint(number).keys()
+        present = logged | set(recovered.partitions_of(number)) | set(group.files)
+        self.known |= present | recovered.rows_at_checkpoint(number).keys()
         unconfigured: Counter[int] = Counter()
-        for partition in sorted(there):
+        for partition in sorted(present):
             if self._wanted.wants(partition) and not recovered.is_gone(number, partition):
                 reader = self.partition(group.name, partition)
                 yield reader

@@ -13,9 +13,9 @@ from je_tools.core.escaping import counted
 from je_tools.formats.ignite.ids import cache_id
 from je_tools.formats.ignite.page_image import PageFault, PageImage
 from je_tools.formats.ignite.partition_counter import StoredCounter, read_stored_counter
-from je_tools.formats.ignite.rows import RowReader, TreeFault, fault_of
+from je_tools.formats.ignite.rows import RowReader, TreeFault, fault_text
 from je_tools.ignite.pages.images import mapped_image
-from je_tools.ignite.records.merge import CacheRecords, PartitionOverlay, of_pages
+from je_tools.ignite.records.merge import CacheRecords, PartitionOverlay, readable_records
 from je_tools.ignite.records.problems import MissingRecords, RecordProblem
 
 if TYPE_CHECKING:
@@ -124,9 +124,9 @@ class PartitionRecords:
         faults: Counter[int] = Counter()
         for batch in reader.batches():
             faults.update(batch.fault[batch.fault != 0].tolist())
-            yield of_pages(batch, self.place.partition)
+            yield readable_records(batch, self.place.partition)
         for fault, count in sorted(faults.items()):
-            text = f"{counted(count, 'row')} cannot be read: {_words(fault_of(fault).name)}"
+            text = f"{counted(count, 'row')} cannot be read: {fault_text(fault)}"
             self._add(RecordProblem.ROWS, count, text)
         self._judge_tree(reader)
 
@@ -146,7 +146,7 @@ class PartitionRecords:
                 page, fault = unread[0]
                 text = (
                     f"{counted(count, 'page')} of the tree cannot be read, the first at index "
-                    f"{page}: {_words(fault.name)}"
+                    f"{page}: {fault_text(fault)}"
                 )
             self._add(RecordProblem.TREE, max(count, 1), f"{text}; rows may be missing")
 
@@ -154,10 +154,6 @@ class PartitionRecords:
         place = self.place
         found = MissingRecords(problem, place.node, place.group, place.partition, count, text)
         self._problems.append(found)
-
-
-def _words(name: str) -> str:
-    return name.lower().replace("_", " ")
 
 
 def _memory_image(place: PartitionPlace, changed: ChangedPages) -> PageImage:

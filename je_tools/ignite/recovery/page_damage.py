@@ -152,15 +152,15 @@ def _judged(
         elif state is PageState.ZERO:
             yield DamagedPages(file, start, stop - start, state, PageRepair.FATAL)
         elif state in _SUMMED:
-            yield from _unlike(file, run, start, stop)
+            yield from _unnoticed(file, run, start, stop)
         else:
             for first, after, is_logged in images.split(*place, start, stop):
                 repair = PageRepair.REPAIRED if is_logged else PageRepair.FATAL
                 yield DamagedPages(file, first, after - first, state, repair)
 
 
-def _unlike(file: PageFile, run: Run, start: int, stop: int) -> Iterator[DamagedPages]:
-    """Yield pages whose checksum is right, so that the node neither notices nor restores them.
+def _unnoticed(file: PageFile, run: Run, start: int, stop: int) -> Iterator[DamagedPages]:
+    """Yield damaged pages whose checksum is right, which the node neither notices nor restores.
 
     It takes a partition for a new one if the type of its first page is not that of such a page.
 

@@ -20,7 +20,7 @@ from msgspec import Struct
 
 from je_tools.formats.ignite.ids import cache_id
 from je_tools.formats.ignite.markers import MarkerKind, Pointer, encode_marker
-from je_tools.formats.ignite.page_ids import INDEX_PARTITION
+from je_tools.formats.ignite.page_ids import INDEX_PARTITION, page_file_name
 from je_tools.formats.ignite.pages import PageFileHeader, file_header_bytes
 from je_tools.ignite.pages.files import page_folder
 from je_tools.ignite.recovery.page_damage import PageRepair
@@ -154,10 +154,9 @@ class _FileEdits:
         if self._header is None or not has_all_pages(indexes):
             return None
         is_index = partition == INDEX_PARTITION
-        name = "index.bin" if is_index else f"part-{partition}.bin"
         header = PageFileHeader(self.is_big, self._header.version, is_index, self._header.page_size)
         data = _pages(replay, (group_id, partition), indexes, file_header_bytes(header))
-        path = self._folders[group_id] / name
+        path = self._folders[group_id] / page_file_name(partition)
         if self.file(group_id, partition) is not None:
             return write_bytes(path, 0, data, reason)
         return create_file(path, data, reason, is_barrier=False)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from je_tools.formats.ignite.ids import cache_id
+from je_tools.formats.ignite.page_ids import page_file_name
 from je_tools.formats.ignite.partition_meta import PartitionMeta, read_partition_meta
 from je_tools.ignite.pages.files import page_folder
 from je_tools.ignite.pages.first_pages import read_first_page
@@ -57,7 +58,7 @@ def checkpointed_partitions(
     Raises:
         StoppedError: a file shrank, vanished or was replaced while it was read.
     """
-    newest = max(checkpoints.checkpoints, key=lambda each: each.time_ms, default=None)
+    newest = checkpoints.newest
     if newest is None or newest.record is None:
         return
     files = {(cache_id(each.group), each.partition): each for each in page_folder(node).files}
@@ -67,7 +68,7 @@ def checkpointed_partitions(
     for group_id, partitions in newest.record.facts.groups.items():
         for expected in partitions if group_id in folders else ():
             key = (group_id, expected.partition)
-            path = folders[group_id] / f"part-{expected.partition}.bin"
+            path = folders[group_id] / page_file_name(expected.partition)
             file = files.get(key)
             is_missing = file is None or file.is_without_pages
             if replay is not None and key in recovered:

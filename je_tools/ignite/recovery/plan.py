@@ -1,4 +1,4 @@
-"""Dry run of recovery: what the next start of a node would do, and whether it starts."""
+"""The plan of a node's recovery: what its next start would do, and whether it succeeds."""
 
 from __future__ import annotations
 

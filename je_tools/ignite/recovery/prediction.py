@@ -25,15 +25,15 @@ from je_tools.ignite.recovery.page_damage import PageRepair
 from je_tools.ignite.recovery.partitions import checkpointed_partitions
 from je_tools.ignite.segment_files import Status
 from je_tools.ignite.store import path_below
-from je_tools.ignite.wal.segment_reading import (
-    copies_of,
-    in_the_way,
+from je_tools.ignite.wal.archive import (
+    files_in_the_way,
     is_after_ring,
     is_due,
     last_archived,
     may_be_only_copy,
-    without_entry,
+    zips_without_entry,
 )
+from je_tools.ignite.wal.segment_reading import copies_of
 
 if TYPE_CHECKING:
     from je_tools.ignite.checkpoints.markers import Marker
@@ -207,9 +207,9 @@ class Predictor:
     def _of_archive(self) -> Iterator[NodeFinding]:
         """Yield files of the archive that prevent the start, and segments that it lacks."""
         yield from self._of_headers()
-        for file in without_entry(self._node):
+        for file in zips_without_entry(self._node):
             yield self._finding("recovery-refused", file.path, found="a ZIP without an entry")
-        for file in in_the_way(self._node):
+        for file in files_in_the_way(self._node):
             is_at_start = is_due(self._node, file)
             when = "when it starts" if is_at_start else "once it has written it, and halts"
             is_left = may_be_only_copy(self._node, file) and not is_after_ring(self._node, file)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from je_tools.errors import InputError
 from je_tools.ignite.recovery.page_damage import judged_pages
 from je_tools.ignite.recovery.page_edits import plan_page_edits
-from je_tools.ignite.repairs.plan import plan_log_repairs
+from je_tools.ignite.repairs.log_plan import plan_log_repairs
 
 if TYPE_CHECKING:
     from je_tools.ignite.checkpoints.node_checkpoints import NodeCheckpoints

@@ -1,4 +1,4 @@
-"""Repairs of a store: edits of its log, markers and pages, and their application under the lock.
+"""What `ignite recover` writes: edits of log, markers and pages, planned and made under the lock.
 
 Pages are computed from the log, so the log and the markers are repaired first. Files of pages are
 planned on a store whose log needs no repair.
@@ -19,8 +19,8 @@ from je_tools.ignite.recovery.page_edits import (
     plan_page_edits,
 )
 from je_tools.ignite.recovery.plan import StartOutcome, plan_recovery
+from je_tools.ignite.repairs.log_plan import plan_log_repairs
 from je_tools.ignite.repairs.node_files import NodeFiles
-from je_tools.ignite.repairs.plan import plan_log_repairs
 from je_tools.ignite.repairs.session import StoreSession
 from je_tools.ignite.store import LOCK_NAME, open_store
 

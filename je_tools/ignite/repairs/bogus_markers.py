@@ -221,6 +221,6 @@ def _written_since(file: PageFile, last: CheckpointRecord) -> str | None:
 
 def _last_finished(found: NodeCheckpoints) -> CheckpointRecord | None:
     """Return the record of the newest checkpoint, if that has a begin and an end."""
-    newest = max(found.checkpoints, key=lambda each: each.time_ms, default=None)
+    newest = found.newest
     is_finished = newest is not None and newest.begin is not None and newest.end is not None
     return newest.record if newest is not None and is_finished else None

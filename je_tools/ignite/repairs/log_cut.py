@@ -19,7 +19,7 @@ from je_tools.ignite.repairs.edits import StoreEdit, create_file, set_aside, wri
 from je_tools.ignite.repairs.log_repairs import LogRepair
 from je_tools.ignite.repairs.log_state import LogState, SegmentState, record_bounds
 from je_tools.ignite.repairs.lost_records import LostLogRecords
-from je_tools.ignite.segment_files import Status, opened_segment
+from je_tools.ignite.segment_files import Status, open_segment_bytes
 
 if TYPE_CHECKING:
     from je_tools.formats.ignite.markers import Pointer
@@ -118,11 +118,11 @@ def _in_ring(
     path = node.db.parent / "wal" / node.name / f"{segment.index % max(count, 1):016}.wal"
     reason = f"segment {segment.index} is the last one, and the ring lacks it"
     if path.exists() and path not in gone:
-        there = next((each for each in node.work if each.path == path), None)
-        if there is None or there.status is not Status.UNUSED:
+        old = next((each for each in node.work if each.path == path), None)
+        if old is None or old.status is not Status.UNUSED:
             raise RefusedError(f"{path}: expected a later segment in this place of the ring")
         yield set_aside(path, reason)
     size = max((each.size for each in node.work), default=segment.read.file.size)
-    with opened_segment(segment.read.file.path, is_packed=False) as source:
+    with open_segment_bytes(segment.read.file.path, is_packed=False) as source:
         data = source.read(0, offset).tobytes()
     yield create_file(path, data.ljust(size, b"\0"), reason)

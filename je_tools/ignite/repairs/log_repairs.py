@@ -27,7 +27,7 @@ from je_tools.ignite.repairs.edits import (
 )
 from je_tools.ignite.repairs.log_state import SegmentDamage, SegmentState, record_bounds
 from je_tools.ignite.repairs.lost_records import LostLogRecords, lost_records
-from je_tools.ignite.segment_files import opened_segment
+from je_tools.ignite.segment_files import open_segment_bytes
 from je_tools.ignite.wal.segment_judge import stop_text
 from je_tools.ignite.wal.twins import differing_twins
 
@@ -126,7 +126,7 @@ class LogRepairer(Struct, frozen=True):
         for twin in segment.others:
             if not segment.is_archived or twin.end.gaps:
                 continue
-            with opened_segment(twin.file.path, is_packed=False) as source:
+            with open_segment_bytes(twin.file.path, is_packed=False) as source:
                 data = source.read(0, source.size).tobytes()
             path = self.archive / f"{segment.index:016}.wal"
             reason = f"the archive lacks the segment; {_short(twin.file.path)} has it"
@@ -152,7 +152,7 @@ class LogRepairer(Struct, frozen=True):
                 continue
             if any(differing_twins([read, twin], self.judge)):
                 continue
-            with opened_segment(twin.file.path, is_packed=False) as source:
+            with open_segment_bytes(twin.file.path, is_packed=False) as source:
                 data = source.read(damage.start, end).tobytes()
             reason = f"{_short(twin.file.path)} has these bytes undamaged"
             return LogRepair((write_bytes(read.file.path, damage.start, data, reason),))

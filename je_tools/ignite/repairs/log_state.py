@@ -15,8 +15,9 @@ from je_tools.core.ordered import map_in_order
 from je_tools.formats.ignite.segments import SEGMENT_HEADER_SIZE, SEGMENT_SIZE_MAX
 from je_tools.formats.ignite.walk import Cause
 from je_tools.ignite.segment_files import Status
+from je_tools.ignite.wal.archive import last_archived
 from je_tools.ignite.wal.segment_judge import FileJudge
-from je_tools.ignite.wal.segment_reading import copies_of, last_archived, read_segment
+from je_tools.ignite.wal.segment_reading import copies_of, read_segment
 
 if TYPE_CHECKING:
     import numpy.typing as npt

@@ -12,7 +12,7 @@ from je_tools.formats.ignite.records import decode_entries
 from je_tools.formats.ignite.types import DATA_NOS, EntryOperation, type_name
 from je_tools.formats.ignite.walk import MIN_SIZE, NO_TYPE, RecordColumns, RecordRows
 from je_tools.formats.spans import Spans
-from je_tools.ignite.segment_files import opened_segment
+from je_tools.ignite.segment_files import open_segment_bytes
 
 if TYPE_CHECKING:
     from je_tools.formats.arrays import Ints
@@ -100,7 +100,7 @@ def lost_records(file: SegmentFile, damage: SegmentDamage) -> LostLogRecords:
 
 def _bytes_of(file: SegmentFile, damage: SegmentDamage) -> Bytes | None:
     try:
-        with opened_segment(file.path, is_packed=file.is_packed) as source:
+        with open_segment_bytes(file.path, is_packed=file.is_packed) as source:
             return source.read(damage.start, damage.end).copy()
     except InputError:
         return None

@@ -238,7 +238,7 @@ def check_edits(edits: Sequence[StoreEdit]) -> None:
         RefusedError: a file is a link, or one to be written in place has another name.
         ValueError: two edits contradict each other, or write past the end of a file.
     """
-    there: dict[Path, int] = {}
+    sizes: dict[Path, int] = {}
     spans: dict[Path, list[tuple[int, int]]] = {}
     gone: set[Path] = set()
     for edit in edits:
@@ -256,13 +256,13 @@ def check_edits(edits: Sequence[StoreEdit]) -> None:
                 raise ValueError(f"{path} is changed and then set aside")
             continue
         check_own_file(path)
-        size = there.setdefault(path, path.stat().st_size)
+        size = sizes.setdefault(path, path.stat().st_size)
         if edit.offset > size or edit.size <= 0 or (edit.kind is EditKind.ZERO and edit.end > size):
             raise ValueError(f"{path} of {size} bytes cannot be written at {edit.offset}")
         if any(edit.offset < stop and start < edit.end for start, stop in spans.get(path, ())):
             raise ValueError(f"{path} is written twice at {edit.offset}")
         spans.setdefault(path, []).append((edit.offset, edit.end))
-        there[path] = max(size, edit.end)
+        sizes[path] = max(size, edit.end)
 
 
 def apply_edits(

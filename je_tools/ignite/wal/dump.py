@@ -15,8 +15,8 @@ from je_tools.findings import Severity
 from je_tools.formats.ignite.record_table import RecordTable, record_tables
 from je_tools.ignite.caches import CacheNames, cache_names
 from je_tools.ignite.values.types import node_types
-from je_tools.ignite.wal.segment_judge import FileJudge, judge_of, missing_segments
-from je_tools.ignite.wal.segment_reading import copies_of, has_records, read_segment
+from je_tools.ignite.wal.segment_judge import FileJudge, judge_of, unread_errors
+from je_tools.ignite.wal.segment_reading import copies_of, read_segment
 
 if TYPE_CHECKING:
     from je_tools.formats.ignite.values import ValueTypes
@@ -57,7 +57,7 @@ class RecordDump(Struct, Generic[Piece]):
         count: number of rows so far.
         damaged: number of errors so far that `verify` reports of what was read, and of records
             that do not decode.
-        sealed: number of encrypted entries so far whose keys could not be compared.
+        encrypted: number of encrypted entries so far whose keys could not be compared.
     """
 
     selection: RecordSelection
@@ -67,7 +67,7 @@ class RecordDump(Struct, Generic[Piece]):
     progress: Progress | None = None
     count: int = 0
     damaged: int = 0
-    sealed: int = 0
+    encrypted: int = 0
 
     def run(self, store: Store) -> Iterator[Piece]:
         """Yield encoded rows.
@@ -83,16 +83,14 @@ class RecordDump(Struct, Generic[Piece]):
                     return
 
     def _node(self, node: Node, judge: FileJudge) -> Iterator[Piece]:
-        unread = [each for each in node.segments if not has_records(each)]
-        self.damaged += sum(len(list(judge.of_header(each))) for each in unread)
-        self.damaged += len(list(missing_segments(node)))
+        self.damaged += unread_errors(node, judge)
         windows = self._windows(node, judge)
         # With a limit, nothing is decoded in advance.
         threads = self.threads if self.limit is None else 1
         for pieces in map_in_order(self._encoded, windows, threads):
-            for count, bad, sealed, piece in pieces:
+            for count, bad, encrypted, piece in pieces:
                 self.damaged += bad
-                self.sealed += sealed
+                self.encrypted += encrypted
                 self.count += count
                 if piece is not None:
                     yield piece
@@ -134,12 +132,12 @@ class RecordDump(Struct, Generic[Piece]):
             # A record with many entries is in several tables.
             bad = int(np.count_nonzero(damaged != last))
             last = int(table.index[-1])
-            sealed = int(np.count_nonzero(table.is_encrypted)) if self.selection.keys else 0
+            encrypted = int(np.count_nonzero(table.is_encrypted)) if self.selection.keys else 0
             chosen = self.selection.of_rows(table)
             if self.limit is not None:
                 chosen = chosen.select(np.arange(min(len(chosen), self.limit - self.count)))
             piece = self.encode(chosen, place) if len(chosen) else None
-            yield len(chosen), bad, sealed, piece
+            yield len(chosen), bad, encrypted, piece
 
 
 def _copied(columns: RecordColumns) -> RecordColumns:

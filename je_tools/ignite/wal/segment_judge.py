@@ -64,6 +64,13 @@ def missing_segments(node: Node) -> Iterator[NodeFinding]:
         )
 
 
+def unread_errors(node: Node, judge: FileJudge) -> int:
+    """Return the number of errors of files without readable records, and of missing segments."""
+    unread = [each for each in node.segments if not has_records(each)]
+    found = sum(len(list(judge.of_header(each))) for each in unread)
+    return found + len(list(missing_segments(node)))
+
+
 class FileJudge(Struct, frozen=True):
     """Judge of the files of one node.
 

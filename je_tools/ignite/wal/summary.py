@@ -15,8 +15,8 @@ from je_tools.formats.ignite.record_table import IS_DATA
 from je_tools.formats.ignite.records import decode_entries
 from je_tools.formats.ignite.types import RECORD_TYPES, TYPE_COUNT, EntryOperation
 from je_tools.ignite.caches import cache_names
-from je_tools.ignite.wal.segment_judge import FileJudge, judge_of, missing_segments
-from je_tools.ignite.wal.segment_reading import copies_of, has_records, read_segment
+from je_tools.ignite.wal.segment_judge import FileJudge, judge_of, unread_errors
+from je_tools.ignite.wal.segment_reading import copies_of, read_segment
 
 if TYPE_CHECKING:
     from je_tools.formats.arrays import Ints
@@ -127,9 +127,7 @@ def _add_node(
     summary: WalSummary, node: Node, judge: FileJudge, threads: int, caches: bool
 ) -> None:
     segments = [copies.chosen for copies in copies_of(node)]
-    unread = [each for each in node.segments if not has_records(each)]
-    summary.damaged += sum(len(list(judge.of_header(each))) for each in unread)
-    summary.damaged += len(list(missing_segments(node)))
+    summary.damaged += unread_errors(node, judge)
     records, sizes = np.zeros(TYPE_COUNT, np.int64), np.zeros(TYPE_COUNT, np.int64)
     by_cache: dict[int | None, Ints] = {}
     count: Callable[..., _Counts] = partial(_count, judge, caches)

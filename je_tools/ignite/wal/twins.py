@@ -11,7 +11,7 @@ import numpy as np
 from je_tools.findings import Severity
 from je_tools.formats.ignite.segments import SEGMENT_HEADER_SIZE
 from je_tools.ignite.node_findings import NodeFinding
-from je_tools.ignite.segment_files import opened_segment
+from je_tools.ignite.segment_files import open_segment_bytes
 
 if TYPE_CHECKING:
     from je_tools.ignite.wal.segment_judge import FileJudge, SegmentVerdict
@@ -55,8 +55,8 @@ def _difference(first: SegmentVerdict, second: SegmentVerdict) -> tuple[int, int
     """Return the offset of the first byte that differs, and the number of them; None for none."""
     offset, count = None, 0
     with (
-        opened_segment(first.file.path, is_packed=False) as one,
-        opened_segment(second.file.path, is_packed=False) as two,
+        open_segment_bytes(first.file.path, is_packed=False) as one,
+        open_segment_bytes(second.file.path, is_packed=False) as two,
     ):
         for start, stop in _common(first, second):
             for at in range(start, stop, _PIECE):

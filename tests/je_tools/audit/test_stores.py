@@ -155,7 +155,7 @@ def test_stores_are_found_by_names(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     def fail(path: Path) -> None:
         raise AssertionError(path)
 
-    monkeypatch.setattr(ignite_store, "open_segment", fail)
+    monkeypatch.setattr(ignite_store, "inspect_segment", fail)
     fleet = find_fleet([tmp_path], tuple(EnvironmentKind))
     assert [each.paths for each in fleet.environments] == [(whole,), (archive,)]
 

@@ -21,7 +21,7 @@ from je_tools.ignite.pages import scan
 from je_tools.ignite.pages.files import page_folder
 from je_tools.ignite.pages.images import mapped_image
 from je_tools.ignite.recovery.plan import plan_recovery
-from je_tools.ignite.segment_files import open_segment
+from je_tools.ignite.segment_files import inspect_segment
 from je_tools.ignite.store import open_store
 from je_tools.ignite.wal.segment_reading import read_segment
 from tests.builders import ignite as build
@@ -144,7 +144,7 @@ def test_segments_that_are_cut_while_they_are_read(tmp_path: Path) -> None:
     path = build.write_store(tmp_path, [data], []) / "db/wal/archive/node1" / f"{0:016}.wal"
 
     def read() -> None:
-        with read_segment(open_segment(path)) as (rows, _):
+        with read_segment(inspect_segment(path)) as (rows, _):
             os.truncate(path, 1 << 20)
             list(rows)
 

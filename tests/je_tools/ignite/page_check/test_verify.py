@@ -102,7 +102,7 @@ def test_an_undamaged_store_has_no_error(ignite_node: IgniteNode) -> None:
         word in name for word in ("mid-checkpoint", "sql", "walpagezip", "recovery")
     )
     assert codes["page-torn"] == (name == "ignite-crash-mid-checkpoint")
-    sealed = [each for each in report.files if each.state is PageFileState.SEALED]
+    sealed = [each for each in report.files if each.state is PageFileState.ENCRYPTED]
     assert bool(sealed) == (name == "ignite-tde") == bool(codes["page-encrypted"])
     assert bool(codes["page-compressed"]) == (name == "ignite-pagecompress")
 

@@ -16,7 +16,7 @@ from je_tools.core.masking import SHOWN, DataMode, Masking
 from je_tools.errors import UsageError
 from je_tools.formats.ignite.pages import COMPRESSIONS
 from je_tools.ignite.pages.dump import PageDump, PageFilters
-from je_tools.ignite.pages.dump_columns import PAGE_SCHEMA, open_page_sink
+from je_tools.ignite.pages.dump_columns import PAGE_DUMP_SCHEMA, open_page_sink
 from je_tools.ignite.store import open_store
 from je_tools.output.encoders.entry_sinks import EntryFormat
 from tests.builders import ignite_pages as pages
@@ -147,7 +147,7 @@ def test_every_format_has_the_same_pages(store: Path, tmp_path: Path) -> None:
     assert [int(row["page"]) for row in lines] == [row["page"] for row in objects]
     assert [row["link"] or None for row in lines] == [row.get("link") for row in objects]
     found = pq.read_table(io.BytesIO(_bytes(store, EntryFormat.PARQUET, **options)))
-    assert found.schema.names == PAGE_SCHEMA.names
+    assert found.schema.names == PAGE_DUMP_SCHEMA.names
     assert [row["page"] for row in objects] == found["page"].to_pylist()
     table = _bytes(store, EntryFormat.TABLE, **options).decode().splitlines()
     assert len(table) == len(objects) + 1
@@ -169,5 +169,5 @@ def test_masking(store: Path) -> None:
 def test_every_column_is_in_the_page() -> None:
     page = (ROOT / "docs" / "commands" / "ignite.md").read_text(encoding="utf-8")
     part = page[page.index("## pages dump") :]
-    for name in PAGE_SCHEMA.names:
+    for name in PAGE_DUMP_SCHEMA.names:
         assert f"`{name}`" in part

@@ -21,11 +21,11 @@ from je_tools.formats.ignite.segments import (
 from je_tools.formats.ignite.types import NUMBERS
 from je_tools.ignite.repairs import bogus_markers, lost_records
 from je_tools.ignite.repairs.edits import EditKind
+from je_tools.ignite.repairs.log_plan import LogPlan, plan_log_repairs
 from je_tools.ignite.repairs.log_repairs import filler_record
 from je_tools.ignite.repairs.lost_records import LostLogRecords
-from je_tools.ignite.repairs.plan import LogPlan, plan_log_repairs
 from je_tools.ignite.repairs.session import StoreSession
-from je_tools.ignite.segment_files import open_segment
+from je_tools.ignite.segment_files import inspect_segment
 from je_tools.ignite.wal.segment_reading import read_segment
 from tests.builders.ignite import (
     checkpoint_payload,
@@ -101,7 +101,7 @@ class Log:
 
     def records(self, folder: Path, no: int) -> list[tuple[int, int]]:
         """Return offset and type of each record of a file that ends without damage."""
-        with read_segment(open_segment(self.root / folder / f"{no:016}.wal")) as (rows, end):
+        with read_segment(inspect_segment(self.root / folder / f"{no:016}.wal")) as (rows, end):
             found = [
                 pair
                 for some in rows
@@ -239,7 +239,7 @@ def test_a_filler_is_a_record_of_the_size_that_is_asked_for(size: int, tmp_path:
     assert len(record) == size
     path = tmp_path / f"{3:016}.wal"
     path.write_bytes(data[:29] + record + b"\x29")
-    with read_segment(open_segment(path)) as (rows, end):
+    with read_segment(inspect_segment(path)) as (rows, end):
         assert [some.columns.length.tolist() for some in rows] == [[size]]
     assert not end.gaps
 

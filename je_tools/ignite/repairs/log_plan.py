@@ -25,12 +25,8 @@ from je_tools.ignite.repairs.log_cut import plan_cut
 from je_tools.ignite.repairs.log_repairs import LogRepair, LogRepairer, Unrepaired
 from je_tools.ignite.repairs.log_state import LogState, read_log_state
 from je_tools.ignite.repairs.lost_records import LostLogRecords
+from je_tools.ignite.wal.archive import files_in_the_way, is_after_ring, may_be_only_copy
 from je_tools.ignite.wal.segment_judge import FileJudge
-from je_tools.ignite.wal.segment_reading import (
-    in_the_way,
-    is_after_ring,
-    may_be_only_copy,
-)
 
 if TYPE_CHECKING:
     from je_tools.formats.ignite.markers import Pointer
@@ -108,7 +104,7 @@ def plan_log_repairs(
     begin = _begin(found, markers)
     repairer = LogRepairer(begin, _archive(node), judge)
     outcomes = [healed[each] or repairer.pass_over(segments[each.index], each) for each in damages]
-    blocking = in_the_way(node)
+    blocking = files_in_the_way(node)
     if to_pointer is not None:
         blocking = [each for each in blocking if each.number < to_pointer[0]]
     outcomes += [_unblocked(node, each) for each in blocking]
@@ -122,7 +118,7 @@ def plan_log_repairs(
 
 
 def _unblocked(node: Node, file: SegmentFile) -> LogRepair | Unrepaired:
-    """Return the edit that sets aside a file of `in_the_way`, or why it is left."""
+    """Return the edit that sets aside a file of `files_in_the_way`, or why it is left."""
     lost = None
     if may_be_only_copy(node, file):
         if not is_after_ring(node, file):
