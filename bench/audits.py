@@ -162,7 +162,7 @@ def measure_unchanged(bench: AuditBench, root: Path, name: str, spark: Times, lo
 
 
 def measure_fixed_cost(bench: AuditBench, home: Path) -> None:
-    """Measure the CPU time of an audit of a log that takes no time."""
+    """Measure the CPU time of an audit of a log so small that reading it takes none."""
     for what, options, most in (("audit", (), 12.0), ("audit --engine local", LOCAL, 3.0)):
         seconds = tree_cpu_seconds(bench.audit(home, *options), bench.runs)
         shown = f"{seconds:.1f} s of CPU time"

@@ -113,7 +113,7 @@ def _bar(label: str, size: int) -> Iterator[_Bar]:
 
 @contextmanager
 def staged_bar(size: int, label: str) -> Iterator[Stages]:
-    """Show a bar on stderr for each part of the work, if it is a terminal and the work not short.
+    """Show a bar for each part of the work, if stderr is a terminal and the work is not short.
 
     Args:
         size: bytes of the log, which the first part reads; 0 if unknown.
@@ -128,7 +128,7 @@ def staged_bar(size: int, label: str) -> Iterator[Stages]:
 
 @contextmanager
 def progress_bar(size: int, label: str) -> Iterator[Callable[[int], None] | None]:
-    """Show a bar over `size` bytes on stderr, if it is a terminal and the work not short.
+    """Show a bar over `size` bytes, if stderr is a terminal and the work is not short.
 
     Yields a callback that takes the number of bytes done since its last call; None without a bar,
     as for 0 bytes.

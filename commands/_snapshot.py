@@ -1,4 +1,4 @@
-"""What the commands share that show an environment as recovery leaves it: options and steps."""
+"""Options and steps of the commands that show an environment as recovery leaves it."""
 
 from __future__ import annotations
 
@@ -189,7 +189,7 @@ def end_of(options: EndOptions) -> ChosenEnd:
     return ChosenEnd(options["to_lsn"], options["to_vlsn"], options["to_time"])
 
 
-def chosen_end(environment: Environment, scanner: Any, options: EndOptions) -> int | None:
+def end_lsn(environment: Environment, scanner: Any, options: EndOptions) -> int | None:
     """Return the LSN of the last entry that counts; None for the end of the log.
 
     Raises:

@@ -101,7 +101,7 @@ def command(**options: Unpack[Options]) -> int:
 
 def _find(options: Options, fleet: Fleet) -> FleetHits:
     from je_tools.audit.engines import open_engine
-    from je_tools.audit.failures import failures_reported
+    from je_tools.audit.failures import reporting_failures
     from je_tools.audit.find import find_everywhere
     from je_tools.audit.find_tasks import FindWork
     from je_tools.erase.proof.needles import NeedleSearch
@@ -115,7 +115,7 @@ def _find(options: Options, fleet: Fleet) -> FleetHits:
     with tempfile.TemporaryDirectory(prefix="je-tools-") as made:
         folder = Path(made)
         log = folder / "spark.log"
-        with failures_reported(folder, log), open_engine(choice, folder, log, step) as (engine, _):
+        with reporting_failures(folder, log), open_engine(choice, folder, log, step) as (engine, _):
             work = FindWork(tuple(needles), masking_of(options), find_subject)
             return find_everywhere(engine, fleet, work)
 

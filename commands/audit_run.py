@@ -145,16 +145,16 @@ def command(**options: Unpack[Options]) -> int:
         )
         return write_reports(run, about, folder)
 
-    verdict = _verdict(options)
+    rules = _failure_rules(options)
     make = partial(AuditTasks, stakes_of=StakeFinder(options["tree"]))
     step = shown_step if is_terminal(sys.stderr) else None
     summary = run_audit(job, make, finish, step)
-    _write(summary, verdict, options)
-    fails = any(verdict.failing(row) for row in summary.environments)
+    _write(summary, rules, options)
+    fails = any(rules.failing(row) for row in summary.environments)
     return EXIT_DAMAGE if fails else EXIT_OK
 
 
-def _verdict(options: Options) -> FailureRules:
+def _failure_rules(options: Options) -> FailureRules:
     """Return the findings and severities that decide the exit code.
 
     Raises:
@@ -185,7 +185,7 @@ SHOWN = 40
 """Largest number of environments in a table for people; the report has all."""
 
 
-def _write(summary: FleetSummary, verdict: FailureRules, options: Options) -> None:
+def _write(summary: FleetSummary, rules: FailureRules, options: Options) -> None:
     from je_tools.audit.junit import junit_text
     from je_tools.audit.metrics import metrics_text
     from je_tools.audit.summary_json import json_lines
@@ -201,14 +201,14 @@ def _write(summary: FleetSummary, verdict: FailureRules, options: Options) -> No
         pieces = {
             "json": lambda: json_lines(summary),
             "prometheus": lambda: metrics_text(summary),
-            "junit": lambda: junit_text(summary, verdict),
+            "junit": lambda: junit_text(summary, rules),
         }
         for piece in pieces[options["format_"]]():
             sys.stdout.buffer.write(piece.encode())
     sys.stdout.buffer.flush()
     _say_unread(summary, options["output"])
     _say_verdict(summary, options["output"])
-    _say_allowed(summary, verdict)
+    _say_allowed(summary, rules)
 
 
 def _say_unread(summary: FleetSummary, output: Path) -> None:
@@ -225,11 +225,11 @@ def _say_unread(summary: FleetSummary, output: Path) -> None:
         say(f"je-tools: not read: {count - UNREAD_SHOWN:,} more, in the table findings")
 
 
-def _say_allowed(summary: FleetSummary, verdict: FailureRules) -> None:
-    count = verdict.allowed_count(summary.environments)
+def _say_allowed(summary: FleetSummary, rules: FailureRules) -> None:
+    count = rules.allowed_count(summary.environments)
     if count:
         say(f"je-tools: {counted(count, 'finding')} allowed by --allow")
-    for each in verdict.expired:
+    for each in rules.expired:
         say(f"je-tools: --allow: {each.code} of {each.env} was allowed until {each.until}")
 
 

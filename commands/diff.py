@@ -32,8 +32,8 @@ from je_tools.commands._progress import staged_bar
 from je_tools.commands._scanning import chosen_scanner
 from je_tools.commands._snapshot import (
     EndOptions,
-    chosen_end,
     database_option,
+    end_lsn,
     end_of,
     end_options,
     internal_option,
@@ -129,7 +129,7 @@ def command(**options: Unpack[Options]) -> int:
     environments = [open_home(options["a"]), open_home(options["b"])]
     paths = {"output": options["output"], "findings": options["findings_path"]}
     check_outputs(paths, *environments)
-    differs = _files(options) if options["what"] == "files" else _records(options)
+    differs = _compare_files(options) if options["what"] == "files" else _compare_records(options)
     return EXIT_DAMAGE if differs and not options["exit_zero"] else EXIT_OK
 
 
@@ -155,7 +155,7 @@ def _check(options: Options) -> None:
     needs_output(form, options["output"])
 
 
-def _files(options: Options) -> bool:
+def _compare_files(options: Options) -> bool:
     """Compare the files, and return True if any are not as in a complete copy."""
     from je_tools.diff.files import WRONG, compare_files
     from je_tools.log.file_findings import unreadable_findings
@@ -193,16 +193,16 @@ def _verdict(a: Path, pairs: list[FilePair], wrong: list[FilePair]) -> str:
     return f"is a copy of {a}; {text if since else 'nothing has changed since'}"
 
 
-def _records(options: Options) -> bool:
+def _compare_records(options: Options) -> bool:
     """Compare the records, and return True if any differ or may be hidden by damage."""
     with ExitStack() as stack:
         with staged_bar(0, "diff"):
             a = stack.enter_context(_snapshot(options, "a"))
             b = stack.enter_context(_snapshot(options, "b"))
-        return _compare(a, b, options)
+        return _compare_snapshots(a, b, options)
 
 
-def _compare(a: Snapshot, b: Snapshot, options: Options) -> bool:
+def _compare_snapshots(a: Snapshot, b: Snapshot, options: Options) -> bool:
     from je_tools.diff.environments import DatabaseDifferences, pairs
     from je_tools.output.views.diff_tables import replication_section
     from je_tools.output.views.sections import write_jsonl
@@ -257,7 +257,7 @@ def _snapshot(options: Options, side: str) -> AbstractContextManager[Snapshot]:
     now_ms = chosen_now(options["now"])
     scanner = chosen_scanner(options)
     environment = open_home(options["a"] if side == "a" else options["b"])
-    to_lsn = chosen_end(environment, scanner, options) if side == "a" else None
+    to_lsn = end_lsn(environment, scanner, options) if side == "a" else None
     return held_snapshot(environment, scanner, now_ms=now_ms, to_lsn=to_lsn)
 
 

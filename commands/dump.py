@@ -208,7 +208,7 @@ def _sink(
     names: dict[int, str], options: Options, scanner: Scanner, environment: Environment
 ) -> EntrySink:
     from je_tools.core.masking import Masking
-    from je_tools.core.memory import keep_little_memory
+    from je_tools.core.memory import avoid_arrow_pool
     from je_tools.output.encoders.entry_sinks import EntryFormat, open_sink
 
     masking = Masking(DataMode(options["data_mode"]))
@@ -219,7 +219,7 @@ def _sink(
         width=line_width(),
         versions=frozenset(file.version for file in environment.files),
     )
-    keep_little_memory()
+    avoid_arrow_pool()
     return sink
 
 

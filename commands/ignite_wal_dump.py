@@ -117,7 +117,7 @@ def command(**options: Unpack[Options]) -> int:
     """
     selection = _selection(options)
     needs_output(options["format_"], options["output"])
-    from je_tools.core.memory import keep_little_memory
+    from je_tools.core.memory import avoid_arrow_pool
     from je_tools.ignite.caches import unknown_warnings
     from je_tools.ignite.store import open_store
     from je_tools.ignite.wal.dump import RecordDump
@@ -125,7 +125,7 @@ def command(**options: Unpack[Options]) -> int:
     from je_tools.output.encoders.entry_sinks import EntryFormat
 
     # The threads' shares of Arrow's own pool would keep 20 MB.
-    keep_little_memory()
+    avoid_arrow_pool()
     store = open_store(options["paths"], options["nodes"])
     groups = [text.rpartition(":")[0] for text in options["pages"]]
     for warning in unknown_warnings([*options["caches"], *groups], store.nodes):

@@ -21,7 +21,7 @@ from je_tools.commands._progress import progress_bar
 from je_tools.commands._scanning import chosen_scanner
 from je_tools.commands._snapshot import (
     SnapshotOptions,
-    chosen_end,
+    end_lsn,
     open_home,
     snapshot_options,
 )
@@ -87,7 +87,7 @@ def command(**options: Unpack[Options]) -> int:
     temporary = scratch_directory(options["tmp"], environment)
     with progress_bar(environment.size, "missing") as progress:
         scanner = chosen_scanner(options, progress)
-        to_lsn = chosen_end(environment, scanner, options)
+        to_lsn = end_lsn(environment, scanner, options)
         now_ms = chosen_now(options["now"])
         wanted = LossOptions(now_ms, without, to_lsn, temporary)
         report = report_missing(environment, scanner, wanted)

@@ -20,7 +20,7 @@ from je_tools.commands._options import CONTEXT, chosen_masking, format_option, o
 from je_tools.commands._scanning import staged_scanner
 from je_tools.commands._snapshot import (
     SnapshotOptions,
-    chosen_end,
+    end_lsn,
     findings_of,
     open_home,
     open_results,
@@ -140,7 +140,7 @@ def _apply(options: Options) -> int:
             wanted = CheckpointOptions(
                 cuts=True,
                 file_max=options["file_max"],
-                to_lsn=chosen_end(environment, scanner, options),
+                to_lsn=end_lsn(environment, scanner, options),
                 force=options["force"],
                 accept_loss=options["accept_loss"],
             )

@@ -15,7 +15,7 @@ from je_tools.errors import JeToolsError, RefusedError, StoppedError
 
 
 @contextmanager
-def failures_reported(output: Path, log: Path) -> Iterator[None]:
+def reporting_failures(output: Path, log: Path) -> Iterator[None]:
     """Report missing space and failures of Spark; errors of executors are known only by text.
 
     Args:

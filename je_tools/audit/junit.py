@@ -20,26 +20,26 @@ if TYPE_CHECKING:
     from je_tools.audit.fleet import FleetSummary
 
 
-def junit_text(summary: FleetSummary, verdict: FailureRules) -> Iterator[str]:
+def junit_text(summary: FleetSummary, rules: FailureRules) -> Iterator[str]:
     """Yield the document in pieces, one for each environment."""
     names = distinct(printable(clean_text(row.env)) for row in summary.environments)
-    failures = sum(bool(verdict.failing(row)) for row in summary.environments)
+    failures = sum(bool(rules.failing(row)) for row in summary.environments)
     seconds = f"{summary.run.duration_ms / 1000:.3f}"
     counts = {"tests": str(len(summary.environments)), "failures": str(failures)}
     text = _Text()
     text.start("testsuites", {**counts, "time": seconds})
     text.start("testsuite", {"name": "je-tools audit", **counts, "time": seconds})
     for name, row in zip(names, summary.environments, strict=True):
-        _add(text, name, row, verdict)
+        _add(text, name, row, rules)
         yield text.pop()
     text.end("testsuite")
     text.end("testsuites")
     yield text.pop()
 
 
-def _add(text: _Text, name: str, row: EnvironmentRow, verdict: FailureRules) -> None:
+def _add(text: _Text, name: str, row: EnvironmentRow, rules: FailureRules) -> None:
     text.start("testcase", {"classname": "environment", "name": name})
-    failing = verdict.failing(row)
+    failing = rules.failing(row)
     if failing:
         codes = ", ".join(f"{each.code} {each.count:,}" for each in failing)
         text.start("failure", {"type": failing[0].code, "message": codes})

@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from je_tools.audit.discover import EnvironmentKind, find_fleet
 from je_tools.audit.engines import EngineChoice, EngineInfo, Step, open_engine
-from je_tools.audit.failures import failures_reported, log_beside
+from je_tools.audit.failures import log_beside, reporting_failures
 from je_tools.audit.fleet import FleetSummary
 from je_tools.audit.group_tables import add_groups
 from je_tools.audit.known_files import KnownFiles
@@ -87,7 +87,7 @@ def run_audit(
     with open_output(job.output) as run:
         staging = run.path / STAGING_NAME
         log = run.path / LOG_NAME
-        with failures_reported(job.output, log):
+        with reporting_failures(job.output, log):
             known = KnownFiles(run.path / KNOWN_NAME, not job.is_full, job.is_paranoid)
             written, ran = _tables(job.engine, fleet, make(staging, known), log, step)
             run.publish(merge_parts(add_groups(written, staging), staging))

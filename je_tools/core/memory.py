@@ -6,10 +6,10 @@ import os
 import sys
 from typing import Any
 
-_KEPT_FREE, _KEPT_OF_ARRAYS = 2 << 20, 64 << 20
-"""Bytes of freed memory that malloc keeps: if little, and if arrays come and go."""
+_KEPT_LITTLE, _KEPT_OF_ARRAYS = 2 << 20, 64 << 20
+"""Bytes of freed memory that malloc keeps: in worker processes, and where arrays come and go."""
 _KEPT_BETWEEN = 256 << 10
-"""Bytes of freed memory that a process keeps which waits for the results of others."""
+"""Bytes of freed memory that malloc keeps in a process that waits for the results of others."""
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -3, -8
 """Options of glibc's mallopt. Source: mallopt(3)."""
 
@@ -30,10 +30,10 @@ def own_this_process() -> None:
     _own_processes.add(os.getpid())
 
 
-def keep_little_memory() -> None:
-    """Return free memory to the system, and have Arrow use malloc instead of a pool of its own.
+def avoid_arrow_pool() -> None:
+    """Have Arrow use malloc instead of a pool of its own, and return free memory to the system.
 
-    This does not load Arrow.
+    Arrow is not loaded for this.
     """
     if "pyarrow" in sys.modules and _is_own():
         import pyarrow
@@ -98,7 +98,7 @@ def keep_little_freed_memory() -> None:
 
     This costs time, so only worker processes do it: there are several of them.
     """
-    _tune({_M_TRIM_THRESHOLD: _KEPT_FREE, _M_MMAP_THRESHOLD: _KEPT_FREE // 2})
+    _tune({_M_TRIM_THRESHOLD: _KEPT_LITTLE, _M_MMAP_THRESHOLD: _KEPT_LITTLE // 2})
 
 
 def _is_own() -> bool:

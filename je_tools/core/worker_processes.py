@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, ParamSpec, TypeVar
 
-from je_tools.core.memory import keep_little_freed_memory, keep_little_memory, own_this_process
+from je_tools.core.memory import avoid_arrow_pool, keep_little_freed_memory, own_this_process
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -148,7 +148,7 @@ def _begin(shared: Any) -> None:
     warnings.simplefilter("ignore")
     own_this_process()
     keep_little_freed_memory()
-    keep_little_memory()
+    avoid_arrow_pool()
     _inputs.append(shared)
 
 

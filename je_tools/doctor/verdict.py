@@ -158,31 +158,34 @@ def verdict_of(evidence: Evidence) -> OpenVerdict:
     losing = [lost] if lost else []
     stopped = [] if interrupted is None else [interrupted]
     reasons = (*stopped, *refused, *failing, *stopping, *losing)
-    engine = _engine(evidence.releases)
+    engine = _engine_name(evidence.releases)
     if interrupted is not None:
         text = f"Do not open it: {interrupted}"
         return OpenVerdict(OpenOutcome.UNSAFE, text + _now_open(evidence), reasons)
     if refused:
         text = f"{engine} would refuse to open it: {'; '.join(refused)}"
-        more = _and(failing + stopping + losing)
+        more = _joined_reasons(failing + stopping + losing)
         return OpenVerdict(OpenOutcome.REFUSES, text + more + _now_open(evidence), reasons)
     if failing:
         text = f"{engine} may open it, and then fails or misses records: {'; '.join(failing)}"
-        more = _and(stopping + losing)
+        more = _joined_reasons(stopping + losing)
         return OpenVerdict(OpenOutcome.FAILS, text + more + _now_open(evidence), reasons)
     if stopping:
-        text = f"{engine} opens it, but {'; '.join(stopping)}{_and(losing)}"
+        text = f"{engine} opens it, but {'; '.join(stopping)}{_joined_reasons(losing)}"
         return OpenVerdict(
             OpenOutcome.STOPS, text + _now_open(evidence) + _unchecked(evidence), reasons
         )
     if lost:
-        text = f"{engine} opens it, and {lost}{_but(evidence.releases)}" + _now_open(evidence)
+        text = (
+            f"{engine} opens it, and {lost}{_later_releases_text(evidence.releases)}"
+            + _now_open(evidence)
+        )
         return OpenVerdict(OpenOutcome.LOSES, f"{text}{_unchecked(evidence)}", reasons)
     writer = _writer(evidence)
     if writer is not None:
         text = f"{writer} has it open for writing, so another engine would not open it"
         return OpenVerdict(OpenOutcome.LOCKED, f"{text}; no loss found{_unchecked(evidence)}")
-    work = f"{_work(evidence)}{_but(evidence.releases)}{_limits(evidence)}"
+    work = f"{_opening_text(evidence)}{_later_releases_text(evidence.releases)}{_limits(evidence)}"
     found = "no loss found"
     if any(each.code == "old-form-left-out" for each in evidence.findings):
         found = "je-tools does not replay all of it (old-form-left-out), so losses are not known"
@@ -190,20 +193,20 @@ def verdict_of(evidence: Evidence) -> OpenVerdict:
     return OpenVerdict(OpenOutcome.OPENS, text)
 
 
-def _engine(releases: Releases) -> str:
+def _engine_name(releases: Releases) -> str:
     """Return the subject of the verdict, with the releases that it holds for."""
     if releases.opened_from is None:
         return "The engine"
     return f"The engine (JE {releases.opened_from} or later)"
 
 
-def _but(releases: Releases) -> str:
+def _later_releases_text(releases: Releases) -> str:
     """Return a text on what later releases do with the log instead, to follow the verdict."""
     refusals = [f"JE {each}" for each in releases.not_opened_by]
     return f", but {' and '.join(refusals)}" if refusals else ""
 
 
-def _and(reasons: Sequence[str]) -> str:
+def _joined_reasons(reasons: Sequence[str]) -> str:
     return f"; also: {'; '.join(reasons)}" if reasons else ""
 
 
@@ -229,7 +232,7 @@ def _now_open(evidence: Evidence) -> str:
     return "" if writer is None else f"; {writer[:1].lower()}{writer[1:]} has it open for writing"
 
 
-def _work(evidence: Evidence) -> str:
+def _opening_text(evidence: Evidence) -> str:
     """Return what the engine does with the log when it opens it."""
     state = evidence.state
     if state is None:

@@ -55,7 +55,7 @@ class LoggedIds(Struct, frozen=True):
         return LoggedIds(*(getattr(self, name)[keep] for name in self.__struct_fields__))
 
 
-class SearchIds(Struct, frozen=True):
+class IdSearch(Struct, frozen=True):
     """Function that the scan applies to each range.
 
     Attributes:
@@ -122,7 +122,7 @@ def search_log(
     if not ranges:
         return None
     wanted = {db_id: _disjoint(some) for db_id, some in ranges.items()}
-    work = SearchIds(wanted, _LSN_MAX if is_cut else snapshot.end.next_lsn)
+    work = IdSearch(wanted, _LSN_MAX if is_cut else snapshot.end.next_lsn)
     found = snapshot.scanner.scan(snapshot.environment, work)
     return joined([each for part in found for each in part.results])
 

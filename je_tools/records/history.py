@@ -22,7 +22,7 @@ from je_tools.log.records import PIECE_BYTES, PIECE_ROWS, bounded_slices
 from je_tools.output.files.outputs import scratch_directory
 from je_tools.records.version_ends import NO_END, EndedVersions, OpenVersions, ScannedTxnEnds
 from je_tools.records.version_matching import VersionMatcher
-from je_tools.records.version_scan import CollectVersions
+from je_tools.records.version_scan import VersionCollector
 from je_tools.records.versions import (
     ABORTED,
     COMMITTED,
@@ -169,7 +169,7 @@ def history_of_key(
     matcher = VersionMatcher(spill)
     collected = _CollectedVersions(snapshot, RowLog(spill, VERSION_KINDS), OpenVersions())
     next_lsn = snapshot.end.next_lsn
-    work = CollectVersions(database, pattern, next_lsn, matcher.seed)
+    work = VersionCollector(database, pattern, next_lsn, matcher.seed)
     damaged = 0
     for part in snapshot.scanner.scan(environment, work):
         base = part.file.file_no << 32

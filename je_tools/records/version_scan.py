@@ -49,7 +49,7 @@ class RangeVersions(Struct, frozen=True):
     bad_count: int
 
 
-class CollectVersions(Struct, frozen=True):
+class VersionCollector(Struct, frozen=True):
     """Function that the scan applies to each range.
 
     Attributes:

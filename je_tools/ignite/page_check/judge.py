@@ -35,7 +35,7 @@ RUNS_SHOWN = 100
 """Runs of pages of a file that are findings of their own, for each code."""
 
 _OWNED = (PartitionState.OWNING, PartitionState.LOST)
-"""States of a partition that has data: OWNING, LOST."""
+"""States of a partition that has data."""
 
 _CODE_OF = {
     PageState.CHECKSUM: "page-checksum",
@@ -146,7 +146,7 @@ class PageJudge:
         rows = None if structure is None or is_index else structure.rows
         return self._verdict(scan, findings, rows), findings
 
-    def unwalked(
+    def unwalked_finding(
         self, files: Sequence[PageFile], reason: str, *, is_warning: bool = False
     ) -> PageFinding:
         """Return a finding on files whose trees were not checked for one reason."""

@@ -183,7 +183,7 @@ def _unwalked(judge: PageJudge, walked: Sequence[Walked]) -> Iterator[PageFindin
         if isinstance(found, str):
             reasons.setdefault(found, []).append(scan.file)
     for reason, files in reasons.items():
-        yield judge.unwalked(files, reason, is_warning=reason == HOLLOW)
+        yield judge.unwalked_finding(files, reason, is_warning=reason == HOLLOW)
 
 
 def _unpacked(files: Sequence[FileVerdict]) -> Iterator[PageFinding]:

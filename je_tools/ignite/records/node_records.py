@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from je_tools.ignite.records.recovered import RecoveredNode
     from je_tools.ignite.store import Node
 
-_OWNED = (PartitionState.OWNING.name, PartitionState.UNKNOWN.name)
+_OWNED_OR_UNKNOWN = (PartitionState.OWNING.name, PartitionState.UNKNOWN.name)
 
 
 class CacheFilter(Struct, frozen=True):
@@ -145,7 +145,7 @@ class NodeRecords:
             yield from each.batches()
             place = each.place
             state = self._recovered.state_of(place.group_id, place.partition, each.stored)
-            if state not in _OWNED:
+            if state not in _OWNED_OR_UNKNOWN:
                 self.not_owned.append((place.group, place.partition, state))
 
     def partitions(self) -> Iterator[PartitionRecords]:

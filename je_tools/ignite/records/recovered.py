@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from je_tools.log.scan_options import Progress
 
 _GONE_STATES = (DESTROYED, PartitionState.EVICTED)
-"""States of a partition that the log destroys: none any more, or EVICTED."""
+"""States of a partition that the log destroys."""
 
 
 class RecoveredNode:

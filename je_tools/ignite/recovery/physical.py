@@ -38,7 +38,7 @@ _PAGE_RECORD = NUMBERS["PAGE_RECORD"]
 
 
 Place = tuple[int, int]
-"""Id of a group; partition and index of a page."""
+"""A page: the id of its group, and its partition and index as `place_id` combines them."""
 
 
 class PageSource(StrEnum):

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from je_tools.ignite.repairs.lost_records import LostLogRecords
     from je_tools.ignite.store import Node, Store
 
-Place = tuple[int, int]
+LogPlace = tuple[int, int]
 """Segment and offset of a record."""
 
 PAGES_LATER = (
@@ -66,7 +66,7 @@ class RepairPlan(Struct, frozen=True):
     is_optional: bool = False
 
 
-def plan_repairs(plan: NodePlan, threads: int, cut_at: Place | None = None) -> RepairPlan:
+def plan_repairs(plan: NodePlan, threads: int, cut_at: LogPlace | None = None) -> RepairPlan:
     """Return the edits for a node: those of its log and markers, or of its pages.
 
     Args:
@@ -82,7 +82,7 @@ def plan_repairs(plan: NodePlan, threads: int, cut_at: Place | None = None) -> R
     return log if log.edits else _with_pages(log, plan)
 
 
-def _of_log(node: Node, threads: int, cut_at: Place | None) -> RepairPlan:
+def _of_log(node: Node, threads: int, cut_at: LogPlace | None) -> RepairPlan:
     log = plan_log_repairs(node, threads, cut_at)
     lost = tuple(each.lost for each in log.repairs if each.lost is not None)
     left = tuple(_left_text(each) for each in log.unrepaired)
@@ -99,7 +99,7 @@ def _with_pages(log: RepairPlan, plan: NodePlan) -> RepairPlan:
     return RepairPlan(plan.node, edits, log.lost, left, is_of_log=False, is_optional=is_optional)
 
 
-def _replanned(store: Store, node: Node, threads: int, cut_at: Place | None) -> RepairPlan:
+def _replanned(store: Store, node: Node, threads: int, cut_at: LogPlace | None) -> RepairPlan:
     """Return the edits for a node as it is now; recovery is computed only if its log needs none."""
     again = open_store([Path(store.name)], [node.name])
     log = _of_log(again.nodes[0], threads, cut_at)
@@ -112,7 +112,7 @@ def _left_text(damage: Unrepaired) -> str:
 
 
 def apply_repairs(
-    store: Store, node: Node, threads: int, cut_at: Place | None = None
+    store: Store, node: Node, threads: int, cut_at: LogPlace | None = None
 ) -> list[tuple[RepairPlan, int | None]]:
     """Plan and write the edits for a node while its lock is held.
 
@@ -152,7 +152,7 @@ def _apply_once(
     store: Store,
     node: Node,
     threads: int,
-    cut_at: Place | None,
+    cut_at: LogPlace | None,
     unchanged: str = "nothing was changed",
 ) -> tuple[RepairPlan, int | None]:
     with StoreSession(node, unchanged=unchanged) as session:

@@ -61,7 +61,7 @@ def misnamed_markers(found: NodeCheckpoints) -> list[Marker]:
     return [each for each in found.folder.markers if each.name.checkpoint is None]
 
 
-def plan_misnamed(
+def plan_misnamed_markers(
     node: Node,
     markers: Sequence[Marker],
     rest: NodeCheckpoints,

@@ -17,7 +17,7 @@ from je_tools.ignite.checkpoints.node_checkpoints import (
 from je_tools.ignite.repairs.bogus_markers import (
     misnamed_markers,
     plan_markers,
-    plan_misnamed,
+    plan_misnamed_markers,
     suspect_begins,
 )
 from je_tools.ignite.repairs.edits import set_aside
@@ -100,7 +100,9 @@ def plan_log_repairs(
     is_whole = None not in healed.values() and not _is_incomplete(found, state)
     markers = list(plan_markers(node, suspects, found, is_log_whole=is_whole))
     lacks_log = _lacks_log(found, healed)
-    markers += plan_misnamed(node, misnamed, found, is_log_whole=is_whole, lacks_log=lacks_log)
+    markers += plan_misnamed_markers(
+        node, misnamed, found, is_log_whole=is_whole, lacks_log=lacks_log
+    )
     begin = _begin(found, markers)
     repairer = LogRepairer(begin, _archive(node), judge)
     outcomes = [healed[each] or repairer.pass_over(segments[each.index], each) for each in damages]

@@ -53,7 +53,7 @@ class StoreUndoCheck:
         for name, size in self._edits.created.items():
             is_original = name in moved and not self._files.path(moved[name][0]).exists()
             if name in now and not is_original and now[name][0] > size:
-                raise self._other(name, f"has {now[name][0]:,} bytes, but should have {size:,}")
+                raise self._refusal(name, f"has {now[name][0]:,} bytes, but should have {size:,}")
         for name in sorted(changed):
             self._check_size(now, name)
         for each in self._edits.written:
@@ -63,10 +63,12 @@ class StoreUndoCheck:
         self, now: Mapping[str, tuple[int, int]], files: Mapping[str, tuple[int, int]]
     ) -> None:
         for name in sorted(now.keys() ^ files.keys()):
-            raise self._other(name, "was there, and is gone" if name in files else "was not there")
+            raise self._refusal(
+                name, "was there, and is gone" if name in files else "was not there"
+            )
         for name, (size, modified_ns) in files.items():
             if now[name][0] != size:
-                raise self._other(name, f"had {size:,} bytes, and has {now[name][0]:,} now")
+                raise self._refusal(name, f"had {size:,} bytes, and has {now[name][0]:,} now")
             if now[name][1] != modified_ns and not self._any_time:
                 raise RefusedError(
                     f"{self._files.path(name)}: the file was written to since, or is a copy with "
@@ -79,9 +81,9 @@ class StoreUndoCheck:
         if self._files.path(target).exists():
             self._check_kept(target, checksum)
             if name in now and name not in self._edits.created:
-                raise self._other(name, "was not there")
+                raise self._refusal(name, "was not there")
         elif name not in now or now[name][0] != self._edits.before[name][0]:
-            raise self._other(name, "was set aside, and is gone")
+            raise self._refusal(name, "was set aside, and is gone")
 
     def _check_kept(self, target: str, checksum: int) -> None:
         """Check that a file that was set aside has its old bytes."""
@@ -96,7 +98,7 @@ class StoreUndoCheck:
         least, most = self._edits.before[name][0], self._edits.size_after(name)
         if name not in now or not least <= now[name][0] <= most:
             found = f"has {now[name][0]:,} bytes" if name in now else "is gone"
-            raise self._other(name, f"{found}, but should have {least:,} to {most:,} bytes")
+            raise self._refusal(name, f"{found}, but should have {least:,} to {most:,} bytes")
 
     def _check_written(self, written: WrittenSpan) -> None:
         """Check that each byte of a span is old or new; after the old end, it may also be zero."""
@@ -110,7 +112,7 @@ class StoreUndoCheck:
             is_right[kept:] |= found[kept:] == 0
             if not is_right.all():
                 at = start + int(np.argmin(is_right))
-                raise self._other(written.name, f"has other bytes at {at:#x}")
+                raise self._refusal(written.name, f"has other bytes at {at:#x}")
 
     def _new(self, written: WrittenSpan, start: int, size: int) -> npt.NDArray[np.uint8]:
         if written.frame is None:
@@ -128,7 +130,7 @@ class StoreUndoCheck:
                 old[a - start : b - start] = np.frombuffer(data, np.uint8)
         return old
 
-    def _other(self, name: str, what: str) -> RefusedError:
+    def _refusal(self, name: str, what: str) -> RefusedError:
         number = self._recorded.number
         return RefusedError(
             f"{self._files.path(name)}: {what}; a node or another program has written to the store "

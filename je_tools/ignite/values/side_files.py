@@ -39,7 +39,7 @@ _CLASS_NAME_MAX = 4096
 """Bytes of the longest name of a class that is read."""
 
 _STREAM_MAX = 16 << 20
-"""Bytes of an object that Java serialized from which it is not read."""
+"""Most bytes that are read of an object that Java serialized; a larger one counts as damaged."""
 
 
 class SideFile(Struct, frozen=True):

@@ -138,12 +138,12 @@ def open_record_sink(
     """
     threads = threads or len(os.sched_getaffinity(0))
     if form is RecordFormat.PARQUET:
-        from je_tools.core.memory import keep_little_memory
+        from je_tools.core.memory import avoid_arrow_pool
         from je_tools.output.encoders.record_parquet import BUFFER_MAX as LARGER_BUFFER_MAX
         from je_tools.output.encoders.record_parquet import ParquetRecords
 
         # Arrow's default pool would keep freed memory in addition to what malloc keeps.
-        keep_little_memory()
+        avoid_arrow_pool()
         pool = WorkerPool(threads, LARGER_BUFFER_MAX)
         return ParquetRecords(masking, marks, pool=pool)
     pool = WorkerPool(threads, BUFFER_MAX)

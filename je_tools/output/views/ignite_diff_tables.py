@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from je_tools.ignite.diff.keys import DifferingKey
 
 
-def _of(side: str, name: str) -> Any:
+def _side_cell(side: str, name: str) -> Any:
     def cell(item: PartitionDifference) -> Any:
         facts = getattr(item, side)
         return None if facts is None else getattr(facts, name)
@@ -43,18 +43,18 @@ def _gaps(side: str) -> Any:
 
 def _side(side: str) -> tuple[Column, ...]:
     return (
-        Column(f"state_{side}", f"state {side}", Kind.TEXT, rank=3, cell=_of(side, "state")),
-        Column(f"size_{side}", f"size {side}", rank=2, cell=_of(side, "size")),
+        Column(f"state_{side}", f"state {side}", Kind.TEXT, rank=3, cell=_side_cell(side, "state")),
+        Column(f"size_{side}", f"size {side}", rank=2, cell=_side_cell(side, "size")),
         Column(f"counter_{side}", f"counter {side}", rank=1, cell=_counter(side, "low")),
         Column(f"high_{side}", f"highest {side}", rank=8, cell=_counter(side, "high")),
         Column(f"gaps_{side}", f"gaps {side}", Kind.TEXT, rank=6, cell=_gaps(side)),
-        Column(f"hash_{side}", f"hash {side}", Kind.ID, rank=7, cell=_of(side, "hash")),
+        Column(f"hash_{side}", f"hash {side}", Kind.ID, rank=7, cell=_side_cell(side, "hash")),
         Column(
             f"version_hash_{side}",
             f"version hash {side}",
             Kind.ID,
             rank=8,
-            cell=_of(side, "version_hash"),
+            cell=_side_cell(side, "version_hash"),
         ),
     )
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from je_tools.ignite.repairs.edits import StoreEdit
 
 
-def _of(get: Callable[[NodePlan], Any]) -> Callable[[Any], Cell]:
+def _plan_cell(get: Callable[[NodePlan], Any]) -> Callable[[Any], Cell]:
     def cell(plan: NodePlan) -> Cell:
         value = get(plan)
         return value if value is None or isinstance(value, int) else str(value)
@@ -26,7 +26,7 @@ def _of(get: Callable[[NodePlan], Any]) -> Callable[[Any], Cell]:
     return cell
 
 
-_NODE = Column("node", "node", Kind.TEXT, rank=5, cell=_of(lambda plan: plan.node.name))
+_NODE = Column("node", "node", Kind.TEXT, rank=5, cell=_plan_cell(lambda plan: plan.node.name))
 
 
 def _pointer(name: str, part: str) -> Callable[[Any], Cell]:
@@ -46,33 +46,45 @@ def _finished(plan: NodePlan) -> str | None:
 
 _STARTS = (
     _NODE,
-    Column("outcome", "outcome", Kind.TEXT, cell=_of(lambda plan: plan.outcome.value)),
-    Column("status", "newest checkpoint", Kind.TEXT, cell=_of(lambda p: p.physical.status)),
+    Column("outcome", "outcome", Kind.TEXT, cell=_plan_cell(lambda plan: plan.outcome.value)),
+    Column("status", "newest checkpoint", Kind.TEXT, cell=_plan_cell(lambda p: p.physical.status)),
     Column(
-        "checkpoint", "checkpoint", Kind.TEXT, rank=1, cell=_of(lambda p: p.physical.checkpoint)
+        "checkpoint",
+        "checkpoint",
+        Kind.TEXT,
+        rank=1,
+        cell=_plan_cell(lambda p: p.physical.checkpoint),
     ),
     Column("finished", "last finished", Kind.TEXT, rank=2, cell=_finished),
 )
 
 _PHYSICAL = (
     _NODE,
-    Column("source", "pages from", Kind.TEXT, cell=_of(lambda plan: plan.physical.source.value)),
+    Column(
+        "source", "pages from", Kind.TEXT, cell=_plan_cell(lambda plan: plan.physical.source.value)
+    ),
     Column("from_segment", "from segment", Kind.ID, rank=2, cell=_pointer("start", "segment")),
     Column("from_offset", "offset", Kind.COUNT, rank=3, cell=_pointer("start", "offset")),
     Column("to_segment", "to segment", Kind.ID, rank=2, cell=_pointer("stop", "segment")),
     Column("to_offset", "offset", Kind.COUNT, rank=3, cell=_pointer("stop", "offset")),
-    Column("snapshots", "images", cell=_of(lambda plan: plan.physical.snapshots)),
-    Column("deltas", "changes", cell=_of(lambda plan: plan.physical.deltas)),
-    Column("pages", "pages", cell=_of(lambda plan: sum(e.pages for e in file_changes(plan)))),
-    Column("files", "files", cell=_of(lambda plan: len(file_changes(plan)))),
+    Column("snapshots", "images", cell=_plan_cell(lambda plan: plan.physical.snapshots)),
+    Column("deltas", "changes", cell=_plan_cell(lambda plan: plan.physical.deltas)),
     Column(
-        "problem", "problem", Kind.TEXT, wraps=True, cell=_of(lambda plan: plan.physical.problem)
+        "pages", "pages", cell=_plan_cell(lambda plan: sum(e.pages for e in file_changes(plan)))
+    ),
+    Column("files", "files", cell=_plan_cell(lambda plan: len(file_changes(plan)))),
+    Column(
+        "problem",
+        "problem",
+        Kind.TEXT,
+        wraps=True,
+        cell=_plan_cell(lambda plan: plan.physical.problem),
     ),
 )
 
 
 def _logical(get: Callable[[Any], Any]) -> Callable[[Any], Cell]:
-    return _of(lambda plan: None if plan.logical is None else get(plan.logical))
+    return _plan_cell(lambda plan: None if plan.logical is None else get(plan.logical))
 
 
 _LOGICAL = (

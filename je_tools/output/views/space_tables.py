@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from je_tools.space.usage import FileSpace, Space
 
 
-def _of(kind: str, name: str) -> Any:
+def _utilization_cell(kind: str, name: str) -> Any:
     """Return a function for the cell of a field of a file's counted or recounted utilization."""
 
     def cell(each: FileSpace) -> Cell:
@@ -37,29 +37,31 @@ _FILE = (
     Column("size", "bytes", cell=lambda each: each.file.size),
 )
 _COUNTED = (
-    Column("counted_size", "counted", rank=3, cell=_of("counted", "total_size")),
-    Column("obsolete_size", "obsolete", rank=2, cell=_of("counted", "obsolete_size")),
+    Column("counted_size", "counted", rank=3, cell=_utilization_cell("counted", "total_size")),
+    Column("obsolete_size", "obsolete", rank=2, cell=_utilization_cell("counted", "obsolete_size")),
     Column("expired_size", "expired", rank=4, cell=lambda each: _expired(each)),
-    Column("used_percent", "% used", cell=_of("counted", "average")),
-    Column("used_least_percent", "least", rank=5, cell=_of("counted", "least")),
-    Column("used_most_percent", "most", rank=5, cell=_of("counted", "most")),
+    Column("used_percent", "% used", cell=_utilization_cell("counted", "average")),
+    Column("used_least_percent", "least", rank=5, cell=_utilization_cell("counted", "least")),
+    Column("used_most_percent", "most", rank=5, cell=_utilization_cell("counted", "most")),
 )
 _RECOUNTED = (
     Column(
         "recounted_obsolete_size",
         "recounted obsolete",
         rank=2,
-        cell=_of("recounted", "obsolete_size"),
+        cell=_utilization_cell("recounted", "obsolete_size"),
     ),
-    Column("recounted_percent", "% recounted", cell=_of("recounted", "average")),
-    Column("recounted_least_percent", "least", rank=5, cell=_of("recounted", "least")),
-    Column("recounted_most_percent", "most", rank=5, cell=_of("recounted", "most")),
+    Column("recounted_percent", "% recounted", cell=_utilization_cell("recounted", "average")),
+    Column(
+        "recounted_least_percent", "least", rank=5, cell=_utilization_cell("recounted", "least")
+    ),
+    Column("recounted_most_percent", "most", rank=5, cell=_utilization_cell("recounted", "most")),
 )
 _REASONS = (
     Column("pending_size", "will expire", rank=4),
     Column("reasons", "kept because", Kind.TEXTS, cell=lambda each: [*each.reasons], wraps=True),
 )
-UNCOUNTED_LEAST = 1 << 16
+UNCOUNTED_MAX = 1 << 16
 """Largest number of uncounted bytes not to report: some follow every log's last checkpoint."""
 
 _CHOSEN = (
@@ -89,7 +91,7 @@ def space_sections(space: Space, chosen: Iterable[FileSpace]) -> list[Section]:
 
 def _facts(space: Space) -> Iterator[tuple[str, str]]:
     yield "counted", _used(space.total)
-    if space.uncounted_size > UNCOUNTED_LEAST:
+    if space.uncounted_size > UNCOUNTED_MAX:
         yield "not counted yet", f"{space.uncounted_size:,} bytes of files in use"
     if space.recounted_total is not None:
         yield "recounted", _used(space.recounted_total)

@@ -18,7 +18,7 @@ from pyspark.errors import PySparkException
 
 from je_tools.audit import opening
 from je_tools.audit.discover import find_fleet
-from je_tools.audit.failures import failures_reported
+from je_tools.audit.failures import reporting_failures
 from je_tools.audit.file_counts import FileCounts
 from je_tools.audit.joining import OpenTransactions
 from je_tools.audit.known_files import KnownFiles
@@ -361,12 +361,12 @@ def test_no_space_is_told_as_that(tmp_path: Path, error: Exception) -> None:
     """An executor's error arrives as the text of another error."""
     with (
         pytest.raises(RefusedError, match=r"out.*No space left on device"),
-        failures_reported(tmp_path / "out", tmp_path / "spark.log"),
+        reporting_failures(tmp_path / "out", tmp_path / "spark.log"),
     ):
         raise error
     with (
         pytest.raises(ZeroDivisionError),
-        failures_reported(tmp_path / "out", tmp_path / "spark.log"),
+        reporting_failures(tmp_path / "out", tmp_path / "spark.log"),
     ):
         raise ZeroDivisionError
 
@@ -384,7 +384,7 @@ def test_a_spark_that_fails_leaves_its_log(tmp_path: Path, error: Exception, rea
     log_file.write_text("much noise")
     with (
         pytest.raises(StoppedError, match=f"{reason}; .*out.spark.log has its messages"),
-        failures_reported(tmp_path / "out", log_file),
+        reporting_failures(tmp_path / "out", log_file),
     ):
         raise error
     assert kept.read_text() == "much noise"

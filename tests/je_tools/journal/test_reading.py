@@ -227,7 +227,7 @@ def test_the_log_is_not_searched_without_need(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = front_end_log({"1": values_of(range(1, 6))})
-    monkeypatch.setattr(log_search, "SearchIds", None)
+    monkeypatch.setattr(log_search, "IdSearch", None)
     assert reported(made.log, tmp_path / "env").holes == []
 
 
