@@ -97,8 +97,9 @@ class Fleet(Struct, frozen=True):
 def find_fleet(
     roots: Sequence[Path], kinds: Collection[EnvironmentKind] = (EnvironmentKind.JE,)
 ) -> Fleet:
-    """Find the environments of some kinds below the roots; .jdb files as roots form one a folder.
+    """Find the environments of some kinds below the roots.
 
+    Roots that are .jdb files form one environment for each folder.
     A directory that is reached twice, by links or by roots that overlap, counts once, under its
     shortest name.
 

@@ -14,7 +14,7 @@ from je_tools.audit.group_findings import group_findings
 from je_tools.audit.groups import ComparedGroup, GroupNode, compare_group
 from je_tools.audit.member_reports import MemberFacts, unpack_facts
 from je_tools.audit.reasons import why_unknown
-from je_tools.audit.rows import finding_row, unread, worst_severity
+from je_tools.audit.rows import finding_row, unread_finding, worst_severity
 from je_tools.audit.staged_members import MEMBERS_NAME, reports_by_group
 from je_tools.audit.staged_rows import StagedRows
 from je_tools.audit.table_writer import StagedTables
@@ -78,7 +78,7 @@ def _rows_of_group(reports: Sequence[bytes], counts: Counts) -> StagedRows:
         row = group_row(group) if group.group_id else None
     except Exception as error:
         for report in reports:
-            add_finding(unread(unpack_facts(report).env, why_unknown(error)))
+            add_finding(unread_finding(unpack_facts(report).env, why_unknown(error)))
         return rows
     for each in findings:
         add_finding(each)

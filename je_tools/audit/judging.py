@@ -33,7 +33,7 @@ from je_tools.audit.rows import (
     interval_row,
     sum_checkpoints,
     sum_files,
-    unread,
+    unread_finding,
 )
 from je_tools.audit.staged_rows import StagedRows
 from je_tools.audit.table_writer import write_txns
@@ -107,7 +107,7 @@ class _Judging:
             try:
                 self._judge_file(file, index, list(of_file))
             except Exception as error:
-                found = unread(self.env, why_unread(error), file.file_no)
+                found = unread_finding(self.env, why_unread(error), file.file_no)
                 self._add_findings([found])
                 self._listing.pass_over(file)
                 self._listing.rows[-1].add_findings([found], 1)
@@ -151,7 +151,7 @@ class _Judging:
         try:
             return list(work())
         except Exception as error:
-            self._add_findings([unread(self.env, why_unread(error))])
+            self._add_findings([unread_finding(self.env, why_unread(error))])
             return []
 
     def _judge_file(self, file: LogFile, index: int, parts: list[ScannedPart]) -> None:

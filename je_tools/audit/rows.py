@@ -38,7 +38,7 @@ STORE_COLUMNS = ("node", "file", "segment", "page")
 """Columns of findings that only stores of Ignite have, the last ones of the table."""
 
 
-def unread(env: str, reason: str, file_no: int | None = None) -> Finding:
+def unread_finding(env: str, reason: str, file_no: int | None = None) -> Finding:
     """Return the finding for something that could not be read."""
     code = CODES["unread"]
     return Finding(code.name, code.severity, env, file_no, found=reason, hint=code.hint)

@@ -92,7 +92,7 @@ def run_audit(
             written, ran = _tables(job.engine, fleet, make(staging, known), log, step)
             run.publish(merge_parts(add_groups(written, staging), staging))
             known.remove_others(each.paths[0] for each in fleet.environments)
-            # The report needs its memory.
+            # The report needs the memory of the fleet.
             del fleet
             with step("writing the report"):
                 summary = finish(run, ran, staging)

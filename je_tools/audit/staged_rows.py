@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from msgspec import Struct, field
 
-from je_tools.audit.rows import UNKNOWN_TXNS, environment_row, finding_row, unread
+from je_tools.audit.rows import UNKNOWN_TXNS, environment_row, finding_row, unread_finding
 from je_tools.audit.staged_members import MEMBERS_NAME, SCHEMAS, member_row
 from je_tools.audit.tables import TXNS
 
@@ -51,6 +51,6 @@ class StagedRows(Struct):
 def unread_environment(env: str, reason: str) -> StagedRows:
     """Return the rows of an environment, or a directory, of which nothing could be read."""
     found = StagedRows()
-    found.extend("findings", [finding_row(unread(env, reason), env)])
+    found.extend("findings", [finding_row(unread_finding(env, reason), env)])
     found.extend("environments", [environment_row(env, {**UNKNOWN_TXNS, "error_count": 1})])
     return found

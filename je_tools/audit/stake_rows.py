@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import asdict, astuple
 
 from je_tools.audit.judged_log import StakeRows
-from je_tools.audit.rows import signed, unread
+from je_tools.audit.rows import signed, unread_finding
 from je_tools.findings import CODES, Finding, Severity
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def _findings(stakes: Stakes, env: str, log: LogFacts) -> Iterator[Finding]:
     """
     yield from stakes.findings
     if stakes.problems:
-        yield unread(env, f"recovery is not fully known: {'; '.join(stakes.problems)}")
+        yield unread_finding(env, f"recovery is not fully known: {'; '.join(stakes.problems)}")
     found = (*log.findings, *stakes.findings)
     if stakes.is_damaged and not any(each.severity is Severity.ERROR for each in found):
         code = CODES["recovery-refused"]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from je_tools.audit.discover import EnvironmentKind
 from je_tools.audit.reasons import why_unread
-from je_tools.audit.rows import UNKNOWN_TXNS, environment_row, finding_row, unread
+from je_tools.audit.rows import UNKNOWN_TXNS, environment_row, finding_row, unread_finding
 from je_tools.audit.staged_rows import StagedRows
 from je_tools.audit.tables import ResultSource
 from je_tools.core.escaping import clean_text
@@ -39,7 +39,7 @@ def store_rows(found: FoundEnvironment, *, predicts: bool) -> StagedRows:
         examination = examine_store(store, 1, predicts=predicts, rebuilt=rebuilt_files)
     except Exception as error:
         reason = str(error.strerror) if isinstance(error, OSError) else why_unread(error)
-        rows.extend("findings", [finding_row(unread(found.name, reason), found.name)])
+        rows.extend("findings", [finding_row(unread_finding(found.name, reason), found.name)])
         values = {**_of_store(), "error_count": 1, "size": found.size}
         rows.extend("environments", [environment_row(found.name, values)])
         return rows

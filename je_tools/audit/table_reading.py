@@ -20,7 +20,7 @@ ONE = pc.scalar(1)
 FILES_AT_ONCE = 8_000
 """Approximate number of rows of `files` held at a time, unless one environment has more."""
 
-_RECORDS = 250
+_ROWS = 250
 """Rows that are made into Python objects at a time."""
 
 _SUMS_MIN = 1 << 16
@@ -54,7 +54,7 @@ class TableRow(Mapping[str, Any]):
 def table_rows(table: pa.Table) -> Iterator[TableRow]:
     """Yield the rows of a table, of which only some are made at a time."""
     places = {name: place for place, name in enumerate(table.column_names)}
-    for batch in table.to_batches(max_chunksize=_RECORDS):
+    for batch in table.to_batches(max_chunksize=_ROWS):
         for values in zip(*(column.to_pylist() for column in batch.columns), strict=True):
             yield TableRow(places, values)
 

@@ -175,7 +175,7 @@ def history_of_key(
         base = part.file.file_no << 32
         damaged += sum(base + gap.start < next_lsn for gap in part.gaps)
         for found in part.results:
-            collected.open.end(found.ends)
+            collected.open.find_ends(found.ends)
             for versions, first, second in found.versions:
                 collected.add(versions, found.ends)
                 matcher.add_versions(first, second)

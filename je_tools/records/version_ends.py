@@ -80,7 +80,7 @@ class OpenVersions:
         self._txn_id, self._first, self._stop = none, none, none
         self._ended: list[tuple[Ints, Ints, Ints, Mask]] = []
 
-    def end(self, ends: ScannedTxnEnds) -> None:
+    def find_ends(self, ends: ScannedTxnEnds) -> None:
         """Find the ends of open versions in the next part of the log."""
         if not len(self._txn_id) or not len(ends.lsn):
             return

@@ -11,7 +11,7 @@ import pyarrow as pa
 from msgspec import Struct
 
 from je_tools.audit.reasons import why_unread
-from je_tools.audit.rows import STORE_COLUMNS, finding_row, unread
+from je_tools.audit.rows import STORE_COLUMNS, finding_row, unread_finding
 from je_tools.audit.tables import FINDINGS
 from je_tools.log.scan import Scanner
 from je_tools.spark.columns import ENV, chosen, spark_batch, spark_schema
@@ -76,7 +76,7 @@ class FindingTask(Struct, frozen=True):
         """
         schema = chosen(FINDING_ROWS.schema(), self.columns)
         for problem in self.problems:
-            yield _batch([unread(problem.env, problem.reason)], problem.env, schema)
+            yield _batch([unread_finding(problem.env, problem.reason)], problem.env, schema)
         for log in self.logs:
             found = _findings(log)
             while some := list(islice(found, ROWS_AT_ONCE)):
@@ -88,9 +88,9 @@ def _findings(log: Log) -> Iterator[Finding]:
     try:
         yield from verify(log.environment, scanner, Totals(log.env))
     except OSError as error:
-        yield unread(log.env, str(error.strerror))
+        yield unread_finding(log.env, str(error.strerror))
     except Exception as error:
-        yield unread(log.env, why_unread(error))
+        yield unread_finding(log.env, why_unread(error))
 
 
 def _batch(found: list[Finding], env: str, schema: pa.Schema) -> pa.RecordBatch:

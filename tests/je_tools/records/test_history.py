@@ -160,7 +160,7 @@ def with_ends(
         ]
         lsns, txn_ids = of_part[0].T
         some = ScannedTxnEnds(*of_part[1].T, of_part[1][:, 0], np.ones(len(of_part[1]), np.bool_))
-        open_.end(some)
+        open_.find_ends(some)
         rows = some.next_of(txn_ids, lsns)
         found |= dict(zip(lsns.tolist(), np.append(some.lsn, -1)[rows].tolist(), strict=True))
         has_none = np.flatnonzero(rows == NO_END)
