@@ -14,12 +14,12 @@ from je_tools.commands._findings import (
     report_findings,
 )
 from je_tools.commands._options import (
+    check_has_output,
     chosen_file_mode,
     chosen_masking,
     data_option,
     exit_zero_option,
     format_option,
-    needs_output,
     option_group,
     threads_option,
 )
@@ -93,7 +93,7 @@ def run_operation(
     options["path"] = node_home(options["path"])
     output = results_path(options)
     if not options["apply"]:
-        needs_output(options["format_"], output)
+        check_has_output(options["format_"], output)
     elif options["format_"] == "parquet":
         raise UsageError("--format parquet and --apply exclude each other: choose another format")
     environment = open_home(options["path"], keep_going=False)

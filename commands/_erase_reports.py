@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, BinaryIO
 
 from je_tools.commands._findings import add_findings, check_outputs, report_findings
-from je_tools.commands._options import chosen_file_mode, needs_output
+from je_tools.commands._options import check_has_output, chosen_file_mode
 from je_tools.commands._scanning import staged_scanner
 from je_tools.commands._snapshot import open_home
 from je_tools.commands._terminal import say, terminal_width
@@ -44,7 +44,7 @@ def show_plan(
     from je_tools.recovery.opening import held_snapshot
 
     output = options["output"]
-    needs_output(options["format_"], output)
+    check_has_output(options["format_"], output)
     environment = open_home(options["path"], keep_going=False)
     check_outputs({"output": output, "findings": options["findings_path"]}, environment)
     now_ms = time.time_ns() // 1_000_000

@@ -223,7 +223,7 @@ def format_option(*formats: str, default: str = "table") -> Callable[[F], F]:
     )
 
 
-def needs_output(form: str, output: Path | None) -> None:
+def check_has_output(form: str, output: Path | None) -> None:
     """Refuse a format that is not written to standard output.
 
     Raises:

@@ -223,7 +223,9 @@ def findings_of(
     return found
 
 
-def report(findings: Sequence[Finding], snapshot: Snapshot, options: SnapshotOptions) -> int:
+def report_on_snapshot(
+    findings: Sequence[Finding], snapshot: Snapshot, options: SnapshotOptions
+) -> int:
     """Report findings in the file of `--findings` and on standard error; return the exit code."""
     return report_findings(
         findings,

@@ -7,7 +7,13 @@ from typing import TYPE_CHECKING, TypedDict, Unpack
 
 import click
 
-from je_tools.commands._options import A_PATH, CONTEXT, format_option, needs_output, output_option
+from je_tools.commands._options import (
+    A_PATH,
+    CONTEXT,
+    check_has_output,
+    format_option,
+    output_option,
+)
 from je_tools.commands._terminal import say, terminal_width
 from je_tools.core.escaping import counted
 from je_tools.errors import EXIT_DAMAGE, EXIT_OK
@@ -64,7 +70,7 @@ def command(**options: Unpack[Options]) -> int:
     from je_tools.output.views.section_formats import write_sections
 
     form, output = options["format_"], options["output"]
-    needs_output(form, output)
+    check_has_output(form, output)
     if len(options["runs"]) > 2:
         raise UsageError("name at most two runs")
     changes = find_changes(options["folder"], options["runs"])

@@ -27,9 +27,9 @@ from je_tools.commands._needles import (
 from je_tools.commands._options import (
     A_LOG,
     CONTEXT,
+    check_has_output,
     exit_zero_option,
     format_option,
-    needs_output,
     output_option,
 )
 from je_tools.commands._terminal import is_terminal, say, terminal_width
@@ -82,7 +82,7 @@ def command(**options: Unpack[Options]) -> int:
     from je_tools.output.views.section_formats import write_sections
 
     form, output = options["format_"], options["output"]
-    needs_output(form, output)
+    check_has_output(form, output)
     for root in options["roots"]:
         check_root(root)
         if root.is_file():

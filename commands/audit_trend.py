@@ -7,7 +7,13 @@ from typing import TypedDict, Unpack
 
 import click
 
-from je_tools.commands._options import A_PATH, CONTEXT, format_option, needs_output, output_option
+from je_tools.commands._options import (
+    A_PATH,
+    CONTEXT,
+    check_has_output,
+    format_option,
+    output_option,
+)
 from je_tools.commands._terminal import terminal_width
 from je_tools.errors import EXIT_OK
 from je_tools.output.formats import ROWS
@@ -41,7 +47,7 @@ def command(**options: Unpack[Options]) -> int:
     from je_tools.output.views.section_formats import write_sections
 
     form, output, env = options["format_"], options["output"], options["env"]
-    needs_output(form, output)
+    check_has_output(form, output)
     if env is None:
         section = trend_section(run_history(options["folder"]))
     else:

@@ -6,7 +6,7 @@ from typing import Unpack
 
 import click
 
-from je_tools.commands._options import format_option, needs_output, output_option
+from je_tools.commands._options import check_has_output, format_option, output_option
 from je_tools.commands._snapshot import (
     SnapshotOptions,
     database_option,
@@ -15,7 +15,7 @@ from je_tools.commands._snapshot import (
     open_results,
     open_snapshot,
     remote_snapshot_options,
-    report,
+    report_on_snapshot,
     show_expired_option,
     write_section,
 )
@@ -56,7 +56,7 @@ def command(**options: Unpack[Options]) -> int:
     from je_tools.output.views.database_tables import count_section
     from je_tools.recovery.findings import missing_findings
 
-    needs_output(options["format_"], options["output"])
+    check_has_output(options["format_"], options["output"])
     keep_freed_memory()
     with open_snapshot(options, "count") as snapshot:
         chosen = choose_databases(snapshot, options["names"], internal=options["internal"])
@@ -67,4 +67,4 @@ def command(**options: Unpack[Options]) -> int:
             ]
             write_section(count_section(counts), out, options["format_"], options["output"])
             found = findings_of(snapshot, options, out, *missing_findings(snapshot))
-    return report(found, snapshot, options)
+    return report_on_snapshot(found, snapshot, options)

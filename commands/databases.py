@@ -6,14 +6,14 @@ from typing import Unpack
 
 import click
 
-from je_tools.commands._options import format_option, needs_output, output_option
+from je_tools.commands._options import check_has_output, format_option, output_option
 from je_tools.commands._snapshot import (
     SnapshotOptions,
     findings_of,
     internal_option,
     open_results,
     open_snapshot,
-    report,
+    report_on_snapshot,
     snapshot_options,
     write_section,
 )
@@ -50,7 +50,7 @@ def command(**options: Unpack[Options]) -> int:
     from je_tools.records.databases import list_databases
     from je_tools.recovery.findings import missing_findings
 
-    needs_output(options["format_"], options["output"])
+    check_has_output(options["format_"], options["output"])
     with (
         open_snapshot(options, "databases") as snapshot,
         open_results(options["output"], snapshot) as out,
@@ -58,4 +58,4 @@ def command(**options: Unpack[Options]) -> int:
         rows = list_databases(snapshot, internal=options["internal"])
         write_section(database_section(rows), out, options["format_"], options["output"])
         found = findings_of(snapshot, options, out, *missing_findings(snapshot))
-    return report(found, snapshot, options)
+    return report_on_snapshot(found, snapshot, options)

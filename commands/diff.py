@@ -19,12 +19,12 @@ from je_tools.commands._findings import (
 )
 from je_tools.commands._options import (
     A_PATH,
+    check_has_output,
     chosen_file_mode,
     chosen_masking,
     data_option,
     exit_zero_option,
     format_option,
-    needs_output,
     output_option,
     threads_option,
 )
@@ -152,7 +152,7 @@ def _check(options: Options) -> None:
     ends = end_of(options).named()
     if what == "files" and ends:
         raise UsageError(f"--show files compares whole files: omit {ends[0]}")
-    needs_output(form, options["output"])
+    check_has_output(form, options["output"])
 
 
 def _compare_files(options: Options) -> bool:

@@ -11,9 +11,9 @@ from je_tools.commands._erase_options import stopping_on_signals
 from je_tools.commands._findings import check_outputs
 from je_tools.commands._options import (
     CONTEXT,
+    check_has_output,
     exit_zero_option,
     format_option,
-    needs_output,
     output_option,
     threads_option,
 )
@@ -77,7 +77,7 @@ def command(**options: Unpack[Options]) -> int:
     from je_tools.output.views.section_formats import write_sections
 
     home, output = options["path"], options["output"]
-    needs_output(options["format_"], output)
+    check_has_output(options["format_"], output)
     environment = open_home(home, keep_going=False)
     check_outputs({"output": output}, environment)
     exit_code = None

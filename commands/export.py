@@ -11,11 +11,11 @@ import click
 from je_tools.commands._findings import check_outputs
 from je_tools.commands._options import (
     A_PATH,
+    check_has_output,
     chosen_file_mode,
     chosen_masking,
     file_mode_option,
     format_option,
-    needs_output,
     unless_dash,
 )
 from je_tools.commands._snapshot import (
@@ -25,7 +25,7 @@ from je_tools.commands._snapshot import (
     open_results,
     open_snapshot,
     remote_snapshot_options,
-    report,
+    report_on_snapshot,
     show_expired_option,
 )
 from je_tools.errors import UsageError
@@ -111,7 +111,7 @@ def command(**options: Unpack[Options]) -> int:
         export = Export(snapshot, inside, options["show_expired"])
         _write(export, _sink(export, options), chosen, options)
         found = snapshot_findings(snapshot, chosen_masking(options["data_mode"]))
-    return report(found, snapshot, options)
+    return report_on_snapshot(found, snapshot, options)
 
 
 def _load_ahead(form: str) -> None:
@@ -130,7 +130,7 @@ def _check(options: Options) -> None:
         raise UsageError("--internal needs --all: add it")
     if options["is_print"] and options["format_"] != "dump":
         raise UsageError("--print needs --format dump")
-    needs_output(options["format_"], options["output"])
+    check_has_output(options["format_"], options["output"])
 
 
 def _sink(export: Export, options: Options) -> RecordSink:

@@ -15,11 +15,11 @@ from je_tools.commands._findings import (
 )
 from je_tools.commands._opening import open_log
 from je_tools.commands._options import (
+    check_has_output,
     chosen_file_mode,
     environment_argument,
     exit_zero_option,
     format_option,
-    needs_output,
     output_option,
     threads_option,
 )
@@ -71,7 +71,7 @@ def command(**options: Unpack[Options]) -> int:
     from je_tools.files.listing import list_files
     from je_tools.output.files.outputs import open_output
 
-    needs_output(options["format_"], options["output"])
+    check_has_output(options["format_"], options["output"])
     environment = open_log(options["paths"])
     check_outputs({"output": options["output"], "findings": options["findings_path"]}, environment)
     with (

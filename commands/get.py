@@ -11,9 +11,9 @@ import click
 
 from je_tools.commands._completion import complete_databases
 from je_tools.commands._options import (
+    check_has_output,
     chosen_masking,
     format_option,
-    needs_output,
     output_option,
     tmp_option,
 )
@@ -21,7 +21,7 @@ from je_tools.commands._snapshot import (
     SnapshotOptions,
     open_results,
     open_snapshot,
-    report,
+    report_on_snapshot,
     show_expired_option,
     snapshot_options,
 )
@@ -90,7 +90,7 @@ def command(**options: Unpack[Options]) -> int:
 
     if options["history"] and options["show_expired"]:
         raise UsageError("--history also shows expired records: omit --show-expired")
-    needs_output(options["format_"], options["output"])
+    check_has_output(options["format_"], options["output"])
     pattern = parse_key(options["key"], "KEY")
     masking = chosen_masking(options["data_mode"])
     show = _show_history if options["history"] else _show_records
@@ -100,7 +100,7 @@ def command(**options: Unpack[Options]) -> int:
             count, damaged = show(snapshot, database, pattern, masking, options, out)
             found = snapshot_findings(snapshot, masking)
         hint = "" if count else _hint(snapshot, database, pattern, options)
-    code = report(found, snapshot, options)
+    code = report_on_snapshot(found, snapshot, options)
     if damaged:
         places = counted(damaged, "place")
         say(

@@ -6,14 +6,14 @@ from typing import Unpack
 
 import click
 
-from je_tools.commands._options import CONTEXT, format_option, needs_output, output_option
+from je_tools.commands._options import CONTEXT, check_has_output, format_option, output_option
 from je_tools.commands._snapshot import (
     SnapshotOptions,
     findings_of,
     node_home,
     open_results,
     open_snapshot,
-    report,
+    report_on_snapshot,
     snapshot_options,
 )
 from je_tools.commands._terminal import terminal_width
@@ -44,7 +44,7 @@ def command(**options: Unpack[SnapshotOptions]) -> int:
     from je_tools.output.views.section_formats import write_sections
 
     form = options["format_"]
-    needs_output(form, options["output"])
+    check_has_output(form, options["output"])
     options["path"] = node_home(options["path"])
     with open_snapshot(options, "group") as snapshot:
         records = read_group(snapshot)
@@ -55,4 +55,4 @@ def command(**options: Unpack[SnapshotOptions]) -> int:
             found = findings_of(snapshot, options, out, *group_findings(snapshot, records))
             if form == "json":
                 group_report(records, found).write(form, out)
-    return report(found, snapshot, options)
+    return report_on_snapshot(found, snapshot, options)

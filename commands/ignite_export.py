@@ -19,11 +19,11 @@ from je_tools.commands._ignite import (
     thread_count,
 )
 from je_tools.commands._options import (
+    check_has_output,
     chosen_masking,
     data_option,
     exit_zero_option,
     format_option,
-    needs_output,
     threads_count_option,
 )
 from je_tools.commands._progress import progress_bar
@@ -64,7 +64,7 @@ def command(**options: Unpack[Options]) -> int:
       je-tools ignite export work --node node1 --format parquet --output records.parquet
       je-tools ignite export work --cache accounts --partition 7 --data hash --format csv
     """
-    needs_output(options["format_"], options["output"])
+    check_has_output(options["format_"], options["output"])
     from je_tools.ignite.caches import check_partitions, known_ids
     from je_tools.ignite.records.export import CacheExport
     from je_tools.ignite.records.node_records import CacheFilter

@@ -16,10 +16,10 @@ from je_tools.commands._ignite import (
     thread_count,
 )
 from je_tools.commands._options import (
+    check_has_output,
     data_option,
     exit_zero_option,
     format_option,
-    needs_output,
     threads_count_option,
 )
 from je_tools.commands._progress import bar_beside
@@ -85,7 +85,7 @@ def command(**options: Unpack[Options]) -> int:
       je-tools ignite pages dump work --partition 3 --page 7 --items --format jsonl
       je-tools ignite pages dump work --format parquet --output pages.parquet
     """
-    needs_output(options["format_"], options["output"])
+    check_has_output(options["format_"], options["output"])
     from je_tools.ignite.caches import known_groups
     from je_tools.ignite.key_filter import parse_keys
     from je_tools.ignite.page_check.verify import page_bytes

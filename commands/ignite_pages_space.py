@@ -15,9 +15,9 @@ from je_tools.commands._ignite import (
     thread_count,
 )
 from je_tools.commands._options import (
+    check_has_output,
     exit_zero_option,
     format_option,
-    needs_output,
     threads_count_option,
 )
 from je_tools.commands._progress import progress_bar
@@ -60,7 +60,7 @@ def command(**options: Unpack[Options]) -> int:
     from je_tools.output.views.section_formats import write_sections
 
     form = options["format_"]
-    needs_output(form, options["output"])
+    check_has_output(form, options["output"])
     store = open_store(options["paths"], options["nodes"])
     with open_output_outside(options["output"], store) as out:
         with progress_bar(page_bytes(store), "ignite pages space") as progress:

@@ -17,10 +17,10 @@ from je_tools.commands._ignite import (
     thread_count,
 )
 from je_tools.commands._options import (
+    check_has_output,
     data_option,
     exit_zero_option,
     format_option,
-    needs_output,
     threads_count_option,
 )
 from je_tools.commands._progress import bar_beside
@@ -116,7 +116,7 @@ def command(**options: Unpack[Options]) -> int:
       je-tools ignite wal dump work --format parquet --output records.parquet
     """
     selection = _selection(options)
-    needs_output(options["format_"], options["output"])
+    check_has_output(options["format_"], options["output"])
     from je_tools.core.memory import avoid_arrow_pool
     from je_tools.ignite.caches import unknown_warnings
     from je_tools.ignite.store import open_store

@@ -15,9 +15,9 @@ from je_tools.commands._ignite import (
     thread_count,
 )
 from je_tools.commands._options import (
+    check_has_output,
     exit_zero_option,
     format_option,
-    needs_output,
     threads_count_option,
 )
 from je_tools.commands._progress import progress_bar
@@ -64,7 +64,7 @@ def command(**options: Unpack[Options]) -> int:
     from je_tools.output.views.section_formats import write_sections
 
     form, options_count = options["format_"], options["by_segment"] + options["by_cache"]
-    needs_output(form, options["output"])
+    check_has_output(form, options["output"])
     if form in ("csv", "parquet") and options_count > 1:
         raise UsageError(f"--format {form} holds one table: choose one of them, or --format jsonl")
     store = open_store(options["paths"], options["nodes"])

@@ -15,9 +15,9 @@ from je_tools.commands._ignite import (
     thread_count,
 )
 from je_tools.commands._options import (
+    check_has_output,
     exit_zero_option,
     format_option,
-    needs_output,
     threads_count_option,
 )
 from je_tools.commands._progress import progress_bar
@@ -59,7 +59,7 @@ def command(**options: Unpack[Options]) -> int:
     from je_tools.output.views.ignite_tables import finding_sections
     from je_tools.output.views.section_formats import write_sections
 
-    needs_output(options["format_"], options["output"])
+    check_has_output(options["format_"], options["output"])
     store = open_store(options["paths"], options["nodes"])
     totals = WalTotals()
     with (

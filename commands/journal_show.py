@@ -9,16 +9,16 @@ import click
 from je_tools.commands._findings import add_findings
 from je_tools.commands._options import (
     CONTEXT,
+    check_has_output,
     chosen_masking,
     format_option,
-    needs_output,
     output_option,
 )
 from je_tools.commands._snapshot import (
     SnapshotOptions,
     open_results,
     open_snapshot,
-    report,
+    report_on_snapshot,
     snapshot_options,
 )
 from je_tools.commands._terminal import say, terminal_width
@@ -72,7 +72,7 @@ def command(**options: Unpack[Options]) -> int:
     from je_tools.core.memory import keep_freed_memory
     from je_tools.journal.front_end import find_front_end
 
-    needs_output(options["format_"], options["output"])
+    check_has_output(options["format_"], options["output"])
     keep_freed_memory()
     front_end = find_front_end(options["path"])
     options["path"] = front_end.home
@@ -85,7 +85,7 @@ def command(**options: Unpack[Options]) -> int:
         findings = _findings(snapshot, found, options)
         with open_results(options["output"], snapshot) as out:
             _write(found, findings, options, out)
-    return report(findings, snapshot, options)
+    return report_on_snapshot(findings, snapshot, options)
 
 
 def _findings(snapshot: Snapshot, found: JournalReport, options: Options) -> list[Finding]:
@@ -128,7 +128,7 @@ def _show_records(snapshot: Snapshot, options: Options) -> int:
     findings = snapshot_findings(snapshot, masking)
     with open_results(options["output"], snapshot) as out:
         _write_records(records, findings, options, out)
-    code = report(findings, snapshot, options)
+    code = report_on_snapshot(findings, snapshot, options)
     absent = set(options["ids"]) - {each.journal_id for each in records}
     for number in sorted(absent):
         say(f"je-tools: no journal has id {number}{_hint(snapshot, number)}")

@@ -10,10 +10,10 @@ import click
 
 from je_tools.commands._findings import add_findings, check_outputs, save_findings
 from je_tools.commands._options import (
+    check_has_output,
     chosen_file_mode,
     chosen_masking,
     format_option,
-    needs_output,
     output_option,
     tmp_option,
 )
@@ -80,7 +80,7 @@ def command(**options: Unpack[Options]) -> int:
     from je_tools.output.views.section_formats import write_sections
 
     form = options["format_"]
-    needs_output(form, options["output"])
+    check_has_output(form, options["output"])
     environment = open_home(options["path"])
     without = _numbers(environment, options["without"])
     check_outputs({"output": options["output"], "findings": options["findings_path"]}, environment)

@@ -25,7 +25,7 @@ from je_tools.commands._snapshot import (
     open_home,
     open_results,
     open_snapshot,
-    report,
+    report_on_snapshot,
     snapshot_options,
 )
 from je_tools.commands._terminal import say, terminal_width
@@ -164,7 +164,7 @@ def _apply(options: Options) -> int:
             write_outcome(snapshot, outcome, findings, options, out, document=document)
 
         tell_of_work(environment, outcome.changes, options, write)
-    return report(findings, snapshot, options)
+    return report_on_snapshot(findings, snapshot, options)
 
 
 def _show_plan(options: Options, output: Path | None) -> int:
@@ -187,7 +187,7 @@ def _show_plan(options: Options, output: Path | None) -> int:
                 more = [*missing_findings(snapshot), *checked]
                 found = findings_of(snapshot, options, out, *more)
         _say_refusals(snapshot, options)
-    return report(found, snapshot, options)
+    return report_on_snapshot(found, snapshot, options)
 
 
 def _say_refusals(snapshot: Snapshot, options: Options) -> None:

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Unpack
 
 import click
 
-from je_tools.commands._options import format_option, needs_output, output_option
+from je_tools.commands._options import check_has_output, format_option, output_option
 from je_tools.commands._snapshot import (
     SnapshotOptions,
     findings_of,
     open_results,
     open_snapshot,
-    report,
+    report_on_snapshot,
     snapshot_options,
 )
 from je_tools.commands._terminal import say, terminal_width
@@ -76,7 +76,7 @@ def command(**options: Unpack[Options]) -> int:
     from je_tools.space.recount import recount
     from je_tools.space.usage import deletable, measure_space
 
-    needs_output(options["format_"], options["output"])
+    check_has_output(options["format_"], options["output"])
     with open_snapshot(options, "space") as snapshot:
         if options["output"] is not None:
             check_output(options["output"], snapshot.environment)
@@ -95,7 +95,7 @@ def command(**options: Unpack[Options]) -> int:
                 write_sections(form, tables, out, terminal_width(options["output"]))
             found = findings_of(snapshot, options, out)
     _say_remarks(space)
-    code = report(found, snapshot, options)
+    code = report_on_snapshot(found, snapshot, options)
     # Free disk space is not a property of the log, and changes between two runs.
     return EXIT_DAMAGE if space.settings.refused and not options["exit_zero"] else code
 

@@ -15,11 +15,11 @@ from je_tools.commands._findings import (
 )
 from je_tools.commands._opening import open_log
 from je_tools.commands._options import (
+    check_has_output,
     chosen_file_mode,
     environment_argument,
     exit_zero_option,
     format_option,
-    needs_output,
     output_option,
     threads_option,
 )
@@ -129,7 +129,7 @@ def _check_combination(options: Options) -> None:
         options["txns"],
     )
     form = options["format_"]
-    needs_output(form, options["output"])
+    check_has_output(form, options["output"])
     if form in ("csv", "parquet") and sum(tables) > 1:
         raise UsageError(f"--format {form} holds one table: choose one of them, or --format jsonl")
     if options["largest"] and not options["txns"]:

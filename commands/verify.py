@@ -15,13 +15,13 @@ from je_tools.commands._findings import check_outputs
 from je_tools.commands._opening import open_log
 from je_tools.commands._options import (
     A_FILE,
+    check_has_output,
     chosen_file_mode,
     chosen_masking,
     data_option,
     environment_argument,
     exit_zero_option,
     format_option,
-    needs_output,
     output_option,
     threads_option,
 )
@@ -119,7 +119,7 @@ def command(**options: Unpack[Options]) -> int:
     from je_tools.output.files.outputs import open_output
     from je_tools.verify.totals import Totals
 
-    needs_output(options["format_"], options["output"])
+    check_has_output(options["format_"], options["output"])
     started = datetime.now(UTC)
     environment = open_log(options["paths"])
     _tree_check(options).check(environment, tree=options["tree"])

@@ -9,10 +9,10 @@ import click
 
 from je_tools.commands._findings import exit_code_of
 from je_tools.commands._options import (
+    check_has_output,
     chosen_file_mode,
     exit_zero_option,
     format_option,
-    needs_output,
     output_option,
     threads_option,
 )
@@ -68,7 +68,7 @@ def command(**options: Unpack[Options]) -> int:
     from je_tools.recovery.opening import held_snapshot
     from je_tools.vlsn.check import check_stream
 
-    needs_output(options["format_"], options["output"])
+    check_has_output(options["format_"], options["output"])
     environment = open_home(node_home(options["path"]))
     if options["output"] is not None:
         check_output(options["output"], environment)

@@ -12,12 +12,12 @@ import click
 from je_tools.commands._options import (
     A_FILE,
     A_PATH,
+    check_has_output,
     chosen_file_mode,
     chosen_masking,
     data_option,
     exit_zero_option,
     format_option,
-    needs_output,
     output_option,
     threads_option,
 )
@@ -92,7 +92,7 @@ def command(**options: Unpack[Options]) -> int:
     from je_tools.output.views.vlsn_lost import write_comparison
     from je_tools.vlsn.compare import compare_nodes
 
-    needs_output(options["format_"], options["output"])
+    check_has_output(options["format_"], options["output"])
     if not options["paths"] and not options["reports"]:
         raise UsageError("compare needs two nodes or more: name environments, or use --from-json")
     homes = [node_home(path) for path in options["paths"]]

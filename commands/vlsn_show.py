@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Unpack
 import click
 
 from je_tools.commands._findings import add_findings, exit_code_of, save_findings, say_findings
-from je_tools.commands._options import chosen_file_mode, format_option, needs_output
+from je_tools.commands._options import check_has_output, chosen_file_mode, format_option
 from je_tools.commands._progress import progress_bar
 from je_tools.commands._scanning import chosen_scanner
 from je_tools.commands._snapshot import (
@@ -15,7 +15,7 @@ from je_tools.commands._snapshot import (
     node_home,
     open_home,
     open_results,
-    report,
+    report_on_snapshot,
     write_section,
 )
 from je_tools.commands._terminal import say, terminal_width
@@ -115,7 +115,7 @@ def _check(options: Options) -> None:
         raise UsageError(f"{chosen[0]} has no --format json: use jsonl")
     if options["stream"] and end_of(options).named():
         raise UsageError(f"--stream shows the whole log: omit {end_of(options).named()[0]}")
-    needs_output(options["format_"], options["output"])
+    check_has_output(options["format_"], options["output"])
 
 
 def _show_node(snapshot: Snapshot, options: Options) -> int:
@@ -129,7 +129,7 @@ def _show_node(snapshot: Snapshot, options: Options) -> int:
         found = [*known, *(each for each in state.findings if each not in known)]
         _write_node(state, found, out, options)
         add_findings(found, out, options["format_"], options["findings_path"])
-    return report(found, snapshot, snapshot_options_of(options))
+    return report_on_snapshot(found, snapshot, snapshot_options_of(options))
 
 
 def _write_node(state: NodeState, found: list[Finding], out: BinaryIO, options: Options) -> None:
@@ -181,7 +181,7 @@ def _look_up(snapshot: Snapshot, options: Options) -> int:
     with open_results(options["output"], snapshot) as out:
         write_section(section, out, options["format_"], options["output"])
         add_findings(findings, out, options["format_"], options["findings_path"])
-    code = report(findings, snapshot, snapshot_options_of(options))
+    code = report_on_snapshot(findings, snapshot, snapshot_options_of(options))
     return code if is_found else EXIT_INPUT
 
 
