@@ -54,7 +54,7 @@ class AppendOptions(OutputOptions):
     data_mode: str
 
 
-append_options = option_group(
+_OPTIONS = (
     home_argument,
     apply_option,
     output_or_copy_option,
@@ -65,6 +65,7 @@ append_options = option_group(
     findings_option,
     exit_zero_option,
 )
+append_options = option_group(*_OPTIONS)
 """The environment, and the options of a command that appends."""
 
 

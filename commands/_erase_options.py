@@ -61,7 +61,7 @@ def _period(_: click.Context, __: click.Parameter, text: str | None) -> int | No
     return int(match[1]) * UNITS_MS[match[2]]
 
 
-erase_options = option_group(
+_OPTIONS = (
     home_argument,
     click.option(
         "--checkpoint-first",
@@ -107,6 +107,7 @@ erase_options = option_group(
     findings_option,
     exit_zero_option,
 )
+erase_options = option_group(*_OPTIONS)
 """The environment, and the options of a plan or a run."""
 
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from je_tools.log.scan import Scanner
 
 
-class ScanOptions(TypedDict):
+class ReadingOptions(TypedDict):
     """Options of the command line that every command on a log has."""
 
     threads: int
@@ -32,7 +32,9 @@ def chosen_pace(rate: int | None) -> Pace | None:
     return Pace(rate)
 
 
-def chosen_scanner(options: ScanOptions, progress: Callable[[int], None] | None = None) -> Scanner:
+def chosen_scanner(
+    options: ReadingOptions, progress: Callable[[int], None] | None = None
+) -> Scanner:
     """Return a scanner with `--threads` and `--max-rate`.
 
     Args:
@@ -47,7 +49,7 @@ def chosen_scanner(options: ScanOptions, progress: Callable[[int], None] | None 
 
 @contextmanager
 def staged_scanner(
-    environment: Environment, options: ScanOptions, label: str = "reading"
+    environment: Environment, options: ReadingOptions, label: str = "reading"
 ) -> Iterator[tuple[Scanner, Stages]]:
     """Yield a scanner, as of `chosen_scanner`, and the bar that shows its progress.
 

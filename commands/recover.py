@@ -97,7 +97,7 @@ _asked_as_option = click.option(
 )
 
 
-recover_options = option_group(
+_OPTIONS = (
     snapshot_options,
     format_option(*REPORT),
     output_or_copy_option,
@@ -108,6 +108,7 @@ recover_options = option_group(
     file_max_option,
     _asked_as_option,
 )
+recover_options = option_group(*_OPTIONS)
 """All options of the command."""
 
 

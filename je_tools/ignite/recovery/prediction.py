@@ -31,9 +31,9 @@ from je_tools.ignite.wal.archive import (
     is_due,
     last_archived,
     may_be_only_copy,
+    unarchived,
     zips_without_entry,
 )
-from je_tools.ignite.wal.segment_reading import copies_of
 
 if TYPE_CHECKING:
     from je_tools.ignite.checkpoints.markers import Marker
@@ -222,20 +222,15 @@ class Predictor:
                 hint=_ONLY_COPY if is_left else "`ignite recover --apply` sets the file aside.",
             )
         first = self._found.need.first
-        archived = {each.header.segment for each in self._node.archive if each.header is not None}
-        if first is None:
-            return
-        for copies in copies_of(self._node):
-            is_read = first <= copies.index <= last_archived(self._node)
-            if is_read and copies.index not in archived:
-                yield self._finding(
-                    "recovery-refused",
-                    copies.chosen.path,
-                    segment=copies.index,
-                    expected="a file in the archive, because there are later ones",
-                    found="the segment is only in the ring",
-                    hint="Copy this file to the archive, named by the index of the segment.",
-                )
+        for copies in () if first is None else unarchived(self._node, first):
+            yield self._finding(
+                "recovery-refused",
+                copies.chosen.path,
+                segment=copies.index,
+                expected="a file in the archive, because there are later ones",
+                found="the segment is only in the ring",
+                hint="Copy this file to the archive, named by the index of the segment.",
+            )
 
     def _of_headers(self) -> Iterator[NodeFinding]:
         """Yield segments whose headers the engine does not read.

@@ -7,12 +7,15 @@ from typing import TYPE_CHECKING
 from je_tools.errors import InputError
 from je_tools.formats.files.source import Source
 from je_tools.ignite.segment_files import open_segment_bytes
+from je_tools.ignite.wal.segment_reading import copies_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from je_tools.ignite.segment_files import SegmentFile
     from je_tools.ignite.store import Node
+    from je_tools.ignite.wal.segment_reading import SegmentCopies
 
 _ENTRY = b"PK\x03\x04"
 """First bytes of an entry of a ZIP."""
@@ -27,6 +30,14 @@ def last_archived(node: Node) -> int:
     """
     headers = (each.header for each in node.archive)
     return max((header.segment for header in headers if header is not None), default=-1)
+
+
+def unarchived(node: Node, first: int) -> Iterator[SegmentCopies]:
+    """Yield the segments from `first` on that the archive lacks although it has later ones."""
+    archived = {each.header.segment for each in node.archive if each.header is not None}
+    for copies in copies_of(node):
+        if first <= copies.index <= last_archived(node) and copies.index not in archived:
+            yield copies
 
 
 def files_in_the_way(node: Node) -> list[SegmentFile]:

@@ -205,7 +205,7 @@ def test_a_directory_and_its_parts(tmp_path: Path, log: Environment) -> None:
         part = PartPath(folder / "part", tmp_path / "out" / "part")
         with open_part(part) as out:
             out.write(b"some")
-        with pytest.raises(RefusedError, match=f"^{part.known}: exists"), open_part(part):
+        with pytest.raises(RefusedError, match=f"^{part.final}: exists"), open_part(part):
             pass
         assert not (tmp_path / "out").exists()
     assert (tmp_path / "out" / "part").read_bytes() == b"some"
