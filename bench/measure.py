@@ -11,7 +11,7 @@ import statistics
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
@@ -150,24 +150,23 @@ def peak_anonymous_bytes(command: Command) -> tuple[int, int]:
     The memory is sampled, and counts a shared page once. Pages of mapped log files are not
     anonymous: the system reclaims them when it needs memory.
     """
-    peak = 0
-    with _prepared(command) as (stdout, stderr):
-        process = subprocess.Popen(command.argv, stdout=stdout, stderr=stderr, env=_environ())
-        while process.poll() is None:
-            peak = max(peak, sum(_anonymous_bytes(pid) for pid in _tree(process.pid)))
-            time.sleep(SAMPLE_SECONDS)
-    return process.returncode, peak
+    return _sampled(command, lambda pid: sum(_anonymous_bytes(each) for each in _tree(pid)))
 
 
 def peak_of_one(command: Command) -> int:
     """Return the peak anonymous memory of the process itself, without its children."""
+    return _sampled(command, _anonymous_bytes)[1]
+
+
+def _sampled(command: Command, size_of: Callable[[int], int]) -> tuple[int, int]:
+    """Return the exit code, and the largest size while the process runs, by its id."""
     peak = 0
     with _prepared(command) as (stdout, stderr):
         process = subprocess.Popen(command.argv, stdout=stdout, stderr=stderr, env=_environ())
         while process.poll() is None:
-            peak = max(peak, _anonymous_bytes(process.pid))
+            peak = max(peak, size_of(process.pid))
             time.sleep(SAMPLE_SECONDS)
-    return peak
+    return process.returncode, peak
 
 
 def _tree(pid: int) -> Iterator[int]:

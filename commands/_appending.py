@@ -24,7 +24,7 @@ from je_tools.commands._options import (
     threads_option,
 )
 from je_tools.commands._scanning import staged_scanner
-from je_tools.commands._snapshot import home_argument, node_home, open_home
+from je_tools.commands._snapshot import home_argument, member_snapshot, node_home, open_home
 from je_tools.commands._terminal import say, terminal_width
 from je_tools.commands._writing import (
     OutputOptions,
@@ -121,14 +121,9 @@ def _plan(
     """Write the changes that an operation would make, and return the findings on the log."""
     from je_tools.append.apply import plan_append
     from je_tools.output.files.outputs import open_output
-    from je_tools.recovery.opening import held_snapshot
 
     output = results_path(options)
-    now_ms = time.time_ns() // 1_000_000
-    with (
-        staged_scanner(environment, options) as (scanner, _),
-        held_snapshot(environment, scanner, now_ms=now_ms, as_member=True) as snapshot,
-    ):
+    with member_snapshot(environment, options) as snapshot:
         result = plan_append(snapshot, operation, file_max=options["file_max"])
         findings = [*_found(snapshot, options), *operation.findings]
     with open_output(output, environment, chosen_file_mode()) as out:

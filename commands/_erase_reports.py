@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from je_tools.commands._findings import add_findings, check_outputs, report_findings
 from je_tools.commands._options import check_has_output, chosen_file_mode
-from je_tools.commands._scanning import staged_scanner
-from je_tools.commands._snapshot import open_home
+from je_tools.commands._snapshot import member_snapshot, open_home
 from je_tools.commands._terminal import say, terminal_width
 from je_tools.core.escaping import quoted
 from je_tools.errors import EXIT_DAMAGE
@@ -41,17 +40,13 @@ def show_plan(
     from je_tools.erase.plan import plan_erasure
     from je_tools.output.files.outputs import open_output
     from je_tools.output.views.erase_tables import plan_sections
-    from je_tools.recovery.opening import held_snapshot
 
     output = options["output"]
     check_has_output(options["format_"], output)
     environment = open_home(options["path"], keep_going=False)
     check_outputs({"output": output, "findings": options["findings_path"]}, environment)
     now_ms = time.time_ns() // 1_000_000
-    with (
-        staged_scanner(environment, options) as (scanner, _),
-        held_snapshot(environment, scanner, now_ms=now_ms, as_member=True) as snapshot,
-    ):
+    with member_snapshot(environment, options, now_ms) as snapshot:
         plan = plan_erasure(snapshot, erasing)
         findings = findings_of_log(snapshot)
     form = options["format_"]

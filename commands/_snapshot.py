@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -28,7 +29,7 @@ from je_tools.commands._options import (
     threads_option,
 )
 from je_tools.commands._progress import staged_bar
-from je_tools.commands._scanning import chosen_scanner
+from je_tools.commands._scanning import ReadingOptions, chosen_scanner, staged_scanner
 from je_tools.commands._terminal import terminal_width
 from je_tools.errors import InputError, UsageError
 from je_tools.recovery.choices import ChosenEnd, chosen_snapshot
@@ -144,6 +145,31 @@ def open_snapshot(options: SnapshotOptions, label: str) -> Iterator[Snapshot]:
             if stages.stage is not None:
                 stages.stage(label, 0)
             yield snapshot
+
+
+@contextmanager
+def member_snapshot(
+    environment: Environment, options: ReadingOptions, now_ms: int | None = None
+) -> Iterator[Snapshot]:
+    """Open the snapshot of an environment as a member of its group sees it.
+
+    Args:
+        environment: the log.
+        options: options of the command line.
+        now_ms: time at which records expire; None for the current time.
+
+    Raises:
+        InputError: it is not a whole environment, or nothing in it leads to records.
+        StoppedError: a file became shorter while it was read, which may show only at the end.
+    """
+    from je_tools.recovery.opening import held_snapshot
+
+    now_ms = time.time_ns() // 1_000_000 if now_ms is None else now_ms
+    with (
+        staged_scanner(environment, options) as (scanner, _),
+        held_snapshot(environment, scanner, now_ms=now_ms, as_member=True) as snapshot,
+    ):
+        yield snapshot
 
 
 @contextmanager

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from typing import Unpack
 
 import click
 
 from je_tools.commands._appending import AppendOptions, append_options, run_operation
 from je_tools.commands._options import CONTEXT
-from je_tools.commands._scanning import staged_scanner
-from je_tools.commands._snapshot import node_home, open_home
+from je_tools.commands._snapshot import member_snapshot, node_home, open_home
 from je_tools.core.escaping import printable, quoted
 from je_tools.errors import UsageError
 
@@ -83,14 +81,9 @@ def _known_nodes(options: Options) -> str:
         StoppedError: a file shrank, vanished or was replaced meanwhile.
     """
     from je_tools.group.members import read_group
-    from je_tools.recovery.opening import held_snapshot
 
     environment = open_home(node_home(options["path"]), keep_going=False)
-    now_ms = time.time_ns() // 1_000_000
-    with (
-        staged_scanner(environment, options) as (scanner, _),
-        held_snapshot(environment, scanner, now_ms=now_ms, as_member=True) as snapshot,
-    ):
+    with member_snapshot(environment, options) as snapshot:
         names = [printable(node.name or "") for node in read_group(snapshot).nodes]
     known = ", ".join(names) or "none"
     return f". The group has these nodes: {known}; another name needs --node-host-port too"

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING, Unpack
 
 import click
 
 from je_tools.commands._appending import AppendOptions, append_options, run_operation
 from je_tools.commands._options import CONTEXT
-from je_tools.commands._scanning import staged_scanner
-from je_tools.commands._snapshot import node_home, open_home
+from je_tools.commands._snapshot import member_snapshot, node_home, open_home
 from je_tools.commands._writing import force_option
 from je_tools.errors import UsageError
 from je_tools.output.formats import REPORT
@@ -80,14 +78,9 @@ def _is_to_cut(environment: Environment, options: Options) -> bool:
     from je_tools.checkpoint.vlsn_records import index_to_be
     from je_tools.operations.rollback_range import find_range
     from je_tools.recovery.internal_databases import check_replicated
-    from je_tools.recovery.opening import held_snapshot
     from je_tools.vlsn.recovered import stream_since_checkpoint
 
-    now_ms = time.time_ns() // 1_000_000
-    with (
-        staged_scanner(environment, options) as (scanner, _),
-        held_snapshot(environment, scanner, now_ms=now_ms, as_member=True) as snapshot,
-    ):
+    with member_snapshot(environment, options) as snapshot:
         check_replicated(snapshot)
         index = index_to_be(snapshot, stream_since_checkpoint(snapshot))
         return bool(find_range(snapshot, index, options["to_vlsn"]).end_vlsns)

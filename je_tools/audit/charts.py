@@ -8,7 +8,7 @@ from urllib.parse import quote
 from msgspec import Struct
 
 from je_tools.formats.je.types import RELEASES
-from je_tools.pages.bars import Bar, bar_percent, counted_as, size_text, with_others
+from je_tools.pages.bars import Bar, bar_percent, counted_as, size_bars
 from je_tools.pages.log_fields import SEVERITIES
 from je_tools.pages.shown import shown
 
@@ -74,12 +74,7 @@ def version_bars(summary: FleetSummary) -> list[Bar]:
 def type_bars(summary: FleetSummary) -> list[Bar]:
     """Return bars of bytes by entry type, the largest first."""
     named = [(shown(one.type), one.size, one.count) for one in summary.types]
-    rows = with_others(named, "other types")
-    most = max((size for _, size, _ in rows), default=1)
-    return [
-        Bar(name, size_text(size), counted_as(count, "entry", "entries"), bar_percent(size, most))
-        for name, size, count in rows
-    ]
+    return size_bars(named, "other types", "entry", "entries")
 
 
 def outcome_bars(summary: FleetSummary) -> list[Bar]:

@@ -13,8 +13,8 @@ from stat import S_ISREG
 from msgspec import Struct
 from msgspec.structs import replace
 
-from je_tools.errors import InputError, StoppedError
-from je_tools.formats.files.source import Source, SourceChangedError, SourceError
+from je_tools.errors import InputError
+from je_tools.formats.files.source import Source
 from je_tools.formats.ignite.segments import (
     SEGMENT_HEADER_SIZE,
     SEGMENT_SIZE_MAX,
@@ -25,6 +25,7 @@ from je_tools.formats.ignite.segments import (
 )
 from je_tools.formats.ignite.unpacked import Unpacked, unpacked_start
 from je_tools.formats.ignite.walk import SegmentReader
+from je_tools.log.source_errors import translated_errors
 
 _START_SIZE = SEGMENT_HEADER_SIZE + 64
 """Bytes of a segment that tell its header, or the header that its first record implies."""
@@ -178,11 +179,8 @@ def open_segment_bytes(path: Path, *, is_packed: bool) -> Iterator[Source | Unpa
 def _as_segment_errors(path: Path) -> Iterator[None]:
     """Convert errors of a file of a segment to those of commands."""
     try:
-        yield
-    except SourceChangedError as error:
-        raise StoppedError(str(error)) from error
-    except SourceError as error:
-        raise InputError(str(error)) from error
+        with translated_errors():
+            yield
     except OSError as error:
         if error.errno == errno.ENOMEM:
             raise MemoryError(f"{path}: {error.strerror}") from error

@@ -40,7 +40,25 @@ def size_text(size: int) -> str:
     return f"{size:,} {_UNITS[0]}" if unit == 0 else f"{value:,.1f} {_UNITS[unit]}"
 
 
-def with_others(rows: Sequence[tuple[str, int, int]], name: str) -> list[tuple[str, int, int]]:
+def size_bars(
+    rows: Sequence[tuple[str, int, int]], others: str, one: str, many: str = ""
+) -> list[Bar]:
+    """Return bars of bytes.
+
+    Args:
+        rows: name, bytes and count of each, the largest first.
+        others: name of those that the last bar sums up.
+        one, many: noun of the counts, and its plural if that is irregular.
+    """
+    shown = _with_others(rows, others)
+    most = max((size for _, size, _ in shown), default=1)
+    return [
+        Bar(name, size_text(size), counted_as(count, one, many), bar_percent(size, most))
+        for name, size, count in shown
+    ]
+
+
+def _with_others(rows: Sequence[tuple[str, int, int]], name: str) -> list[tuple[str, int, int]]:
     """Return rows of a name and two numbers, those beyond ROWS_MAX summed in the last."""
     if len(rows) <= ROWS_MAX:
         return list(rows)

@@ -19,8 +19,8 @@ from je_tools.pages.bars import (
     Bar,
     bar_percent,
     counted_as,
+    size_bars,
     size_text,
-    with_others,
 )
 from je_tools.pages.log_fields import env_fields, finding_fields
 from je_tools.pages.rendering import SHARED, render_page
@@ -140,12 +140,7 @@ def _database_bars(use: DataUse | None) -> list[Bar]:
         for each in (use.databases if use is not None else ())
         if each.size
     ]
-    rows = with_others(named, "other databases")
-    most = max((size for _, size, _ in rows), default=1)
-    return [
-        Bar(name, size_text(size), counted_as(count, "record"), bar_percent(size, most))
-        for name, size, count in rows
-    ]
+    return size_bars(named, "other databases", "record")
 
 
 def _age_bars(use: DataUse | None) -> list[Bar]:
