@@ -131,10 +131,20 @@ def _two_nodes(paths: Sequence[Path], names: Sequence[str]) -> tuple[list[Store]
     nodes = [node for store in stores for node in store.nodes if not names or node.name in names]
     if names and len(paths) == 1:
         nodes.sort(key=lambda node: names.index(node.name))
+    _check_two(stores, nodes)
+    return stores, nodes
+
+
+def _check_two(stores: Sequence[Store], nodes: Sequence[Node]) -> None:
+    """Refuse anything but two nodes: of one store, or one of each of two.
+
+    Raises:
+        UsageError: there are others.
+    """
     is_split = all(any(node in store.nodes for node in nodes) for store in stores)
     if len(nodes) == 2 and len({each.db and each.db.resolve() for each in nodes}) == 1:
         raise UsageError("both stores are the same directory: name the stores of two nodes")
-    if len(nodes) == 1 and len(paths) == 1:
+    if len(nodes) == 1 and len(stores) == 1:
         raise UsageError(
             f"two nodes are compared, and {stores[0].name} has one, {nodes[0].name}: name a "
             "second store"
@@ -144,7 +154,6 @@ def _two_nodes(paths: Sequence[Path], names: Sequence[str]) -> tuple[list[Store]
         raise UsageError(
             f"two nodes are compared, and these are named: {found}; choose with --node"
         )
-    return stores, nodes
 
 
 def _name_of(node: Node, sides: Sequence[NodePartitions]) -> str:

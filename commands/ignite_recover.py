@@ -29,7 +29,7 @@ from je_tools.errors import EXIT_DAMAGE, EXIT_OK, UsageError
 from je_tools.output.formats import REPORT
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
     from typing import BinaryIO
 
     from je_tools.ignite.recovery.plan import NodePlan
@@ -184,13 +184,6 @@ def _sections(
     is_optional = bool(planned) and all(each.is_optional for each in planned)
     later = [PAGES_LATER] if any(each.is_of_log for each in planned) else []
     later += [OPTIONAL] if is_optional else []
-    texts = [dict.fromkeys((*plan.not_checked, *plan.left_to_others)) for plan in plans]
-    # A text that does not hold for all nodes names its node.
-    not_checked = dict.fromkeys(
-        text if all(text in some for some in texts) else f"{clean_text(plan.node.name)}: {text}"
-        for plan, own in zip(plans, texts, strict=True)
-        for text in own
-    )
     steps = recover_steps(
         store,
         options["nodes"],
@@ -204,6 +197,16 @@ def _sections(
         tables.text_section("later", "About these edits", later),
         tables.lost_section(lost),
         tables.text_section("left", "What cannot be repaired", left),
-        tables.text_section("not_checked", "Not checked", not_checked),
+        tables.text_section("not_checked", "Not checked", _not_checked(plans)),
         step_section(steps if edits else []),
     ]
+
+
+def _not_checked(plans: Sequence[NodePlan]) -> Iterable[str]:
+    """Return what was not checked, each text once; one that is not of all nodes names its own."""
+    texts = [dict.fromkeys((*plan.not_checked, *plan.left_to_others)) for plan in plans]
+    return dict.fromkeys(
+        text if all(text in some for some in texts) else f"{clean_text(plan.node.name)}: {text}"
+        for plan, own in zip(plans, texts, strict=True)
+        for text in own
+    )

@@ -67,7 +67,7 @@ def find_everywhere(engine: Engine, fleet: Fleet, work: FindWork) -> FleetHits:
         for part in results:
             parts.setdefault(part.env, []).append(part)
     by_name = {each.name: each for each in fleet.environments}
-    counts = {name: sum(part.hit_count for part in of) for name, of in parts.items()}
+    counts = {name: sum(part.hit_count for part in own) for name, own in parts.items()}
     hit = [by_name[name] for name, count in counts.items() if count]
     judged = {each.env: each for each in engine.run(work.judge, hit)}
     for each in judged.values():
@@ -76,10 +76,10 @@ def find_everywhere(engine: Engine, fleet: Fleet, work: FindWork) -> FleetHits:
             each.hit_count = counts[each.env]
     found_in = [
         judged.get(name) or EnvironmentHits(name, work.shown(name), gaps=gaps)
-        for name, of in sorted(parts.items())
-        if name in judged or (gaps := [gap for part in of for gap in part.gaps])
+        for name, own in sorted(parts.items())
+        if name in judged or (gaps := [gap for part in own for gap in part.gaps])
     ]
-    size = sum(part.size for of in parts.values() for part in of)
+    size = sum(part.size for own in parts.values() for part in own)
     problems = [(work.shown(each.env), each.reason) for each in fleet.problems]
     return FleetHits(found_in, len(parts), size, problems)
 

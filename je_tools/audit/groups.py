@@ -113,21 +113,15 @@ def compare_group(packed: Sequence[bytes]) -> ComparedGroup:
     leader = None if choice is None else found[choice.node]
     nodes = [GroupNode(each) for each in facts]
     for index, original in copies.items():
-        lag = _lag(facts[index], facts[original])
-        nodes[index] = GroupNode(
-            facts[index],
-            copy_of=facts[original].env,
-            following=follow(report(index), report(original)),
-            lag_vlsn=lag[0],
-            lag_ms=lag[1],
-        )
+        copy = GroupNode(facts[index], copy_of=facts[original].env)
+        following = follow(report(index), report(original))
+        nodes[index] = _behind(copy, facts[original], following)
     feeder = None if leader is None else report(leader)
     for place, index in enumerate(found):
-        node = replace(nodes[index], lost_end=ends.get(place), is_leader=index == leader)
+        node = GroupNode(facts[index], lost_end=ends.get(place), is_leader=index == leader)
         if leader is not None and feeder is not None:
-            lag = _lag(facts[index], facts[leader])
-            following = None if index == leader else follow(report(index), feeder)
-            node = replace(node, following=following, lag_vlsn=lag[0], lag_ms=lag[1])
+            own_following = None if index == leader else follow(report(index), feeder)
+            node = _behind(node, facts[leader], own_following)
         nodes[index] = node
     missing, count = _missing(own, members) if is_whole else ((), 0)
     return ComparedGroup(
@@ -157,6 +151,12 @@ def _missing(
     absent = [m.name for m in members if m.node_type in _WITH_LOG and m.name not in names]
     count = max(len(absent) - unknown, 0)
     return tuple(absent) if count else (), count
+
+
+def _behind(node: GroupNode, leader: MemberFacts, following: Following | None) -> GroupNode:
+    """Return a node with what it would do to follow another one, and its lag behind that."""
+    lag_vlsn, lag_ms = _lag(node.facts, leader)
+    return replace(node, following=following, lag_vlsn=lag_vlsn, lag_ms=lag_ms)
 
 
 def _lag(node: MemberFacts, leader: MemberFacts) -> tuple[int | None, int | None]:

@@ -86,13 +86,7 @@ def plan_log_repairs(
         found = node_checkpoints(node, threads, without=without)
     need = found.need
     state = read_log_state(node, need.first or 0, threads)
-    start = (need.first or 0, need.offset or 0)
-    # A damaged header matters wherever recovery begins in the segment.
-    damages = [
-        each for each in state.damages() if each.stop is None or (each.index, each.end) > start
-    ]
-    if to_pointer is not None:
-        damages = [each for each in damages if (each.index, each.start) < to_pointer]
+    damages = _damages(state, (need.first or 0, need.offset or 0), to_pointer)
     segments = {each.index: each for each in state.segments}
     judge = FileJudge(node.name, "", state.last)
     healer = LogRepairer(None, _archive(node), judge)
@@ -117,6 +111,19 @@ def plan_log_repairs(
     repairs = tuple(each for each in outcomes if isinstance(each, LogRepair))
     unrepaired = tuple(each for each in outcomes if isinstance(each, Unrepaired))
     return LogPlan(repairs, unrepaired, found, need.first or 0)
+
+
+def _damages(
+    state: LogState, start: tuple[int, int], to_pointer: tuple[int, int] | None
+) -> list[SegmentDamage]:
+    """Return the damage from the start of recovery on, and before the cut if there is one."""
+    # A damaged header matters wherever recovery begins in the segment.
+    found = [
+        each for each in state.damages() if each.stop is None or (each.index, each.end) > start
+    ]
+    if to_pointer is None:
+        return found
+    return [each for each in found if (each.index, each.start) < to_pointer]
 
 
 def _unblocked(node: Node, file: SegmentFile) -> LogRepair | Unrepaired:
