@@ -46,14 +46,14 @@ def command(**options: Unpack[AppendOptions]) -> int:
     from je_tools.operations.index_rebuild import IndexRebuild
 
     operation = IndexRebuild()
-    code = run_operation(options, "vlsn rebuild", "", operation, lambda: _more(operation))
+    code = run_operation(options, "vlsn rebuild", "", operation, lambda: _index_sections(operation))
     if operation.plan is not None:
         is_whole = operation.plan.new is None
         say("je-tools: the VLSN index matches the log" if is_whole else WARNING)
     return code
 
 
-def _more(operation: IndexRebuild) -> list[Section]:
+def _index_sections(operation: IndexRebuild) -> list[Section]:
     from je_tools.output.views.vlsn_rebuild import forecast_section, landmark_section
 
     plan = operation.plan

@@ -258,8 +258,8 @@ class _Part:
             change=_change(was, now),
             severity_before=None if was is None else was["severity"],
             severity=None if now is None else now["severity"],
-            size=_of(now, "size") - _of(was, "size"),
-            entry_count=_of(now, "entry_count") - _of(was, "entry_count"),
+            size=_number_in(now, "size") - _number_in(was, "size"),
+            entry_count=_number_in(now, "entry_count") - _number_in(was, "entry_count"),
             erased_size=self._erased[1].get(env, 0) - self._erased[0].get(env, 0),
             new_file_count=new_files,
             gone_file_count=gone_files,
@@ -293,7 +293,7 @@ def _environments(run: _Tables, only: Any) -> dict[str, TableRow]:
     return {row["env"]: row for row in table_rows(_rows_in(run, ENVIRONMENTS, columns, only))}
 
 
-def _of(row: TableRow | None, name: str) -> int:
+def _number_in(row: TableRow | None, name: str) -> int:
     return 0 if row is None else int(row[name] or 0)
 
 

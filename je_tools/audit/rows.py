@@ -67,7 +67,7 @@ def environment_row(env: str, values: Mapping[str, Any]) -> tuple[Any, ...]:
         "kind": EnvironmentKind.JE.value,
     }
     known = defaults | counts
-    return tuple(known.get(c.name, _nothing(c.name)) for c in ENVIRONMENTS.columns)
+    return tuple(known.get(c.name, _absent_value(c.name)) for c in ENVIRONMENTS.columns)
 
 
 def worst_severity(counts: Mapping[str, int]) -> str:
@@ -85,7 +85,7 @@ _PERHAPS_UNKNOWN = (
 """Counts of what recovery cuts off: nothing is known of them without a recovery."""
 
 
-def _nothing(column: str) -> int | None:
+def _absent_value(column: str) -> int | None:
     return 0 if column.endswith("_count") and column not in _PERHAPS_UNKNOWN else None
 
 

@@ -177,7 +177,7 @@ class RowTable(_SpilledRows):
             pieces = [np.empty(0, kind), *self._written(partition, i)]
             # One column at a time, so that at most one is in memory twice.
             found.append(np.concatenate([*pieces, *(piece[i] for piece in self._rows.pieces)]))
-            self._rows.pieces = [_without(piece, i) for piece in self._rows.pieces]
+            self._rows.pieces = [_with_emptied(piece, i) for piece in self._rows.pieces]
         self._rows.pieces.clear()
         return found
 
@@ -195,7 +195,7 @@ class RowTable(_SpilledRows):
             yield self._file.read(offset, kind, stop - start)
 
 
-def _without(columns: Sequence[Array], index: int) -> Sequence[Array]:
+def _with_emptied(columns: Sequence[Array], index: int) -> Sequence[Array]:
     return [column[:0] if i == index else column for i, column in enumerate(columns)]
 
 

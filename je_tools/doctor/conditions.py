@@ -53,7 +53,7 @@ def surrounding_conditions(surroundings: Surroundings, disk: DiskUse | None) -> 
         yield Condition("je-tools", state, text)
 
 
-def _with(evidence: Evidence, codes: frozenset[str]) -> list[Finding]:
+def _findings_of(evidence: Evidence, codes: frozenset[str]) -> list[Finding]:
     return [found for found in evidence.findings if found.code in codes]
 
 
@@ -68,7 +68,7 @@ def _bytes(evidence: Evidence) -> Condition:
     )
     errors = [
         found
-        for found in _with(evidence, OF_CONTENT | OF_HEADER)
+        for found in _findings_of(evidence, OF_CONTENT | OF_HEADER)
         if found.severity is Severity.ERROR
     ]
     if not errors:
@@ -86,7 +86,7 @@ def _end(evidence: Evidence) -> Condition:
         return Condition("end", State.UNKNOWN, "not known, because there is no root")
     reason = state.end.reason
     kind = {EndReason.CLEAN: State.OK, EndReason.DAMAGED: State.ERROR}.get(reason, State.NOTE)
-    tail = _with(evidence, frozenset({"torn-tail", "zero-tail"}))
+    tail = _findings_of(evidence, frozenset({"torn-tail", "zero-tail"}))
     kind = State.ERROR if worst_state(tail) is State.ERROR else kind
     size = f" ({counted(state.lost.size, 'byte')})" if state.lost.size else ""
     return Condition("end", kind, f"{_ENDS.get(reason, reason.value)}{size}")
@@ -94,7 +94,7 @@ def _end(evidence: Evidence) -> Condition:
 
 def _files(evidence: Evidence) -> Condition:
     environment, state = evidence.environment, evidence.state
-    missing = _with(evidence, frozenset({"missing-file", "unreadable-file"}))
+    missing = _findings_of(evidence, frozenset({"missing-file", "unreadable-file"}))
     if state is not None and state.plan.missing:
         listed = ", ".join(f"{number:08x}.jdb" for number in state.plan.missing[:_NAMED])
         more = len(state.plan.missing) - _NAMED
@@ -117,7 +117,9 @@ def _files(evidence: Evidence) -> Condition:
 
 
 def _origin(evidence: Evidence) -> Condition:
-    found = [each for each in _with(evidence, OF_ORIGIN) if each.severity is not Severity.NOTE]
+    found = [
+        each for each in _findings_of(evidence, OF_ORIGIN) if each.severity is not Severity.NOTE
+    ]
     if found:
         places = "; ".join(f"{each.code} at {each.where}" for each in found[:_NAMED])
         return Condition("origin", worst_state(found), f"files do not fit together: {places}")

@@ -98,18 +98,18 @@ def build_table(
         if fields is not None and not fields:
             continue
         for i, family in enumerate(COLUMN_FAMILIES):
-            index = _where(families == i + 1, share)
+            index = _rows_of(families == i + 1, share)
             if len(index):
                 some = rows if len(index) == n else rows.select(index)
                 decoded = decode(some, family, wanted=fields)
                 parts.append(FamilyPart(family, index, decoded))
-        alone.append(_where(families == 0, share))
+        alone.append(_rows_of(families == 0, share))
     alone += [part.index[part.decoded.bad] for part in parts]
     singles = {int(row): _decode_single(rows, int(row)) for row in np.concatenate(alone)}
     return _with_row_columns(EntryTable(rows, parts, singles, *_empty_columns(n)))
 
 
-def _where(mask: Mask, share: Mask | None) -> Ints:
+def _rows_of(mask: Mask, share: Mask | None) -> Ints:
     return np.flatnonzero(mask if share is None else mask & share)
 
 

@@ -111,9 +111,9 @@ class Selection(Struct, frozen=True):
         table = build_table(rows, wanted=wanted)
         mask = self._ids(table)
         if self.keys:
-            mask &= _any(key.found_in(table) for key in self.keys)
+            mask &= _any_of(key.found_in(table) for key in self.keys)
         if self.greps:
-            mask &= _any(_grep(table, needle) for needle in self.greps)
+            mask &= _any_of(_grep(table, needle) for needle in self.greps)
         if self.needs_times:
             if self.times is None:
                 raise ValueError("a selection by time needs the times of the log")
@@ -129,7 +129,7 @@ class Selection(Struct, frozen=True):
         return mask
 
 
-def _any(masks: Iterable[Mask]) -> Mask:
+def _any_of(masks: Iterable[Mask]) -> Mask:
     found: Mask = np.logical_or.reduce(list(masks))
     return found
 

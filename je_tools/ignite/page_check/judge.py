@@ -163,14 +163,14 @@ class PageJudge:
 
         def make(code: str, page: int | None, **facts: Any) -> PageFinding:
             if page is None:
-                return self._at(code, file, **facts)
+                return self._finding_in(code, file, **facts)
             offset = header.size + page * size
             # Recovery may make pages after the end of the file.
             if offset >= file.size:
-                return self._at(code, file, page=page, pages=1, **facts)
+                return self._finding_in(code, file, page=page, pages=1, **facts)
             length = min(size, file.size - offset)
             place = {"page": page, "pages": 1, "offset": offset, "length": length}
-            return self._at(code, file, **place, **facts)
+            return self._finding_in(code, file, **place, **facts)
 
         return make
 
@@ -210,7 +210,7 @@ class PageJudge:
     def _missing(self, file: PageFile, rows: int) -> tuple[FileVerdict, PageFinding]:
         counts = dict.fromkeys(("pages", "zeros", "encrypted", "compressed", "torn", "bad"), 0)
         verdict = self._row(file, counts, None, PageFileState.MISSING, ADVICE[file.kind])
-        return verdict, self._at(
+        return verdict, self._finding_in(
             "page-file-missing", file, expected=counted(rows, "row"), found="no file"
         )
 
@@ -222,7 +222,7 @@ class PageJudge:
         severity = facts.pop("severity", CODES[code].severity)
         return PageFinding(code, severity, self._node, **facts)
 
-    def _at(self, code: str, file: PageFile, **facts: Any) -> PageFinding:
+    def _finding_in(self, code: str, file: PageFile, **facts: Any) -> PageFinding:
         path = self.path(file.path)
         return self._finding(code, group=file.group, file=path, partition=file.partition, **facts)
 
@@ -239,16 +239,16 @@ class PageJudge:
         file = scan.file
         if rows := self._lost_rows(file):
             expected = counted(rows, "row")
-            yield self._at("page-file-missing", file, expected=expected, found="no pages")
+            yield self._finding_in("page-file-missing", file, expected=expected, found="no pages")
         if file.is_empty:
-            yield self._at("page-unwritten", file, found=file.problem)
+            yield self._finding_in("page-unwritten", file, found=file.problem)
         elif file.problem is not None:
             code = "page-file-header" if file.size else "page-unreadable"
-            yield self._at(code, file, offset=0, length=17, found=file.problem)
+            yield self._finding_in(code, file, offset=0, length=17, found=file.problem)
         if scan.problem is not None:
-            yield self._at("page-unreadable", file, found=scan.problem)
+            yield self._finding_in("page-unreadable", file, found=scan.problem)
         if _is_unsummed(scan):
-            yield self._at("page-unsummed", file, pages=scan.states[PageState.UNSUMMED])
+            yield self._finding_in("page-unsummed", file, pages=scan.states[PageState.UNSUMMED])
 
     def _of_runs(self, scan: PageFileScan) -> Iterator[PageFinding]:
         """Yield findings on all runs: the first of each code, and the number of the others."""
@@ -264,7 +264,7 @@ class PageJudge:
                     pages[key] += found.pages or 0
         for (code, severity), count in pages.items():
             more = f"{counts[code, severity] - RUNS_SHOWN:,} more runs of pages"
-            yield self._at(code, scan.file, severity=severity, pages=count, found=more)
+            yield self._finding_in(code, scan.file, severity=severity, pages=count, found=more)
 
     def _of_run(self, scan: PageFileScan, run: Run) -> Iterator[PageFinding]:
         """Yield findings on a run, split where recovery writes pages anew."""
@@ -303,7 +303,7 @@ class PageJudge:
         offset = header.size + run.page * header.page_size
         stop = min(offset + run.pages * header.page_size, scan.file.size)
         is_typed = run.state not in (PageState.ZERO, PageState.UNREADABLE)
-        return self._at(
+        return self._finding_in(
             code,
             scan.file,
             page=run.page,
