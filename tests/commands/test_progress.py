@@ -23,7 +23,6 @@ from je_tools.commands import (
     journal,
     vlsn,
 )
-from je_tools.commands import dump as command
 from je_tools.commands.main import COMMANDS
 from tests.builders.ignite import segment, write_store
 from tests.builders.ignite_pages import write_page_store
@@ -47,7 +46,7 @@ def bars(monkeypatch: pytest.MonkeyPatch) -> Bars:
         shown.append((label, size, steps))
         yield steps.append
 
-    monkeypatch.setattr(command, "progress_bar", bar)
+    monkeypatch.setattr(_progress, "progress_bar", bar)
     return shown
 
 
@@ -75,7 +74,7 @@ def test_every_pass_has_a_bar_that_goes_to_its_end(
 def test_no_bar_between_the_lines_on_a_terminal(
     bars: Bars, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(command, "is_terminal", lambda _: True)
+    monkeypatch.setattr(_progress, "is_terminal", lambda _: True)
     je_tools("dump", HOME, "--limit", "1", "--db", "people")
     je_tools("dump", HOME, "--output", tmp_path / "out")
     assert [(label, size) for label, size, _ in bars] == [

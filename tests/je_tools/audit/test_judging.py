@@ -434,7 +434,7 @@ def test_what_was_never_complete_is_no_damage(code: str, tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("size", [WHOLE, 300])
-@pytest.mark.parametrize("where", ["work.summarize_rows", "judging.FileCounts.add"])
+@pytest.mark.parametrize("where", ["audited_rows.summarize_rows", "judging.FileCounts.add"])
 def test_a_bug_costs_the_file_and_tells_nothing_of_the_log(
     where: str,
     size: int,
@@ -519,7 +519,11 @@ def test_a_bug_in_opening_costs_the_environment(
     "where",
     [
         f"je_tools.audit.{name}"
-        for name in ("table_writer.TableWriter.write", "work.summarize_rows", "judging.intervals")
+        for name in (
+            "table_writer.TableWriter.write",
+            "audited_rows.summarize_rows",
+            "judging.intervals",
+        )
     ],
 )
 @pytest.mark.parametrize("error", [OSError(errno.ENOSPC, "full"), MemoryError()])

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from je_tools.dump.tail import Reading
+from je_tools.dump.tail import FollowedLog
 from je_tools.errors import InputError, StoppedError
 from je_tools.files.listing import list_files
 from je_tools.formats import _native
@@ -288,7 +288,7 @@ def test_many_files_do_not_cost_more_each(tmp_path: Path) -> None:
         for _ in range(count - 1):
             files.append(files[-1].follower())
         environment = open_environment([write_log(home, files)])
-        reading = Reading([home], environment)
+        reading = FollowedLog([home], environment)
         for file in environment.files:
             state = FileState(file, file.size, tail=file.size, last=0)
             reading.ended(state)
