@@ -15,6 +15,7 @@ import pytest
 
 from je_tools.commands import (
     _progress,
+    dump,
     erase,
     group,
     ignite,
@@ -46,7 +47,8 @@ def bars(monkeypatch: pytest.MonkeyPatch) -> Bars:
         shown.append((label, size, steps))
         yield steps.append
 
-    monkeypatch.setattr(_progress, "progress_bar", bar)
+    for module in (dump, _progress):
+        monkeypatch.setattr(module, "progress_bar", bar)
     return shown
 
 

@@ -291,7 +291,7 @@ def test_many_files_do_not_cost_more_each(tmp_path: Path) -> None:
         reading = FollowedLog([home], environment)
         for file in environment.files:
             state = FileState(file, file.size, tail=file.size, last=0)
-            reading.ended(state)
+            reading.on_file_end(state)
         # Other work in the process only adds time, so the minimum of several runs counts.
         least = float("inf")
         for _ in range(5):
