@@ -51,7 +51,7 @@ def chosen_scanner(
 def staged_scanner(
     environment: Environment, options: ReadingOptions, label: str = "reading"
 ) -> Iterator[tuple[Scanner, Stages]]:
-    """Yield a scanner, as of `chosen_scanner`, and the bar that shows its progress.
+    """Yield a scanner, as of `chosen_scanner`, whose progress a bar shows, and the bar's callbacks.
 
     Args:
         environment: the log.

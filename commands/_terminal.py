@@ -38,7 +38,7 @@ def terminal_width(output: Path | None) -> int | None:
 
 
 def is_terminal(stream: TextIO | None) -> bool:
-    """Return True if a standard stream is a terminal; it is None if closed before the start."""
+    """Return True if a standard stream is a terminal; one that was closed at the start is None."""
     return stream is not None and stream.isatty()
 
 
