@@ -342,7 +342,7 @@ def _look_up(asked: _Asked, lsns: Sequence[str]) -> bool:
                 row = {"lsn": lsn, "part": "problem", "text": printable(str(error))}
                 asked.out.write(sink.json_line(row))
             else:
-                sink.say(sink.make_console(asked.out), printable(str(error)))
+                sink.print_trimmed(sink.make_console(asked.out), printable(str(error)))
     if len(lsns) > LOOKED_UP_MAX:
         say(f"only the first {LOOKED_UP_MAX} places are looked up in {environment.name}")
     return is_damaged

@@ -79,7 +79,7 @@ def open_directory(path: Path, environment: Environment, mode: int | None = None
     Args:
         path: the directory.
         environment: the log that is read.
-        mode: permissions of its files, and with access to its names of the directory; None for
+        mode: permissions of its files; the directory gets them with access to its names. None for
             FILE_MODE and FOLDER_MODE, less the umask.
 
     Raises:

@@ -61,19 +61,23 @@ def print_types(console: Console, types: Sequence[TypeExplanation]) -> None:
 
 def _print_type(console: Console, explained: TypeExplanation) -> None:
     entry_type = explained.entry_type
-    say(console, Text(f"{entry_type.name} (type {entry_type.no}): {entry_type.meaning}", "bold"))
-    say(console, Text(f"Written in {versions_text(entry_type)}."))
+    print_trimmed(
+        console, Text(f"{entry_type.name} (type {entry_type.no}): {entry_type.meaning}", "bold")
+    )
+    print_trimmed(console, Text(f"Written in {versions_text(entry_type)}."))
     marks = [
         *(["transactional"] if entry_type.transactional else []),
         *(["a user's record"] if entry_type.user_ln else []),
     ]
     groups = ", ".join(sorted(group.value for group in entry_type.groups))
     facts = [f"Family {entry_type.family.value}", *([f"groups {groups}"] if groups else []), *marks]
-    say(console, Text("; ".join(facts) + "."))
+    print_trimmed(console, Text("; ".join(facts) + "."))
     if len(explained.layout_versions) > 1:
         versions = ", ".join(map(str, explained.layout_versions))
-        say(console, Text(f"Its fields changed in log versions {versions} (--version shows each)."))
-    say(console, Text(f"\nFields in log version {explained.version}:", "bold"))
+        print_trimmed(
+            console, Text(f"Its fields changed in log versions {versions} (--version shows each).")
+        )
+    print_trimmed(console, Text(f"\nFields in log version {explained.version}:", "bold"))
     rows = [_field_cells(row) for row in explained.fields]
     print_rows(console, ("field", "coding", "what it is"), rows)
 
@@ -92,9 +96,9 @@ def print_codes(console: Console, codes: Sequence[Code]) -> None:
     """Print those of one code in full, or findings or refusals of several as a list."""
     if len({code.name for code in codes}) == 1:
         for code in codes:
-            say(console, Text(f"{code.name} ({code.severity.value})", "bold"))
-            say(console, Text(code.meaning))
-            say(console, Text(f"What to do: {code.hint}"))
+            print_trimmed(console, Text(f"{code.name} ({code.severity.value})", "bold"))
+            print_trimmed(console, Text(code.meaning))
+            print_trimmed(console, Text(f"What to do: {code.hint}"))
         return
     rows = [(code.name, code.severity.value, code.meaning) for code in codes]
     print_rows(console, ("code", "severity", "meaning"), rows)
@@ -104,20 +108,20 @@ def print_rows(console: Console, names: Sequence[str], rows: Iterable[Sequence[s
     """Print a table, or on a narrow terminal each row with its later cells below the first two."""
     if console.width < WIDE:
         for row in rows:
-            say(console, Text(" ".join(cell for cell in row[:2] if cell), "bold"))
+            print_trimmed(console, Text(" ".join(cell for cell in row[:2] if cell), "bold"))
             below = [cell for cell in row[2:] if cell]
             if below:
-                say(console, Padding(Text("\n".join(below)), (0, 0, 0, 2)))
+                print_trimmed(console, Padding(Text("\n".join(below)), (0, 0, 0, 2)))
         return
     table = Table(box=None, pad_edge=False, header_style="bold", expand=False)
     for i, name in enumerate(names):
         table.add_column(name, overflow="fold", no_wrap=i == 0)
     for row in rows:
         table.add_row(*(Text(cell) for cell in row))
-    say(console, table)
+    print_trimmed(console, table)
 
 
-def say(console: Console, what: RenderableType) -> None:
+def print_trimmed(console: Console, what: RenderableType) -> None:
     """Print without the trailing spaces of rich, which are unwanted in a file."""
     with console.capture() as capture:
         console.print(what)
@@ -128,17 +132,17 @@ def print_entry(console: Console, entry: EntryExplanation, *, all_bytes: bool) -
     """Print an entry byte by byte: offset, bytes, field and value, in the colour of the field."""
     where = printable(f"{entry.path.name} at {entry.lsn & 0xFFFFFFFF}")
     title = f"{lsn_text(entry.lsn)} {entry.type_name}: {entry.meaning}"
-    say(console, Text(title, "bold"))
-    say(console, Text(f"{where}, {len(entry.data)} bytes, log version {entry.version}"))
+    print_trimmed(console, Text(title, "bold"))
+    print_trimmed(console, Text(f"{where}, {len(entry.data)} bytes, log version {entry.version}"))
     for problem in entry.problems:
-        say(console, Text(f"! {printable(problem)}", _REST_STYLE))
+        print_trimmed(console, Text(f"! {printable(problem)}", _REST_STYLE))
     console.file.write("\n")
     wide = console.width >= WIDE
     longest = max((len(piece.path) for piece in entry.pieces), default=0)
     field_width = min(longest, _FIELD_WIDTH_MAX)
     if wide:
         cells = ("at".rjust(_AT_WIDTH), "bytes".ljust(_HEX_WIDTH), "field".ljust(field_width))
-        say(console, Text(_GAP.join((*cells, "value")), "bold"))
+        print_trimmed(console, Text(_GAP.join((*cells, "value")), "bold"))
     for piece, style in zip(entry.pieces, _styles(entry.pieces), strict=True):
         rows = list(_hex_rows(entry.data, piece, all_bytes))
         if wide:

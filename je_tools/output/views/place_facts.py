@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 from rich.text import Text
 
 from je_tools.core.escaping import clean_text, printable
-from je_tools.output.views.explanations import make_console, print_rows, say
+from je_tools.output.views.explanations import make_console, print_rows, print_trimmed
 
 if TYPE_CHECKING:
     from je_tools.explain.store_places import PlaceFacts
@@ -21,7 +21,7 @@ def print_place(out: TextIO, found: Sequence[PlaceFacts]) -> None:
         if i:
             out.write("\n")
         node = f" ({printable(place.node)})" if place.node else ""
-        say(console, Text(f"{printable(place.place)}{node}", "bold"))
+        print_trimmed(console, Text(f"{printable(place.place)}{node}", "bold"))
         print_rows(
             console, ("fact", "value"), [(name, printable(text)) for name, text in place.facts]
         )

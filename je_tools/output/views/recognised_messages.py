@@ -11,7 +11,7 @@ from rich.text import Text
 from je_tools.core.escaping import clean_text, printable, quoted
 from je_tools.core.masking import SHOWN, DataMode
 from je_tools.formats.je.header import lsn_text
-from je_tools.output.views.explanations import print_rows, say
+from je_tools.output.views.explanations import print_rows, print_trimmed
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -52,7 +52,7 @@ def print_recognition(
         ]
         print_rows(console, ("place", "file", "seen", "note"), rows)
     if found.more_places:
-        say(console, Text(f"and other places, named {found.more_places:,} times"))
+        print_trimmed(console, Text(f"and other places, named {found.more_places:,} times"))
 
 
 def _note(place: MessagePlace) -> str:
@@ -63,28 +63,30 @@ def _print_sighting(
     console: Console, sighting: Sighting, env: str | None, masking: Masking
 ) -> None:
     case = sighting.case
-    say(console, Text(f"{case.name}: {case.title}", "bold"))
+    print_trimmed(console, Text(f"{case.name}: {case.title}", "bold"))
     _indented(console, printable(_excerpt(sighting, masking) or "(hidden)"), 4)
     if sighting.seen.count > 1 or sighting.seen.first_line > 1:
         _indented(console, _seen_text(sighting.seen), 4)
     _print_case(console, case)
-    say(console, Text("What to run:"))
+    print_trimmed(console, Text("What to run:"))
     for command, why in commands_of(sighting, env):
         _indented(console, command, 2)
         _indented(console, f"{why}.", 6)
 
 
 def _print_case(console: Console, case: Case) -> None:
-    say(console, Text(case.meaning))
-    say(console, Text(case.misread))
+    print_trimmed(console, Text(case.meaning))
+    print_trimmed(console, Text(case.misread))
 
 
 def _print_unknown(console: Console, nearest: Case | None) -> None:
-    say(console, Text("No known message.", "bold"))
+    print_trimmed(console, Text("No known message.", "bold"))
     if nearest is None:
-        say(console, Text("No case has a word in common with the text."))
+        print_trimmed(console, Text("No case has a word in common with the text."))
         return
-    say(console, Text(f"The nearest is {nearest.name}: {nearest.title}. It is printed as:"))
+    print_trimmed(
+        console, Text(f"The nearest is {nearest.name}: {nearest.title}. It is printed as:")
+    )
     _indented(console, printable(" ".join(nearest.sample.split())), 4)
     _print_case(console, nearest)
 
@@ -102,7 +104,7 @@ def _seen_text(seen: Occurrences) -> str:
 
 
 def _indented(console: Console, text: str, columns: int) -> None:
-    say(console, Padding(Text(text), (0, 0, 0, columns)))
+    print_trimmed(console, Padding(Text(text), (0, 0, 0, columns)))
 
 
 def commands_of(sighting: Sighting, env: str | None) -> Iterator[tuple[str, str]]:
