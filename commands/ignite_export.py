@@ -95,5 +95,5 @@ def command(**options: Unpack[Options]) -> int:
     )
     say_problems(export.problems)
     for text in NOT_CHECKED:
-        say(f"je-tools: not checked:  {text}")
+        say(f"je-tools: not checked: {text}")
     return EXIT_DAMAGE if export.problems and not options["exit_zero"] else EXIT_OK

@@ -396,8 +396,9 @@ _TABLE: tuple[tuple[str, Severity, str, str], ...] = (
         "copied there from elsewhere in the log. Recovery follows these pointers backward, and "
         "jumps over the entries between. A transaction does not count as committed if recovery "
         "jumps over its Commit.",
-        "Copy the log before the engine opens it. `je-tools recover --to-lsn` with the last entry "
-        "before the copied ones cuts the log back to there, and keeps those Commits.",
+        "Copy the log before the engine opens it. `je-tools recover --to-lsn LSN --apply`, with "
+        "the last entry before the copied ones, cuts the log back to there, and keeps those "
+        "Commits.",
     ),
     (
         "lost-tail",

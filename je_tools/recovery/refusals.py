@@ -44,17 +44,17 @@ _TEXTS = {
     Refusal.DAMAGED_INTERVAL: (
         "The log is damaged between the first active entry and its end, in a file before the last "
         "one. The engine does not cut off the log there.",
-        "`je-tools verify` reports the damaged file: look for a copy of it in a backup of the "
-        "same node. If there is none, `je-tools recover --to-lsn` before the damage cuts "
-        "the log back to there, and `je-tools salvage` gets out the records after it.",
+        "`je-tools verify` reports the damaged file: look for a copy of it in a backup of the same "
+        "node. If there is none, `je-tools recover --to-lsn LSN --apply`, with an LSN before the "
+        "damage, cuts the log back to there, and `je-tools salvage` gets out the records after it.",
     ),
     Refusal.COMMIT_ROLLED_BACK: (
         "A rollback undoes the Commit of a transaction of the replication group.",
         "Restore the whole node from another one of its group (network restore).",
     ),
     Refusal.OWN_DATABASE_LOST: (
-        "The name or the descriptor of one of the engine's internal databases is not readable, or "
-        "a record that the engine reads at each open (_jeExpiration).",
+        "The engine cannot read the name or the descriptor of one of its internal databases, or a "
+        "record that it needs at each open (_jeExpiration).",
         "`je-tools verify --tree` reports the damaged or missing file: look for it in a backup "
         "of the same node. `je-tools export` still reads the databases of applications.",
     ),
@@ -71,8 +71,9 @@ _TEXTS = {
         "to the entry before it: entries were copied there from elsewhere. Recovery follows "
         "these pointers backward, and this one leads nowhere. JE 18.3 also checks them "
         "before recovery.",
-        "`je-tools verify` reports the place. `je-tools recover --to-lsn` before that entry cuts "
-        "the log back to there, and `je-tools salvage` gets out the records after it.",
+        "`je-tools verify` reports the place. `je-tools recover --to-lsn LSN --apply`, with an LSN "
+        "before that entry, cuts the log back to there, and `je-tools salvage` gets out the "
+        "records after it.",
     ),
     Refusal.NAMELESS_TEMPORARY: (
         "A crash interrupted the removal of a temporary database: its descriptor exists, but no "

@@ -43,7 +43,7 @@ def chosen(schema: pa.Schema, columns: Sequence[str] | None) -> pa.Schema:
     unknown = [name for name in columns if name not in schema.names]
     if unknown:
         raise UsageError(
-            f"column {unknown[0]}: no such column; there are  {', '.join(schema.names)}"
+            f"column {unknown[0]}: no such column; there are {', '.join(schema.names)}"
         )
     twice = {name for name in columns if columns.count(name) > 1}
     if twice:

@@ -65,8 +65,7 @@ def nodes_of(places: LogPlaces, wanted: Sequence[str]) -> list[NodePlace]:
     if wanted and not kept:
         names = sorted({each.node.name for each in nodes})
         raise UsageError(
-            f"option node: {', '.join(wanted)}: no node has this name; there are  "
-            f"{', '.join(names)}"
+            f"option node: {', '.join(wanted)}: no node has this name; there are {', '.join(names)}"
         )
     return kept
 

@@ -84,7 +84,7 @@ _FROM_LOG = (
 )
 """Codes of the errors that a rebuilt file has no more."""
 _KEEP_LOG = "Nothing to do: the node repairs it when it starts. Keep the markers and the log."
-_NOTHING = "Nothing."
+_NOTHING = "Nothing to do."
 
 
 class FileVerdict(Struct, frozen=True):

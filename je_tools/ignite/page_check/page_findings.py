@@ -91,27 +91,27 @@ _TABLE: tuple[tuple[str, Severity, str, str], ...] = (
         Severity.NOTE,
         "The pages at the end of a file are zeros: they were allocated and not written, or the "
         "file has no header yet. Lost pages would look the same.",
-        "Nothing.",
+        "Nothing to do.",
     ),
     (
         "page-unsummed",
         Severity.NOTE,
         "No page of a file has a checksum (IGNITE_PDS_SKIP_CRC): je-tools cannot see damage in "
         "them.",
-        "Nothing.",
+        "Nothing to do.",
     ),
     (
         "page-encrypted",
         Severity.NOTE,
         "Pages of a group are encrypted. Their checksums are right; types, places and content "
         "were not judged.",
-        "Nothing.",
+        "Nothing to do.",
     ),
     (
         "page-compressed",
         Severity.NOTE,
         "Pages of a group are compressed. They were unpacked.",
-        "Nothing.",
+        "Nothing to do.",
     ),
     (
         "page-lost",
@@ -192,7 +192,7 @@ _TABLE: tuple[tuple[str, Severity, str, str], ...] = (
         "page-unnamed",
         Severity.NOTE,
         "Nothing leads to a page that was written: its space is lost.",
-        "Nothing.",
+        "Nothing to do.",
     ),
     (
         "rows-cut-off",
@@ -213,7 +213,7 @@ _TABLE: tuple[tuple[str, Severity, str, str], ...] = (
         Severity.NOTE,
         "A file beside the partitions was not read, because its name is not that of a partition or "
         "an index.",
-        "Nothing.",
+        "Nothing to do.",
     ),
 )
 

@@ -104,7 +104,7 @@ def _beside_copies(
     copies = [each for each in others if each is not verdict and _is_copy(each, found)]
     archived = next((each for each in copies if each.file.is_archived and _is_whole(each)), None)
     if archived is not None and not verdict.file.is_archived:
-        hint = f"Nothing: the node reads {judge.path(archived.file)}, which is whole."
+        hint = f"Nothing to do: the node reads {judge.path(archived.file)}, which is whole."
         return replace(found, severity=Severity.NOTE, hint=hint)
     for other in copies:
         assert other.end.tail is not None

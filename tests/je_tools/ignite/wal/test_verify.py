@@ -185,7 +185,7 @@ def test_damage_in_the_ring_is_a_note_if_the_archive_is_whole(is_cut: bool, tmp_
     (found,) = _findings(ring)
     assert (found.code, found.severity) == (code, Severity.NOTE)
     assert found.hint == (
-        "Nothing: the node reads db/wal/archive/node1/0000000000000000.wal, which is whole."
+        "Nothing to do: the node reads db/wal/archive/node1/0000000000000000.wal, which is whole."
     )
     archive = build.write_store(tmp_path / "archive", [bytes(damaged)], [first, last])
     (found,) = _findings(archive)
