@@ -5,6 +5,7 @@ Source: proc_pid_fd(5).
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from msgspec import Struct
@@ -34,9 +35,10 @@ def deleted_files(home: Path) -> DeletedFiles:
     except OSError:
         return DeletedFiles([], 1)
     for number in numbers:
-        folder = _PROC / str(number) / "fd"
+        # A busy host has 10,000s of open files, and paths of pathlib take twice the time of texts.
+        folder = f"{_PROC}/{number}/fd/"
         try:
-            links = list(folder.iterdir())
+            links = os.listdir(folder)  # noqa: PTH208
         except FileNotFoundError:
             continue
         except OSError:
@@ -44,9 +46,9 @@ def deleted_files(home: Path) -> DeletedFiles:
             continue
         for link in links:
             try:
-                target = str(link.readlink())
+                target = os.readlink(folder + link)  # noqa: PTH115
                 if target.startswith(below) and target.endswith(_MARK):
-                    found.open_files.append((number, link.stat().st_size))
+                    found.open_files.append((number, Path(folder, link).stat().st_size))
             except OSError:
                 continue
     return found
