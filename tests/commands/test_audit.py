@@ -20,6 +20,7 @@ import pytest
 
 from je_tools.audit.local_engine import LocalEngine
 from je_tools.audit.output_folder import KNOWN_NAME, complete_runs, open_output, run_rows
+from je_tools.audit.session import open_spark
 from je_tools.audit.tables import RUNS, TABLES
 from je_tools.errors import (
     EXIT_INPUT,
@@ -289,13 +290,20 @@ def test_a_master_that_is_none(home: Path, tmp_path: Path, master: str) -> None:
     assert names_in(tmp_path) == {"env"}
 
 
-@pytest.mark.spark
-def test_under_spark_submit(home: Path, tmp_path: Path) -> None:
-    """The script is the two lines of the docs; the master is the one given to spark-submit."""
+@pytest.fixture
+def script(tmp_path: Path) -> Path:
+    """Write the two lines of the docs."""
     text = (ROOT / "docs" / "commands" / "audit.md").read_text(encoding="utf-8")
     (lines,) = re.findall(r"^```python\n(.*?)```", text, re.DOTALL | re.MULTILINE)
-    script = tmp_path / "tools.py"
-    script.write_text(lines)
+    path = tmp_path / "tools.py"
+    path.write_text(lines)
+    return path
+
+
+@pytest.mark.exhaustive
+@pytest.mark.spark
+def test_under_spark_submit(home: Path, script: Path, tmp_path: Path) -> None:
+    """The master is the one given to spark-submit."""
     submit = Path(pyspark.__file__).parent / "bin" / "spark-submit"
     out = tmp_path / "out"
     command = [submit, "--master", "local[1]", "--driver-java-options", QUICK_JAVA, script]
@@ -309,6 +317,46 @@ def test_under_spark_submit(home: Path, tmp_path: Path) -> None:
 
 
 # Without Spark
+
+
+def test_the_script_for_spark_submit_is_a_program(script: Path) -> None:
+    command = [sys.executable, script, "audit", "run", "--help"]
+    assert b"--fail-on" in subprocess.run(command, capture_output=True, check=True).stdout
+
+
+class SubmittedContext:
+    """What `open_spark` starts; its settings and how it connects to Java."""
+
+    _active_spark_context = None
+    _gateway = None
+
+    def __init__(self, conf: pyspark.SparkConf, gateway: str) -> None:
+        self.settings, self.gateway = dict(conf.getAll()), gateway
+
+    def stop(self) -> None:
+        """Do nothing."""
+
+
+@pytest.mark.parametrize("master", [None, "yarn"])
+def test_spark_submit_chooses_what_is_not_chosen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, master: str | None
+) -> None:
+    """Its Java runs already, with its own master and log, and may run Python elsewhere."""
+    monkeypatch.setenv("PYSPARK_GATEWAY_PORT", "1")
+    monkeypatch.delenv("PYSPARK_PYTHON", raising=False)
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "nowhere"))
+    monkeypatch.setattr(pyspark, "SparkContext", SubmittedContext)
+    monkeypatch.setattr("pyspark.java_gateway.launch_gateway", lambda *_: "spark-submit's")
+    log = tmp_path / "spark.log"
+    with open_spark(tmp_path, log, master, {"spark.app.name": "ours"}) as context:
+        assert context.gateway == "spark-submit's"
+        assert context.settings.get("spark.master") == master
+        assert context.settings["spark.app.name"] == "ours"
+        assert context.settings["spark.sql.session.timeZone"] == "UTC"
+        assert "spark.driver.extraJavaOptions" not in context.settings
+        assert "spark.driver.host" not in context.settings
+    assert "PYSPARK_PYTHON" not in os.environ
+    assert list(tmp_path.iterdir()) == [log]
 
 
 @pytest.fixture
