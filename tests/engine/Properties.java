@@ -7,7 +7,7 @@ import java.util.TreeMap;
 /**
  * Reads properties files as Java does.
  *
- * <p>{@code java tests/engine/Properties.java FILE...}
+ * <p>Arguments: FILE...
  *
  * <p>Prints a line a file: names and values in hexadecimal UTF-16, {@code name=value}, by name;
  * {@code refused} where Java does not take it.

@@ -22,8 +22,8 @@ from je_tools.core.properties import (
     parse_properties,
     read_settings,
 )
+from tests.engine.recovered import QUICK_START
 
-READER = Path(__file__).parents[2] / "engine" / "Properties.java"
 PIECES = (
     *("je.a", "b", "=", ":", " ", "\t", "\f", "\n", "\r", "\r\n", "\\", "\\\\", "#", "!"),
     *("\\\n", "\\\r\n", "\\u0041", "\\u00e4", "\\u20AC\\u0416", "\\t", "\\q", "\xe4", "\\u12", "7"),
@@ -136,14 +136,14 @@ def of_names(line: str) -> str:
     return " ".join(each for each in line.split(" ") if not each.startswith("="))
 
 
-def test_as_java_reads_them(tmp_path: Path, java: Path) -> None:
+def test_as_java_reads_them(tmp_path: Path, java: Path, class_path: str) -> None:
     rng = random.Random(5)
     paths = []
     for i in range(2_000):
         path = tmp_path / str(i)
         path.write_bytes("".join(rng.choices(PIECES, k=rng.randrange(24))).encode("latin-1"))
         paths.append(path)
-    command = [java, READER, *paths]
+    command = [java, *QUICK_START, "-cp", class_path, "Properties", *paths]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     told = done.stdout.split("\n")
     for path, line in zip(paths, told, strict=False):
