@@ -32,7 +32,7 @@ from tests.spark.reading import read, reader, source
     ],
     ids=lambda value: value if isinstance(value, str) else value.name(),
 )
-@pytest.mark.parametrize("tasks", ["1", "7"])
+@pytest.mark.parametrize("tasks", [pytest.param("1", marks=pytest.mark.exhaustive), "7"])
 def test_rows_are_those_of_local_files(
     store: S3Store, kind: type[LogSource], name: str, tasks: str
 ) -> None:

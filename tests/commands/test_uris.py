@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import fsspec
 import pytest
@@ -28,7 +29,8 @@ from tests.damage.running import je_tools
 from tests.s3_store import BUCKET, S3Store
 
 TOOL = Path(sys.executable).parent / "je-tools"
-LOGS = ("v17-basic", "v26-dbops", "v17-erase-after")
+LOGS = ("v17-erase-after", "v17-basic", "v26-dbops")
+VERBS = (("verify", "--all"), ("summary", "--by-db", "--checkpoints"), ("files",), ("dump",))
 BASIC = FIXTURES / "v17-basic" / "env"
 
 
@@ -44,12 +46,18 @@ def verified(uri: str) -> list[str]:
     return [each.text() for each in found]
 
 
-@pytest.mark.parametrize("name", LOGS)
-@pytest.mark.parametrize(
-    "verb",
-    [("verify", "--all"), ("summary", "--by-db", "--checkpoints"), ("files",), ("dump",)],
-    ids=lambda words: words[0],
-)
+def verbs_and_logs() -> Iterator[Any]:
+    """Yield each command with the log of several files, and the first one with each log.
+
+    The others are exhaustive: what reads a store does not know what a log holds.
+    """
+    for at, verb in enumerate(VERBS):
+        for number, name in enumerate(LOGS):
+            marks = [pytest.mark.exhaustive] if at and number else []
+            yield pytest.param(verb, name, marks=marks, id=f"{verb[0]}-{name}")
+
+
+@pytest.mark.parametrize(("verb", "name"), list(verbs_and_logs()))
 def test_results_are_those_of_local_files(store: S3Store, name: str, verb: tuple[str, ...]) -> None:
     home = FIXTURES / name / "env"
     uri = store.put(home, name)

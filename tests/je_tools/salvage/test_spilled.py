@@ -20,7 +20,8 @@ from tests.damage.running import je_tools, states
 from tests.je_tools.salvage.test_salvage import copied, damage_files
 from tests.je_tools.salvaging import lost_pieces, records_back, salvaged
 
-NAMES = ["v26-basic", "v17-dups", "v17-crash-txn", "v8-dbops", "v6-halt", "v15-ttl"]
+# Those at even places are written as dumps by default, which takes a quarter of the time.
+NAMES = ["v17-dups", "v26-basic", "v17-crash-txn", "v8-dbops", "v6-halt", "v15-ttl"]
 OPTIONS = [("--format", "dump"), ("--format", "jsonl", "--mode", "everything", "--internal")]
 
 

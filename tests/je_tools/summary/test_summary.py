@@ -21,6 +21,9 @@ from tests.je_tools.summed import NULL, Sections, expected
 ALL_TABLES = ["--by-file", "--by-db", "--vlsn", "--checkpoints", "--txns"]
 HERE = environments_in(FIXTURES)
 SMALL_RANGE = 900
+MANY = pytest.mark.exhaustive
+LARGE = {"v17-erase-after"}
+"""Logs with nothing but many entries that others, and planted logs, have, too."""
 ROUNDS, MANY_ROUNDS = 3, 6
 LAST_OF_A_FILE = (13, 22)
 """Seeds that damage the last entry of a file, so that it is not the last good one."""
@@ -66,7 +69,12 @@ def check(home: Path, largest: int = 10) -> None:
 
 @pytest.mark.parametrize(
     "env",
-    [pytest.param(each, id=each.name, marks=marked_if_another(each)) for each in HERE],
+    [
+        pytest.param(
+            each, id=each.name, marks=[MANY] if each.name in LARGE else marked_if_another(each)
+        )
+        for each in HERE
+    ],
 )
 def test_environments(env: Environment) -> None:
     check(env.home)

@@ -10,6 +10,7 @@ import pytest
 
 from je_tools.append.apply import plan_append
 from je_tools.errors import EXIT_DAMAGE, EXIT_INPUT, EXIT_OK, EXIT_REFUSED
+from je_tools.formats.je.internal.replication import VlsnRange
 from je_tools.operations.index_rebuild import IndexRebuild
 from je_tools.operations.stream_rollback import StreamRollback
 from je_tools.vlsn.index import NO_VLSN, BucketRules
@@ -70,10 +71,15 @@ def assert_whole(snapshot: object, buckets: object, last: int) -> None:
     assert (expected or 0) - 1 == last or last == NO_VLSN
 
 
+@pytest.fixture(scope="module")
+def whole() -> VlsnRange:
+    """Return the range of the index of NODE."""
+    return read_index(snapshot_of_node(NODE)).range
+
+
 @pytest.mark.parametrize("name", DAMAGES)
-def test_every_damage_is_mended(name: str, tmp_path: Path) -> None:
+def test_every_damage_is_mended(name: str, whole: VlsnRange, tmp_path: Path) -> None:
     home = copy_of(NODE, tmp_path / "node")
-    whole = read_index(snapshot_of_node(home)).range
     DAMAGES[name](home)
     before = digests(home)
     dry = je_tools("vlsn", "rebuild", home, "--format", "jsonl")
@@ -93,11 +99,18 @@ def test_every_damage_is_mended(name: str, tmp_path: Path) -> None:
     found = je_tools("vlsn", "check", home, "--format", "jsonl").out.splitlines()
     assert not [row for row in map(json.loads, found) if row["code"].startswith("vlsn")]
     assert read_index(snapshot_of_node(home)).range == whole
+    put_back(home)
+    assert digests(home) == before
+
+
+@pytest.mark.parametrize("name", ["no database", "short"])
+def test_a_rebuilt_index_is_not_rebuilt_again(name: str, tmp_path: Path) -> None:
+    home = copy_of(NODE, tmp_path / "node")
+    DAMAGES[name](home)
+    assert je_tools("vlsn", "rebuild", home, "--apply").code == EXIT_OK
     again = je_tools("vlsn", "rebuild", home)
     assert again.code == EXIT_OK
     assert b"the log is as it should be" in again.out
-    put_back(home)
-    assert digests(home) == before
 
 
 def test_an_index_in_order_stays_as_it_is(tmp_path: Path) -> None:
