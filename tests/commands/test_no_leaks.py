@@ -158,11 +158,23 @@ UNMASKED = [verb for verb in COMMANDS if verb not in OTHERS and not is_masked(ve
 
 
 def outputs(
-    verb: str, form: str, options: tuple[object, ...], log: Log, folder: Path
+    verb: str,
+    form: str,
+    options: tuple[object, ...],
+    log: Log,
+    folder: Path,
+    *,
+    is_half: bool = False,
 ) -> Iterator[tuple[str, bytes]]:
-    """Run every variant of a command that has this format; yield its outputs with names."""
+    """Run every variant of a command that has this format; yield its outputs with names.
+
+    A half are all variants, each with half of the formats; those of the other log with the others.
+    """
     runs = 0
+    ours = formats_of(verb).index(form) + (log.database == "people")
     for number in range(len(variants(verb, log, folder))):
+        if is_half and (number + ours) % 2:
+            continue
         here = folder / f"{form}-{number}"
         here.mkdir()
         words = variants(verb, log, here)[number]
@@ -175,7 +187,7 @@ def outputs(
         name = f"{verb} {' '.join(str(word) for word in words if word not in (here, log.whole))}"
         yield name, done.out + done.err.encode()
         yield from ((f"{name}: {path}", data) for path, data in contents(here))
-    assert runs, f"no variant of {verb} has --format {form}"
+    assert runs or is_half, f"no variant of {verb} has --format {form}"
 
 
 def contents(folder: Path) -> Iterator[tuple[str, bytes]]:
@@ -191,18 +203,22 @@ def contents(folder: Path) -> Iterator[tuple[str, bytes]]:
 
 
 @pytest.mark.parametrize(
-    ("log", "mode"),
+    ("log", "mode", "is_half"),
     [
-        pytest.param(log, mode, marks=[] if mode == own else [pytest.mark.exhaustive])
-        for log, own in MODES.items()
-        for mode in MODES.values()
+        *((log, own, True) for log, own in MODES.items()),
+        *(
+            pytest.param(log, mode, False, marks=pytest.mark.exhaustive)
+            for log in MODES
+            for mode in MODES.values()
+        ),
     ],
     indirect=["log"],
 )
 @pytest.mark.parametrize("verb", MASKED)
-def test_nothing_leaks(verb: str, mode: str, log: Log, tmp_path: Path) -> None:
+def test_nothing_leaks(verb: str, mode: str, log: Log, tmp_path: Path, *, is_half: bool) -> None:
+    """Formats and what is written in them are made in different places, as are logs' contents."""
     for form in formats_of(verb):
-        for name, data in outputs(verb, form, ("--data", mode), log, tmp_path):
+        for name, data in outputs(verb, form, ("--data", mode), log, tmp_path, is_half=is_half):
             found = log.secrets.search(data)
             assert not found, (
                 f"{name} --format {form}: {data[max(found.start() - 60, 0) :][:120]!r}"

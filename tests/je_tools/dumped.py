@@ -80,15 +80,20 @@ def dump_rows(home: Path, *arguments: str | Path) -> list[Row]:
 
 
 @functools.cache
+def _whole_dump(name: str) -> bytes:
+    return dump(FIXTURES / name, "--format", "jsonl")
+
+
+@functools.cache
 def all_rows(name: str) -> list[Row]:
     """Return every entry of an environment of fixtures/, named like `NAME/env` or `NAME/node1`."""
-    return dump_rows(FIXTURES / name)
+    return rows_of(_whole_dump(name))
 
 
 @functools.cache
 def all_lines(name: str) -> dict[str, bytes]:
     """Return the JSON line of every entry, by LSN."""
-    lines = dump(FIXTURES / name, "--format", "jsonl").splitlines(keepends=True)
+    lines = _whole_dump(name).splitlines(keepends=True)
     return {row["lsn"]: line for row, line in zip(all_rows(name), lines, strict=True)}
 
 
