@@ -179,7 +179,9 @@ _Stop = tuple[int, int, int, int, int, int, int]
 
 def check_pages(
     image: PageImage, verdicts: _Bytes
-) -> tuple[list[tuple[int, int, int]], list[int], int, int, int, list[tuple[int, list[int]]]]:
+) -> tuple[
+    list[tuple[int, int, int]], list[int], int, int, int, list[tuple[int, list[int]]], list[int]
+]:
     """Return the fields of a `Structure`; `verdicts` has a `PageFault` or 0 for each page."""
 
 def image_pages(image: PageImage, indexes: _Ints) -> tuple[npt.NDArray[np.uint8], _Bytes]:

@@ -88,6 +88,8 @@ class Structure(Struct, frozen=True):
         places: by cache (-1 for that of the file): the number of rows, and for each power of two,
             the number of rows whose key belongs to this partition if there are that many
             partitions.
+        missing: pages, ascending, that something leads to, and that are zeros or after the end of
+            the file; the first 65,536.
     """
 
     defects: list[Defect]
@@ -96,6 +98,7 @@ class Structure(Struct, frozen=True):
     rows: int
     expected_rows: int
     places: dict[int, list[int]]
+    missing: list[int]
 
 
 def _verdicts() -> npt.NDArray[np.uint8]:
@@ -119,7 +122,8 @@ def check_structure(image: PageImage, states: npt.NDArray[np.uint8]) -> Structur
         image: the pages of a partition, an index or the metastorage.
         states: uint8, a `PageState` for each page that was judged; others are judged here.
     """
-    defects, counts, trees, rows, expected, places = _native.check_pages(image, _VERDICTS[states])
+    found = _native.check_pages(image, _VERDICTS[states])
+    defects, counts, trees, rows, expected, places, missing = found
     return Structure(
         [Defect(DefectKind(kind), page, value) for kind, page, value in defects],
         {kind: counts[kind] for kind in DefectKind if counts[kind]},
@@ -127,4 +131,5 @@ def check_structure(image: PageImage, states: npt.NDArray[np.uint8]) -> Structur
         rows,
         expected,
         dict(places),
+        missing,
     )

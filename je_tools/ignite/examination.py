@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from je_tools.ignite.node_findings import NodeFinding
     from je_tools.ignite.page_check.page_findings import PageFinding
     from je_tools.ignite.page_check.verify import Rebuilt
+    from je_tools.ignite.pages.walk import Walked
     from je_tools.ignite.store import Node, Store
     from je_tools.log.scan_options import Progress
 
@@ -80,8 +81,7 @@ class NodeExamination(Struct, frozen=True):
 
     Attributes:
         node: its name.
-        outcome: outcome of its next start, as of `ignite recover`; None if unknown. A start is
-            unclear also if a file has lost pages, for which `ignite recover` does not look.
+        outcome: outcome of its next start, as of `ignite recover`; None if unknown.
         lock: state of its lock; None without a folder.
         segment_files, records: files of segments that were read, and records in them.
         page_files, pages: files of pages, and pages in them.
@@ -211,7 +211,7 @@ class _Parts(Struct):
     """Facts of one node besides its log; see `NodeExamination`."""
 
     rebuilt: Any = None
-    has_lost_pages: bool = False
+    walked: dict[str, list[Walked]] | None = None
     outcome: StartOutcome | None = None
     page_files: int = 0
     pages: int = 0
@@ -242,7 +242,7 @@ class _Parts(Struct):
         encrypted = sum(each.encrypted for each in report.files)
         if encrypted:
             self.not_checked += (encrypted_text(encrypted),)
-        self.has_lost_pages = any(each.code == "page-lost" for each in report.findings)
+        self.walked = report.walked
         advice = {each.file: each.advice for each in report.files}
         return [_of_pages(each, advice) for each in report.findings]
 
@@ -262,17 +262,9 @@ class _Parts(Struct):
         ]
 
     def add_recovery(self, store: Store, _node: Node, threads: int) -> list[StoreFinding]:
-        """Predict the next start of a node.
-
-        A node that reads a page after the end of a file, or of zeros, halts or does not start.
-        Which pages it reads depends on its caches.
-
-        Source: starts of a node of 2.18.0 on files that were cut between pages.
-        """
-        (plan,) = plan_recovery(store, threads)
+        """Predict the next start of a node."""
+        (plan,) = plan_recovery(store, threads, walked=self.walked)
         self.outcome = plan.outcome
-        if self.has_lost_pages and plan.outcome is StartOutcome.STARTS:
-            self.outcome = StartOutcome.UNCLEAR
         # All copies of the log were read for its own findings.
         self.not_checked += plan.not_checked
         if plan.logical is not None:

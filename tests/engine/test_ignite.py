@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
 
-from je_tools.ignite.examination import examine_store
-from je_tools.ignite.recovery.plan import StartOutcome
+from je_tools.ignite.recovery.plan import StartOutcome, plan_recovery
 from je_tools.ignite.store import open_store
 from tests.corpus import FIXTURES, IgniteNode, corpus, damaged_store, ignite_nodes
 from tests.engine.ignite import IgniteEngine, recorded_rows, writable_copy
 from tests.je_tools.dumped import je_tools
+from tests.je_tools.ignite.recovery.test_lost_pages import LOST, lose_end
 from tests.je_tools.ignite.recovery.test_unlike import UNLIKE, unlike
 from tests.je_tools.ignite.repairs.operations import digests
 from tests.truth.contents import Refusal
@@ -25,9 +24,6 @@ REFUSALS = {
     "ignite-marker-empty": ("start", "Failed to read checkpoint pointer from marker file"),
     "ignite-marker-foreign": ("halt", ""),
 }
-
-CUT_SIZE = 5 * 4096
-"""Size to which files of pages are cut, between two pages."""
 
 STARTS = 8
 """Starts of a node that keeps recovery files: 2.18.0 halts in one of three on an intact store."""
@@ -58,22 +54,37 @@ def test_a_node_finds_the_recorded_rows(
 @pytest.mark.engine
 @pytest.mark.parametrize("is_zeros", [False, True], ids=["cut", "zeros"])
 @pytest.mark.parametrize("name", ["cache-atom/part-0.bin", "metastorage/part-1.bin"])
+@pytest.mark.skipif(corpus() is None, reason="only the corpus has a log that begins late")
 def test_a_node_refuses_pages_that_are_lost_at_the_end_of_a_file(
     ignite: IgniteEngine, name: str, is_zeros: bool, tmp_path: Path
 ) -> None:
     whole = corpus()
-    if whole is None:
-        pytest.skip("only the corpus has such a store")
+    assert whole is not None
     work = writable_copy(whole / "ignite-compacted" / "store", tmp_path / "work")
-    path = work / "db" / "node1" / name
-    size = path.stat().st_size
-    os.truncate(path, CUT_SIZE)
-    os.truncate(path, size if is_zeros else CUT_SIZE)
-    (node,) = examine_store(open_store([work]), 1).nodes
-    assert node.outcome is StartOutcome.UNCLEAR
-    found = ignite.rows(work)
-    assert isinstance(found, Refusal)
-    assert found.stage in ("start", "read", "halt")
+    lose_end(work / "db" / "node1" / name, 4, is_zeros=is_zeros)
+    (plan,) = plan_recovery(open_store([work]), 1)
+    assert plan.outcome is StartOutcome.REFUSED
+    assert isinstance(ignite.rows(work), Refusal)
+
+
+@pytest.mark.engine
+@pytest.mark.parametrize(("name", "pages", "is_zeros", "outcome"), LOST[-6:-2])
+def test_a_node_on_files_that_lost_their_last_pages(
+    ignite: IgniteEngine,
+    name: str,
+    pages: int,
+    is_zeros: bool,
+    outcome: StartOutcome,
+    tmp_path: Path,
+) -> None:
+    """It reads pages after the end of a file as zeros, and restores zeros in it from the log."""
+    store = writable_copy(FIXTURES / "ignite-killed" / "store", tmp_path / "work")
+    lose_end(store / "db" / "node1" / name, pages, is_zeros=is_zeros)
+    found = ignite.rows(store)
+    assert isinstance(found, list) == (outcome is StartOutcome.STARTS)
+    rows = recorded_rows(FIXTURES / "ignite-killed" / "records.tsv.gz")
+    kept = found if isinstance(found, list) else rows
+    assert [row for row in kept if not row.startswith("ignite-sys-cache")] == rows
 
 
 @pytest.mark.engine

@@ -161,15 +161,18 @@ class PageJudge:
         assert header is not None
         size = header.page_size
 
-        def make(code: str, page: int | None, **facts: Any) -> PageFinding:
+        def make(
+            code: str, page: int | None, pages: int | None = None, **facts: Any
+        ) -> PageFinding:
             if page is None:
-                return self._finding_in(code, file, **facts)
-            offset = header.size + page * size
-            # Recovery may make pages after the end of the file.
-            if offset >= file.size:
-                return self._finding_in(code, file, page=page, pages=1, **facts)
-            length = min(size, file.size - offset)
-            place = {"page": page, "pages": 1, "offset": offset, "length": length}
+                return self._finding_in(code, file, pages=pages, **facts)
+            pages = pages or 1
+            offset, length = header.size + page * size, pages * size
+            if offset >= file.size and code != "page-lost":
+                # Recovery makes the page.
+                return self._finding_in(code, file, page=page, pages=pages, **facts)
+            length = length if offset >= file.size else min(length, file.size - offset)
+            place = {"page": page, "pages": pages, "offset": offset, "length": length}
             return self._finding_in(code, file, **place, **facts)
 
         return make

@@ -9,9 +9,9 @@ from msgspec import Struct
 
 from je_tools.core.escaping import counted
 from je_tools.formats.ignite.check import POWERS, Defect, DefectKind
-from je_tools.formats.ignite.page_image import PageFault
 from je_tools.formats.ignite.pages import page_type_name
 from je_tools.formats.ignite.rows import RowFault, fault_text
+from je_tools.ignite.pages.walk import lost_pages
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -54,6 +54,9 @@ _DERIVED = frozenset(
     }
 )
 """Defects that follow from a page that cannot be read."""
+
+DEFECTS_SHOWN = 100
+"""Runs of lost pages of a file that are findings of their own."""
 
 _ROWS_MIN = 32
 _SHARE_MIN = 0.9
@@ -105,9 +108,13 @@ def structure_findings(
     Pages that cannot be read have findings of their own. The rows that they hide are one note.
     """
     is_cut = any(_is_unread(each) for each in structure.defects)
-    lost = [each for each in structure.defects if _is_unread(each) and _is_beyond(scan, each)]
-    for page, value in dict.fromkeys((each.page, each.value) for each in lost):
-        yield at("page-lost", page, found=fault_text(value))
+    lost = list(lost_pages(scan, structure))
+    for each in lost[:DEFECTS_SHOWN]:
+        found = "after the end of the file" if each.is_absent else "zeros"
+        yield at("page-lost", each.page, pages=each.pages, found=found)
+    if more := lost[DEFECTS_SHOWN:]:
+        pages = sum(each.pages for each in more)
+        yield at("page-lost", None, pages=pages, found=f"{len(more):,} more runs of pages")
     for defect in structure.defects:
         if _is_unread(defect):
             continue
@@ -139,14 +146,6 @@ def _is_unread(defect: Defect) -> bool:
     """Return True for a page that cannot be read, or a row on such a page."""
     is_row = defect.kind is DefectKind.ROW and defect.value < min(RowFault)
     return is_row or defect.kind is DefectKind.PAGE
-
-
-def _is_beyond(scan: PageFileScan, defect: Defect) -> bool:
-    """Return True if a page is missing at the end of a file, where zeros alone are no damage."""
-    # The page of a row's defect is the leaf, so the row may be on any page of zeros.
-    page = scan.file.pages - 1 if defect.kind is DefectKind.ROW else defect.page
-    is_end = page >= scan.written
-    return defect.value == PageFault.ABSENT or (defect.value == PageFault.ZERO and is_end)
 
 
 def _words(defect: Defect, structure: Structure) -> dict[str, str]:

@@ -17,24 +17,24 @@ from je_tools.ignite.page_check.judge import FileVerdict, PageFileState, PageJud
 from je_tools.ignite.page_check.page_findings import CODES, PageFinding
 from je_tools.ignite.page_check.page_recovery import page_recovery
 from je_tools.ignite.page_check.structure_judge import affinity_of
-from je_tools.ignite.page_check.walk import HOLLOW, Walk
 from je_tools.ignite.pages.files import page_folder
 from je_tools.ignite.pages.scan import scan_files
+from je_tools.ignite.pages.walk import HOLLOW, Walk
+from je_tools.ignite.recovery.walked import recovered_walk
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from je_tools.ignite.checkpoints.node_checkpoints import NodeCheckpoints
     from je_tools.ignite.page_check.page_recovery import PageRecovery
-    from je_tools.ignite.page_check.walk import Walked
     from je_tools.ignite.pages.files import PageFile
-    from je_tools.ignite.pages.scan import PageFileScan
+    from je_tools.ignite.pages.walk import Walked
     from je_tools.ignite.recovery.physical import PhysicalRecovery
     from je_tools.ignite.store import Node, Store
     from je_tools.log.scan_options import Progress
 
     Rebuilt = Callable[
-        [Node, int, Sequence[PageFileScan], NodeCheckpoints, PhysicalRecovery], frozenset[Path]
+        [Node, int, Sequence[Walked], NodeCheckpoints, PhysicalRecovery], frozenset[Path]
     ]
 
 
@@ -56,11 +56,13 @@ class PageReport(Struct):
         files: verdict on each file.
         findings: by node and file.
         types: good pages by node and type.
+        walked: by the name of a node: the pages of its files, for what else is judged by them.
     """
 
     files: list[FileVerdict]
     findings: list[PageFinding]
     types: list[PageTypeCount]
+    walked: dict[str, list[Walked]]
 
     @property
     def wrong(self) -> int:
@@ -102,42 +104,32 @@ def verify_pages(
         InputError: a node has no folder of caches.
         StoppedError: a file shrank, vanished or was replaced while it was read.
     """
-    report = PageReport([], [], [])
+    report = PageReport([], [], [], {})
     for node in store.nodes:
         recovery = page_recovery(node, threads)
         if not trees:
             walk = Walk(threads, "only pages were asked for")
-        elif recovery.is_mixed:
-            walk = _recovered_walk(recovery, threads)
-        else:
+        elif recovery.physical is None:
             walk = Walk(threads, None)
+        else:
+            walk = recovered_walk(recovery.physical, threads)
         judge = PageJudge(node.name, str(store.roots[0]), recovery)
-        scans = _verify_node(report, node, judge, walk, progress)
+        walked = _verify_node(report, node, judge, walk, progress)
         if rebuilt is not None:
-            _advise(report, node, judge, partial(rebuilt, node, threads, scans), recovery)
+            _advise(report, node, judge, partial(rebuilt, node, threads, walked), recovery)
     return report
-
-
-def _recovered_walk(recovery: PageRecovery, threads: int) -> Walk:
-    """Return a walk through the pages as recovery of an unfinished checkpoint leaves them."""
-    physical = recovery.physical
-    replay = physical.replay if physical is not None else None
-    problem = physical.problem if physical is not None else None
-    if problem is None and replay is None:
-        problem = "the markers do not tell where recovery begins"
-    return Walk(threads, problem, replay)
 
 
 def _verify_node(
     report: PageReport, node: Node, judge: PageJudge, walk: Walk, progress: Progress | None
-) -> list[PageFileScan]:
+) -> list[Walked]:
     """Add the verdicts and findings of a node to a report, and return the pages of its files."""
     folder = page_folder(node)
     types: Counter[int] = Counter()
     before = len(report.files)
     report.findings += judge.of_node()
     scans = scan_files(folder.files, walk.threads, progress)
-    walked = list(walk.files(scans))
+    walked = report.walked[node.name] = list(walk.files(scans))
     affinity = affinity_of(
         (scan.file, found) for scan, found in walked if isinstance(found, Structure)
     )
@@ -156,7 +148,7 @@ def _verify_node(
     report.types += [
         PageTypeCount(node.name, page_type_name(no), pages) for no, pages in sorted(types.items())
     ]
-    return [scan for scan, _ in walked]
+    return walked
 
 
 def _advise(

@@ -17,6 +17,7 @@ import numpy as np
 from msgspec import Struct
 
 from je_tools.errors import InputError
+from je_tools.formats.ignite.check import Structure
 from je_tools.formats.ignite.ids import cache_id
 from je_tools.formats.ignite.page_ids import PLACE_BITS
 from je_tools.formats.ignite.pages import PageState
@@ -26,11 +27,14 @@ from je_tools.formats.ignite.types import NUMBERS
 from je_tools.ignite.pages.files import FileKind, PageFile, page_folder
 from je_tools.ignite.pages.page_sets import PageSet
 from je_tools.ignite.pages.scan import scan_files
+from je_tools.ignite.pages.walk import LostPages, lost_pages
+from je_tools.ignite.recovery.walked import recovered_walk
 from je_tools.ignite.wal.segment_reading import copies_of, read_segment
 
 if TYPE_CHECKING:
     from je_tools.formats.ignite.walk import RecordRows
     from je_tools.ignite.pages.scan import PageFileScan, Run
+    from je_tools.ignite.pages.walk import Walked
     from je_tools.ignite.recovery.physical import PhysicalRecovery, Place
     from je_tools.ignite.store import Node
     from je_tools.log.scan_options import Progress
@@ -55,8 +59,6 @@ class PageRepair(StrEnum):
     """Its checksum is right and its type unknown: the node may halt when it reads it, or not."""
     LOST = "lost"
     """The node takes the partition for a new one, without a message."""
-    REBUILT = "rebuilt"
-    """The node builds the file anew if it is removed."""
     FATAL = "fatal"
     """The node does not start, or halts when it reads the page."""
 
@@ -68,8 +70,10 @@ class DamagedPages(Struct, frozen=True):
         file: the file.
         page: index of the first page.
         pages: number of pages.
-        state: what their bytes show.
+        state: what their bytes show; CUT for pages after the end of the file.
         repair: what happens to them.
+        lost_from: if something leads to them and they are gone from the end of the file: the first
+            page of which nothing is there; None for other damage.
     """
 
     file: PageFile
@@ -77,25 +81,34 @@ class DamagedPages(Struct, frozen=True):
     pages: int
     state: PageState
     repair: PageRepair
+    lost_from: int | None = None
 
     @property
     def group_id(self) -> int:
         """Id of the group."""
         return cache_id(self.file.group)
 
+    @property
+    def is_absent(self) -> bool:
+        """True if they are after the end of the file."""
+        return self.page >= self.file.pages
 
-class JudgedPages(Struct, frozen=True):
+
+class JudgedPages(Struct):
     """Damage that was found in the pages of a node.
 
     Attributes:
         damaged: runs of damaged pages.
         unreadable: files that cannot be read as pages.
         encrypted: number of encrypted pages, of which only the checksums are known.
+        unwalked: files whose trees and lists were not followed, with the reason: pages that are
+            lost at their ends are not known.
     """
 
     damaged: list[DamagedPages]
     unreadable: list[PageFile]
     encrypted: int
+    unwalked: list[tuple[PageFile, str]]
 
 
 def damaged_pages(
@@ -107,30 +120,53 @@ def damaged_pages(
         InputError: the node has no folder of caches.
         StoppedError: a file shrank, vanished or was replaced while it was read.
     """
-    return judged_pages(node, physical, scan_files(page_folder(node).files, threads, progress))
+    scans = scan_files(page_folder(node).files, threads, progress)
+    return judged_pages(node, physical, recovered_walk(physical, threads).files(scans))
 
 
-def judged_pages(
-    node: Node, physical: PhysicalRecovery, scans: Iterable[PageFileScan]
-) -> JudgedPages:
+def judged_pages(node: Node, physical: PhysicalRecovery, walked: Iterable[Walked]) -> JudgedPages:
     """Return what `damaged_pages` does, from the pages of all files of a node."""
+    judged = JudgedPages([], [], 0, [])
     found: list[tuple[PageFile, Run, int]] = []
-    unreadable: list[PageFile] = []
-    encrypted = 0
-    for scan in scans:
+    lost: list[tuple[PageFileScan, LostPages]] = []
+    for scan, structure in walked:
         file = scan.file
-        encrypted += scan.states[PageState.ENCRYPTED]
+        judged.encrypted += scan.states[PageState.ENCRYPTED]
         if scan.problem is not None or (file.problem is not None and not file.is_empty):
-            unreadable.append(file)
+            judged.unreadable.append(file)
         runs = ((file, run, _end(run, scan.written)) for run in scan.runs)
         found += [each for each in runs if each[1].state not in _SOUND and each[1].page < each[2]]
         if scan.foreign is not None:
             found.append((file, scan.foreign, 1))
-    if not found:
-        return JudgedPages([], unreadable, encrypted)
-    recovered, images = PageSet(physical.places), PageSet(_images(node))
-    damaged = [each for run in found for each in _judged(*run, recovered, images)]
-    return JudgedPages(damaged, unreadable, encrypted)
+        if isinstance(structure, Structure):
+            lost += [(scan, each) for each in lost_pages(scan, structure)]
+        elif structure is not None:
+            judged.unwalked.append((file, structure))
+    if found or lost:
+        recovered, images = PageSet(physical.places), PageSet(_images(node))
+        for run in found:
+            judged.damaged += _judged(*run, recovered, images)
+        judged.damaged += [_lost(*each, images) for each in lost]
+    return judged
+
+
+def _lost(scan: PageFileScan, run: LostPages, images: PageSet) -> DamagedPages:
+    """Return pages that are gone from the end of a file.
+
+    The node reads pages after the end of a file as zeros, without a look at their checksum.
+
+    Source: FilePageStore.read, Ignite 2.18.0, and starts of a node on files that were cut or whose
+    ends were zeros.
+    """
+    file = scan.file
+    state, repair = PageState.ZERO, PageRepair.FATAL
+    if run.is_absent:
+        state = PageState.CUT
+    else:
+        # What a lost page leads to may be lost too, and is not known.
+        parts = images.split(cache_id(file.group), file.partition, scan.written, file.pages)
+        repair = PageRepair.REPAIRED if all(is_logged for *_, is_logged in parts) else repair
+    return DamagedPages(file, run.page, run.pages, state, repair, scan.written)
 
 
 def _end(run: Run, written: int) -> int:
@@ -147,10 +183,6 @@ def _judged(
     for start, stop, is_recovered in recovered.split(*place, run.page, end):
         if is_recovered:
             yield DamagedPages(file, start, stop - start, state, PageRepair.RECOVERED)
-        elif file.kind is FileKind.INDEX:
-            yield DamagedPages(file, start, stop - start, state, PageRepair.REBUILT)
-        elif state is PageState.ZERO:
-            yield DamagedPages(file, start, stop - start, state, PageRepair.FATAL)
         elif state in _SUMMED:
             yield from _unnoticed(file, run, start, stop)
         else:

@@ -22,7 +22,7 @@ from je_tools.formats.ignite.ids import cache_id
 from je_tools.formats.ignite.markers import MarkerKind, Pointer, encode_marker
 from je_tools.formats.ignite.page_ids import INDEX_PARTITION, page_file_name
 from je_tools.formats.ignite.pages import PageFileHeader, file_header_bytes
-from je_tools.ignite.pages.files import page_folder
+from je_tools.ignite.pages.files import FileKind, page_folder
 from je_tools.ignite.recovery.page_damage import PageRepair
 from je_tools.ignite.recovery.partitions import (
     checkpointed_partitions,
@@ -277,13 +277,14 @@ def _rebuild(
     """Add the writes of damaged pages, and of files that are gone."""
     compared = list(checkpointed_partitions(writer.node, checkpoints, physical.replay))
     lost = [each for each in compared if each.is_missing and each.expected.size]
-    indexes = sorted({each.file.path for each in damaged if each.repair is PageRepair.REBUILT})
+    left = [each for each in damaged if each.repair is not PageRepair.RECOVERED]
+    indexes = sorted({each.file.path for each in left if each.file.kind is FileKind.INDEX})
     plan.edits = [each for each in plan.edits if each.path not in indexes]
     plan.edits += [set_aside(path, REINDEX) for path in indexes]
     plan.rebuilt += indexes
     by_file: dict[Path, list[DamagedPages]] = {}
-    for run in damaged:
-        if run.repair not in (PageRepair.RECOVERED, PageRepair.REBUILT):
+    for run in left:
+        if run.file.kind is not FileKind.INDEX:
             by_file.setdefault(run.file.path, []).append(run)
     if not by_file and not lost:
         return
@@ -322,14 +323,15 @@ def _rebuild_pages(
     indexes = replay.whole_pages(*key)
     if not _is_current(writer, replay, key, expected):
         indexes = indexes[:0]
-    cut = _cut_page(file)
-    if cut is not None and not has_all_pages(indexes):
+    ends = [each.lost_from for each in damaged if each.lost_from is not None]
+    ends += [] if _cut_page(file) is None else [file.pages]
+    if ends and not has_all_pages(indexes):
         # The file was longer, and only the history of all of its pages says which are lost.
         indexes = indexes[:0]
     chosen = [np.arange(*np.searchsorted(indexes, _ends(run))) for run in damaged]
-    if cut is not None:
-        chosen.append(np.flatnonzero(indexes > cut))
-    written = indexes[np.concatenate(chosen)]
+    if ends:
+        chosen.append(np.flatnonzero(indexes >= min(ends)))
+    written = indexes[np.unique(np.concatenate(chosen))]
     if len(written):
         plan.edits += writer.write(file, replay, written, REBUILD)
     known = set(written.tolist())

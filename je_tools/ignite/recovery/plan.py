@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
@@ -18,7 +19,7 @@ from je_tools.ignite.caches import cache_names
 from je_tools.ignite.checkpoints.node_checkpoints import node_checkpoints
 from je_tools.ignite.logical.updates import logical_updates
 from je_tools.ignite.pages.files import page_folder
-from je_tools.ignite.recovery.page_damage import damaged_pages
+from je_tools.ignite.recovery.page_damage import damaged_pages, judged_pages
 from je_tools.ignite.recovery.physical import PhysicalRecovery, recovered_pages
 from je_tools.ignite.recovery.prediction import Predictor
 from je_tools.ignite.values.side_files import UNCHECKED
@@ -27,15 +28,10 @@ if TYPE_CHECKING:
     from je_tools.ignite.checkpoints.node_checkpoints import NodeCheckpoints
     from je_tools.ignite.logical.updates import LogicalUpdates
     from je_tools.ignite.node_findings import NodeFinding
+    from je_tools.ignite.pages.walk import Walked
     from je_tools.ignite.recovery.page_damage import DamagedPages, JudgedPages
     from je_tools.ignite.store import Node, Store
     from je_tools.log.scan_options import Progress
-
-_LOST_PAGES = (
-    "Pages that are lost at the end of a file, as after a cut between two pages: the node halts or "
-    "does not start if it reads one. `je-tools ignite pages verify` follows trees and lists to "
-    "them."
-)
 
 _READS_THEM = "`je-tools ignite wal verify` reads them."
 
@@ -107,10 +103,6 @@ class NodePlan(Struct, frozen=True):
     @property
     def left_to_others(self) -> tuple[str, ...]:
         """Parts that recovery does not read, with the command that does; `doctor` reads all."""
-        pages = () if self.damaged is None else (_LOST_PAGES,)
-        return (*pages, *self._unread_log())
-
-    def _unread_log(self) -> tuple[str, ...]:
         copies = "Copies of the log that recovery does not read"
         before = self.checkpoints.unread_before
         if before is None or before == (0, 0):
@@ -134,7 +126,12 @@ class NodePlan(Struct, frozen=True):
 
 
 def plan_recovery(
-    store: Store, threads: int, *, pages: bool = True, progress: Progress | None = None
+    store: Store,
+    threads: int,
+    *,
+    pages: bool = True,
+    progress: Progress | None = None,
+    walked: Mapping[str, Sequence[Walked]] | None = None,
 ) -> list[NodePlan]:
     """Return what the next start of each node would do.
 
@@ -143,17 +140,27 @@ def plan_recovery(
         threads: number of segments, or blocks of pages, to read at once.
         pages: False to leave the files of pages unread.
         progress: called with the bytes of each segment that was read; None for nothing.
+        walked: by the name of a node: the pages of its files, if they were read already.
 
     Raises:
         InputError: a node has no folder of markers or caches.
         StoppedError: a file shrank, vanished or was replaced while it was read.
     """
-    root = str(store.roots[0])
-    return [_plan(node, root, threads, progress, pages=pages) for node in store.nodes]
+    root, known = str(store.roots[0]), walked or {}
+    return [
+        _plan(node, root, threads, progress, pages=pages, walked=known.get(node.name))
+        for node in store.nodes
+    ]
 
 
 def _plan(
-    node: Node, root: str, threads: int, progress: Progress | None, *, pages: bool
+    node: Node,
+    root: str,
+    threads: int,
+    progress: Progress | None,
+    *,
+    pages: bool,
+    walked: Sequence[Walked] | None,
 ) -> NodePlan:
     found = node_checkpoints(node, threads, progress)
     physical = recovered_pages(node, threads, found)
@@ -164,13 +171,16 @@ def _plan(
         except InputError:
             # The predictor reports the marker.
             logical = None
-    judged = damaged_pages(node, physical, threads) if pages else None
+    judged = None
+    if pages and walked is None:
+        judged = damaged_pages(node, physical, threads)
+    elif walked is not None:
+        judged = judged_pages(node, physical, walked)
     predictor = Predictor(node, root, found, physical)
-    damaged, unreadable = (judged.damaged, judged.unreadable) if judged is not None else ([], [])
-    findings = tuple(predictor.findings(logical, damaged, unreadable))
+    findings = tuple(predictor.findings(logical, judged))
     not_checked = tuple(_not_checked(judged, logical))
-    found_damage = None if judged is None else damaged
-    return NodePlan(node, found, physical, logical, found_damage, findings, not_checked)
+    damaged = None if judged is None else judged.damaged
+    return NodePlan(node, found, physical, logical, damaged, findings, not_checked)
 
 
 def _not_checked(judged: JudgedPages | None, logical: LogicalUpdates | None) -> Iterator[str]:
@@ -180,6 +190,8 @@ def _not_checked(judged: JudgedPages | None, logical: LogicalUpdates | None) -> 
         yield "The content of pages whose checksum is right."
         if judged.encrypted:
             yield encrypted_text(judged.encrypted)
+        for reason, count in Counter(reason for _, reason in judged.unwalked).items():
+            yield f"Pages that are lost at the ends of {counted(count, 'file')}: {reason}."
     if logical is not None and logical.encrypted:
         yield (
             f"Encrypted entries of the log ({logical.encrypted:,}): only the node has their key. "

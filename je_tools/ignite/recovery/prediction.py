@@ -7,7 +7,7 @@ FileWriteAheadLogManager.RecordsIterator, Ignite 2.18.0, and starts of a node on
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +20,8 @@ from je_tools.ignite.caches import CONFIGURATION
 from je_tools.ignite.checkpoints.node_checkpoints import newest_marker
 from je_tools.ignite.logical.log_range import WalEndReason
 from je_tools.ignite.node_findings import CODES, NodeFinding
+from je_tools.ignite.pages.files import FileKind
+from je_tools.ignite.pages.walk import HOLLOW
 from je_tools.ignite.recovery.configurations import lacking_configurations
 from je_tools.ignite.recovery.page_damage import PageRepair
 from je_tools.ignite.recovery.partitions import checkpointed_partitions
@@ -40,15 +42,13 @@ if TYPE_CHECKING:
     from je_tools.ignite.checkpoints.node_checkpoints import NodeCheckpoints
     from je_tools.ignite.logical.log_range import WalEnd
     from je_tools.ignite.logical.updates import LogicalUpdates
-    from je_tools.ignite.pages.files import PageFile
-    from je_tools.ignite.recovery.page_damage import DamagedPages
+    from je_tools.ignite.recovery.page_damage import DamagedPages, JudgedPages
     from je_tools.ignite.recovery.physical import PhysicalRecovery
     from je_tools.ignite.store import Node
 
 REPAIRS = {
     PageRepair.RECOVERED: "recovery writes it anew",
     PageRepair.REPAIRED: "the node restores it from its log when it reads it",
-    PageRepair.REBUILT: "the node builds its indexes anew once the file is gone",
     PageRepair.UNCLEAR: "its checksum is right, so the node may or may not halt when it reads it",
     PageRepair.LOST: "the node takes the partition for a new one, and loses its rows",
     PageRepair.FATAL: "the node does not start, or halts when it reads it",
@@ -78,10 +78,12 @@ _HINTS = {
         "Copy the store before you start the node. `ignite recover` rebuilds the page if the log "
         "has its whole history."
     ),
-    PageRepair.REBUILT: (
-        "`ignite recover --apply` sets the file aside, unless the log cannot be repaired."
-    ),
 }
+
+_INDEX_ASIDE = (
+    "The node builds its indexes anew once the file is gone. `ignite recover --apply` sets it "
+    "aside, unless the log cannot be repaired."
+)
 
 
 _LOG_LOST = (
@@ -124,15 +126,13 @@ class Predictor:
     def findings(
         self,
         logical: LogicalUpdates | None,
-        damaged: Sequence[DamagedPages],
-        unreadable: Sequence[PageFile],
+        judged: JudgedPages | None,
     ) -> Iterator[NodeFinding]:
         """Yield what prevents the start, and what is lost.
 
         Args:
             logical: the logical part; None if its begin is unclear.
-            damaged: damaged pages.
-            unreadable: files that cannot be read as pages.
+            judged: damage in the pages; None if they were not read.
         """
         yield from self._of_markers()
         yield from self._of_physical()
@@ -141,7 +141,8 @@ class Predictor:
         if logical is not None:
             yield from self._of_log_end(logical)
             yield from self._of_entries(logical)
-        yield from self._of_pages(damaged, unreadable)
+        if judged is not None:
+            yield from self._of_pages(judged)
         yield from self._of_partitions()
 
     def _finding(self, code: str, path: Path | None = None, **facts: Any) -> NodeFinding:
@@ -305,15 +306,16 @@ class Predictor:
             found = f"{counted(logical.undecodable, 'record')} whose fields do not decode"
             yield self._finding("recovery-unclear", found=found)
 
-    def _of_pages(
-        self, damaged: Sequence[DamagedPages], unreadable: Sequence[PageFile]
-    ) -> Iterator[NodeFinding]:
-        for file in unreadable:
+    def _of_pages(self, judged: JudgedPages) -> Iterator[NodeFinding]:
+        for file in judged.unreadable:
             found = file.problem or "it cannot be read"
             yield self._finding("recovery-refused", file.path, found=found)
+        for file, reason in judged.unwalked:
+            if reason == HOLLOW:
+                yield self._finding("recovery-unclear", file.path, found=reason)
         counts: Counter[tuple[Path, PageRepair]] = Counter()
         pages: Counter[tuple[Path, PageRepair]] = Counter()
-        for run in damaged:
+        for run in judged.damaged:
             key = (run.file.path, run.repair)
             counts[key] += 1
             if counts[key] <= RUNS_SHOWN:
@@ -330,9 +332,9 @@ class Predictor:
         header = run.file.header
         assert header is not None
         code, severity = _code_of(run.repair)
-        if run.state is PageState.UNKNOWN and run.repair is PageRepair.REBUILT:
-            severity = Severity.WARNING
         what = _STATES.get(run.state, run.state.name.lower())
+        what = "after the end of the file" if run.is_absent else what
+        is_index = run.file.kind is FileKind.INDEX and run.repair is not PageRepair.RECOVERED
         more = f" and each of the {run.pages - 1:,} after it" if run.pages > 1 else ""
         return self._finding(
             code,
@@ -341,7 +343,7 @@ class Predictor:
             offset=header.size + run.page * header.page_size,
             length=run.pages * header.page_size,
             found=f"page {run.page}{more}: {what}; {REPAIRS[run.repair]}",
-            hint=_HINTS.get(run.repair),
+            hint=_INDEX_ASIDE if is_index else _HINTS.get(run.repair),
         )
 
     def _of_partitions(self) -> Iterator[NodeFinding]:

@@ -13,7 +13,7 @@ from je_tools.ignite.repairs.log_plan import plan_log_repairs
 
 if TYPE_CHECKING:
     from je_tools.ignite.checkpoints.node_checkpoints import NodeCheckpoints
-    from je_tools.ignite.pages.scan import PageFileScan
+    from je_tools.ignite.pages.walk import Walked
     from je_tools.ignite.recovery.physical import PhysicalRecovery
     from je_tools.ignite.store import Node
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 def rebuilt_files(
     node: Node,
     threads: int,
-    scans: Sequence[PageFileScan],
+    walked: Sequence[Walked],
     found: NodeCheckpoints,
     physical: PhysicalRecovery,
 ) -> frozenset[Path]:
@@ -32,7 +32,7 @@ def rebuilt_files(
     Args:
         node: the node.
         threads: number of segments to read at once.
-        scans: the pages of all of its files.
+        walked: the pages of all of its files.
         found: its checkpoints.
         physical: the physical part of its recovery.
 
@@ -42,7 +42,7 @@ def rebuilt_files(
     try:
         if plan_log_repairs(node, threads).edits:
             return frozenset()
-        damaged = judged_pages(node, physical, scans).damaged
+        damaged = judged_pages(node, physical, walked).damaged
         return frozenset(plan_page_edits(node, found, physical, damaged).rebuilt)
     except InputError:
         # The commands that need the part that cannot be read say so.

@@ -33,7 +33,7 @@ pub const DECLARED: crate::Declared = &[
 type Places = Vec<(i64, Vec<u64>)>;
 
 /// The fields of Python's `check.Structure`.
-type Structure = (Vec<Defect>, Vec<u64>, u64, u64, i64, Places);
+type Structure = (Vec<Defect>, Vec<u64>, u64, u64, i64, Places, Vec<u32>);
 
 #[pyfunction]
 pub fn check_pages(
@@ -51,5 +51,6 @@ pub fn check_pages(
         found.rows,
         found.expected_rows,
         places.collect(),
+        found.missing.into_iter().collect(),
     ))
 }

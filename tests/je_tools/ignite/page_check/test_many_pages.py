@@ -15,9 +15,8 @@ from je_tools.errors import StoppedError
 from je_tools.findings import Severity
 from je_tools.formats.ignite.page_image import read_image_pages
 from je_tools.formats.ignite.pages import PageState, page_rules, read_pages, zero_pages
-from je_tools.ignite.page_check import walk
 from je_tools.ignite.page_check.verify import verify_pages
-from je_tools.ignite.pages import scan
+from je_tools.ignite.pages import scan, walk
 from je_tools.ignite.pages.files import page_folder
 from je_tools.ignite.pages.images import mapped_image
 from je_tools.ignite.recovery.plan import plan_recovery

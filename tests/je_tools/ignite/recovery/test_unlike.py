@@ -81,7 +81,7 @@ UNLIKE = [
     ("part-0.bin", 0, 1, StartOutcome.LOSES),
     ("part-0.bin", 1, 36, StartOutcome.UNCLEAR),
     ("part-0.bin", 7, 36, StartOutcome.UNCLEAR),
-    ("index.bin", 4, 36, StartOutcome.STARTS),
+    ("index.bin", 4, 36, StartOutcome.UNCLEAR),
 ]
 """Pages of the cache `accounts`, types, and the outcome of the start.
 

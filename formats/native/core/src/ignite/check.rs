@@ -3,7 +3,7 @@
 //! Source: PagePartitionMetaIO, PageMetaIO, BPlusTree.validateTree, PagesList, AbstractDataPageIO,
 //! Ignite 2.18.0.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::ignite::data_page::Directory;
 use crate::ignite::list_check::Lists;
@@ -88,6 +88,8 @@ pub struct Report {
     /// By cache: the number of rows, and for each n, of those whose key belongs to the partition if
     /// there are 2^n partitions.
     pub places: BTreeMap<i64, [u64; POWERS + 1]>,
+    /// Pages that something leads to, and that are zeros or after the end of the file.
+    pub missing: BTreeSet<u32>,
 }
 
 impl Report {
@@ -201,6 +203,8 @@ pub(crate) fn checked<'a>(image: PageImage<'a>, verdicts: &[u8]) -> Check<'a> {
     if image.page_count() > 0 {
         check.reached.add(0);
         check_top(&mut check);
+        // What follows reads all pages, also those that nothing leads to.
+        check.report.missing = std::mem::take(&mut check.reader.missing);
         mark_tracking(&mut check);
         check_data_pages(&mut check);
         check_orphans(&mut check);
@@ -370,6 +374,20 @@ mod tests {
         let found = check(image(&base), &[0, 0, 4]);
         assert_eq!(found.rows, 1);
         assert!(found.defects.contains(&(DefectKind::Page as u8, 2, 4)));
+    }
+
+    #[test]
+    fn missing_pages_are_those_that_something_leads_to() {
+        let mut base = file();
+        let whole = base.len() - SIZE;
+        // The last page has the end of a row; nothing leads to the page of zeros.
+        base[whole..].fill(0);
+        base.extend([0; SIZE]);
+        for stop in [base.len(), whole + SIZE, whole] {
+            let found = check(image(&base[..stop]), &[]);
+            assert_eq!(found.missing.into_iter().collect::<Vec<_>>(), [6]);
+        }
+        assert!(check(image(&file()), &[]).missing.is_empty());
     }
 
     #[test]

@@ -3,7 +3,6 @@
 //! Source: PagesList, PagesListMetaIO, PagesListNodeIO, AbstractFreeList, Ignite 2.18.0.
 
 use crate::ignite::check::{Check, DefectKind};
-use crate::ignite::page_image::PageFault;
 use crate::ignite::page_layout::{data, is_data, list_meta, list_node, types};
 use crate::ignite::page_reader::{index_of, kind_of, partition_of};
 
@@ -106,12 +105,12 @@ impl<'c, 'a> Lists<'c, 'a> {
             return self.check.report.note(DefectKind::Elsewhere, node, id);
         }
         let index = index_of(id);
-        if is_reusable {
-            self.check.follow(node, id);
+        if is_reusable && self.check.follow(node, id).is_none() {
             return;
         }
         let order = self.check.image.order;
         match self.check.reader.page(&self.check.image, index) {
+            Ok(_) if is_reusable => {}
             Ok(page) => {
                 let (type_no, _) = kind_of(page, order).unwrap_or_default();
                 let back = order.i64_at(page, data::LIST_AT).unwrap_or(0);
@@ -119,7 +118,6 @@ impl<'c, 'a> Lists<'c, 'a> {
                     self.check.report.note(DefectKind::List, node, id);
                 }
             }
-            Err(PageFault::Absent) => self.check.report.note(DefectKind::List, node, id),
             Err(fault) => {
                 self.check.report.note(DefectKind::Page, index, i64::from(fault as u8));
             }

@@ -1,5 +1,7 @@
 //! Pages of an image at any place, each checked once.
 
+use std::collections::BTreeSet;
+
 use crate::ignite::order::Order;
 use crate::ignite::page_image::{PageFault, PageImage};
 
@@ -7,6 +9,9 @@ const UNCHECKED: u8 = u8::MAX;
 
 /// Number of unpacked pages that are kept.
 const KEPT: usize = 1024;
+
+/// Number of missing pages that are kept.
+const MISSING_KEPT: usize = 1 << 16;
 
 /// Reader of the pages of an image: checks each page once, and keeps the last ones unpacked.
 ///
@@ -16,6 +21,8 @@ pub struct PageReader {
     /// A `PageFault` or 0 for each page that was read.
     verdicts: Vec<u8>,
     unpacked: Vec<Option<(u32, Vec<u8>)>>,
+    /// Pages that were asked for, and are zeros or after the end of the file: the first of them.
+    pub missing: BTreeSet<u32>,
     /// Number of calls of `page`, by which tests measure work.
     #[cfg(test)]
     pub(crate) reads: usize,
@@ -47,6 +54,20 @@ impl PageReader {
         {
             self.reads += 1;
         }
+        let place = self.place(image, index).inspect_err(|fault| {
+            let is_missing = matches!(fault, PageFault::Absent | PageFault::Zero);
+            if is_missing && self.missing.len() < MISSING_KEPT {
+                self.missing.insert(index);
+            }
+        })?;
+        match image.plain(index) {
+            Some(page) => Ok(page),
+            None => self.unpack(image, index, place),
+        }
+    }
+
+    /// Returns the place of a page, which is checked unless it was changed.
+    fn place(&mut self, image: &PageImage<'_>, index: u32) -> Result<usize, PageFault> {
         let place = image.place_of(index).ok_or(PageFault::Absent)?;
         if image.changed(index).is_none() {
             let verdict = self.verdicts.get_mut(place).ok_or(PageFault::Absent)?;
@@ -57,10 +78,7 @@ impl PageReader {
                 return Err(fault);
             }
         }
-        match image.plain(index) {
-            Some(page) => Ok(page),
-            None => self.unpack(image, index, place),
-        }
+        Ok(place)
     }
 
     fn unpack<'s>(
@@ -175,7 +193,7 @@ mod tests {
         #[test]
         fn a_number_is_added_once(count in 0usize..200, numbers in prop::collection::vec(0usize..300, 0..99)) {
             let mut marks = Marks::new(count);
-            let mut all = std::collections::BTreeSet::new();
+            let mut all = BTreeSet::new();
             for number in numbers {
                 let is_inside = number < count.next_multiple_of(64);
                 prop_assert_eq!(marks.add(number), is_inside && all.insert(number));

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
+from msgspec import Struct
 
 from je_tools.core.ordered import map_in_order
 from je_tools.errors import StoppedError
@@ -33,6 +34,33 @@ Walked = tuple["PageFileScan", "Structure | str | None"]
 """Pages of a file; what they lead to, why that was not checked, or None if there is nothing."""
 
 
+class LostPages(Struct, frozen=True):
+    """Consecutive pages that something leads to, and that are gone from the end of a file.
+
+    Attributes:
+        page: index of the first page.
+        pages: number of pages.
+        is_absent: True if they are after the end of the file; False if they are zeros at its end.
+    """
+
+    page: int
+    pages: int
+    is_absent: bool
+
+
+def lost_pages(scan: PageFileScan, structure: Structure) -> Iterator[LostPages]:
+    """Yield the pages that a file has lost at its end, in order.
+
+    No node makes a file shorter, and it writes each page before another one leads to it.
+    """
+    gone = np.array([each for each in structure.missing if each >= scan.written], np.int64)
+    in_file = int(np.searchsorted(gone, scan.file.pages))
+    for some, is_absent in ((gone[:in_file], False), (gone[in_file:], True)):
+        for run in np.split(some, np.flatnonzero(np.diff(some) != 1) + 1):
+            if len(run):
+                yield LostPages(int(run[0]), len(run), is_absent)
+
+
 class Walk:
     """Walk through the files of one node."""
 
@@ -58,7 +86,7 @@ class Walk:
 
     def _walked(self, scan: PageFileScan) -> Walked:
         file = scan.file
-        if file.header is None or not file.pages or not scan.written:
+        if file.header is None or not file.pages:
             return scan, None
         if self._problem is not None:
             return scan, self._problem
