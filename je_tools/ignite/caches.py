@@ -5,6 +5,7 @@ Source: NodeFileTree, CacheFileTree, Ignite 2.18.0.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator, Mapping, Set
 from typing import TYPE_CHECKING
 
@@ -26,6 +27,12 @@ _NAMES_SHOWN = 10
 CONFIGURATION = "cache_data.dat"
 """End of the name of a file with the configuration of a cache."""
 
+CACHE_LOST = (
+    "The node starts without these caches, unless its own configuration has them. Copy the file "
+    "from a backup, or from another node, before the node starts."
+)
+"""Next step if a configuration is lost."""
+
 METASTORAGE = "MetaStorage"
 """Group of the node's own pages, which lie in another folder than those of caches."""
 
@@ -37,12 +44,14 @@ class CacheFolder(Struct, frozen=True):
         path: the folder.
         group: name of the group: that of the cache if it has none of its own.
         caches: names of the caches.
+        configured: those whose configurations are not empty: a node starts no others.
         is_shared: True for a group.
     """
 
     path: Path
     group: str
     caches: tuple[str, ...]
+    configured: tuple[str, ...]
     is_shared: bool
 
 
@@ -66,12 +75,24 @@ def cache_folders(db: Path) -> Iterator[CacheFolder]:
                 files = sorted(each.name for each in path.iterdir())
                 ends = [name for name in files if name.endswith(CONFIGURATION)]
                 caches = tuple(name.removesuffix(CONFIGURATION) for name in ends)
-                yield CacheFolder(path, group, caches, is_shared=True)
+                written = tuple(name for name in caches if _is_written(path, name))
+                yield CacheFolder(path, group, caches, written, is_shared=True)
             elif path.name.startswith(_ALONE):
                 cache = path.name.removeprefix(_ALONE)
-                yield CacheFolder(path, cache, (cache,), is_shared=False)
+                written = (cache,) if _is_written(path) else ()
+                yield CacheFolder(path, cache, (cache,), written, is_shared=False)
     except OSError as error:
         raise InputError(f"{error.filename}: {error.strerror}") from error
+
+
+def _is_written(folder: Path, cache: str = "") -> bool:
+    """Return True unless the configuration of a cache is gone or empty."""
+    path = folder / f"{cache}{CONFIGURATION}"
+    try:
+        return path.stat().st_size > 0
+    except OSError:
+        # The node fails to read it too.
+        return os.path.lexists(path)
 
 
 def cache_names(node: Node) -> CacheNames:

@@ -19,6 +19,7 @@ _VERBS = {
     "marker-": "checkpoints",
     "checkpoint-": "checkpoints",
     "page-": "pages verify",
+    "cache-": "pages verify",
     "recovery-": "recover",
 }
 

@@ -25,6 +25,7 @@ import org.apache.ignite.internal.IgniteEx;
 import org.apache.ignite.internal.processors.cache.CacheGroupContext;
 import org.apache.ignite.internal.processors.cache.CacheObject;
 import org.apache.ignite.internal.processors.cache.CacheObjectContext;
+import org.apache.ignite.internal.processors.cache.DynamicCacheDescriptor;
 import org.apache.ignite.internal.processors.cache.GridCacheProcessor;
 import org.apache.ignite.internal.processors.cache.IgniteCacheOffheapManager.CacheDataStore;
 import org.apache.ignite.internal.processors.cache.persistence.CacheDataRow;
@@ -144,7 +145,9 @@ public final class IgniteRows {
                 while (rows.next()) {
                     CacheDataRow row = rows.get();
                     int id = group.sharedGroup() ? row.cacheId() : group.groupId();
-                    String cache = caches.cacheDescriptor(id).cacheName();
+                    // A cache without a configuration has no name.
+                    DynamicCacheDescriptor known = caches.cacheDescriptor(id);
+                    String cache = known == null ? String.valueOf(id) : known.cacheName();
                     byte[] value = row.value().valueBytes(context);
                     out.println(
                             String.join(

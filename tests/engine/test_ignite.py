@@ -217,15 +217,24 @@ def test_a_node_reads_headers_of_segments_that_it_needs_only(
 
 
 @pytest.mark.engine
-@pytest.mark.parametrize("content", [None, b"\xac\xed\0\6"])
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("cache-accounts/", None),
+        ("cache-accounts/", b"\xac\xed\0\6"),
+        ("cacheGroup-web/carts", None),
+    ],
+)
 def test_a_node_without_the_configuration_of_a_cache(
-    ignite: IgniteEngine, content: bytes | None, tmp_path: Path
+    ignite: IgniteEngine, name: str, content: bytes | None, tmp_path: Path
 ) -> None:
+    """It starts without the cache; the rows of one of a group stay in the pages of the group."""
     store = writable_copy(FIXTURES / "ignite-killed" / "store", tmp_path / "work")
-    path = store / "db/node1/cache-accounts/cache_data.dat"
+    path = store / f"db/node1/{name}cache_data.dat"
     path.unlink()
     if content is not None:
         path.write_bytes(content)
     found = ignite.rows(store)
     assert isinstance(found, list) == (content is None)
-    assert content is not None or not any(row.startswith("accounts") for row in found)
+    cache = name.partition("/")[2] or "accounts"
+    assert content is not None or not any(row.startswith(cache) for row in found)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Set
+from collections.abc import Iterable, Iterator, Set
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +16,7 @@ from je_tools.formats.ignite.ids import cache_id
 from je_tools.formats.ignite.page_ids import INDEX_PARTITION, PageFlag, page_file_name, whole_id
 from je_tools.formats.ignite.pages import PageState, page_type_name
 from je_tools.formats.ignite.types import PartitionState
+from je_tools.ignite.caches import CONFIGURATION
 from je_tools.ignite.page_check.page_findings import CODES, PageFinding
 from je_tools.ignite.page_check.structure_judge import structure_findings
 from je_tools.ignite.pages.files import FileKind, PageFile, PageFolder
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from je_tools.ignite.page_check.page_recovery import PageRecovery
     from je_tools.ignite.page_check.structure_judge import Affinity, FindingMaker
     from je_tools.ignite.pages.scan import PageFileScan, Run
+    from je_tools.ignite.recovery.configurations import LackingConfiguration
 
 RUNS_SHOWN = 100
 """Runs of pages of a file that are findings of their own, for each code."""
@@ -209,6 +211,16 @@ class PageJudge:
                     yield self._missing(lost, part.size)
         for path in folder.others:
             yield None, self._finding("page-file-unread", file=self.path(path))
+
+    def of_configurations(self, lost: Iterable[LackingConfiguration]) -> Iterator[PageFinding]:
+        """Yield findings on caches without a configuration."""
+        for each in lost:
+            if not each.is_lost:
+                # `recover` and `doctor` report it: it has no pages.
+                continue
+            facts = {"expected": CONFIGURATION, "found": each.found}
+            path = self.path(each.path)
+            yield self._finding("cache-unconfigured", group=each.group, file=path, **facts)
 
     def _missing(self, file: PageFile, rows: int) -> tuple[FileVerdict, PageFinding]:
         counts = dict.fromkeys(("pages", "zeros", "encrypted", "compressed", "torn", "bad"), 0)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from je_tools.findings import Code, Severity
+from je_tools.ignite.caches import CACHE_LOST
 
 _ADVICE = (
     "If it is a note, do nothing. Otherwise `ignite recover` rebuilds a partition from the log, "
@@ -187,6 +188,13 @@ _TABLE: tuple[tuple[str, Severity, str, str], ...] = (
         "other rows of the cache are in the right one: the node does not find these rows.",
         "If the cache has an affinity function of its own, do nothing. Otherwise compare the "
         "partition with its copy on another node.",
+    ),
+    (
+        "cache-unconfigured",
+        Severity.ERROR,
+        "A cache has partitions or rows, and no configuration (`cache_data.dat`). The node starts "
+        "without it, and reports nothing.",
+        CACHE_LOST,
     ),
     (
         "page-unnamed",

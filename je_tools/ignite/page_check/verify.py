@@ -19,7 +19,8 @@ from je_tools.ignite.page_check.page_recovery import page_recovery
 from je_tools.ignite.page_check.structure_judge import affinity_of
 from je_tools.ignite.pages.files import page_folder
 from je_tools.ignite.pages.scan import scan_files
-from je_tools.ignite.pages.walk import HOLLOW, Walk
+from je_tools.ignite.pages.walk import HOLLOW, CacheRows, Walk, add_rows
+from je_tools.ignite.recovery.configurations import lacking_configurations
 from je_tools.ignite.recovery.walked import recovered_walk
 
 if TYPE_CHECKING:
@@ -130,17 +131,21 @@ def _verify_node(
     report.findings += judge.of_node()
     scans = scan_files(folder.files, walk.threads, progress)
     walked = report.walked[node.name] = list(walk.files(scans))
+    rows: CacheRows = {}
     affinity = affinity_of(
         (scan.file, found) for scan, found in walked if isinstance(found, Structure)
     )
     for scan, found in walked:
         structure = found if isinstance(found, Structure) else None
+        if structure is not None:
+            add_rows(rows, scan.file, structure)
         verdict, findings = judge.judge(scan, structure, affinity)
         report.files.append(verdict)
         report.findings += findings
         types += scan.types
     report.findings += _unpacked(report.files[before:])
     report.findings += _unwalked(judge, walked)
+    report.findings += judge.of_configurations(lacking_configurations(node, rows))
     for missing, finding in judge.of_folder(folder):
         if missing is not None:
             report.files.append(missing)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
@@ -30,6 +31,9 @@ A walk needs up to 36 bytes for each page. Of a compressed page, a quarter is st
 HOLLOW = "most of it is a hole, which no node leaves"
 """Why such a file is not walked."""
 
+CacheRows = dict[str, Counter[int]]
+"""Rows by group and cache; -1 for the cache of a group that has one only."""
+
 Walked = tuple["PageFileScan", "Structure | str | None"]
 """Pages of a file; what they lead to, why that was not checked, or None if there is nothing."""
 
@@ -46,6 +50,12 @@ class LostPages(Struct, frozen=True):
     page: int
     pages: int
     is_absent: bool
+
+
+def add_rows(rows: CacheRows, file: PageFile, structure: Structure) -> None:
+    """Add the rows of a file to those of others."""
+    own = rows.setdefault(file.group, Counter())
+    own.update({cache: counts[0] for cache, counts in structure.places.items()})
 
 
 def lost_pages(scan: PageFileScan, structure: Structure) -> Iterator[LostPages]:

@@ -12,7 +12,7 @@ from msgspec import Struct
 from je_tools.core.escaping import counted
 from je_tools.formats.ignite.ids import cache_id
 from je_tools.formats.ignite.types import PartitionState
-from je_tools.ignite.caches import CONFIGURATION, CacheFolder, cache_folders
+from je_tools.ignite.caches import CacheFolder, cache_folders
 from je_tools.ignite.logical.entries import METASTORAGE_ID
 from je_tools.ignite.pages.files import FileKind, PageFile, page_folder
 from je_tools.ignite.records.merge import CacheRecords, PartitionOverlay
@@ -44,7 +44,7 @@ class CacheFilter(Struct, frozen=True):
 
     def caches_of(self, folder: CacheFolder) -> list[int]:
         """Return the ids of the wanted caches of a folder."""
-        ids = [cache_id(name) for name in folder.caches]
+        ids = [cache_id(name) for name in folder.configured]
         if self.wants_group(folder.group):
             return ids
         return [each for each in ids if each in self.ids]
@@ -166,11 +166,11 @@ class NodeRecords:
         for folder in cache_folders(self._node.db):
             caches = self._wanted.caches_of(folder)
             is_whole = self._wanted.wants_group(folder.group)
-            if is_whole and folder.group in files and not _is_configured(folder):
+            if is_whole and folder.group in files and not folder.configured:
                 count = len(files[folder.group])
                 found = f"cache_data.dat is gone: {counted(count, 'partition')}"
                 self._add_unconfigured(folder.group, count, found)
-            if caches and _is_configured(folder):
+            if caches:
                 if cache_id(folder.group) in unlogged:
                     self._add_unlogged(folder.group)
                 known = files.get(folder.group, {})
@@ -205,8 +205,8 @@ class NodeRecords:
     def _judge_logged(self) -> None:
         """Add a problem if the log has records of caches without a configuration."""
         assert self._node.db is not None
-        folders = filter(_is_configured, cache_folders(self._node.db))
-        known = {cache_id(name) for each in folders for name in each.caches} | {METASTORAGE_ID}
+        folders = cache_folders(self._node.db)
+        known = {cache_id(name) for each in folders for name in each.configured} | {METASTORAGE_ID}
         updates = self._recovered.logical.updates
         found: Counter[int] = Counter()
         for cache, partition in updates.places:
@@ -248,8 +248,3 @@ class NodeRecords:
                 text = f"{what}; the newest checkpoint counted {count} in it"
                 place = (self._node.name, name, partition, rows[partition])
                 self.problems.append(MissingRecords(RecordProblem.FILE, *place, text))
-
-
-def _is_configured(folder: CacheFolder) -> bool:
-    """Return True if a node would start the caches of a folder; a destroyed one leaves it empty."""
-    return bool(folder.caches) if folder.is_shared else (folder.path / CONFIGURATION).exists()

@@ -9,6 +9,7 @@ Source: PageMemoryImpl.tryToRestorePage, Ignite 2.18.0, and starts of a node on 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from enum import StrEnum
 from typing import TYPE_CHECKING
@@ -24,11 +25,9 @@ from je_tools.formats.ignite.pages import PageState
 from je_tools.formats.ignite.partition_meta import PART_META_NO
 from je_tools.formats.ignite.records import decode_type
 from je_tools.formats.ignite.types import NUMBERS
-from je_tools.ignite.pages.files import FileKind, PageFile, page_folder
+from je_tools.ignite.pages.files import FileKind, PageFile
 from je_tools.ignite.pages.page_sets import PageSet
-from je_tools.ignite.pages.scan import scan_files
-from je_tools.ignite.pages.walk import LostPages, lost_pages
-from je_tools.ignite.recovery.walked import recovered_walk
+from je_tools.ignite.pages.walk import HOLLOW, CacheRows, LostPages, add_rows, lost_pages
 from je_tools.ignite.wal.segment_reading import copies_of, read_segment
 
 if TYPE_CHECKING:
@@ -37,7 +36,6 @@ if TYPE_CHECKING:
     from je_tools.ignite.pages.walk import Walked
     from je_tools.ignite.recovery.physical import PhysicalRecovery, Place
     from je_tools.ignite.store import Node
-    from je_tools.log.scan_options import Progress
 
 _PAGE, _CHECKPOINT, _RECOVERY = (
     NUMBERS[name] for name in ("PAGE_RECORD", "CHECKPOINT_RECORD", "MEMORY_RECOVERY")
@@ -101,32 +99,30 @@ class JudgedPages(Struct):
         damaged: runs of damaged pages.
         unreadable: files that cannot be read as pages.
         encrypted: number of encrypted pages, of which only the checksums are known.
-        unwalked: files whose trees and lists were not followed, with the reason: pages that are
-            lost at their ends are not known.
+        unwalked: number of files whose trees and lists were not followed, so that pages that are
+            lost at their ends are not known, by the reason.
+        hollow: those of them that are holes for the most part.
+        rows: by group: rows of each cache whose trees were followed; -1 for the cache of a group
+            that has one only.
     """
 
     damaged: list[DamagedPages]
     unreadable: list[PageFile]
     encrypted: int
-    unwalked: list[tuple[PageFile, str]]
-
-
-def damaged_pages(
-    node: Node, physical: PhysicalRecovery, threads: int, progress: Progress | None = None
-) -> JudgedPages:
-    """Return what is wrong with the pages of a node.
-
-    Raises:
-        InputError: the node has no folder of caches.
-        StoppedError: a file shrank, vanished or was replaced while it was read.
-    """
-    scans = scan_files(page_folder(node).files, threads, progress)
-    return judged_pages(node, physical, recovered_walk(physical, threads).files(scans))
+    unwalked: Counter[str]
+    hollow: list[PageFile]
+    rows: CacheRows
 
 
 def judged_pages(node: Node, physical: PhysicalRecovery, walked: Iterable[Walked]) -> JudgedPages:
-    """Return what `damaged_pages` does, from the pages of all files of a node."""
-    judged = JudgedPages([], [], 0, [])
+    """Return what is wrong with the pages of a node.
+
+    Args:
+        node: the node.
+        physical: the physical part of its recovery.
+        walked: the pages of all of its files.
+    """
+    judged = JudgedPages([], [], 0, Counter(), [], {})
     found: list[tuple[PageFile, Run, int]] = []
     lost: list[tuple[PageFileScan, LostPages]] = []
     for scan, structure in walked:
@@ -139,9 +135,11 @@ def judged_pages(node: Node, physical: PhysicalRecovery, walked: Iterable[Walked
         if scan.foreign is not None:
             found.append((file, scan.foreign, 1))
         if isinstance(structure, Structure):
+            add_rows(judged.rows, file, structure)
             lost += [(scan, each) for each in lost_pages(scan, structure)]
         elif structure is not None:
-            judged.unwalked.append((file, structure))
+            judged.unwalked[structure] += 1
+            judged.hollow += [file] if structure == HOLLOW else []
     if found or lost:
         recovered, images = PageSet(physical.places), PageSet(_images(node))
         for run in found:

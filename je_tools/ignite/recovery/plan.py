@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum
 from typing import TYPE_CHECKING
@@ -19,9 +18,11 @@ from je_tools.ignite.caches import cache_names
 from je_tools.ignite.checkpoints.node_checkpoints import node_checkpoints
 from je_tools.ignite.logical.updates import logical_updates
 from je_tools.ignite.pages.files import page_folder
-from je_tools.ignite.recovery.page_damage import damaged_pages, judged_pages
+from je_tools.ignite.recovery.configurations import lacking_configurations
+from je_tools.ignite.recovery.page_damage import judged_pages
 from je_tools.ignite.recovery.physical import PhysicalRecovery, recovered_pages
 from je_tools.ignite.recovery.prediction import Predictor
+from je_tools.ignite.recovery.walked import walked_pages
 from je_tools.ignite.values.side_files import UNCHECKED
 
 if TYPE_CHECKING:
@@ -172,12 +173,11 @@ def _plan(
             # The predictor reports the marker.
             logical = None
     judged = None
-    if pages and walked is None:
-        judged = damaged_pages(node, physical, threads)
-    elif walked is not None:
-        judged = judged_pages(node, physical, walked)
+    if pages:
+        judged = judged_pages(node, physical, walked or walked_pages(node, physical, threads))
+    lacking = lacking_configurations(node, {} if judged is None else judged.rows)
     predictor = Predictor(node, root, found, physical)
-    findings = tuple(predictor.findings(logical, judged))
+    findings = tuple(predictor.findings(logical, judged, lacking))
     not_checked = tuple(_not_checked(judged, logical))
     damaged = None if judged is None else judged.damaged
     return NodePlan(node, found, physical, logical, damaged, findings, not_checked)
@@ -190,7 +190,7 @@ def _not_checked(judged: JudgedPages | None, logical: LogicalUpdates | None) -> 
         yield "The content of pages whose checksum is right."
         if judged.encrypted:
             yield encrypted_text(judged.encrypted)
-        for reason, count in Counter(reason for _, reason in judged.unwalked).items():
+        for reason, count in judged.unwalked.items():
             yield f"Pages that are lost at the ends of {counted(count, 'file')}: {reason}."
     if logical is not None and logical.encrypted:
         yield (

@@ -7,7 +7,7 @@ FileWriteAheadLogManager.RecordsIterator, Ignite 2.18.0, and starts of a node on
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,13 +16,11 @@ from je_tools.findings import Severity
 from je_tools.formats.ignite.markers import MarkerKind
 from je_tools.formats.ignite.pages import PageState
 from je_tools.formats.ignite.segments import Problem
-from je_tools.ignite.caches import CONFIGURATION
+from je_tools.ignite.caches import CACHE_LOST, CONFIGURATION
 from je_tools.ignite.checkpoints.node_checkpoints import newest_marker
 from je_tools.ignite.logical.log_range import WalEndReason
 from je_tools.ignite.node_findings import CODES, NodeFinding
 from je_tools.ignite.pages.files import FileKind
-from je_tools.ignite.pages.walk import HOLLOW
-from je_tools.ignite.recovery.configurations import lacking_configurations
 from je_tools.ignite.recovery.page_damage import PageRepair
 from je_tools.ignite.recovery.partitions import checkpointed_partitions
 from je_tools.ignite.segment_files import Status
@@ -42,6 +40,7 @@ if TYPE_CHECKING:
     from je_tools.ignite.checkpoints.node_checkpoints import NodeCheckpoints
     from je_tools.ignite.logical.log_range import WalEnd
     from je_tools.ignite.logical.updates import LogicalUpdates
+    from je_tools.ignite.recovery.configurations import LackingConfiguration
     from je_tools.ignite.recovery.page_damage import DamagedPages, JudgedPages
     from je_tools.ignite.recovery.physical import PhysicalRecovery
     from je_tools.ignite.store import Node
@@ -94,11 +93,6 @@ _LOG_LOST = (
 RUNS_SHOWN = 100
 """Runs of damaged pages of a file that are findings of their own, for each fate."""
 
-_CACHE_LOST = (
-    "The node starts without the caches of this folder, unless its own configuration has them. "
-    "Copy the file from a backup, or from another node, before the node starts."
-)
-
 _ONLY_COPY = (
     "The file may be the only one with the records of its segment, and `ignite recover` leaves it. "
     "Look for the segment in a backup of the node. If there is none, keep a copy of the file "
@@ -127,17 +121,19 @@ class Predictor:
         self,
         logical: LogicalUpdates | None,
         judged: JudgedPages | None,
+        lacking: Iterable[LackingConfiguration],
     ) -> Iterator[NodeFinding]:
         """Yield what prevents the start, and what is lost.
 
         Args:
             logical: the logical part; None if its begin is unclear.
             judged: damage in the pages; None if they were not read.
+            lacking: caches without a readable configuration.
         """
         yield from self._of_markers()
         yield from self._of_physical()
         yield from self._of_archive()
-        yield from self._of_configurations()
+        yield from self._of_configurations(lacking)
         if logical is not None:
             yield from self._of_log_end(logical)
             yield from self._of_entries(logical)
@@ -258,11 +254,11 @@ class Predictor:
                     "recovery-unclear", file.path, segment=header.segment, found=file.problem
                 )
 
-    def _of_configurations(self) -> Iterator[NodeFinding]:
+    def _of_configurations(self, lacking: Iterable[LackingConfiguration]) -> Iterator[NodeFinding]:
         """Yield caches without a readable configuration."""
-        for each in lacking_configurations(self._node):
+        for each in lacking:
             if each.is_lost:
-                texts = {"expected": CONFIGURATION, "found": each.found, "hint": _CACHE_LOST}
+                texts = {"expected": CONFIGURATION, "found": each.found, "hint": CACHE_LOST}
                 yield self._finding("recovery-loss", each.path, **texts)
             else:
                 yield self._finding("recovery-refused", each.path, found=each.found)
@@ -310,9 +306,9 @@ class Predictor:
         for file in judged.unreadable:
             found = file.problem or "it cannot be read"
             yield self._finding("recovery-refused", file.path, found=found)
-        for file, reason in judged.unwalked:
-            if reason == HOLLOW:
-                yield self._finding("recovery-unclear", file.path, found=reason)
+        for file in judged.hollow:
+            texts = {"expected": "a file with pages", "found": "a hole for the most part"}
+            yield self._finding("recovery-unclear", file.path, **texts)
         counts: Counter[tuple[Path, PageRepair]] = Counter()
         pages: Counter[tuple[Path, PageRepair]] = Counter()
         for run in judged.damaged:

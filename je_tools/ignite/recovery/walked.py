@@ -4,10 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from je_tools.ignite.pages.files import page_folder
+from je_tools.ignite.pages.scan import scan_files
 from je_tools.ignite.pages.walk import Walk
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from je_tools.ignite.pages.walk import Walked
     from je_tools.ignite.recovery.physical import PhysicalRecovery
+    from je_tools.ignite.store import Node
 
 
 def recovered_walk(physical: PhysicalRecovery, threads: int) -> Walk:
@@ -18,3 +24,14 @@ def recovered_walk(physical: PhysicalRecovery, threads: int) -> Walk:
     if problem is None and physical.replay is None:
         problem = "the markers do not tell where recovery begins"
     return Walk(threads, problem, physical.replay)
+
+
+def walked_pages(node: Node, physical: PhysicalRecovery, threads: int) -> Iterator[Walked]:
+    """Yield the files of pages of a node, with what their pages lead to.
+
+    Raises:
+        InputError: the node has no folder of caches.
+        StoppedError: a file shrank, vanished or was replaced while it was read.
+    """
+    scans = scan_files(page_folder(node).files, threads)
+    return recovered_walk(physical, threads).files(scans)

@@ -188,7 +188,7 @@ def test_keys_of_caches_that_are_not_wanted_are_not_listed(tmp_path: Path) -> No
         folder = tmp_path / name / "db" / "node1" / "cacheGroup-web"
         folder.mkdir()
         for cache in ("carts", "sessions"):
-            (folder / f"{cache}cache_data.dat").write_bytes(b"")
+            (folder / f"{cache}cache_data.dat").write_bytes(b"\xac\xed")
         only = CacheFilter(frozenset({wanted}))
         sides.append(node_partitions(node_of(tmp_path / name), only, 1))
     (partition,) = compare_nodes(*sides)

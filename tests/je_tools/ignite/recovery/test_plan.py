@@ -79,7 +79,7 @@ def test_millions_of_damaged_pages_are_one_run(state: PageState, tmp_path: Path)
     _, found = judge.judge(scan, None, {})
     assert [each.pages for each in found] == [5, 1, _MANY - MADE - 1]
     predicted = Predictor(node, str(tmp_path), node_checkpoints(node, 1), physical)
-    pages = [each.length for each in predicted.findings(None, judged) if each.length]
+    pages = [each.length for each in predicted.findings(None, judged, []) if each.length]
     assert pages == [5 * SIZE, SIZE, (_MANY - MADE - 1) * SIZE]
 
 

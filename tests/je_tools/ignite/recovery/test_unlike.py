@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from je_tools.findings import Severity
+from je_tools.ignite.examination import examine_store
 from je_tools.ignite.page_check.verify import verify_pages
 from je_tools.ignite.recovery.plan import NodePlan, StartOutcome, plan_recovery
 from je_tools.ignite.recovery.repair import apply_repairs, plan_repairs
@@ -17,6 +18,7 @@ from tests.builders.ignite_pages import SIZE, page
 from tests.builders.ignite_recovery import write_unfinished_store
 from tests.corpus import FIXTURES, corpus
 from tests.engine.ignite import writable_copy
+from tests.je_tools.dumped import je_tools
 
 
 def _plan(store: Path) -> NodePlan:
@@ -138,6 +140,32 @@ def test_a_cache_without_its_configuration(
     if content is not None:
         path.write_bytes(content)
     assert _plan(store).outcome is outcome
+
+
+@pytest.mark.parametrize("content", [None, b""])
+@pytest.mark.parametrize("name", ["cache-accounts/", "cacheGroup-web/carts"])
+def test_commands_say_the_same_of_a_cache_without_a_configuration(
+    name: str, content: bytes | None, tmp_path: Path
+) -> None:
+    """That of a cache of a group is missing beside others."""
+    store = writable_copy(FIXTURES / "ignite-killed" / "store", tmp_path / "work")
+    path = store / "db/node1" / f"{name}cache_data.dat"
+    path.unlink()
+    if content is not None:
+        path.write_bytes(content)
+    folder = str(path.parent.relative_to(store))
+    plan = _plan(store)
+    (node,) = examine_store(open_store([store]), 1).nodes
+    assert (plan.outcome, node.outcome) == (StartOutcome.LOSES, StartOutcome.LOSES)
+    (found,) = plan.findings
+    (verified,) = verify_pages(open_store([store]), 1).findings
+    assert (verified.code, verified.file, verified.found) == (
+        "cache-unconfigured",
+        found.file,
+        found.found,
+    )
+    assert found.file == folder
+    assert "cache-unconfigured" in je_tools("ignite", "export", store).err
 
 
 def test_a_destroyed_cache_needs_no_configuration(tmp_path: Path) -> None:
