@@ -170,6 +170,21 @@ def test_a_node_passes_over_archived_files_without_a_header(
 
 
 @pytest.mark.engine
+def test_a_node_needs_the_first_file_of_the_ring(ignite: IgniteEngine, tmp_path: Path) -> None:
+    """Without it, the node moves the segment that it wrote last to the archive."""
+    base = FIXTURES / "ignite-killed" / "store"
+    damaged, mended = (writable_copy(base, tmp_path / each) for each in ("damaged", "mended"))
+    for store in (damaged, mended):
+        (store / "db/wal/node1" / f"{0:016}.wal").unlink()
+    assert isinstance(ignite.rows(damaged), Refusal)
+    assert je_tools("ignite", "recover", mended, "--apply").code == 0
+    found = ignite.rows(mended)
+    assert isinstance(found, list)
+    rows = recorded_rows(FIXTURES / "ignite-killed" / "records.tsv.gz")
+    assert [row for row in found if not row.startswith("ignite-sys-cache")] == rows
+
+
+@pytest.mark.engine
 @pytest.mark.parametrize(("name", "index", "type_no", "outcome"), UNLIKE[1:4])
 def test_a_node_on_pages_of_another_type(
     ignite: IgniteEngine,

@@ -31,6 +31,7 @@ from je_tools.ignite.wal.archive import (
     is_due,
     last_archived,
     may_be_only_copy,
+    moved_wrongly,
     unarchived,
     zips_without_entry,
 )
@@ -97,6 +98,11 @@ _ONLY_COPY = (
     "The file may be the only one with the records of its segment, and `ignite recover` leaves it. "
     "Look for the segment in a backup of the node. If there is none, keep a copy of the file "
     "elsewhere, and remove it from the archive before the node starts."
+)
+
+_FIRST_OF_RING = (
+    "An empty file of that name is enough, as the node writes it anew. `ignite recover --apply` "
+    "makes it."
 )
 
 _FILE_LOST = (
@@ -206,6 +212,13 @@ class Predictor:
         yield from self._of_headers()
         for file in zips_without_entry(self._node):
             yield self._finding("recovery-refused", file.path, found="a ZIP without an entry")
+        for file in moved_wrongly(self._node):
+            texts = {
+                "expected": "the first file of the ring, 0000000000000000.wal",
+                "found": "no such file, so the node moves this one to the archive, and fails",
+                "hint": _FIRST_OF_RING,
+            }
+            yield self._finding("recovery-refused", file.path, **texts)
         for file in files_in_the_way(self._node):
             is_at_start = is_due(self._node, file)
             when = "when it starts" if is_at_start else "once it has written it, and halts"

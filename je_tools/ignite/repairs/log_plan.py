@@ -20,12 +20,17 @@ from je_tools.ignite.repairs.bogus_markers import (
     plan_misnamed_markers,
     suspect_begins,
 )
-from je_tools.ignite.repairs.edits import set_aside
+from je_tools.ignite.repairs.edits import create_file, set_aside
 from je_tools.ignite.repairs.log_cut import plan_cut
 from je_tools.ignite.repairs.log_repairs import LogRepair, LogRepairer, Unrepaired
 from je_tools.ignite.repairs.log_state import LogState, read_log_state
 from je_tools.ignite.repairs.lost_records import LostLogRecords
-from je_tools.ignite.wal.archive import files_in_the_way, is_after_ring, may_be_only_copy
+from je_tools.ignite.wal.archive import (
+    files_in_the_way,
+    is_after_ring,
+    may_be_only_copy,
+    moved_wrongly,
+)
 from je_tools.ignite.wal.segment_judge import FileJudge
 
 if TYPE_CHECKING:
@@ -39,6 +44,9 @@ _ONLY_COPY = (
     "this file of the archive has no header, and may be the only one with the records of its "
     "segment; look for the segment in a backup of the node"
 )
+
+
+_FIRST_OF_RING = "the first file of the ring is gone; the node moves the others to the archive then"
 
 
 class LogPlan(Struct, frozen=True):
@@ -104,6 +112,9 @@ def plan_log_repairs(
     if to_pointer is not None:
         blocking = [each for each in blocking if each.number < to_pointer[0]]
     outcomes += [_unblocked(node, each) for each in blocking]
+    if stuck := moved_wrongly(node):
+        path = stuck[0].path.with_name(f"{0:016}.wal")
+        outcomes.append(LogRepair((create_file(path, b"", _FIRST_OF_RING, is_barrier=False),)))
     if to_pointer is not None:
         _check_repaired(outcomes)
         outcomes.append(plan_cut(node, state, begin, *to_pointer))

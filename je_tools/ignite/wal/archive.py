@@ -86,6 +86,26 @@ def is_after_ring(node: Node, file: SegmentFile) -> bool:
     return bool(ring) and file.number > max(ring)
 
 
+def moved_wrongly(node: Node) -> list[SegmentFile]:
+    """Return the files of a ring without its first file that the node cannot move to the archive.
+
+    If the file is gone, the node moves the others to the archive when it starts, except the last by
+    name. It does not start if the archive has a file of such a name, and halts if it moves the
+    segment that it wrote last.
+
+    Source: starts of a node of 2.18 on such rings.
+    """
+    ring = sorted(node.work, key=lambda each: each.number)
+    if not ring or ring[0].number == 0 or not node.archive:
+        return []
+    names, last = {each.path.name for each in node.archive}, max(_ring(node), default=-1)
+    return [
+        each
+        for each in ring[:-1]
+        if each.path.name in names or (each.header is not None and each.header.segment == last)
+    ]
+
+
 def _ring(node: Node) -> set[int]:
     """Return the segments of the ring that can be read."""
     return {each.header.segment for each in node.work if each.header is not None}

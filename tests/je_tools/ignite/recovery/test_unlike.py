@@ -168,6 +168,31 @@ def test_commands_say_the_same_of_a_cache_without_a_configuration(
     assert "cache-unconfigured" in je_tools("ignite", "export", store).err
 
 
+@pytest.mark.parametrize(
+    ("gone", "outcome"),
+    [
+        ((0,), StartOutcome.REFUSED),
+        ((0, 2), StartOutcome.STARTS),
+        ((2,), StartOutcome.STARTS),
+    ],
+)
+def test_a_ring_without_its_first_file(
+    gone: tuple[int, ...], outcome: StartOutcome, tmp_path: Path
+) -> None:
+    """The node moves the files of the ring except the last to the archive, and then fails."""
+    store = writable_copy(FIXTURES / "ignite-killed" / "store", tmp_path / "work")
+    ring = store / "db/wal/node1"
+    for number in gone:
+        (ring / f"{number:016}.wal").unlink()
+    plan = _plan(store)
+    (node,) = examine_store(open_store([store]), 1).nodes
+    assert (plan.outcome, node.outcome) == (outcome, outcome)
+    apply_repairs(open_store([store]), plan.node, 1)
+    assert _plan(store).findings == ()
+    is_made = outcome is StartOutcome.REFUSED
+    assert (ring / f"{0:016}.wal").exists() == (is_made or 0 not in gone)
+
+
 def test_a_destroyed_cache_needs_no_configuration(tmp_path: Path) -> None:
     store = writable_copy(FIXTURES / "ignite-killed" / "store", tmp_path / "work")
     (store / "db/node1/cache-gone").mkdir()
