@@ -8,6 +8,9 @@ from typing import Protocol
 
 from msgspec import Struct
 
+from je_tools.errors import StoppedError
+from je_tools.writing.file_reads import read_at
+
 
 class MadeBytes(Protocol):
     """Bytes of an edit that are made when they are written: all of them may not fit in memory."""
@@ -17,6 +20,24 @@ class MadeBytes(Protocol):
 
     def __getitem__(self, span: slice, /) -> bytes:
         """Return some of them."""
+
+
+class FileBytes:
+    """Bytes of a file that no edit changes, read when they are needed."""
+
+    def __init__(self, path: Path) -> None:
+        """Take all bytes that a file has now."""
+        self._path, self._size = path, path.stat().st_size
+
+    def __len__(self) -> int:
+        return self._size
+
+    def __getitem__(self, span: slice) -> bytes:
+        start, stop, _ = span.indices(self._size)
+        found = read_at(self._path, start, max(stop - start, 0))
+        if len(found) < stop - start:
+            raise StoppedError(f"{self._path}: it became shorter while it was copied")
+        return found
 
 
 EditBytes = bytes | memoryview | MadeBytes

@@ -19,6 +19,7 @@ from je_tools.formats.ignite.segments import (
 from je_tools.formats.ignite.types import NUMBERS
 from je_tools.formats.ignite.walk import MIN_SIZE, Cause
 from je_tools.ignite.repairs.edits import (
+    FileBytes,
     StoreEdit,
     create_file,
     set_aside,
@@ -126,13 +127,11 @@ class LogRepairer(Struct, frozen=True):
         for twin in segment.others:
             if not segment.is_archived or twin.end.gaps:
                 continue
-            with open_segment_bytes(twin.file.path, is_packed=False) as source:
-                data = source.read(0, source.size).tobytes()
             path = self.archive / f"{segment.index:016}.wal"
             reason = f"the archive lacks the segment; {_short(twin.file.path)} has it"
             # A file without a readable header may be there.
             old = (set_aside(path, reason),) if path.exists() else ()
-            return LogRepair((*old, create_file(path, data, reason)))
+            return LogRepair((*old, create_file(path, FileBytes(twin.file.path), reason)))
         reason = f"segment {segment.index} is in no file; look for it in a backup of the node"
         return Unrepaired(None, segment.index, 0, reason)
 

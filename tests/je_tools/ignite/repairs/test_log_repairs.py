@@ -12,7 +12,7 @@ from uuid import UUID
 import numpy as np
 import pytest
 
-from je_tools.errors import RefusedError
+from je_tools.errors import RefusedError, StoppedError
 from je_tools.formats.ignite.segments import (
     SEGMENT_HEADER_SIZE,
     SegmentHeader,
@@ -20,7 +20,7 @@ from je_tools.formats.ignite.segments import (
 )
 from je_tools.formats.ignite.types import NUMBERS
 from je_tools.ignite.repairs import bogus_markers, lost_records
-from je_tools.ignite.repairs.edits import EditKind
+from je_tools.ignite.repairs.edits import EditKind, FileBytes
 from je_tools.ignite.repairs.log_plan import LogPlan, plan_log_repairs
 from je_tools.ignite.repairs.log_repairs import filler_record
 from je_tools.ignite.repairs.lost_records import LostLogRecords
@@ -155,8 +155,21 @@ def test_a_segment_that_the_archive_lacks_is_copied_from_the_ring(log: Log) -> N
     (log.root / ARCHIVE / f"{2:016}.wal").write_bytes(log.data[2])
     path.unlink()
     (repair,) = log.repair().repairs
-    assert [each.kind for each in repair.edits] == [EditKind.CREATE]
+    (edit,) = repair.edits
+    assert edit.kind is EditKind.CREATE
+    # A segment may be larger than the memory.
+    assert isinstance(edit.data, FileBytes)
     assert path.read_bytes().rstrip(b"\0") == log.data[1]
+
+
+def test_bytes_of_a_file_are_read_when_they_are_needed(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(b"0123456789")
+    data = FileBytes(path)
+    assert (len(data), data[2:5], data[8:99]) == (10, b"234", b"89")
+    path.write_bytes(b"0123")
+    with pytest.raises(StoppedError, match="became shorter"):
+        data[2:5]
 
 
 @pytest.mark.parametrize("no", [1, 2])
