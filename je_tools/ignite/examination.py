@@ -6,7 +6,7 @@ recover`, so that their answers do not differ.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
@@ -27,10 +27,11 @@ from je_tools.ignite.values.side_files import damaged_side_files
 from je_tools.ignite.wal.verify import WalTotals, verify_wal
 
 if TYPE_CHECKING:
+    from je_tools.ignite.checkpoints.node_checkpoints import NodeCheckpoints
     from je_tools.ignite.node_findings import NodeFinding
     from je_tools.ignite.page_check.page_findings import PageFinding
     from je_tools.ignite.page_check.verify import Rebuilt
-    from je_tools.ignite.pages.walk import Walked
+    from je_tools.ignite.recovery.walked import ReadNode
     from je_tools.ignite.store import Node, Store
     from je_tools.log.scan_options import Progress
 
@@ -174,6 +175,7 @@ def _examine(
     totals = WalTotals()
     logged = list(map(_of_log, verify_wal(store, totals, threads, progress=progress)))
     found: list[StoreFinding] = []
+    steps: list[Callable[[Store, Node, int], list[StoreFinding]]]
     steps = [parts.add_checkpoints, parts.add_pages, parts.add_side_files]
     steps += [parts.add_recovery] if predicts else []
     for examine in steps:
@@ -211,7 +213,8 @@ class _Parts(Struct):
     """Facts of one node besides its log; see `NodeExamination`."""
 
     rebuilt: Any = None
-    walked: dict[str, list[Walked]] | None = None
+    checkpoints: NodeCheckpoints | None = None
+    read: dict[str, ReadNode] | None = None
     outcome: StartOutcome | None = None
     page_files: int = 0
     pages: int = 0
@@ -224,7 +227,8 @@ class _Parts(Struct):
 
     def add_checkpoints(self, store: Store, node: Node, threads: int) -> list[StoreFinding]:
         """Judge the checkpoints of a node."""
-        checkpoints = node_checkpoints(node, threads)
+        # The log is read once for all parts: it may be large, or a ZIP of far more bytes.
+        checkpoints = self.checkpoints = node_checkpoints(node, threads)
         begun = [each for each in checkpoints.checkpoints if each.begin is not None]
         self.finished = sum(each.end is not None for each in begun)
         # The name of a marker that points nowhere may have any time.
@@ -234,15 +238,16 @@ class _Parts(Struct):
         root = str(store.roots[0])
         return [_of_log(each) for each in CheckpointJudge(checkpoints, root).findings()]
 
-    def add_pages(self, store: Store, _node: Node, threads: int) -> list[StoreFinding]:
+    def add_pages(self, store: Store, node: Node, threads: int) -> list[StoreFinding]:
         """Judge the pages of a node."""
-        report = verify_pages(store, threads, rebuilt=self.rebuilt)
+        known = None if self.checkpoints is None else {node.name: self.checkpoints}
+        report = verify_pages(store, threads, rebuilt=self.rebuilt, checkpoints=known)
         self.page_files = len(report.files)
         self.pages = sum(each.pages for each in report.files)
         encrypted = sum(each.encrypted for each in report.files)
         if encrypted:
             self.not_checked += (encrypted_text(encrypted),)
-        self.walked = report.walked
+        self.read = report.read
         advice = {each.file: each.advice for each in report.files}
         return [_of_pages(each, advice) for each in report.findings]
 
@@ -263,7 +268,7 @@ class _Parts(Struct):
 
     def add_recovery(self, store: Store, _node: Node, threads: int) -> list[StoreFinding]:
         """Predict the next start of a node."""
-        (plan,) = plan_recovery(store, threads, walked=self.walked)
+        (plan,) = plan_recovery(store, threads, read=self.read)
         self.outcome = plan.outcome
         # All copies of the log were read for its own findings.
         self.not_checked += plan.not_checked

@@ -44,14 +44,19 @@ class PageRecovery(Struct, frozen=True):
         return self.status in ("unfinished", "unclear")
 
 
-def page_recovery(node: Node, threads: int) -> PageRecovery:
+def page_recovery(node: Node, threads: int, known: NodeCheckpoints | None = None) -> PageRecovery:
     """Return the facts that the checkpoints of a node give about its pages.
+
+    Args:
+        node: the node.
+        threads: number of segments to read at once.
+        known: its checkpoints, if they were read already.
 
     Raises:
         StoppedError: a file shrank, vanished or was replaced while it was read.
     """
     try:
-        found = node_checkpoints(node, threads)
+        found = known or node_checkpoints(node, threads)
     except InputError:
         return PageRecovery("none", frozenset(), None)
     record = found.newest.record if found.newest is not None else None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -21,7 +21,7 @@ from je_tools.ignite.pages.files import page_folder
 from je_tools.ignite.pages.scan import scan_files
 from je_tools.ignite.pages.walk import HOLLOW, CacheRows, Walk, add_rows
 from je_tools.ignite.recovery.configurations import lacking_configurations
-from je_tools.ignite.recovery.walked import recovered_walk
+from je_tools.ignite.recovery.walked import ReadNode, recovered_walk
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -57,13 +57,13 @@ class PageReport(Struct):
         files: verdict on each file.
         findings: by node and file.
         types: good pages by node and type.
-        walked: by the name of a node: the pages of its files, for what else is judged by them.
+        read: by the name of a node with markers: what was read of it, for others that judge it.
     """
 
     files: list[FileVerdict]
     findings: list[PageFinding]
     types: list[PageTypeCount]
-    walked: dict[str, list[Walked]]
+    read: dict[str, ReadNode]
 
     @property
     def wrong(self) -> int:
@@ -90,6 +90,7 @@ def verify_pages(
     *,
     trees: bool = True,
     rebuilt: Rebuilt | None = None,
+    checkpoints: Mapping[str, NodeCheckpoints] | None = None,
 ) -> PageReport:
     """Read every page of the nodes of a store.
 
@@ -100,6 +101,7 @@ def verify_pages(
         trees: also walk trees, lists and rows.
         rebuilt: `rebuilt_files`, so that the advice names `ignite recover` where that repairs a
             file; None for advice without it. It is an argument to keep chains of imports short.
+        checkpoints: by the name of a node: its checkpoints, if they were read already.
 
     Raises:
         InputError: a node has no folder of caches.
@@ -107,7 +109,7 @@ def verify_pages(
     """
     report = PageReport([], [], [], {})
     for node in store.nodes:
-        recovery = page_recovery(node, threads)
+        recovery = page_recovery(node, threads, (checkpoints or {}).get(node.name))
         if not trees:
             walk = Walk(threads, "only pages were asked for")
         elif recovery.physical is None:
@@ -116,6 +118,8 @@ def verify_pages(
             walk = recovered_walk(recovery.physical, threads)
         judge = PageJudge(node.name, str(store.roots[0]), recovery)
         walked = _verify_node(report, node, judge, walk, progress)
+        if recovery.checkpoints is not None and recovery.physical is not None:
+            report.read[node.name] = ReadNode(recovery.checkpoints, recovery.physical, walked)
         if rebuilt is not None:
             _advise(report, node, judge, partial(rebuilt, node, threads, walked), recovery)
     return report
@@ -130,7 +134,7 @@ def _verify_node(
     before = len(report.files)
     report.findings += judge.of_node()
     scans = scan_files(folder.files, walk.threads, progress)
-    walked = report.walked[node.name] = list(walk.files(scans))
+    walked = list(walk.files(scans))
     rows: CacheRows = {}
     affinity = affinity_of(
         (scan.file, found) for scan, found in walked if isinstance(found, Structure)

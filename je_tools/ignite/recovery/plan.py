@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from je_tools.ignite.checkpoints.node_checkpoints import NodeCheckpoints
     from je_tools.ignite.logical.updates import LogicalUpdates
     from je_tools.ignite.node_findings import NodeFinding
-    from je_tools.ignite.pages.walk import Walked
     from je_tools.ignite.recovery.page_damage import DamagedPages, JudgedPages
+    from je_tools.ignite.recovery.walked import ReadNode
     from je_tools.ignite.store import Node, Store
     from je_tools.log.scan_options import Progress
 
@@ -132,7 +132,7 @@ def plan_recovery(
     *,
     pages: bool = True,
     progress: Progress | None = None,
-    walked: Mapping[str, Sequence[Walked]] | None = None,
+    read: Mapping[str, ReadNode] | None = None,
 ) -> list[NodePlan]:
     """Return what the next start of each node would do.
 
@@ -141,15 +141,15 @@ def plan_recovery(
         threads: number of segments, or blocks of pages, to read at once.
         pages: False to leave the files of pages unread.
         progress: called with the bytes of each segment that was read; None for nothing.
-        walked: by the name of a node: the pages of its files, if they were read already.
+        read: by the name of a node: what was read of it already.
 
     Raises:
         InputError: a node has no folder of markers or caches.
         StoppedError: a file shrank, vanished or was replaced while it was read.
     """
-    root, known = str(store.roots[0]), walked or {}
+    root, known = str(store.roots[0]), read or {}
     return [
-        _plan(node, root, threads, progress, pages=pages, walked=known.get(node.name))
+        _plan(node, root, threads, progress, pages=pages, read=known.get(node.name))
         for node in store.nodes
     ]
 
@@ -161,10 +161,10 @@ def _plan(
     progress: Progress | None,
     *,
     pages: bool,
-    walked: Sequence[Walked] | None,
+    read: ReadNode | None,
 ) -> NodePlan:
-    found = node_checkpoints(node, threads, progress)
-    physical = recovered_pages(node, threads, found)
+    found = node_checkpoints(node, threads, progress) if read is None else read.checkpoints
+    physical = recovered_pages(node, threads, found) if read is None else read.physical
     logical = None
     if physical.begin is None or physical.begin.pointer is not None:
         try:
@@ -174,7 +174,8 @@ def _plan(
             logical = None
     judged = None
     if pages:
-        judged = judged_pages(node, physical, walked or walked_pages(node, physical, threads))
+        walked = walked_pages(node, physical, threads) if read is None else read.walked
+        judged = judged_pages(node, physical, walked)
     lacking = lacking_configurations(node, {} if judged is None else judged.rows)
     predictor = Predictor(node, root, found, physical)
     findings = tuple(predictor.findings(logical, judged, lacking))

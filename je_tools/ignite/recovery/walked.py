@@ -4,16 +4,33 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
+
 from je_tools.ignite.pages.files import page_folder
 from je_tools.ignite.pages.scan import scan_files
 from je_tools.ignite.pages.walk import Walk
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
+    from je_tools.ignite.checkpoints.node_checkpoints import NodeCheckpoints
     from je_tools.ignite.pages.walk import Walked
     from je_tools.ignite.recovery.physical import PhysicalRecovery
     from je_tools.ignite.store import Node
+
+
+class ReadNode(Struct, frozen=True):
+    """Parts of a node that were read already, for others that judge it.
+
+    Attributes:
+        checkpoints: its checkpoints.
+        physical: the physical part of its recovery.
+        walked: its files of pages, with what their pages lead to.
+    """
+
+    checkpoints: NodeCheckpoints
+    physical: PhysicalRecovery
+    walked: Sequence[Walked]
 
 
 def recovered_walk(physical: PhysicalRecovery, threads: int) -> Walk:
