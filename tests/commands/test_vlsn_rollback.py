@@ -72,7 +72,7 @@ def test_the_entries_are_those_of_the_plan(tmp_path: Path) -> None:
     assert [each.lsn for each in entries_of(home) if each.invisible] == lasts
     checked = je_tools("vlsn", "check", home)
     assert checked.code == 0
-    more = f"VLSN 1 to {LAST_COMMIT}, without {len(lasts)} that rollbacks took back"
+    more = f"VLSN 1 to {LAST_COMMIT}, without {len(lasts)} that rollbacks undid"
     assert more in " ".join(checked.err.split())
 
 
