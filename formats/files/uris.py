@@ -57,7 +57,7 @@ def credentials_size(scheme: str, rest: str) -> int:
     is no port, or an `@` comes later.
     """
     if _LINK.search(rest) is not None:
-        # Each file system of a chain may have some. No secret goes on after the last `@`.
+        # Each file system of a chain may have some. No secret extends past the last `@`.
         return max(rest.rfind("@") + 1, *_sizes_in_chain(scheme, rest))
     host = rest.partition("/")[0]
     if ":" not in host:

@@ -98,7 +98,7 @@ class Unpacked:
         """Add bytes; zeros become a hole, so that a file of nothing else costs no disk.
 
         Raises:
-            _EntryError: a segment cannot have so many.
+            _EntryError: a segment cannot have that many.
         """
         if self.size + len(piece) > SEGMENT_SIZE_MAX:
             self.size = SEGMENT_SIZE_MAX

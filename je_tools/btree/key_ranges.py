@@ -57,7 +57,9 @@ def parse_key_range(option: str, text: str) -> KeyRange:
 
     first, between, last = text.partition(_BETWEEN)
     if not between:
-        raise UsageError(f"{option} {text}: a range is written FROM{_BETWEEN}TO, as long:1..long:9")
+        raise UsageError(
+            f"{option} {text}: a range is written FROM{_BETWEEN}TO, such as long:1..long:9"
+        )
     low = parse_key(first, option).needle if first else None
     high = _after(parse_key(last, option)) if last else None
     chosen = KeyRange(low, high)

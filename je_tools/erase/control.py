@@ -71,7 +71,7 @@ def protect_files(home: Path, names: Collection[str], disk: Disk) -> None:
     """
     for name in names:
         if not is_jdb_name(name):
-            raise UsageError(f"{name}: expected the name of a log file, as 0000001f.jdb")
+            raise UsageError(f"{name}: expected the name of a log file, such as 0000001f.jdb")
     for name in names:
         _create(home, name + _PROTECTED, disk)
     with refusing():

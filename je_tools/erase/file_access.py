@@ -181,7 +181,7 @@ class OverwrittenFile:
         """Return the error for bytes that are not what they should be."""
         return RefusedError(
             f"{self.path} at {offset:#x}: {what}. Nothing more was written. Another program writes "
-            "to the file, or its disk does not keep what is written: `je-tools verify` tells "
+            "to the file, or its disk does not keep what is written: `je-tools verify` shows "
             "whether the log is whole"
         )
 

@@ -80,7 +80,7 @@ def topic_of(text: str) -> tuple[str, str] | None:
         return kind, name
     hint = f"; did you mean {' or '.join(near)}?" if near else ""
     kinds = ", ".join(f"{known}:" for known in KINDS)
-    raise UsageError(f"{text!r}: neither an LSN as 0x3/0x1a2f nor a topic of {kinds}{hint}")
+    raise UsageError(f"{text!r}: neither an LSN such as 0x3/0x1a2f nor a topic of {kinds}{hint}")
 
 
 def topics_called(text: str) -> list[str]:

@@ -160,7 +160,7 @@ def same_number_text(one: LogFile | UnreadableFile, other: LogFile | UnreadableF
     """Return the error text for two files with the same number."""
     return (
         f"{one.path} and {other.path} both are file {one.file_no:#x} of the log, so an LSN would "
-        "not tell which is meant"
+        "be ambiguous"
     )
 
 

@@ -91,7 +91,7 @@ def _hex(option: str, text: str, digits: str) -> bytes:
         return bytes.fromhex(digits)
     except ValueError:
         raise UsageError(
-            f"{option} {text}: {digits!r} is not pairs of hexadecimal digits, as hex:0a1b"
+            f"{option} {text}: {digits!r} is not pairs of hexadecimal digits, such as hex:0a1b"
         ) from None
 
 
@@ -103,7 +103,7 @@ def parse_lsn(text: str) -> int:
     """
     match = _LSN.fullmatch(text)
     if match is None:
-        raise UsageError(f"{text}: an LSN is written 0xFILE/0xOFFSET, as 0x3/0x1a2f")
+        raise UsageError(f"{text}: an LSN is written 0xFILE/0xOFFSET, such as 0x3/0x1a2f")
     return int(match[1], 16) << 32 | int(match[2], 16)
 
 

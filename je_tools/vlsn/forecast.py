@@ -155,7 +155,7 @@ def _of_sync_points(
             )
         else:
             outcome = (
-                "The engine does not open the node: the entry is none that ends a transaction "
+                "The engine does not open the node: the entry does not end a transaction "
                 '("LN cannot be cast to TxnEnd").'
             )
         yield f"the range has VLSN {vlsn} as its last {name}, and the log has {newest}", outcome

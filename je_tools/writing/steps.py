@@ -189,7 +189,7 @@ class Replay:
             is_next = each.head["file"] == name and each.head["offset"] == at
             _expect(is_next, "what was saved was not there")
             at += each.blob_size
-        _expect(at == before, "not all was saved that was cut off")
+        _expect(at == before, "not everything that was cut off was saved")
         self.made[name] = ChangedFile(size, earlier.before, [], [], [*saved, *earlier.saved])
         self.steps.append(UndoStep(Way.RESTORE, name, size, before - size, saved=saved))
 

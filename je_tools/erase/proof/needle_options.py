@@ -88,7 +88,9 @@ def _hex(text: str, where: str) -> bytes:
         return bytes.fromhex(text.removeprefix("hex:").removesuffix("*"))
     except ValueError:
         # The error itself quotes the text.
-        raise UsageError(f"{where}: expected pairs of hexadecimal digits, as hex:0a1b") from None
+        raise UsageError(
+            f"{where}: expected pairs of hexadecimal digits, such as hex:0a1b"
+        ) from None
 
 
 def literal(value: bytes, origin: str, where: str) -> Needle:

@@ -183,7 +183,7 @@ class PageJudge:
         """Yield notes on all files of the node."""
         recovery = self._recovery
         if recovery.is_mixed:
-            found = "the markers do not tell which checkpoint is the newest"
+            found = "the markers do not show which checkpoint is the newest"
             if recovery.status == "unfinished":
                 mended = counted(len(recovery.mended), "page")
                 found = f"the newest checkpoint did not end; recovery writes {mended}"

@@ -64,10 +64,10 @@ def search_notes(report: SubjectReport) -> list[str]:
         (
             values.short_count,
             "value",
-            "not searched for, as many records have such: {} under 8 bytes",
+            "not searched for, because many records have them: {} under 8 bytes",
         ),
         (values.cut_count, "value", "searched for by the first 4,096 bytes: {}"),
-        (values.left_count, "value", "not searched for, as there are too many: {} more"),
+        (values.left_count, "value", "not searched for, because there are too many: {} more"),
         (report.other_count, "hit", "not listed: {} of keys in other databases"),
     ]
     return [text.format(counted(count, word)) for count, word, text in counts if count]

@@ -116,7 +116,10 @@ def test_every_code_in_a_table_or_an_output_is_explained() -> None:
         ("type:BINDela", "did you mean BINDelta"),
         ("exit:7", "`explain exit:` lists all"),
         ("finding:nonsense", "`explain finding:` lists all"),
-        ("tpe:BIN", "neither an LSN as 0x3/0x1a2f nor a topic of type:, exit:, finding:, refusal:"),
+        (
+            "tpe:BIN",
+            "neither an LSN such as 0x3/0x1a2f nor a topic of type:, exit:, finding:, refusal:",
+        ),
         ("type", "did you mean type:?"),
         ("0x3/0x26", "an LSN needs a log: name it with --env"),
         ("0x0/0x26", "--env"),

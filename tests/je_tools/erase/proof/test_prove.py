@@ -488,7 +488,7 @@ def test_wrong_use_is_explained_without_a_quotation(words: tuple[str, ...], home
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("hex:zz", "--match, number 1: expected pairs of hexadecimal digits, as hex:0a1b"),
+        ("hex:zz", "--match, number 1: expected pairs of hexadecimal digits, such as hex:0a1b"),
         ("long:5485", "--key"),
         ("int:-7", "--key"),
         ("str:name", "--key"),

@@ -160,7 +160,7 @@ pub struct Window<'a> {
 /// What a walk needs after a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
-    /// A window that begins at [`Walker::position`] and has at least so many bytes.
+    /// A window that begins at [`Walker::position`] and has at least this many bytes.
     Bytes(u64),
     /// Room in the columns; the window may stay.
     Room,

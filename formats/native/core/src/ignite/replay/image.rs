@@ -39,7 +39,7 @@ pub struct Recovered<'a> {
 pub enum Read<'a> {
     /// A record with a right checksum.
     Page(Recovered<'a>),
-    /// The bytes end inside the record, which has so many.
+    /// The bytes end inside the record, which has this many.
     Short(usize),
     /// No record stands there.
     Damaged,
