@@ -26,7 +26,7 @@ def main() -> None:
     from je_tools.audit.opening import open_found
     from je_tools.log.environment import Environment
     from je_tools.log.scan import Scanner
-    from je_tools.verify.watched import watched_entries
+    from je_tools.verify.watched_entries import watched_entries
 
     home = Path(sys.argv[1]).absolute()
     environment = open_found(FoundEnvironment(home.name, (home,), 0, (home,)))

@@ -113,7 +113,7 @@ erase_options = option_group(*_OPTIONS)
 
 def chosen_erasure(options: EraseOptions) -> ErasureOptions:
     """Return the options of the erasure, with the files that `erase abort` protects."""
-    from je_tools.erase.control import interrupted_names, protected_names
+    from je_tools.erase.control_files import interrupted_names, protected_names
     from je_tools.erase.options import ErasureOptions
 
     home = options["path"]

@@ -207,7 +207,7 @@ def _compare_snapshots(a: Snapshot, b: Snapshot, options: Options) -> bool:
     from je_tools.output.views.diff_tables import replication_section
     from je_tools.output.views.sections import write_jsonl
     from je_tools.recovery.findings import snapshot_findings
-    from je_tools.vlsn.ends import ends_apart
+    from je_tools.vlsn.last_vlsns import ends_apart
 
     chosen = pairs(a, b, options["names"], internal=options["internal"])
     for name in options["names"]:

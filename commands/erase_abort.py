@@ -55,7 +55,7 @@ def command(**options: Unpack[Options]) -> int:
       je-tools erase abort env 0000001a.jdb 0000001b.jdb
       je-tools erase abort env --release
     """
-    from je_tools.erase import control
+    from je_tools.erase import control_files
     from je_tools.writing.disk import Disk
     from je_tools.writing.lock import LockMode, find_holders
 
@@ -66,8 +66,8 @@ def command(**options: Unpack[Options]) -> int:
         raise UsageError(f"--timeout {options['timeout']}: expected a number of seconds")
     disk = Disk()
     if options["release"]:
-        released = names or control.protected_names(home)
-        control.release_files(home, released, disk)
+        released = names or control_files.protected_names(home)
+        control_files.release_files(home, released, disk)
         text = "erasures may change them again" if released else "is protected"
         say(f"je-tools: {_listed(released)}: {text}")
         return 0
@@ -76,12 +76,12 @@ def command(**options: Unpack[Options]) -> int:
     unknown = names - {file.path.name for file in environment.files}
     if unknown:
         raise UsageError(f"{min(unknown)}: the environment has no log file of this name")
-    control.protect_files(home, names, disk)
+    control_files.protect_files(home, names, disk)
 
     def is_running() -> bool:
         return any(each.mode is LockMode.READ_WRITE for each in find_holders(home))
 
-    control.wait_until_left(home, names, is_running, options["timeout"])
+    control_files.wait_until_left(home, names, is_running, options["timeout"])
     say(f"je-tools: {_listed(names)}: no erasure changes them until `erase abort --release`")
     return 0
 

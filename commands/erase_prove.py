@@ -31,8 +31,8 @@ from je_tools.errors import EXIT_DAMAGE, EXIT_OK, UsageError
 from je_tools.output.formats import REPORT
 
 if TYPE_CHECKING:
-    from je_tools.erase.proof.facts import Proof
     from je_tools.erase.proof.needles import NeedleSearch
+    from je_tools.erase.proof.search_results import Proof
     from je_tools.log.environment import Environment
 
 
@@ -180,8 +180,8 @@ def _search_of(options: Options) -> NeedleSearch:
 def _prove(options: Options, search: NeedleSearch, environment: Environment) -> Proof:
     """Search, and write and compare the manifests."""
     from je_tools.erase.proof.file_manifest import read_file_manifest, write_file_manifest
+    from je_tools.erase.proof.reported_run import read_run_report
     from je_tools.erase.proof.run import ProofOptions, add_changes, check_ranges, manifest_of, prove
-    from je_tools.erase.proof.run_lines import read_run_report
     from je_tools.log.scan_options import ScanOptions
     from je_tools.output.files.outputs import open_output
 

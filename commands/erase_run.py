@@ -36,7 +36,7 @@ from je_tools.errors import EXIT_DAMAGE, EXIT_OK, UsageError
 
 if TYPE_CHECKING:
     from je_tools.commands._progress import Stages
-    from je_tools.erase.control import ErasureControl
+    from je_tools.erase.control_files import ErasureControl
     from je_tools.erase.plan import ErasurePlan
     from je_tools.erase.results import ErasureHooks, ErasureResult
     from je_tools.erase.run_report import RunReport
@@ -104,7 +104,7 @@ def command(**options: Unpack[Options]) -> int:
 def _run(options: Options, until_ms: int | None) -> int:
     """Erase, and return the exit code."""
     from je_tools.checkpoint.checks import check_readable
-    from je_tools.erase.control import ErasureControl
+    from je_tools.erase.control_files import ErasureControl
     from je_tools.erase.progress import note_progress
     from je_tools.erase.run import run_erasure
     from je_tools.erase.run_report import RunReport

@@ -34,7 +34,7 @@ from je_tools.output.formats import REPORT
 
 if TYPE_CHECKING:
     from je_tools.erase.proof.needles import Needle, NeedleSearch
-    from je_tools.erase.subject.facts import SubjectReport
+    from je_tools.erase.subject.traces import SubjectReport
     from je_tools.log.environment import Environment
     from je_tools.recovery.snapshot import Snapshot
 

@@ -26,7 +26,7 @@ from je_tools.output.formats import ROWS
 if TYPE_CHECKING:
     from typing import BinaryIO
 
-    from je_tools.vlsn.check import StreamCheck
+    from je_tools.vlsn.stream_check import StreamCheck
 
 
 class Options(TypedDict):
@@ -66,7 +66,7 @@ def command(**options: Unpack[Options]) -> int:
     from je_tools.recovery.choices import chosen_now
     from je_tools.recovery.internal_databases import check_replicated
     from je_tools.recovery.opening import held_snapshot
-    from je_tools.vlsn.check import check_stream
+    from je_tools.vlsn.stream_check import check_stream
 
     check_has_output(options["format_"], options["output"])
     environment = open_home(node_home(options["path"]))

@@ -33,9 +33,9 @@ if TYPE_CHECKING:
     from je_tools.log.environment import Environment
     from je_tools.recovery.snapshot import Snapshot
     from je_tools.vlsn.compare import ComparedNode, GroupComparison
-    from je_tools.vlsn.node import NodeState
     from je_tools.vlsn.node_report import NodeReport
-    from je_tools.vlsn.tail import TailReader
+    from je_tools.vlsn.node_state import NodeState
+    from je_tools.vlsn.stream_tail import TailReader
 
 
 class Options(TypedDict):
@@ -155,8 +155,8 @@ def _read(environment: Environment, stack: ExitStack, options: Options) -> Compa
     from je_tools.recovery.opening import held_snapshot
     from je_tools.vlsn.compare import ComparedNode
     from je_tools.vlsn.lost_records import LostRecordReader
-    from je_tools.vlsn.node import read_node
     from je_tools.vlsn.node_report import report_of
+    from je_tools.vlsn.node_state import read_node
 
     snapshot: Snapshot = stack.enter_context(
         held_snapshot(environment, chosen_scanner(options), now_ms=chosen_now(None))

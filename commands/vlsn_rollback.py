@@ -75,14 +75,14 @@ def _is_to_cut(environment: Environment, options: Options) -> bool:
         InputError: the environment is not a node of a replication group.
         RefusedError: the engine would not continue with the VLSN index.
     """
-    from je_tools.checkpoint.vlsn_records import index_to_be
+    from je_tools.checkpoint.vlsn_records import recovered_vlsn_index
     from je_tools.operations.rollback_range import find_range
     from je_tools.recovery.internal_databases import check_replicated
-    from je_tools.vlsn.recovered import stream_since_checkpoint
+    from je_tools.vlsn.recovered_index import stream_since_checkpoint
 
     with member_snapshot(environment, options) as snapshot:
         check_replicated(snapshot)
-        index = index_to_be(snapshot, stream_since_checkpoint(snapshot))
+        index = recovered_vlsn_index(snapshot, stream_since_checkpoint(snapshot))
         return bool(find_range(snapshot, index, options["to_vlsn"]).end_vlsns)
 
 

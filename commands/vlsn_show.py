@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from je_tools.findings import Finding
     from je_tools.recovery.snapshot import Snapshot
-    from je_tools.vlsn.node import NodeState
+    from je_tools.vlsn.node_state import NodeState
 
 
 class Options(NodeOptions):
@@ -120,7 +120,7 @@ def _check(options: Options) -> None:
 
 def _show_node(snapshot: Snapshot, options: Options) -> int:
     from je_tools.recovery.findings import snapshot_findings
-    from je_tools.vlsn.node import read_node
+    from je_tools.vlsn.node_state import read_node
 
     is_report = options["format_"] in ("json", "jsonl")
     state, _ = read_node(snapshot, options["sync_points"] if is_report else 1)
@@ -203,8 +203,8 @@ def _unmapped(vlsn: int, covered: object) -> str:
 def _show_stream(options: Options) -> int:
     from je_tools.output.files.outputs import check_output, open_output
     from je_tools.output.views.vlsn_stream import write_stream
-    from je_tools.verify.one_file import file_findings
-    from je_tools.vlsn.logged import read_logged
+    from je_tools.verify.state_findings import file_findings
+    from je_tools.vlsn.logged_stream import read_logged
 
     environment = open_home(node_home(options["path"]))
     if options["output"] is not None:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from je_tools.journal.report import JournalReport
     from je_tools.records.databases import DatabaseRow
     from je_tools.recovery.plan import Plan
-    from je_tools.vlsn.node import NodeState
+    from je_tools.vlsn.node_state import NodeState
 
 __version__ = "0.1.0"
 
@@ -71,7 +71,7 @@ _PLACES = {
     "NodeFinding": "je_tools.ignite.node_findings",
     "NodeInfo": "je_tools.ignite.info",
     "NodePlan": "je_tools.ignite.recovery.plan",
-    "NodeState": "je_tools.vlsn.node",
+    "NodeState": "je_tools.vlsn.node_state",
     "Plan": "je_tools.recovery.plan",
     "Severity": "je_tools.findings",
     "StoreExamination": "je_tools.ignite.examination",

@@ -42,7 +42,7 @@ TEXTS = {
     "je_tools/erase/proof/needles.py NeedleSearch.__init__": "arguments of the caller, never shown",
     "je_tools/erase/proof/needles.py _check_patterns": "arguments of the caller, never shown",
     "je_tools/erase/proof/needles.py loose_count": "arguments of the caller, never shown",
-    "je_tools/erase/proof/run_lines.py read_run_report": "a file that the caller gave",
+    "je_tools/erase/proof/reported_run.py read_run_report": "a file that the caller gave",
     "je_tools/explain/message_places.py _store_places": "a message that the caller gave",
     "je_tools/explain/message_places.py places_in": "a message that the caller gave",
     "je_tools/explain/recognition.py _excerpt": "a message that the caller gave",

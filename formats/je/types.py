@@ -270,6 +270,15 @@ def mask_of(numbers: Iterable[int]) -> Mask:
     return mask
 
 
+IS_LN = mask_of(each.no for each in ENTRY_TYPES.values() if Group.LN in each.groups)
+"""Types whose entries are LNs: versions of records, also of internal databases."""
+
+IS_NODE = mask_of(
+    each.no for each in ENTRY_TYPES.values() if each.family in (Family.NODE, Family.OLD_DELTA)
+)
+"""Types whose entries are nodes of B-trees, in full or as deltas."""
+
+
 def type_name(no: int) -> str:
     """Return the engine's name of an entry type; `Unknown(no)` for an unknown number."""
     known = ENTRY_TYPES.get(no)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from je_tools.doctor.recovered import Examiners
     from je_tools.group.members import GroupRecords
     from je_tools.journal.report import JournalReport
-    from je_tools.vlsn.node import NodeState
+    from je_tools.vlsn.node_state import NodeState
 
 
 def diagnose(call: Call, examiners: Examiners, *, tree: bool, now: str | None) -> Diagnosis:
@@ -54,7 +54,7 @@ def read_node_state(call: Call, request: RecordRequest, sync_count: int) -> Node
         InputError: the log is not that of a replicated node.
         StoppedError: a file shrank, vanished or was replaced meanwhile.
     """
-    from je_tools.vlsn.node import read_node
+    from je_tools.vlsn.node_state import read_node
 
     with recovered(call, request) as snapshot:
         state, _ = read_node(snapshot, sync_count)

@@ -13,7 +13,7 @@ from je_tools.dump.entries import Dump
 from je_tools.dump.preparation import Preparation, prepare
 from je_tools.log.scan import Scanner
 from je_tools.output.encoders.entry_sinks import EntryFormat, ParquetSink, open_sink
-from je_tools.verify.one_file import file_findings
+from je_tools.verify.state_findings import file_findings
 
 if TYPE_CHECKING:
     from je_tools.dump.filters import Filters

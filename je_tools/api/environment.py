@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from je_tools.doctor.facts import Diagnosis
     from je_tools.group.members import GroupRecords
     from je_tools.journal.report import JournalReport
-    from je_tools.vlsn.node import NodeState
+    from je_tools.vlsn.node_state import NodeState
 
 
 class EnvironmentReader(RecoveredLog):

@@ -1,4 +1,4 @@
-"""Appends on disk: plan one, do it in place, or do it on a copy.
+"""Append operations: plan one, do it in place, or do it on a copy.
 
 Source: the project's own; `je_tools.writing.session` writes so that a crash leaves a log that the
 engine opens.
@@ -17,7 +17,7 @@ from je_tools.append.checks import check_appendable
 from je_tools.append.operation import AppendLog, AppendOperation, AppendResult
 from je_tools.append.verification import check_appended
 from je_tools.checkpoint.judged_versions import check_version
-from je_tools.checkpoint.log_end import begins_file
+from je_tools.checkpoint.log_end import must_begin_file
 from je_tools.checkpoint.settings import choose_file_max
 from je_tools.checkpoint.utilization_tracker import track_utilization
 from je_tools.checkpoint.written_log import (
@@ -53,7 +53,7 @@ def plan_append(
         file_max: maximum size of a file in bytes; None for the environment's setting.
 
     Raises:
-        RefusedError: it cannot be done.
+        RefusedError: the operation cannot be done.
         InputError: the log version can only be read.
     """
     return _AppendRun.of(snapshot, operation, file_max).plan
@@ -79,7 +79,7 @@ def apply_append(
         file_max: maximum size of a file in bytes; None for the environment's setting.
         on_reader: called for each reader that has the environment open; readers do not prevent
             writing.
-        disk: disk that is written to.
+        disk: disk to write to; None for the real one.
 
     Returns:
         The log as it was, and the result.
@@ -172,13 +172,13 @@ class _AppendRun(Struct, frozen=True):
         """Plan an operation; nothing is written.
 
         Raises:
-            RefusedError: it cannot be done.
+            RefusedError: the operation cannot be done.
             InputError: the log version can only be read.
         """
         check_appendable(snapshot)
         most = choose_file_max(snapshot, file_max)
         tracked = track_utilization(snapshot, frozenset())
-        plan = _executed(snapshot, operation, tracked, most, None)
+        plan = _execute(snapshot, operation, tracked, most, None)
         return cls(snapshot, operation, tracked, most, plan)
 
     def write(self, session: Session, home: Path) -> AppendResult:
@@ -194,12 +194,12 @@ class _AppendRun(Struct, frozen=True):
         snapshot, plan = self.snapshot, self.plan
         if plan.is_empty:
             return plan
-        changed = {mark.file_no for mark in plan.flipped}
-        if plan.size and not begins_file(snapshot):
-            changed.add(snapshot.end.files[-1].file_no)
-        session.check_own(changed)
+        changed_files = {mark.file_no for mark in plan.flipped}
+        if plan.size and not must_begin_file(snapshot):
+            changed_files.add(snapshot.end.files[-1].file_no)
+        session.check_own(changed_files)
         session.check_space(plan.size)
-        done = _executed(snapshot, self.operation, self.tracked, self.file_max, session)
+        done = _execute(snapshot, self.operation, self.tracked, self.file_max, session)
         if done != plan:
             raise AssertionError(f"{self.operation.name}: the plan is not what was written")
         session.finish()
@@ -207,14 +207,14 @@ class _AppendRun(Struct, frozen=True):
         return replace(done, journal_no=session.journal_no)
 
 
-def _executed(
+def _execute(
     snapshot: Snapshot,
     operation: AppendOperation,
     tracked: TrackedUtilization,
     file_max: int,
     session: Session | None,
 ) -> AppendResult:
-    """Execute an operation; without a session, its bytes and bits go nowhere."""
+    """Run an operation. Without a session, its bytes and bits go nowhere."""
 
     def emit(file_no: int, offset: int, data: bytes) -> None:
         if session is not None:

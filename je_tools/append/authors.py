@@ -30,11 +30,11 @@ def last_author(snapshot: Snapshot) -> GroupAuthor | None:
     Returns:
         The author; None if the log has no such entry.
     """
-    work = _LastEnd(snapshot.end.next_lsn)
+    find_author = _LastAuthor(snapshot.end.next_lsn)
     scanner = replace(snapshot.scanner, progress=None)
     for file in reversed(snapshot.end.files):
         found: GroupAuthor | None = None
-        for part in scanner.scan(replace(snapshot.environment, files=(file,)), work):
+        for part in scanner.scan(replace(snapshot.environment, files=(file,)), find_author):
             for author in part.results:
                 found = author or found
         if found is not None:
@@ -42,8 +42,8 @@ def last_author(snapshot: Snapshot) -> GroupAuthor | None:
     return None
 
 
-class _LastEnd(Struct, frozen=True):
-    """Scan work: return the author of the last visible Commit or Abort of the group."""
+class _LastAuthor(Struct, frozen=True):
+    """Work for a scan: return the author of the last visible Commit or Abort of the group."""
 
     next_lsn: int
 

@@ -8,7 +8,7 @@ from je_tools.checkpoint.checks import check_readable
 from je_tools.checkpoint.directories import check_layout
 from je_tools.checkpoint.judged_versions import VERSION_MIN
 from je_tools.checkpoint.log_end import is_to_cut
-from je_tools.checkpoint.rollbacks import lacking_marks
+from je_tools.checkpoint.rollbacks import missing_invisible_marks
 from je_tools.core.escaping import quoted
 from je_tools.errors import InputError, RefusedError
 
@@ -45,5 +45,5 @@ def check_appendable(snapshot: Snapshot) -> None:
             f"{name}: other bytes follow the last entry of the log, and must be cut off first. "
             f"{recover} does that. Without --apply, it shows what would be lost."
         )
-    if lacking_marks(snapshot):
+    if missing_invisible_marks(snapshot):
         raise RefusedError(f"{name}: a rollback was not finished. {recover} finishes it.")

@@ -10,23 +10,37 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from je_tools.checkpoint.changed_databases import MAX_ENTRIES
-from je_tools.formats.je.flags import DatabaseFlag, HeaderFlag, NodeFlag
+from je_tools.checkpoint.descriptors import MAX_ENTRIES, complete_descriptor, new_descriptor
+from je_tools.formats.je.flags import MAIN_LEVELS, DatabaseFlag, HeaderFlag, NodeFlag
 from je_tools.formats.je.header import NULL_LSN
 from je_tools.formats.je.internal.records import database_key
 from je_tools.formats.je.write.transactions import NO_LN
-from je_tools.recovery.database import ID_DB, NAME_DB
+from je_tools.recovery.database import ID_DB, NAME_DB, Database
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from je_tools.append.operation import AppendLog
     from je_tools.formats.je.write.transactions import WrittenEntry
-    from je_tools.recovery.database import Database
 
-_MAIN_LEVEL = 0x10000
 _SIZES_OF_BINS_SINCE, _SIZES_OF_INS_SINCE = 9, 21
 _NONE = -1
+
+
+def append_database(log: AppendLog, name: str, *, is_member: bool) -> tuple[Database, WrittenEntry]:
+    """Append a new internal database that is not replicated; return it and its MapLN.
+
+    Args:
+        log: log to append to.
+        name: name of the database.
+        is_member: True if the log is that of a node of a group.
+    """
+    db_id = log.new_id("db")
+    flags = DatabaseFlag.NOT_REPLICATED.value if is_member else 0
+    descriptor = new_descriptor(db_id, name, log.version, flags)
+    database = Database(db_id, name, descriptor, NULL_LSN, NULL_LSN, log.version)
+    written = append_empty_tree(log, database)
+    fields = {"db_id": NAME_DB, "key": name.encode(), "data": b"", "operation": 0}
+    log.entry("NameLN", {**NO_LN, **fields, "name_db_id": db_id, "deleted": 0})
+    return database, written
 
 
 def append_empty_tree(log: AppendLog, database: Database) -> WrittenEntry:
@@ -49,7 +63,7 @@ def append_empty_tree(log: AppendLog, database: Database) -> WrittenEntry:
             "booleans": booleans,
             "compact_max_key_size": _NONE,
             "slot_count": len(slots),
-            "level": _MAIN_LEVEL | level,
+            "level": MAIN_LEVELS | level,
             "max_entries": max_entries,
             "compact_lsns": 0,
             "slots": slots,
@@ -61,45 +75,7 @@ def append_empty_tree(log: AppendLog, database: Database) -> WrittenEntry:
     slot = {"key": b"", "lsn": child.lsn, "state": 0, "logged_size": child.size}
     of_root = NodeFlag.ROOT | (sized if version >= _SIZES_OF_INS_SINCE else 0)
     root = log.entry("IN", node(2, of_root, [slot]))
-    rooted = {"tree_exists": 1, "root_key": b"", "root_lsn": root.lsn, "root_state": 0}
-    record = {**_OLD_RECORD, **database.record, **rooted}
+    record = complete_descriptor(database.record, root.lsn)
     key = database_key(database.db_id)
     fields = {"db_id": ID_DB, "key": key, "database": record, "data": b"", "deleted": 0}
     return log.entry("MapLN", {**NO_LN, **fields})
-
-
-def append_name(log: AppendLog, name: str, db_id: int) -> WrittenEntry:
-    """Append the name of a new internal database."""
-    fields = {"db_id": NAME_DB, "key": name.encode(), "data": b"", "operation": 0}
-    return log.entry("NameLN", {**NO_LN, **fields, "name_db_id": db_id, "deleted": 0})
-
-
-def new_record(db_id: int, name: str, version: int, *, is_member: bool = True) -> Mapping[str, Any]:
-    """Return the descriptor of a new internal database that is not replicated.
-
-    Args:
-        db_id: id of the database.
-        name: its name.
-        version: log version.
-        is_member: True if the log is that of a node of a group.
-    """
-    return {
-        "id": db_id,
-        "name": name,
-        "tree_exists": 0,
-        "db_flags": DatabaseFlag.NOT_REPLICATED.value if is_member else 0,
-        "btree_comparator": b"",
-        "dup_comparator": b"",
-        "max_entries": MAX_ENTRIES,
-        "created_at_log_version": version,
-    }
-
-
-_OLD_RECORD: dict[str, Any] = {
-    "max_dup_entries": MAX_ENTRIES,
-    "file_count": 0,
-    "file_utilization": (),
-    "trigger_count": 0,
-    "triggers": (),
-}
-"""Fields of a descriptor that another log version may lack."""

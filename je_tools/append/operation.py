@@ -1,4 +1,4 @@
-"""Operations on the end of a log: what they append, which bits they flip, and the changes noted.
+"""Operations that append to a log: what they append, which bits they flip, and what they note.
 
 Source: the project's own; the entries are described where they are made.
 """
@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from je_tools.checkpoint.log import CheckpointLog
-from je_tools.checkpoint.log_end import begins_file
-from je_tools.checkpoint.vlsn_records import index_to_be
-from je_tools.core.escaping import quoted
+from je_tools.checkpoint.checkpoint_log import CheckpointLog
+from je_tools.checkpoint.log_end import must_begin_file
+from je_tools.checkpoint.vlsn_records import recovered_vlsn_index
 from je_tools.errors import RefusedError
 from je_tools.formats.je.header import NULL_LSN
 from je_tools.formats.je.types import BY_NAME
@@ -44,7 +43,7 @@ class PlannedChange(Struct, frozen=True):
     """A change to a log.
 
     Attributes:
-        change: kind of the change, as `delete`.
+        change: kind of the change, such as `delete`.
         lsn: LSN of the entry that is appended, or whose bits are flipped.
         why: reason.
         vlsn: VLSN of the entry; None if it has none.
@@ -144,8 +143,8 @@ class AppendLog:
             emit(file_no, offset, data)
 
         appender = Appender(tail, file_max=file_max, created_ms=now_ms, emit=counted)
-        sequences = copy.deepcopy(tracked.sequences)
-        self._log = CheckpointLog(appender, snapshot.image.data, sequences)
+        last_ids = copy.deepcopy(tracked.last_ids)
+        self._log = CheckpointLog(appender, snapshot.image.data, last_ids)
 
     @property
     def version(self) -> int:
@@ -160,7 +159,7 @@ class AppendLog:
             RefusedError: the engine would not continue with it.
         """
         if self._index is None:
-            self._index = index_to_be(self.snapshot, self.stream)
+            self._index = recovered_vlsn_index(self.snapshot, self.stream)
         return self._index
 
     @property
@@ -192,7 +191,7 @@ class AppendLog:
         """Append one entry, by its type name and fields; see `CheckpointLog.entry`."""
         if vlsn is not None and vlsn != self.next_vlsn:
             raise ValueError(f"VLSN {vlsn} follows {self.next_vlsn - 1}")
-        if self._first_lsn == NULL_LSN and begins_file(self.snapshot):
+        if self._first_lsn == NULL_LSN and must_begin_file(self.snapshot):
             self._log.appender.flip()
         written = self._log.entry(name, fields, flags=flags, vlsn=vlsn)
         self._first_lsn = written.lsn if self._first_lsn == NULL_LSN else self._first_lsn
@@ -204,11 +203,11 @@ class AppendLog:
 
     def new_id(self, kind: str) -> int:
         """Allocate an id of this environment for a new `node` or `db`."""
-        return self._log.sequences.next_local(kind)
+        return self._log.last_ids.next_local(kind)
 
     def local_transaction(self) -> TransactionWriter:
         """Begin a transaction of this environment alone."""
-        return TransactionWriter(self, self._log.sequences.next_local("txn"), self.now_ms)
+        return TransactionWriter(self, self._log.last_ids.next_local("txn"), self.now_ms)
 
     def group_transaction(
         self, author: GroupAuthor, *, txn_id: int | None = None
@@ -222,7 +221,7 @@ class AppendLog:
         Raises:
             RefusedError: the engine would not continue with the VLSN index.
         """
-        number = self._log.sequences.next_replicated("txn") if txn_id is None else txn_id
+        number = self._log.last_ids.next_replicated("txn") if txn_id is None else txn_id
         return TransactionWriter(self, number, self.now_ms, author=author, next_vlsn=self.next_vlsn)
 
     def flip(self, marks: Iterable[InvisibleMark]) -> None:
@@ -261,18 +260,18 @@ class AppendOperation(ABC):
     """An operation on the end of a log.
 
     Attributes:
-        name: name in messages and in the undo journal, as `group reset`.
+        name: name in messages and in the undo journal, such as `group reset`.
     """
 
     name: str
 
     @property
     def findings(self) -> Sequence[Finding]:
-        """Findings on what the operation would repair, once it was planned."""
+        """Findings on what the operation repairs, known once it is planned."""
         return ()
 
     def repairs(self, finding: Finding) -> bool:
-        """Return True if a finding on the log is no longer so after the operation."""
+        """Return True if the operation removes the cause of a finding on the log."""
         return False
 
     @abstractmethod
@@ -291,8 +290,3 @@ class AppendOperation(ABC):
             before: the log before the operation.
             after: the written log, read again.
         """
-
-
-def undo_text(snapshot: Snapshot) -> str:
-    """Return the command that reverts the newest change to a log, as text."""
-    return f"`je-tools undo {quoted(snapshot.environment.name)} --apply`"

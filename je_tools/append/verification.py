@@ -1,4 +1,4 @@
-"""Verification of an append: the log is read again and compared with the plan."""
+"""Verification of an append: read the log again, and compare it with the plan."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from je_tools.append.operation import undo_text
 from je_tools.checkpoint.log_end import is_to_cut
-from je_tools.checkpoint.rollbacks import lacking_marks
+from je_tools.checkpoint.rollbacks import missing_invisible_marks
 from je_tools.checkpoint.utilization_tracker import track_utilization
-from je_tools.checkpoint.vlsn_records import index_to_be
+from je_tools.checkpoint.vlsn_records import recovered_vlsn_index
 from je_tools.errors import RefusedError
 from je_tools.formats.je.header import NULL_LSN, lsn_text
 from je_tools.log.opening import open_environment
 from je_tools.recovery.internal_databases import is_replicated
 from je_tools.recovery.opening import held_snapshot
+from je_tools.writing.refusing import undo_command
 
 if TYPE_CHECKING:
     from je_tools.append.operation import AppendOperation, AppendResult
@@ -35,7 +35,7 @@ def check_appended(
         home: directory of the written log.
 
     Raises:
-        RefusedError: it does not.
+        RefusedError: it does not end as planned, or the engine would not go on with it.
     """
     environment = open_environment([home])
     # One thread is enough for what was written; the rest is still in the page cache.
@@ -43,9 +43,10 @@ def check_appended(
     with held_snapshot(environment, scanner, now_ms=before.now_ms, as_member=True) as after:
         wrong = _wrong_end(after, result) or operation.difference(before, after)
     if wrong:
+        name = before.environment.name
         raise RefusedError(
-            f"{before.environment.name}: the {operation.name} was written, but {wrong}. This is a "
-            f"bug of je-tools: please report it. {undo_text(before)} reverts the {operation.name}."
+            f"{name}: the {operation.name} was written, but {wrong}. This is a bug of je-tools: "
+            f"please report it. {undo_command(Path(name))} reverts the {operation.name}."
         )
 
 
@@ -55,8 +56,8 @@ def _wrong_end(after: Snapshot, result: AppendResult) -> str:
         return f"the log ends at {lsn_text(after.end.last_lsn)}"
     if after.refusals:
         return f"the engine would refuse the log ({', '.join(map(str, after.refusals))})"
-    if is_to_cut(after) or lacking_marks(after):
+    if is_to_cut(after) or missing_invisible_marks(after):
         return "the log needs recovery"
     if is_replicated(after):
-        index_to_be(after, track_utilization(after, frozenset()).stream)
+        recovered_vlsn_index(after, track_utilization(after, frozenset()).stream)
     return ""

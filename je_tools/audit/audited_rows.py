@@ -22,7 +22,7 @@ from je_tools.log.checkpoint_intervals import CheckpointPart, collect_checkpoint
 from je_tools.log.scan import Scanner
 from je_tools.log.transactions import MARK_TYPES as TRANSACTION_TYPES
 from je_tools.log.transactions import Rollback, collect_marks
-from je_tools.verify.watched import watched_entries
+from je_tools.verify.watched_entries import watched_entries
 
 if TYPE_CHECKING:
     from je_tools.formats.arrays import Ints

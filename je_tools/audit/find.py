@@ -15,7 +15,7 @@ from je_tools.audit.discover import EnvironmentKind
 from je_tools.audit.find_data import EnvironmentHits, FindTask, PartHits
 from je_tools.audit.plan import plan_fleet
 from je_tools.core.shares import shares_of
-from je_tools.erase.proof.tree import list_tree
+from je_tools.erase.proof.file_tree import list_tree
 from je_tools.errors import JeToolsError
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from msgspec import Struct, field
 
 if TYPE_CHECKING:
     from je_tools.audit.discover import FoundEnvironment
-    from je_tools.erase.proof.tree import FoundFile
+    from je_tools.erase.proof.file_tree import FoundFile
 
 
 class FindTask(Struct, frozen=True):

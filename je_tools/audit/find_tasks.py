@@ -15,8 +15,9 @@ from je_tools.audit.find_data import EnvironmentHits, FindTask, FoundTrace, Part
 from je_tools.audit.reasons import why_unread
 from je_tools.core.escaping import clean_text, printable
 from je_tools.erase.options import ErasureOptions
+from je_tools.erase.proof.file_tree import list_tree
+from je_tools.erase.proof.hit_places import Where
 from je_tools.erase.proof.needles import Needle, NeedleSearch
-from je_tools.erase.proof.places import Where
 from je_tools.erase.proof.run import (
     ProofOptions,
     SearchedTree,
@@ -25,7 +26,6 @@ from je_tools.erase.proof.run import (
     search_files,
     search_tree,
 )
-from je_tools.erase.proof.tree import list_tree
 from je_tools.ignite.pages.files import partition_of
 from je_tools.ignite.segment_files import segment_name
 from je_tools.log.opening import open_environment
@@ -35,8 +35,8 @@ from je_tools.recovery.opening import held_snapshot
 if TYPE_CHECKING:
     from je_tools.audit.discover import FoundEnvironment
     from je_tools.core.masking import Masking
-    from je_tools.erase.proof.facts import Hit
-    from je_tools.erase.subject.facts import SubjectReport
+    from je_tools.erase.proof.search_results import Hit
+    from je_tools.erase.subject.traces import SubjectReport
 
 LISTED_MAX = 1_000
 """Largest number of traces of one environment that are listed; all are counted."""

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from je_tools.files.listing import Listing
     from je_tools.findings import Finding
     from je_tools.log.environment import Environment
-    from je_tools.vlsn.quick_check import Period
+    from je_tools.verify.odd_flags import Period
 
 
 class JudgedLog(Struct, frozen=True):

@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from je_tools.findings import Finding
     from je_tools.log.file_scan import ScanPart
     from je_tools.log.log_files import LogFile
-    from je_tools.vlsn.quick_check import Period
+    from je_tools.verify.odd_flags import Period
 
 T = TypeVar("T")
 

@@ -13,14 +13,14 @@ from je_tools.formats.je.internal.names import REP_GROUP_DB
 from je_tools.formats.je.internal.replication import NODE_TYPES
 from je_tools.group.members import read_group
 from je_tools.recovery.internal_databases import internal_database
-from je_tools.vlsn.node import read_node
 from je_tools.vlsn.node_report import report_of
+from je_tools.vlsn.node_state import read_node
 
 if TYPE_CHECKING:
     from je_tools.log.log_files import LogFile
     from je_tools.recovery.snapshot import Snapshot
-    from je_tools.vlsn.node import NodeState
     from je_tools.vlsn.node_report import SyncPoint
+    from je_tools.vlsn.node_state import NodeState
     from je_tools.vlsn.quick_check import QuickCheck
 
 REPORT_SIZE = 64 << 10

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from msgspec import Struct
 
-from je_tools.btree.replay import Since, Slot
+from je_tools.btree.replay import ReplaySlots, Since
 from je_tools.formats.spans import Spans, joined_spans
 
 if TYPE_CHECKING:
@@ -33,12 +33,14 @@ _SLOTS_AT_ONCE = 1 << 19
 
 
 class Children(Struct, frozen=True):
-    """Nodes that slots name, not yet read, in key order.
+    """Nodes of one level that are not yet read, as the slots of their parents name them.
+
+    They are in key order.
 
     Attributes:
         lsn, parent_lsn: int64.
         low, high: key range [low, high) of each; a null bound is open.
-        since: LSNs from which recovery puts nodes there.
+        since: LSNs after which replayed versions count in their places.
         is_lone: bool; True for the only child of the root.
         level: level of all of them; 0 for a root, whose level is unknown until it is read.
     """
@@ -68,9 +70,9 @@ class Children(Struct, frozen=True):
         )
 
     @property
-    def slot(self) -> Slot:
-        """The slots that name them, for replay."""
-        return Slot(self.lsn, self.since, self.low, self.high)
+    def replay_slots(self) -> ReplaySlots:
+        """The slots that name them, as replay needs them."""
+        return ReplaySlots(self.lsn, self.since, self.low, self.high)
 
 
 def joined_children(parts: Sequence[Children]) -> Children:
@@ -90,8 +92,10 @@ def joined_children(parts: Sequence[Children]) -> Children:
     )
 
 
-class Leaves(Struct, frozen=True):
-    """Nodes in key order, deltas merged; a node that cannot be read has no slots.
+class LoadedNodes(Struct, frozen=True):
+    """Nodes of one level as read, BINs or upper nodes, in key order and with deltas merged.
+
+    A node that cannot be read has no slots.
 
     Attributes:
         nodes: one for each of `children`.
@@ -99,7 +103,7 @@ class Leaves(Struct, frozen=True):
         faults: faults of the nodes.
         logged: the nodes as logged: first the versions in place, deltas not merged, then the full
             versions of the deltas.
-        since: LSNs from which recovery puts nodes into their slots.
+        since: LSNs after which replayed versions count in the slots of these nodes.
     """
 
     nodes: Nodes
@@ -109,7 +113,7 @@ class Leaves(Struct, frozen=True):
     since: Since
 
 
-def at_once_below(nodes: Nodes, most: int) -> int:
+def batch_size_below(nodes: Nodes, most: int) -> int:
     """Return the number of children to read together: fewer than `most` if nodes are large."""
     return min(most, max(_SLOTS_AT_ONCE // max(int(nodes.max_entries.max(initial=1)), 1), 1))
 

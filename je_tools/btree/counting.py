@@ -1,4 +1,4 @@
-"""Fast counting of the records of BINs from the states of their slots.
+"""Count the records of BINs from the states of their slots, without building the slots.
 
 Source: je-log.md "Nodes"; BIN.applyDelta, JE 18.3.12.
 """
@@ -14,11 +14,12 @@ from je_tools.formats.je.btree.node_states import States, count_replaced, read_s
 from je_tools.formats.je.btree.nodes import BIN_NO, DELTA_NO, Nodes, read_nodes
 from je_tools.formats.je.flags import LEVEL_MASK, NodeFlag
 from je_tools.formats.je.log.fetch import Entries, fetch
+from je_tools.log.records import unexpired
 
 if TYPE_CHECKING:
     from je_tools.btree.children import Children
     from je_tools.btree.tree import Tree
-    from je_tools.formats.arrays import Ints, Mask
+    from je_tools.formats.arrays import Ints
     from je_tools.formats.spans import Spans
 
 _SEARCHED_MAX = 4096
@@ -34,8 +35,8 @@ def count_slots(tree: Tree, children: Children, now_ms: int | None) -> int | Non
         now_ms: records that expired before this time do not count; None to count all.
 
     Returns:
-        The number of records, or None if the states do not give it: something is out of order, or
-        comparing unordered keys would take too long.
+        The number of records, or None if the states alone do not give it: a node is damaged or out
+        of place, or the search among unordered keys would take too long.
     """
     if tree.old_duplicates or not len(children):
         return None
@@ -49,23 +50,16 @@ def count_slots(tree: Tree, children: Children, now_ms: int | None) -> int | Non
     states = read_states(fulls) if fulls is not None else None
     if states is None or not _in_order(tree, children, rows, deltas, states):
         return None
-    alive = ~states.deleted & _lives(states.expires_ms, now_ms)
+    alive = ~states.deleted & unexpired(states.expires_ms, now_ms)
     total = int(np.count_nonzero(alive))
     if not len(rows):
         return total
     slots = deltas.slots
-    total += int(np.count_nonzero(~slots.deleted & _lives(slots.expires_ms, now_ms)))
+    total += int(np.count_nonzero(~slots.deleted & unexpired(slots.expires_ms, now_ms)))
     ascending = tree.ordered and not tree.two_part
     if not ascending and np.diff(states.first)[rows].max() > _SEARCHED_MAX:
         return None
     return total - count_replaced(deltas, states, rows, alive, ascending=ascending)
-
-
-def _lives(expires_ms: Ints, now_ms: int | None) -> Mask:
-    if now_ms is None:
-        return np.ones(len(expires_ms), np.bool_)
-    lives: Mask = (expires_ms == 0) | (expires_ms >= now_ms)
-    return lives
 
 
 def _fulls(tree: Tree, entries: Entries, rows: Ints, deltas: Nodes) -> Entries | None:
@@ -82,10 +76,10 @@ def _fulls(tree: Tree, entries: Entries, rows: Ints, deltas: Nodes) -> Entries |
 
 def _in_order(tree: Tree, children: Children, rows: Ints, deltas: Nodes, states: States) -> bool:
     """Return True if all nodes match their parents, are the newest and have no key out of range."""
-    right = (states.db_id == tree.db_id) & (states.level & LEVEL_MASK == children.level)
-    right &= states.booleans & NodeFlag.ROOT == 0
-    newest, _ = tree.replayed.place(states.node_id, children.slot)
-    if not right.all() or not np.array_equal(newest, children.lsn):
+    fits = (states.db_id == tree.db_id) & (states.level & LEVEL_MASK == children.level)
+    fits &= states.booleans & NodeFlag.ROOT == 0
+    newest, _ = tree.replayed.place(states.node_id, children.replay_slots)
+    if not fits.all() or not np.array_equal(newest, children.lsn):
         return False
     if not tree.ordered:
         return True

@@ -1,4 +1,4 @@
-"""Faults of B-trees: nodes and records that are wrong, unreadable or out of place."""
+"""Kinds of faults in B-trees: nodes and records that are wrong, unreadable or out of place."""
 
 from __future__ import annotations
 
@@ -33,6 +33,23 @@ class FaultKind(StrEnum):
     """A root with one slot over a full node: the log ends in the middle of a split."""
     EXPIRATION_UNIT = "expiration-unit"
     """A BIN with expirations in another unit than it states: engines up to 18.3 wrote these."""
+
+
+FAULT_TEXTS = {
+    FaultKind.MISSING: "nothing: the file does not exist, or ends before that",
+    FaultKind.DAMAGED: "an entry with a wrong checksum",
+    FaultKind.NOT_A_NODE: "an entry that is not a node",
+    FaultKind.WRONG_DATABASE: "a node of another database",
+    FaultKind.WRONG_LEVEL: "a node of another level",
+    FaultKind.NO_FULL_VERSION: "a delta whose full version is not readable",
+    FaultKind.SHARED: "a node that another slot of the tree points to as well",
+    FaultKind.OTHER_KEY: "a node with the duplicates of another key",
+    FaultKind.NOT_A_RECORD: "an entry that is not a record, or is a deletion",
+    FaultKind.WRONG_ROOT_MARK: "a root without the mark of a root, or another node with that mark",
+    FaultKind.OTHER_RANGE: "a node whose identifier key leads to another place",
+    FaultKind.NOT_TWO_PARTS: "a key that does not end with the data",
+}
+"""What is found in the place of the node or record, for each kind that is damage."""
 
 
 class Fault(Struct, frozen=True):

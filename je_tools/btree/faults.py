@@ -1,4 +1,4 @@
-"""Faults of trees as they are found: the first ones are kept, the others counted."""
+"""A collection of faults of B-trees: the first are kept, the others only counted."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ WARNING_KINDS = frozenset(
 )
 """Faults that are no damage, but on which the engine fails or returns wrong records."""
 
-LACKING = (
+UNREADABLE_KINDS = (
     FaultKind.MISSING,
     FaultKind.DAMAGED,
     FaultKind.NOT_A_RECORD,
@@ -40,12 +40,12 @@ LACKING = (
 _Group = tuple[FaultKind, int]
 
 
-class Lacking(Struct, frozen=True):
-    """Records of one database whose data cannot be read.
+class UnreadableRecords(Struct, frozen=True):
+    """Records of one database that cannot be read.
 
     Attributes:
         db_id: id of the database.
-        kind: uint8; index in LACKING.
+        kind: uint8; index in UNREADABLE_KINDS.
         lsn: int64; LSN of the LN.
         key: key of the record.
     """
@@ -61,15 +61,15 @@ class Lacking(Struct, frozen=True):
     def fault(self, row: int) -> Fault:
         """Return the fault of one record."""
         key, lsn = self.key[row], int(self.lsn[row])
-        return Fault(LACKING[self.kind[row]], self.db_id, lsn, NULL_LSN, key, key)
+        return Fault(UNREADABLE_KINDS[self.kind[row]], self.db_id, lsn, NULL_LSN, key, key)
 
 
 class Faults(Struct):
     """A collection of faults.
 
-    Trees are read more than once, so the same fault is found again. Each fault that is kept is
-    kept once. The others are counted once per place (an LSN), kind and database, up to REMEMBERED
-    places; places beyond these are counted each time they are found.
+    Trees are read more than once, so the same fault may be added several times. The first KEPT_MAX
+    faults are kept, each once. The others are counted once for each place (an LSN), kind and
+    database, up to REMEMBERED places. Places beyond these are counted each time they are added.
 
     Attributes:
         damage: the first KEPT_MAX faults that are damage, in the order found.
@@ -121,18 +121,18 @@ class Faults(Struct):
         for group, lsns in places.items():
             self._count(group, np.array(lsns, np.int64))
 
-    def lack(self, lacking: Lacking) -> None:
+    def add_unreadable(self, unreadable: UnreadableRecords) -> None:
         """Add unreadable records; build a `Fault` only for those that are kept."""
-        if not len(lacking):
+        if not len(unreadable):
             return
         row = 0
-        while row < len(lacking) and len(self.damage) < KEPT_MAX:
-            self._keep(lacking.fault(row))
+        while row < len(unreadable) and len(self.damage) < KEPT_MAX:
+            self._keep(unreadable.fault(row))
             row += 1
-        for index, kind in enumerate(LACKING):
-            some = lacking.kind[row:] == index
+        for index, kind in enumerate(UNREADABLE_KINDS):
+            some = unreadable.kind[row:] == index
             if some.any():
-                self._count((kind, lacking.db_id), lacking.lsn[row:][some])
+                self._count((kind, unreadable.db_id), unreadable.lsn[row:][some])
 
     def _join(self, others: Faults) -> None:
         for fault in others.damage:

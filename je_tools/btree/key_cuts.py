@@ -31,7 +31,7 @@ class UpperLevel(Struct, frozen=True):
         nodes: the nodes, unread, as the slots above them name them; None for an empty tree.
         bin_count: estimated number of BINs in or below them.
         is_cuttable: True if keys are in byte order, so that a range of them is known.
-        two_part: True if the keys of nodes have the record's data after its key.
+        two_part: True if the keys of nodes are two-part keys.
     """
 
     nodes: Children | None
@@ -52,6 +52,7 @@ class UpperLevel(Struct, frozen=True):
         return [KeyRange(low, high) for low, high in pairwise([None, *cuts, None])]
 
     def _key(self, bound: bytes | None) -> bytes | None:
+        """Return the record's key in the bound of a node, or None if there is none."""
         if bound is None or not self.two_part:
             return bound
         try:
@@ -63,15 +64,15 @@ class UpperLevel(Struct, frozen=True):
 def upper_level(tree: Tree, least: int) -> UpperLevel:
     """Return the uppermost level of a tree that has `least` nodes, or its BINs.
 
-    Nodes that cannot be read are left out; whoever reads the records reports them.
+    Nodes that cannot be read are left out. They are reported when the records are read.
     """
     is_cuttable = tree.ordered and not tree.old_duplicates
     if tree.root_lsn == NULL_LSN:
         return UpperLevel(None, 0, is_cuttable, tree.two_part)
     nodes = tree.root()
     while True:
-        leaves = tree.read(nodes)
-        below = tree.children_of(leaves)
+        loaded = tree.read(nodes)
+        below = tree.children_of(loaded)
         fanout = len(below) / max(len(nodes), 1)
         nodes = below
         if nodes.level <= 1 or len(nodes) >= least or not len(nodes):

@@ -26,7 +26,7 @@ class KeyRange(Struct, frozen=True):
         """True if no key can lie in it."""
         return self.low is not None and self.high is not None and self.low >= self.high
 
-    def common_with(self, other: KeyRange) -> KeyRange:
+    def intersection(self, other: KeyRange) -> KeyRange:
         """Return the keys that are in both ranges; see `is_empty`."""
         lows = [each.low for each in (self, other) if each.low is not None]
         highs = [each.high for each in (self, other) if each.high is not None]

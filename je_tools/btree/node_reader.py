@@ -12,7 +12,7 @@ import numpy.typing as npt
 from msgspec import Struct
 from msgspec.structs import replace
 
-from je_tools.btree.children import LEVELS_MAX, Children, Leaves
+from je_tools.btree.children import LEVELS_MAX, Children, LoadedNodes
 from je_tools.btree.fault_kinds import Fault, FaultKind
 from je_tools.formats.je.btree.node_merging import merged, within
 from je_tools.formats.je.btree.nodes import OLD_DELTA_NOS, Nodes, no_nodes, read_nodes
@@ -61,8 +61,8 @@ class NodeReader(Struct, frozen=True):
         """True if keys are compared by their two parts."""
         return self.order.by_parts
 
-    def read(self, children: Children) -> Leaves:
-        """Read nodes, deltas merged; safe in any thread.
+    def read(self, children: Children) -> LoadedNodes:
+        """Read nodes and merge deltas; safe in any thread.
 
         If the level of `children` is 0, it is taken from the first node, the root.
         """
@@ -72,11 +72,11 @@ class NodeReader(Struct, frozen=True):
         if children.level == 0:
             children = replace(children, level=int(np.clip(level[0], 2, LEVELS_MAX)))
         misplaced = (nodes.db_id != self.db_id) | (level != children.level)
-        leaves = Leaves(nodes, children, [], (logged, fulls), since)
-        leaves.faults.extend(self._faults(leaves, found, no_full))
-        leaves = replace(leaves, nodes=nodes.without(misplaced & nodes.good))
-        leaves.faults.extend(self._contradictions(leaves))
-        return leaves
+        loaded = LoadedNodes(nodes, children, [], (logged, fulls), since)
+        loaded.faults.extend(self._faults(loaded, found, no_full))
+        loaded = replace(loaded, nodes=nodes.without(misplaced & nodes.good))
+        loaded.faults.extend(self._contradictions(loaded))
+        return loaded
 
     def in_place(self, children: Children) -> tuple[Nodes, npt.NDArray[np.uint8], Since]:
         """Read the nodes that replay leaves in slots, deltas not merged.
@@ -85,7 +85,8 @@ class NodeReader(Struct, frozen=True):
         newest node of its level whose identifier key leads there takes its place, if there is one.
 
         Returns:
-            The nodes, a `Found` of each, and the LSNs from which nodes come into their slots.
+            The nodes, a `Found` of each, and the LSNs after which replayed versions count in the
+            slots of these nodes.
         """
         nodes, found = self._logged(children.lsn)
         if children.level == 0 or not len(self.replayed):
@@ -94,11 +95,11 @@ class NodeReader(Struct, frozen=True):
         if np.isin(nodes.type, OLD_DELTA_NOS).any():
             node_ids = self._with_full(nodes)[0].node_id
         node_ids = np.where(nodes.good, node_ids, _NO_ID)
-        lsns, since = self.replayed.place(node_ids, children.slot)
+        lsns, since = self.replayed.place(node_ids, children.replay_slots)
         bad = np.flatnonzero(~nodes.good)
         if len(bad):
             lsns = lsns.copy()
-            lsns[bad] = self.replayed.newest_at(children.level, children.slot, bad)
+            lsns[bad] = self.replayed.newest_at(children.level, children.replay_slots, bad)
         if not np.array_equal(lsns, children.lsn):
             nodes, found = self._logged(lsns)
         return nodes, found, since
@@ -164,21 +165,21 @@ class NodeReader(Struct, frozen=True):
         own[order[is_first]] = full_lsns[order[is_first]]
         return own
 
-    def wrong_root_marks(self, leaves: Leaves) -> Mask:
+    def wrong_root_marks(self, loaded: LoadedNodes) -> Mask:
         """Return a mask of the roots without a root mark, and of other nodes with one.
 
         A crash between the two steps of a root's split leaves the old root, with its mark, as the
         only child of the new one. That is not wrong.
         """
-        nodes, children = leaves.nodes, leaves.children
+        nodes, children = loaded.nodes, loaded.children
         marked = nodes.booleans & NodeFlag.ROOT != 0
         is_root = children.parent_lsn == NULL_LSN
         wrong: Mask = nodes.good & np.where(is_root, ~marked, marked & ~children.is_lone)
         return wrong
 
-    def wrong_identifiers(self, leaves: Leaves) -> Mask:
+    def wrong_identifiers(self, loaded: LoadedNodes) -> Mask:
         """Return a mask of the nodes whose identifier key is outside the range of their slot."""
-        keys, children = leaves.nodes.identifier_key, leaves.children
+        keys, children = loaded.nodes.identifier_key, loaded.children
         if not self.ordered:
             return np.zeros(len(keys), np.bool_)
         inside = within(
@@ -188,39 +189,41 @@ class NodeReader(Struct, frozen=True):
             children.high,
             two_part=self.by_parts,
         )
-        wrong: Mask = leaves.nodes.good & (keys.sizes >= 0) & ~inside
+        wrong: Mask = loaded.nodes.good & (keys.sizes >= 0) & ~inside
         return wrong
 
-    def are_in_range(self, leaves: Leaves) -> Mask:
+    def are_in_range(self, loaded: LoadedNodes) -> Mask:
         """Return a mask of the slots of BINs that lie in the range that their parents give them.
 
         A crash can leave others: stale copies that the engine's searches never reach.
         """
-        slots = leaves.nodes.slots
+        slots = loaded.nodes.slots
         if not self.ordered or not len(slots):
             return np.ones(len(slots), np.bool_)
         return within(
             slots.key,
-            leaves.nodes.first,
-            leaves.children.low,
-            leaves.children.high,
+            loaded.nodes.first,
+            loaded.children.low,
+            loaded.children.high,
             two_part=self.by_parts,
         )
 
-    def slots_in_range(self, leaves: Leaves) -> tuple[Slots, list[Fault]]:
+    def slots_in_range(self, loaded: LoadedNodes) -> tuple[Slots, list[Fault]]:
         """Return the slots of BINs for which `are_in_range` is true, and the faults."""
-        slots = leaves.nodes.slots
-        faults = list(leaves.faults)
-        inside = self.are_in_range(leaves)
+        slots = loaded.nodes.slots
+        faults = list(loaded.faults)
+        inside = self.are_in_range(loaded)
         if inside.all():
             return slots, faults
-        nodes = np.unique(leaves.nodes.slot_node[~inside])
-        faults += [self._fault(FaultKind.STRAY_SLOTS, leaves, node) for node in nodes.tolist()]
+        nodes = np.unique(loaded.nodes.slot_node[~inside])
+        faults += [self._fault(FaultKind.STRAY_SLOTS, loaded, node) for node in nodes.tolist()]
         return slots.select(inside), faults
 
-    def _faults(self, leaves: Leaves, found: npt.NDArray[np.uint8], no_full: Mask) -> list[Fault]:
-        nodes = leaves.nodes
-        wrong_level = nodes.level & LEVEL_MASK != leaves.children.level
+    def _faults(
+        self, loaded: LoadedNodes, found: npt.NDArray[np.uint8], no_full: Mask
+    ) -> list[Fault]:
+        nodes = loaded.nodes
+        wrong_level = nodes.level & LEVEL_MASK != loaded.children.level
         wrong_db = nodes.db_id != self.db_id
         troubled = ~nodes.good | wrong_level | wrong_db | no_full
         faults = []
@@ -235,35 +238,35 @@ class NodeReader(Struct, frozen=True):
                 kind = FaultKind.WRONG_DATABASE
             else:
                 kind = FaultKind.NO_FULL_VERSION if no_full[row] else FaultKind.WRONG_LEVEL
-            faults.append(self._fault(kind, leaves, row))
+            faults.append(self._fault(kind, loaded, row))
         # Engines up to 18.3 keep the unit of the delta when they merge it.
-        wrong_unit = nodes.has_wrong_unit | nodes.have_other_unit(leaves.logged[0].booleans)
+        wrong_unit = nodes.has_wrong_unit | nodes.have_other_unit(loaded.logged[0].booleans)
         units = np.flatnonzero(wrong_unit & ~troubled)
         return faults + [
-            self._fault(FaultKind.EXPIRATION_UNIT, leaves, row) for row in units.tolist()
+            self._fault(FaultKind.EXPIRATION_UNIT, loaded, row) for row in units.tolist()
         ]
 
-    def _contradictions(self, leaves: Leaves) -> list[Fault]:
+    def _contradictions(self, loaded: LoadedNodes) -> list[Fault]:
         """Return faults of nodes that contradict their place in the tree.
 
         Their records are read nevertheless.
         """
         wrongs = {
-            FaultKind.WRONG_ROOT_MARK: self.wrong_root_marks(leaves),
-            FaultKind.OTHER_RANGE: self.wrong_identifiers(leaves),
+            FaultKind.WRONG_ROOT_MARK: self.wrong_root_marks(loaded),
+            FaultKind.OTHER_RANGE: self.wrong_identifiers(loaded),
         }
         return [
-            self._fault(kind, leaves, row)
+            self._fault(kind, loaded, row)
             for kind, wrong in wrongs.items()
             for row in np.flatnonzero(wrong).tolist()
         ]
 
-    def _fault(self, kind: FaultKind, leaves: Leaves, row: int) -> Fault:
-        children = leaves.children
+    def _fault(self, kind: FaultKind, loaded: LoadedNodes, row: int) -> Fault:
+        children = loaded.children
         return Fault(
             kind,
             self.db_id,
-            int(leaves.nodes.lsn[row]),
+            int(loaded.nodes.lsn[row]),
             int(children.parent_lsn[row]),
             children.low[row],
             children.high[row],

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 _OF_DUPLICATES = mask_of(BY_NAME[name].no for name in ("DIN", "DBIN"))
 
 
-def expanded(tree: Tree, slots: Slots) -> tuple[Slots, list[Fault]]:
+def expand_duplicates(tree: Tree, slots: Slots) -> tuple[Slots, list[Fault]]:
     """Replace the slot of each key that has a tree of duplicates by one slot for each duplicate.
 
     Args:
@@ -41,16 +41,16 @@ def expanded(tree: Tree, slots: Slots) -> tuple[Slots, list[Fault]]:
         slots: slots of its BINs.
 
     Returns:
-        The slots, and the faults of nodes of duplicates. A node that cannot be read gives no slots,
-        nor does one that was read before, since damaged trees may contain cycles.
+        The slots, and the faults of nodes of duplicates. A node that cannot be read gives no slots.
+        Nor does a node that was read before, since damaged trees may contain cycles.
     """
-    way = _DuplicateDescent(tree)
+    descent = _DuplicateDescent(tree)
     for _ in range(LEVELS_MAX):
         rows = _rows_of_nodes(tree, slots)
         if not len(rows):
             break
-        slots = way.one_level_down(slots, rows)
-    return slots, way.faults
+        slots = descent.one_level_down(slots, rows)
+    return slots, descent.faults
 
 
 def _rows_of_nodes(tree: Tree, slots: Slots) -> Ints:
@@ -93,7 +93,7 @@ class _DuplicateDescent(Struct):
             len(_KINDS) - 1,
         )
         self._note(nodes, keys, kinds)
-        return _put(slots, rows, nodes.without(wrong_db | other_key | again))
+        return _with_duplicates(slots, rows, nodes.without(wrong_db | other_key | again))
 
     def _are_of(self, nodes: Nodes, keys: Spans) -> Mask:
         """Return a mask of the nodes whose duplicates belong to the given keys."""
@@ -133,7 +133,7 @@ _KINDS = (
 """Kinds of faults of a node, the first that applies; None for no fault."""
 
 
-def _put(slots: Slots, rows: Ints, nodes: Nodes) -> Slots:
+def _with_duplicates(slots: Slots, rows: Ints, nodes: Nodes) -> Slots:
     """Replace the slots at `rows` by the slots of the nodes that they name, with the old keys."""
     counts = np.ones(len(slots), np.int64)
     counts[rows] = np.diff(nodes.first)
@@ -143,7 +143,7 @@ def _put(slots: Slots, rows: Ints, nodes: Nodes) -> Slots:
     below = is_node[owner]
     down = slots.select(owner)
     for name, column in asdict(nodes.slots).items():
-        # The key stays that of the records.
+        # The keys of duplicate trees are the data of records.
         if name != "key":
             getattr(down, name)[below] = column
     return down

@@ -66,12 +66,13 @@ class KeyOrder(Struct, frozen=True):
 
 
 class Since(Struct, frozen=True):
-    """The LSNs from which replay puts nodes into slots: those of the replayed nodes above.
+    """The LSN after which a version must be logged to get into a slot, in each pass of the replay.
+
+    It is the LSN of the newest replayed version of a node above the slot: see condition 4.
 
     Attributes:
-        last_lsn: int64; LSN of the newest version above that the last pass replayed, NULL_LSN for
-            none.
-        first_lsn: int64; the same for the pass before, NEVER if that pass did not see the slot.
+        last_lsn: int64; in the last pass; NULL_LSN if no node above was replayed.
+        first_lsn: int64; in the pass before; NEVER if that pass did not see the slot.
     """
 
     last_lsn: Ints
@@ -86,12 +87,12 @@ NEVER = 1 << 62
 """A number above any LSN."""
 
 
-class Slot(Struct, frozen=True):
+class ReplaySlots(Struct, frozen=True):
     """Slots of upper nodes, as replay sees them.
 
     Attributes:
         lsn: int64; LSN of the version that each slot names.
-        since: LSNs from which versions count.
+        since: LSNs after which versions count.
         low, high: key range [low, high) of each slot; a null bound is open.
     """
 
@@ -169,11 +170,7 @@ class Replayed(Struct, frozen=True, dict=True):
     def __len__(self) -> int:
         return len(self.lsn)
 
-    def keys(self) -> Spans:
-        """Return the identifier keys, ascending."""
-        return self._sorted_keys
-
-    def place(self, node_ids: Ints, slots: Slot) -> tuple[Ints, Since]:
+    def place(self, node_ids: Ints, slots: ReplaySlots) -> tuple[Ints, Since]:
         """Decide which version of each node is in its slot after the replay.
 
         Args:
@@ -181,7 +178,8 @@ class Replayed(Struct, frozen=True, dict=True):
             slots: these n slots.
 
         Returns:
-            The LSN of each version, int64 (n,), and the LSNs from which versions count below it.
+            The LSN of each version, int64 (n,), and the LSNs after which versions count in the
+            slots of that version.
         """
         if not self.is_twice:
             lsns = self._newest(node_ids, slots, slots.lsn, slots.since.last_lsn)
@@ -194,14 +192,12 @@ class Replayed(Struct, frozen=True, dict=True):
         first = np.where(once != slots.lsn, once, slots.since.first_lsn)
         return twice, Since(last, np.where(again, NEVER, first))
 
-    def _newest(self, node_ids: Ints, slots: Slot, lsns: Ints, since_lsn: Ints) -> Ints:
+    def _newest(self, node_ids: Ints, slots: ReplaySlots, lsns: Ints, since_lsn: Ints) -> Ints:
         """Return the LSNs after one pass over slots that hold the versions at `lsns`."""
         if not len(self):
             return lsns
-        at = np.minimum(np.searchsorted(self._newest_ids, node_ids), len(self._newest_ids) - 1)
         after = np.maximum(lsns, since_lsn)
-        known = (self._newest_ids[at] == node_ids) & (self._newest_lsns[at] > after)
-        rows = np.flatnonzero(known)
+        rows = np.flatnonzero(self.newest_of_node(node_ids) > after)
         found = self._find(self._by_node, node_ids[rows], slots, rows)
         newest = lsns.copy()
         newest[rows] = np.where(found > after[rows], found, lsns[rows])
@@ -209,10 +205,11 @@ class Replayed(Struct, frozen=True, dict=True):
 
     def newest_of_node(self, node_ids: Ints) -> Ints:
         """Return the newest LSN of each node wherever it is; NULL_LSN if it is not replayed."""
-        at = np.minimum(np.searchsorted(self._newest_ids, node_ids), len(self._newest_ids) - 1)
-        return np.where(self._newest_ids[at] == node_ids, self._newest_lsns[at], NULL_LSN)
+        ids, lsns = self._newest_by_id
+        at = np.minimum(np.searchsorted(ids, node_ids), len(ids) - 1)
+        return np.where(ids[at] == node_ids, lsns[at], NULL_LSN)
 
-    def newest_at(self, level: int, slots: Slot, rows: Ints) -> Ints:
+    def newest_at(self, level: int, slots: ReplaySlots, rows: Ints) -> Ints:
         """Return the LSNs of replacements for nodes that cannot be read.
 
         The ids of these nodes are unknown, so each slot gets the newest node of the level whose
@@ -229,24 +226,16 @@ class Replayed(Struct, frozen=True, dict=True):
         found = self._find(self._by_level, np.full(len(rows), level), slots, rows)
         return np.where(found > np.maximum(lsns, slots.since.last_lsn[rows]), found, lsns)
 
-    def _find(self, table: _Newest, groups: Ints, slots: Slot, rows: Ints) -> Ints:
+    def _find(self, table: _Newest, groups: Ints, slots: ReplaySlots, rows: Ints) -> Ints:
         first, last = np.zeros(len(rows), np.int64), np.full(len(rows), table.width - 1)
         if self.order.ordered and len(rows):
-            keys = self._sorted_keys
+            keys = self.sorted_keys
             first = self.order.before(keys, slots.low.select(rows), 0)
             last = self.order.before(keys, slots.high.select(rows), len(keys))
         return table.find(groups, first, last)
 
     @cached_property
-    def _newest_ids(self) -> Ints:
-        return self._by_id[0]
-
-    @cached_property
-    def _newest_lsns(self) -> Ints:
-        return self._by_id[1]
-
-    @cached_property
-    def _by_id(self) -> tuple[Ints, Ints]:
+    def _newest_by_id(self) -> tuple[Ints, Ints]:
         """Distinct node ids, ascending, and the LSN of the newest version of each."""
         order = np.lexsort((self.lsn, self.node_id))
         node_id = self.node_id[order]
@@ -263,7 +252,8 @@ class Replayed(Struct, frozen=True, dict=True):
         return ordered
 
     @cached_property
-    def _sorted_keys(self) -> Spans:
+    def sorted_keys(self) -> Spans:
+        """The identifier keys, ascending; in log order if the order of keys is unknown."""
         return self.key.select(self._usable)
 
     @cached_property

@@ -13,7 +13,7 @@ import numpy as np
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from je_tools.btree.children import NODES_AT_ONCE, Children, Leaves, at_once_below, bound
+from je_tools.btree.children import NODES_AT_ONCE, Children, LoadedNodes, batch_size_below, bound
 from je_tools.btree.fault_kinds import Fault, FaultKind
 from je_tools.btree.node_reader import NodeReader
 from je_tools.btree.number_set import NumberSet
@@ -30,10 +30,10 @@ if TYPE_CHECKING:
 
 
 class _Descent(Struct):
-    """Settings and state of a descent by `leaf_children`.
+    """Settings and state of one descent through the tree by `unread_bins`.
 
     Attributes:
-        choose: selects the children to descend to.
+        choose: selects the children to read or yield.
         seen: called with the upper nodes that were read; None for nothing.
         at_once: largest number of BINs to yield together.
         with_lost: True to yield unreadable upper nodes too.
@@ -42,7 +42,7 @@ class _Descent(Struct):
     """
 
     choose: Callable[[Children], Children]
-    seen: Callable[[Leaves], None] | None
+    seen: Callable[[LoadedNodes], None] | None
     at_once: int
     with_lost: bool
     read: NumberSet = field(default_factory=NumberSet)
@@ -55,8 +55,7 @@ class Tree(NodeReader, frozen=True):
     Attributes:
         root_lsn: LSN of the root; NULL_LSN for a database without one.
         old_duplicates: True if duplicates are in separate trees, as before log version 8.
-        faults: faults of upper nodes so far; those of BINs are in their `Leaves`, since threads
-            read these.
+        faults: faults of upper nodes so far. Threads read BINs, whose faults are in `LoadedNodes`.
     """
 
     root_lsn: int
@@ -72,12 +71,12 @@ class Tree(NodeReader, frozen=True):
         since = Since(none, first)
         return Children(lone, none, bound(None), bound(None), since, np.ones(1, np.bool_), 0)
 
-    def leaf_children(
+    def unread_bins(
         self,
         keys: Spans | None = None,
         *,
         inside: KeyRange | None = None,
-        seen: Callable[[Leaves], None] | None = None,
+        seen: Callable[[LoadedNodes], None] | None = None,
         at_once: int = NODES_AT_ONCE,
         with_lost: bool = False,
     ) -> Iterator[Children]:
@@ -86,7 +85,8 @@ class Tree(NodeReader, frozen=True):
         Args:
             keys: ascending; yield only BINs whose range holds one of these. Ignored if the order
                 of keys is unknown.
-            inside: yield only BINs whose range overlaps this one; ignored likewise.
+            inside: yield only BINs whose range overlaps this one. Ignored if the order of keys is
+                unknown.
             seen: called with the upper nodes as they are read.
             at_once: largest number of BINs to yield together.
             with_lost: if an upper node cannot be read, yield it in place of the BINs below it.
@@ -95,45 +95,45 @@ class Tree(NodeReader, frozen=True):
 
         def choose(children: Children) -> Children:
             if keys is not None and self.ordered:
-                children = children.select(self.that_hold(children, keys))
+                children = children.select(self.holding(children, keys))
             if inside is not None and self.ordered:
-                children = children.select(self._that_meet(children, inside))
+                children = children.select(self._overlapping(children, inside))
             return children
 
         if self.root_lsn != NULL_LSN:
             yield from self._below(self.root(), _Descent(choose, seen, at_once, with_lost))
 
-    def _below(self, parents: Children, way: _Descent) -> Iterator[Children]:
-        leaves = self.read(parents)
-        self.faults.extend(leaves.faults)
-        if way.seen is not None:
-            way.seen(leaves)
-        again = leaves.nodes.good & ~way.read.first_times(leaves.nodes.lsn)
-        self.faults.extend(self._shared(leaves.nodes.lsn, leaves.children, again))
-        upper = replace(leaves, nodes=leaves.nodes.without(again))
+    def _below(self, parents: Children, descent: _Descent) -> Iterator[Children]:
+        loaded = self.read(parents)
+        self.faults.extend(loaded.faults)
+        if descent.seen is not None:
+            descent.seen(loaded)
+        again = loaded.nodes.good & ~descent.read.first_times(loaded.nodes.lsn)
+        self.faults.extend(self._shared(loaded.nodes.lsn, loaded.children, again))
+        upper = replace(loaded, nodes=loaded.nodes.without(again))
         children, first = self.children_of(upper), upper.nodes.first
-        lost = np.flatnonzero(~leaves.nodes.good) if way.with_lost else np.empty(0, np.int64)
+        lost = np.flatnonzero(~loaded.nodes.good) if descent.with_lost else np.empty(0, np.int64)
         begin = 0
-        way = replace(way, at_once=at_once_below(upper.nodes, way.at_once))
+        descent = replace(descent, at_once=batch_size_below(upper.nodes, descent.at_once))
         for row in lost.tolist():
-            yield from self._named_below(children.select(slice(begin, first[row])), way)
-            yield leaves.children.select(slice(row, row + 1))
+            yield from self._named_below(children.select(slice(begin, first[row])), descent)
+            yield loaded.children.select(slice(row, row + 1))
             begin = int(first[row])
-        yield from self._named_below(children.select(slice(begin, None)), way)
+        yield from self._named_below(children.select(slice(begin, None)), descent)
 
-    def _named_below(self, children: Children, way: _Descent) -> Iterator[Children]:
-        children = way.choose(children)
-        new = way.named.first_times(children.lsn) | (children.lsn == NULL_LSN)
+    def _named_below(self, children: Children, descent: _Descent) -> Iterator[Children]:
+        children = descent.choose(children)
+        new = descent.named.first_times(children.lsn) | (children.lsn == NULL_LSN)
         self.faults.extend(self._shared(children.lsn, children, ~new))
         children = children.select(new)
         are_bins = children.level <= 1
-        size = way.at_once if are_bins else NODES_AT_ONCE
+        size = descent.at_once if are_bins else NODES_AT_ONCE
         for first in range(0, len(children), size):
             some = children.select(slice(first, first + size))
             if are_bins:
                 yield some
             else:
-                yield from self._below(some, way)
+                yield from self._below(some, descent)
 
     def _shared(self, lsns: Ints, children: Children, again: Mask) -> list[Fault]:
         """Return one fault for each node that is reached by more than one path."""
@@ -162,13 +162,13 @@ class Tree(NodeReader, frozen=True):
         children = self.children_of(self.read(self.root()))
         under_lone_slot = len(children) == 1
         if not under_lone_slot:
-            children = children.select(self.that_hold(children, keys))
+            children = children.select(self.holding(children, keys))
         while len(children) and (under_lone_slot or children.level > 1):
-            leaves, under_lone_slot = self.read(children), False
-            full = np.flatnonzero(leaves.nodes.good & leaves.nodes.is_full)
-            faults += [self._fault(FaultKind.SPLIT_CUT_SHORT, leaves, row) for row in full.tolist()]
-            below = self.children_of(leaves)
-            children = below.select(self.that_hold(below, keys))
+            loaded, under_lone_slot = self.read(children), False
+            full = np.flatnonzero(loaded.nodes.good & loaded.nodes.is_full)
+            faults += [self._fault(FaultKind.SPLIT_CUT_SHORT, loaded, row) for row in full.tolist()]
+            below = self.children_of(loaded)
+            children = below.select(self.holding(below, keys))
         return faults
 
     def _keys_of_full_nodes(self) -> Spans:
@@ -179,37 +179,29 @@ class Tree(NodeReader, frozen=True):
         keys = nodes.identifier_key.select(nodes.good & nodes.is_full)
         return keys.select(self.order.sort(keys))
 
-    def replayed_keys(self) -> Spans:
-        """Return the identifier keys of all nodes that recovery replays, ascending."""
-        return self.replayed.keys()
-
-    def that_hold(self, children: Children, keys: Spans) -> Mask:
+    def holding(self, children: Children, keys: Spans) -> Mask:
         """Return a mask of the children whose range holds one of these ascending keys."""
-        low = self.before(keys, children.low, 0)
-        high = self.before(keys, children.high, len(keys))
+        low = self.order.before(keys, children.low, 0)
+        high = self.order.before(keys, children.high, len(keys))
         return low < high
 
-    def _that_meet(self, children: Children, inside: KeyRange) -> Mask:
-        """Return a mask of the children that may hold keys of a range."""
-        meets = np.ones(len(children), np.bool_)
+    def _overlapping(self, children: Children, inside: KeyRange) -> Mask:
+        """Return a mask of the children whose range overlaps another one."""
+        overlaps = np.ones(len(children), np.bool_)
         if inside.low is not None:
-            meets &= self.before(bound(inside.low), children.high, 1) > 0
+            overlaps &= self.order.before(bound(inside.low), children.high, 1) > 0
         if inside.high is not None:
-            meets &= self.before(bound(inside.high), children.low, 0) < 1
-        return meets
+            overlaps &= self.order.before(bound(inside.high), children.low, 0) < 1
+        return overlaps
 
     def in_range(self, keys: Spans, inside: KeyRange) -> Mask:
         """Return a mask of the keys that lie in a range."""
         both = joined_spans([bound(inside.low), bound(inside.high)])
-        low, high = both.select(np.array([0])), both.select(np.array([1]))
+        low, high = both.select(slice(0, 1)), both.select(slice(1, 2))
         first = np.array([0, len(keys)], np.int64)
         return within(keys, first, low, high, two_part=self.by_parts)
 
-    def before(self, keys: Spans, bounds: Spans, open_end: int) -> Ints:
-        """Return the number of ascending `keys` before each bound; `open_end` for a null bound."""
-        return self.order.before(keys, bounds, open_end)
-
-    def children_of(self, upper: Leaves) -> Children:
+    def children_of(self, upper: LoadedNodes) -> Children:
         """Return the children of some upper nodes, with their key ranges.
 
         The first slot of a node stands for all keys below the second. Ranges are clamped to that of

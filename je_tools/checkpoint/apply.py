@@ -1,4 +1,4 @@
-"""Checkpoints on disk: plan or write one, and cut off what a crash has left after the log.
+"""Checkpoints on disk: plan one, or write it in place or to a copy.
 
 Source: RecoveryManager.findEndOfLog, FileManager.truncateLog, JE 18.3.12.
 """
@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from je_tools.checkpoint.cut_and_write import cut_and_write
 from je_tools.checkpoint.decision import has_work, is_at_rest, without_second_cut
 from je_tools.checkpoint.judged_versions import check_version
 from je_tools.checkpoint.options import NOTHING, CheckpointOptions, CheckpointResult
-from je_tools.checkpoint.steps import cut_and_write
 from je_tools.checkpoint.verification import check_written
 from je_tools.checkpoint.written_log import (
     OnReader,
@@ -62,19 +62,19 @@ def apply_checkpoint(
 ) -> tuple[Snapshot, CheckpointResult]:
     """Write a checkpoint in place, with the engine's lock held and an undo journal.
 
-    In a directory without write permission the lock is not available, but a log that needs nothing
-    does not need it.
+    Without permission to write in the directory, the lock cannot be taken. A log that needs no
+    checkpoint is then reported without it.
 
     Args:
         home: directory of the environment.
         scanner: scanner for reading the log.
         options: options.
         now_ms: current time.
-        on_plan: called with the log as it will be, once it is known that the options can be met,
-            and before anything is written.
+        on_plan: called with the log as it will be, before anything is written, once it is known
+            that the checkpoint can be written.
         on_reader: called for each reader that has the environment open; readers do not prevent
             writing.
-        disk: disk that is written to.
+        disk: disk to write to.
 
     Returns:
         The log as it was, and the result.
@@ -85,7 +85,7 @@ def apply_checkpoint(
         StoppedError: a file shrank meanwhile.
     """
     if not is_writable(home):
-        resting = _at_rest(open_environment([home]), scanner, options, now_ms, on_plan)
+        resting = _snapshot_at_rest(open_environment([home]), scanner, options, now_ms, on_plan)
         if resting is not None:
             return resting, NOTHING
     with locked(home, on_reader, disk) as (lock, environment):
@@ -102,8 +102,8 @@ def apply_to_copy(
 ) -> tuple[Snapshot, CheckpointResult]:
     """Write a checkpoint to a copy of an environment, which gets its name when it is complete.
 
-    If the checkpoint cannot be written, nothing is copied. A log that needs nothing is copied as it
-    is.
+    If the checkpoint cannot be written, nothing is copied. A log that needs no checkpoint is copied
+    as it is.
 
     Args:
         environment: the original, which stays as it is.
@@ -167,14 +167,14 @@ def is_writable(home: Path) -> bool:
     return os.access(home, os.W_OK | os.X_OK)
 
 
-def _at_rest(
+def _snapshot_at_rest(
     environment: Environment,
     scanner: Scanner,
     options: CheckpointOptions,
     now_ms: int,
     on_plan: OnPlan | None,
 ) -> Snapshot | None:
-    """Return the log if it needs nothing, else None."""
+    """Return the log if it needs no checkpoint, else None."""
     options = without_second_cut(environment, scanner, options)
     with held_snapshot(
         environment, scanner, now_ms=now_ms, to_lsn=options.to_lsn, as_member=True

@@ -1,4 +1,4 @@
-"""Internal databases that a checkpoint writes, and the size of their nodes."""
+"""Internal databases whose records a checkpoint changes."""
 
 from __future__ import annotations
 
@@ -10,9 +10,6 @@ from je_tools.formats.je.internal.names import (
     VLSN_MAP_DB,
 )
 
-MAX_ENTRIES = 128
-"""Slots of a node, and of a node of old duplicates, if nothing else is set."""
-
 CHANGED_DATABASES = (
     UTILIZATION_DB,
     EXPIRATION_DB,
@@ -20,4 +17,4 @@ CHANGED_DATABASES = (
     EXTINCT_SCANS_DB,
     VLSN_MAP_DB,
 )
-"""Databases whose records a checkpoint changes; they are written after all others."""
+"""Databases whose records a checkpoint changes. They are written after all others."""

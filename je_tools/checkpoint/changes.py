@@ -42,9 +42,10 @@ class SlotChanges(Struct, frozen=True):
     Attributes:
         key: in the key order of the database.
         outcome: uint8; a `KeyOutcome`.
-        lsn: int64; LSN of the LN to which the outcome refers.
+        lsn: int64; LSN of an LN, as in `Overlay`.
         size: int64; size of that LN if this checkpoint has written it, 0 if the log has it.
-        is_pending: bool; deletion by a transaction that stays open; it has a slot until that ends.
+        is_pending: bool; deleted by a transaction that stays open. The key keeps a slot until the
+            transaction ends.
     """
 
     key: Spans
@@ -71,7 +72,7 @@ class SlotChanges(Struct, frozen=True):
 
     @classmethod
     def of(cls, snapshot: Snapshot, tree: Tree) -> SlotChanges:
-        """Build the changes that recovery makes in a database, with the deletions left pending."""
+        """Build the changes that recovery makes in a database, with pending deletions."""
         changes = cls.of_overlay(snapshot.overlay(tree.db_id))
         if not snapshot.kept_txns:
             return changes
@@ -110,7 +111,7 @@ class SlotChanges(Struct, frozen=True):
         )
 
     def with_written(self, written: Mapping[bytes, WrittenEntry | None]) -> SlotChanges:
-        """Add what was written or removed (None) since; for internal databases."""
+        """Add records of an internal database that the checkpoint has written or removed (None)."""
         if not written:
             return self
         keys = list(written)
@@ -144,7 +145,7 @@ class SlotChanges(Struct, frozen=True):
         _fill_abort_versions(tree, back, slots)
         logged = np.flatnonzero(self.size[rows] == 0)
         entries = fetch(tree.image, slots.lsn[logged])
-        # If the file of an abort version is gone, the copy in the LN that replaced it is used.
+        # If the LN of an abort version is gone, the copy in the LN that replaced it stays.
         good = np.flatnonzero(entries.good)
         _fill_from_lns(tree, entries.select(good), logged[good], slots)
         slots.state[self.is_pending[rows]] |= SlotState.PENDING_DELETED
@@ -152,8 +153,8 @@ class SlotChanges(Struct, frozen=True):
 
 
 def _pending(snapshot: Snapshot, tree: Tree) -> tuple[Spans, Ints]:
-    """Return the keys whose newest LN is a deletion that stays open, and the LSN of that LN."""
-    lns = snapshot.interval.lns.select(snapshot.changes(tree.db_id))
+    """Return the keys deleted by transactions that stay open, and the LSN of each deletion."""
+    lns = snapshot.interval.lns.select(snapshot.ln_rows(tree.db_id))
     keys = Spans(tree.image.data, lns.key_position, lns.key_size.astype(np.int64))
     order, is_new = group_keys(keys, two_part=tree.by_parts)
     lns = lns.select(order)

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 from je_tools.btree.fault_kinds import FaultKind
 from je_tools.checkpoint.directories import check_layout
 from je_tools.checkpoint.log_end import is_to_cut
-from je_tools.checkpoint.rollbacks import lacking_marks
+from je_tools.checkpoint.rollbacks import missing_invisible_marks
 from je_tools.checkpoint.utilization_tracker import track_utilization
-from je_tools.checkpoint.vlsn_records import check_index, is_outdated
+from je_tools.checkpoint.vlsn_records import is_outdated, recovered_vlsn_index
 from je_tools.core.escaping import quoted
 from je_tools.errors import RefusedError
 from je_tools.formats.je.header import lsn_text
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 
 
 def check_readable(environment: Environment) -> None:
-    """Check that whatever has the name of a log file can be read.
+    """Check that everything with the name of a log file can be read.
 
     Raises:
-        RefusedError: a file cannot be opened, or is no file.
+        RefusedError: something with such a name is no file, or cannot be opened.
     """
     for file in environment.unreadable:
         raise RefusedError(
@@ -38,7 +38,7 @@ def check_openable(snapshot: Snapshot) -> None:
     """Check that the engine would open the log, at least after a checkpoint.
 
     Raises:
-        RefusedError: it would not; the message says why.
+        RefusedError: it would not. The message says why.
     """
     check_layout(snapshot.environment)
     check_readable(snapshot.environment)
@@ -75,10 +75,9 @@ def check_writable(snapshot: Snapshot, *, cuts: bool, accept_loss: bool = False)
         raise RefusedError(
             f"{name}: transaction {listed} is prepared (XA), but neither committed nor aborted. A "
             "checkpoint would undo it. Open the environment with the application, whose "
-            "transaction manager "
-            "decides."
+            "transaction manager decides."
         )
-    # A crash leaves nodes whose identifier key is out of range; rewriting keeps what is in range.
+    # After a crash, an identifier key may be out of range. A rewritten node gets another one.
     bad = [
         each
         for each in snapshot.faults.damage
@@ -89,8 +88,7 @@ def check_writable(snapshot: Snapshot, *, cuts: bool, accept_loss: bool = False)
             f"{name}: the trees are damaged, first at {lsn_text(bad[0].lsn)} ({bad[0].kind}), and "
             f"a checkpoint would make the loss permanent. `je-tools verify --tree {quoted(name)}` "
             f"reports what is lost, and `je-tools salvage {quoted(name)} --output DIR` gets the "
-            "records "
-            "out."
+            "records out."
         )
     if not accept_loss:
         _check_files(snapshot)
@@ -108,16 +106,16 @@ def check_writable(snapshot: Snapshot, *, cuts: bool, accept_loss: bool = False)
             f"{name}: other bytes follow the last entry of the log, and must be cut off first. "
             f"{recover} does both. Without --apply, it shows what would be lost."
         )
-    if not cuts and lacking_marks(snapshot):
+    if not cuts and missing_invisible_marks(snapshot):
         raise RefusedError(f"{name}: a rollback was not finished. {recover} finishes it.")
     if is_outdated(snapshot):
-        check_index(snapshot, track_utilization(snapshot, frozenset()).stream)
+        recovered_vlsn_index(snapshot, track_utilization(snapshot, frozenset()).stream)
 
 
 def _check_files(snapshot: Snapshot) -> None:
     """Check that no file is missing that the engine counts as in use.
 
-    Upper nodes may all be there and lead to BINs and records that are not: these are not read.
+    Reading the upper nodes does not show this: the BINs and records below may be missing.
     """
     used = missing_in_use(snapshot)
     if used:

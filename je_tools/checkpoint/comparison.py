@@ -1,9 +1,9 @@
-"""Comparison of a written log with the log before it, record by record.
+"""Comparison of the records in a log before and after it was written.
 
-Both trees of a database refer mostly to the same bottom nodes. A node at the same LSN has the same
-bytes. Its records are the same if it also stands for the same keys, and neither undo, redo nor
-replay touches it. So only the records of the other nodes are read, through both trees, and
-compared. Nodes with records that were to be deleted are read too, and these records left out.
+The trees before and after mostly refer to the same bottom nodes. If a node has the same LSN and the
+same range of keys in both, and if neither replay, undo nor redo touches it, its records are the
+same. The records of all other nodes are read through both trees, and compared. Records that were to
+be deleted are left out of the comparison, so nodes that hold them are read too.
 
 Source: the project's own; `je_tools.checkpoint.run` says what a checkpoint writes.
 """
@@ -39,7 +39,7 @@ class Compared(Struct, frozen=True):
     Attributes:
         database_count: databases whose records were compared.
         record_count: records that were read through both trees.
-        shared_node_count: bottom nodes that both trees refer to and that are not read.
+        shared_node_count: bottom nodes that both trees share, so that they were not read.
         different: databases whose records are not the same, or that only one side has.
     """
 
@@ -55,8 +55,8 @@ class _Side(Struct, frozen=True):
     Attributes:
         snapshot, database, tree: the database in its log.
         nodes: its bottom nodes, unread.
-        untouched: bool; the nodes that neither replay nor undo nor redo touches, and that hold no
-            record to leave out.
+        untouched: bool; nodes that hold no record to leave out, and that neither replay, undo nor
+            redo touches.
         left_out: records that are not compared; None for none.
     """
 
@@ -71,17 +71,17 @@ class _Side(Struct, frozen=True):
     def of(cls, snapshot: Snapshot, database: Database, left_out: RecordSet | None = None) -> _Side:
         """Read the upper nodes of a database."""
         tree = snapshot.tree(database)
-        nodes = joined_children(list(tree.leaf_children()))
-        touched = tree.that_hold(nodes, tree.replayed.keys())
-        touched |= tree.that_hold(nodes, snapshot.overlay(database.db_id).key)
+        nodes = joined_children(list(tree.unread_bins()))
+        touched = tree.holding(nodes, tree.replayed.sorted_keys)
+        touched |= tree.holding(nodes, snapshot.overlay(database.db_id).key)
         if left_out is not None:
-            touched |= tree.that_hold(nodes, left_out.slot_keys)
+            touched |= tree.holding(nodes, left_out.slot_keys)
         return cls(snapshot, database, tree, nodes, ~touched, left_out)
 
     def records(self, skipped: Mask) -> Iterator[Records]:
         """Yield the records of all nodes that are not skipped, except those left out."""
-        reading = self.snapshot.reading(self.database, with_data=True, show_expired=True)
-        for records, _ in self.snapshot.in_order(self._parts(skipped), reading.read):
+        reader = self.snapshot.record_reader(self.database, with_data=True, show_expired=True)
+        for records, _ in self.snapshot.in_order(self._parts(skipped), reader.read):
             if self.left_out is not None:
                 records = records.select(~self.left_out.holds(records))
             if len(records):
@@ -105,7 +105,7 @@ def compare_records(
         before: the log as recovery would have left it.
         after: the log with the checkpoint.
         written: names of the internal databases that the checkpoint creates or changes.
-        deleted: records that the log after it must not have any more, by database id.
+        deleted: records that the log must no longer have afterwards, by database id.
 
     Raises:
         StoppedError: a file shrank meanwhile.
@@ -116,7 +116,7 @@ def compare_records(
     both = sorted(old.keys() & new.keys())
     for each in both:
         left_out = deleted.get(old[each].db_id)
-        if left_out is None and _is_whole(before, old[each], after, new[each]):
+        if left_out is None and _is_unchanged(before, old[each], after, new[each]):
             continue
         ones, others = _Side.of(before, old[each], left_out), _Side.of(after, new[each])
         in_old, in_new = _shared(ones, others)
@@ -129,9 +129,9 @@ def compare_records(
 
 
 def _compare(ones: Iterator[Records], others: Iterator[Records]) -> tuple[int, bool]:
-    """Return the number of records that two streams share, and True if they are the same.
+    """Return the number of equal records before the first difference, and True if there is none.
 
-    Batches of the two may end at different records.
+    The batches of the two streams may end at different records.
     """
     count = 0
     one, other = next(ones, None), next(others, None)
@@ -158,7 +158,7 @@ def _are_equal(ones: Records, others: Records) -> bool:
 def _compared(
     snapshot: Snapshot, written: Container[str], deleted: Container[int]
 ) -> dict[tuple[str, int], Database]:
-    """Return the databases to compare by name and id; one without a name has ''."""
+    """Return the databases to compare, by name and id; the name is '' if there is none."""
     return {
         (each.name or "", each.db_id): each
         for each in snapshot.databases.values()
@@ -171,8 +171,8 @@ def _text(name: str, db_id: int) -> str:
     return f"{printable(name)} (id:{db_id})"
 
 
-def _is_whole(before: Snapshot, old: Database, after: Snapshot, new: Database) -> bool:
-    """Return True if both sides have the same root and nothing to do below it."""
+def _is_unchanged(before: Snapshot, old: Database, after: Snapshot, new: Database) -> bool:
+    """Return True if both sides have the same root, and recovery changes nothing below it."""
     idle = all(
         not len(snapshot.tree(database).replayed) and not len(snapshot.overlay(database.db_id))
         for snapshot, database in ((before, old), (after, new))

@@ -1,4 +1,4 @@
-"""Contents of a checkpoint, and the settings with which it is written."""
+"""Contents of a checkpoint: LSNs, changes and counts; and the settings with which it is written."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ class CheckpointSettings(Struct, frozen=True):
 
 
 class CheckpointContents(Struct):
-    """Content of one checkpoint, written or planned: LSNs, changes and counts.
+    """Contents of one checkpoint, written or planned.
 
     Attributes:
         start_lsn, root_lsn, end_lsn: LSNs of its CkptStart, DbTree and CkptEnd.
         first_active_lsn: LSN from which the next recovery begins to undo.
         map_lns: databases whose descriptor is written, by id, with the root LSN in it.
-        made: internal databases that the log lacked, by id.
+        created: internal databases that the log lacked, by id.
         removed: ids of databases whose removal it completes.
         records: changes to internal databases, by database name.
         node_counts, node_sizes: nodes written and their bytes, by database, level and entry type.
@@ -57,7 +57,7 @@ class CheckpointContents(Struct):
     end_lsn: int = NULL_LSN
     first_active_lsn: int = NULL_LSN
     map_lns: dict[int, int] = field(default_factory=dict)
-    made: Mapping[int, Database] = field(default_factory=dict)
+    created: Mapping[int, Database] = field(default_factory=dict)
     removed: frozenset[int] = frozenset()
     records: dict[str, RecordChanges] = field(default_factory=dict)
     node_counts: Mapping[tuple[int, int, str], int] = field(default_factory=dict)

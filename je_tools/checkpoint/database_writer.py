@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from je_tools.checkpoint.changed_databases import CHANGED_DATABASES, MAX_ENTRIES
+from je_tools.checkpoint.changed_databases import CHANGED_DATABASES
 from je_tools.checkpoint.changes import SlotChanges
+from je_tools.checkpoint.descriptors import MAX_ENTRIES, complete_descriptor
 from je_tools.checkpoint.trees import TreeWriter
 from je_tools.formats.je.flags import DatabaseFlag
 from je_tools.formats.je.header import NULL_LSN
@@ -26,31 +27,22 @@ from je_tools.recovery.database import ID_DB, NAME_DB
 from je_tools.recovery.utilization import record_places
 
 if TYPE_CHECKING:
+    from je_tools.checkpoint.checkpoint_log import CheckpointLog
     from je_tools.checkpoint.contents import CheckpointSettings
-    from je_tools.checkpoint.log import CheckpointLog
     from je_tools.checkpoint.record_changes import RecordChanges
     from je_tools.formats.je.write.transactions import WrittenEntry
     from je_tools.recovery.database import Database
     from je_tools.recovery.snapshot import Snapshot
 
-_OLD_RECORD: dict[str, Any] = {
-    "max_dup_entries": MAX_ENTRIES,
-    "file_count": 0,
-    "file_utilization": (),
-    "trigger_count": 0,
-    "triggers": (),
-}
-"""Descriptor fields that another log version may lack."""
-
 
 class DatabaseWriter(Struct, frozen=True):
-    """Writer of databases.
+    """Writer of the databases of one checkpoint.
 
     Attributes:
         snapshot: the log as recovery leaves it.
         log: log to append to.
         settings: settings of the checkpoint.
-        made: internal databases that the log lacks, by id.
+        created: internal databases that the log lacks, by id.
         map_lns: databases whose descriptor was written, by id, with the root LSN in it.
         changed_maps, changed_names: changes of the databases of descriptors and of names.
     """
@@ -58,7 +50,7 @@ class DatabaseWriter(Struct, frozen=True):
     snapshot: Snapshot
     log: CheckpointLog
     settings: CheckpointSettings
-    made: Mapping[int, Database]
+    created: Mapping[int, Database]
     map_lns: dict[int, int] = field(default_factory=dict)
     changed_maps: RecordChanges = field(default_factory=dict)
     changed_names: RecordChanges = field(default_factory=dict)
@@ -86,7 +78,7 @@ class DatabaseWriter(Struct, frozen=True):
             self._write(database, {})
         for db_id in sorted(removed):
             self._write_removal(databases[db_id])
-        for database in self.made.values():
+        for database in self.created.values():
             key = (database.name or "").encode()
             self.changed_names[key] = self._write_name_ln(key, database.db_id)
 
@@ -105,17 +97,16 @@ class DatabaseWriter(Struct, frozen=True):
         root_lsn = self._write_tree(database, records)
         named = database.record.get("name", database.name)
         stays = root_lsn == database.stored_root_lsn and named == database.name
-        if stays and database.db_id not in self.made:
+        if stays and database.db_id not in self.created:
             return
         self.map_lns[database.db_id] = root_lsn
-        rooted = _rooted(root_lsn) if root_lsn != NULL_LSN else {}
-        self._write_map_ln(database, rooted, deleted=False)
+        self._write_map_ln(database, root_lsn if root_lsn != NULL_LSN else None, deleted=False)
 
     def write_temporary_names(self) -> None:
         """Log the names of temporary databases again, before the checkpoint begins.
 
-        The engine cannot open a log in which such a database has a descriptor but no name. Until
-        the checkpoint is complete, recovery replays both; after that it replays neither.
+        The engine cannot open a log in which such a database has a descriptor but no name. If the
+        checkpoint does not become complete, recovery finds both. Otherwise it finds neither.
         """
         snapshot = self.snapshot
         if not snapshot.temporary:
@@ -130,7 +121,7 @@ class DatabaseWriter(Struct, frozen=True):
     def _write_removal(self, database: Database) -> None:
         """Remove the descriptor of a database."""
         if database.db_id not in self.snapshot.temporary:
-            self._write_map_ln(database, {}, deleted=True)
+            self._write_map_ln(database, None, deleted=True)
             return
         self.log.replaced_lns.append(database.map_ln_lsn)
         self.changed_maps[database_key(database.db_id)] = None
@@ -141,8 +132,8 @@ class DatabaseWriter(Struct, frozen=True):
         names = self._write_tree(databases[NAME_DB], self.changed_names)
         ids = self._write_tree(databases[ID_DB], self.changed_maps)
         return {
-            "id_database": {**_OLD_RECORD, **databases[ID_DB].record, **_rooted(ids)},
-            "name_database": {**_OLD_RECORD, **databases[NAME_DB].record, **_rooted(names)},
+            "id_database": complete_descriptor(databases[ID_DB].record, ids),
+            "name_database": complete_descriptor(databases[NAME_DB].record, names),
         }
 
     def _write_tree(self, database: Database, records: RecordChanges) -> int:
@@ -167,10 +158,8 @@ class DatabaseWriter(Struct, frozen=True):
         fields = NO_LN | {"db_id": NAME_DB, "key": key, "data": b"", "operation": 0}
         return self.log.entry("NameLN", fields | {"name_db_id": db_id, "deleted": 0})
 
-    def _write_map_ln(
-        self, database: Database, rooted: Mapping[str, Any], *, deleted: bool
-    ) -> None:
-        record = {**_OLD_RECORD, **database.record, **rooted}
+    def _write_map_ln(self, database: Database, root_lsn: int | None, *, deleted: bool) -> None:
+        record = complete_descriptor(database.record, root_lsn)
         if database.name is not None:
             record["name"] = database.name
         key = database_key(database.db_id)
@@ -180,8 +169,3 @@ class DatabaseWriter(Struct, frozen=True):
         if database.map_ln_lsn != NULL_LSN:
             self.log.replaced_lns.append(database.map_ln_lsn)
         self.changed_maps[key] = None if deleted else written
-
-
-def _rooted(root_lsn: int) -> dict[str, Any]:
-    """Return the fields of a descriptor that refer to the root of the tree."""
-    return {"tree_exists": 1, "root_key": b"", "root_lsn": root_lsn, "root_state": 0}

@@ -1,4 +1,4 @@
-"""Decision about a checkpoint: whether the log needs one, and whether it may be written."""
+"""Decide whether a log needs a checkpoint, and whether it may be written."""
 
 from __future__ import annotations
 
@@ -45,11 +45,11 @@ def has_work(snapshot: Snapshot, options: CheckpointOptions) -> bool:
     """Return True if anything has to be written, in place or to a copy.
 
     Args:
-        snapshot: the log; with `to_lsn`, only up to that entry, and all its records are then read.
+        snapshot: the log. With `to_lsn`, it ends with that entry, and all its records are read.
         options: options.
 
     Raises:
-        RefusedError: it cannot be written, or the engine would not open the log.
+        RefusedError: a checkpoint cannot be written, or the engine would not open the log.
         InputError: the log version can only be read.
     """
     check_openable(snapshot)
@@ -61,8 +61,7 @@ def has_work(snapshot: Snapshot, options: CheckpointOptions) -> bool:
     if version < VERSION_MIN:
         raise InputError(
             f"{name}: je-tools does not write a log of version {version}, only of {VERSION_MIN} "
-            "or later. "
-            f"`je-tools export --all {quoted(name)}` gets its records out."
+            f"or later. `je-tools export --all {quoted(name)}` gets its records out."
         )
     if options.to_lsn is not None:
         check_state(snapshot)

@@ -1,4 +1,4 @@
-"""Deferred writes: the first bytes of a checkpoint, held until they are known to fit."""
+"""Deferred writes: the first bytes of a checkpoint, held until it is likely to succeed."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ _DEFERRED_MAX = 8 << 20
 
 
 class DeferredWrites:
-    """An `Emit` that buffers the first bytes until they are known to fit.
+    """An `Emit` that buffers the first bytes of a checkpoint.
 
-    If a tree that cannot be written is found before then, the log stays as it was: nothing is cut
-    before either.
+    The log is cut when the first bytes are appended. So if the checkpoint turns out to be
+    impossible before that, the log stays as it was.
     """
 
     def __init__(
@@ -28,7 +28,7 @@ class DeferredWrites:
         self._size = 0
 
     def __call__(self, file_no: int, offset: int, data: bytes) -> None:
-        """Append bytes, or hold them until enough have come."""
+        """Hold bytes back while they are few, or append them."""
         if self._session is None:
             return
         self._size += len(data)
@@ -37,7 +37,11 @@ class DeferredWrites:
             self.release()
 
     def release(self) -> None:
-        """Append the buffered bytes; the first call cuts the log before."""
+        """Append the buffered bytes; the first call cuts the log before that.
+
+        Raises:
+            RefusedError: there is not enough room on the disk.
+        """
         if self._session is None:
             return
         cut, self._cut = self._cut, None

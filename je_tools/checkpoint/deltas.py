@@ -4,8 +4,9 @@ A delta refers to the last full version of its BIN, which stays in use. It holds
 differs from that version: the slots of the previous delta, and those that change now. A removed
 key has a known-deleted slot if the full version has its record, and no slot otherwise.
 
-The engine writes a delta if at most a given share of the slots differ. Here that is not enough: a
-BIN is written whole if other slots need repair, have to go, or need another unit of expirations.
+Like the engine, this module writes a delta only if at most a given share of the slots differ. In
+addition, a BIN is written whole if one of its other slots needs repair, has to be removed, or needs
+another unit of expirations.
 
 Source: BIN.shouldLogDelta, BIN.reconstituteBIN, BIN.applyDelta, BIN.getDeltaCapacity,
 IN.logInternal, JE 7.5.11 and 25.3.17.
@@ -27,10 +28,10 @@ from je_tools.formats.je.flags import NodeFlag, SlotState
 from je_tools.formats.je.header import NULL_LSN
 from je_tools.formats.je.log.fetch import fetch
 from je_tools.formats.je.write.node_writer import FullVersions
-from je_tools.recovery.slot_matching import match
+from je_tools.recovery.slot_matching import match_slots
 
 if TYPE_CHECKING:
-    from je_tools.btree.children import Leaves
+    from je_tools.btree.children import LoadedNodes
     from je_tools.btree.tree import Tree
     from je_tools.formats.arrays import Ints, Mask
     from je_tools.formats.spans import Spans
@@ -72,8 +73,8 @@ class _Bases(Struct, frozen=True):
     Attributes:
         there: bool; full versions that can be read.
         lsn: int64.
-        is_in_hours, is_in_days: bool; unit of its expirations, if it has or had any.
-        is_wrong: bool; the unit that it states is wrong.
+        is_in_hours, is_in_days: bool; unit of its expirations; both False if it never had any.
+        is_wrong: bool; its flag states another unit than its values have.
         slots: slots of the versions that can be read.
         node: int64 (slots,); BIN of each slot.
     """
@@ -87,9 +88,9 @@ class _Bases(Struct, frozen=True):
     node: Ints
 
     @classmethod
-    def of(cls, leaves: Leaves, may_be: Mask) -> _Bases:
+    def of(cls, loaded: LoadedNodes, may_be: Mask) -> _Bases:
         """Collect the full versions of the BINs that may be deltas."""
-        logged, fulls = leaves.logged
+        logged, fulls = loaded.logged
         deltas = np.flatnonzero(logged.is_delta)
         own = np.flatnonzero(may_be & logged.good & (logged.type == BIN_NO))
         usable = fulls.good & (fulls.type == BIN_NO) & (logged.type[deltas] == DELTA_NO)
@@ -127,26 +128,26 @@ class _Differing(Struct, frozen=True):
     node: Ints
 
     @classmethod
-    def of(cls, tree: Tree, leaves: Leaves, changes: BinChanges, may_be: Mask) -> _Differing:
+    def of(cls, tree: Tree, loaded: LoadedNodes, changes: BinChanges, may_be: Mask) -> _Differing:
         """Combine the slots of existing deltas with the changes."""
-        logged = leaves.logged[0]
+        logged = loaded.logged[0]
         of_delta = (logged.is_delta & may_be)[logged.slot_node]
         before, owner = logged.slots.select(of_delta), logged.slot_node[of_delta]
-        _, again = match(tree, changes.key, before)
+        _, again = match_slots(tree, changes.key, before)
         before, owner = before.select(~again), owner[~again]
         dead = is_dead(before)
-        coming = may_be[changes.node[changes.has_slot]]
-        going = ~changes.has_slot & may_be[changes.node]
+        kept = may_be[changes.node[changes.has_slot]]
+        removed = ~changes.has_slot & may_be[changes.node]
         slots = joined_slots(
             [
                 repair_slots(tree, before.select(~dead)),
                 _deleted(before.key.select(dead)),
-                changes.slots.select(coming),
-                _deleted(changes.key.select(going)),
+                changes.slots.select(kept),
+                _deleted(changes.key.select(removed)),
             ]
         )
-        new = changes.node[changes.has_slot][coming]
-        node = np.concatenate((owner[~dead], owner[dead], new, changes.node[going]))
+        new = changes.node[changes.has_slot][kept]
+        node = np.concatenate((owner[~dead], owner[dead], new, changes.node[removed]))
         order = order_keys(slots.key, two_part=tree.by_parts)
         return cls(slots.select(order), node[order])
 
@@ -165,32 +166,32 @@ def _deleted(key: Spans) -> Slots:
 
 
 def find_deltas(
-    tree: Tree, leaves: Leaves, changes: BinChanges, may_be: Mask, percent: int
+    tree: Tree, loaded: LoadedNodes, changes: BinChanges, may_be: Mask, percent: int
 ) -> Deltas | None:
     """Return the BINs that become deltas, or None if there are none.
 
     Args:
         tree: tree of the database.
-        leaves: BINs as they are.
+        loaded: BINs as they are.
         changes: changes to them.
         may_be: bool; BINs that may be deltas. They have no slots out of their range.
         percent: largest percentage of slots that may differ; 0 for no deltas.
     """
-    n = len(leaves.nodes)
-    coming = np.bincount(changes.node[changes.has_slot], minlength=n)
-    few = coming <= (np.diff(leaves.nodes.first) + coming) * percent // 100
-    bases = _Bases.of(leaves, may_be & few)
+    n = len(loaded.nodes)
+    changed = np.bincount(changes.node[changes.has_slot], minlength=n)
+    few = changed <= (np.diff(loaded.nodes.first) + changed) * percent // 100
+    bases = _Bases.of(loaded, may_be & few)
     if not bases.there.any():
         return None
-    differing = _Differing.of(tree, leaves, changes, bases.there)
-    return _chosen(tree, leaves.nodes, bases, differing, percent)
+    differing = _Differing.of(tree, loaded, changes, bases.there)
+    return _chosen(tree, loaded.nodes, bases, differing, percent)
 
 
 def _chosen(
     tree: Tree, nodes: Nodes, bases: _Bases, differing: _Differing, percent: int
 ) -> Deltas | None:
     n, slots, node = len(nodes), differing.slots, differing.node
-    at, same = match(tree, slots.key, bases.slots)
+    at, same = match_slots(tree, slots.key, bases.slots)
     dead = is_dead(bases.slots)
     in_full, alive_in_full = np.zeros((2, len(slots)), np.bool_)
     in_full[at[same]] = True
@@ -219,7 +220,7 @@ def _chosen(
         return None
     first = np.concatenate((np.zeros(1, np.int64), np.cumsum(own[row])))
     columns = {name: getattr(nodes, name)[row] for name in ("lsn", "db_id", "node_id", "level")}
-    made = Nodes(
+    deltas = Nodes(
         type=np.full(len(row), DELTA_NO, np.uint8),
         booleans=np.where(bases.is_in_hours[row], NodeFlag.IN_HOURS, 0),
         max_entries=whole[row] * percent // 100,
@@ -231,5 +232,5 @@ def _chosen(
         slots=slots.select(needed & chosen[node]),
         **columns,
     )
-    sizes = fetch(tree.image, made.last_full_lsn, check=False).size
-    return Deltas(row, made, FullVersions(sizes, whole[row], nodes.max_entries[row]))
+    sizes = fetch(tree.image, deltas.last_full_lsn, check=False).size
+    return Deltas(row, deltas, FullVersions(sizes, whole[row], nodes.max_entries[row]))

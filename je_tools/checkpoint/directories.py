@@ -1,6 +1,6 @@
-"""Check that every log file is in the directory where the engine expects it.
+"""Check that every log file is in the directory where the engine looks for it.
 
-Otherwise the engine does not open the environment.
+If one is not, the engine refuses to open the environment.
 
 Source: FileManager.gatherDataDirs, checkNoDataDirs, getFullFileNames, JEFileFilter, JE 18.3.12.
 """
@@ -20,7 +20,7 @@ _SUFFIX = ".jdb"
 
 
 def check_layout(environment: Environment) -> None:
-    """Check that the engine finds all log files, and the data directories that it is set up for.
+    """Check that the engine finds all log files, and the number of data directories that is set.
 
     Raises:
         RefusedError: it would not open the environment; the message says why.

@@ -1,6 +1,6 @@
-"""Records of expirations by file, which a checkpoint brings up to date.
+"""Records of the expirations in each file, which a checkpoint brings up to date.
 
-The engine adds the missing ones when it next opens the log.
+The engine itself adds missing records when it opens a log.
 
 Source: je-log.md "Databases of the engine"; ExpirationProfile.populateCache, JE 18.3.12.
 """
@@ -23,7 +23,7 @@ from je_tools.recovery.utilization import (
 )
 
 if TYPE_CHECKING:
-    from je_tools.checkpoint.log import CheckpointLog
+    from je_tools.checkpoint.checkpoint_log import CheckpointLog
     from je_tools.checkpoint.record_changes import RecordChanges
     from je_tools.checkpoint.utilization_tracker import TrackedUtilization
     from je_tools.recovery.snapshot import Snapshot
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 _HOURS_A_DAY = 24
 
 
-def lacking_expirations(snapshot: Snapshot) -> frozenset[int]:
+def files_without_expirations(snapshot: Snapshot) -> frozenset[int]:
     """Return the files before the last one that have no record of their expirations."""
     if internal_database(snapshot, EXPIRATION_DB) is None:
         return frozenset()
@@ -41,13 +41,13 @@ def lacking_expirations(snapshot: Snapshot) -> frozenset[int]:
 def write_expirations(
     snapshot: Snapshot, tracked: TrackedUtilization, log: CheckpointLog, last_file_no: int
 ) -> RecordChanges:
-    """Bring the records of expirations by file up to date.
+    """Write missing records of expirations; return the changes, also those of missing files.
 
     Args:
         snapshot: the log.
         tracked: contents of files without a record.
         log: log to append to.
-        last_file_no: number of the file in which the checkpoint will end; it gets no record.
+        last_file_no: number of the file in which the checkpoint will end. It gets no record.
     """
     database = internal_database(snapshot, EXPIRATION_DB)
     if database is None:

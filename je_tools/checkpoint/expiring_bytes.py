@@ -31,7 +31,9 @@ def by_hour(expires_ms: Ints, sizes: Ints) -> Counter[int]:
 
 
 def share_of_slots(nodes: Nodes, sizes: Ints) -> Counter[int]:
-    """Sum bytes of BINs by the hour in which their slots expire, each slot with an equal share.
+    """Sum bytes of BINs by the hour in which their slots expire.
+
+    Each slot counts with an equal share of its node.
 
     Args:
         nodes: BINs or deltas.

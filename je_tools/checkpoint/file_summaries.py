@@ -32,18 +32,18 @@ from je_tools.recovery.utilization import (
 )
 
 if TYPE_CHECKING:
-    from je_tools.checkpoint.log import CheckpointLog
+    from je_tools.checkpoint.checkpoint_log import CheckpointLog
     from je_tools.checkpoint.record_changes import Fields, RecordChanges
     from je_tools.checkpoint.utilization_tracker import TrackedUtilization
     from je_tools.recovery.snapshot import Snapshot
 
 
-def lacking_summaries(snapshot: Snapshot, start_lsn: int) -> frozenset[int]:
+def files_without_summary(snapshot: Snapshot, start_lsn: int) -> frozenset[int]:
     """Return the files that have no summary and are not reserved.
 
     Args:
         snapshot: the log.
-        start_lsn: LSN of a CkptStart; only files before its own need a summary.
+        start_lsn: LSN of a CkptStart. Only files before its own need a summary.
     """
     known = file_summaries(snapshot).keys() | reserved_files(snapshot).keys()
     return frozenset(no for no in complete_files(snapshot) - known if no < start_lsn >> 32)
@@ -58,19 +58,20 @@ def count_files(
 ) -> dict[bytes, Fields | None]:
     """Return the fields of the file summaries that change, by key.
 
-    Files that are gone or reserved lose their summaries. What this checkpoint itself replaces is
-    counted and not listed, so that nothing is listed that a crash within it would bring back.
+    Files that are gone or reserved lose their summaries. Entries that this checkpoint itself
+    replaces are counted but not listed: a crash before its end would bring them back into use.
 
     Args:
         snapshot: the log.
         tracked: contents of files without a summary, and obsolete entries that no summary counts.
         log: log with the entries of all other databases.
-        start_lsn: LSN of the CkptStart. The next recovery reads all of the files after its own.
+        start_lsn: LSN of the CkptStart. Files after its own get no summary, since the next
+            recovery reads all of them.
         removed: totals of the databases that the checkpoint removes, by file.
 
     Returns:
-        The fields of each summary, the last file's first, because that file gets the others; None
-        for a summary that is removed.
+        The fields of each summary; None for a summary that is removed. That of the last file comes
+        first, because the others are written to that file.
     """
     database = internal_database(snapshot, UTILIZATION_DB)
     if database is None:
@@ -79,7 +80,7 @@ def count_files(
     records: dict[bytes, Fields | None] = dict.fromkeys(gone_summaries(snapshot))
     stored = stored_summaries(snapshot)
     known = {file_no: summary for file_no, _, summary in stored.newest()}
-    # The engine has listed some already, for reasons of which a crash leaves no trace.
+    # The engine may have listed entries already. A crash leaves no trace of the reason.
     found = joined_obsolete(tracked.obsolete)
     found = found.select(~found.is_listed | ~np.isin(found.lsn, stored.summaries.obsolete))
     obsolete = obsolete_by_file(joined_obsolete([found, *_replaced(snapshot, log)]))

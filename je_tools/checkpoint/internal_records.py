@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from je_tools.checkpoint.expiration_records import lacking_expirations, write_expirations
-from je_tools.checkpoint.file_summaries import lacking_summaries, write_summaries
+from je_tools.checkpoint.expiration_records import files_without_expirations, write_expirations
+from je_tools.checkpoint.file_summaries import files_without_summary, write_summaries
 from je_tools.checkpoint.stale_records import finished_removals, gone_reserved_files
 from je_tools.formats.je.internal.names import (
     EXPIRATION_DB,
@@ -19,15 +19,17 @@ from je_tools.formats.je.internal.names import (
 )
 
 if TYPE_CHECKING:
-    from je_tools.checkpoint.log import CheckpointLog
+    from je_tools.checkpoint.checkpoint_log import CheckpointLog
     from je_tools.checkpoint.record_changes import Fields, RecordChanges
     from je_tools.checkpoint.utilization_tracker import TrackedUtilization
     from je_tools.recovery.snapshot import Snapshot
 
 
 def files_to_track(snapshot: Snapshot) -> frozenset[int]:
-    """Return the files whose contents the records need: the last one, and those without records."""
-    lacking = lacking_summaries(snapshot, snapshot.end.next_lsn) | lacking_expirations(snapshot)
+    """Return the files to read for the records: the last one, and those that lack a record."""
+    lacking = files_without_summary(snapshot, snapshot.end.next_lsn) | files_without_expirations(
+        snapshot
+    )
     return lacking | {snapshot.end.files[-1].file_no}
 
 
@@ -40,7 +42,7 @@ def write_internal_records(
     last_file_no: int,
     removed: frozenset[int],
 ) -> dict[str, RecordChanges]:
-    """Append the records, except those of the VLSN index; return the changes by database name.
+    """Write the records, except those of the VLSN index; return the changes by database name.
 
     Args:
         snapshot: the log as recovery leaves it.

@@ -1,4 +1,4 @@
-"""Log versions that are written, and those of which an engine has judged what is written."""
+"""Log versions that je-tools writes, and those for which an engine has checked the result."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ if TYPE_CHECKING:
     from je_tools.recovery.snapshot import Snapshot
 
 VERSION_MIN = 8
-"""Oldest log version that is written, if only as a copy."""
+"""Oldest log version that is written: to a copy, unless it is in JUDGED_VERSIONS."""
 
 JUDGED_VERSIONS = (8, 15, 17, 26)
-"""Log versions of which an engine that writes them has checked what is written.
+"""Log versions for which an engine that writes them has checked what je-tools writes.
 
 The project's tests ask the engines of 8 and 17. Those of 15 (7.5.11) and 26 (25.3.17) were asked
 once: docs/commands/checkpoint.md has the results.

@@ -27,8 +27,8 @@ def is_to_cut(snapshot: Snapshot) -> bool:
     return snapshot.end.cut_size > 0 or any(each.put_aside for each in snapshot.end.skipped)
 
 
-def begins_file(snapshot: Snapshot) -> bool:
-    """Return True if nothing may be appended to the last file because a backup holds it as it is.
+def must_begin_file(snapshot: Snapshot) -> bool:
+    """Return True if nothing may be appended to the last file, since a backup relies on it.
 
     Source: RecoveryManager.findEndOfLog, recover, DbBackup.startBackup, JE 7.5.11.
     """

@@ -1,7 +1,4 @@
-"""Internal databases that the engine creates when they are missing.
-
-Source: DbTree, DbType, JE 7.5.11, 18.3.12 and 25.3.17.
-"""
+"""Internal databases that the engine creates when it opens a log without them."""
 
 from __future__ import annotations
 
@@ -10,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from je_tools.checkpoint.changed_databases import MAX_ENTRIES
+from je_tools.checkpoint.descriptors import new_descriptor
 from je_tools.checkpoint.last_ids import find_last_ids
 from je_tools.formats.je.flags import DbTreeFlag
 from je_tools.formats.je.header import NULL_LSN
@@ -45,7 +42,7 @@ _BY_GROUP = (EXTINCT_SCANS_DB, BEFORE_IMAGES_DB)
 def with_internal_databases(snapshot: Snapshot) -> tuple[Snapshot, tuple[Database, ...]]:
     """Return the snapshot with the internal databases that the engine would create, and these.
 
-    They have no tree yet. A crash while an environment is created leaves it without some.
+    They have no tree yet. A crash while the engine creates an environment leaves such a log.
     """
     version = snapshot.end.files[-1].version
     root = snapshot.entry(snapshot.checkpoint.root_lsn)
@@ -60,19 +57,10 @@ def with_internal_databases(snapshot: Snapshot) -> tuple[Snapshot, tuple[Databas
         return snapshot, ()
     next_ids = itertools.count(find_last_ids(snapshot).local["db"] + 1)
     fixed_ids = {name: db_id for db_id, name in FIXED_NAMES.items()}
-    made = []
+    created = []
     for name in names:
         db_id = fixed_ids[name] if name in fixed_ids else next(next_ids)
-        record = {
-            "id": db_id,
-            "name": name,
-            "tree_exists": 0,
-            "db_flags": 0,
-            "btree_comparator": b"",
-            "dup_comparator": b"",
-            "max_entries": MAX_ENTRIES,
-            "created_at_log_version": version,
-        }
-        made.append(Database(db_id, name, record, NULL_LSN, NULL_LSN, version))
-    databases = snapshot.databases | {each.db_id: each for each in made}
-    return replace(snapshot, databases=databases), tuple(made)
+        record = new_descriptor(db_id, name, version, db_flags=0)
+        created.append(Database(db_id, name, record, NULL_LSN, NULL_LSN, version))
+    databases = snapshot.databases | {each.db_id: each for each in created}
+    return replace(snapshot, databases=databases), tuple(created)

@@ -1,13 +1,13 @@
-"""Obsolete entries in the part of a log that recovery replays, not yet in any file summary.
+"""Obsolete entries that no file summary counts, because a crash has lost the engine's counts.
 
-The engine counts obsolete entries while it writes, and logs the counts with each checkpoint. Its
-recovery counts again what a crash has lost, from the entries alone: an LN says what it replaces,
-and a node refers to its previous versions. A summary in the log has counted everything that was
-made obsolete before it. As in the engine, an entry that is obsolete by itself (a deletion, an
-embedded record, duplicates) is counted and not listed.
+The engine counts obsolete entries while it writes, and logs the counts with each checkpoint, as
+file summaries. A summary counts everything that became obsolete before it. After a crash, recovery
+counts the rest again from the entries that it replays: an LN says what it replaces, and a node
+refers to its previous versions. As in the engine, an entry that is obsolete by itself (a deletion,
+an embedded record, duplicates) is counted and not listed.
 
-The engine guesses; this module knows the nodes of the recovered trees. A version of a node is
-counted once, and listed only if no tree uses it, because cleaners skip what is listed.
+Unlike the engine, which guesses, this module knows the nodes of the recovered trees. A version of a
+node is counted once, and listed only if no tree uses it, because cleaners skip what is listed.
 
 Source: je-log.md "Utilization"; RecoveryManager.redoUtilizationInfo, undoUtilizationInfo,
 INFileReader.processEntry, RecoveryUtilizationTracker, JE 18.3.12 and 25.3.17.
@@ -59,7 +59,7 @@ _NODE_FIELDS = frozenset({"db_id", "node_id", "last_full_lsn", "last_delta_lsn"}
 _PRIOR_SINCE = 16
 
 _MAP_LN_LAST = 18
-"""Last log version whose MapLN has what it replaces before fields that are not columns."""
+"""Last log version whose MapLN can be decoded in columns up to the fields of what it replaces."""
 
 _KEY_SIZE = 8
 
@@ -122,7 +122,7 @@ class ObsoleteFinder(Struct, frozen=True, dict=True):
     def _databases(self) -> tuple[Ints, Mask]:
         """Ids of databases, ascending, and a mask of those with duplicates.
 
-        The LNs of these are never read.
+        Reads never need an LN of a database with duplicates.
         """
         databases = self.snapshot.databases
         ids = sorted(databases)
@@ -138,7 +138,7 @@ class ObsoleteFinder(Struct, frozen=True, dict=True):
         return np.where(ids[at] == txn_ids, lsns[at], NULL_LSN)
 
     def prepare(self) -> None:
-        """Compute what threads share."""
+        """Compute the values that threads share."""
         _ = self._summaries, self._commits, self._databases, self._kept, self._aborted
 
     @cached_property
@@ -218,16 +218,16 @@ class ObsoleteFinder(Struct, frozen=True, dict=True):
         found = ObsoleteEntries.of(lsns, sizes, is_ln=True, is_listed=lsns & _OFFSET != 0)
         return found.select(self.uncounted(lsns, made_by))
 
-    def replaced_unsaid(self) -> Iterator[ObsoleteEntries]:
-        """Yield records that were replaced within the interval by LNs that do not say so.
+    def silently_replaced(self) -> Iterator[ObsoleteEntries]:
+        """Yield records that LNs of the interval have replaced without naming them.
 
-        Before log version 16, an LN refers only to the version that an abort would restore.
+        Before log version 16, an LN names only the version that an abort would restore.
         """
         snapshot = self.snapshot
         if snapshot.end.files[-1].version >= _PRIOR_SINCE:
             return
         for db_id, database in snapshot.databases.items():
-            rows = snapshot.changes(db_id)
+            rows = snapshot.ln_rows(db_id)
             if len(rows) > 1 and not database.has_duplicates:
                 yield self._replaced_in(snapshot.tree(database), snapshot.interval.lns.select(rows))
 
@@ -288,13 +288,13 @@ class ObsoleteFinder(Struct, frozen=True, dict=True):
         same = (np.diff(versions.db_id[order]) == 0) & (np.diff(versions.node_id[order]) == 0)
         made_by = versions.lsn.copy()
         made_by[order[:-1][same]] = versions.lsn[order[1:][same]]
-        # The engine itself never counts what an unfinished checkpoint wrote in vain.
+        # The engine never counts the nodes of an unfinished checkpoint.
         unfinished = versions.is_whole_provisional & (versions.lsn > self._partial_start)
         unfinished &= made_by == versions.lsn
         made_by[unfinished] = _NEVER_COUNTED
         own = ~is_used & self.uncounted(versions.lsn, made_by)
         yield ObsoleteEntries.of(versions.lsn[own], is_ln=False, is_listed=True)
-        # Versions from before the interval, of nodes that have a newer version in use.
+        # Nodes with a newer version in use: their versions from before the interval are obsolete.
         group = np.zeros(len(versions), np.int64)
         group[order[1:]] = np.cumsum(~same)
         goes_on = np.bincount(group[live], minlength=len(versions))[group] > 0
@@ -315,7 +315,7 @@ class ObsoleteFinder(Struct, frozen=True, dict=True):
 
     @cached_property
     def _partial_start(self) -> int:
-        """LSN of the first CkptStart without a CkptEnd; beyond all others if there is none."""
+        """LSN of the first CkptStart without a CkptEnd; _NEVER_COUNTED if there is none."""
         end_lsn = self.snapshot.checkpoint.end_lsn
         starts = [
             mark.lsn
@@ -340,7 +340,7 @@ def _logged_summaries(snapshot: Snapshot, since: int) -> dict[int, int]:
     for database in snapshot.databases.values():
         if database.name != UTILIZATION_DB:
             continue
-        lns = snapshot.interval.lns.select(snapshot.changes(database.db_id))
+        lns = snapshot.interval.lns.select(snapshot.ln_rows(database.db_id))
         lns = lns.select((lns.lsn >= since) & (lns.key_size == _KEY_SIZE))
         data = snapshot.image.data
         for lsn, key in zip(lns.lsn.tolist(), lns.key_position.tolist(), strict=True):

@@ -30,7 +30,7 @@ class Versions(ColumnTable, frozen=True):
         lsn, db_id, node_id: int64.
         last_full_lsn, last_delta_lsn: int64; LSNs of the previous versions, NULL_LSN for none.
         is_delta: bool.
-        is_whole_provisional: bool; counts only if a node above was logged later.
+        is_whole_provisional: bool; provisional: it counts only if a node above was logged later.
     """
 
     lsn: Ints
@@ -57,18 +57,21 @@ def joined_versions(parts: Iterable[Versions]) -> Versions:
 
 
 def used_versions(tree: Tree, since: int) -> Iterator[tuple[Ints, Ints]]:
-    """Yield LSNs of the nodes of a tree, of all that were logged from an LN on, and of some more.
+    """Yield the LSNs of nodes that a tree uses: all that were logged from `since` on, and others.
 
-    A node is referred to by one that was logged after it, or was put into its slot by recovery.
-    Deltas of the old form do not name their node, so they come with their full versions.
+    A node logged from `since` on lies below a node that was logged after it, unless recovery put it
+    into its slot. So only nodes logged from `since` on are read, and those above replayed nodes.
+
+    Yields:
+        LSNs of nodes, int64; and LSNs of the full versions of deltas of the old form, int64.
     """
-    keys = tree.replayed_keys()
+    keys = tree.replayed.sorted_keys
     children = tree.root()
     while True:
-        leaves = tree.read(children)
-        yield leaves.nodes.lsn[leaves.nodes.good], _NONE
-        below = tree.children_of(leaves)
-        on_way = tree.that_hold(below, keys)
+        loaded = tree.read(children)
+        yield loaded.nodes.lsn[loaded.nodes.good], _NONE
+        below = tree.children_of(loaded)
+        on_way = tree.holding(below, keys)
         if below.level <= 1:
             break
         children = below.select(on_way | (below.lsn >= since))

@@ -33,7 +33,7 @@ class ObsoleteEntries(ColumnTable, frozen=True):
     def of(
         cls, lsn: Ints, size: Ints | int = 0, *, is_ln: bool, is_listed: Mask | bool
     ) -> ObsoleteEntries:
-        """Build obsolete entries of one kind."""
+        """Build obsolete entries that are all LNs, or all not."""
         n = len(lsn)
         return cls(
             lsn,
@@ -56,19 +56,19 @@ def joined_obsolete(parts: Iterable[ObsoleteEntries]) -> ObsoleteEntries:
     return ObsoleteEntries(*columns)
 
 
-def obsolete_by_file(gone: ObsoleteEntries) -> dict[int, tuple[FileSummary, tuple[int, ...]]]:
+def obsolete_by_file(obsolete: ObsoleteEntries) -> dict[int, tuple[FileSummary, tuple[int, ...]]]:
     """Sum the obsolete entries of each file, and collect its listed offsets, ascending.
 
     Args:
-        gone: obsolete entries; a listed entry that occurs twice counts once.
+        obsolete: obsolete entries; a listed entry that occurs twice counts once.
     """
-    listed = np.flatnonzero(gone.is_listed)
-    _, first = np.unique(gone.lsn[listed], return_index=True)
-    rows = np.concatenate((np.flatnonzero(~gone.is_listed), listed[first]))
-    gone = gone.select(rows)
+    listed = np.flatnonzero(obsolete.is_listed)
+    _, first = np.unique(obsolete.lsn[listed], return_index=True)
+    rows = np.concatenate((np.flatnonzero(~obsolete.is_listed), listed[first]))
+    obsolete = obsolete.select(rows)
     found = {}
-    for file_no, own in rows_by(gone.lsn >> 32).items():
-        of_file = gone.select(own)
+    for file_no, own in rows_by(obsolete.lsn >> 32).items():
+        of_file = obsolete.select(own)
         sized = of_file.is_ln & (of_file.size > 0)
         summary = FileSummary(
             obsolete_in_count=int(np.count_nonzero(~of_file.is_ln)),

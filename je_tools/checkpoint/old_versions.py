@@ -1,4 +1,4 @@
-"""Old versions: the records of a database as a transaction that changes them has to name them.
+"""Old versions of records: what an LN that replaces a record states of it.
 
 Source: je-log.md "Records"; LNLogEntry, LN.log, JE 18.3.12.
 """
@@ -61,9 +61,9 @@ def iterate_old_versions(
 
 
 def _is_embedded(entries: Entries) -> Mask:
-    """Return a mask of the LNs whose data the slots of their BINs hold.
+    """Return a mask of the LNs whose data is in the slot of a BIN.
 
-    Only a slot can hold the data of an LN that does not exist any more.
+    If an LN does not exist, its data can only be in a slot.
     """
     embedded = ~entries.good
     for rows, decoded in entries.decode(

@@ -15,19 +15,19 @@ class CheckpointOptions(Struct, frozen=True):
     """Options of a checkpoint.
 
     Attributes:
-        cuts: True to cut off what follows the end of the log, as recovery does.
+        cuts: True to cut off everything after the end of the log, as recovery does.
         file_max: maximum size of a file in bytes; None for the environment's setting.
         to_lsn: LSN of the last entry to keep; None for the end of the log.
         force: True to cut off even what a replication group has committed.
         accept_loss: True to write although files are missing that are in use.
-        before_erasure: True to write even if the log is at rest, and to mark the checkpoint so that
-            a node whose log would be cut back past it does a network restore instead.
+        before_erasure: True to write even if the log needs no checkpoint, and to mark it: a node
+            whose log would be cut back past this checkpoint then does a network restore instead.
         first_vlsn: first VLSN that the VLSN index keeps; None for all.
         rewritten: ids of databases whose trees are written anew: all nodes in full, and without
             keys of deleted records.
         begins_file: True to begin a new file, even if the last one has room.
-        part_of: name of the operation to which the checkpoint belongs, for its undo journal; empty
-            for none.
+        part_of: name of the operation to which the checkpoint belongs, for the undo journal; empty
+            if it is an operation of its own.
     """
 
     cuts: bool = False
@@ -68,4 +68,4 @@ class CheckpointResult(Struct, frozen=True):
 
 
 NOTHING = CheckpointResult(None, 0, ())
-"""Result for a log that needs nothing."""
+"""Result for a log that needs no checkpoint."""

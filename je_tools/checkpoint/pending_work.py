@@ -1,4 +1,4 @@
-"""Work that is left for a checkpoint: what the engine would do when it opens the log.
+"""Work for a checkpoint: what the engine would do when it opens the log.
 
 Source: je-log.md "Checkpoints"; RecoveryManager.recover, JE 18.3.12.
 """
@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from je_tools.checkpoint.expiration_records import lacking_expirations
-from je_tools.checkpoint.file_summaries import lacking_summaries
+from je_tools.checkpoint.expiration_records import files_without_expirations
+from je_tools.checkpoint.file_summaries import files_without_summary
 from je_tools.checkpoint.new_databases import with_internal_databases
-from je_tools.checkpoint.rollbacks import lacking_marks
+from je_tools.checkpoint.rollbacks import missing_invisible_marks
 from je_tools.checkpoint.stale_records import finished_removals, stale_records
 from je_tools.checkpoint.vlsn_records import is_outdated
 from je_tools.formats.je.internal.names import UTILIZATION_DB, VLSN_MAP_DB
@@ -22,15 +22,15 @@ from je_tools.recovery.interval_tables import DELETED
 if TYPE_CHECKING:
     from je_tools.recovery.snapshot import Snapshot
 
-_LEFT_BY_ALL = (UTILIZATION_DB, VLSN_MAP_DB)
-"""Databases that the engine's own checkpoints change after the trees of these are written."""
+_ALWAYS_CHANGED = (UTILIZATION_DB, VLSN_MAP_DB)
+"""Databases that the engine's checkpoints change after they have written the trees of these."""
 
 
 def is_needed(snapshot: Snapshot) -> bool:
     """Return True if a checkpoint would leave the engine less to do when it opens the environment.
 
-    The engine writes no checkpoint if the log ends with one, even if transactions that were open
-    at that time have to be undone at each opening.
+    If the log ends with a checkpoint, the engine writes no other, even if it has to undo the same
+    open transactions each time it opens the log.
     """
     if snapshot.checkpoint.end_lsn != snapshot.end.last_lsn:
         return True
@@ -39,14 +39,16 @@ def is_needed(snapshot: Snapshot) -> bool:
         return True
     if stale_records(snapshot):
         return True
-    if lacking_summaries(snapshot, snapshot.checkpoint.start_lsn) or lacking_expirations(snapshot):
+    if files_without_summary(snapshot, snapshot.checkpoint.start_lsn) or files_without_expirations(
+        snapshot
+    ):
         return True
-    if is_outdated(snapshot) or lacking_marks(snapshot):
+    if is_outdated(snapshot) or missing_invisible_marks(snapshot):
         return True
     return any(
         len(snapshot.overlay(db_id)) or database.root_lsn != database.stored_root_lsn
         for db_id, database in snapshot.databases.items()
-        if database.name not in _LEFT_BY_ALL and db_id != ID_DB
+        if database.name not in _ALWAYS_CHANGED and db_id != ID_DB
     )
 
 

@@ -1,10 +1,10 @@
 """Interrupted rollbacks: LNs that still have to be marked invisible.
 
 A RollbackStart names the transactions whose LNs after its matchpoint are no longer part of the
-log. The engine then marks each of these LNs in its header, and logs a RollbackEnd. If that is
-missing, recovery marks the LNs again. It appends no RollbackEnd: the next checkpoint makes the
-trees what the rollback leaves, and from then on only the marks matter. So they have to be in the
-files before that checkpoint has an end.
+log. The engine then marks each of these LNs invisible in its header, and logs a RollbackEnd. If
+the RollbackEnd is missing, recovery marks the LNs again, and logs none. The next checkpoint writes
+the trees without these LNs. After it nothing but the marks excludes them, so the marks must be in
+the files before that checkpoint ends.
 
 Source: je-log.md "The VLSN index"; RollbackTracker.Scanner.rollback and setInvisible,
 FileManager.makeInvisible, RecoveryManager.undoLNs, JE 7.5.11.
@@ -27,7 +27,7 @@ _OFFSET = (1 << 32) - 1
 
 
 class InvisibleMark(Struct, frozen=True):
-    """A flags byte to change in the header of an entry.
+    """The flags byte in the header of an LN that is to be marked invisible.
 
     Attributes:
         file_no, offset: position of the byte.
@@ -40,7 +40,7 @@ class InvisibleMark(Struct, frozen=True):
     new: bytes
 
 
-def lacking_marks(snapshot: Snapshot) -> list[InvisibleMark]:
+def missing_invisible_marks(snapshot: Snapshot) -> list[InvisibleMark]:
     """Return the marks that recovery would set, in log order.
 
     Of nested rollbacks, the innermost one that names the LN's transaction decides.

@@ -16,11 +16,11 @@ from je_tools.formats.je.types import CKPT_START_NO
 from je_tools.recovery.internal_databases import is_replicated
 
 if TYPE_CHECKING:
+    from je_tools.checkpoint.checkpoint_log import CheckpointLog
     from je_tools.checkpoint.contents import CheckpointContents, CheckpointSettings
-    from je_tools.checkpoint.log import CheckpointLog
     from je_tools.recovery.snapshot import Snapshot
 
-_CLEANER_NOTHING: dict[str, Any] = {
+_NO_CLEANER_STATE: dict[str, Any] = {
     "cleaner_last_file_no": -1,
     "cleaner_initial_adjustment_count": 0,
     "cleaner_adjustment_count": 0,
@@ -62,10 +62,10 @@ def write_end(
     """
     root = snapshot.entry(snapshot.checkpoint.root_lsn)
     assert root is not None
-    sequences = log.sequences.fields
-    last_ids = {name: sequences[name] for name in root.fields if name.startswith("last_")}
+    id_fields = log.last_ids.fields
+    last_ids = {name: id_fields[name] for name in root.fields if name.startswith("last_")}
     contents.root_lsn = log.entry("DbTree", {**root.fields, **descriptors, **last_ids}).lsn
-    fields = {**_CLEANER_NOTHING, **snapshot.checkpoint.fields, **sequences}
+    fields = {**_NO_CLEANER_STATE, **snapshot.checkpoint.fields, **id_fields}
     flags = CkptEndFlag.ROOT_PRESENT
     if settings.before_erasure and is_replicated(snapshot):
         # A node whose log would be cut back past this checkpoint needs the older tree, which is

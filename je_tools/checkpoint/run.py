@@ -1,7 +1,6 @@
-"""Checkpoints: the environment as recovery leaves it, in the order in which the engine writes it.
+"""Write a checkpoint: the environment as recovery leaves it, in the engine's order.
 
-The entries are the same whether the checkpoint is written or only planned; the caller's `emit`
-decides what happens to the bytes.
+The same code writes and plans a checkpoint: the caller's `emit` decides what happens to the bytes.
 
 Source: je-log.md "Checkpoints"; Checkpointer.doCheckpoint, RecoveryManager.recover, JE 18.3.12.
 """
@@ -12,12 +11,12 @@ import copy
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from je_tools.checkpoint.checkpoint_log import CheckpointLog
 from je_tools.checkpoint.contents import CheckpointContents, CheckpointSettings
 from je_tools.checkpoint.database_writer import DatabaseWriter
 from je_tools.checkpoint.file_summaries import count_files
 from je_tools.checkpoint.internal_records import files_to_track, write_internal_records
-from je_tools.checkpoint.log import CheckpointLog
-from je_tools.checkpoint.log_end import begins_file
+from je_tools.checkpoint.log_end import must_begin_file
 from je_tools.checkpoint.new_databases import with_internal_databases
 from je_tools.checkpoint.pending_work import nameless_databases
 from je_tools.checkpoint.removed_databases import sum_removed
@@ -43,12 +42,15 @@ def write_checkpoint(
         emit: called with file number, offset and bytes, in log order.
 
     Raises:
-        RefusedError: a tree cannot be written; what was emitted so far does no harm.
+        RefusedError: a tree cannot be written. The entries emitted so far have no effect, since a
+            checkpoint counts only with its CkptEnd.
     """
     return _Checkpointer(snapshot, settings, emit).write()
 
 
 class _Checkpointer:
+    """The state of one checkpoint while it is written."""
+
     def __init__(self, snapshot: Snapshot, settings: CheckpointSettings, emit: Emit) -> None:
         snapshot, new = with_internal_databases(snapshot)
         self.snapshot = snapshot
@@ -64,16 +66,16 @@ class _Checkpointer:
         self.scanner = snapshot.scanner.staged("checkpoint", 0)
         self.emit = emit
         self.log = self._log_at(tail, self._emit_and_advance)
-        made = {each.db_id: each for each in new}
-        self.databases = DatabaseWriter(snapshot, self.log, settings, made)
-        self.done = CheckpointContents(made=made, removed=nameless_databases(snapshot))
+        created = {each.db_id: each for each in new}
+        self.databases = DatabaseWriter(snapshot, self.log, settings, created)
+        self.done = CheckpointContents(created=created, removed=nameless_databases(snapshot))
         self.counted: Mapping[bytes, Fields | None] = {}
 
     def _log_at(self, tail: LogTail, emit: Emit) -> CheckpointLog:
         appender = Appender(
             tail, file_max=self.settings.file_max, created_ms=self.settings.now_ms, emit=emit
         )
-        return CheckpointLog(appender, self.snapshot.image.data, self.tracked.sequences)
+        return CheckpointLog(appender, self.snapshot.image.data, self.tracked.last_ids)
 
     def _emit_and_advance(self, file_no: int, offset: int, data: bytes) -> None:
         self.emit(file_no, offset, data)
@@ -83,7 +85,7 @@ class _Checkpointer:
         """Write the whole checkpoint."""
         snapshot, done, log = self.snapshot, self.done, self.log
         now_ms = self.settings.now_ms
-        if self.settings.begins_file or begins_file(snapshot):
+        if self.settings.begins_file or must_begin_file(snapshot):
             log.appender.flip()
         self.databases.write_temporary_names()
         done.start_lsn = write_start(snapshot, log, now_ms)
@@ -105,8 +107,9 @@ class _Checkpointer:
     def _last_file_no(self) -> int:
         """Return the number of the file in which the checkpoint will end.
 
-        Internal databases also get records of the files that these records fill up. So the rest is
-        written to nowhere until the number no longer changes.
+        The internal databases need records of all files before the last one, also of files that
+        these records fill. So the rest of the checkpoint is encoded, without being written, until
+        the number no longer changes.
         """
         guess, found = -1, self.log.appender.tail.file_no
         while found != guess:
@@ -114,7 +117,7 @@ class _Checkpointer:
             trial = copy.copy(self)
             trial.done = copy.deepcopy(self.done)
             trial.log = self._log_at(self.log.appender.tail, nowhere)
-            trial.log.sequences = copy.deepcopy(self.log.sequences)
+            trial.log.last_ids = copy.deepcopy(self.log.last_ids)
             trial.log.expiring = copy.deepcopy(self.log.expiring)
             trial.databases = self.databases.on_trial(trial.log)
             trial._write_rest(guess)
@@ -138,4 +141,4 @@ class _Checkpointer:
 
 
 def nowhere(_file_no: int, _offset: int, _data: bytes) -> None:
-    """Discard bytes that only have to be counted."""
+    """Discard bytes, for a checkpoint that is only counted."""

@@ -31,9 +31,9 @@ def choose_settings(snapshot: Snapshot, options: CheckpointOptions) -> Checkpoin
 
 
 def choose_file_max(snapshot: Snapshot, wanted: int | None) -> int:
-    """Return the maximum size of a file: the wanted one, or that of je.properties.
+    """Return the maximum size of a file, in bytes: the wanted one, or that of je.properties.
 
-    Without either it is the size of the largest file, but at least the engine's default.
+    Without either, return the size of the largest file, but at least the engine's default.
 
     Raises:
         RefusedError: je.properties has a value that the engine rejects.

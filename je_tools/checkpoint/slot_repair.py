@@ -1,7 +1,8 @@
-"""Slot repair: sizes and expirations that engines have lost, restored from the entries.
+"""Slot repair: sizes and expirations that engines have lost are restored from the LNs.
 
-An engine that converts an expiration from days once too often puts it far in the future. The record
-then stays in the tree, while the cleaner, which reads the entry, removes its file.
+Engines up to 18.3 may convert the expiration of a slot from days to hours twice, which puts it far
+into the future. The record then stays in the tree, although the cleaner, which reads the LN,
+removes the file with the LN.
 
 Source: IN.getLastLoggedSize, BIN.setExpiration, BIN.applyDelta, JE 7.5.11 and 18.3.12.
 """
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from je_tools.formats.je.btree.slots import Slots
 
 FAR_MS = 1_000_000 * HOUR_MS
-"""Expirations after this time, in the year 2084, are looked up in the entry."""
+"""Expirations after this time, in the year 2084, are looked up in the LN."""
 
 
 def lack_sizes(slots: Slots) -> Mask:
@@ -39,7 +40,7 @@ def expire_far(slots: Slots) -> Mask:
 
 
 def repair_slots(tree: Tree, slots: Slots) -> Slots:
-    """Return slots with what engines up to 18.3 lose: sizes of entries, units of expirations."""
+    """Return slots with the sizes and expirations of their LNs where engines have lost these."""
     sizes, expires = slots.logged_size.copy(), slots.expires_ms.copy()
     lacking = np.flatnonzero(lack_sizes(slots))
     found = fetch(tree.image, slots.lsn[lacking], check=False)

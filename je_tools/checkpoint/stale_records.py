@@ -1,6 +1,6 @@
 """Internal database records of files and databases that no longer exist.
 
-Removing a record takes no entry: its slot is left out.
+To remove such a record, a checkpoint leaves out its slot. No entry is logged.
 
 Source: je-log.md "Databases of the engine"; ExpirationProfile.populateCache,
 UtilizationProfile.populateCache, JE 18.3.12.
@@ -36,7 +36,7 @@ def complete_files(snapshot: Snapshot) -> frozenset[int]:
 
 
 def gone_expirations(snapshot: Snapshot, there: Set[int]) -> RecordChanges:
-    """Return the records of expirations in files that are not in `there`."""
+    """Return removals of the records of expirations in files that are not in `there`."""
     gone = expirations(snapshot).keys() - there
     return {Expirations(file_no, False, ()).encode()[0]: None for file_no in gone}
 
@@ -57,31 +57,31 @@ def _summary_keys(snapshot: Snapshot) -> Iterator[tuple[int, bytes]]:
 
 
 def gone_summaries(snapshot: Snapshot) -> RecordChanges:
-    """Return the summaries of files that are missing or reserved.
+    """Return removals of the summaries of files that are missing or reserved.
 
-    Those of missing files that are in use stay, so that commands go on reporting the loss.
+    Summaries of missing files that are in use stay, so that commands go on reporting the loss.
     """
     there = files_in_use(snapshot) | set(missing_in_use(snapshot))
     return {key: None for file_no, key in _summary_keys(snapshot) if file_no not in there}
 
 
 def stale_records(snapshot: Snapshot) -> RecordChanges:
-    """Return the records of missing or reserved files that the engine would remove."""
+    """Return removals of the records of missing or reserved files that the engine would remove."""
     gone = gone_expirations(snapshot, complete_files(snapshot))
     return gone | gone_summaries(snapshot) | gone_reserved_files(snapshot)
 
 
 def gone_reserved_files(snapshot: Snapshot) -> RecordChanges:
-    """Return the records of reserved files that no longer exist."""
+    """Return removals of the records of reserved files that no longer exist."""
     there = {file.file_no for file in snapshot.end.files}
     reserved = reserved_files(snapshot)
     return {each.encode()[0]: None for no, each in reserved.items() if no not in there}
 
 
 def finished_removals(snapshot: Snapshot, removed: frozenset[int]) -> RecordChanges:
-    """Return the records of scans for databases of which the checkpoint leaves nothing.
+    """Return removals of the records of scans for databases that no longer exist.
 
-    Such a scan counts the contents of a tree as obsolete; these trees can no longer be reached.
+    Such a scan counts the contents of a database's tree as obsolete, and these trees are gone.
     """
     left = snapshot.databases.keys() - removed
     return {

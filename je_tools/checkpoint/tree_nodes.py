@@ -1,4 +1,4 @@
-"""Nodes of trees that are written: slots replaced, nodes split, identifier keys chosen.
+"""Prepare the nodes of a tree for writing: replace slots, split nodes, choose identifier keys.
 
 Source: IN.split, JE 18.3.12.
 """
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 _SLOTS_LEAST = 4
-"""Lower bound for the number of slots that a damaged node claims."""
+"""Least number of slots for which a node has room, even if a damaged one claims less."""
 
 
 class SlotReplacements(Struct, frozen=True):
@@ -48,9 +48,10 @@ class NodesToWrite(Struct, frozen=True):
     """Nodes to write, in key order.
 
     Attributes:
-        nodes: columns; a piece that is not the first of its node gets its id later.
-        row: int64; node of which each is the whole or a part.
-        is_first: bool; pieces that continue as that node.
+        nodes: the nodes: whole ones, and the parts of those that are split. A part that is not the
+            first of its node gets its node id later.
+        row: int64; the old node of which each is the whole or a part.
+        is_first: bool; True for a whole node or a first part, which keeps the node id.
     """
 
     nodes: Nodes
@@ -59,13 +60,13 @@ class NodesToWrite(Struct, frozen=True):
 
 
 def has_new_key(nodes_to_write: NodesToWrite, leads: Mask) -> Mask:
-    """Return a mask of the pieces whose slot gets their own first key, not that of the old slot.
+    """Return a mask of the nodes whose slot gets their own first key, not that of the old slot.
 
-    The first slot of a node stands for all keys below the second, whatever its own key is; that may
-    even be above many of them. If its child is split, the slot needs a key that is below.
+    The first slot of a node stands for all keys below the second, whatever its own key is. That key
+    may be above keys of its child, so if the child is split, the slot needs a key from the child.
 
     Args:
-        nodes_to_write: pieces of nodes.
+        nodes_to_write: nodes to write.
         leads: bool, by node; True if the slot that refers to it is the first of the node above.
     """
     are_several = np.bincount(nodes_to_write.row, minlength=len(leads)) > 1
@@ -121,8 +122,10 @@ def room_for_slots(nodes: Nodes) -> Ints:
     return most
 
 
-def cut_nodes(nodes: Nodes, touched: Mask, slots: Slots, owner: Ints, limit: Ints) -> NodesToWrite:
-    """Build the nodes to write; split those with too many slots into parts of about the same size.
+def split_nodes(
+    nodes: Nodes, touched: Mask, slots: Slots, owner: Ints, limit: Ints
+) -> NodesToWrite:
+    """Build the nodes to write, and split those with too many slots into parts of similar size.
 
     Args:
         nodes: nodes as they were.
@@ -173,7 +176,7 @@ def emptied(bin_: Nodes) -> Nodes:
 
 
 def identifier_keys(nodes: Nodes) -> Spans:
-    """Return an identifier key for each node: the old one if a slot has it, else the first slot's.
+    """Return an identifier key for each node: the old one if a slot has it, else the first key.
 
     A node without slots keeps the old one.
     """

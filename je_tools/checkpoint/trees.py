@@ -1,8 +1,8 @@
 """Write a recovered tree: the nodes that recovery has changed, from the bottom up.
 
-One way down finds the nodes that hold a changed key, or a node that was logged since the last
-checkpoint. On the way back each is written once, after its children. Nothing of it counts before
-the root is written.
+One descent finds the nodes in whose range a key has changed, or a node was logged since the last
+checkpoint. Then each of them is written once, after its children. The new nodes count only when the
+root is written.
 
 Source: je-log.md "Checkpoints"; Checkpointer.flushDirtyNodes, IN.split, JE 18.3.12.
 """
@@ -16,19 +16,19 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from je_tools.btree.children import NODES_AT_ONCE, Children, Leaves, at_once_below
+from je_tools.btree.children import NODES_AT_ONCE, Children, LoadedNodes, batch_size_below
 from je_tools.btree.fault_kinds import FaultKind
 from je_tools.checkpoint.deltas import BinChanges, Deltas, find_deltas, is_dead
 from je_tools.checkpoint.slot_repair import repair_slots
 from je_tools.checkpoint.tree_nodes import (
     NodesToWrite,
     SlotReplacements,
-    cut_nodes,
     emptied,
     has_new_key,
     identifier_keys,
     joined_replacements,
     room_for_slots,
+    split_nodes,
     upper_slots,
     with_replacements,
 )
@@ -40,12 +40,12 @@ from je_tools.formats.je.flags import LEVEL_MASK, MAIN_LEVELS, NodeFlag
 from je_tools.formats.je.header import NULL_LSN, lsn_text
 from je_tools.formats.je.log.fetch import fetch
 from je_tools.formats.spans import Spans, joined_spans
-from je_tools.recovery.slot_matching import match
+from je_tools.recovery.slot_matching import match_slots
 
 if TYPE_CHECKING:
     from je_tools.btree.tree import Tree
     from je_tools.checkpoint.changes import SlotChanges
-    from je_tools.checkpoint.log import CheckpointLog
+    from je_tools.checkpoint.checkpoint_log import CheckpointLog
     from je_tools.formats.arrays import Ints, Mask
 
 
@@ -56,15 +56,15 @@ _ONE, _ZERO = np.ones(1, np.bool_), np.zeros(1, np.int64)
 
 
 class _Upper(Struct, frozen=True):
-    """Upper nodes of one level on the way to changes.
+    """Upper nodes of one level above changes.
 
     Attributes:
-        leaves: the nodes.
-        slot: int64; slot of the nodes above that refers to each.
-        below: int64, ascending; slots of these nodes through which the way continues.
+        loaded: the nodes.
+        slot: int64; row of the slot above that names each.
+        below: int64, ascending; rows of the slots of these nodes that lead to changes.
     """
 
-    leaves: Leaves
+    loaded: LoadedNodes
     slot: Ints
     below: Ints
 
@@ -77,7 +77,7 @@ class TreeWriter(Struct, frozen=True):
         changes: keys whose slots change.
         log: log to append to.
         prefixing: True if nodes store the common prefix of their keys separately.
-        max_entries: slots of a node, if there is no node yet.
+        max_entries: number of slots of a node, for a database that has no node yet.
         delta_percent: largest percentage of a BIN's slots that may differ from its last full
             version for a delta to be written; 0 for no deltas.
         since_lsn: LSN from which nodes were logged after the last checkpoint began.
@@ -102,53 +102,54 @@ class TreeWriter(Struct, frozen=True):
             database that has no tree and gets no record.
 
         Raises:
-            RefusedError: a node on the way cannot be read, or upper nodes are not in order.
+            RefusedError: a node above a change cannot be read, or the keys of upper nodes are not
+                in order.
         """
         if self.tree.root_lsn == NULL_LSN:
-            return self._begin()
+            return self._write_new_tree()
         keys = self._keys()
         if not (self.is_rewritten or len(keys) or self.tree.root_lsn >= self.since_lsn):
             return self.tree.root_lsn
-        uppers = self._way_down(keys)
+        uppers = self._descend(keys)
         if not len(uppers[-1].below):
             return self.tree.root_lsn
         replacements = self._write_bins(uppers[-1])
         for above, upper in reversed(list(pairwise(uppers))):
-            replacements = self._write_upper(upper, above.leaves, replacements)
-        return self._write_root(uppers[0].leaves, replacements)
+            replacements = self._write_upper(upper, above.loaded, replacements)
+        return self._write_root(uppers[0].loaded, replacements)
 
     def _keys(self) -> Spans:
         """Return the keys that lead to all nodes to visit, ascending."""
-        places = self.tree.replayed_keys()
+        places = self.tree.replayed.sorted_keys
         if not len(places):
             return self.changes.key
         keys = joined_spans([self.changes.key, places])
         return keys.select(order_keys(keys, two_part=self.tree.by_parts))
 
-    def _way_down(self, keys: Spans) -> list[_Upper]:
+    def _descend(self, keys: Spans) -> list[_Upper]:
         uppers: list[_Upper] = []
         children, slot = self.tree.root(), np.zeros(1, np.int64)
         while True:
-            leaves = self._read(children)
-            below = self.tree.children_of(leaves)
-            # Nodes that were written together with those above can have slots outside their range.
-            wanted = self.tree.that_hold(below, keys) | (below.lsn >= self.since_lsn)
+            loaded = self._read(children)
+            below = self.tree.children_of(loaded)
+            # Nodes written by an interrupted checkpoint can have slots outside their range.
+            wanted = self.tree.holding(below, keys) | (below.lsn >= self.since_lsn)
             chosen = np.flatnonzero(wanted | self.is_rewritten)
-            uppers.append(_Upper(leaves, slot, chosen))
+            uppers.append(_Upper(loaded, slot, chosen))
             if below.level <= 1 or not len(chosen):
                 return uppers
             children, slot = below.select(chosen), chosen
 
-    def _read(self, children: Children) -> Leaves:
-        leaves = self.tree.read(children)
-        for fault in leaves.faults:
+    def _read(self, children: Children) -> LoadedNodes:
+        loaded = self.tree.read(children)
+        for fault in loaded.faults:
             if fault.kind is FaultKind.WRONG_ROOT_MARK:
                 raise RefusedError(
                     f"database {self.tree.db_id}: the node at {lsn_text(fault.lsn)} has a wrong "
                     "mark of a root, so its tree cannot be written. `je-tools verify --tree` "
                     "reports the fault, and `je-tools export` gets the records out."
                 )
-        bad = np.flatnonzero(~leaves.nodes.good)
+        bad = np.flatnonzero(~loaded.nodes.good)
         if len(bad):
             lsn = lsn_text(int(children.lsn[bad[0]]))
             raise RefusedError(
@@ -156,11 +157,11 @@ class TreeWriter(Struct, frozen=True):
                 "cannot be written. `je-tools verify --tree` reports what is lost, and "
                 "`je-tools salvage` gets the records out."
             )
-        return leaves
+        return loaded
 
     def _write_bins(self, upper: _Upper) -> SlotReplacements:
-        children = self.tree.children_of(upper.leaves)
-        at_once = at_once_below(upper.leaves.nodes, NODES_AT_ONCE)
+        children = self.tree.children_of(upper.loaded)
+        at_once = batch_size_below(upper.loaded.nodes, NODES_AT_ONCE)
         parts = [
             self._write_some_bins(children, upper, upper.below[first : first + at_once])
             for first in range(0, len(upper.below), at_once)
@@ -169,21 +170,21 @@ class TreeWriter(Struct, frozen=True):
 
     def _write_some_bins(self, children: Children, upper: _Upper, rows: Ints) -> SlotReplacements:
         tree = self.tree
-        leaves = self._read(children.select(rows))
-        nodes, slots = leaves.nodes, leaves.nodes.slots
+        loaded = self._read(children.select(rows))
+        nodes, slots = loaded.nodes, loaded.nodes.slots
         n = len(nodes)
-        first, last = self._changes_of(leaves.children)
+        first, last = self._changes_of(loaded.children)
         changed = np.arange(first[0], last[-1])
         bin_changes = self._bin_changes(changed, np.repeat(np.arange(n), last - first))
-        inside = tree.are_in_range(leaves)
+        inside = tree.are_in_range(loaded)
         is_mixed = np.bincount(nodes.slot_node[~inside], minlength=n) > 0
         touched = (last > first) | is_mixed | self.is_rewritten
         may_be = touched & ~is_mixed & (not self.is_rewritten)
-        deltas = find_deltas(tree, leaves, bin_changes, may_be, self.delta_percent)
+        deltas = find_deltas(tree, loaded, bin_changes, may_be, self.delta_percent)
         whole = touched.copy()
         if deltas is not None:
             whole[deltas.row] = False
-        _, same = match(tree, bin_changes.key, slots)
+        _, same = match_slots(tree, bin_changes.key, slots)
         stays = whole[nodes.slot_node] & inside & ~same & ~is_dead(slots)
         of_new = bin_changes.node[bin_changes.has_slot]
         new = whole[of_new]
@@ -192,10 +193,10 @@ class TreeWriter(Struct, frozen=True):
         )
         owner = np.concatenate((nodes.slot_node[stays], of_new[new]))
         order = order_keys(both.key, two_part=tree.by_parts)
-        nodes_to_write = cut_nodes(
+        nodes_to_write = split_nodes(
             nodes, whole, both.select(order), owner[order], room_for_slots(nodes)
         )
-        return self._write_nodes(leaves, rows, upper.leaves.nodes, touched, nodes_to_write, deltas)
+        return self._write_nodes(loaded, rows, upper.loaded.nodes, touched, nodes_to_write, deltas)
 
     def _bin_changes(self, changed: Ints, node: Ints) -> BinChanges:
         has_slot = self.changes.has_slot[changed]
@@ -203,10 +204,10 @@ class TreeWriter(Struct, frozen=True):
         return BinChanges(self.changes.key.select(changed), node, has_slot, slots)
 
     def _changes_of(self, children: Children) -> tuple[Ints, Ints]:
-        """Return the rows of each child's changes: the first, and the one after the last."""
+        """Return the range of each child's changes: the first row, and the one after the last."""
         key = self.changes.key
-        first = self.tree.before(key, children.low, 0)
-        last = self.tree.before(key, children.high, len(key))
+        first = self.tree.order.before(key, children.low, 0)
+        last = self.tree.order.before(key, children.high, len(key))
         if (last < first).any() or (first[1:] != last[:-1]).any():
             raise RefusedError(
                 f"database {self.tree.db_id}: the keys of its upper nodes are not in order, so "
@@ -215,9 +216,9 @@ class TreeWriter(Struct, frozen=True):
         return first, last
 
     def _write_upper(
-        self, upper: _Upper, above: Leaves, replacements: SlotReplacements
+        self, upper: _Upper, above: LoadedNodes, replacements: SlotReplacements
     ) -> SlotReplacements:
-        nodes = upper.leaves.nodes
+        nodes = upper.loaded.nodes
         slots, owner = with_replacements(nodes, replacements)
         counts = np.bincount(owner, minlength=len(nodes))
         touched = np.bincount(nodes.slot_node[replacements.replaced], minlength=len(nodes)) > 0
@@ -225,14 +226,14 @@ class TreeWriter(Struct, frozen=True):
         limit = room_for_slots(nodes) - 1
         touched |= counts > limit
         stays = touched[owner]
-        nodes_to_write = cut_nodes(nodes, touched, slots.select(stays), owner[stays], limit)
+        nodes_to_write = split_nodes(nodes, touched, slots.select(stays), owner[stays], limit)
         return self._write_nodes(
-            upper.leaves, upper.slot, above.nodes, touched, nodes_to_write, None
+            upper.loaded, upper.slot, above.nodes, touched, nodes_to_write, None
         )
 
     def _write_nodes(
         self,
-        leaves: Leaves,
+        loaded: LoadedNodes,
         rows: Ints,
         above: Nodes,
         touched: Mask,
@@ -242,19 +243,19 @@ class TreeWriter(Struct, frozen=True):
         """Write nodes; return the replacements for the slots that refer to them.
 
         Args:
-            leaves: nodes as they were.
-            rows: int64; slot above of each.
+            loaded: nodes as they were.
+            rows: int64; row of the slot above that names each.
             above: nodes above.
             touched: mask of the nodes that are written again.
             nodes_to_write: nodes to write whole.
             deltas: nodes to write as deltas.
         """
         lsns, sizes, of = self._append_all(nodes_to_write, deltas)
-        self.log.replaces(leaves.logged[0], touched, None if deltas is None else deltas.row)
+        self.log.note_replaced(loaded.logged[0], touched, None if deltas is None else deltas.row)
         # A newer version than the slot's was logged since; it stays, and the slot gets its LSN.
-        changed = touched | (leaves.nodes.lsn != above.slots.lsn[rows])
+        changed = touched | (loaded.nodes.lsn != above.slots.lsn[rows])
         moved = np.flatnonzero(changed & ~touched)
-        found = fetch(self.tree.image, leaves.nodes.lsn[moved], check=False)
+        found = fetch(self.tree.image, loaded.nodes.lsn[moved], check=False)
         of = np.concatenate((of, moved))
         begins = nodes_to_write.nodes.slots.key.select(nodes_to_write.nodes.first[:-1])
         keys = joined_spans([above.slots.key.select(rows[of]), begins])
@@ -267,14 +268,14 @@ class TreeWriter(Struct, frozen=True):
             rows[changed],
             rows[of][order],
             keys.select(at[order]),
-            np.concatenate((lsns, leaves.nodes.lsn[moved]))[order],
+            np.concatenate((lsns, loaded.nodes.lsn[moved]))[order],
             np.concatenate((sizes, found.size))[order],
         )
 
     def _append_all(
         self, nodes_to_write: NodesToWrite, deltas: Deltas | None
     ) -> tuple[Ints, Ints, Ints]:
-        """Write pieces, then deltas; return LSN, size and node of each."""
+        """Write whole nodes, then deltas; return LSN, size and old node of each."""
         lsns, sizes = self._append(nodes_to_write)
         if deltas is None:
             return lsns, sizes, nodes_to_write.row
@@ -292,7 +293,7 @@ class TreeWriter(Struct, frozen=True):
             return none, none
         node_id = nodes_to_write.nodes.node_id.copy()
         fresh = np.flatnonzero(~nodes_to_write.is_first)
-        node_id[fresh] = self.log.sequences.node_ids(len(fresh))
+        node_id[fresh] = self.log.last_ids.node_ids(len(fresh))
         booleans = np.full(len(node_id), NodeFlag.ROOT if is_root else 0, np.int64)
         nodes = replace(nodes_to_write.nodes, node_id=node_id, booleans=booleans)
         return self.log.nodes(
@@ -302,31 +303,37 @@ class TreeWriter(Struct, frozen=True):
             is_root=is_root,
         )
 
-    def _write_root(self, leaves: Leaves, replacements: SlotReplacements) -> int:
-        nodes = leaves.nodes
+    def _write_root(self, loaded: LoadedNodes, replacements: SlotReplacements) -> int:
+        nodes = loaded.nodes
         if not len(replacements.replaced):
             return int(nodes.lsn[0])
         slots, _ = with_replacements(nodes, replacements)
-        self.log.replaces(leaves.logged[0], _ONE, None)
-        return self._write_over(nodes, slots) if len(slots) else self._plant(nodes, slots)
+        self.log.note_replaced(loaded.logged[0], _ONE, None)
+        return (
+            self._write_root_over(nodes, slots)
+            if len(slots)
+            else self._write_root_over_bins(nodes, slots)
+        )
 
-    def _write_over(self, root: Nodes, slots: Slots) -> int:
-        """Write a root with these slots; if they are too many, a new root over several nodes."""
+    def _write_root_over(self, root: Nodes, slots: Slots) -> int:
+        """Write a root with these slots; if they are too many, split it under a new root."""
         limit = room_for_slots(root)
         while len(slots) > limit[0]:
-            nodes_to_write = cut_nodes(root, _ONE, slots, np.zeros(len(slots), np.int64), limit - 1)
+            nodes_to_write = split_nodes(
+                root, _ONE, slots, np.zeros(len(slots), np.int64), limit - 1
+            )
             lsns, sizes = self._append(nodes_to_write)
             slots = upper_slots(slots.key.select(nodes_to_write.nodes.first[:-1]), lsns, sizes)
-            node_id = self.log.sequences.node_ids(1)
+            node_id = self.log.last_ids.node_ids(1)
             root = replace(root, node_id=node_id, level=root.level + 1)
-        nodes_to_write = cut_nodes(root, _ONE, slots, np.zeros(len(slots), np.int64), limit)
+        nodes_to_write = split_nodes(root, _ONE, slots, np.zeros(len(slots), np.int64), limit)
         return int(self._append(nodes_to_write, is_root=True)[0][0])
 
-    def _plant(self, root: Nodes, slots: Slots) -> int:
+    def _write_root_over_bins(self, root: Nodes, slots: Slots) -> int:
         """Write a root over new BINs; over an empty BIN if there are no slots."""
         bottom = root.level & ~np.int64(LEVEL_MASK) | 1
-        bin_ = replace(root, level=bottom, node_id=self.log.sequences.node_ids(1))
-        nodes_to_write = cut_nodes(
+        bin_ = replace(root, level=bottom, node_id=self.log.last_ids.node_ids(1))
+        nodes_to_write = split_nodes(
             bin_, _ONE, slots, np.zeros(len(slots), np.int64), room_for_slots(root)
         )
         if len(slots):
@@ -335,15 +342,15 @@ class TreeWriter(Struct, frozen=True):
             key = self._some_key(root)
             nodes_to_write = NodesToWrite(replace(emptied(bin_), identifier_key=key), _ZERO, _ONE)
         lsns, sizes = self._append(nodes_to_write)
-        return self._write_over(replace(root, level=bottom + 1), upper_slots(key, lsns, sizes))
+        return self._write_root_over(replace(root, level=bottom + 1), upper_slots(key, lsns, sizes))
 
     def _some_key(self, root: Nodes) -> Spans:
-        """Return a key for a place where any will do; with duplicates it must have two parts."""
+        """Return any key of the database, for an empty BIN; with duplicates it must be two-part."""
         keys = joined_spans([root.slots.key, self.changes.key])
         usable = np.flatnonzero(keys.sizes > 0)
         return keys.select(usable[:1]) if len(usable) else Spans.of([b""])
 
-    def _begin(self) -> int:
+    def _write_new_tree(self) -> int:
         """Write a tree for a database that has none."""
         rows = np.flatnonzero(self.changes.has_slot)
         if not len(rows):
@@ -353,7 +360,7 @@ class TreeWriter(Struct, frozen=True):
             lsn=_ZERO,
             type=np.zeros(1, np.uint8),
             db_id=np.full(1, self.tree.db_id, np.int64),
-            node_id=self.log.sequences.node_ids(1),
+            node_id=self.log.last_ids.node_ids(1),
             level=np.full(1, _LEVELS_OF_MOST, np.int64),
             booleans=_ZERO,
             max_entries=np.full(1, self.max_entries, np.int64),
@@ -364,4 +371,4 @@ class TreeWriter(Struct, frozen=True):
             first=np.zeros(2, np.int64),
             slots=upper_slots(Spans.of([]), none, none),
         )
-        return self._plant(root, self.changes.slots(self.tree, rows))
+        return self._write_root_over_bins(root, self.changes.slots(self.tree, rows))

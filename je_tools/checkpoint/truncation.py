@@ -1,4 +1,4 @@
-"""Truncation of a log: which bytes may be cut, and which commits they hold.
+"""Truncation of a log: whether it may be cut at an entry, and which Commits that would remove.
 
 Source: DbTruncateLog, VLSNIndex and TxnCommit's dtvlsn, JE 18.3.12.
 """
@@ -29,14 +29,15 @@ if TYPE_CHECKING:
     from je_tools.recovery.snapshot import Snapshot
 
 
-class Acknowledged(Struct, frozen=True):
-    """Commits of the replication group after the end of a log.
+class GroupCommits(Struct, frozen=True):
+    """Commits of the replication group after the end of a log, which a truncation would remove.
 
     Attributes:
-        entry_count: number of entries of the group, Commits and others.
+        entry_count: number of replicated entries, Commits and others.
         commit_count: number of Commits.
-        durable_count: number of Commits that a majority has, according to later Commits.
-        dtvlsn: last VLSN that a majority has; 0 if unknown.
+        durable_count: number of Commits up to `dtvlsn`.
+        dtvlsn: highest dtvlsn in these Commits: a majority of the group has everything up to it; 0
+            if unknown.
     """
 
     entry_count: int
@@ -46,7 +47,7 @@ class Acknowledged(Struct, frozen=True):
 
 
 def was_cut_there(environment: Environment, scanner: Scanner, to_lsn: int) -> bool:
-    """Return True if a log was already cut back to an entry: only our checkpoint follows it.
+    """Return True if a log was cut back to an entry before: only our checkpoint follows it.
 
     Args:
         environment: the log.
@@ -78,7 +79,7 @@ def check_reached(snapshot: Snapshot, to_lsn: int) -> None:
         to_lsn: LSN of the entry.
 
     Raises:
-        RefusedError: it ends before, at damage or because a file is missing.
+        RefusedError: it ends before that, at damage or at a missing file.
     """
     end = snapshot.end
     if to_lsn < end.next_lsn or any(each.file.file_no == to_lsn >> 32 for each in end.skipped):
@@ -94,10 +95,10 @@ def check_reached(snapshot: Snapshot, to_lsn: int) -> None:
 
 
 def check_state(snapshot: Snapshot) -> None:
-    """Check that a log still has the whole state that it had at an earlier point.
+    """Check that all records of a log up to an earlier end can still be read.
 
     Raises:
-        RefusedError: some of it is gone.
+        RefusedError: some are gone.
     """
     name = snapshot.environment.name
     scanner = snapshot.scanner.staged("check the rest", 0)
@@ -135,7 +136,7 @@ def group_refusal(snapshot: Snapshot) -> str | None:
     is_less = end.cut_size or files_after(snapshot)
     if not is_less or not (is_chosen or is_damaged):
         return None
-    cut = acknowledged_after(snapshot)
+    cut = group_commits_after(snapshot)
     # The part that stays may end before the environment became a member.
     if not (is_replicated(snapshot) or cut.entry_count):
         return None
@@ -157,8 +158,8 @@ def group_refusal(snapshot: Snapshot) -> str | None:
     )
 
 
-def acknowledged_after(snapshot: Snapshot) -> Acknowledged:
-    """Count the Commits after the end of a log, and those that a majority has."""
+def group_commits_after(snapshot: Snapshot) -> GroupCommits:
+    """Count the Commits of the group after the end of a log, and those that a majority has."""
     end = snapshot.end
     files = (end.files[-1], *files_after(snapshot))
     work = _Commits(end.next_lsn)
@@ -172,14 +173,14 @@ def acknowledged_after(snapshot: Snapshot) -> Acknowledged:
             dtvlsns.append(dtvlsn)
     vlsn = np.concatenate(vlsns)
     highest = int(np.concatenate(dtvlsns).max(initial=0))
-    return Acknowledged(count, len(vlsn), int(np.count_nonzero(vlsn <= highest)), highest)
+    return GroupCommits(count, len(vlsn), int(np.count_nonzero(vlsn <= highest)), highest)
 
 
 _NONE = np.empty(0, np.int64)
 
 
 class _Commits(Struct, frozen=True):
-    """Scan work: count the group's entries from an LSN on; collect VLSN and dtvlsn of Commits."""
+    """Work for a scan: count replicated entries from an LSN on; collect VLSN, dtvlsn of Commits."""
 
     from_lsn: int
 

@@ -1,6 +1,6 @@
-"""Utilization tracker of a checkpoint: the contents of files, and the ids given so far.
+"""Utilization tracker of a checkpoint: contents of files, obsolete entries, and last ids.
 
-One walk covers the files that recovery reads and those that lack an internal database record.
+One scan reads the files that recovery replays, and those that lack an internal database record.
 
 Source: je-log.md "Checkpoints" and "Utilization"; RecoveryManager.readINs, UtilizationTracker,
 ExpirationTracker.track, JE 18.3.12.
@@ -27,18 +27,16 @@ from je_tools.formats.je.btree.nodes import BIN_NO, DELTA_NO, read_nodes
 from je_tools.formats.je.entry.columns import MAX_ROWS, decode
 from je_tools.formats.je.expirations import expiration_ms
 from je_tools.formats.je.log.fetch import fetch
-from je_tools.formats.je.types import ENTRY_TYPES, FILE_HEADER_NO, Family, Group, mask_of
+from je_tools.formats.je.types import ENTRY_TYPES, FILE_HEADER_NO, IS_LN, Family, mask_of
 from je_tools.recovery.utilization import FileSummary
 from je_tools.vlsn.stream import ReplicationStream
 
 if TYPE_CHECKING:
-    from je_tools.checkpoint.sequences import Sequences
+    from je_tools.checkpoint.last_ids import LastIds
     from je_tools.formats.arrays import Ints
     from je_tools.formats.je.log.entry_rows import Rows
     from je_tools.recovery.snapshot import Snapshot
 
-
-_IS_LN = mask_of(each.no for each in ENTRY_TYPES.values() if Group.LN in each.groups)
 
 _IS_USER_LN = mask_of(each.no for each in ENTRY_TYPES.values() if each.user_ln)
 
@@ -48,10 +46,10 @@ _IS_BIN = mask_of((BIN_NO, DELTA_NO))
 
 
 class TrackedUtilization(Struct):
-    """Utilization and last ids that the walk over the log has found.
+    """Result of the scan of a utilization tracker.
 
     Attributes:
-        sequences: the last ids given.
+        last_ids: the last ids given.
         stream: replication stream since the last checkpoint began.
         summaries: totals of each requested file, without obsolete entries.
         since: the same for entries that no file summary has counted, by file.
@@ -59,7 +57,7 @@ class TrackedUtilization(Struct):
         obsolete: obsolete entries that no file summary has counted.
     """
 
-    sequences: Sequences
+    last_ids: LastIds
     stream: ReplicationStream
     summaries: dict[int, FileSummary] = field(default_factory=dict)
     since: dict[int, FileSummary] = field(default_factory=dict)
@@ -91,10 +89,10 @@ class _TrackedRows(Struct, frozen=True):
 
 
 class _Inspector(Struct, frozen=True):
-    """Inspector of the rows of a scan.
+    """Work for a scan: collect the values of `_TrackedRows`.
 
     Attributes:
-        from_lsn: LSN from which ids, the stream and node versions are collected.
+        from_lsn: LSN from which node ids, the stream and node versions are collected.
         next_lsn: LSN at which the log ends.
         file_nos: files whose expirations are collected.
         finder: finder of obsolete entries.
@@ -114,7 +112,7 @@ class _Inspector(Struct, frozen=True):
         recent = rows.select(
             self.finder.uncounted(rows.lsn, rows.lsn) & (rows.lsn >= self.from_lsn)
         )
-        lns = _in_parts(rows.select(_IS_LN[rows.type]))
+        lns = _in_parts(rows.select(IS_LN[rows.type]))
         nodes = _in_parts(rows.select(_IS_NODE[rows.type] & (rows.lsn >= self.from_lsn)))
         return _TrackedRows(
             file_no=rows.file_no,
@@ -165,11 +163,14 @@ def _in_parts(rows: Rows) -> Iterator[Rows]:
 
 
 def track_utilization(snapshot: Snapshot, file_nos: frozenset[int]) -> TrackedUtilization:
-    """Collect the ids given since the last checkpoint began, and the contents of some files.
+    """Scan a log for the utilization and the last ids that a checkpoint records.
 
     Args:
         snapshot: the log as recovery leaves it.
-        file_nos: numbers of the files.
+        file_nos: numbers of the files whose contents are wanted.
+
+    Raises:
+        StoppedError: a file shrank, vanished or was replaced meanwhile.
     """
     first_no = min([max(snapshot.first_lsn, 0) >> 32, *file_nos])
     files = tuple(file for file in snapshot.end.files if file.file_no >= first_no)
@@ -188,7 +189,7 @@ def track_utilization(snapshot: Snapshot, file_nos: frozenset[int]) -> TrackedUt
     scanner = snapshot.scanner.staged("read the files", size).stepping()
     for part in scanner.scan(replace(snapshot.environment, files=files), work):
         for piece in part.results:
-            tracked.sequences.saw_all("node", piece.node_ids)
+            tracked.last_ids.note_all("node", piece.node_ids)
             streams.append(piece.stream)
             since[piece.file_no] += piece.since
             tracked.obsolete.append(piece.obsolete)
@@ -201,7 +202,7 @@ def track_utilization(snapshot: Snapshot, file_nos: frozenset[int]) -> TrackedUt
     give_back_memory()
     tracked.stream = ReplicationStream.joined(streams)
     tracked.since = since
-    tracked.obsolete += [*finder.replaced_unsaid(), *finder.nodes(joined_versions(versions))]
+    tracked.obsolete += [*finder.silently_replaced(), *finder.nodes(joined_versions(versions))]
     return tracked
 
 

@@ -1,4 +1,4 @@
-"""Verification of a written checkpoint: the log is read again, and its records are compared."""
+"""Verification of a written checkpoint: read the log again, and compare its records."""
 
 from __future__ import annotations
 
@@ -21,14 +21,19 @@ if TYPE_CHECKING:
 
 
 def check_written(before: Snapshot, checkpoint: CheckpointContents, home: Path) -> Compared:
-    """Check that the log, read again, is at rest with this checkpoint and has the same records."""
+    """Read the log again, and check that it ends with the checkpoint and has the same records.
+
+    Raises:
+        RefusedError: the log is not as planned, which is a bug of je-tools.
+        StoppedError: a file shrank meanwhile.
+    """
     environment = open_environment([home])
     # One thread is enough for what was written; the rest is still in the page cache.
     scanner = replace(before.scanner, threads=1, progress=None)
     with held_snapshot(environment, scanner, now_ms=before.now_ms, as_member=True) as after:
         is_at_rest = after.checkpoint.end_lsn == checkpoint.end_lsn and not after.refusals
         is_at_rest = is_at_rest and not is_needed(after)
-        own = {*checkpoint.records, *(each.name or "" for each in checkpoint.made.values())}
+        own = {*checkpoint.records, *(each.name or "" for each in checkpoint.created.values())}
         compared = compare_records(before, after, own)
     what = "" if is_at_rest else "the log needs recovery again"
     if compared.different:

@@ -1,7 +1,7 @@
 """Records of the VLSN index, which a checkpoint brings up to date.
 
-They are written in one transaction. The log of a checkpoint without an end must have all of them
-or none, because the engine does not continue with buckets that do not match their range.
+They are written in one transaction, so that an interrupted checkpoint leaves all of them or none:
+the engine does not continue an index whose buckets do not match its range.
 
 Source: je-log.md "The VLSN index"; VLSNTracker.flushToDatabase,
 UtilizationProfile.populateCache, JE 7.5.11 and 18.3.12.
@@ -19,11 +19,11 @@ from je_tools.errors import RefusedError
 from je_tools.formats.je.internal.names import VLSN_MAP_DB
 from je_tools.formats.je.write.transactions import TransactionWriter
 from je_tools.recovery.internal_databases import internal_database, is_replicated
-from je_tools.vlsn import recovered
+from je_tools.vlsn import recovered_index
 from je_tools.vlsn.index import MisfitError, VlsnIndex, from_bucket
 
 if TYPE_CHECKING:
-    from je_tools.checkpoint.log import CheckpointLog
+    from je_tools.checkpoint.checkpoint_log import CheckpointLog
     from je_tools.checkpoint.record_changes import RecordChanges
     from je_tools.recovery.snapshot import Snapshot
     from je_tools.vlsn.stream import ReplicationStream
@@ -36,7 +36,7 @@ def is_outdated(snapshot: Snapshot) -> bool:
         RefusedError: one of its records cannot be read.
     """
     with _refusing(snapshot):
-        return recovered.is_outdated(snapshot)
+        return recovered_index.is_outdated(snapshot)
 
 
 def read_index(snapshot: Snapshot) -> VlsnIndex:
@@ -46,10 +46,10 @@ def read_index(snapshot: Snapshot) -> VlsnIndex:
         RefusedError: one of its records cannot be read.
     """
     with _refusing(snapshot):
-        return recovered.read_index(snapshot)
+        return recovered_index.read_index(snapshot)
 
 
-def index_to_be(snapshot: Snapshot, stream: ReplicationStream) -> VlsnIndex:
+def recovered_vlsn_index(snapshot: Snapshot, stream: ReplicationStream) -> VlsnIndex:
     """Return the index as the engine would have it after recovery.
 
     Args:
@@ -60,25 +60,12 @@ def index_to_be(snapshot: Snapshot, stream: ReplicationStream) -> VlsnIndex:
         RefusedError: the engine would not continue, or would use VLSNs twice.
     """
     with _refusing(snapshot):
-        return recovered.recovered_index(snapshot, stream)
-
-
-def check_index(snapshot: Snapshot, stream: ReplicationStream) -> None:
-    """Check that the index can be brought up to date, before anything is changed.
-
-    Args:
-        snapshot: the log.
-        stream: replication stream since the last checkpoint began.
-
-    Raises:
-        RefusedError: the engine would not continue with it, or would use VLSNs twice.
-    """
-    index_to_be(snapshot, stream)
+        return recovered_index.recovered_index(snapshot, stream)
 
 
 @contextmanager
 def _refusing(snapshot: Snapshot) -> Iterator[None]:
-    """Turn an index with which the engine would not continue into a refusal."""
+    """Turn the error of an index that the engine would not continue into a refusal."""
     try:
         yield
     except MisfitError as error:
@@ -113,7 +100,7 @@ def write_index(
     if not is_replicated(snapshot):
         return {}
     old = read_index(snapshot).encode()
-    index = index_to_be(snapshot, stream)
+    index = recovered_vlsn_index(snapshot, stream)
     if first_vlsn is not None:
         index = from_bucket(index, first_vlsn)
     new = index.encode()
@@ -123,7 +110,7 @@ def write_index(
         return {}
     database = internal_database(snapshot, VLSN_MAP_DB)
     assert database is not None
-    transaction = TransactionWriter(log, log.sequences.next_local("txn"), now_ms)
+    transaction = TransactionWriter(log, log.last_ids.next_local("txn"), now_ms)
     replaced = old_versions(snapshot, database)
     written: RecordChanges = {}
     for key, data in changes.items():

@@ -1,4 +1,4 @@
-"""Logs that are written: in place with the engine's lock held, or as a copy."""
+"""Open a log for writing: in place while the engine's lock is held, or as a copy."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def locked(
         home: directory of the environment.
         on_reader: called for each reader that has the environment open; readers do not prevent
             writing.
-        disk: disk that is written to.
+        disk: disk to write to.
 
     Raises:
         RefusedError: the environment is in use, or an operation on it was interrupted.
@@ -59,7 +59,7 @@ def written_in_place(
     to_lsn: int | None = None,
     disk: Disk | None = None,
 ) -> Iterator[tuple[Session, Snapshot]]:
-    """Yield a session with an undo journal, and the log as a member of its group sees it.
+    """Yield a session with an undo journal, and a snapshot that keeps the group's transactions.
 
     Args:
         lock: the lock of the environment.
@@ -68,7 +68,7 @@ def written_in_place(
         now_ms: current time.
         name: name of the operation.
         to_lsn: last entry that stays; None for the end of the log.
-        disk: disk that is written to.
+        disk: disk to write to.
 
     Raises:
         InputError: nothing in the environment leads to records.
@@ -101,7 +101,7 @@ def copied_to(environment: Environment, target: Path, scanner: Scanner) -> Itera
 
 @contextmanager
 def written_copy(folder: Path, name: str, *, takes_away: bool = False) -> Iterator[Session]:
-    """Yield a session on a copy, without a lock and an undo journal.
+    """Yield a session on a copy, which needs neither a lock nor an undo journal.
 
     Args:
         folder: directory of the copy.

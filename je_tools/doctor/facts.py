@@ -19,8 +19,9 @@ if TYPE_CHECKING:
     from je_tools.recovery.lost_content import LostContent
     from je_tools.recovery.plan import Plan
     from je_tools.space.usage import DiskUse, Space
+    from je_tools.verify.odd_flags import Period
     from je_tools.verify.totals import Totals
-    from je_tools.vlsn.quick_check import Period, QuickCheck
+    from je_tools.vlsn.quick_check import QuickCheck
     from je_tools.writing.lock import Holder
 
 

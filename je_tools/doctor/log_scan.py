@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from je_tools.formats.je.log.fingerprints import Fingerprints
     from je_tools.log.environment import Environment
     from je_tools.log.scan import Scanner
-    from je_tools.vlsn.quick_check import Period
+    from je_tools.verify.odd_flags import Period
 
 
 def scan_log(

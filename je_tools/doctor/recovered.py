@@ -20,7 +20,7 @@ from je_tools.recovery.refusals import WHY
 from je_tools.space.usage import measure_space
 
 if TYPE_CHECKING:
-    from je_tools.btree.check.findings import Trees
+    from je_tools.btree.check.findings import TreeCheckInput
     from je_tools.doctor.facts import LogFacts, RecoveryRepair
     from je_tools.doctor.replication import Examined
     from je_tools.findings import Finding
@@ -84,7 +84,7 @@ class OpenedState(Struct, frozen=True):
     """
 
     snapshot: Snapshot
-    trees: Trees | None
+    trees: TreeCheckInput | None
 
 
 def open_state(

@@ -22,12 +22,13 @@ from je_tools.journal.journal_findings import journal_findings
 from je_tools.journal.report import report_journals
 from je_tools.journal.series import GROUP_NAME, epochs_among, journals_among
 from je_tools.recovery.internal_databases import internal_database, is_replicated
-from je_tools.vlsn.quick_check import Period, QuickCheck, quick_check
+from je_tools.vlsn.quick_check import QuickCheck, quick_check
 
 if TYPE_CHECKING:
     from je_tools.findings import Finding
     from je_tools.journal.report import JournalReport
     from je_tools.recovery.snapshot import Snapshot
+    from je_tools.verify.odd_flags import Period
 
 
 class Examined(Struct, frozen=True):

@@ -22,7 +22,7 @@ from je_tools.log.names import NamePart, collect_names, resolve
 from je_tools.log.scan import Scanner
 from je_tools.log.scan_options import ENCODERS_MAX, Progress
 from je_tools.log.time_filter import TimeMarks, collect_times, time_index
-from je_tools.verify.watched import watched_entries
+from je_tools.verify.watched_entries import watched_entries
 
 if TYPE_CHECKING:
     from je_tools.formats.je.log.entry_rows import Rows

@@ -24,7 +24,7 @@ from je_tools.findings import Finding, Severity
 from je_tools.log.file_findings import unreadable_findings
 from je_tools.log.opening import open_environment
 from je_tools.log.selection import Selection, database_ids
-from je_tools.verify.one_file import file_findings
+from je_tools.verify.state_findings import file_findings
 from je_tools.verify.totals import Totals
 
 if TYPE_CHECKING:

@@ -1,7 +1,7 @@
 """Completion of interrupted erasures: entries that are marked as erased and still have their bytes.
 
 The engine's own eraser leaves such entries too, when its environment is closed or a backup begins.
-Their type is durable, so their bytes may be overwritten whatever else the log holds.
+Their type is durable, so their bytes may be overwritten whatever the rest of the log is like.
 
 Source: je-log.md "Data eraser"; DataEraser.eraseEntry, ErasedLogEntry, JE 25.3.17.
 """
@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING
 from msgspec import Struct, field
 
 from je_tools.core.escaping import quoted
-from je_tools.erase.control import ErasureControl, interrupted_names, protected_names
-from je_tools.erase.erasures import Erasures
+from je_tools.erase.control_files import ErasureControl, interrupted_names, protected_names
+from je_tools.erase.entries_to_erase import EntriesToErase
 from je_tools.erase.file_access import OverwriteCounts
-from je_tools.erase.file_protection import left_reason, reason_while_erasing
+from je_tools.erase.file_protection import keep_reason, reason_while_erasing
 from je_tools.erase.in_kind.resuming import (
     UnfinishedInKind,
     complete_in_kind,
@@ -27,12 +27,12 @@ from je_tools.erase.in_kind.resuming import (
 from je_tools.erase.judging import rows_to_finish
 from je_tools.erase.overwriting import Overwriter
 from je_tools.erase.results import ErasureHooks
-from je_tools.erase.unread import UnreadPlaces, bad_spans, unread_places
+from je_tools.erase.unread_places import UnreadPlaces, bad_spans, unread_places
 from je_tools.errors import RefusedError
 from je_tools.log.opening import open_environment
 from je_tools.writing.disk import Disk
 from je_tools.writing.lock import EnvironmentLock
-from je_tools.writing.refusing import refusing, telling
+from je_tools.writing.refusing import refusing, reporting_state
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -56,7 +56,7 @@ class MarkedFile(Struct):
     """
 
     file: LogFile
-    entries: Erasures
+    entries: EntriesToErase
     kept: KeepReason | None
     done_count: int = 0
 
@@ -93,13 +93,13 @@ class Completion(Struct):
 
     @property
     def has_rest(self) -> bool:
-        """True if something is left that another run would not overwrite either."""
+        """True if something is left that repeating the command would not overwrite."""
         is_kept = self.in_kind is not None and self.in_kind.kept is not None
         return bool(self.unread or self.kept) or is_kept
 
 
 def find_unfinished(environment: Environment, scanner: Scanner) -> Completion:
-    """Return what interrupted erasures have left in a log, of both protocols.
+    """Return the entries that interrupted erasures have left in a log, in kind or not.
 
     Raises:
         RefusedError: a redo journal cannot be used, or control files cannot be read.
@@ -124,12 +124,12 @@ def find_marked(environment: Environment, scanner: Scanner) -> Completion:
     protected = protected_names(Path(environment.name))
     interrupted = interrupted_names(Path(environment.name))
 
-    def work(rows: Rows) -> tuple[Erasures, Ints]:
+    def work(rows: Rows) -> tuple[EntriesToErase, Ints]:
         again = rows.file_no in repeated
-        return Erasures.of(rows.select(rows_to_finish(rows, again=again))), bad_spans(rows)
+        return EntriesToErase.of(rows.select(rows_to_finish(rows, again=again))), bad_spans(rows)
 
     repeated = {each.file_no for each in environment.files if each.path.name in interrupted}
-    parts: list[Erasures] = []
+    parts: list[EntriesToErase] = []
     spans: list[tuple[int, int]] = []
     for part in scanner.scan(environment, work):
         parts += [marked for marked, _ in part.results if len(marked)]
@@ -139,8 +139,8 @@ def find_marked(environment: Environment, scanner: Scanner) -> Completion:
             continue
         if parts:
             with refusing():
-                kept = left_reason(part.file.path, protected)
-            found.marked.append(MarkedFile(part.file, Erasures.joined(parts), kept))
+                kept = keep_reason(part.file.path, protected)
+            found.marked.append(MarkedFile(part.file, EntriesToErase.joined(parts), kept))
         unread = unread_places(part.end, spans)
         found.unread += [] if unread is None else [unread]
         parts, spans = [], []
@@ -155,7 +155,7 @@ def complete_erasure(
     *,
     disk: Disk | None = None,
 ) -> Completion:
-    """Overwrite what interrupted erasures have left, with the engine's lock held.
+    """Overwrite the entries that interrupted erasures have left, with the engine's lock held.
 
     Files that have another name or that `erase abort` protects stay as they are.
 
@@ -163,7 +163,7 @@ def complete_erasure(
         home: directory of the environment.
         scanner: scanner for reading the log.
         hooks: functions that are called meanwhile.
-        disk: disk that is written to.
+        disk: disk to write to.
 
     Raises:
         RefusedError: the environment is in use, or a step failed.
@@ -188,9 +188,9 @@ def complete_erasure(
 
 @contextmanager
 def _failing(home: Path) -> Iterator[None]:
-    """Convert errors of the system, after which the command can be run again.
+    """Add to errors of the system that the command can be run again.
 
-    A refusal has a reason that stays, and a text of its own.
+    A refusal is left as it is: running the command again would not help.
     """
     command = f"je-tools erase resume {quoted(str(home))} --apply"
     try:
@@ -198,7 +198,7 @@ def _failing(home: Path) -> Iterator[None]:
     except RefusedError:
         raise
     except BaseException:
-        with telling(lambda: f"; run `{command}` again to continue"):
+        with reporting_state(lambda: f"; run `{command}` again to continue"):
             raise
 
 

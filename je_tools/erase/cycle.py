@@ -30,7 +30,7 @@ class EraserCycle(Struct, frozen=True):
         state: the record of the cycle, as the engine keeps it.
         is_resumed: True if the log has a record of it already.
         size: bytes of the files that are left.
-        given_up: record of a cycle that has not ended, and that this one replaces; None for none.
+        given_up: record of an earlier cycle that this one replaces before its end; None for none.
     """
 
     state: EraserState
@@ -39,7 +39,7 @@ class EraserCycle(Struct, frozen=True):
     given_up: EraserState | None = None
 
     def kept_files(self, snapshot: Snapshot) -> dict[int, KeepReason]:
-        """Return the files that are not erased in this cycle any more, with the reason."""
+        """Return the files that are not erased in the rest of this cycle, with the reason."""
         done = dict.fromkeys(self.state.completed, KeepReason.DONE)
         others = {
             file.file_no: KeepReason.YOUNG
@@ -53,7 +53,7 @@ class EraserCycle(Struct, frozen=True):
 
         Args:
             finished: files that are done.
-            vanished: files that others have deleted: they are neither done nor left.
+            vanished: files that others have deleted. They are neither done nor pending.
         """
         done = set(finished) & set(self.state.pending)
         return replace(
@@ -74,9 +74,9 @@ def stored_state(snapshot: Snapshot) -> EraserState | None:
 def choose_cycle(snapshot: Snapshot, period_ms: int) -> EraserCycle:
     """Return the cycle that the log is in, or a new one.
 
-    A cycle goes on until its end. A cycle that begins in the future was recorded while a clock was
-    ahead. One that ends later than a whole period from now would keep files longer than the period
-    promises. Both are given up.
+    A cycle goes on until its end, with two exceptions. If it begins in the future, a clock was
+    ahead when it was recorded. If it ends more than a period from now, files would stay longer than
+    the period promises. Such cycles are given up.
 
     Args:
         snapshot: the log.
@@ -104,6 +104,6 @@ def choose_cycle(snapshot: Snapshot, period_ms: int) -> EraserCycle:
 
 
 def _is_old(file: LogFile, cutoff_ms: int) -> bool:
-    """Return True if a file was created at a time or before; a damaged header is no reason."""
+    """Return True if a file was created at a time or before; False if its header is damaged."""
     created_ms = file.header.created_ms
     return created_ms is not None and created_ms <= cutoff_ms

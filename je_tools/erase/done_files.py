@@ -1,7 +1,7 @@
 """Files of a cycle that are done after an erasure, and files that vanished before it.
 
-A file is done if no later run of the cycle finds more to erase in it. The engine leaves a file
-pending too as long as recovery or other nodes may need it.
+A file is done if no later run of the cycle can find more to erase in it. As in the engine, a file
+stays pending as long as recovery or other nodes may need it.
 
 Source: je-log.md "Data eraser"; DataEraser.runCycle, JE 25.3.17.
 """
@@ -25,7 +25,7 @@ _PASSING = [
         KeepReason.LAST_FILE,
     )
 ]
-"""Reasons to leave an entry that a later checkpoint, file or VLSN ends."""
+"""Reasons to leave an entry that end with a later checkpoint, file or VLSN."""
 
 
 def finished_files(result: ErasureResult) -> set[int]:
@@ -41,7 +41,7 @@ def finished_files(result: ErasureResult) -> set[int]:
 
 
 def vanished_files(result: ErasureResult) -> set[int]:
-    """Return the numbers of files that were left in the cycle and that others have deleted."""
+    """Return the numbers of pending files of the cycle that others have deleted."""
     cycle = result.plan.cycle
     if cycle is None:
         return set()

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from je_tools.writing.log_files import LogFiles
-from je_tools.writing.refusing import telling
+from je_tools.writing.refusing import reporting_state
 
 if TYPE_CHECKING:
     from je_tools.log.environment import Environment
@@ -29,7 +29,7 @@ def make_durable(environment: Environment, stamps: Mapping[Path, FileStamp], dis
     Raises:
         RefusedError: a file has changed since it was read, or the system refuses it.
     """
-    with telling(lambda: "; nothing was erased"):
+    with reporting_state(lambda: "; nothing was erased"):
         LogFiles(environment).check_unchanged(stamps)
         with disk:
             for file in environment.files:

@@ -1,4 +1,4 @@
-"""A log file that is overwritten: reads, writes and fsyncs of it, which are counted."""
+"""Access to a log file that is overwritten: its reads, writes and fsyncs are counted."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from msgspec import Struct
 from je_tools.errors import RefusedError
 
 if TYPE_CHECKING:
-    from je_tools.erase.erasures import Erasures
+    from je_tools.erase.entries_to_erase import EntriesToErase
     from je_tools.formats.arrays import Ints
     from je_tools.formats.files.source import Bytes
     from je_tools.writing.disk import Disk
@@ -88,7 +88,7 @@ class OverwrittenFile:
     Attributes:
         path: the file.
         number: descriptor by which it is read.
-        counts: counts, to which its own are added.
+        counts: counts to add to.
         hooks: functions that are called meanwhile.
     """
 
@@ -131,13 +131,15 @@ class OverwrittenFile:
         while done < size:
             part = os.preadv(self.number, [data.data[done:]], offset + done)
             if not part:
-                raise self.changed(offset + done, "the file has become shorter")
+                raise self.change_error(offset + done, "the file has become shorter")
             done += part
         self.counts.read_count += 1
         self.counts.read_size += size
         return data
 
-    def read_entries(self, entries: Erasures, types: npt.NDArray[np.uint8]) -> Iterator[EntryRun]:
+    def read_entries(
+        self, entries: EntriesToErase, types: npt.NDArray[np.uint8]
+    ) -> Iterator[EntryRun]:
         """Yield entries in runs, after checking that their types and sizes are as expected.
 
         Args:
@@ -157,7 +159,7 @@ class OverwrittenFile:
             wrong = (data[at + TYPE_OFFSET] != types[rows]) | (item_size != entries.item_size[rows])
             if wrong.any():
                 place = int(starts[np.flatnonzero(wrong)[0]])
-                raise self.changed(place, "the entry is not what it should be")
+                raise self.change_error(place, "the entry is not what it should be")
             yield EntryRun(rows, first, at, data)
 
     def write(self, offset: int, data: Bytes) -> None:
@@ -170,14 +172,14 @@ class OverwrittenFile:
         """Make the file durable.
 
         Args:
-            work: bytes of work that this counts for.
+            work: bytes of work for which this fsync counts; see `throttle`.
         """
         self._disk.sync(self.path)
         self.counts.fsync_count += 1
         self.hooks.on_fsync(self.path, time.time_ns() // 1_000_000)
         self.hooks.on_work(work)
 
-    def changed(self, offset: int, what: str) -> RefusedError:
+    def change_error(self, offset: int, what: str) -> RefusedError:
         """Return the error for bytes that are not what they should be."""
         return RefusedError(
             f"{self.path} at {offset:#x}: {what}. Nothing more was written. Another program writes "
@@ -191,7 +193,7 @@ _SIZE_BYTES = np.arange(10, 14)
 
 
 def near_runs(starts: Ints, sizes: Ints) -> Iterator[slice]:
-    """Yield runs of ranges, ascending, that are near each other and not too long together."""
+    """Split ascending ranges into runs of ranges that are near each other; limit their size."""
     if not len(starts):
         return
     gaps = starts[1:] - (starts + sizes)[:-1]

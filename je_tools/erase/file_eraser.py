@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from je_tools.erase.erasures import Erasures
+from je_tools.erase.entries_to_erase import EntriesToErase
+from je_tools.erase.file_outcomes import FileOutcome, outcome_before_change
 from je_tools.erase.in_kind.file_blanking import blank_file
 from je_tools.erase.judging import rows_to_erase
-from je_tools.erase.outcomes import FileOutcome, outcome_before_change
 from je_tools.erase.overwriting import Overwriter
 from je_tools.erase.throttle import DELETE_SHARE
 from je_tools.log.file_scan import FilePiece
@@ -34,7 +34,7 @@ class FileEraser:
             result: result to which files and counts are added; its plan says what to erase.
             scanner: scanner for reading the log.
             hooks: functions that are called meanwhile.
-            disk: disk that is written to.
+            disk: disk to write to.
         """
         self._result = result
         self._scanner = scanner
@@ -85,10 +85,10 @@ class FileEraser:
     def _mark_and_overwrite(self, file: LogFile) -> FileOutcome:
         """Overwrite entries batch by batch."""
         result, hooks = self._result, self._hooks
-        erasures = find_erasures(file, self._scanner, result.plan.rules)
+        entries = find_entries_to_erase(file, self._scanner, result.plan.rules)
         hooks.on_work(file.size)
         with Overwriter(file, self._disk, result.counts, hooks) as overwriter:
-            for batch in erasures.batches():
+            for batch in entries.batches():
                 outcome = outcome_before_change(file, hooks, overwriter.number)
                 if outcome is not None:
                     return outcome
@@ -97,7 +97,7 @@ class FileEraser:
         return FileOutcome.ERASED
 
 
-def find_erasures(file: LogFile, scanner: Scanner, rules: ErasureRules) -> Erasures:
+def find_entries_to_erase(file: LogFile, scanner: Scanner, rules: ErasureRules) -> EntriesToErase:
     """Return the entries of a file to overwrite.
 
     Raises:
@@ -105,10 +105,10 @@ def find_erasures(file: LogFile, scanner: Scanner, rules: ErasureRules) -> Erasu
         InputError: it cannot be read.
     """
 
-    def collect(rows: Rows) -> Erasures:
-        return Erasures.of(rows_to_erase(rows.without_damaged(), rules))
+    def collect(rows: Rows) -> EntriesToErase:
+        return EntriesToErase.of(rows_to_erase(rows.without_damaged(), rules))
 
-    parts: list[Erasures] = []
+    parts: list[EntriesToErase] = []
     for part in scanner.scan_piece(FilePiece(file), collect):
         parts.extend(part.results)
-    return Erasures.joined(parts)
+    return EntriesToErase.joined(parts)

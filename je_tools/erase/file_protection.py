@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from je_tools.log.log_files import LogFile
 
 
-def left_reason(
+def keep_reason(
     path: Path, protected: Collection[str], number: int | None = None
 ) -> KeepReason | None:
     """Return the reason to leave a file as it is; None if it may be changed.
@@ -38,7 +38,7 @@ def left_reason(
 def reason_while_erasing(
     file: LogFile, is_protected: Callable[[LogFile], bool], number: int | None = None
 ) -> KeepReason | None:
-    """Return the reason as `left_reason` while an erasure works on a file.
+    """Return the reason to leave a file as it is, like `keep_reason`, during an erasure.
 
     Args:
         file: the file.
@@ -50,13 +50,13 @@ def reason_while_erasing(
         OSError: the file cannot be examined.
     """
     protected = {file.path.name} if is_protected(file) else ()
-    return left_reason(file.path, protected, number)
+    return keep_reason(file.path, protected, number)
 
 
 def _is_shared(path: Path, number: int | None = None) -> bool:
-    """Return True if a file has another name, or its name leads to another file.
+    """Return True if a file has another name, or its name now leads to another file.
 
-    A backup that was made of hard links must keep the bytes that it has.
+    A backup made of hard links must keep its bytes.
 
     Args:
         path: the file.

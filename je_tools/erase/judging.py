@@ -19,20 +19,20 @@ from je_tools.formats.je.expirations import NEVER, expiration_ms
 from je_tools.formats.je.flags import LnFlag
 from je_tools.formats.je.log.erased import unfinished_rows
 from je_tools.formats.je.log.walk import erased_no
-from je_tools.formats.je.types import BY_NAME, ENTRY_TYPES, Family, mask_of
+from je_tools.formats.je.types import BY_NAME, ENTRY_TYPES, ERASED_NO, Family, mask_of
 from je_tools.formats.je.write.blanking import blanking_of
 
 if TYPE_CHECKING:
-    from je_tools.erase.needed import NeededEntries
+    from je_tools.erase.needed_entries import NeededEntries
     from je_tools.formats.arrays import Ints, Mask
     from je_tools.formats.je.entry.columns import Columns
     from je_tools.formats.je.log.entry_rows import Rows
 
 VERSION_MIN = 8
-"""First log version in which entries are overwritten; no engine has judged older ones."""
+"""First log version whose entries are overwritten; no engine has checked erasures of older ones."""
 
-IN_KIND_BELOW = 17
-"""First log version whose engines know erased entries; older files are overwritten in kind."""
+IN_KIND_BELOW = ENTRY_TYPES[ERASED_NO].first_version
+"""First log version with entries of type Erased; files of older versions are erased in kind."""
 
 _IS_LN = mask_of(
     each.no for each in ENTRY_TYPES.values() if each.user_ln and each.family is Family.LN
@@ -73,14 +73,14 @@ class ErasureRules(Struct, frozen=True):
         tail_lsn: entries from this LSN on can be overwritten only after a checkpoint.
         needed: entries that trees need.
         db_ids: int64, ascending; ids of the databases that exist.
-        duplicates_ids: int64, ascending; those of databases with duplicates.
+        duplicates_ids: int64, ascending; ids of databases with duplicates.
         unordered_ids: int64, ascending; ids of databases whose changes since the last checkpoint
             cannot be put in order.
         last_file_no: number of the last file, which stays before log version 17.
         now_ms: time at which records expire.
         vlsn_min: first VLSN that stays; None if the log has no VLSN index.
         kept_files: files that stay as they are, by number, with the reason.
-        interrupted: numbers of files in which erased entries are overwritten once more.
+        interrupted: numbers of files whose erased entries are overwritten once more.
     """
 
     cutoff_lsn: int
@@ -144,8 +144,8 @@ def rows_to_finish(rows: Rows, *, again: bool) -> Mask:
 
     Args:
         rows: entries of one file.
-        again: True for all that are marked and may have had bytes: what is read may not be on the
-            disk.
+        again: True to return all marked entries that can have bytes, even if zeros are read there,
+            since these may not be on the disk.
     """
     marked: Mask
     if again:
@@ -175,8 +175,8 @@ def judge(rows: Rows, rules: ErasureRules, *, explain: bool = True) -> Reasons:
     Args:
         rows: entries of one file, all with right checksums.
         rules: the rules.
-        explain: False to take any reason for what can be overwritten for more than one. Then
-            contents are decoded only where the decision depends on them.
+        explain: False if any reason to erase an entry will do. Then contents are decoded only where
+            the decision depends on them.
     """
     reasons = np.full(len(rows), NUMBER_OF[KeepReason.ENTRY_TYPE], np.uint8)
     reasons[rows.type == erased_no(rows.version)] = NUMBER_OF[KeepReason.ERASED]
@@ -204,7 +204,7 @@ def judge(rows: Rows, rules: ErasureRules, *, explain: bool = True) -> Reasons:
 
 
 def judge_contents(rows: Rows, rules: ErasureRules) -> Reasons:
-    """Return reasons as `judge`, but that of live entries also in files that stay as they are."""
+    """Return reasons like `judge`, but LIVE for live entries in files that stay as they are."""
     reasons = judge(rows, rules)
     reasons[_IS_CANDIDATE[rows.type] & _is_needed(rows, rules)] = NUMBER_OF[KeepReason.LIVE]
     return reasons
@@ -219,7 +219,7 @@ def _leave_blank(rows: Rows, reasons: Reasons, rules: ErasureRules) -> None:
 
 
 def _kept(rows: Rows, rules: ErasureRules) -> Reasons:
-    """Return the reasons to keep entries if they are LNs or nodes; ENTRY_TYPE stands for none."""
+    """Return the reasons to keep LNs and nodes; ENTRY_TYPE stands for no reason."""
     reasons = np.full(len(rows), NUMBER_OF[KeepReason.ENTRY_TYPE], np.uint8)
     if rules.vlsn_min is not None:
         reasons[rows.has_vlsn & (rows.vlsn >= rules.vlsn_min)] = NUMBER_OF[KeepReason.VLSN]

@@ -1,4 +1,4 @@
-"""Files that an erasure leaves as they are, in words, with what lets them go."""
+"""Texts on the files that an erasure leaves as they are: why they stay, and what to do."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _LISTED_MAX = 3
 
 
 def advice_on(reason: KeepReason, home: Path) -> str | None:
-    """Return what lets a file go that stays as it is, as a clause; None for nothing.
+    """Return what to do so that a file can be erased, as a clause; None if nothing can be done.
 
     Args:
-        reason: reason why it stays.
+        reason: reason why the file stays as it is.
         home: home of the environment.
     """
     if reason is KeepReason.HARD_LINK:

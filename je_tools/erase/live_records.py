@@ -1,4 +1,4 @@
-"""Deletion of live records before an erasure, without an undo journal that would keep them.
+"""Deletion of live records before an erasure, without an undo journal, which would keep them.
 
 Source: je-log.md "Data eraser".
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from je_tools.append.apply import append_under_lock
-from je_tools.erase.journals import check_no_journals, clear_own_journals, drop_journal
+from je_tools.erase.journal_clearing import check_no_journals, clear_own_journals, drop_journal
 from je_tools.log.opening import open_environment
 from je_tools.operations.record_deletion import RecordDeletion
 from je_tools.writing.disk import Disk
@@ -26,15 +26,15 @@ def delete_records(
 ) -> None:
     """Delete records of a standalone environment in place.
 
-    `run_erasure` then erases what is left of them, with a checkpoint first that writes the trees of
-    their databases anew. If it is interrupted, the records are deleted or not.
+    Afterwards `run_erasure` erases what is left of them, with a checkpoint that writes the trees of
+    their databases anew. If the deletion is interrupted, all records are deleted, or none.
 
     Args:
         home: directory of the environment.
         scanner: scanner for reading the log.
         doomed: the records; if there are none, nothing is written.
         now_ms: current time.
-        disk: disk that is written to.
+        disk: disk to write to.
 
     Raises:
         RefusedError: the environment is in use or replicated, it has undo journals, or a record

@@ -1,4 +1,4 @@
-"""Options of an erasure."""
+"""Options of an erasure, and limits of the engine's eraser."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ class ErasureOptions(Struct, frozen=True):
             to erase all files at once.
         keep_reserved: True to leave reserved files, which are deleted otherwise.
         protected: numbers of files that stay as they are.
-        interrupted: numbers of files in which what is erased is overwritten once more; see
-            `control.interrupted_names`.
+        interrupted: numbers of files whose erased entries are overwritten once more; see
+            `control_files.interrupted_names`.
         rewritten: names of databases whose trees the checkpoint writes anew, so that no keys of
             deleted records are left in them.
     """

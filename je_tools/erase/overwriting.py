@@ -1,8 +1,8 @@
 """Overwriting of entries: first their types, then their bytes, each made durable in turn.
 
-A marked entry has the type Erased, whose checksum counts for nothing, so its bytes may be changed
-in any order. Without the wait between the two, a power cut can leave zeros under the old type: in
-older files a wrong checksum, in the last file the end of the log.
+A marked entry has the type Erased, whose checksum is not verified, so its bytes may be changed in
+any order. If the types were not durable first, a power cut could leave zeros under an old type:
+a wrong checksum in an older file, or the end of the log in the last one.
 
 Source: je-log.md "Data eraser"; DataEraser.eraseEntries, JE 25.3.17.
 """
@@ -27,7 +27,7 @@ from je_tools.formats.spans import Spans, are_zero, fill_spans
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from je_tools.erase.erasures import Erasures
+    from je_tools.erase.entries_to_erase import EntriesToErase
     from je_tools.log.log_files import LogFile
     from je_tools.writing.disk import Disk
 
@@ -39,7 +39,7 @@ class Overwriter:
 
     Attributes:
         path: the file.
-        counts: counts, to which its own are added.
+        counts: counts to add to.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class Overwriter:
         """Descriptor by which the file is read."""
         return self._file.number
 
-    def erase(self, batch: Erasures) -> None:
+    def erase(self, batch: EntriesToErase) -> None:
         """Overwrite entries, make that durable, and read it back.
 
         Raises:
@@ -98,20 +98,20 @@ class Overwriter:
         self.counts.entry_size += int(batch.size.sum())
 
     def _touch(self) -> None:
-        """Write the first byte again, so that a copy made by file times takes the file.
+        """Write the first byte again, so that copies that go by file times include the file.
 
-        The time is durable before anything else changes.
+        The new time is durable before anything else changes.
         """
         self._file.write(0, self._file.read(0, 1))
         self._file.sync(TOUCH_SHARE * self._size)
         self._is_touched = True
 
-    def _mark(self, batch: Erasures) -> None:
+    def _mark(self, batch: EntriesToErase) -> None:
         """Change the types of entries to Erased, after checking that they are as expected.
 
-        Types that are Erased already are written too. After an fsync that failed, the system keeps
-        what was written in its cache, as if it were on the disk. Only bytes from the first type to
-        the last one of a run are written.
+        Types that are Erased already are written again, since after a failed fsync they may be in
+        the cache of the system but not on the disk. Only bytes from the first type to the last one
+        of a run are written.
         """
         for run in self._file.read_entries(batch, batch.type):
             types = run.at + TYPE_OFFSET
@@ -120,7 +120,7 @@ class Overwriter:
                 first, last = types[near][[0, -1]].tolist()
                 self._file.write(run.first + first, run.data[first : last + 1])
 
-    def _fill_items(self, batch: Erasures) -> None:
+    def _fill_items(self, batch: EntriesToErase) -> None:
         """Set the bytes of entries after their headers to zeros."""
         starts, sizes = batch.item_offset, batch.item_size
         for rows in near_runs(starts, sizes):
@@ -129,15 +129,15 @@ class Overwriter:
             fill_spans(data, starts[rows] - first, sizes[rows], 0)
             self._file.write(first, data)
 
-    def _check_erased(self, batch: Erasures) -> None:
+    def _check_erased(self, batch: EntriesToErase) -> None:
         """Check that entries have the type Erased, and that their bytes are zeros.
 
         Raises:
-            RefusedError: that is not so.
+            RefusedError: an entry has another type or other bytes.
         """
         for run in self._file.read_entries(batch, np.full(len(batch), ERASED_NO, np.uint8)):
             starts = run.at + batch.header_size[run.rows]
             wrong = np.flatnonzero(~are_zero(Spans(run.data, starts, batch.item_size[run.rows])))
             if len(wrong):
                 place = run.first + int(starts[wrong[0]])
-                raise self._file.changed(place, "bytes that were overwritten are not zero")
+                raise self._file.change_error(place, "bytes that were overwritten are not zero")

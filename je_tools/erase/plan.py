@@ -18,11 +18,11 @@ from je_tools.erase.judging import (
     count_held,
     judge,
 )
-from je_tools.erase.needed import needed_entries
+from je_tools.erase.needed_entries import needed_entries
 from je_tools.erase.options import BATCH_MAX
 from je_tools.erase.preconditions import obstacles, replays_nodes
 from je_tools.erase.reasons import KeepReason
-from je_tools.erase.rewriting import rewritable
+from je_tools.erase.rewritten_databases import rewritable
 from je_tools.erase.vlsn_head import choose_head
 from je_tools.formats.je.flags import CkptEndFlag
 from je_tools.formats.je.header import lsn_of
@@ -66,9 +66,9 @@ class FileErasure(Struct, frozen=True):
 
     @property
     def fsync_count(self) -> int:
-        """Number of times that the file is made durable, as the engine would do it.
+        """Number of fsyncs for the file, as many as the engine's eraser makes.
 
-        In kind, it is the redo journal once and the file once.
+        In kind, there is one for the redo journal and one for the file.
         """
         count = self.totals.erase_count
         if not count or self.is_deleted:
@@ -147,8 +147,8 @@ def plan_erasure(
 ) -> ErasurePlan:
     """Return what an erasure would do; nothing is written.
 
-    If the log does not end with a checkpoint, or VLSNs are to be given up, the plan is that of the
-    log after the checkpoint that `checkpoint_first` would write, except for what that replaces.
+    With `checkpoint_first`, the plan is for the log after the checkpoint that will be written. The
+    entries that this checkpoint makes obsolete are not in it.
 
     Args:
         snapshot: the log as recovery leaves it; all its trees are read.
@@ -159,8 +159,8 @@ def plan_erasure(
     Raises:
         StoppedError: a file shrank, vanished or was replaced meanwhile.
         InputError: a file cannot be read.
-        UsageError: there is no database of a name in `options.rewritten`.
-        RefusedError: the tree of one cannot be written anew.
+        UsageError: there is no database with a name in `options.rewritten`.
+        RefusedError: the tree of a database in `options.rewritten` cannot be written anew.
     """
     needed = needed_entries(snapshot)
     cycle = None if options.period_ms is None else choose_cycle(snapshot, options.period_ms)
@@ -178,7 +178,7 @@ def plan_erasure(
         db_ids=np.array(sorted(snapshot.databases), np.int64),
         duplicates_ids=_duplicates(snapshot),
         unordered_ids=_unordered(snapshot),
-        # The checkpoint to come begins another file.
+        # The checkpoint that is still to be written begins another file.
         last_file_no=last_file_no + 1 if to_come else last_file_no,
         now_ms=snapshot.now_ms,
         vlsn_min=None if head is None else max(head.after.range.first, 0),

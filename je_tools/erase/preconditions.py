@@ -16,7 +16,7 @@ from msgspec import Struct
 from je_tools.checkpoint.checks import check_openable
 from je_tools.checkpoint.log_end import is_to_cut
 from je_tools.core.escaping import counted, quoted
-from je_tools.erase.journals import journals_text
+from je_tools.erase.journal_clearing import journals_text
 from je_tools.erase.judging import VERSION_MIN
 from je_tools.errors import RefusedError
 from je_tools.formats.je.flags import LEVEL_MASK
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from je_tools.recovery.snapshot import Snapshot
 
 
-class Obstacle(StrEnum):
+class ObstacleKind(StrEnum):
     """Kinds of reasons not to erase anything in a log."""
 
     REMOTE = "remote"
@@ -52,14 +52,14 @@ class ErasureObstacle(Struct, frozen=True):
         is_mended_by_checkpoint: True if a checkpoint removes it.
     """
 
-    kind: Obstacle
+    kind: ObstacleKind
     text: str
     is_mended_by_checkpoint: bool = False
 
     @property
     def is_damage(self) -> bool:
         """True if something that the log should hold is damaged or missing."""
-        return self.kind in (Obstacle.DAMAGE, Obstacle.MISSING_FILE)
+        return self.kind in (ObstacleKind.DAMAGE, ObstacleKind.MISSING_FILE)
 
 
 def obstacles(snapshot: Snapshot, damaged_count: int) -> list[ErasureObstacle]:
@@ -80,20 +80,20 @@ def obstacles(snapshot: Snapshot, damaged_count: int) -> list[ErasureObstacle]:
 def _of_openness(snapshot: Snapshot) -> Iterator[ErasureObstacle]:
     if snapshot.environment.is_remote:
         yield ErasureObstacle(
-            Obstacle.REMOTE,
+            ObstacleKind.REMOTE,
             "the log lies in an object store, where je-tools changes nothing: copy the environment "
             "to a file system",
         )
     version = snapshot.end.files[-1].version
     if version < VERSION_MIN:
         yield ErasureObstacle(
-            Obstacle.OLD_VERSION,
+            ObstacleKind.OLD_VERSION,
             f"the log has version {version}, and je-tools erases only from {VERSION_MIN} on",
         )
     try:
         check_openable(snapshot)
     except RefusedError as error:
-        yield ErasureObstacle(Obstacle.REFUSED, str(error))
+        yield ErasureObstacle(ObstacleKind.REFUSED, str(error))
 
 
 def _of_journals(snapshot: Snapshot) -> Iterator[ErasureObstacle]:
@@ -101,28 +101,28 @@ def _of_journals(snapshot: Snapshot) -> Iterator[ErasureObstacle]:
         return
     text = journals_text(Path(snapshot.environment.name), with_own=False)
     if text is not None:
-        yield ErasureObstacle(Obstacle.UNDO_JOURNAL, text)
+        yield ErasureObstacle(ObstacleKind.UNDO_JOURNAL, text)
 
 
 def _of_end(snapshot: Snapshot) -> Iterator[ErasureObstacle]:
-    """Yield what makes recovery read more than the last checkpoint."""
+    """Yield the obstacles by which recovery reads more than the last checkpoint."""
     name = quoted(snapshot.environment.name)
     if is_to_cut(snapshot):
         yield ErasureObstacle(
-            Obstacle.TORN_END,
+            ObstacleKind.TORN_END,
             "other bytes follow the last entry of the log; `je-tools recover "
             f"{name}` shows what an engine would cut off",
         )
     if snapshot.checkpoint.end_lsn != snapshot.end.last_lsn:
         yield ErasureObstacle(
-            Obstacle.NO_CHECKPOINT,
+            ObstacleKind.NO_CHECKPOINT,
             "the log does not end with a checkpoint, so recovery still needs older entries; "
             "--checkpoint-first writes one",
             is_mended_by_checkpoint=True,
         )
     elif replays_nodes(snapshot):
         yield ErasureObstacle(
-            Obstacle.REPLAYED_NODES,
+            ObstacleKind.REPLAYED_NODES,
             "the last checkpoint did not write the upper nodes of all trees, so recovery reads "
             "older ones to find the places of nodes; --checkpoint-first writes all",
             is_mended_by_checkpoint=True,
@@ -130,7 +130,7 @@ def _of_end(snapshot: Snapshot) -> Iterator[ErasureObstacle]:
     open_ids = unfinished_transactions(snapshot)
     if open_ids:
         yield ErasureObstacle(
-            Obstacle.OPEN_TRANSACTION,
+            ObstacleKind.OPEN_TRANSACTION,
             f"{counted(len(open_ids), 'transaction')} without a Commit or an Abort, the first "
             f"{open_ids[0]}: recovery needs the versions before it. --checkpoint-first undoes "
             "those of this node; those of a group end when the node joins it",
@@ -139,25 +139,25 @@ def _of_end(snapshot: Snapshot) -> Iterator[ErasureObstacle]:
 
 
 def _of_damage(snapshot: Snapshot, damaged_count: int) -> Iterator[ErasureObstacle]:
-    """Yield what makes the set of needed entries incomplete or the log suspect."""
+    """Yield the damage by which the set of needed entries may be incomplete."""
     name = quoted(snapshot.environment.name)
     if damaged_count:
         yield ErasureObstacle(
-            Obstacle.DAMAGE,
+            ObstacleKind.DAMAGE,
             f"the log has {counted(damaged_count, 'damaged place')}; `je-tools verify {name}` "
             "lists them",
         )
     damage = snapshot.faults.damage
     if damage:
         yield ErasureObstacle(
-            Obstacle.DAMAGE,
+            ObstacleKind.DAMAGE,
             f"trees are damaged, first at {lsn_text(damage[0].lsn)} ({damage[0].kind}), so it is "
             f"not known what they need; `je-tools verify --tree {name}` lists the damage",
         )
     missing = missing_in_use(snapshot)
     if missing:
         yield ErasureObstacle(
-            Obstacle.MISSING_FILE,
+            ObstacleKind.MISSING_FILE,
             f"{missing[0]:08x}.jdb is in use but missing; `je-tools missing {name}` lists what is "
             "lost with it",
         )
@@ -166,10 +166,10 @@ def _of_damage(snapshot: Snapshot, damaged_count: int) -> Iterator[ErasureObstac
 def replays_nodes(snapshot: Snapshot) -> bool:
     """Return True if recovery places nodes in trees whose upper nodes are older.
 
-    It finds their places through the versions that they replace: JE 25.3.17 does not open a log
-    that ends with such a checkpoint once those are erased. A checkpoint on close, and one of our
-    own, writes all trees up to their roots: it leaves no upper node to place, and a BIN that was
-    logged beside it is named by the root that follows.
+    Recovery finds their places through the versions that they replace, so JE 25.3.17 does not open
+    such a log once these versions are erased. The checkpoint when an environment is closed, like
+    those of je-tools, writes all trees up to their roots. Then there is no upper node to place, and
+    a BIN that was logged meanwhile is below a root that was logged after it.
 
     Source: RecoveryManager.recoverIN, JE 25.3.17.
     """

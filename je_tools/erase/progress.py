@@ -1,8 +1,8 @@
-"""Progress of a cycle: the eraser's record is brought up to date when files are done.
+"""Progress of a cycle: update the eraser's record when files are done.
 
 A checkpoint follows the record, so that the next run finds the log at a checkpoint. If a crash
-comes before the end of it, the next run takes both back, and processes the files again, which
-changes nothing.
+comes before its end, the next run undoes both, and processes the files again, which changes
+nothing.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from je_tools.append.apply import append_under_lock
 from je_tools.checkpoint.apply import apply_under_lock
 from je_tools.checkpoint.options import CheckpointOptions
 from je_tools.erase.done_files import finished_files, vanished_files
-from je_tools.erase.journals import drop_journal
+from je_tools.erase.journal_clearing import drop_journal
 from je_tools.log.opening import open_environment
 from je_tools.operations.eraser_progress import EraserProgress
 from je_tools.operations.names import PROGRESS
@@ -38,7 +38,7 @@ def note_progress(
 ) -> EraserState | None:
     """Write the eraser's record as it is after an erasure; return it, or None without a cycle.
 
-    The lock is held since the record was read, as `ErasureHooks.on_erased` has it.
+    The lock must have been held since the record was read, as in `ErasureHooks.on_erased`.
 
     Raises:
         RefusedError: a step failed.

@@ -1,4 +1,4 @@
-"""Results of an erasure, and the functions that are called while it runs."""
+"""The result of an erasure, and the hooks that are called while it runs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from je_tools.erase.file_access import OverwriteCounts
 
 if TYPE_CHECKING:
     from je_tools.checkpoint.options import CheckpointResult
-    from je_tools.erase.erasures import Erasures
+    from je_tools.erase.entries_to_erase import EntriesToErase
     from je_tools.erase.in_kind.blanks import Blanks
     from je_tools.erase.plan import ErasurePlan
     from je_tools.formats.je.internal.cleaner import EraserState
@@ -25,7 +25,8 @@ class ErasureHooks(Struct, frozen=True):
 
     Attributes:
         should_stop: returns True to stop after the present batch.
-        is_protected: returns True for a file that must stay as it is from now on.
+        is_protected: called before each change of a file; returns True if the file must stay as it
+            is from now on.
         on_reader: called for each reader that has the environment open.
         on_plan: called with the plan before anything is erased.
         on_batch: called with a file and those of its entries that were overwritten.
@@ -33,15 +34,15 @@ class ErasureHooks(Struct, frozen=True):
             that were overwritten in kind.
         on_fsync: called after each fsync, with the file and the time in milliseconds.
         on_erased: called at the end, with the lock still held.
-        on_work: called with the bytes of work done since the last call, as `throttle` counts them;
-            it may wait.
+        on_work: called with the bytes of work done since the last call, counted as in `throttle`.
+            It may wait.
     """
 
     should_stop: Callable[[], bool] = lambda: False
     is_protected: Callable[[LogFile], bool] = lambda _file: False
     on_reader: Callable[[Holder], None] = lambda _reader: None
     on_plan: Callable[[ErasurePlan], None] = lambda _plan: None
-    on_batch: Callable[[LogFile, Erasures], None] = lambda _file, _batch: None
+    on_batch: Callable[[LogFile, EntriesToErase], None] = lambda _file, _batch: None
     on_blanks: Callable[[Path, Blanks], None] = lambda _path, _blanks: None
     on_fsync: Callable[[Path, int], None] = lambda _path, _now_ms: None
     on_erased: Callable[[EnvironmentLock, ErasureResult], None] = lambda _lock, _result: None
@@ -60,8 +61,8 @@ class ErasureResult(Struct):
         pending: files that are left, because the erasure was stopped.
         protected: files that became protected meanwhile.
         shared: files that got another name meanwhile, and stay as they are.
-        left: the plan of the log afterwards, as a check; None if the erasure was stopped.
-        state: the eraser's record as it is now; None without a cycle.
+        left: plan of another erasure afterwards, as a check; None if this one was stopped.
+        state: the eraser's record afterwards; None without a cycle.
     """
 
     plan: ErasurePlan

@@ -1,7 +1,7 @@
-"""Run of an erasure: checkpoint, reserved files, then file by file, under the engine's lock.
+"""Run an erasure under the engine's lock: a checkpoint, then reserved files, then all other files.
 
-At every instant a crash leaves a log that the engine opens with the same records. No undo journal
-is kept, since that would keep the data; `completion` finishes what was interrupted.
+A crash at any instant leaves a log that the engine opens with the same records. There is no undo
+journal, which would keep the data. `completion` finishes an interrupted erasure.
 
 Source: je-log.md "Data eraser"; DataEraser.runCycle, JE 25.3.17.
 """
@@ -15,7 +15,7 @@ from je_tools.checkpoint.apply import apply_under_lock
 from je_tools.checkpoint.options import CheckpointOptions
 from je_tools.erase.durable_log import make_durable
 from je_tools.erase.file_eraser import FileEraser
-from je_tools.erase.journals import (
+from je_tools.erase.journal_clearing import (
     check_no_journals,
     clear_own_journals,
     drop_journal,
@@ -29,7 +29,7 @@ from je_tools.operations.names import CHECKPOINT
 from je_tools.recovery.opening import held_snapshot
 from je_tools.writing.disk import Disk
 from je_tools.writing.lock import EnvironmentLock
-from je_tools.writing.refusing import telling
+from je_tools.writing.refusing import reporting_state
 from je_tools.writing.stamps import stamp_files
 
 if TYPE_CHECKING:
@@ -51,7 +51,8 @@ def run_erasure(
 ) -> ErasureResult:
     """Erase a log in place, with the engine's lock held.
 
-    Which files of a cycle are done is only recorded if a hook does that; see `note_progress`.
+    The eraser's record of a cycle is only updated if the hook `on_erased` does so; see
+    `note_progress`.
 
     Args:
         home: directory of the environment.
@@ -59,7 +60,7 @@ def run_erasure(
         options: options.
         now_ms: current time.
         hooks: functions that are called meanwhile.
-        disk: disk that is written to.
+        disk: disk to write to.
 
     Raises:
         RefusedError: the environment is in use, or nothing may be erased in it; or a step failed,
@@ -86,6 +87,8 @@ def run_erasure(
 
 
 class _EraseRun:
+    """One run of an erasure, while the lock is held."""
+
     def __init__(
         self,
         home: Path,
@@ -105,7 +108,7 @@ class _EraseRun:
     def write_checkpoint(self, lock: EnvironmentLock, plan: ErasurePlan) -> CheckpointResult:
         """Write the checkpoint that the erasure needs, and drop its undo journal.
 
-        To revert the checkpoint after the erasure would bring back a tree whose nodes are erased.
+        Undoing the checkpoint after the erasure would bring back a tree whose nodes are erased.
         """
         first_vlsn = None if plan.head is None else plan.head.after.range.first
         options = CheckpointOptions(
@@ -159,7 +162,7 @@ class _EraseRun:
         deleted = [each for each in result.plan.files if each.is_deleted]
         erased = [each for each in result.plan.files if each.fsync_count]
         eraser = FileEraser(result, self.scanner, self.hooks, self.disk)
-        with telling(lambda: stopped_text(self.home, len(result.erased), self.options)):
+        with reporting_state(lambda: stopped_text(self.home, len(result.erased), self.options)):
             eraser.erase([*deleted, *erased])
         if not result.pending:
             result.left = self._planned(open_environment([self.home]), is_checkpointed=True)

@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING, BinaryIO
 import numpy as np
 
 from je_tools.core.escaping import clean_text
+from je_tools.erase.file_access import TYPE_OFFSET
 from je_tools.output.files.outputs import open_output
 
 if TYPE_CHECKING:
-    from je_tools.erase.erasures import Erasures
+    from je_tools.erase.entries_to_erase import EntriesToErase
     from je_tools.erase.in_kind.blanks import Blanks
     from je_tools.log.environment import Environment
     from je_tools.log.log_files import LogFile
 
-TYPE_AT = CHECKSUM_SIZE = 4
-"""Offset in an entry of the byte that becomes the type Erased, after the checksum."""
+CHECKSUM_SIZE = 4
 
 
 class RunReport:
@@ -31,7 +31,7 @@ class RunReport:
     `fsync` has a file and a time. A line `stopped` has the reason why the run has stopped early.
 
     Attributes:
-        is_begun: True if something was noted.
+        is_begun: True if the report has a line.
     """
 
     def __init__(self, out: BinaryIO | None) -> None:
@@ -43,8 +43,8 @@ class RunReport:
     def opened(cls, path: Path | None, environment: Environment) -> Iterator[RunReport]:
         """Open a report that gets its name at the end; None for no report.
 
-        What an erasure has changed cannot be undone, so an error does not take the report away: a
-        line `stopped` ends it. If nothing was noted, no report is left.
+        An erasure cannot be undone, so the report stays if an error ends the run, and ends with a
+        line `stopped`. If nothing was noted, there is no report.
 
         Raises:
             RefusedError: it exists, lies inside the environment, or cannot be written.
@@ -65,11 +65,11 @@ class RunReport:
         if stopped is not None:
             raise stopped
 
-    def note_batch(self, file: LogFile, batch: Erasures) -> None:
+    def note_batch(self, file: LogFile, batch: EntriesToErase) -> None:
         """Note the entries of a batch."""
         if self._out is None:
             return
-        types = np.stack((batch.offset + TYPE_AT, np.ones(len(batch), np.int64)), axis=1)
+        types = np.stack((batch.offset + TYPE_OFFSET, np.ones(len(batch), np.int64)), axis=1)
         items = np.stack((batch.item_offset, batch.item_size), axis=1)
         for what, ranges in (("type", types), ("zeros", items[batch.item_size > 0])):
             self._write(record="ranges", file=file.path.name, what=what, ranges=ranges.tolist())

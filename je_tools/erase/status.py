@@ -1,4 +1,4 @@
-"""Status of the eraser: its record in the log, unfinished entries, and control files."""
+"""Status of the eraser: its record in the log, unfinished erasures, and control files."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from je_tools.erase.completion import find_marked
-from je_tools.erase.control import protected_names, working_names
+from je_tools.erase.control_files import protected_names, working_names
 from je_tools.erase.cycle import stored_state
 from je_tools.erase.in_kind.resuming import RedoState, find_unfinished_in_kind
 from je_tools.erase.statistics import state_statistics
@@ -35,7 +35,7 @@ class EraserStatus(Struct, frozen=True):
         state: the eraser's record; None if there is none, or it cannot be read.
         state_problem: reason why the record cannot be read; None if it can.
         statistics: what the record says, under the engine's names.
-        unfinished: entries that are marked or were to be overwritten in kind, and have their bytes.
+        unfinished: entries that interrupted erasures have left.
         in_kind_problem: reason why an interrupted erasure in kind cannot be completed.
         protected: names of the files that stay as they are.
         working: name of the file that an erasure works on; None if none runs.

@@ -1,4 +1,4 @@
-"""Throttle of an erasure: its work is spread over a time, as the engine's eraser does it.
+"""Throttle of an erasure: spread its work over a time, as the engine's eraser does.
 
 Source: je-log.md "Data eraser"; DataEraser.WorkThrottle, JE 25.3.17.
 """
@@ -16,7 +16,7 @@ DELETE_SHARE = 0.25
 """Share of the size of a reserved file that is deleted."""
 
 CYCLE_WORK = 3
-"""Work of a cycle for each byte of its files: a third is for what may come in between."""
+"""Work of a cycle for each byte of its files; a third of it is a reserve."""
 
 FILE_WORK = 2
 """Work of one file for each of its bytes."""
@@ -25,7 +25,7 @@ _SLEEP_MIN_S, _SLEEP_MAX_S = 0.005, 0.1
 
 
 class WorkThrottle:
-    """A throttle: whoever has done more work than the time allows waits."""
+    """A throttle: `work` waits if more work has been done than the time allows."""
 
     def __init__(
         self,

@@ -24,7 +24,7 @@ class VlsnHead(Struct, frozen=True):
 
     Attributes:
         before, after: the index before and after it; the same if nothing is given up.
-        limit: what keeps more from being given up, in words.
+        limit: reason why no more VLSNs are given up, in words.
     """
 
     before: VlsnIndex
@@ -47,7 +47,7 @@ class VlsnHead(Struct, frozen=True):
 def choose_head(
     index: VlsnIndex, cutoff_lsn: int, last_file_no: int, options: ErasureOptions
 ) -> VlsnHead:
-    """Choose the VLSNs to give up: as many as may be, in whole buckets.
+    """Choose the VLSNs to give up: as many as possible, in whole buckets.
 
     Args:
         index: the index as recovery leaves it.

@@ -25,7 +25,7 @@ from je_tools.formats.je.types import (
 from je_tools.verify.judge import Judge
 from je_tools.verify.totals import Totals
 from je_tools.verify.upgrade import NEW_FORM
-from je_tools.verify.watched import watched_entries
+from je_tools.verify.watched_entries import watched_entries
 
 if TYPE_CHECKING:
     from je_tools.files.row_summary import RowSummary

@@ -40,14 +40,14 @@ def _last_key(snapshot: Snapshot, database: Database) -> tuple[bytes | None, boo
 
     Faults are added to `snapshot.faults`.
     """
-    reading = snapshot.reading(database, False, True)
+    reader = snapshot.record_reader(database, False, True)
     last: bytes | None = None
-    for children in reversed(list(reading.children())):
-        records, faults = reading.read(children)
+    for children in reversed(list(reader.children())):
+        records, faults = reader.read(children)
         snapshot.faults.extend(faults)
         if len(records):
             last = records.key[len(records) - 1]
             break
-    snapshot.faults.extend(reading.tree.faults)
+    snapshot.faults.extend(reader.tree.faults)
     is_whole = all(fault.db_id != database.db_id for fault in snapshot.faults.damage)
     return last, is_whole

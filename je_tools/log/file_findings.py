@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from je_tools.findings import CODES, Finding, Severity
-from je_tools.formats.je.header import FILE_HEADER_SIZE
+from je_tools.formats.je.header import FILE_HEADER_SIZE, NULL_LSN
 
 if TYPE_CHECKING:
     from je_tools.log.environment import Environment
@@ -20,6 +20,19 @@ def finding(
     columns.setdefault("hint", known.hint)
     env = environment.name_in_findings(columns.get("file_no"))
     return Finding(code, severity or known.severity, env, **columns)
+
+
+def finding_at(
+    environment: Environment,
+    code: str,
+    lsn: int = NULL_LSN,
+    severity: Severity | None = None,
+    **columns: Any,
+) -> Finding:
+    """Return a finding whose place is an LSN; without a place for NULL_LSN."""
+    if lsn != NULL_LSN:
+        columns |= {"file_no": lsn >> 32 & 0xFFFFFFFF, "offset": lsn & 0xFFFFFFFF}
+    return finding(environment, code, severity, **columns)
 
 
 def misnamed_finding(environment: Environment, file_no: int, header_no: int) -> Finding:

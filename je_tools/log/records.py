@@ -21,6 +21,14 @@ NO_TIME = 0
 """An unknown time, or the expiration of a record that does not expire."""
 
 
+def unexpired(expires_ms: Ints, now_ms: int | None) -> Mask:
+    """Return a mask of the records that have not expired at a time; all of them for None."""
+    if now_ms is None:
+        return np.ones(len(expires_ms), np.bool_)
+    lives: Mask = (expires_ms == NO_TIME) | (expires_ms >= now_ms)
+    return lives
+
+
 PIECE_ROWS = 1 << 13
 PIECE_BYTES = 2 << 20
 """Largest number of records that are read or encoded at once, and of bytes of their keys and data.

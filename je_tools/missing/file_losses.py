@@ -1,4 +1,4 @@
-"""Files with which something is lost, and the reasons."""
+"""Files of a report on losses: those with lost entries, each with its reason."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ _BY_FOUND = {
     Found.ERASED: LossReason.ERASED,
     Found.GOOD: LossReason.OTHER,
 }
-"""State of a file, by the content found at a lost place in it."""
+"""Reason of a loss, by what was found at a lost place of the file."""
 
 
 def found_at(image: Image, losses: Iterable[DatabaseLoss]) -> dict[int, list[Found]]:
-    """Return, by file number, the content found at each lost place."""
+    """Return what was found at each lost place, by file number."""
     lsns = np.unique(np.array([lsn for loss in losses for lsn in loss.lsns], np.int64))
     found = fetch(image, lsns).found
     places: dict[int, list[Found]] = {}
@@ -41,7 +41,7 @@ def found_at(image: Image, losses: Iterable[DatabaseLoss]) -> dict[int, list[Fou
 
 
 def foreign_files(environment: Environment, losses: Iterable[DatabaseLoss]) -> list[Finding]:
-    """Return findings of files of another log, in which lost places are no entries."""
+    """Return findings of files of another log, in which no entries are at lost places."""
     return list(foreign_findings(environment, (lsn for loss in losses for lsn in loss.lsns)))
 
 
@@ -55,8 +55,8 @@ def file_losses(
 
     Args:
         environment: the log.
-        named: files that are treated as missing.
-        places: by file number, the content found at each lost place.
+        named: numbers of files that are treated as missing.
+        places: what was found at each lost place, by file number.
         foreign: numbers of files of another log.
     """
     reasons = {file.file_no: file.reason for file in environment.unreadable}
@@ -76,11 +76,11 @@ def file_losses(
 
 
 def unnamed_files(snapshot: Snapshot, named: Collection[int]) -> list[Finding]:
-    """Return findings of missing files that are in use although no lost place names them.
+    """Return findings of missing files that are in use although no lost place is in them.
 
     Args:
         snapshot: the log.
-        named: numbers of the files that lost places name.
+        named: numbers of the files with lost places.
     """
     # The usual hint of these findings is to run this search.
     hint = CODES["missing-file"].hint

@@ -1,8 +1,8 @@
-"""Losses from missing files of a log: databases, ranges of keys, single keys, and survivors.
+"""Losses from missing files of a log: databases, ranges of keys, and single keys.
 
-A missing file takes nodes of B-trees with it, whose keys are then known only as ranges, and
-records, whose keys are still in slots of other files. The survivors are the records that `salvage`
-would get out of the other files.
+With a file, nodes of B-trees are lost, whose keys are then known only as ranges, and records, whose
+keys are still in slots of other files. Lost keys are kept if `salvage` would get records with them
+out of the other files.
 
 Source: je-log.md "Where a log ends, and what damage costs".
 """
@@ -31,7 +31,7 @@ _NO_KEYS = Spans(np.empty(0, np.uint8), np.empty(0, np.int64), np.empty(0, np.in
 
 
 class LossReason(StrEnum):
-    """Reason why entries of a file are lost."""
+    """Reasons why entries of a file are lost."""
 
     NAMED = "taken as missing"
     MISSING = "missing"
@@ -43,18 +43,18 @@ class LossReason(StrEnum):
     ERASED = "erased"
     """It exists, and an eraser has overwritten an entry that should be in it."""
     FOREIGN = "of another log"
-    """It exists and is undamaged, and other entries are where the trees expect these."""
+    """It exists and is undamaged, but belongs to another log."""
     OTHER = "other entries"
-    """It exists, and holds other entries than it should."""
+    """It exists, and an entry in it is not the one that the trees expect."""
 
 
 class FileLoss(Struct, frozen=True):
-    """A file with which something is lost, or could be.
+    """A file of a report on losses.
 
     Attributes:
         file_no: number of the file.
         state: reason for the loss.
-        place_count: number of different lost places in it.
+        place_count: number of different lost LSNs in it.
         reason: error of the operating system, for a file that cannot be opened.
     """
 
@@ -68,9 +68,9 @@ class LostRange(Struct, frozen=True):
     """A range of keys whose node is lost.
 
     Attributes:
-        low, high: bounds of the keys, from `low` up to and without `high`; None if open.
+        low, high: bounds of the keys: `low` is in the range, `high` is not; None for no bound.
         level: level of the node, 1 for a bottom node.
-        lsn: lost LSN: of the node, or of the full version that it needs.
+        lsn: LSN that is lost: that of the node, or of the full version that it needs.
         key_count: number of keys in it; None if unknown.
         kept_count: number of its keys of which the rest of the log has a record.
     """
@@ -87,8 +87,8 @@ class LostRange(Struct, frozen=True):
         """True if it holds every key."""
         return self.low is None and self.high is None
 
-    def holds(self, key: bytes) -> bool:
-        """Return whether a key is in it, in byte order."""
+    def contains(self, key: bytes) -> bool:
+        """Return True if a key is in it, in byte order."""
         return (self.low is None or self.low <= key) and (self.high is None or key < self.high)
 
 
@@ -96,17 +96,17 @@ class DatabaseLoss(Struct):
     """Loss of one database.
 
     Attributes:
-        name: name of the database; `id:7` if it has none.
+        name: name of the database, or text such as `id:7` if none is known.
         db_id: id of the database.
-        descriptor_lsn: LSN of the lost descriptor, and with it the whole database is lost; None
-            if the descriptor exists.
+        descriptor_lsn: LSN of the lost descriptor, with which the whole database is lost; None if
+            the descriptor exists.
         name_lost: True if its name is lost.
         ranges: lost ranges, in key order.
-        keys: keys of records that are lost alone, in the order of the tree.
-        key_lsns: int64; LSNs of these records.
-        kept: bool; True for those of which the rest of the log has another version.
+        keys: keys of lost records whose slots exist, in the order of the tree.
+        key_lsns: int64 (n,); LSNs of these records.
+        kept: bool (n,); the rest of the log has another version of the record.
         whole_count: number of records of a database lost as a whole; None if unknown.
-        whole_kept_count: number of its records in the rest of the log.
+        whole_kept_count: number of records of such a database in the rest of the log.
     """
 
     name: str
@@ -162,7 +162,7 @@ class LossReport(Struct, frozen=True):
     Attributes:
         files: files with losses, files that were named, and files that cannot be opened.
         losses: losses of the databases that lose something.
-        findings: objections of the engine to the log as it is.
+        findings: findings on the log as it is.
         refused: reason why there is no tree to examine; None if there is one.
     """
 
@@ -176,9 +176,9 @@ class LossOptions(Struct, frozen=True):
     """Options of a search for losses.
 
     Attributes:
-        now_ms: records that have expired by then are not missed.
-        without: numbers of files to treat as missing; if the log is complete otherwise, losses
-            are reported for its state with these files.
+        now_ms: time in ms since 1970; records that have expired by then are not missed.
+        without: numbers of files to treat as missing. The state of the log is still found with
+            those of them that exist.
         to_lsn: treat the entry at this LSN as the end of the log.
         directory: returns the directory for temporary files, if a large log needs any; None for
             the system's.

@@ -1,4 +1,4 @@
-"""Lost ranges of keys: the keys of a database that lie in each."""
+"""Search for the keys of a database that lie in lost ranges."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 
 def range_bounds(tree: Tree, keys: Spans, ranges: Sequence[LostRange]) -> list[tuple[int, int]]:
-    """Return start and end of each range as indexes into ascending keys.
+    """Return start and end of each range, as indexes into keys in the order of the tree.
 
-    If the order of keys is unknown, only a range of all keys holds any.
+    If the order of the tree is unknown, a range has all keys if it is unbounded, else none.
     """
     if not tree.ordered:
         return [(0, len(keys) if one.is_everything else 0) for one in ranges]

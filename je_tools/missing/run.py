@@ -90,7 +90,7 @@ class _LossSearch(Struct, frozen=True, dict=True):
         for db_id, database in self.snapshot.databases.items():
             if db_id not in done:
                 found.append(self.trees.loss_of(database))
-        lost_names = LossIndex.by(names)
+        lost_names = LossIndex.of(names)
         for loss in found if names else ():
             self._find_name(loss, lost_names)
         found = [loss for loss in found if loss]
@@ -120,11 +120,11 @@ class _LossSearch(Struct, frozen=True, dict=True):
     def _of_descriptors(
         self, descriptors: DatabaseLoss, names: DatabaseLoss
     ) -> Iterator[DatabaseLoss]:
-        """Yield databases whose descriptor is lost, as far as anything names them."""
+        """Yield the databases whose descriptor is lost, and that are named anywhere."""
         if not descriptors:
             return
         snapshot = self.snapshot
-        lost = LossIndex.by(descriptors)
+        lost = LossIndex.of(descriptors)
         known = dict(snapshot.names)
         if names and not self.options.without:
             # With files treated as missing, the snapshot still reads the names from all files.
@@ -151,7 +151,7 @@ class _LossSearch(Struct, frozen=True, dict=True):
             loss.name_lost = names.lsn_of(key) is not None
             return
         known = self.survivors.database(loss.db_id)
-        # A database that is being removed had lost its name already.
+        # A removed database has no name that could be lost.
         loss.name_lost = known is None or not known.removed
         if known is not None:
             loss.name = known.name

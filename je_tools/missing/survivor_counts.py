@@ -1,4 +1,4 @@
-"""Counts of the lost keys that the rest of the log has a record of."""
+"""Counts of lost keys, and of those of which the rest of the log has a record."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from je_tools.formats.je.btree.keysort import equal_keys, order_keys, search_sorted
 from je_tools.missing.lost_ranges import range_bounds
-from je_tools.salvage.stored_keys import whole_keys
+from je_tools.salvage.stored_keys import stored_keys
 
 if TYPE_CHECKING:
     from je_tools.btree.tree import Tree
@@ -27,7 +27,7 @@ class SurvivorCounts(Struct, frozen=True):
 
     Attributes:
         snapshot: the log with all files that exist.
-        survivors: survivors in the remaining files.
+        survivors: records in the remaining files.
         is_gone: returns a mask of the LSNs that lie in files treated as missing.
     """
 
@@ -36,7 +36,10 @@ class SurvivorCounts(Struct, frozen=True):
     is_gone: Callable[[Ints], Mask]
 
     def count(self, loss: DatabaseLoss) -> None:
-        """Count the lost keys of which the remaining files have a record, even an older one."""
+        """Set the counts of a loss.
+
+        A key is kept if the remaining files have a record with it, even an older one.
+        """
         database = self.snapshot.databases.get(loss.db_id)
         if loss.is_whole or database is None:
             groups = self.survivors.keys(loss.db_id, two_part=False)
@@ -68,7 +71,7 @@ class SurvivorCounts(Struct, frozen=True):
             is_known &= np.array([one.is_everything for one in loss.ranges], np.bool_)
         counts = np.zeros(len(lsns), np.int64)
         for batch in self.snapshot.records(database, with_data=False) if is_known.any() else ():
-            keys = whole_keys(batch) if tree.two_part else batch.key
+            keys = stored_keys(batch) if tree.two_part else batch.key
             counts += [high - low for low, high in range_bounds(tree, keys, loss.ranges)]
         pairs = zip(counts.tolist(), is_known.tolist(), strict=True)
         return [count if known else None for count, known in pairs]

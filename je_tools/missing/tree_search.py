@@ -10,9 +10,9 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from je_tools.btree.children import NODES_AT_ONCE, Children, Leaves
+from je_tools.btree.children import NODES_AT_ONCE, Children, LoadedNodes
 from je_tools.btree.number_set import NumberSet
-from je_tools.btree.old_duplicates import expanded
+from je_tools.btree.old_duplicates import expand_duplicates
 from je_tools.formats.files.image import Image, ImagePart
 from je_tools.formats.je.flags import SlotState
 from je_tools.formats.je.header import NULL_LSN
@@ -20,8 +20,8 @@ from je_tools.formats.je.log.fetch import Found, fetch
 from je_tools.formats.spans import joined_spans
 from je_tools.missing.losses import DatabaseLoss, LostRange
 from je_tools.missing.lost_ranges import range_bounds
-from je_tools.recovery.reading import RecordReader
-from je_tools.recovery.slot_matching import match
+from je_tools.recovery.record_reader import RecordReader
+from je_tools.recovery.slot_matching import match_slots
 
 if TYPE_CHECKING:
     from je_tools.btree.tree import Tree
@@ -56,8 +56,8 @@ class TreeSearch(Struct, frozen=True, dict=True):
             return loss
         overlay = self.snapshot.overlay(database.db_id)
         pieces = [
-            self._records(tree, leaves, overlay)
-            for leaves in self._leaves(tree, tree.root(), loss, NumberSet())
+            self._records(tree, loaded, overlay)
+            for loaded in self._bottom_nodes(tree, tree.root(), loss, NumberSet())
         ]
         pieces.append(self._changed(tree, overlay, loss))
         loss.keys = joined_spans([keys for keys, _ in pieces])
@@ -65,27 +65,28 @@ class TreeSearch(Struct, frozen=True, dict=True):
         loss.kept = np.zeros(len(loss.keys), np.bool_)
         return loss
 
-    def _leaves(
+    def _bottom_nodes(
         self, tree: Tree, children: Children, loss: DatabaseLoss, known: NumberSet
-    ) -> Iterator[Leaves]:
-        """Yield the bottom nodes that exist; add the ranges of lost nodes to the loss."""
-        leaves = self._without_lost(tree.read(children), loss)
-        if leaves.children.level <= 1:
-            yield leaves
+    ) -> Iterator[LoadedNodes]:
+        """Yield the bottom nodes that exist, and add the ranges of lost nodes to the loss."""
+        loaded = self._without_lost(tree.read(children), loss)
+        if loaded.children.level <= 1:
+            yield loaded
             return
-        # In a damaged tree the paths to a node can be too many to follow: visit each node once.
-        again = leaves.nodes.good.copy()
-        again[again] = ~known.first_times(leaves.nodes.lsn[again])
-        below = tree.children_of(replace(leaves, nodes=leaves.nodes.without(again)))
+        # A damaged tree can have too many paths to a node to follow: visit each node once.
+        again = loaded.nodes.good.copy()
+        again[again] = ~known.first_times(loaded.nodes.lsn[again])
+        below = tree.children_of(replace(loaded, nodes=loaded.nodes.without(again)))
         for first in range(0, len(below), NODES_AT_ONCE):
-            yield from self._leaves(
+            yield from self._bottom_nodes(
                 tree, below.select(slice(first, first + NODES_AT_ONCE)), loss, known
             )
 
-    def _without_lost(self, leaves: Leaves, loss: DatabaseLoss) -> Leaves:
-        nodes, children = leaves.nodes, leaves.children
+    def _without_lost(self, loaded: LoadedNodes, loss: DatabaseLoss) -> LoadedNodes:
+        """Return the nodes that exist, and add the ranges of the others to the loss."""
+        nodes, children = loaded.nodes, loaded.children
         lost_lsn = np.full(len(nodes), NULL_LSN, np.int64)
-        logged, fulls = leaves.logged
+        logged, fulls = loaded.logged
         deltas = np.flatnonzero(logged.is_delta)
         bases = logged.last_full_lsn[deltas]
         no_base = self.is_gone(bases) | ~fulls.good
@@ -97,15 +98,15 @@ class TreeSearch(Struct, frozen=True, dict=True):
         for row in np.flatnonzero(is_lost).tolist():
             low, high = children.low[row], children.high[row]
             loss.ranges.append(LostRange(low, high, children.level, int(lost_lsn[row])))
-        return replace(leaves, nodes=nodes.without(is_lost))
+        return replace(loaded, nodes=nodes.without(is_lost))
 
-    def _records(self, tree: Tree, leaves: Leaves, overlay: Overlay) -> tuple[Spans, Ints]:
+    def _records(self, tree: Tree, loaded: LoadedNodes, overlay: Overlay) -> tuple[Spans, Ints]:
         """Return keys and LSNs of slots whose record is lost."""
-        slots, _ = tree.slots_in_range(leaves)
+        slots, _ = tree.slots_in_range(loaded)
         if tree.old_duplicates:
-            # A duplicate tree in a remaining file is expanded; else its slot stays, and is lost.
-            slots, _ = expanded(replace(tree, image=self.left), slots)
-        _, changed = match(tree, overlay.key, slots)
+            # A duplicate tree in a remaining file is expanded. If it is lost, its slot stays.
+            slots, _ = expand_duplicates(replace(tree, image=self.remaining), slots)
+        _, changed = match_slots(tree, overlay.key, slots)
         now_ms = self.snapshot.now_ms
         asked = ~slots.deleted & ~changed & (slots.state & SlotState.EMBEDDED == 0)
         asked &= (slots.expires_ms == 0) | (slots.expires_ms >= now_ms)
@@ -117,16 +118,18 @@ class TreeSearch(Struct, frozen=True, dict=True):
 
     def _changed(self, tree: Tree, overlay: Overlay, loss: DatabaseLoss) -> tuple[Spans, Ints]:
         """Return keys and LSNs of records that recovery restores and that are lost."""
-        reading = RecordReader(replace(tree, image=self.left), overlay, with_data=True, now_ms=None)
-        lacking = reading.lacking_changes(0, len(overlay))
-        keys, lsns = lacking.key, lacking.lsn
+        reader = RecordReader(
+            replace(tree, image=self.remaining), overlay, with_data=True, now_ms=None
+        )
+        unreadable = reader.unreadable_changes(0, len(overlay))
+        keys, lsns = unreadable.key, unreadable.lsn
         outside = np.ones(len(keys), np.bool_)
         for low, high in range_bounds(tree, keys, loss.ranges):
             outside[low:high] = False
         return keys.select(outside), lsns[outside]
 
     @cached_property
-    def left(self) -> Image:
+    def remaining(self) -> Image:
         """Image of the remaining files."""
         files = self.snapshot.end.files
         parts = [ImagePart(each.path, each.file_no, each.version, each.size) for each in files]

@@ -9,14 +9,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from je_tools.append.new_trees import append_empty_tree, append_name, new_record
+from je_tools.append.new_trees import append_database
 from je_tools.append.operation import AppendLog, AppendOperation
 from je_tools.checkpoint.old_versions import old_versions
-from je_tools.formats.je.header import NULL_LSN
 from je_tools.formats.je.internal.names import METADATA_DB
 from je_tools.operations.names import PROGRESS
 from je_tools.operations.record_changes import WrittenRecord, other_changes
-from je_tools.recovery.database import Database
 from je_tools.recovery.internal_databases import internal_database, is_replicated
 from je_tools.recovery.utilization import internal_records
 
@@ -42,7 +40,7 @@ class EraserProgress(AppendOperation):
         database = internal_database(log.snapshot, METADATA_DB)
         old = {} if database is None else old_versions(log.snapshot, database)
         if database is None:
-            database = _new_database(log)
+            database, _ = append_database(log, METADATA_DB, is_member=is_replicated(log.snapshot))
         key, data = self.state.encode()
         transaction = log.local_transaction()
         record = WrittenRecord(transaction, database, key, data, old.get(key))
@@ -54,14 +52,3 @@ class EraserProgress(AppendOperation):
         if list(internal_records(after, METADATA_DB)) != [self.state]:
             return "the eraser's record is not the new one"
         return other_changes(before, after, {METADATA_DB})
-
-
-def _new_database(log: AppendLog) -> Database:
-    db_id = log.new_id("db")
-    record = dict(
-        new_record(db_id, METADATA_DB, log.version, is_member=is_replicated(log.snapshot))
-    )
-    database = Database(db_id, METADATA_DB, record, NULL_LSN, NULL_LSN, log.version)
-    append_empty_tree(log, database)
-    append_name(log, METADATA_DB, db_id)
-    return database

@@ -33,7 +33,7 @@ from je_tools.group.members import read_group
 from je_tools.operations.record_changes import WrittenRecord, other_changes
 from je_tools.recovery.interval_tables import INVISIBLE
 from je_tools.recovery.opening import held_snapshot
-from je_tools.vlsn.index import BucketRules, VlsnIndex, cut_buckets
+from je_tools.vlsn.index import BucketRules, VlsnIndex, build_buckets
 from je_tools.vlsn.stream import ReplicationStream
 
 if TYPE_CHECKING:
@@ -248,7 +248,7 @@ def _restart_index(log: AppendLog, first_vlsn: int) -> None:
     old = old_versions(snapshot, database)
     stream = ReplicationStream.of(log.appended)
     last = int(stream.vlsn[-1])
-    buckets = cut_buckets(stream, BucketRules.of(Path(snapshot.environment.name)))
+    buckets = build_buckets(stream, BucketRules.of(Path(snapshot.environment.name)))
     stored = read_index(snapshot)
     index = VlsnIndex(VlsnRange(_INDEX_VERSION, first_vlsn, last, last, last), buckets)
     new = index.encode()

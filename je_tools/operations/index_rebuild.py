@@ -14,26 +14,25 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from je_tools.append.new_trees import append_empty_tree, append_name, new_record
+from je_tools.append.new_trees import append_database, append_empty_tree
 from je_tools.append.operation import AppendLog, AppendOperation, PlannedChange
 from je_tools.checkpoint.old_versions import old_versions
-from je_tools.formats.je.header import NULL_LSN
 from je_tools.formats.je.internal.names import VLSN_MAP_DB
 from je_tools.formats.je.internal.records import Unreadable
 from je_tools.formats.je.internal.replication import RANGE_KEY, GhostBucket, VlsnBucket, VlsnRange
 from je_tools.formats.je.tuples import long_key
 from je_tools.formats.je.write.transactions import OldVersion
 from je_tools.operations.record_changes import WrittenRecord, other_changes
-from je_tools.recovery.database import Database
 from je_tools.recovery.interval_tables import COMMITTED, DELETED, INVISIBLE
 from je_tools.vlsn.index import MisfitError
 from je_tools.vlsn.rebuild_plan import RebuildPlan, plan_rebuild
-from je_tools.vlsn.recovered import merged_index, read_index, stream_since_checkpoint
+from je_tools.vlsn.recovered_index import merged_index, read_index, stream_since_checkpoint
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from je_tools.findings import Finding
+    from je_tools.recovery.database import Database
     from je_tools.recovery.snapshot import Snapshot
     from je_tools.vlsn.index import VlsnIndex
     from je_tools.vlsn.index_state import IndexState
@@ -91,11 +90,7 @@ def _database(log: AppendLog, state: IndexState) -> tuple[Database, dict[bytes, 
     """Return the database of the index and its records, with a new tree if it needs one."""
     snapshot, stored = log.snapshot, state.stored
     if stored.db_id is None:
-        db_id = log.new_id("db")
-        record = dict(new_record(db_id, VLSN_MAP_DB, log.version))
-        database = Database(db_id, VLSN_MAP_DB, record, NULL_LSN, NULL_LSN, log.version)
-        written = append_empty_tree(log, database)
-        append_name(log, VLSN_MAP_DB, db_id)
+        database, written = append_database(log, VLSN_MAP_DB, is_member=True)
         why = "the index has no database"
     else:
         database = log.database(VLSN_MAP_DB)

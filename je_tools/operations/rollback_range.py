@@ -16,8 +16,8 @@ from je_tools.core.escaping import quoted
 from je_tools.errors import RefusedError, UsageError
 from je_tools.formats.je.types import type_name
 from je_tools.vlsn.index import SYNC_POINTS, TXN_ENDS
-from je_tools.vlsn.logged import EntryState, LoggedStream, collect_logged, joined_logged
-from je_tools.vlsn.stored import mappings_of
+from je_tools.vlsn.logged_stream import EntryState, LoggedStream, collect_logged, joined_logged
+from je_tools.vlsn.stored_index import mappings_of
 from je_tools.vlsn.stretch import read_stretch
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ def find_range(snapshot: Snapshot, index: VlsnIndex, to_vlsn: int) -> RollbackRa
 
 def _floor_lsn(index: VlsnIndex, vlsn: int) -> int:
     """Return the LSN of the newest mapping at or before a VLSN; the first mapping without one."""
-    mappings = mappings_of(index.buckets).in_order()
+    mappings = mappings_of(index.buckets).in_vlsn_order()
     row = int(np.searchsorted(mappings.vlsn, vlsn, "right")) - 1
     return int(mappings.lsn[max(row, 0)]) if len(mappings) else 0
 

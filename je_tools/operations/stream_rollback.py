@@ -31,8 +31,15 @@ from je_tools.formats.je.types import COMMIT_NO, type_name
 from je_tools.operations.rollback_range import RollbackRange, find_range
 from je_tools.recovery.internal_databases import check_replicated, environment_flags
 from je_tools.recovery.opening import held_snapshot
-from je_tools.vlsn.index import BucketRules, Matchpoint, MisfitError, VlsnIndex, merged, tracked
-from je_tools.vlsn.recovered import (
+from je_tools.vlsn.index import (
+    BucketRules,
+    Matchpoint,
+    MisfitError,
+    VlsnIndex,
+    merge_stream,
+    stream_after_rollbacks,
+)
+from je_tools.vlsn.recovered_index import (
     read_index,
     recovered_index,
     rollbacks_since_checkpoint,
@@ -44,7 +51,7 @@ if TYPE_CHECKING:
 
     from je_tools.formats.arrays import Ints
     from je_tools.recovery.snapshot import Snapshot
-    from je_tools.vlsn.logged import LoggedStream
+    from je_tools.vlsn.logged_stream import LoggedStream
 
 _OFFSET = (1 << 32) - 1
 
@@ -209,8 +216,10 @@ def _index_after(log: AppendLog, found: RollbackRange, start_lsn: int) -> VlsnIn
     rules = BucketRules.of(Path(snapshot.environment.name))
     converted = bool(environment_flags(snapshot) & DbTreeFlag.CONVERTED)
     try:
-        left = tracked(stream, [*rollbacks_since_checkpoint(snapshot), (start_lsn, point)])
-        return merged(read_index(snapshot), left, point, rules, converted=converted)
+        left = stream_after_rollbacks(
+            stream, [*rollbacks_since_checkpoint(snapshot), (start_lsn, point)]
+        )
+        return merge_stream(read_index(snapshot), left, point, rules, converted=converted)
     except MisfitError as error:
         name = snapshot.environment.name
         raise RefusedError(

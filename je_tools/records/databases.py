@@ -12,19 +12,20 @@ from typing import TYPE_CHECKING
 import numpy as np
 from msgspec import Struct
 
-from je_tools.btree.children import BINS_AT_ONCE, Children, Leaves
+from je_tools.btree.children import BINS_AT_ONCE, Children, LoadedNodes
 from je_tools.formats.java import class_name
 from je_tools.formats.je.header import NULL_LSN
 from je_tools.formats.je.log.fetch import fetch
 from je_tools.formats.je.types import Family
 from je_tools.log.field_descriptions import bit_names, bits_of
+from je_tools.log.records import unexpired
 
 if TYPE_CHECKING:
     from je_tools.btree.faults import Faults
     from je_tools.formats.arrays import Ints, Mask
     from je_tools.formats.je.btree.slots import Slots
     from je_tools.recovery.database import Database
-    from je_tools.recovery.reading import RecordReader
+    from je_tools.recovery.record_reader import RecordReader
     from je_tools.recovery.snapshot import Snapshot
 
 
@@ -134,62 +135,62 @@ def list_databases(snapshot: Snapshot, *, internal: bool) -> Iterator[DatabaseRo
 def shape_of(snapshot: Snapshot, database: Database) -> Shape:
     """Return the shape of a database's tree; faults are added to `snapshot.faults`."""
     shape = Shape()
-    reading = snapshot.reading(database, with_data=False, show_expired=False)
-    tree = reading.tree
+    reader = snapshot.record_reader(database, with_data=False, show_expired=False)
+    tree = reader.tree
 
-    def add_upper(leaves: Leaves) -> None:
-        shape.upper_nodes += int(np.count_nonzero(leaves.nodes.good))
-        shape.node_bytes += _node_bytes(reading, leaves)
-        shape.depth = max(shape.depth, leaves.children.level)
+    def add_upper(loaded: LoadedNodes) -> None:
+        shape.upper_nodes += int(np.count_nonzero(loaded.nodes.good))
+        shape.node_bytes += _node_bytes(reader, loaded)
+        shape.depth = max(shape.depth, loaded.children.level)
 
     def measure(children: Children) -> tuple[int, int, int, int, Faults]:
-        leaves = tree.read(children)
-        slots, alive, changes, faults = reading.alive(leaves)
-        lives = alive & reading.lives(slots.expires_ms)
-        more, others = reading.count_changes(changes)
+        loaded = tree.read(children)
+        slots, alive, changes, faults = reader.slots_and_changes(loaded)
+        lives = alive & unexpired(slots.expires_ms, reader.now_ms)
+        more, others = reader.count_changes(changes)
         others.extend(faults)
         return (
-            int(np.count_nonzero(leaves.nodes.good)),
+            int(np.count_nonzero(loaded.nodes.good)),
             int(np.count_nonzero(lives)) + more,
-            _node_bytes(reading, leaves),
-            _record_bytes(reading, slots, lives) + _sizes(reading, reading.overlay.lsn[changes]),
+            _node_bytes(reader, loaded),
+            _record_bytes(reader, slots, lives) + _sizes(reader, reader.overlay.lsn[changes]),
             others,
         )
 
     for bottom, records, node_bytes, record_bytes, faults in snapshot.in_order(
-        tree.leaf_children(seen=add_upper, at_once=BINS_AT_ONCE), measure
+        tree.unread_bins(seen=add_upper, at_once=BINS_AT_ONCE), measure
     ):
         shape.bottom_nodes += bottom
         shape.records += records
         shape.node_bytes += node_bytes
         shape.record_bytes += record_bytes
         snapshot.faults.extend(faults)
-    if reading.has_left:
-        left, faults = reading.left()
+    if reader.has_unplaced:
+        left, faults = reader.unplaced_records()
         shape.records += len(left)
-        shape.record_bytes += _sizes(reading, reading.overlay.lsn[reading.left_changes()])
+        shape.record_bytes += _sizes(reader, reader.overlay.lsn[reader.unplaced_changes()])
         snapshot.faults.extend(faults)
     snapshot.faults.extend(tree.faults)
     return shape
 
 
-def _node_bytes(reading: RecordReader, leaves: Leaves) -> int:
-    nodes = leaves.nodes
-    total = _sizes(reading, nodes.lsn[nodes.good])
-    return total + _sizes(reading, nodes.last_full_lsn[nodes.is_delta])
+def _node_bytes(reader: RecordReader, loaded: LoadedNodes) -> int:
+    nodes = loaded.nodes
+    total = _sizes(reader, nodes.lsn[nodes.good])
+    return total + _sizes(reader, nodes.last_full_lsn[nodes.is_delta])
 
 
-def _record_bytes(reading: RecordReader, slots: Slots, lives: Mask) -> int:
+def _record_bytes(reader: RecordReader, slots: Slots, lives: Mask) -> int:
     """Return the log bytes of records outside of nodes; embedded and duplicate data is in nodes."""
-    if reading.tree.two_part:
+    if reader.tree.two_part:
         return 0
     outside = lives & (slots.data_size < 0)
     known = slots.logged_size > 0
     total = int(slots.logged_size[outside & known].sum())
-    return total + _sizes(reading, slots.lsn[outside & ~known])
+    return total + _sizes(reader, slots.lsn[outside & ~known])
 
 
-def _sizes(reading: RecordReader, lsns: Ints) -> int:
+def _sizes(reader: RecordReader, lsns: Ints) -> int:
     """Return the total size of the entries at LSNs, in bytes."""
-    found = fetch(reading.tree.image, lsns, check=False)
+    found = fetch(reader.tree.image, lsns, check=False)
     return int(found.size[found.good].sum())

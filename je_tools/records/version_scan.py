@@ -11,7 +11,7 @@ from msgspec import Struct
 from je_tools.formats.je.btree.slots import split_two_part_keys
 from je_tools.formats.je.entry.columns import MAX_ROWS
 from je_tools.formats.je.entry.payloads import PAYLOAD_FAMILIES, payload_of
-from je_tools.formats.je.types import ABORT_NO, COMMIT_NO, ENTRY_TYPES, Family, Group, mask_of
+from je_tools.formats.je.types import ABORT_NO, COMMIT_NO, ENTRY_TYPES, IS_LN, Family, mask_of
 from je_tools.formats.spans import Spans, starts_with
 from je_tools.log import entry_table as entries
 from je_tools.log.records import NO_VLSN
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from je_tools.log.parsing import KeyPattern
     from je_tools.recovery.database import Database
 
-_IS_LN = mask_of(each.no for each in ENTRY_TYPES.values() if Group.LN in each.groups)
 _IS_USER_LN = mask_of(
     each.no for each in ENTRY_TYPES.values() if each.family in (Family.LN, Family.DEL_DUP_LN)
 )
@@ -66,7 +65,7 @@ class VersionCollector(Struct, frozen=True):
 
     def __call__(self, rows: Rows) -> RangeVersions:
         """Collect the versions of a range; runs in any thread."""
-        types = _IS_LN if self.database.is_internal else _IS_USER_LN
+        types = IS_LN if self.database.is_internal else _IS_USER_LN
         inside = rows.lsn.view(np.uint64) < np.uint64(self.next_lsn)
         counts = rows.good & inside
         chosen = np.flatnonzero(counts & types[rows.type])

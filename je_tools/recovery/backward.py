@@ -31,13 +31,14 @@ if TYPE_CHECKING:
 _FILE_END = 1 << 32
 
 
-class Backward(Struct, frozen=True):
+class BackwardPath(Struct, frozen=True):
     """The path of the backward passes through the entries that recovery reads.
 
     Attributes:
         skipped: half-open ranges of LSNs that the passes skip, ascending.
-        failed_lsn: LSN at which the engine fails: that of an entry whose prevOffset leads to no
-            earlier entry, or one that should be an entry and is none; NULL_LSN for none.
+        failed_lsn: LSN at which the engine fails: of an entry whose prevOffset leads to no earlier
+            entry, or a place where an entry is expected and there is none. NULL_LSN if it does
+            not fail.
     """
 
     skipped: tuple[tuple[int, int], ...] = ()
@@ -55,7 +56,7 @@ class Backward(Struct, frozen=True):
         return any(start <= lsn < stop for start, stop in self.skipped)
 
 
-STRAIGHT = Backward()
+STRAIGHT = BackwardPath()
 """The path if each entry names the one before it."""
 
 
@@ -70,13 +71,12 @@ class _Links(Struct, frozen=True):
     prev_offset: Ints
 
 
-class _Jump(Struct, frozen=True):
-    """The path back through one file.
+class _PathInFile(Struct, frozen=True):
+    """The part of the path that lies in one file.
 
     Attributes:
         skipped: half-open ranges of offsets, descending.
-        failed_at: offset of the entry whose prevOffset leads to no entry, or the offset at which
-            an entry was expected; None for none.
+        failed_at: offset at which the engine fails, as in `BackwardPath`; None if it does not.
         ends: True if the path ends in this file.
     """
 
@@ -92,7 +92,7 @@ def walk_backward(
     *,
     first_lsn: int,
     last_lsn: int,
-) -> Backward:
+) -> BackwardPath:
     """Follow prevOffsets from the last entry of a log back to the first that recovery reads.
 
     Args:
@@ -112,14 +112,14 @@ def walk_backward(
             break
         base = lsn_of(file.file_no, 0)
         links = _links(environment, file, scanner, max(last_lsn - base, 0))
-        jump = _through(links, named, max(first_lsn - base, 0))
+        jump = _follow(links, named, max(first_lsn - base, 0))
         skipped += [(base + start, base + stop) for start, stop in jump.skipped]
         if jump.failed_at is not None:
-            return Backward(tuple(reversed(skipped)), base + jump.failed_at)
+            return BackwardPath(tuple(reversed(skipped)), base + jump.failed_at)
         if jump.ends:
             break
         named = file.header.last_entry_in_prev_file_offset or 0
-    return Backward(tuple(reversed(skipped)))
+    return BackwardPath(tuple(reversed(skipped)))
 
 
 def _links(environment: Environment, file: LogFile, scanner: Scanner, last_offset: int) -> _Links:
@@ -137,7 +137,7 @@ def _link_columns(rows: Rows) -> Ints:
     return np.stack((rows.offset, rows.prev_offset)).astype(np.int64)
 
 
-def _through(links: _Links, named: int, first_offset: int) -> _Jump:
+def _follow(links: _Links, named: int, first_offset: int) -> _PathInFile:
     """Follow prevOffsets back through one file.
 
     Args:
@@ -148,7 +148,7 @@ def _through(links: _Links, named: int, first_offset: int) -> _Jump:
     offset, prev_offset = links.offset, links.prev_offset
     row = int(np.searchsorted(offset, named))
     if row == len(offset) or offset[row] != named:
-        return _Jump([], failed_at=named, ends=True)
+        return _PathInFile([], failed_at=named, ends=True)
     skipped = []
     if row + 1 < len(offset):
         skipped.append((int(offset[row + 1]), _FILE_END))
@@ -156,16 +156,16 @@ def _through(links: _Links, named: int, first_offset: int) -> _Jump:
     while True:
         before = int(np.searchsorted(jumps, row, side="right"))
         if not before or offset[jumps[before - 1]] < first_offset:
-            return _Jump(skipped)
+            return _PathInFile(skipped)
         row = int(jumps[before - 1])
         target, stop = int(prev_offset[row]), int(offset[row])
         if target == 0:
             # The engine takes a prevOffset of 0 for the link to the file before.
-            return _Jump([*skipped, (int(offset[0]) + 1, stop)])
+            return _PathInFile([*skipped, (int(offset[0]) + 1, stop)])
         if target < first_offset:
-            return _Jump([*skipped, (first_offset, stop)], ends=True)
+            return _PathInFile([*skipped, (first_offset, stop)], ends=True)
         place = int(np.searchsorted(offset, target))
         if place >= row or offset[place] != target:
-            return _Jump(skipped, failed_at=stop, ends=True)
+            return _PathInFile(skipped, failed_at=stop, ends=True)
         skipped.append((int(offset[place + 1]), stop))
         row = place

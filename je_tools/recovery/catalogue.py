@@ -34,7 +34,14 @@ DatabaseImpl, JE 18.3.12 and that of Oracle NoSQL with log version 26.
 
 
 def find_databases(snapshot: Snapshot) -> None:
-    """Find the databases by the tree of their descriptors and that of their names."""
+    """Fill in the databases of a snapshot, from the tree of descriptors and the tree of names.
+
+    Descriptors and names that cannot be read become faults of the snapshot, or refusals if the
+    engine needs them.
+
+    Raises:
+        InputError: the DbTree, which names both trees, cannot be read.
+    """
     tree = snapshot.entry(snapshot.checkpoint.root_lsn)
     if tree is None or "id_database" not in tree.fields:
         raise InputError(
@@ -51,11 +58,11 @@ def find_databases(snapshot: Snapshot) -> None:
         snapshot.databases[db_id] = Database(db_id, name, record, root, NULL_LSN, tree.version)
     names = _names(snapshot)
     # Computed from the names: `faults` keeps only a limited number.
-    lacks_own = any(name.startswith(INTERNAL_PREFIX) for name in snapshot.lost_names)
+    lacks_internal = any(name.startswith(INTERNAL_PREFIX) for name in snapshot.lost_names)
     for key, lsn in _lsns_of(snapshot, ID_DB):
         entry = snapshot.entry(lsn)
         if entry is None or "database" not in entry.fields:
-            snapshot.faults.append(_lacking(snapshot, ID_DB, key, lsn))
+            snapshot.faults.append(_unreadable(snapshot, ID_DB, key, lsn))
             continue
         record = entry.fields["database"]
         db_id = record["id"]
@@ -63,11 +70,11 @@ def find_databases(snapshot: Snapshot) -> None:
         version = entry.version
         snapshot.databases[db_id] = Database(db_id, names.get(db_id), record, root, lsn, version)
     snapshot.names = names | _names_by_descriptors(snapshot)
-    if _take_temporary(snapshot):
+    if _remove_temporary_names(snapshot):
         snapshot.refusals += (Refusal.NAMELESS_TEMPORARY,)
     if _has_unlogged_root(snapshot):
         snapshot.refusals += (Refusal.UNLOGGED_ROOT,)
-    if lacks_own or _lacks_own(snapshot) or _lacks_expirations(snapshot):
+    if lacks_internal or _lacks_internal_database(snapshot) or _lacks_expirations(snapshot):
         snapshot.refusals += (Refusal.OWN_DATABASE_LOST,)
 
 
@@ -78,7 +85,7 @@ def _names(snapshot: Snapshot) -> dict[int, str]:
         entry = snapshot.entry(lsn)
         name = key.decode("utf-8", "surrogateescape")
         if entry is None or "name_db_id" not in entry.fields:
-            snapshot.faults.append(_lacking(snapshot, NAME_DB, key, lsn))
+            snapshot.faults.append(_unreadable(snapshot, NAME_DB, key, lsn))
             snapshot.lost_names.add(name)
             continue
         names[int(entry.fields["name_db_id"])] = name
@@ -88,32 +95,32 @@ def _names(snapshot: Snapshot) -> dict[int, str]:
 def _names_by_descriptors(snapshot: Snapshot) -> dict[int, str]:
     """Name databases by their descriptors if the name's entry is lost; return names by id."""
     unnamed = [each for each in snapshot.databases.values() if each.name is None]
-    said = Counter(each.record.get("name") for each in unnamed)
+    counts = Counter(each.record.get("name") for each in unnamed)
     found = {}
     for each in unnamed:
         name = each.record.get("name")
-        if name in snapshot.lost_names and said[name] == 1:
+        if name in snapshot.lost_names and counts[name] == 1:
             snapshot.databases[each.db_id] = replace(each, name=name)
             snapshot.lost_names.remove(name)
             found[each.db_id] = str(name)
     return found
 
 
-def _take_temporary(snapshot: Snapshot) -> bool:
+def _remove_temporary_names(snapshot: Snapshot) -> bool:
     """Remove the names of temporary databases, which last only until they are closed.
 
-    Each checkpoint logs the descriptors of all that are open, and recovery removes those that it
-    meets. Source: RecoveryManager.redoOneLN and removeTempDbs, JE 7.5.11 and 18.3.12.
+    Each checkpoint logs the descriptors of all open ones, and recovery removes those that it reads.
+    Source: RecoveryManager.redoOneLN and removeTempDbs, JE 7.5.11 and 18.3.12.
 
     Returns:
-        True if one has no name, so that the engine fails to remove it.
+        True if one has no name. The engine fails to remove such a database.
     """
     is_nameless = False
     if snapshot.end.files[-1].version > _TEMPORARY_UNTIL:
         return is_nameless
     for db_id, database in snapshot.databases.items():
-        is_met = database.map_ln_lsn >= max(snapshot.checkpoint.start_lsn, 0)
-        if not database.flags & DatabaseFlag.TEMPORARY or not is_met:
+        is_read = database.map_ln_lsn >= max(snapshot.checkpoint.start_lsn, 0)
+        if not database.flags & DatabaseFlag.TEMPORARY or not is_read:
             continue
         if database.name is None:
             is_nameless = True
@@ -125,7 +132,7 @@ def _take_temporary(snapshot: Snapshot) -> bool:
 
 
 def _has_unlogged_root(snapshot: Snapshot) -> bool:
-    """Return whether a descriptor lacks the LSN of its root, although a root was logged.
+    """Return True if a descriptor lacks the LSN of its root, although a root was logged.
 
     Source: RecoveryManager.RootUpdater.doWork, DbLsn.compareTo, JE 18.3.12.
     """
@@ -137,8 +144,8 @@ def _has_unlogged_root(snapshot: Snapshot) -> bool:
     )
 
 
-def _lacks_own(snapshot: Snapshot) -> bool:
-    """Return whether the engine cannot find one of its own databases when it opens the log."""
+def _lacks_internal_database(snapshot: Snapshot) -> bool:
+    """Return True if the engine cannot find one of its own databases when it opens the log."""
     if any(
         name.startswith(INTERNAL_PREFIX) and db_id not in snapshot.databases
         for db_id, name in snapshot.names.items()
@@ -155,7 +162,7 @@ def _lacks_own(snapshot: Snapshot) -> bool:
 
 
 def _lacks_expirations(snapshot: Snapshot) -> bool:
-    """Return whether records of expirations are lost, which the engine reads at each open.
+    """Return True if records of expirations are lost, which the engine reads at each open.
 
     Source: ExpirationProfile.populateCache, JE 7.5.11 and 18.3.12.
     """
@@ -169,13 +176,13 @@ def _lacks_expirations(snapshot: Snapshot) -> bool:
             found = fetch(snapshot.image, batch.lsn[rows]).found
             for row in rows[found != Found.GOOD].tolist():
                 key, lsn = batch.key[row] or b"", int(batch.lsn[row])
-                snapshot.faults.append(_lacking(snapshot, database.db_id, key, lsn))
+                snapshot.faults.append(_unreadable(snapshot, database.db_id, key, lsn))
                 lacks = True
     return lacks
 
 
-def _lacking(snapshot: Snapshot, db_id: int, key: bytes, lsn: int) -> Fault:
-    """Return the fault of a descriptor or a name that a slot names and that cannot be read."""
+def _unreadable(snapshot: Snapshot, db_id: int, key: bytes, lsn: int) -> Fault:
+    """Return the fault of an unreadable record of an internal database."""
     found = fetch(snapshot.image, np.array([lsn], np.int64)).found[0]
     kind = FaultKind.MISSING if found < Found.BAD else FaultKind.DAMAGED
     if found == Found.GOOD:

@@ -111,12 +111,14 @@ def chosen_snapshot(
         yield snapshot
 
 
-def _not_found(snapshot: Snapshot, name: str, own: Iterable[Database]) -> UsageError | DamageError:
+def _not_found(
+    snapshot: Snapshot, name: str, existing: Iterable[Database]
+) -> UsageError | DamageError:
     """Return the error for a database that is not found: damage or a closed file may hide it."""
     from je_tools.recovery.database import ID_DB, NAME_DB
     from je_tools.recovery.end import Refusal
 
-    listed = ", ".join(f"{each.name} (id:{each.db_id})" for each in own)
+    listed = ", ".join(f"{each.name} (id:{each.db_id})" for each in existing)
     text = f"--db {name}: there is no such database. The log has: {listed or 'none'}"
     closed = [file.path.name for file in snapshot.environment.unreadable]
     if closed:

@@ -22,8 +22,8 @@ class Database(Struct, frozen=True):
 
     Attributes:
         db_id: its id.
-        name: None if no name leads to it, as after an unfinished removal. If the entry that maps
-            its name to its id is lost, the name in its descriptor.
+        name: its name; None if no name leads to it, as after an unfinished removal. If the entry
+            of the name is lost, this is the name in the descriptor.
         record: its descriptor as the log has it, of log version `record_version`.
         root_lsn: LSN of its tree's root after recovery; NULL_LSN without one.
         map_ln_lsn: LSN of its descriptor's entry; NULL_LSN for the two that the DbTree describes.

@@ -27,7 +27,7 @@ class _Best(Struct, frozen=True):
     """The best match among some entries.
 
     Attributes:
-        value: VLSN of the match, -1 if no entry fits; 0 if chosen by time.
+        value: VLSN of the match, -1 if no entry fits; 0 in a search by time.
         lsn: LSN of the match; NULL_LSN if no entry fits.
         least, most: range of the VLSNs or times of all the entries.
     """
@@ -86,7 +86,7 @@ class _ByVlsn(Struct, frozen=True):
 
     def __call__(self, rows: Rows) -> _Best | None:
         counts = rows.good & rows.has_vlsn & rows.replicated & ~rows.invisible
-        counts &= ~self.taken_back.hold(np.zeros(len(rows), np.int64), rows.lsn)
+        counts &= ~self.taken_back.contain(np.zeros(len(rows), np.int64), rows.lsn)
         own = np.flatnonzero(counts)
         if not len(own):
             return None

@@ -68,7 +68,12 @@ REPAIRED_REFUSALS = frozenset({Refusal.NAMELESS_TEMPORARY, Refusal.UNLOGGED_ROOT
 
 
 class Skipped(Struct, frozen=True):
-    """A last file without entries; `put_aside` if the engine renames it with the suffix .bad."""
+    """A file without entries after the end of the log.
+
+    Attributes:
+        file: the file.
+        put_aside: True if the engine renames it, with the suffix .bad.
+    """
 
     file: LogFile
     put_aside: bool
@@ -85,7 +90,7 @@ class LogEnd(Struct, frozen=True):
         reason: reason why the log ends there.
         commits_after_end: int64 LSNs of good Commits after the end, which would be lost.
         marks: marks of the last file up to the end, in order.
-        refusal: reason why the engine would not get this far; None if it would.
+        refusal: reason why the engine would not open the log with this end; None if it would.
     """
 
     files: tuple[LogFile, ...]
@@ -135,7 +140,11 @@ def find_end(environment: Environment, scanner: Scanner, limit_lsn: int | None =
     Args:
         environment: the log.
         scanner: settings for reading it.
-        limit_lsn: end the log with the entry at this LSN, or else with the last one before it.
+        limit_lsn: end the log with the entry at this LSN, or with the last one before it if no
+            entry begins there; None for no limit.
+
+    Raises:
+        StoppedError: a file shrank, vanished or was replaced meanwhile.
     """
     files, skipped = last_files(environment, limit_lsn)
     refusal = _refusal_of(files)
@@ -165,7 +174,7 @@ def last_files(
 
 
 def _refusal_of(files: Sequence[LogFile]) -> Refusal | None:
-    """Return the reason why the engine does not find the end of the log in the last of `files`."""
+    """Return the reason why the engine cannot read the last of `files`, or None."""
     if not files:
         return Refusal.NO_FILES
     is_named = files[-1].header.good and files[-1].header.file_no == files[-1].file_no
@@ -191,13 +200,13 @@ def end_of_whole(
         EndReason.CLEAN if next_offset == files[-1].size else EndReason.TORN,
         np.empty(0, np.int64),
         tuple(marks),
-        _refusal_of(files) or _restore(environment, marks),
+        _refusal_of(files) or _restore_refusal(environment, marks),
     )
 
 
-def _restore(environment: Environment, marks: Iterable[RecoveryMark]) -> Refusal | None:
-    is_asked = any(mark.type_no == RESTORE_REQUIRED_NO for mark in marks) or environment.marker
-    return Refusal.RESTORE_REQUIRED if is_asked else None
+def _restore_refusal(environment: Environment, marks: Iterable[RecoveryMark]) -> Refusal | None:
+    is_required = any(mark.type_no == RESTORE_REQUIRED_NO for mark in marks) or environment.marker
+    return Refusal.RESTORE_REQUIRED if is_required else None
 
 
 def _end_in(
@@ -232,7 +241,7 @@ def _end_in(
         reason,
         commits[commits & 0xFFFFFFFF >= next_offset],
         marks,
-        _restore(environment, marks),
+        _restore_refusal(environment, marks),
     )
 
 
@@ -338,7 +347,7 @@ def find_checkpoint(
 
 
 def is_gapless(end: LogEnd, checkpoint: StartCheckpoint) -> bool:
-    """Return whether no file is missing between the first active entry and the log's end."""
+    """Return True if no file is missing between the first active entry and the log's end."""
     if checkpoint.end_lsn == NULL_LSN:
         return True
     first = min(checkpoint.start_lsn, checkpoint.first_active_lsn) >> 32

@@ -6,44 +6,29 @@ Source: je-log.md "Recovery" and "Where a log ends, and what damage costs".
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-from msgspec.structs import replace
 
-from je_tools.btree.fault_kinds import Fault, FaultKind
+from je_tools.btree.fault_kinds import FAULT_TEXTS, Fault, FaultKind
 from je_tools.core.escaping import printable
 from je_tools.core.masking import SHOWN, Masking
 from je_tools.findings import CODES, Finding, Severity
 from je_tools.formats.je.flags import NameOperation
 from je_tools.formats.je.header import NULL_LSN, lsn_text
 from je_tools.formats.je.internal.names import INTERNAL_PREFIX
-from je_tools.log.file_findings import unreadable_findings
+from je_tools.log.file_findings import finding_at, unreadable_findings
 from je_tools.log.wrong_places import foreign_findings
+from je_tools.recovery.database import NAME_DB
 from je_tools.recovery.end import EndReason
 from je_tools.recovery.refusals import REFUSALS, WHY
 
 if TYPE_CHECKING:
     from je_tools.recovery.snapshot import Snapshot
 
-_NAME_DB = 1
 _WAITS_SINCE = 19
-"""Log version of the first engine that can wait for itself when it creates a database."""
+"""Log version of the first engine that can deadlock with itself when it creates a database."""
 
-_WHAT = {
-    FaultKind.MISSING: "nothing: the file does not exist, or ends before that",
-    FaultKind.DAMAGED: "an entry with a wrong checksum",
-    FaultKind.NOT_A_NODE: "an entry that is not a node",
-    FaultKind.WRONG_DATABASE: "a node of another database",
-    FaultKind.WRONG_LEVEL: "a node of another level",
-    FaultKind.NO_FULL_VERSION: "a delta whose full version is not readable",
-    FaultKind.SHARED: "a node that another slot of the tree points to as well",
-    FaultKind.OTHER_KEY: "a node with the duplicates of another key",
-    FaultKind.NOT_A_RECORD: "an entry that is not a record, or is a deletion",
-    FaultKind.WRONG_ROOT_MARK: "a root without the mark of a root, or another node with that mark",
-    FaultKind.OTHER_RANGE: "a node whose identifier key leads to another place",
-    FaultKind.NOT_TWO_PARTS: "a key that does not end with the data",
-}
 
 _CODES = {
     FaultKind.WRONG_ROOT_MARK: "tree-level",
@@ -65,7 +50,7 @@ _ELSEWHERE = {
     FaultKind.NOT_A_NODE,
     FaultKind.NOT_A_RECORD,
 }
-"""Faults of a place that may be in a file of another log."""
+"""Faults whose place may be in a file of another log."""
 
 
 def snapshot_findings(snapshot: Snapshot, masking: Masking = SHOWN) -> list[Finding]:
@@ -86,7 +71,7 @@ def log_findings(snapshot: Snapshot) -> list[Finding]:
 def missing_findings(snapshot: Snapshot, known: Collection[int] = ()) -> list[Finding]:
     """Return findings of missing files that the engine's own counts show as in use.
 
-    For callers that read no data of records, and so would not notice.
+    For callers that do not read the data of records, and so would not notice a missing file.
 
     Args:
         snapshot: the snapshot.
@@ -112,39 +97,30 @@ def missing_findings(snapshot: Snapshot, known: Collection[int] = ()) -> list[Fi
     ]
 
 
-def _make(snapshot: Snapshot, code: str, lsn: int = NULL_LSN, **more: Any) -> Finding:
-    known = CODES[code]
-    place: dict[str, Any] = {}
-    if lsn != NULL_LSN:
-        place = {"file_no": lsn >> 32, "offset": lsn & 0xFFFFFFFF}
-    return Finding(
-        code,
-        known.severity,
-        snapshot.environment.name,
-        hint=known.hint,
-        **place,
-        **more,
-    )
-
-
 def _of_log(snapshot: Snapshot) -> Iterator[Finding]:
     yield from unreadable_findings(snapshot.environment)
     for refusal in snapshot.refusals:
-        refused = _make(snapshot, "recovery-refused", found=WHY[refusal])
-        yield replace(refused, hint=REFUSALS[refusal].hint)
+        yield finding_at(
+            snapshot.environment,
+            "recovery-refused",
+            found=WHY[refusal],
+            hint=REFUSALS[refusal].hint,
+        )
     end = snapshot.end
     if end.reason is EndReason.DAMAGED:
         count = len(end.commits_after_end)
         what = f"{count:,} Commits" if count else "whole entries"
         found = f"{what} in the {end.cut_size:,} bytes from there on"
         code = "lost-tail" if count else "damaged-end"
-        yield _make(snapshot, code, end.next_lsn, length=end.cut_size, found=found)
-    yield from _of_jumps(snapshot)
+        yield finding_at(snapshot.environment, code, end.next_lsn, length=end.cut_size, found=found)
+    yield from _of_skipped_ranges(snapshot)
     for txn_id in sorted(snapshot.interval.in_doubt):
-        yield _make(snapshot, "transaction-in-doubt", found=f"transaction {txn_id}")
+        yield finding_at(
+            snapshot.environment, "transaction-in-doubt", found=f"transaction {txn_id}"
+        )
 
 
-def _of_jumps(snapshot: Snapshot) -> Iterator[Finding]:
+def _of_skipped_ranges(snapshot: Snapshot) -> Iterator[Finding]:
     """Yield a finding for each range that the backward passes of recovery jump over."""
     interval = snapshot.interval
     skipped = interval.skipped_ends
@@ -155,7 +131,7 @@ def _of_jumps(snapshot: Snapshot) -> Iterator[Finding]:
         ]
         found = f"{inside[0]:,} Commits and {inside[1]:,} LNs that the backward passes jump over"
         length = stop - start if stop >> 32 == start >> 32 else None
-        yield _make(snapshot, "backward-jump", start, length=length, found=found)
+        yield finding_at(snapshot.environment, "backward-jump", start, length=length, found=found)
 
 
 def _of_databases(snapshot: Snapshot) -> Iterator[Finding]:
@@ -163,11 +139,13 @@ def _of_databases(snapshot: Snapshot) -> Iterator[Finding]:
         if database.name is None:
             continue
         if database.comparators:
-            yield _make(snapshot, "unknown-order", found=f"database {printable(database.name)}")
-        changes = snapshot.change_count(database.db_id) if database.old_duplicates else 0
+            yield finding_at(
+                snapshot.environment, "unknown-order", found=f"database {printable(database.name)}"
+            )
+        changes = snapshot.ln_count(database.db_id) if database.old_duplicates else 0
         if changes:
             found = f"{changes:,} writes of database {printable(database.name)}"
-            yield _make(snapshot, "old-form-left-out", found=found)
+            yield finding_at(snapshot.environment, "old-form-left-out", found=found)
 
 
 def _of_creations(snapshot: Snapshot) -> Iterator[Finding]:
@@ -175,7 +153,7 @@ def _of_creations(snapshot: Snapshot) -> Iterator[Finding]:
     lns = snapshot.interval.lns
     if snapshot.end.files[-1].version < _WAITS_SINCE:
         return
-    for row in np.flatnonzero((lns.db_id == _NAME_DB) & snapshot.rules.is_undone(lns)).tolist():
+    for row in np.flatnonzero((lns.db_id == NAME_DB) & snapshot.rules.is_undone(lns)).tolist():
         lsn = int(lns.lsn[row])
         entry = snapshot.entry(lsn)
         fields = entry.fields if entry is not None else {}
@@ -183,22 +161,26 @@ def _of_creations(snapshot: Snapshot) -> Iterator[Finding]:
         is_new = fields.get("operation") == NameOperation.CREATE and not fields["deleted"]
         is_new = is_new and fields["name_db_id"] not in snapshot.databases
         if is_new and name.startswith(INTERNAL_PREFIX):
-            yield _make(snapshot, "creation-cut-short", lsn, found=f"name {printable(name)}")
+            yield finding_at(
+                snapshot.environment, "creation-cut-short", lsn, found=f"name {printable(name)}"
+            )
 
 
 def _of_trees(snapshot: Snapshot, masking: Masking) -> Iterator[Finding]:
     faults = snapshot.faults
     for fault in faults.damage:
-        yield _make(
-            snapshot,
+        yield finding_at(
+            snapshot.environment,
             _CODES.get(fault.kind, "tree-damage"),
             fault.lsn,
             expected=_expected(snapshot, fault, masking.key_text),
-            found=_WHAT[fault.kind],
+            found=FAULT_TEXTS[fault.kind],
         )
     yield from _of_foreign_files(snapshot)
     if faults.left_out_count:
-        yield _make(snapshot, "more-tree-damage", found=f"{faults.left_out_count} more places")
+        yield finding_at(
+            snapshot.environment, "more-tree-damage", found=f"{faults.left_out_count} more places"
+        )
     for kind, code in _WARNING_CODES.items():
         if kind is FaultKind.STRAY_SLOTS and not snapshot.was_crashed:
             code = "tree-bounds"
@@ -207,12 +189,12 @@ def _of_trees(snapshot: Snapshot, masking: Masking) -> Iterator[Finding]:
                 # One finding per kind and database; it counts the nodes.
                 count = faults.warning_count(kind, fault.db_id)
                 found = f"{count} nodes of {_name(snapshot, fault.db_id)}, this one first"
-                yield _make(snapshot, code, fault.lsn, found=found)
+                yield finding_at(snapshot.environment, code, fault.lsn, found=found)
     severity = Severity.WARNING if snapshot.was_crashed else Severity.ERROR
     for db_id, name in snapshot.names.items():
         if db_id not in snapshot.databases:
             found = f"no descriptor of database {printable(name)}, id:{db_id}"
-            yield replace(_make(snapshot, "tree-name", found=found), severity=severity)
+            yield finding_at(snapshot.environment, "tree-name", severity=severity, found=found)
 
 
 def _of_foreign_files(snapshot: Snapshot) -> list[Finding]:

@@ -1,4 +1,4 @@
-"""The engine's own databases in a snapshot, and the flags in its DbTree."""
+"""Internal databases of a snapshot, and the flags of the environment in its DbTree."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def is_replicated(snapshot: Snapshot) -> bool:
 
 
 def environment_flags(snapshot: Snapshot) -> int:
-    """Return the flags of the environment in the DbTree."""
+    """Return the flags of the environment, bits of `DbTreeFlag`; 0 if the DbTree is unreadable."""
     root = snapshot.entry(snapshot.checkpoint.root_lsn)
     return int(root.fields["flags"]) if root is not None else 0
 
@@ -37,7 +37,7 @@ def check_replicated(snapshot: Snapshot) -> None:
     """Check that a log is that of a replicated node.
 
     Raises:
-        InputError: it is not.
+        InputError: it is that of a node without replication.
     """
     if not is_replicated(snapshot):
         raise InputError(

@@ -16,8 +16,8 @@ from je_tools.formats.je.header import NULL_LSN
 from je_tools.formats.je.types import (
     ROLLBACK_START_NO,
 )
-from je_tools.recovery.backward import STRAIGHT, Backward, walk_backward
-from je_tools.recovery.interval_scan import Collector, scan_interval
+from je_tools.recovery.backward import STRAIGHT, BackwardPath, walk_backward
+from je_tools.recovery.interval_scan import IntervalCollector, scan_interval
 from je_tools.recovery.interval_tables import (
     COMMITTED,
     NO_ENDS,
@@ -47,12 +47,12 @@ class ReplayInterval(Struct, frozen=True):
         lns, nodes, ends: columns in log order.
         periods: rollbacks in the order of their starts, without those that `backward` skips.
         in_doubt: ids of transactions that were prepared and have no end.
-        damaged: LSN and length of each stretch of its files that is no good entry.
+        damaged: LSN and length of each range of the files that holds no good entry.
         backward: path of the backward passes.
         skipped_ends: Commits and Aborts that `backward` skips; not in `ends`.
-        break_lsns: LSNs of good entries that do not name the entry before them, and of files whose
-            header does not name the last entry of the file before; in all of the files, also
-            before the first entry that recovery reads.
+        break_lsns: LSNs of good entries whose prevOffset is not that of the entry before, and of
+            files whose header does not name the last entry of the file before. They may lie before
+            the first entry that recovery reads, in the same file.
     """
 
     lns: Lns
@@ -61,7 +61,7 @@ class ReplayInterval(Struct, frozen=True):
     periods: tuple[RollbackPeriod, ...]
     in_doubt: frozenset[int]
     damaged: tuple[tuple[int, int], ...]
-    backward: Backward
+    backward: BackwardPath
     skipped_ends: TxnEnds
     break_lsns: tuple[int, ...]
 
@@ -87,13 +87,16 @@ def read_interval(
         scanner: settings for reading them.
         first_lsn: LSN of the first entry to read.
         nodes_from: LSN from which nodes count.
-        last_lsn: LSN of the last entry; None if no recovery reads these bytes.
+        last_lsn: LSN of the last entry; None if recovery does not read these bytes.
         next_lsn: LSN after the last entry.
         end_lsn: LSN of the last CkptEnd; NULL_LSN without one.
+
+    Raises:
+        StoppedError: a file shrank, vanished or was replaced meanwhile.
     """
     some = tuple(file for file in files if file.file_no >= first_lsn >> 32)
     starts = dict(zip(image.file_nos.tolist(), image.starts.tolist(), strict=True))
-    work = Collector(starts, first_lsn, nodes_from, next_lsn, end_lsn)
+    work = IntervalCollector(starts, first_lsn, nodes_from, next_lsn, end_lsn)
     found = scan_interval(replace(environment, files=some), work, scanner)
     lns, all_ends = joined(found.lns, NO_LNS), joined(found.ends, NO_ENDS)
     nodes = joined(found.nodes, NO_NODES)
@@ -123,9 +126,9 @@ def read_interval(
 
 
 def _mark_committed(lns: Lns, ends: TxnEnds) -> None:
-    """Mark the LNs of committed transactions, in batches.
+    """Mark the LNs of committed transactions.
 
-    Batches are in log order, where nearby ids follow each other, so that searches hit the cache.
+    LNs near each other in the log have similar ids, so batches in log order hit the cache.
     """
     committed = np.sort(ends.txn_id[ends.is_commit])
     for first in range(0, len(lns) if len(committed) else 0, _AT_ONCE):
@@ -140,15 +143,15 @@ def _periods(
 ) -> tuple[RollbackPeriod, ...]:
     """Build periods from RollbackStarts and RollbackEnds, in the order of their starts."""
     found: dict[int, RollbackPeriod] = {}
-    for lsn, type_no, said in rollbacks:
-        if "matchpoint_lsn" not in said:
+    for lsn, type_no, fields in rollbacks:
+        if "matchpoint_lsn" not in fields:
             continue
-        matchpoint = int(str(said["matchpoint_lsn"]))
+        matchpoint = int(str(fields["matchpoint_lsn"]))
         if type_no == ROLLBACK_START_NO:
-            ids = frozenset(said["active_txns"])  # type: ignore[call-overload]
+            ids = frozenset(fields["active_txns"])  # type: ignore[call-overload]
             found[lsn] = RollbackPeriod(matchpoint, lsn, NULL_LSN, ids)
         else:
-            start = int(str(said["rollback_start_lsn"]))
+            start = int(str(fields["rollback_start_lsn"]))
             known = found.get(start) or RollbackPeriod(matchpoint, start, NULL_LSN, None)
             found[start] = replace(known, end_lsn=lsn)
     return tuple(found[start] for start in sorted(found))

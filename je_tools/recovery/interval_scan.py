@@ -24,6 +24,8 @@ from je_tools.formats.je.types import (
     BY_NAME,
     COMMIT_NO,
     ENTRY_TYPES,
+    IS_LN,
+    IS_NODE,
     ROLLBACK_START_NO,
     Family,
     Group,
@@ -47,15 +49,10 @@ if TYPE_CHECKING:
 
 _ROLLBACK_NOS = (ROLLBACK_START_NO, BY_NAME["RollbackEnd"].no)
 
-_IS_LN = mask_of(each.no for each in ENTRY_TYPES.values() if Group.LN in each.groups)
-
 _IS_TXN_LN = mask_of(
     each.no for each in ENTRY_TYPES.values() if Group.LN in each.groups and each.transactional
 )
 
-_IS_NODE = mask_of(
-    each.no for each in ENTRY_TYPES.values() if each.family in (Family.NODE, Family.OLD_DELTA)
-)
 
 _IS_BOTTOM = mask_of((BIN_NO, DELTA_NO))
 
@@ -75,7 +72,13 @@ _OLD_DELTA_WANTED = frozenset({"db_id", "last_full_lsn"})
 
 
 class FoundEntries(Struct):
-    """Entries of an interval found in one range of the log."""
+    """Entries of an interval, and places of damage, found in a part of the log.
+
+    Attributes:
+        rollbacks: LSN, type number and fields of RollbackStarts and RollbackEnds.
+        prepared: ids of transactions with a Prepare.
+        damaged, break_lsns: as in `ReplayInterval`.
+    """
 
     lns: list[Lns] = field(default_factory=list)
     nodes: list[LoggedNodes] = field(default_factory=list)
@@ -86,7 +89,7 @@ class FoundEntries(Struct):
     break_lsns: list[int] = field(default_factory=list)
 
 
-class Collector(Struct, frozen=True):
+class IntervalCollector(Struct, frozen=True):
     """Work for a scan: collect the entries of an interval.
 
     Attributes:
@@ -113,8 +116,8 @@ class Collector(Struct, frozen=True):
         found.damaged = [(int(lsn[row]), rows.size_of(row)) for row in bad]
         keep &= rows.good
         for mask, add in (
-            (_IS_LN, self._add_lns),
-            (_IS_NODE, self._add_nodes),
+            (IS_LN, self._add_lns),
+            (IS_NODE, self._add_nodes),
             (_IS_END, self._add_ends),
         ):
             wanted = np.flatnonzero(keep & mask[rows.type])
@@ -123,8 +126,8 @@ class Collector(Struct, frozen=True):
         for row in np.flatnonzero(keep & _IS_ROLLBACK[rows.type]).tolist():
             found.rollbacks.append((int(lsn[row]), int(rows.type[row]), dict(rows.fields(row))))
         for row in np.flatnonzero(keep & _IS_PREPARE[rows.type]).tolist():
-            said = rows.fields(row)
-            found.prepared += [said["txn_id"]] if "txn_id" in said else []
+            fields = rows.fields(row)
+            found.prepared += [fields["txn_id"]] if "txn_id" in fields else []
         return found
 
     def _add_lns(self, rows: Rows, found: FoundEntries) -> None:
@@ -136,7 +139,7 @@ class Collector(Struct, frozen=True):
         usable = table.has_db & (table.key_size >= 0)
         lns = Lns(
             rows.lsn,
-            # Copy: as views these columns would keep arrays alive that are many times as large.
+            # As views, these columns would keep arrays alive that are many times as large.
             table.db_id.copy(),
             table.txn_id.copy(),
             position,
@@ -210,8 +213,14 @@ def _old_deltas(rows: Rows, head: Columns, in_image: int) -> LoggedNodes:
     )
 
 
-def scan_interval(environment: Environment, work: Collector, scanner: Scanner) -> FoundEntries:
-    """Read all files of an environment; also find damage, and broken links between files."""
+def scan_interval(
+    environment: Environment, work: IntervalCollector, scanner: Scanner
+) -> FoundEntries:
+    """Read all files of an environment with `work`, and find damage and broken links.
+
+    Raises:
+        StoppedError: a file shrank, vanished or was replaced meanwhile.
+    """
     all_found = FoundEntries()
     last_offset, last_file_no = NO_OFFSET, NO_OFFSET
     # Wide ranges would take more memory than the whole result.

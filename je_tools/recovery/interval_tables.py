@@ -32,11 +32,11 @@ class LnMark(IntFlag):
 
 
 DELETED, TRANSACTIONAL, INVISIBLE, REPLICATED, COMMITTED, SKIPPED = (mark.value for mark in LnMark)
-"""The bits as plain numbers: numpy would widen `flags` if it is combined with a `LnMark`."""
+"""The bits as plain numbers: combined with a `LnMark`, numpy would widen the column `flags`."""
 
 
 class ColumnTable(Struct, frozen=True):
-    """Columns of one length."""
+    """A table: columns of the same length."""
 
     def __len__(self) -> int:
         return len(getattr(self, self.__struct_fields__[0]))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 from msgspec import Struct
 
-from je_tools.btree.children import BINS_AT_ONCE, Children, Leaves
+from je_tools.btree.children import BINS_AT_ONCE, Children, LoadedNodes
 from je_tools.formats.je.flags import LnFlag
 from je_tools.formats.je.header import NULL_LSN
 from je_tools.formats.je.log.fetch import fetch
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from je_tools.btree.tree import Tree
     from je_tools.formats.arrays import Ints
     from je_tools.recovery.database import Database
-    from je_tools.recovery.reading import RecordReader
+    from je_tools.recovery.record_reader import RecordReader
     from je_tools.recovery.snapshot import Snapshot
 
 
@@ -28,8 +28,11 @@ class LiveEntries(Struct, frozen=True):
     """Live entries of a part of a tree.
 
     Attributes:
-        records, nodes, bases, deltas: int64 LSNs; as in `Recount`, but `nodes` without `bases`.
-        record_sizes: int64; bytes of each record.
+        records: int64 LSNs of LNs that slots name and whose data is not in the slot.
+        record_sizes: int64; bytes of each of these; 0 if there is no entry.
+        nodes: int64 LSNs of the full nodes in place, without `bases`.
+        bases: int64 LSNs of the full versions that `deltas` need.
+        deltas: int64 LSNs of the deltas in place.
     """
 
     records: Ints
@@ -52,38 +55,38 @@ def map_live_entries(
         database: a database that has a root.
         work: called with each part, in threads.
     """
-    reading = snapshot.reading(database, with_data=False, show_expired=True)
-    tree = reading.tree
+    reader = snapshot.record_reader(database, with_data=False, show_expired=True)
+    tree = reader.tree
     uppers: list[T] = []
 
-    def look(leaves: Leaves) -> None:
-        uppers.append(work(tree, live_part(_NONE, _NONE, leaves)))
+    def add_uppers(loaded: LoadedNodes) -> None:
+        uppers.append(work(tree, live_part(_NONE, _NONE, loaded)))
 
     def measure(children: Children) -> tuple[T, list[Fault]]:
-        leaves = tree.read(children)
-        slots, alive, changes, faults = reading.alive(leaves)
-        # Embedded and duplicate data makes the record's own entry obsolete at once.
+        loaded = tree.read(children)
+        slots, alive, changes, faults = reader.slots_and_changes(loaded)
+        # If the slot holds the data, embedded or in a two-part key, the LN is obsolete at once.
         outside = alive & (slots.data_size < 0) & (slots.lsn != NULL_LSN)
         if tree.two_part:
             outside[:] = False
         lsns, sizes = slots.lsn[outside], slots.logged_size[outside]
-        lsns = np.concatenate((lsns, lns_of_changes(reading, changes)))
+        lsns = np.concatenate((lsns, lns_of_changes(reader, changes)))
         sizes = np.concatenate((sizes, np.zeros(len(lsns) - len(sizes), np.int64)))
         unknown = np.flatnonzero(sizes <= 0)
         if len(unknown):
             sizes[unknown] = entry_sizes(tree, lsns[unknown])
-        return work(tree, live_part(lsns, sizes, leaves)), faults
+        return work(tree, live_part(lsns, sizes, loaded)), faults
 
     for part, faults in snapshot.in_order(
-        tree.leaf_children(seen=look, at_once=BINS_AT_ONCE), measure
+        tree.unread_bins(seen=add_uppers, at_once=BINS_AT_ONCE), measure
     ):
         yield part
         yield from uppers
         uppers.clear()
         snapshot.faults.extend(faults)
     yield from uppers
-    if reading.has_left:
-        left = lns_of_changes(reading, reading.left_changes())
+    if reader.has_unplaced:
+        left = lns_of_changes(reader, reader.unplaced_changes())
         yield work(tree, LiveEntries(left, entry_sizes(tree, left), _NONE, _NONE, _NONE))
     snapshot.faults.extend(tree.faults)
 
@@ -91,16 +94,16 @@ def map_live_entries(
 _NONE = np.empty(0, np.int64)
 
 
-def live_part(lsns: Ints, sizes: Ints, leaves: Leaves) -> LiveEntries:
-    """Return records, full nodes, full versions of deltas, and deltas as one part.
+def live_part(lsns: Ints, sizes: Ints, loaded: LoadedNodes) -> LiveEntries:
+    """Return records, and the live entries of nodes, as one part.
 
     Args:
         lsns: int64; LSNs of the records.
         sizes: int64; bytes of each record.
-        leaves: the nodes.
+        loaded: the nodes.
     """
-    nodes = leaves.logged[0]
-    used = leaves.nodes.good & nodes.good
+    nodes = loaded.logged[0]
+    used = loaded.nodes.good & nodes.good
     deltas = used & nodes.is_delta
     bases = nodes.last_full_lsn[deltas]
     return LiveEntries(
@@ -108,21 +111,21 @@ def live_part(lsns: Ints, sizes: Ints, leaves: Leaves) -> LiveEntries:
     )
 
 
-def lns_of_changes(reading: RecordReader, changes: Ints, *, with_duplicates: bool = False) -> Ints:
-    """Return the LSNs of the entries that hold the records of changes, outside of slots.
+def lns_of_changes(reader: RecordReader, changes: Ints, *, with_duplicates: bool = False) -> Ints:
+    """Return the LSNs of the LNs that hold the records of changes, except records in slots.
 
     Args:
-        reading: the reader of the database.
+        reader: the reader of the database.
         changes: rows of the overlay.
         with_duplicates: include the LNs of a database with duplicates. Its slots hold whole
             records, so the engine counts these LNs as obsolete.
     """
-    overlay = reading.overlay
+    overlay = reader.overlay
     outcomes = overlay.outcome[changes]
     lsns = overlay.lsn[changes]
-    if (reading.tree.two_part and not with_duplicates) or not len(lsns):
+    if (reader.tree.two_part and not with_duplicates) or not len(lsns):
         return np.empty(0, np.int64)
-    entries = fetch(reading.tree.image, lsns, check=False)
+    entries = fetch(reader.tree.image, lsns, check=False)
     holding = np.where(outcomes == KeyOutcome.LN, lsns, NULL_LSN)
     for family in (Family.LN, Family.NAME_LN):
         rows = np.flatnonzero(entries.is_family(family))

@@ -33,8 +33,8 @@ class LostTransaction(Struct, frozen=True):
 
     Attributes:
         txn_id, time_ms: id and time in its Commit.
-        lsn: LSN of its Commit.
-        ln_count: number of its LNs after the end.
+        lsn: LSN of the Commit.
+        ln_count: number of its LNs after the end of the log.
     """
 
     txn_id: int
@@ -51,7 +51,7 @@ class LostKeys(Struct, frozen=True):
         name: its name in the log up to the end, else in the lost part; None if neither has it.
         is_lost: True if the database itself would be lost, since it was created after the end.
         ln_count: number of LNs that write its records.
-        keys: keys that they write, each once.
+        keys: keys of these records, each once.
     """
 
     db_id: int
@@ -107,7 +107,10 @@ def lost_after(
         environment: the log.
         end: end of the log.
         scanner: options of the scan.
-        names: names of databases, by id.
+        names: names of the databases of the log up to its end, by id; None for one without.
+
+    Raises:
+        StoppedError: a file shrank, vanished or was replaced meanwhile.
     """
     skipped = {each.file.file_no for each in end.skipped}
     files = [
@@ -152,7 +155,7 @@ def _read_after(
 
 
 def count_values(ids: Ints, values: Ints) -> Ints:
-    """Return how often each id is among the values."""
+    """Return how often each id occurs among the values, int64."""
     ordered = np.sort(values)
     after = np.searchsorted(ordered, ids, side="right")
     counts: Ints = after - np.searchsorted(ordered, ids)
@@ -163,15 +166,15 @@ def _lost_keys(
     interval: ReplayInterval, image: Image, names: Mapping[int, str | None], scanner: Scanner
 ) -> tuple[LostKeys, ...]:
     lns = interval.lns
-    made = _names_of(image, lns.lsn[lns.db_id == NAME_DB])
+    created = _names_of(image, lns.lsn[lns.db_id == NAME_DB])
     found = []
     for db_id, rows in rows_by(lns.db_id).items():
         own = lns.select(rows)
         keys = Spans(image.data, own.key_position, own.key_size.astype(np.int64))
         order_of_keys, is_new = group_keys(keys, two_part=False)
         keys = keys.select(order_of_keys[is_new])
-        is_lost = db_id not in names and db_id in made
-        name = made.get(db_id) if is_lost else names.get(db_id)
+        is_lost = db_id not in names and db_id in created
+        name = created.get(db_id) if is_lost else names.get(db_id)
         found.append(LostKeys(db_id, name, is_lost, len(own), keys))
     return tuple(found)
 

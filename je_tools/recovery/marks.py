@@ -1,4 +1,4 @@
-"""Entries that guide recovery, collected by a scan of the end of a log.
+"""Marks: the entries by which recovery finds its checkpoint and its roots.
 
 Source: je-log.md "Where a log ends, and what damage costs".
 """
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 DB_TREE_NO, IMMUTABLE_NO = BY_NAME["DbTree"].no, BY_NAME["ImmutableFile"].no
 
 MARK_TYPES = mask_of((DB_TREE_NO, CKPT_START_NO, CKPT_END_NO, IMMUTABLE_NO, RESTORE_REQUIRED_NO))
-"""Types of the entries that guide recovery."""
+"""Types of the entries that are marks."""
 
 _KNOWN = mask_of(ENTRY_TYPES)
 
@@ -37,14 +37,14 @@ NO_END = 1 << 62
 
 
 class RecoveryMark(Struct, frozen=True):
-    """An entry that guides recovery: CkptStart, CkptEnd, DbTree, ImmutableFile, RestoreRequired."""
+    """A CkptStart, CkptEnd, DbTree, ImmutableFile or RestoreRequired, with its decoded fields."""
 
     lsn: int
     type_no: int
     fields: Mapping[str, Any]
 
     def numbers(self) -> RecoveryMark:
-        """Return the mark without fields that are no numbers: the root of a tree has a key."""
+        """Return the mark with only the fields that are numbers, so without keys of records."""
         kept = {name: value for name, value in self.fields.items() if isinstance(value, int)}
         return RecoveryMark(self.lsn, self.type_no, kept)
 
@@ -73,7 +73,7 @@ def collect_marks(rows: Rows, limit: int = NO_END, *, past_damage: bool = False)
     Args:
         rows: rows of one file, in log order.
         limit: largest offset at which an entry of the log may begin.
-        past_damage: also collect marks after damage, as needed for files before the last.
+        past_damage: also collect marks after damage, as the engine does in files before the last.
     """
     offsets = rows.offset.astype(np.int64)
     ends = ~rows.good | ~_KNOWN[rows.type] | (offsets > limit)

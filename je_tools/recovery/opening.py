@@ -36,13 +36,13 @@ if TYPE_CHECKING:
     from je_tools.log.scan import Scanner
 
 _CHECKS_CHAINS = 17
-"""Log version of the engine that checks prevOffsets before it recovers."""
+"""Log version of the only engine that checks prevOffsets before it recovers."""
 
 _FILE_NO_MAX = (1 << 31) - 1
 
 
 class NoTreeError(InputError):
-    """A log without a root of the databases, and so without anything that recovery leaves.
+    """A log without a root of the databases, from which recovery can read nothing.
 
     Attributes:
         refusal: reason why the engine would not open it.
@@ -62,7 +62,7 @@ def held_snapshot(
     to_lsn: int | None = None,
     as_member: bool = False,
 ) -> Iterator[Snapshot]:
-    """Take a snapshot whose files must not change while it is in use; see `take_snapshot`.
+    """Take a snapshot as `take_snapshot` does, and check at the end that its files did not change.
 
     Call `check_files` once more before an output made from it gets its name.
 
@@ -91,12 +91,13 @@ def take_snapshot(
         scanner: options of the scan.
         now_ms: time at which records are read.
         to_lsn: treat the entry at this LSN as the end of the log.
-        as_member: see the log as a member of a replication group, which goes on with transactions
-            of the group that have no end.
+        as_member: open the log as a member of a replication group does: transactions of the group
+            without an end are not undone.
 
     Raises:
-        InputError: the log has no root, so that there is nothing to show; or a file number is
-            higher than any log's, or two files have the same number.
+        NoTreeError: the log has no root, so there is nothing to show.
+        InputError: a file number is higher than any log's, or two files have the same number, or
+            the DbTree cannot be read.
         StoppedError: a file shrank, vanished or was replaced meanwhile.
     """
     check_numbers(environment)
@@ -195,7 +196,7 @@ def _check_highest(environment: Environment) -> None:
 
 
 def _is_chain_fatal(end: LogEnd, interval: ReplayInterval) -> bool:
-    """Return whether prevOffsets keep the engine from opening the log.
+    """Return True if prevOffsets keep the engine from opening the log.
 
     JE 18.3 checks them in whole files beforehand, up to the one before the last, and also in the
     last if its number is 0. Source: RecoveryManager.recover, DbVerifyLog.verify,
@@ -210,7 +211,7 @@ def _is_chain_fatal(end: LogEnd, interval: ReplayInterval) -> bool:
 
 
 def _is_to_halt(environment: Environment, end: LogEnd) -> bool:
-    """Return whether the engine is configured to halt instead of cutting off Commits."""
+    """Return True if the engine is configured to halt instead of cutting off Commits."""
     if end.reason is not EndReason.DAMAGED or not len(end.commits_after_end):
         return False
     return environment.is_directory and read_settings(environment.home).switch(HALT)

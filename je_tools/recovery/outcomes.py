@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 
 
 class KeyOutcome(IntEnum):
-    """The record of a key after recovery."""
+    """Where the record of a key comes from after recovery."""
 
     NO_RECORD = 0
     LN = 1
-    """The record of an LN."""
+    """It is the record of an LN."""
     ABORT_VERSION = 2
-    """The record that an undone LN had replaced."""
+    """It is the record that an undone LN had replaced."""
 
 
 class Overlay(Struct, frozen=True):
@@ -32,7 +32,7 @@ class Overlay(Struct, frozen=True):
     Attributes:
         key: in the key order of the database, or in byte order if that is unknown.
         outcome: uint8; a `KeyOutcome`.
-        lsn: int64; LSN of the LN to which the outcome refers.
+        lsn: int64; LSN of the LN that is redone, reverted to, or undone.
         undone_count, redone_count: number of slots that undo and redo changed.
     """
 

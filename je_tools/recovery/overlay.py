@@ -32,7 +32,7 @@ from je_tools.recovery.interval_tables import (
     Writes,
 )
 from je_tools.recovery.outcomes import KeyOutcome, Overlay, is_open, no_overlay
-from je_tools.recovery.slot_matching import match
+from je_tools.recovery.slot_matching import match_slots
 
 if TYPE_CHECKING:
     from je_tools.btree.children import Children
@@ -65,7 +65,7 @@ class _Groups(Struct, frozen=True):
     key: Spans
 
 
-def decide(
+def decide_outcomes(
     tree: Tree, lns: Lns, rows: npt.NDArray[np.int32], rules: ReplayRules, threads: int = 1
 ) -> tuple[Overlay, Faults]:
     """Decide the outcome of undo and redo in one database.
@@ -78,7 +78,7 @@ def decide(
         threads: number of threads that read BINs.
 
     Returns:
-        The changes, and the faults of the BINs that were read.
+        The keys that change, and the faults of the BINs that were read.
     """
     if not len(rows):
         return no_overlay(), Faults()
@@ -146,12 +146,12 @@ def _slots_of(tree: Tree, keys: Spans, threads: int) -> tuple[Ints, Mask, Faults
     deleted = np.zeros(len(keys), np.bool_)
     faults = Faults()
 
-    def look(children: Children) -> tuple[Ints, Slots, list[Fault]]:
+    def read_slots(children: Children) -> tuple[Ints, Slots, list[Fault]]:
         slots, found = tree.slots_in_range(tree.read(children))
-        at, same = match(tree, keys, slots)
+        at, same = match_slots(tree, keys, slots)
         return at[same], slots.select(same), found
 
-    for at, slots, found in map_in_order(look, tree.leaf_children(keys), threads):
+    for at, slots, found in map_in_order(read_slots, tree.unread_bins(keys), threads):
         lsns[at], deleted[at] = slots.lsn, slots.deleted
         faults.extend(found)
     return lsns, deleted, faults
@@ -165,21 +165,23 @@ def _undo(tree: Tree, groups: _Groups, rules: ReplayRules, state: _KeyState) -> 
     row = row[state.lsn[groups.of_row[row]] == groups.lns.lsn[row]]
     if not len(row):
         return 0
-    row, stays = _in_front_of_rollback(groups, row, rolled_back)
+    row, stays = _before_rollback(groups, row, rolled_back)
     group = groups.of_row[row].astype(np.int64)
-    _take_back_to_ln(groups, group[stays], row[stays], state)
-    _take_back_to_abort(tree, group[~stays], groups.lns.lsn[row[~stays]], state)
+    _revert_to_ln(groups, group[stays], row[stays], state)
+    _revert_to_abort_version(tree, group[~stays], groups.lns.lsn[row[~stays]], state)
     return len(row)
 
 
-def _in_front_of_rollback(groups: _Groups, rows: Ints, rolled_back: Mask) -> tuple[Ints, Mask]:
-    """Return the row at which the undo of each LN ends, and a mask of those whose LN stays.
-
-    If the LN there does not stay, the slot gets the version that this LN replaced.
+def _before_rollback(groups: _Groups, rows: Ints, rolled_back: Mask) -> tuple[Ints, Mask]:
+    """Follow rollbacks back to the LN at which the undo of each row ends.
 
     A rollback reverts a key to the last LN of the same transaction that it does not take back. If
-    there is none, it reverts to the version that the first LN of the transaction replaced. The LN
-    reached may belong to a transaction without a Commit, and is then undone too.
+    there is none, it reverts to the version that the first LN of the transaction replaced. If the
+    transaction of the LN that is reached has no Commit, that LN is undone too.
+
+    Returns:
+        The rows of these LNs, and a mask of those whose LN stays. For the others, the slot gets the
+        version that the LN replaced.
     """
     found = rows.copy()
     stays = np.zeros(len(rows), np.bool_)
@@ -194,7 +196,7 @@ def _in_front_of_rollback(groups: _Groups, rows: Ints, rolled_back: Mask) -> tup
     return found, stays
 
 
-def _take_back_to_ln(groups: _Groups, group: Ints, rows: Ints, state: _KeyState) -> None:
+def _revert_to_ln(groups: _Groups, group: Ints, rows: Ints, state: _KeyState) -> None:
     lns = groups.lns.select(rows)
     gone = lns.flags & DELETED != 0
     state.lsn[group], state.deleted[group] = lns.lsn, gone
@@ -202,7 +204,7 @@ def _take_back_to_ln(groups: _Groups, group: Ints, rows: Ints, state: _KeyState)
     state.source[group] = lns.lsn
 
 
-def _take_back_to_abort(tree: Tree, group: Ints, undone: Ints, state: _KeyState) -> None:
+def _revert_to_abort_version(tree: Tree, group: Ints, undone: Ints, state: _KeyState) -> None:
     """Revert slots to the versions that undone LNs replaced."""
     if not len(group):
         return
@@ -251,14 +253,14 @@ def _redo_some(groups: _Groups, rules: ReplayRules, state: _KeyState, first: int
     some = newest >= 0
     newest = np.maximum(newest, 0)
     lsn, gone = lns.lsn[newest], lns.flags[newest] & DELETED != 0
-    own_lsn, deleted = state.lsn[first:last], state.deleted[first:last]
-    empty = (own_lsn == _NO_SLOT) | (deleted & (own_lsn == NULL_LSN))
-    alive = ~empty & ~deleted
+    own_lsn, was_deleted = state.lsn[first:last], state.deleted[first:last]
+    empty = (own_lsn == _NO_SLOT) | (was_deleted & (own_lsn == NULL_LSN))
+    alive = ~empty & ~was_deleted
     newer = lsn > own_lsn
-    takes = some & ~gone & (empty | newer)
-    goes = some & gone & (alive & (newer | (lsn == own_lsn)))
-    state.outcome[first:last][takes] = KeyOutcome.LN
-    state.source[first:last][takes] = lsn[takes]
-    state.outcome[first:last][goes] = KeyOutcome.NO_RECORD
-    state.source[first:last][goes] = lsn[goes]
-    return int(np.count_nonzero(takes | goes))
+    written = some & ~gone & (empty | newer)
+    deleted = some & gone & (alive & (newer | (lsn == own_lsn)))
+    state.outcome[first:last][written] = KeyOutcome.LN
+    state.source[first:last][written] = lsn[written]
+    state.outcome[first:last][deleted] = KeyOutcome.NO_RECORD
+    state.source[first:last][deleted] = lsn[deleted]
+    return int(np.count_nonzero(written | deleted))

@@ -1,4 +1,4 @@
-"""Values of records in columns, filled from slots, from LNs, and from what undone LNs replaced.
+"""Values of records in columns, filled from slots, from LNs, and from versions that LNs replaced.
 
 Source: je-log.md "Reading the current content"; CursorImpl.getCurrent, BIN.fetchLN, JE 18.3.12.
 """
@@ -11,7 +11,7 @@ import numpy as np
 from msgspec import Struct
 
 from je_tools.btree.fault_kinds import FaultKind
-from je_tools.btree.faults import LACKING, Lacking
+from je_tools.btree.faults import UNREADABLE_KINDS, UnreadableRecords
 from je_tools.formats.arrays import Ints, Mask, run_of
 from je_tools.formats.je.entry.payloads import PAYLOAD_FAMILIES, payload_spans
 from je_tools.formats.je.expirations import expiration_ms
@@ -54,7 +54,7 @@ class RecordSource(Struct, frozen=True):
     Attributes:
         tree: tree of the database.
         overlay: changes of undo and redo.
-        with_data: True to read the LNs of slots too, not only the slots.
+        with_data: as in `RecordReader`.
     """
 
     tree: Tree
@@ -95,8 +95,8 @@ class RecordValues(Struct):
         )
 
 
-def fill_from_slots(source: RecordSource, slots: Slots, values: RecordValues) -> Lacking:
-    """Fill in the first records, those of slots; return those that cannot be read."""
+def fill_from_slots(source: RecordSource, slots: Slots, values: RecordValues) -> UnreadableRecords:
+    """Fill the first rows of `values` from slots and their LNs; return the unreadable records."""
     n = len(slots)
     values.lsn[:n], values.vlsn[:n] = slots.lsn, np.where(slots.vlsn > 0, slots.vlsn, NO_VLSN)
     values.data_start[:n], values.data_size[:n] = slots.data_start, slots.data_size
@@ -111,10 +111,10 @@ def fill_from_slots(source: RecordSource, slots: Slots, values: RecordValues) ->
     entries = fetch(image, slots.lsn[run], room_size=room_size)
     # LNs are copied only if all data is theirs, so one buffer holds the data of all records.
     values.data = entries.data
-    lacking = _from_lns(source, entries, rows, values)
+    is_unreadable = _from_lns(source, entries, rows, values)
     # Slot and LN may differ: the engine's reads use the expiration of the slot.
     values.expires_ms[run] = slots.expires_ms[run]
-    return _lacking(source, entries, lacking, slots.key.select(rows))
+    return _unreadable_records(source, entries, is_unreadable, slots.key.select(rows))
 
 
 def _room_size(slots: Slots) -> int:
@@ -127,37 +127,41 @@ def _room_size(slots: Slots) -> int:
 
 def fill_from_changes(
     source: RecordSource, changes: Ints, first: int, values: RecordValues
-) -> Lacking:
-    """Fill in the remaining records, those of undo and redo; return those that cannot be read."""
+) -> UnreadableRecords:
+    """Fill the rows of `values` from `first` on from changes; return the unreadable records.
+
+    The record of an undone LN is the version that it replaced. That version is in the LN itself, or
+    in the LN to which it points.
+    """
     overlay, image = source.overlay, source.tree.image
     entries = fetch(image, overlay.lsn[changes])
     rows = first + np.arange(len(changes))
     back = overlay.outcome[changes] == KeyOutcome.ABORT_VERSION
-    lacking = np.zeros(len(changes), np.bool_)
-    forth = np.flatnonzero(~back)
-    lacking[forth] = _from_lns(source, entries.select(forth), rows[forth], values)
-    back_to = np.full(len(changes), NULL_LSN, np.int64)
-    kept = np.zeros(len(changes), np.bool_)
+    is_unreadable = np.zeros(len(changes), np.bool_)
+    current = np.flatnonzero(~back)
+    is_unreadable[current] = _from_lns(source, entries.select(current), rows[current], values)
+    abort_lsn = np.full(len(changes), NULL_LSN, np.int64)
+    has_abort_data = np.zeros(len(changes), np.bool_)
     for family in (*_IN_COLUMNS, Family.NAME_LN):
         of_family = np.flatnonzero(entries.is_family(family) & back)
         for some, decoded in entries.decode(family, of_family, wanted=ABORT_FIELDS):
             _fill_abort_version(decoded.fields, rows[some], values)
-            back_to[some] = decoded.fields.number("abort_lsn")
+            abort_lsn[some] = decoded.fields.number("abort_lsn")
             if decoded.fields.has("abort_data"):
-                kept[some] = decoded.fields.is_present("abort_data")
-    values.lsn[rows[back]] = back_to[back]
-    further = np.flatnonzero(back & ~kept)
+                has_abort_data[some] = decoded.fields.is_present("abort_data")
+    values.lsn[rows[back]] = abort_lsn[back]
+    further = np.flatnonzero(back & ~has_abort_data)
     if source.tree.two_part or not len(further):
-        return _lacking(source, entries, lacking, overlay.key.select(changes))
-    olds = fetch(image, back_to[further])
+        return _unreadable_records(source, entries, is_unreadable, overlay.key.select(changes))
+    olds = fetch(image, abort_lsn[further])
     expires_ms = values.expires_ms[rows[further]]
-    lacking[further] = _from_lns(source, olds, rows[further], values)
+    is_unreadable[further] = _from_lns(source, olds, rows[further], values)
     values.expires_ms[rows[further]] = expires_ms
-    return _lacking(source, entries, lacking, overlay.key.select(changes))
+    return _unreadable_records(source, entries, is_unreadable, overlay.key.select(changes))
 
 
 def _from_lns(source: RecordSource, entries: Entries, rows: Ints, values: RecordValues) -> Mask:
-    """Fill in records from their LNs; return a mask of the LNs that cannot be read.
+    """Fill rows of `values` from LNs; return a mask of the LNs that cannot be read.
 
     Args:
         source: the tree and its changes.
@@ -194,7 +198,7 @@ def _from_lns(source: RecordSource, entries: Entries, rows: Ints, values: Record
 
 
 def _fill_abort_version(head: Columns, rows: Ints, values: RecordValues) -> None:
-    """Fill in records from the old versions that undone LNs hold."""
+    """Fill rows of `values` from the old versions that undone LNs hold."""
     if head.has("abort_data"):
         start, size = head.span("abort_data")
         values.data_start[rows], values.data_size[rows] = start, size
@@ -206,14 +210,18 @@ def _fill_abort_version(head: Columns, rows: Ints, values: RecordValues) -> None
     values.vlsn[rows] = np.where(vlsn > 0, vlsn, NO_VLSN)
 
 
-def _lacking(source: RecordSource, entries: Entries, lacking: Mask, keys: Spans) -> Lacking:
+def _unreadable_records(
+    source: RecordSource, entries: Entries, is_unreadable: Mask, keys: Spans
+) -> UnreadableRecords:
     """Return the records whose LNs cannot be read."""
-    rows, db_id = np.flatnonzero(lacking), source.tree.db_id
+    rows, db_id = np.flatnonzero(is_unreadable), source.tree.db_id
     if not len(rows):
-        return Lacking(db_id, np.empty(0, np.uint8), entries.lsn[:0], keys.select(slice(0)))
+        return UnreadableRecords(
+            db_id, np.empty(0, np.uint8), entries.lsn[:0], keys.select(slice(0))
+        )
     kinds = np.select(
         [entries.found[rows] == Found.BAD, entries.found[rows] == Found.GOOD],
-        [LACKING.index(FaultKind.DAMAGED), LACKING.index(FaultKind.NOT_A_RECORD)],
-        LACKING.index(FaultKind.MISSING),
+        [UNREADABLE_KINDS.index(FaultKind.DAMAGED), UNREADABLE_KINDS.index(FaultKind.NOT_A_RECORD)],
+        UNREADABLE_KINDS.index(FaultKind.MISSING),
     )
-    return Lacking(db_id, kinds.astype(np.uint8), entries.lsn[rows], keys.select(rows))
+    return UnreadableRecords(db_id, kinds.astype(np.uint8), entries.lsn[rows], keys.select(rows))

@@ -48,7 +48,7 @@ class ReplayRules(Struct, frozen=True, dict=True):
 
     def is_rolled_back(self, lns: Lns | Writes) -> Mask:
         """Return a mask of the LNs that a rollback takes back."""
-        return self._by_txn.hold(lns.txn_id, lns.lsn)
+        return self._by_txn.contain(lns.txn_id, lns.lsn)
 
     def is_undone(self, lns: Lns) -> Mask:
         """Return a mask of the LNs that undo takes back because their transaction has no Commit.
@@ -62,4 +62,4 @@ class ReplayRules(Struct, frozen=True, dict=True):
         """Return True if a Commit of the group, visible or not, lies in a rollback period."""
         lsns = ends.lsn[ends.is_commit & (ends.txn_id < 0)]
         bounds = ((0, each.matchpoint_lsn, each.start_lsn) for each in self.periods)
-        return bool(Periods.of(bounds).hold(np.zeros(len(lsns), np.int64), lsns).any())
+        return bool(Periods.of(bounds).contain(np.zeros(len(lsns), np.int64), lsns).any())

@@ -1,4 +1,4 @@
-"""Rollback periods: finding the LSNs inside any of them by one sort and one search."""
+"""Rollback periods, sorted so that one search finds the LSNs that lie in any of them."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Periods(Struct, frozen=True):
         latest = np.maximum.accumulate((owner * len(ends) + end)[order])
         return cls(owners, starts, place[order], ends[latest % max(len(ends), 1)])
 
-    def hold(self, owners: Ints, lsns: Ints) -> Mask:
+    def contain(self, owners: Ints, lsns: Ints) -> Mask:
         """Return a mask of the LSNs that lie in a period of their owner."""
         held = np.zeros(len(lsns), np.bool_)
         if not len(self.place):

@@ -1,4 +1,4 @@
-"""Matching of slots with changes, by their keys."""
+"""Match slots of BINs with the keys that recovery changes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from je_tools.formats.spans import Spans
 
 
-def match(tree: Tree, keys: Spans, slots: Slots) -> tuple[Ints, Mask]:
+def match_slots(tree: Tree, keys: Spans, slots: Slots) -> tuple[Ints, Mask]:
     """Return the row of each slot's key among ascending keys, and a mask of those found.
 
     The row of a key that is not found means nothing.

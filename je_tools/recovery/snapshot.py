@@ -28,8 +28,8 @@ from je_tools.formats.je.log.fetch import fetch, fetch_entry
 from je_tools.formats.spans import Spans
 from je_tools.log.images import check_image, map_files
 from je_tools.log.records import Batch, Note, Records, UnreadRecords
-from je_tools.recovery.overlay import decide
-from je_tools.recovery.reading import RecordReader
+from je_tools.recovery.overlay import decide_outcomes
+from je_tools.recovery.record_reader import RecordReader
 
 if TYPE_CHECKING:
     from je_tools.btree.key_ranges import KeyRange
@@ -71,14 +71,14 @@ class Snapshot(Struct, dict=True):
         scanner: options of the scan.
         databases: databases by id: the two of the DbTree and all that have a descriptor.
         names: names of databases by id, including databases without a descriptor.
-        lost_names: names in use, of unknown databases.
-        temporary: former names by id of temporary databases, which recovery removes.
+        lost_names: names whose entry cannot be read, so that their databases are unknown.
+        temporary: names, by id, of the temporary databases that recovery removes.
         faults: faults of trees, as far as they have been read.
         kept_txns: ids of transactions without an end that count as committed; see `take_snapshot`.
         to_lsn: LSN of the entry requested as the last one of the log; None for its real end.
         is_verified: True if the checksums of all files have been verified.
-        foreign: number of places of damage in trees that were examined, and the findings of files
-            of another log that they show.
+        foreign: number of faults of trees that were searched for files of another log, and the
+            findings of such files.
     """
 
     environment: Environment
@@ -121,7 +121,7 @@ class Snapshot(Struct, dict=True):
 
     @functools.cached_property
     def was_crashed(self) -> bool:
-        """True if recovery has something to do, or has written the last checkpoint.
+        """True if recovery has something to do, or if recovery has written the last checkpoint.
 
         A crash can leave slots outside of their node's range, and a later close keeps them.
         """
@@ -144,7 +144,7 @@ class Snapshot(Struct, dict=True):
         return {db_id: rows.astype(np.int32) for db_id, rows in by_db.items()}
 
     def tree(self, database: Database) -> Tree:
-        """Return the tree of a database."""
+        """Return the B-tree of a database before undo and redo; see `overlay` for these."""
         order = KeyOrder(
             ordered=not database.comparators,
             two_part=database.has_duplicates and not database.old_duplicates,
@@ -195,26 +195,26 @@ class Snapshot(Struct, dict=True):
             self._overlays[db_id] = self._decide(db_id)
         return self._overlays[db_id]
 
-    def change_count(self, db_id: int) -> int:
+    def ln_count(self, db_id: int) -> int:
         """Return the number of writes to records of a database in the recovery interval."""
-        return len(self.changes(db_id))
+        return len(self.ln_rows(db_id))
 
     def is_changed(self, db_id: int) -> bool:
-        """Return whether recovery changes a record of a database, or replays one of its nodes."""
+        """Return True if recovery changes a record of a database, or replays one of its nodes."""
         return db_id in self._nodes_by_db or len(self.overlay(db_id)) > 0
 
-    def changes(self, db_id: int) -> npt.NDArray[np.int32]:
+    def ln_rows(self, db_id: int) -> npt.NDArray[np.int32]:
         """Return the rows of the interval's LNs of a database, ascending."""
         return self._lns_by_db.get(db_id, np.empty(0, np.int32))
 
     def _decide(self, db_id: int) -> Overlay:
-        rows = self.changes(db_id)
+        rows = self.ln_rows(db_id)
         database = self.databases[db_id]
         # Engines that can replay old duplicates are too old for all else here.
         if database.root_lsn == NULL_LSN or database.old_duplicates:
             rows = rows[:0]
         tree = self.tree(database)
-        overlay, faults = decide(tree, self.interval.lns, rows, self.rules, self.threads)
+        overlay, faults = decide_outcomes(tree, self.interval.lns, rows, self.rules, self.threads)
         if overlay.redone_count or overlay.undone_count:
             faults.extend(tree.splits_cut_short())
         faults.extend(tree.faults)
@@ -241,58 +241,59 @@ class Snapshot(Struct, dict=True):
             show_expired: include records that have expired at `now_ms`.
             inside: range of keys, which requires that keys are in byte order.
         """
-        reading = self.reading(database, with_data, show_expired, inside)
-        for records, faults in self.in_order(reading.children(), reading.read):
+        reader = self.record_reader(database, with_data, show_expired, inside)
+        for records, faults in self.in_order(reader.children(), reader.read):
             self.faults.extend(faults)
             if len(records):
                 yield records
-        if reading.has_left:
-            records, faults = reading.left()
+        if reader.has_unplaced:
+            records, faults = reader.unplaced_records()
             self.faults.extend(faults)
             yield records
-        self.faults.extend(reading.tree.faults)
+        self.faults.extend(reader.tree.faults)
 
     def batches(
         self, database: Database, *, show_expired: bool = False, inside: KeyRange | None = None
     ) -> Iterator[Batch]:
-        """Yield the records of a database as `records`, in batches that the caller reads.
+        """Yield the records of a database like `records`, in batches that the caller reads.
 
-        Reading a batch notes its faults, with which the caller extends `faults` in batch order.
+        The caller may read batches in several threads. Reading one passes its faults to a `Note`,
+        and the caller extends `faults` by these in the order of the batches.
         """
-        reading = self.reading(database, True, show_expired, inside)
-        if not reading.is_apart:
+        reader = self.record_reader(database, True, show_expired, inside)
+        if not reader.bins_are_independent:
             yield from self.records(database, show_expired=show_expired, inside=inside)
             return
-        for children in reading.children():
-            yield UnreadRecords(partial(self._read, reading, children))
-        # A page that is gone may have held an upper node.
+        for children in reader.children():
+            yield UnreadRecords(partial(self._read, reader, children))
+        # The page that could not be read may have held an upper node.
         self._check_torn()
-        self.faults.extend(reading.tree.faults)
+        self.faults.extend(reader.tree.faults)
 
-    def _read(self, reading: RecordReader, children: Children, note: Note) -> Records:
-        records, faults = reading.read(children)
+    def _read(self, reader: RecordReader, children: Children, note: Note) -> Records:
+        records, faults = reader.read(children)
         note(faults)
         self._check_torn()
         return records
 
     def count(self, database: Database, *, show_expired: bool = False) -> int:
         """Return the number of records that `records` yields, without building them."""
-        reading = self.reading(database, False, show_expired)
+        reader = self.record_reader(database, False, show_expired)
         total = 0
-        for counted, faults in self.in_order(reading.children(BINS_AT_ONCE), reading.count):
+        for counted, faults in self.in_order(reader.children(BINS_AT_ONCE), reader.count):
             total += counted
             self.faults.extend(faults)
-        if reading.has_left:
-            records, faults = reading.left()
+        if reader.has_unplaced:
+            records, faults = reader.unplaced_records()
             total += len(records)
             self.faults.extend(faults)
-        self.faults.extend(reading.tree.faults)
+        self.faults.extend(reader.tree.faults)
         return total
 
     def read_upper_nodes(self, database: Database) -> None:
         """Read all nodes of a database except its BINs, to find their faults."""
         tree = self.tree(database)
-        for _ in tree.leaf_children():
+        for _ in tree.unread_bins():
             self._check_torn()
         self.faults.extend(tree.faults)
 
@@ -301,7 +302,7 @@ class Snapshot(Struct, dict=True):
         if self.image.is_torn:
             self.check_files()
 
-    def reading(
+    def record_reader(
         self,
         database: Database,
         with_data: bool,
@@ -321,7 +322,7 @@ class Snapshot(Struct, dict=True):
         )
 
     def in_order(self, children: Iterator[Children], work: Callable[[Children], T]) -> Iterator[T]:
-        """Yield the results of `work` on BINs, in their order, read ahead in threads.
+        """Yield the results of `work` on batches of BINs, in their order; threads work ahead.
 
         Raises:
             StoppedError: a file became shorter, or its device failed.
@@ -329,7 +330,7 @@ class Snapshot(Struct, dict=True):
         for each in map_in_order(work, children, self.threads):
             self._check_torn()
             yield each
-        # A page that is gone may have held an upper node.
+        # The page that could not be read may have held an upper node.
         self._check_torn()
 
     def map_files(self, parts: Sequence[ImagePart]) -> Image:

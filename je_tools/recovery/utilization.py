@@ -24,17 +24,13 @@ from je_tools.formats.je.internal.names import EXPIRATION_DB, RESERVED_FILES_DB,
 from je_tools.formats.je.internal.records import InternalRecord, Unreadable, read_record
 from je_tools.formats.je.log.summaries import Summaries, read_summaries
 from je_tools.formats.je.tuples import TupleError
-from je_tools.formats.je.types import ENTRY_TYPES, Family, Group, mask_of
+from je_tools.formats.je.types import IS_LN, IS_NODE
 
 if TYPE_CHECKING:
     from je_tools.formats.arrays import Ints
     from je_tools.recovery.snapshot import Snapshot
 
 _FLOAT = np.float32
-_IS_LN = mask_of(each.no for each in ENTRY_TYPES.values() if Group.LN in each.groups)
-_IS_IN = mask_of(
-    each.no for each in ENTRY_TYPES.values() if each.family in (Family.NODE, Family.OLD_DELTA)
-)
 
 
 class FileSummary(Struct, frozen=True):
@@ -70,7 +66,7 @@ class FileSummary(Struct, frozen=True):
             types: uint8; type number of each entry.
             sizes: int64; bytes of each entry.
         """
-        is_in, is_ln = _IS_IN[types], _IS_LN[types]
+        is_in, is_ln = IS_NODE[types], IS_LN[types]
         return cls(
             total_count=len(sizes),
             total_size=int(sizes.sum()),
@@ -89,12 +85,15 @@ class FileSummary(Struct, frozen=True):
 
     @property
     def counted(self) -> int:
-        """Number of entries plus number of obsolete entries, which never decreases."""
+        """Number of entries plus number of obsolete ones; it never decreases."""
         return self.total_count + self.obsolete_in_count + self.obsolete_ln_count
 
     @property
     def obsolete_size(self) -> int:
-        """Approximate bytes that nothing needs; entries other than nodes and records count."""
+        """Bytes that nothing needs, as the engine estimates them.
+
+        Entries that are neither nodes nor records always count as obsolete.
+        """
         if self.total_size <= 0:
             return 0
         others = self.total_size - self.total_in_size - self.total_ln_size
@@ -155,8 +154,8 @@ def _percent(unused: int, of: Utilization) -> int:
     return math.floor(float(share) + 0.5)
 
 
-class Stored(Struct, frozen=True):
-    """Summaries in the utilization database.
+class StoredSummaries(Struct, frozen=True):
+    """File summaries as the utilization database has them.
 
     Attributes:
         key: key of each record.
@@ -181,18 +180,18 @@ class Stored(Struct, frozen=True):
                 yield file_no, int(self.lsn[row]), FileSummary(*totals.tolist())
 
 
-def stored_summaries(snapshot: Snapshot) -> Stored:
-    """Read the utilization database; damaged entries are added to `snapshot.faults`."""
+def stored_summaries(snapshot: Snapshot) -> StoredSummaries:
+    """Read the utilization database; add unreadable nodes and records to `snapshot.faults`."""
     records = list(record_places(snapshot, UTILIZATION_DB))
     lsns = np.array([lsn for _, lsn in records], np.int64)
     summaries = read_summaries(snapshot.image, lsns)
-    return Stored([key for key, _ in records], lsns, summaries)
+    return StoredSummaries([key for key, _ in records], lsns, summaries)
 
 
 def file_summaries(snapshot: Snapshot) -> dict[int, FileSummary]:
     """Return the newest summary of each file that has one, by file number.
 
-    Unreadable summaries are left out; damaged entries are added to `snapshot.faults`.
+    Unreadable summaries are left out, and added to `snapshot.faults`.
     """
     return {file_no: summary for file_no, _, summary in stored_summaries(snapshot).newest()}
 
@@ -231,12 +230,12 @@ def record_places(snapshot: Snapshot, name: str) -> Iterator[tuple[bytes, int]]:
 
 
 def missing_in_use(snapshot: Snapshot) -> list[int]:
-    """Return the numbers of files that do not exist, or are empty, and are in use.
+    """Return the numbers of files that are missing or empty although the log uses them.
 
-    The engine's counts say that they are, or a place that has been read leads into them.
+    A file is in use if the engine's counts say so, or if a slot or a fault leads into it.
     """
     there = {file.file_no for file in snapshot.environment.files if file.is_begun}
-    gone = there | reserved_files(snapshot).keys()
+    expected = there | reserved_files(snapshot).keys()
     stored = stored_summaries(snapshot)
     counted = {
         file_no
@@ -247,4 +246,4 @@ def missing_in_use(snapshot: Snapshot) -> list[int]:
     lsns = [*stored.lsn.tolist(), *(fault.lsn for fault in snapshot.faults.damage)]
     last_no = snapshot.end.files[-1].file_no
     places = {lsn >> 32 for lsn in lsns if 0 <= lsn >> 32 < last_no}
-    return sorted(counted - gone | places - there)
+    return sorted(counted - expected | places - there)

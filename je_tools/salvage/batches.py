@@ -1,4 +1,4 @@
-"""Records at LSNs: chosen entries, read a second time and decoded."""
+"""Batches of records with a confidence each: chosen entries, read a second time and decoded."""
 
 from __future__ import annotations
 
@@ -31,29 +31,29 @@ if TYPE_CHECKING:
 _FIELDS = frozenset({"key", "data", "expiration", "modified_ms", "created_ms", "flags2"})
 
 
-class Graded(Records, frozen=True):
+class GradedRecords(Records, frozen=True):
     """Records with a confidence each.
 
     Attributes:
-        confidence: uint8, a `Confidence`.
+        confidence: uint8 (n,); a `Confidence`.
     """
 
     confidence: Grades
 
-    def select(self, keep: npt.NDArray[np.bool_] | Ints | slice) -> Graded:
+    def select(self, keep: npt.NDArray[np.bool_] | Ints | slice) -> GradedRecords:
         """Return the records of a mask, of an index array in its order, or of a slice."""
         return graded(Records.select(self, keep), self.confidence[keep])
 
-    def alive_at(self, now_ms: int | None) -> Graded:
+    def alive_at(self, now_ms: int | None) -> GradedRecords:
         """Return the records that have not expired at `now_ms`; all records if it is None."""
         if now_ms is None:
             return self
         return self.select((self.expires_ms == NO_TIME) | (self.expires_ms >= now_ms))
 
 
-def graded(records: Records, confidence: Grades) -> Graded:
-    """Return the records with their confidence."""
-    return Graded(
+def graded(records: Records, confidence: Grades) -> GradedRecords:
+    """Return records with a confidence each, uint8 (n,)."""
+    return GradedRecords(
         key=records.key,
         data=records.data,
         lsn=records.lsn,
@@ -67,12 +67,13 @@ def graded(records: Records, confidence: Grades) -> Graded:
 
 
 class LnReader(Struct, frozen=True):
-    """Source of the records of one database.
+    """Reader of the records of one database at given LSNs.
 
     Attributes:
         image: the log.
-        has_duplicates: True if the database has duplicates, which decides how its keys are split.
-        now_ms: leave out records that have expired by then; None leaves out nothing.
+        has_duplicates: True if the database has duplicates, so that its keys are split.
+        now_ms: time in ms since 1970; records that have expired by then are left out. None leaves
+            out none.
     """
 
     image: Image
@@ -81,26 +82,30 @@ class LnReader(Struct, frozen=True):
 
     def batches(
         self, lsns: Ints, sizes: npt.NDArray[np.int32], confidence: Grades
-    ) -> Iterator[UnreadRecords[Graded]]:
-        """Yield the records at these LSNs in batches, as `Graded`.
+    ) -> Iterator[UnreadRecords[GradedRecords]]:
+        """Yield the records at some LSNs in batches, each of which is read on demand.
 
         Args:
             lsns: int64 (n,); LSNs of LNs of the database that are records.
-            sizes: int32 (n,); bytes of each entry.
-            confidence: uint8 (n,).
+            sizes: int32 (n,); size of each entry in bytes.
+            confidence: uint8 (n,); a `Confidence` of each record.
         """
         for cut in bounded_slices(sizes):
             read = partial(self._alive, lsns[cut], confidence[cut])
             yield UnreadRecords(read, cut.stop - cut.start, int(sizes[cut].sum()))
 
-    def _alive(self, lsns: Ints, confidence: Grades, _: Note) -> Graded:
+    def _alive(self, lsns: Ints, confidence: Grades, _: Note) -> GradedRecords:
         return self.read(lsns, confidence).alive_at(self.now_ms)
 
-    def read(self, lsns: Ints, confidence: Grades) -> Graded:
-        """Return the records at LSNs, whose checksums have been verified before.
+    def read(self, lsns: Ints, confidence: Grades) -> GradedRecords:
+        """Return the records at LSNs without verifying their checksums, which the scan has done.
+
+        Args:
+            lsns: int64 (n,); as for `batches`.
+            confidence: uint8 (n,); as for `batches`.
 
         Raises:
-            StoppedError: there is another entry at an LSN now.
+            StoppedError: an LSN no longer has a record entry.
         """
         entries = fetch(self.image, lsns, check=False)
         is_ln = entries.is_family(Family.LN)
@@ -170,7 +175,7 @@ def _fielded(entries: Entries, rows: Ints) -> list[tuple[Ints, Records]]:
 
 
 def joined(pieces: list[Records]) -> Records:
-    """Return batches over the same buffers as one batch."""
+    """Return batches whose keys and data lie in the same buffers as one batch."""
     numbers = ("lsn", "vlsn", "modified_ms", "created_ms", "expires_ms", "tombstone")
     return Records(
         _joined_spans([piece.key for piece in pieces]),

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Mode(StrEnum):
-    """Extent of a salvage."""
+    """Extents of a salvage."""
 
     COMMITTED = "committed"
     """The newest version of each record that is committed or was written outside transactions."""
@@ -29,7 +29,7 @@ class Mode(StrEnum):
 
 
 class Confidence(IntEnum):
-    """Evidence for a record that comes back, the strongest first."""
+    """Grades of the evidence for a record that comes back, the strongest first."""
 
     COMMITTED = 0
     """The commit of its transaction is in the log."""
@@ -46,37 +46,38 @@ class Confidence(IntEnum):
 
     @property
     def label(self) -> str:
-        """Return its name in every output."""
+        """Name of the grade in every output."""
         return self.name.lower().replace("_", "-")
 
 
 Grades = npt.NDArray[np.uint8]
+"""A `Confidence` for each record."""
 
 GRADES = 8
-"""Number of values of a confidence among the bits of an outcome."""
+"""Number of values that the bits of an outcome have for the `Confidence`."""
 
 
 class LnOutcome(IntFlag):
-    """Bits of the outcome of an LN."""
+    """Bits of an outcome: what a salvage decides on an LN."""
 
     CONFIDENCE = GRADES - 1
     """Mask of its `Confidence`."""
     TAKEN = 8
     """It comes back as a record."""
     APART = 16
-    """It comes back with the records of unfinished transactions."""
+    """It is written with the records of unfinished transactions."""
     UNDECIDED = 32
     """It is left out only because the end of its transaction was not found."""
 
 
 class RecordChoice(Struct, frozen=True):
-    """Selection from LNs; element i of each array is of the i-th.
+    """Choice from some LNs; element i of each array is of LN i.
 
     Attributes:
-        confidence: uint8, a `Confidence`.
-        newest: bool; it is the newest version of its record that counts, even if a deletion.
+        confidence: uint8; a `Confidence`.
+        newest: bool; the LN is the newest committed version of its record, or deletes it.
         taken: bool; it comes back as a record.
-        apart: bool; it comes back with the records of unfinished transactions.
+        apart: bool; it is written with the records of unfinished transactions.
     """
 
     confidence: Grades
@@ -90,9 +91,9 @@ def grade(lns: RecordVersions, content: Content, lost_from: Ordered) -> Grades:
 
     Args:
         lns: LNs of the log.
-        content: the log.
-        lost_from: uint64, sorted; LSNs at which unreadable places begin, where the end of a
-            transaction may have been.
+        content: contents of the log.
+        lost_from: uint64, sorted; LSNs at which unreadable places begin that may have held ends of
+            transactions.
     """
     grades = np.full(len(lns), Confidence.UNCOMMITTED, np.uint8)
     has_txn = lns.txn != NO_TXN
@@ -108,7 +109,7 @@ def grade(lns: RecordVersions, content: Content, lost_from: Ordered) -> Grades:
 
 
 def choose(lns: RecordVersions, grades: Grades, mode: Mode, threads: int) -> RecordChoice:
-    """Choose the LNs that come back in a mode, without regard to lost entries.
+    """Choose the LNs that come back if no entry is lost; `resolve` then considers lost ones.
 
     Args:
         lns: all LNs of some records, in log order.

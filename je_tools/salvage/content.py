@@ -1,8 +1,8 @@
 """Contents of a log in columns: every written record, the ends of transactions, and nodes.
 
-One pass over the log, in threads. Only the identity of a record is stored, 41 bytes, whatever the
-size of its key and data; 25 bytes of a bottom node; and about one bit of a transaction. If records
-and nodes have more than `core.spill.MEMORY_MAX` bytes, they are in temporary files.
+The log is read once, by threads. A record takes 41 bytes whatever the size of its key and data,
+since only its identity is stored. A bottom node takes 25 bytes, a transaction about one bit. If
+records and nodes take more than `core.spill.MEMORY_MAX` bytes, they are in temporary files.
 """
 
 from __future__ import annotations
@@ -45,20 +45,21 @@ class Content(Struct, frozen=True):
     """Contents of a whole log.
 
     Attributes:
-        lns: the records, as columns of `RecordVersions`.
-        leaves: the bottom nodes, as columns of `BottomNodes`.
+        lns: the record versions, as columns of `RecordVersions`.
+        bottom_nodes: the bottom nodes, as columns of `BottomNodes`.
         db_ids: database ids by the number that `lns` uses.
         committed, aborted: ids of transactions.
-        databases: names by id.
-        kinds: descriptors by id, of the databases that have one in the log.
+        databases: named databases by id.
+        kinds: properties by id, of the databases that have a descriptor in the log.
         readable: readable extents of the log.
         unerased: readable extents without the entries that an eraser has overwritten.
         undecodable: number of LNs that have a good checksum but cannot be decoded.
         states: state of each file as it was read.
+        seed: secret of the identities in `lns` and `bottom_nodes`.
     """
 
     lns: RowTable
-    leaves: RowTable
+    bottom_nodes: RowTable
     db_ids: tuple[int, ...]
     committed: TransactionIds
     aborted: TransactionIds
@@ -80,7 +81,7 @@ def read_content(
         environment: the log.
         scanner: reads the files.
         spill: memory budget for records and nodes.
-        internal: also read LNs that have fields instead of data: names and descriptors of
+        internal: True to read LNs that have fields instead of data, too: names and descriptors of
             databases, and file summaries.
 
     Raises:
@@ -93,13 +94,13 @@ def read_content(
     seen: list[RangeContent] = []
     states: list[FileState] = []
     lns = RowTable(spill, VERSION_KINDS, _SECOND_OF_LN)
-    leaves = RowTable(spill, NODE_KINDS, _SECOND_OF_NODE)
+    bottom_nodes = RowTable(spill, NODE_KINDS, _SECOND_OF_NODE)
     committed, aborted = TransactionIds(), TransactionIds()
     for part in scanner.scan(environment, inspector):
         for found in part.results:
             seen.append(found)
             _move(found.lns, lns)
-            _move(found.leaves, leaves)
+            _move(found.bottom_nodes, bottom_nodes)
             for ids, ended in zip((committed, aborted), found.ends, strict=True):
                 ids.add(ended)
             found.ends.clear()
@@ -112,7 +113,7 @@ def read_content(
         kinds |= each.kinds
     return Content(
         lns=lns,
-        leaves=leaves,
+        bottom_nodes=bottom_nodes,
         db_ids=tuple(inspector.codes.codes),
         committed=committed,
         aborted=aborted,
@@ -134,7 +135,7 @@ def _move(pieces: list[Any], table: RowTable) -> None:
 
 
 def _duplicates_before(environment: Environment, scanner: Scanner) -> frozenset[int]:
-    """Return the databases with duplicates if a file is older than KEYED_VERSION; else none."""
+    """Return the ids of databases with duplicates; none unless a file is before KEYED_VERSION."""
     if all(file.version >= KEYED_VERSION for file in environment.files):
         return frozenset()
     kinds: dict[int, DatabaseKind] = {}

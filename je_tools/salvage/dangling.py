@@ -1,8 +1,8 @@
 """Dangling references: slots and earlier versions that name lost records.
 
-A slot names the LSN of the entry that wrote its record, and often holds the record itself; an
-entry of a transaction names the version that it replaced. If such an LSN is in a place that cannot
-be read, the key is known nevertheless.
+A slot names the LSN of the entry that wrote its record, and often holds the record itself. An entry
+of a transaction names the version that it replaced. If such an LSN cannot be read, the key is known
+nevertheless.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from je_tools.formats.je.types import BY_NAME, OLD_BIN_DELTA_NO, Family
 from je_tools.formats.rows import Cell, Form, lines_of, read_only, text_of_ours
 from je_tools.formats.spans import Spans, gather
 from je_tools.log.records import NO_TIME, NO_VLSN, Records
-from je_tools.salvage.entry_masks import KEYED_VERSION, leaves_of, pieces_of_rows, records_of
+from je_tools.salvage.entry_masks import KEYED_VERSION, bottom_nodes_of, pieces_of_rows, records_of
 from je_tools.salvage.transactions import is_in
 
 if TYPE_CHECKING:
@@ -41,17 +41,17 @@ _GONE = SlotState.KNOWN_DELETED | SlotState.PENDING_DELETED
 
 
 class DanglingReferences(Struct, frozen=True):
-    """Records of dangling references: they were written at LSNs that cannot be read.
+    """Dangling references: records that were written at LSNs that cannot be read.
 
     Attributes:
-        records: the known fields; the data is null if it is unknown.
-        stored: the keys as B-trees store them: with duplicates, a stored key holds key and data,
+        records: their known fields; the data is null if it is unknown.
+        stored: their keys as B-trees store them. With duplicates, a stored key holds key and data,
             and those of `records` are parts of it.
-        db_id: int64.
-        first, second: int64; their identities.
-        gone: bool; the version at the LSN is a deletion.
-        by: int64; LSN of the entry that names the record.
-        by_slot: bool; a slot names it, else an entry of a transaction without a commit.
+        db_id: int64 (n,).
+        first, second: int64 (n,); their identities.
+        gone: bool (n,); the version at the LSN is a deletion.
+        by: int64 (n,); LSN of the entry that names the record.
+        by_slot: bool (n,); a slot names it, else an entry of a transaction without a commit.
     """
 
     records: Records
@@ -67,7 +67,7 @@ class DanglingReferences(Struct, frozen=True):
         return len(self.db_id)
 
     def select(self, keep: npt.NDArray[Any]) -> DanglingReferences:
-        """Return the records of a mask or of an index array."""
+        """Return the references of a mask or of an index array."""
         columns = (self.db_id, self.first, self.second, self.gone, self.by, self.by_slot)
         return DanglingReferences(
             self.records.select(keep),
@@ -80,8 +80,8 @@ class DanglingPart(Struct, frozen=True):
     """Dangling references of one scanned range.
 
     Attributes:
-        dangling: records, of every database that is not excluded.
-        lsns: int64; every unreadable LSN that an entry of the range names.
+        dangling: references to records of every database that is not excluded.
+        lsns: int64, sorted; the distinct unreadable LSNs that entries of the range name.
     """
 
     dangling: list[DanglingReferences]
@@ -89,16 +89,16 @@ class DanglingPart(Struct, frozen=True):
 
 
 class DanglingFinder(Struct, frozen=True):
-    """Function that the scan applies to each range.
+    """Inspector of a scan that finds dangling references.
 
     Attributes:
-        content: the log.
-        leaves: int64, sorted; LSNs of the nodes to read.
+        content: contents of the log.
+        node_lsns: int64, sorted; LSNs of the bottom nodes to read.
         excluded: ids of databases that are left out.
     """
 
     content: Content
-    leaves: Ints
+    node_lsns: Ints
     excluded: Ints
 
     def __call__(self, rows: Rows) -> DanglingPart:
@@ -106,8 +106,8 @@ class DanglingFinder(Struct, frozen=True):
         dangling: list[DanglingReferences] = []
         lsns: list[Ints] = [np.empty(0, np.int64)]
         good = rows.good & ~rows.invisible
-        nodes = good & leaves_of(rows.version)[rows.type]
-        nodes[nodes] = is_in(rows.lsn[nodes], self.leaves)
+        nodes = good & bottom_nodes_of(rows.version)[rows.type]
+        nodes[nodes] = is_in(rows.lsn[nodes], self.node_lsns)
         for some in pieces_of_rows(rows, nodes, NODES_AT_ONCE):
             decoded = decode(some, Family.NODE)
             dangling += self._slots(some, decoded, lsns)
@@ -149,7 +149,7 @@ class DanglingFinder(Struct, frozen=True):
             of_node = Spans(fields.data, *fields.span("dup_key")).select(node)
             key, data = _old_duplicates(is_old_duplicate, of_node, key, data)
         first, second = self._identities(key, data, db_id, is_old_duplicate)
-        key, data, stored = self._apart(key, _own(data), db_id, rows.version)
+        key, data, stored = self._split_keys(key, _own(data), db_id, rows.version)
         state = slots.number("state")[index]
         records = Records(
             key,
@@ -193,7 +193,7 @@ class DanglingFinder(Struct, frozen=True):
     def _identities(
         self, key: Spans, data: Spans, db_id: Ints, is_old_duplicate: Mask
     ) -> tuple[Ints, Ints]:
-        """Return identities as `content` computes them; an old duplicate's covers its data too."""
+        """Return identities as in `content`; that of an old duplicate covers its data, too."""
         if is_old_duplicate.any():
             texts = []
             for i, is_old in enumerate(is_old_duplicate.tolist()):
@@ -205,7 +205,7 @@ class DanglingFinder(Struct, frozen=True):
         seed = self.content.seed
         return identities(key.data, key.starts, key.sizes, db_id, seed)
 
-    def _apart(
+    def _split_keys(
         self, key: Spans, data: Spans, db_id: Ints, version: int
     ) -> tuple[Spans, Spans, Spans]:
         """Return keys and data as an application sees them, and the stored keys."""
@@ -240,7 +240,7 @@ class DanglingFinder(Struct, frozen=True):
         hits &= fields.is_present("txn_id") & ~self.content.committed.contains(txn_id)
         hits &= ~np.isin(fields.number("db_id"), self.excluded)
         index = np.flatnonzero(hits)
-        # In older versions the flags do not say which record was there before.
+        # In older versions the flags do not say whether the earlier version was a deletion.
         if len(index) and rows.version >= KEYED_VERSION:
             yield self._of_entries(rows, fields, index)
 
@@ -258,7 +258,7 @@ class DanglingFinder(Struct, frozen=True):
         db_id = fields.number("db_id")[index]
         seed = self.content.seed
         first, second = identities(key.data, key.starts, key.sizes, db_id, seed)
-        key, data, stored = self._apart(key, data, db_id, rows.version)
+        key, data, stored = self._split_keys(key, data, db_id, rows.version)
         records = Records(
             key,
             data,
@@ -289,7 +289,7 @@ def _column(columns: Columns, name: str, index: Ints, absent: int) -> Ints:
 
 
 def _slot_time(slots: Columns, fields: Columns, name: str, index: Ints, node: Ints) -> Ints:
-    """Return ms: the node's base + the slot's offset - 1; NO_TIME if either is absent."""
+    """Return a time in ms: the node's base + the slot's offset - 1; NO_TIME if one is absent."""
     offset = _column(slots, f"{name}_offset", index, 0)
     base = _column(fields, f"{name}_base_ms", node, -1)
     return np.where((offset > 0) & (base >= 0), base + offset - 1, NO_TIME)
@@ -303,9 +303,15 @@ def _slot_expiration(slots: Columns, fields: Columns, index: Ints, node: Ints) -
 
 
 def _old_duplicates(is_old: Mask, main: Spans, key: Spans, data: Spans) -> tuple[Spans, Spans]:
-    """Return keys and data of slots; in an old duplicate tree the key of a slot is the data.
+    """Return keys and data of slots, some of which are in old duplicate trees.
 
-    Old is before KEYED_VERSION. The key of such a record is the key of its node.
+    In a duplicate tree from before KEYED_VERSION, the key of a slot is the data of its record, and
+    the key of the record is that of the node.
+
+    Args:
+        is_old: bool (n,); the slot is in an old duplicate tree.
+        main: key of each slot's node.
+        key, data: key and data of each slot.
     """
     size = len(main.data)
     both = np.concatenate((main.data, key.data))

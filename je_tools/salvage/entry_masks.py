@@ -1,4 +1,4 @@
-"""Masks of the entry types that hold records, or are bottom nodes, in a log version."""
+"""Masks of entry types by log version: those that hold records, and those of bottom nodes."""
 
 from __future__ import annotations
 
@@ -24,30 +24,33 @@ if TYPE_CHECKING:
     from je_tools.formats.je.log.entry_rows import Rows
 
 KEYED_VERSION = 8
-"""First log version in which a duplicate's key includes its data; both together identify it."""
+"""First log version in which the key of a duplicate includes its data."""
 
 _BIN, _DBIN, _DELTA = BY_NAME["BIN"].no, BY_NAME["DBIN"].no, BY_NAME["NewBINDelta"].no
 
-_LEAVES = frozenset((_BIN, _DBIN, _DELTA))
+_BOTTOM_NODES = frozenset((_BIN, _DBIN, _DELTA))
 
 
 @functools.cache
 def records_of(version: int, family: Family = Family.LN) -> Mask:
-    """Return a mask of the entry types that write application records or records of the same form.
+    """Return a mask of the entry types of a log version that hold records with key and data.
 
-    Only types that this log version has: the payload of any other type is unknown.
+    Args:
+        version: log version.
+        family: family of the types.
     """
     kinds = _kinds_of(version)
     return mask_of(each.no for each in kinds if each.family is family and each.user_ln)
 
 
 @functools.cache
-def leaves_of(version: int) -> Mask:
+def bottom_nodes_of(version: int) -> Mask:
     """Return a mask of the bottom node types of a log version, full and delta."""
-    return mask_of(each.no for each in _kinds_of(version) if each.no in _LEAVES)
+    return mask_of(each.no for each in _kinds_of(version) if each.no in _BOTTOM_NODES)
 
 
 def _kinds_of(version: int) -> list[EntryType]:
+    """Return the entry types of a log version whose payloads can be decoded."""
     every = ENTRY_TYPES.values()
     known = [each for each in every if each.first_version <= version <= each.last_version]
     is_old = version < PAYLOAD_VERSION_MIN

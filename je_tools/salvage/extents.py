@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from je_tools.formats.je.log.entry_rows import Rows
 
 NO_TYPE = 0
+"""Type of the entry beside a gap if there is none."""
 
 Ordered = npt.NDArray[np.uint64]
 """LSNs that compare in log order: as int64, those of files from 0x80000000 on are negative."""
@@ -41,7 +42,7 @@ class RangeExtents(Struct, frozen=True):
 
 
 def range_extents(rows: Rows, mask: Mask) -> RangeExtents:
-    """Return the runs of the rows that a mask selects, in log order."""
+    """Return the runs of adjacent entries among the rows that a mask selects, in log order."""
     good = np.flatnonzero(mask)
     start = rows.offset[good].astype(np.int64)
     stop = start + rows.size[good]
@@ -86,7 +87,7 @@ class ReadableExtents(Struct, frozen=True):
 
     @property
     def ends(self) -> Ints:
-        """Ends of runs that a gap in the same file follows: int64, sorted."""
+        """LSNs at which a gap between two runs of a file begins: int64, in log order."""
         followed: Ints = self.stop[:-1][self.stop[:-1] >> 32 == self.start[1:] >> 32]
         return followed
 

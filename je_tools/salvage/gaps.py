@@ -48,7 +48,7 @@ class LogGap(Struct, frozen=True):
         before, after: types of the entries around it; NO_TYPE if there is none.
         dangling: number of distinct entries in it that the rest of the log names.
         keys: number of lost records whose newest version was in it.
-        held: number of records that were in it and come back all the same.
+        held: number of records that come back although their newest version was in it.
         reason: error of the system for a file that cannot be opened.
     """
 
@@ -64,10 +64,11 @@ class LogGap(Struct, frozen=True):
 
     @property
     def is_damage(self) -> bool:
-        """True if an intact log would not have it.
+        """True if an intact log would not have this gap.
 
-        A file that the cleaner has deleted held nothing that is missed, and no entry before the
-        end of the log names what a crash left after it.
+        Files that do not exist are damage only if the log names records in them, since the cleaner
+        deletes files. Bytes after the end of the log are damage only if an entry names one there,
+        since a crash leaves such bytes.
         """
         if self.kind is GapKind.NO_FILE:
             return self.keys + self.held > 0
@@ -88,7 +89,7 @@ def find_gaps(environment: Environment, content: Content) -> list[LogGap]:
 
 
 def _absent(environment: Environment) -> Iterator[LogGap]:
-    """Yield the files that do not exist or cannot be opened."""
+    """Yield the gaps of files that do not exist or cannot be opened."""
     for file in environment.unreadable:
         start = file.file_no * _FILE
         stop = start + max(file.size, 1)
@@ -137,7 +138,7 @@ class GapCounter:
         self._named, self._keys, self._held = np.zeros((3, len(gaps)), np.int64)
 
     def add_named(self, lsns: Ints) -> None:
-        """Count distinct unreadable LSNs that the log names; no two calls have the same one."""
+        """Count the distinct unreadable LSNs that the log names; each LSN is in one call only."""
         self._named += self._in_gaps(np.unique(ordered(lsns)))
 
     def add_records(self, lsns: Ints, comes_back: Mask) -> None:

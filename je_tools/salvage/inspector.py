@@ -1,4 +1,4 @@
-"""Inspector of a scan for salvage: records, bottom nodes, ends of transactions, and names."""
+"""Inspector of the scan of a salvage: records, bottom nodes, transaction ends, and names."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from je_tools.formats.je.types import (
 )
 from je_tools.formats.rows import read_only
 from je_tools.log.names import NamePart, collect_names
-from je_tools.salvage.entry_masks import KEYED_VERSION, leaves_of, pieces_of_rows, records_of
+from je_tools.salvage.entry_masks import KEYED_VERSION, bottom_nodes_of, pieces_of_rows, records_of
 from je_tools.salvage.extents import RangeExtents, range_extents
 from je_tools.salvage.record_versions import (
     DELETED,
@@ -74,7 +74,12 @@ NODE_KINDS = (np.int64, np.int64, np.int64, np.bool_)
 
 
 def node_identities(db_ids: Ints, node_ids: Ints, seed: Seed) -> tuple[Ints, Ints]:
-    """Return keyed digests of nodes: a crafted log could choose ids that collide in a table."""
+    """Return identities of nodes: int64 digests that a crafted log cannot make collide.
+
+    Args:
+        db_ids, node_ids: int64 (n,).
+        seed: secret of the digests.
+    """
     sizes = np.full(len(node_ids), node_ids.itemsize, np.int64)
     data = read_only(np.ascontiguousarray(node_ids).view(np.uint8))
     return identities(data, np.cumsum(sizes) - sizes, sizes, db_ids, seed)
@@ -93,10 +98,15 @@ class DatabaseKind(Struct, frozen=True):
 
 
 class RangeContent(Struct, frozen=True):
-    """Contents of one scanned range."""
+    """Contents of one scanned range; for the attributes see `Content`.
+
+    Attributes:
+        ends: ids of committed and of aborted transactions.
+        names: what the range says about names of databases.
+    """
 
     lns: list[RecordVersions]
-    leaves: list[BottomNodes]
+    bottom_nodes: list[BottomNodes]
     ends: list[Ints]
     names: NamePart
     kinds: dict[int, DatabaseKind]
@@ -142,7 +152,7 @@ class ContentInspector(Struct, frozen=True):
         seed: secret of the identities.
         duplicates: databases whose records from before KEYED_VERSION are identified by their data
             as well.
-        internal: also read LNs that have fields instead of data.
+        internal: True to read LNs that have fields instead of data, too.
     """
 
     codes: DatabaseCodes
@@ -172,12 +182,12 @@ class ContentInspector(Struct, frozen=True):
             undecodable += int(np.count_nonzero(fielded)) - len(lns[-1])
         if len(lns) > 1:
             lns = [sorted_versions(lns)]
-        nodes = leaves_of(rows.version)[rows.type] & good
-        leaves = [self._leaves(some) for some in pieces_of_rows(rows, nodes)]
+        nodes = bottom_nodes_of(rows.version)[rows.type] & good
+        bottom_nodes = [self._bottom_nodes(some) for some in pieces_of_rows(rows, nodes)]
         kinds = kinds_in(rows.select(np.flatnonzero(MAP_LNS[rows.type] & good & ~rows.invisible)))
         names = collect_names(rows)
         return RangeContent(
-            lns, leaves, self._ends(rows), names, kinds, readable, unerased, undecodable
+            lns, bottom_nodes, self._ends(rows), names, kinds, readable, unerased, undecodable
         )
 
     def _lns(self, rows: Rows, family: Family) -> RecordVersions:
@@ -236,7 +246,7 @@ class ContentInspector(Struct, frozen=True):
     def _old_keys(
         self, fields: Columns, family: Family, db_ids: Ints
     ) -> tuple[npt.NDArray[np.uint8], Ints, Ints]:
-        """Return keys as later log versions store them: a duplicate's key includes its data."""
+        """Return keys as later log versions store them: that of a duplicate includes its data."""
         key_start, key_size = fields.span("key")
         second = "data" if family is Family.LN else "data_as_key"
         data_start, data_size = fields.span(second)
@@ -253,7 +263,7 @@ class ContentInspector(Struct, frozen=True):
         starts = ends - np.array([len(text) for text in texts], np.int64)
         return np.frombuffer(b"".join(texts), np.uint8), starts, sizes
 
-    def _leaves(self, rows: Rows) -> BottomNodes:
+    def _bottom_nodes(self, rows: Rows) -> BottomNodes:
         decoded = decode(rows, Family.NODE, wanted=_NODE_FIELDS)
         if not decoded.fields.has("node_id"):
             rows = rows.select(np.empty(0, np.int64))
@@ -283,7 +293,7 @@ def _is_deletion(fields: Mapping[str, Any]) -> bool:
 
 
 def kinds_in(rows: Rows) -> dict[int, DatabaseKind]:
-    """Return the last descriptor of each database."""
+    """Return the properties of each database by id, according to its last descriptor."""
     kinds: dict[int, DatabaseKind] = {}
     for row in range(len(rows)):
         fields: Mapping[str, Any] = rows.fields(row)

@@ -12,26 +12,26 @@ from je_tools.log.images import unchanged
 from je_tools.output.encoders.record_files import stems_of, write_files
 from je_tools.output.encoders.record_lines import MarkColumn
 from je_tools.output.encoders.record_sources import DatabaseSource, RecordSink, Written
-from je_tools.salvage.batches import Graded
+from je_tools.salvage.batches import GradedRecords
 from je_tools.salvage.choice import Confidence, LnOutcome
 
 if TYPE_CHECKING:
-    from je_tools.salvage.salvaged import Described, Salvage
+    from je_tools.salvage.salvaged import Salvage, SalvagedDatabase
 
 
 APART = ".unfinished"
 """Part of the names of files with records of unfinished transactions, before the suffix."""
 
 REPORT, SUMMARY = "report.jsonl", "summary.txt"
-"""Names of the files next to those of the databases."""
+"""Names of the report files, which lie next to the files of the databases."""
 
 
 class Output(Struct, frozen=True):
     """Files of a salvage.
 
     Attributes:
-        records: one for each database, in the order of `Salvage.databases`.
-        apart: records of unfinished transactions, one for each database that has any.
+        records: files of records, one for each database, in the order of `Salvage.databases`.
+        apart: files of unfinished transactions, one for each database that has any.
     """
 
     records: list[Written]
@@ -39,7 +39,11 @@ class Output(Struct, frozen=True):
 
 
 def write(
-    salvaged: Salvage, databases: list[Described], sink: RecordSink, directory: Path, known: Path
+    salvaged: Salvage,
+    databases: list[SalvagedDatabase],
+    sink: RecordSink,
+    directory: Path,
+    known: Path,
 ) -> Output:
     """Write the records of databases, each database to its own file.
 
@@ -59,7 +63,11 @@ def write(
 
 
 def _write(
-    salvaged: Salvage, databases: list[Described], sink: RecordSink, directory: Path, known: Path
+    salvaged: Salvage,
+    databases: list[SalvagedDatabase],
+    sink: RecordSink,
+    directory: Path,
+    known: Path,
 ) -> Output:
     marks = ["", APART] if any(one.apart for one in databases) else [""]
     stems = stems_of(sink, (one.database for one in databases), marks, (REPORT, SUMMARY))
@@ -82,4 +90,4 @@ def _write(
 def confidence_marks() -> MarkColumn:
     """Return the column with the confidence of each record."""
     labels = tuple(grade.label for grade in Confidence)
-    return MarkColumn("confidence", labels, lambda records: cast(Graded, records).confidence)
+    return MarkColumn("confidence", labels, lambda records: cast(GradedRecords, records).confidence)

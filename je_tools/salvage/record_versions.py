@@ -1,4 +1,4 @@
-"""Versions of records as they were written: only their identities, in columns."""
+"""Versions of records as they were written, in columns: their identities, without keys and data."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ NO_TXN = 0
 """Transaction of a record that was written outside transactions."""
 
 DELETED, INVISIBLE = 1, 2
-"""Bits of `marks` of an LN: it deletes its record; a rollback has made it invisible."""
+"""Bits of `marks`: the LN deletes its record; a rollback has made it invisible."""
 
 
 class RecordVersions(Struct, frozen=True):

@@ -1,7 +1,7 @@
-"""Salvage report (`report.jsonl`): gaps, the records missing because of them, unsure records.
+"""Report of a salvage: `report.jsonl`, and its summary for people.
 
-JSON lines, from the general to the specific: the log, its gaps, its databases, then single
-records. Records that are sure have no line.
+The JSON lines go from the general to the specific: the log, its gaps, its databases, then lost and
+unsure records. Records that are sure have no line.
 """
 
 from __future__ import annotations
@@ -15,13 +15,14 @@ import numpy as np
 from je_tools.core.escaping import clean_text, counted, printable
 from je_tools.core.masking import DataMode, Masking
 from je_tools.formats.je.header import lsn_text
+from je_tools.formats.je.internal.names import INTERNAL_PREFIX
 from je_tools.formats.je.types import type_name
 from je_tools.formats.rows import Cell, Form, lines_of, words
 from je_tools.log.records import PIECE_ROWS
+from je_tools.recovery.database import NAME_DB
 from je_tools.salvage.choice import Confidence, LnOutcome
 from je_tools.salvage.extents import NO_TYPE
 from je_tools.salvage.gaps import GapKind, LogGap
-from je_tools.salvage.internal_names import INTERNAL, NAMES_ID
 
 if TYPE_CHECKING:
     from je_tools.formats.arrays import Mask
@@ -29,9 +30,9 @@ if TYPE_CHECKING:
     from je_tools.formats.spans import Spans
     from je_tools.log.environment import Environment
     from je_tools.log.log_files import LogFile, Misnamed
-    from je_tools.salvage.batches import Graded
+    from je_tools.salvage.batches import GradedRecords
     from je_tools.salvage.output import Output
-    from je_tools.salvage.salvaged import Described, LostPiece, Salvage
+    from je_tools.salvage.salvaged import LostPiece, Salvage, SalvagedDatabase
 
 _UNSURE = (Confidence.SLOT_ONLY, Confidence.OLDER)
 
@@ -52,14 +53,14 @@ class Losses(NamedTuple):
 
 
 def losses_of(salvaged: Salvage) -> Losses:
-    """Count the losses: entries that the log refers to but no longer holds."""
+    """Count the losses: what the log names and no longer holds, and what cannot be decoded."""
     names = sum(1 for _ in _lost_names(salvaged))
     return Losses(salvaged.lost_count, names, salvaged.content.undecodable)
 
 
 def write_report(
     salvaged: Salvage,
-    databases: Sequence[Described],
+    databases: Sequence[SalvagedDatabase],
     output: Output,
     masking: Masking,
     out: BinaryIO,
@@ -159,7 +160,7 @@ def _size(gap: LogGap) -> int:
     return 0 if gap.kind is GapKind.NO_FILE else gap.stop - gap.start
 
 
-def _database_row(one: Described) -> dict[str, Any]:
+def _database_row(one: SalvagedDatabase) -> dict[str, Any]:
     return {
         "db": one.database.shown,
         "db_id": one.database.db_id,
@@ -178,16 +179,16 @@ def _database_row(one: Described) -> dict[str, Any]:
 def _lost_names(salvaged: Salvage) -> Iterator[dict[str, Any]]:
     """Yield the database names that B-tree slots hold but whose database is unknown."""
     known = {name for each in salvaged.content.databases.values() for name in each.names}
-    for piece in salvaged.lost_records(NAMES_ID):
+    for piece in salvaged.lost_records(NAME_DB):
         records = piece.dangling.records
         for row in np.flatnonzero(~piece.dangling.gone).tolist():
             name = (records.key[row] or b"").decode("utf-8", "surrogateescape")
-            if name not in known and not name.startswith(INTERNAL):
+            if name not in known and not name.startswith(INTERNAL_PREFIX):
                 lsn = lsn_text(int(records.lsn[row]))
                 yield {"db": clean_text(name), "lsn": lsn}
 
 
-def _record_lines(salvaged: Salvage, one: Described, masking: Masking) -> Iterator[Bytes]:
+def _record_lines(salvaged: Salvage, one: SalvagedDatabase, masking: Masking) -> Iterator[Bytes]:
     """Yield lines of a database: lost keys, then unsure records, then undecided ones."""
     line = _Line(one, masking)
     for piece in salvaged.lost_records(one.database.db_id):
@@ -205,7 +206,7 @@ def _record_lines(salvaged: Salvage, one: Described, masking: Masking) -> Iterat
 class _Line:
     """Encoder of report lines about the records of one database."""
 
-    def __init__(self, one: Described, masking: Masking) -> None:
+    def __init__(self, one: SalvagedDatabase, masking: Masking) -> None:
         self.front = f'"db":{json.dumps(one.database.shown)},"key":'
         self.masking = masking
 
@@ -216,7 +217,7 @@ class _Line:
         form = Form.HEX if is_shown else Form.TEXT
         return Cell(form, self.masking.column(key), front + b'"', b'"', front + b"null")
 
-    def of(self, kind: str, records: Graded) -> Bytes:
+    def of(self, kind: str, records: GradedRecords) -> Bytes:
         """Encode a line for each record with its LSN and its confidence."""
         labels = words([grade.label.encode() for grade in Confidence], records.confidence)
         cells = [
@@ -247,7 +248,7 @@ def _choice(mask: Mask, yes: bytes, no: bytes) -> Cell:
     return Cell(Form.TEXT, words([no, yes], mask.astype(np.int64)))
 
 
-def summary_text(salvaged: Salvage, databases: Sequence[Described], output: Output) -> str:
+def summary_text(salvaged: Salvage, databases: Sequence[SalvagedDatabase], output: Output) -> str:
     """Return the report as text for people, without single records."""
     row = _log_row(salvaged)
     lines = [

@@ -1,4 +1,4 @@
-"""Resolution of dangling references: which lost records count next to the LNs in the log."""
+"""Resolution of dangling references: which lost records are newer than the LNs in the log."""
 
 from __future__ import annotations
 
@@ -22,10 +22,8 @@ if TYPE_CHECKING:
 class DanglingRecords(Struct, frozen=True):
     """Records that the log names and whose newest version is lost.
 
-    One of each record; in the mode `everything` one of each version.
-
     Attributes:
-        rows: the references.
+        rows: one reference to each record; in the mode `everything`, one to each version.
         comes_back: bool; the record is known nevertheless.
         has_older: bool; an older version comes back in its place.
     """
@@ -42,13 +40,12 @@ def resolve(
     dangling: DanglingRows,
     mode: Mode,
 ) -> tuple[DanglingRecords, RecordChoice]:
-    """Decide which named records count, and downgrade or withdraw LNs that are outdated.
+    """Decide which lost records count, and downgrade or withdraw LNs that are outdated.
 
-    The versions of each record are put in order; a version that is named and lost counts if it is
-    the newest.
+    A lost version of a record counts if it is newer than all LNs of the record.
 
     Args:
-        content: the log.
+        content: contents of the log.
         lns: all LNs of some records.
         choice: the LNs that would come back if nothing were lost.
         dangling: all references to these records.
@@ -92,7 +89,7 @@ def resolve(
 
 
 def _one_of_each(first: Ints, second: Ints, lsn: Ordered, order: Ints) -> Mask:
-    """Return a mask of the last row of each version."""
+    """Return a mask of one row of each version: the last in an order that sorts by the columns."""
     columns = (first[order], second[order], lsn[order])
     same = np.logical_and.reduce([np.diff(column) == 0 for column in columns])
     last = np.zeros(len(order), np.bool_)
@@ -101,10 +98,10 @@ def _one_of_each(first: Ints, second: Ints, lsn: Ordered, order: Ints) -> Mask:
 
 
 def _replace_older(content: Content, dangling: DanglingRows) -> Mask:
-    """Return a mask of the named versions that replace older ones: those that are known.
+    """Return a mask of the lost versions that replace older ones: those whose data is known.
 
-    A lost deletion does not replace anything: it may have been undone. The eraser overwrites only
-    entries that are obsolete, so in an erased place the slot is right.
+    A lost deletion replaces nothing, since it may have been undone. In an erased place it does: the
+    eraser overwrites only obsolete entries, so the deletion was not undone.
     """
     lsn = dangling.lsn
     is_erased = content.unerased.is_lost(lsn) & ~content.readable.is_lost(lsn)

@@ -1,4 +1,4 @@
-"""Salvage runs: read the log, and choose the records that come back."""
+"""A salvage from start to end: read the log, and choose the records that come back."""
 
 from __future__ import annotations
 
@@ -39,8 +39,9 @@ def salvage(
         environment: the log; files that cannot be opened count as gaps.
         scanner: reads the files.
         mode: extent of the salvage.
-        internal: also search for lost records of internal databases.
-        now_ms: leave out records that have expired by then; None leaves out nothing.
+        internal: True to search for lost records of internal databases, too.
+        now_ms: time in ms since 1970; records that have expired by then are left out. None leaves
+            out none.
         directory: returns the directory for temporary files, if the log needs any; None for the
             system's, outside of the environment.
 
@@ -69,6 +70,6 @@ def salvage(
 
 
 def _where_ends_may_be(environment: Environment, content: Content) -> Ordered:
-    """Return starts of unreadable places that may hold ends of transactions, sorted."""
+    """Return the sorted LSNs at which unreadable places begin that may hold transaction ends."""
     closed = np.array([file.file_no for file in environment.unreadable], np.uint64)
     return np.sort(np.concatenate((ordered(content.readable.ends), closed << np.uint64(32))))

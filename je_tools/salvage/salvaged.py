@@ -11,14 +11,15 @@ from msgspec import Struct
 
 from je_tools.formats.files.image import Image, ImagePart
 from je_tools.formats.je.btree.slots import split_two_part_keys
+from je_tools.formats.je.internal.names import INTERNAL_PREFIX
 from je_tools.log.images import check_image, map_files
 from je_tools.log.names import FIXED_NAMES
 from je_tools.log.records import bounded_slices
 from je_tools.output.encoders.record_lines import OutputDatabase, Typed
-from je_tools.salvage.batches import Graded, LnReader, graded
+from je_tools.recovery.database import NAME_DB
+from je_tools.salvage.batches import GradedRecords, LnReader, graded
 from je_tools.salvage.choice import Confidence, LnOutcome, Mode
 from je_tools.salvage.dangling_rows import DanglingRows
-from je_tools.salvage.internal_names import INTERNAL, NAMES_ID
 
 if TYPE_CHECKING:
     from je_tools.core.pace import Pace
@@ -34,10 +35,10 @@ if TYPE_CHECKING:
 
 
 LOST_ROWS, LOST_BYTES = 1 << 16, 16 << 20
-"""Largest number of lost records that are in memory at once, and about how many bytes."""
+"""Largest numbers of lost records, and of their bytes, that are in memory at once."""
 
 
-class Described(Struct, frozen=True):
+class SalvagedDatabase(Struct, frozen=True):
     """A database of which something may come back.
 
     Attributes:
@@ -50,8 +51,9 @@ class Described(Struct, frozen=True):
         versions: number of its LNs in the log.
         records: number of records in the output, by confidence.
         apart: number of records of unfinished transactions, in a file of their own.
-        undecided: number of records left out although their transaction may have been committed.
-        lost: number of records that are named and do not come back as they were.
+        undecided: number of records left out only because the end of their transaction was not
+            found.
+        lost: number of records that the log names and that do not come back as they were.
     """
 
     database: OutputDatabase
@@ -86,11 +88,12 @@ class Salvage(Struct, frozen=True, dict=True):
     Attributes:
         environment: the log.
         mode: extent of the salvage.
-        internal: True if lost records of internal databases were searched too.
+        internal: True if lost records of internal databases were searched, too.
         content: contents of the log.
         dangling: what the log names and does not hold; None if that was not searched.
         decision: what comes back, and what is lost.
-        now_ms: leave out records that have expired by then; None leaves out nothing.
+        now_ms: time in ms since 1970; records that have expired by then are left out. None leaves
+            out none.
         pace: limit of bytes per second; None for none.
     """
 
@@ -105,7 +108,7 @@ class Salvage(Struct, frozen=True, dict=True):
 
     @cached_property
     def image(self) -> Image:
-        """Map the files at the sizes that they had in the scan.
+        """The files, mapped at the sizes that they had in the scan.
 
         Raises:
             StoppedError: a file has changed since.
@@ -120,7 +123,7 @@ class Salvage(Struct, frozen=True, dict=True):
         """Check that all files still have the sizes that they had in the scan.
 
         Raises:
-            StoppedError: one has not, or its device failed, so that records may be missing.
+            StoppedError: a size differs, or a device failed, so that records may be missing.
         """
         check_image(self.image)
 
@@ -136,25 +139,27 @@ class Salvage(Struct, frozen=True, dict=True):
 
     @cached_property
     def codes(self) -> dict[int, int]:
-        """Number in `Content.db_ids` by id, of the databases that have LNs."""
+        """Numbers in `Content.db_ids`, by id, of the databases that have LNs."""
         return {db_id: code for code, db_id in enumerate(self.content.db_ids)}
 
     @property
     def lost_count(self) -> int:
-        """Number of named records that do not come back as they were.
+        """Number of lost records that do not come back as they were.
 
-        Database names are counted only if internal databases are salvaged: without them, the report
-        lists the names whose database is unknown. Erased places are not counted: an eraser
-        overwrites only obsolete entries.
+        Records in erased places are not counted, since an eraser overwrites only obsolete entries.
+        Database names are counted only if internal databases are salvaged; otherwise the report
+        lists the names whose database is unknown.
         """
         missed = self.decision.lost_counts.missed
-        return missed.total() - (0 if self.internal else missed[NAMES_ID])
+        return missed.total() - (0 if self.internal else missed[NAME_DB])
 
-    def databases(self, *, internal: bool = False) -> list[Described]:
-        """Return the databases that have records, lost ones or a name in the log, live ones first.
+    def databases(self, *, internal: bool = False) -> list[SalvagedDatabase]:
+        """Return the databases that have records, lost records or a name in the log.
+
+        Databases that were removed come last, and only in the mode `everything`.
 
         Args:
-            internal: include internal databases.
+            internal: True to include internal databases.
         """
         named = {i for i in self.content.databases if i not in FIXED_NAMES}
         known = named | self.codes.keys() | self.decision.lost.groups()
@@ -167,7 +172,7 @@ class Salvage(Struct, frozen=True, dict=True):
         ]
         return sorted(wanted, key=lambda one: one.state == "removed")
 
-    def _described(self, db_id: int) -> Described:
+    def _described(self, db_id: int) -> SalvagedDatabase:
         counts, lost = self.decision.ln_counts, self.decision.lost_counts
         code = self.codes.get(db_id)
         known, kind = self.content.databases.get(db_id), self.content.kinds.get(db_id)
@@ -175,18 +180,20 @@ class Salvage(Struct, frozen=True, dict=True):
         state = "unnamed" if known is None else "removed" if known.removed else "live"
         records = [0] * len(Confidence) if code is None else counts.records[code].tolist()
         records[Confidence.SLOT_ONLY] = lost.held[db_id]
-        is_double = kind.has_duplicates if kind is not None else self._looks_double(code)
-        is_internal = db_id in FIXED_NAMES or (name or "").startswith(INTERNAL)
-        return Described(
+        has_duplicates = (
+            kind.has_duplicates if kind is not None else self._looks_like_duplicates(code)
+        )
+        is_internal = db_id in FIXED_NAMES or (name or "").startswith(INTERNAL_PREFIX)
+        return SalvagedDatabase(
             database=OutputDatabase(
-                name, db_id, is_double, self._typed(db_id, name) if is_internal else None
+                name, db_id, has_duplicates, self._typed(db_id, name) if is_internal else None
             ),
             state=state,
             is_internal=is_internal,
             kind="known"
             if kind is not None or db_id in FIXED_NAMES
             else "inferred"
-            if is_double
+            if has_duplicates
             else "guessed",
             has_comparator=kind is not None and kind.has_comparator,
             versions=0 if code is None else int(counts.versions[code]),
@@ -202,7 +209,7 @@ class Salvage(Struct, frozen=True, dict=True):
 
         return typed_of(FIXED_NAMES.get(db_id, name), lambda records, row: self.image)
 
-    def _looks_double(self, code: int | None) -> bool:
+    def _looks_like_duplicates(self, code: int | None) -> bool:
         """Return True if the records of a database without descriptor look like duplicates.
 
         Such records have no data, and their keys end like two-part keys.
@@ -217,19 +224,20 @@ class Salvage(Struct, frozen=True, dict=True):
 
     def batches(
         self,
-        one: Described,
+        one: SalvagedDatabase,
         outcome: LnOutcome,
         confidence: Confidence | None = None,
         *,
         has_duplicates: bool | None = None,
-    ) -> Iterator[UnreadRecords[Graded]]:
+    ) -> Iterator[UnreadRecords[GradedRecords]]:
         """Return batches of the LNs of a database that have an outcome, in log order.
 
         Args:
             one: the database.
             outcome: the outcome.
             confidence: only LNs with this confidence; None for all.
-            has_duplicates: split keys as in a database with duplicates; None if it is one.
+            has_duplicates: True to split keys as in a database with duplicates; None to do as the
+                database is described.
 
         Raises:
             RefusedError: a temporary file cannot be read.
@@ -263,7 +271,7 @@ class Salvage(Struct, frozen=True, dict=True):
                 references = self.dangling.records.references(rows.select(cut))
                 yield LostPiece(references, comes_back[cut], has_older[cut])
 
-    def dangling_batches(self, one: Described) -> Iterator[Graded]:
+    def dangling_batches(self, one: SalvagedDatabase) -> Iterator[GradedRecords]:
         """Yield the records of a database that come back from dangling references alone."""
         for piece in self.lost_records(one.database.db_id):
             index = np.flatnonzero(piece.comes_back)

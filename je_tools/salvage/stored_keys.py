@@ -1,4 +1,4 @@
-"""Keys as databases with duplicates store them: the key, the data, and the length of the key."""
+"""Stored keys of databases with duplicates: the key, the data, and the packed key length."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ _PACKED_LIMITS = np.array([119, 119 + 0xFF, 119 + 0xFFFF, 119 + 0xFFFFFF], np.in
 """Largest numbers whose packed form takes one byte, two bytes, and so on."""
 
 
-def whole_keys(records: Records) -> Spans:
-    """Return the stored keys of records of a database with duplicates.
+def stored_keys(records: Records) -> Spans:
+    """Return the stored keys of records of a database with duplicates, without a copy.
 
-    A stored key is the key, the data, and the packed length of the key.
+    A stored key is the key, the data, and the packed length of the key. The records must lie in
+    their stored keys, as `split_two_part_keys` leaves them.
     """
     key = records.key
     tails = np.searchsorted(_PACKED_LIMITS, key.sizes).astype(np.int64) + 1

@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     from je_tools.formats.spans import Spans
     from je_tools.log.environment import Environment
     from je_tools.log.scan import Scanner
-    from je_tools.salvage.salvaged import Described, Salvage
+    from je_tools.salvage.salvaged import Salvage, SalvagedDatabase
 
 
 GROUP_SIZE = 32 << 20
-"""Bytes from which a group of keys is complete."""
+"""Number of bytes from which a group of keys is complete."""
 
 _KEY_COST = 16
-"""Bytes of a key besides its own: where it begins, and its size."""
+"""Number of bytes in memory for a key besides its own: those of its start and its size."""
 
 
 class Survivors(Struct, frozen=True):
@@ -39,10 +39,10 @@ class Survivors(Struct, frozen=True):
     """
 
     salvaged: Salvage
-    described: dict[int, Described]
+    described: dict[int, SalvagedDatabase]
 
     def database(self, db_id: int) -> NamedDatabase | None:
-        """Return a database as the entries that name databases describe it, or None."""
+        """Return a database as the entries that name databases describe it; None if none does."""
         return self.salvaged.content.databases.get(db_id)
 
     def live(self) -> dict[int, NamedDatabase]:
@@ -59,14 +59,14 @@ class Survivors(Struct, frozen=True):
 
         Args:
             db_id: id of the database.
-            two_part: return the keys of a database with duplicates as they are stored.
+            two_part: True for the keys of a database with duplicates as they are stored.
         """
         pieces: list[Spans] = []
         size = 0
         for keys in self._pieces(db_id, two_part):
             if not len(keys):
                 continue
-            # The batches are parts of large buffers, which a copy frees.
+                # The batches are parts of large buffers, which a copy frees.
             pieces.append(keys.packed())
             size += len(pieces[-1].data) + _KEY_COST * len(keys)
             if size > GROUP_SIZE:

@@ -1,4 +1,4 @@
-"""Sets of transaction ids: one bit for each, since a log may have a thousand million of them."""
+"""Sets of transaction ids, with about one bit for each: a log may have a thousand million."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ _PAGE_MIN = _PAGE_SIZE // 8
 
 
 class TransactionIds:
-    """A set of transaction ids that grows.
+    """A set of transaction ids to which ids are added.
 
-    Ids are nearly consecutive, so pages of bits hold them; ids that lie apart are kept as numbers.
+    Ids are nearly consecutive, so pages of bits hold them. Ids that lie apart are kept as numbers.
 
     Attributes:
         count: number of ids that were added, including repeated ones.
@@ -51,7 +51,7 @@ class TransactionIds:
             self._fold()
 
     def finish(self) -> None:
-        """Prepare for `contains`; nothing is added from here on."""
+        """Prepare for `contains`. Add nothing afterwards."""
         self._apart = np.sort(np.concatenate([self._apart, *self._new]))
         self._new.clear()
         self._numbers = np.array(sorted(self._pages), np.int64)
@@ -60,7 +60,7 @@ class TransactionIds:
             self._pages.clear()
 
     def contains(self, values: Ints) -> Mask:
-        """Return a mask of the values that are in the set; values mostly ascend."""
+        """Return a mask of the values that are in the set; fast if they mostly ascend."""
         found = is_in(values, self._apart)
         if not len(self._numbers):
             return found
@@ -94,7 +94,7 @@ class TransactionIds:
 
 
 def is_in(values: Ints, known: Ints) -> Mask:
-    """Return a mask of the values that are in a sorted array; values mostly ascend."""
+    """Return a mask of the values that are in a sorted array; fast if they mostly ascend."""
     if not len(known):
         return np.zeros(len(values), np.bool_)
     least, most = int(known[0]), int(known[-1])

@@ -1,7 +1,7 @@
 """Recount of the bytes of a log that are in use: entries that trees name, and all others.
 
-It walks once over the headers of all entries, and once over the trees as they are after recovery;
-it looks up no record by its key.
+The headers of all entries are read once, and the trees as they are after recovery once. No record
+is looked up by its key.
 
 Source: je-log.md "Utilization"; UtilizationFileReader.processEntry, isLNActive, isINActive,
 JE 25.3.17.
@@ -36,8 +36,8 @@ class Recount(Struct):
 
     Attributes:
         total: all entries except file headers and invisible ones.
-        live_records: records that slots of trees name.
-        live_nodes: nodes of trees, without deltas but with their full versions.
+        live_records: LNs that slots of trees name and need.
+        live_nodes: full nodes of trees, and the full versions that deltas need.
         live_deltas: deltas of trees. The engine's own recount counts them as obsolete.
         bases: full versions among `live_nodes` that only deltas need.
     """

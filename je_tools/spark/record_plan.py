@@ -100,7 +100,7 @@ class RecordPlanner(Struct, frozen=True):
             yield wanted
             return
         for each in ranges:
-            common = each if wanted is None else each.common_with(wanted)
+            common = each if wanted is None else each.intersection(wanted)
             if not common.is_empty:
                 yield common
 

@@ -21,8 +21,8 @@ from je_tools.spark.query import (
     Task,
     parse_common,
 )
-from je_tools.verify.one_file import file_findings
-from je_tools.vlsn.logged import read_logged
+from je_tools.verify.state_findings import file_findings
+from je_tools.vlsn.logged_stream import read_logged
 from je_tools.vlsn.stream_columns import pieces_of, stream_batch, stream_schema
 
 if TYPE_CHECKING:

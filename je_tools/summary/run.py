@@ -1,6 +1,6 @@
 """Summary: totals of a log by entry type, file, database, checkpoint and transaction.
 
-Ranges are tallied in parallel and in columns, and their parts are added in log order.
+Threads count the entries of ranges, in columns. The parts are added in log order.
 
 Source: StatsFileReader, VLSNDistributionReader, JE 18.3.12 and 25.3.17.
 """
@@ -35,7 +35,7 @@ from je_tools.log.transactions import MARK_TYPES as TRANSACTION_TYPES
 from je_tools.log.transactions import TransactionPart, Transactions, collect_transactions
 from je_tools.verify.judge import InspectedRows, Judge
 from je_tools.verify.totals import Damage, Totals
-from je_tools.verify.watched import watched_entries
+from je_tools.verify.watched_entries import watched_entries
 
 if TYPE_CHECKING:
     from je_tools.formats.arrays import Ints, Mask
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from je_tools.log.scan import Scanner
 
 ENTRIES, BYTES, LNS, LN_BYTES, INS, IN_BYTES, KEY_BYTES, DATA_BYTES = range(8)
-"""Columns of a database's totals; the bytes of keys and data are those of user records."""
+"""Columns of a database's totals. KEY_BYTES and DATA_BYTES count only user records."""
 
 KEPT_FINDINGS = 1000
 """Largest number of findings that are kept; `verify` reports all."""
@@ -69,8 +69,11 @@ class SummaryOptions(Struct, frozen=True):
     """Totals to compute besides those of types and files.
 
     Attributes:
-        databases, vlsns, checkpoints: totals by database; VLSNs of each file; checkpoint intervals.
-        largest: number of largest transactions, besides all without an end; None for neither.
+        databases: totals by database.
+        vlsns: VLSNs of each file.
+        checkpoints: checkpoint intervals.
+        largest: number of largest transactions to list, besides all that have no end; None to list
+            no transactions.
     """
 
     databases: bool = False
@@ -97,7 +100,7 @@ class Vlsns(Struct):
 
 
 class RangePart(Struct, frozen=True):
-    """Results for one `Rows`; None for those that are not wanted."""
+    """Totals of one range; None for totals that are not wanted."""
 
     tally: Tally
     judged: InspectedRows
@@ -121,18 +124,18 @@ class FileTotals(Struct):
 
 
 class Summary(Struct):
-    """The totals of a log. Damaged entries do not count.
+    """The totals of a log, without damaged entries.
 
     Attributes:
-        tally: by type, and of keys and values.
-        files: in log order.
+        tally: counts and bytes by type, and of keys and values.
+        files: totals of files, in log order.
         databases: int64 (8,) by database id, columns from ENTRIES on; together they hold every
             entry. Empty if not wanted.
         names: database names by id.
         intervals: checkpoint intervals, the last up to the end of the log.
         transactions: None if not wanted.
         totals: counts of a verification: damage, and other findings.
-        findings: the first of the errors and warnings.
+        findings: the first `KEPT_FINDINGS` errors and warnings.
     """
 
     tally: Tally = field(default_factory=Tally)

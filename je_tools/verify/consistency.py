@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from je_tools.log.environment import Environment
     from je_tools.log.file_scan import FileState
     from je_tools.log.log_files import LogFile
-    from je_tools.verify.opening import Opening
+    from je_tools.verify.opening_check import OpeningCheck
 
 _MARKER_SIZE_MAX = 1 << 16
 _NEVER = 1 << 32
@@ -117,7 +117,7 @@ class FileSetChecks:
             found=f"log version {file.version}",
         )
 
-    def follower(self, index: int) -> LogFile | None:
+    def next_file(self, index: int) -> LogFile | None:
         """Return the file with the next number if its header is good, or None."""
         files = self.environment.files
         if index + 1 == len(files) or files[index + 1].file_no != files[index].file_no + 1:
@@ -125,13 +125,13 @@ class FileSetChecks:
         return files[index + 1] if files[index + 1].header.good else None
 
     def of_link(self, index: int, before: FileState) -> Iterator[Finding]:
-        """Yield a finding if a file does not end with the entry that the next file's header names.
+        """Yield a finding if the last entry of a file is not the one that the next header names.
 
         Args:
             index: index of the file in `Environment.files`.
             before: state of that file.
         """
-        file = self.follower(index)
+        file = self.next_file(index)
         named = file.header.last_entry_in_prev_file_offset if file else None
         if file is None or named is None or not before.file.header.good:
             return
@@ -154,20 +154,21 @@ class FileSetChecks:
             found=f"{before.last:#x}" + (f", and {before.size:#x} bytes" if cut else ""),
         )
 
-    def of_missing(self, opening: Opening) -> Iterator[Finding]:
-        """Yield findings of files without content, after the whole log has been read.
+    def of_missing(self, opening: OpeningCheck) -> Iterator[Finding]:
+        """Yield findings of missing files, and of files without a whole header.
 
-        A file that is empty counts as missing: the engine opens it only if it needs its content.
+        The engine opens a file without a header only if it needs its content, so such a file is
+        judged like a missing one.
 
         Args:
-            opening: what recovery needs.
+            opening: the check of what recovery needs, after the whole log has been read.
         """
-        absent, hollow = self.environment.absent, self._hollow()
-        is_asked = bool(absent) or bool(hollow)
-        needed_from = opening.needed_from() if is_asked else None
-        in_use = opening.missing_in_use() if is_asked else []
+        absent, empty = self.environment.absent, self._files_without_header()
+        is_incomplete = bool(absent) or bool(empty)
+        needed_from = opening.needed_from() if is_incomplete else None
+        in_use = opening.missing_in_use() if is_incomplete else []
         start, why = needed_from if needed_from is not None else (_NEVER, "")
-        for file in hollow:
+        for file in empty:
             is_used = in_use is None or file.file_no in in_use or file.file_no >= start
             yield self._bad_header(file, Severity.ERROR if is_used else Severity.WARNING)
         for first, last in absent:
@@ -183,7 +184,7 @@ class FileSetChecks:
             elif not used and first:
                 yield self._missing(first, last, Severity.NOTE, "no record of them in use")
 
-    def _hollow(self) -> list[LogFile]:
+    def _files_without_header(self) -> list[LogFile]:
         """Return the files without a whole header, except where the log may end."""
         return [
             file
@@ -198,7 +199,7 @@ class FileSetChecks:
         )
 
     def of_marker(self) -> Iterator[Finding]:
-        """Yield the finding of the marker file that keeps the engine from opening the log."""
+        """Yield a finding if a marker file keeps the engine from opening the log."""
         marker = self.environment.marker
         if marker is None:
             return
@@ -221,7 +222,7 @@ def _why_restore(marker: LogFile) -> str:
 
 
 def restore_reason(entry: bytes | memoryview, version: int) -> str | None:
-    """Return the text of a RestoreRequired entry in one line; None if it is not one."""
+    """Return the text of a RestoreRequired entry in one line; None if the entry is not one."""
     try:
         decoded = decode_entry(entry, version)
     except EntryError:

@@ -28,7 +28,7 @@ from je_tools.log.file_findings import finding
 from je_tools.log.sources import reopened
 from je_tools.verify.row_damage import (
     DamagedEntries,
-    Erased,
+    ErasedRun,
     OldDeltas,
     RowDamage,
     Spot,
@@ -45,12 +45,12 @@ if TYPE_CHECKING:
 _PIECE = 1 << 20
 
 
-def _joined(spots: Iterable[Erased]) -> Iterator[Erased]:
+def _merged_runs(spots: Iterable[ErasedRun]) -> Iterator[ErasedRun]:
     """Merge adjacent spots that were read in different windows."""
-    before: Erased | None = None
+    before: ErasedRun | None = None
     for spot in spots:
         if before is not None and before.stop == spot.start:
-            before = Erased(before.start, spot.stop, before.count + spot.count)
+            before = ErasedRun(before.start, spot.stop, before.count + spot.count)
             continue
         if before is not None:
             yield before
@@ -79,7 +79,7 @@ class PartFindings(Struct):
 
 
 class FileDamage:
-    """Converter of the damage seen in one file into findings.
+    """Converter of damage in one file into findings.
 
     Args:
         environment: the log.
@@ -132,8 +132,8 @@ class FileDamage:
             resume = spot.offset + spot.length if is_passed else None
             yield self._of_spot(entries.code, spot, resume=resume)
 
-    def _of_erased(self, erased: Iterable[Erased]) -> Iterator[Finding]:
-        for each in _joined(erased):
+    def _of_erased(self, erased: Iterable[ErasedRun]) -> Iterator[Finding]:
+        for each in _merged_runs(erased):
             words = f"{each.count} entries with other bytes"
             spot = Spot(each.start, each.stop - each.start, "zeros", words)
             yield self._of_spot("erased-not-zero", spot)
@@ -172,7 +172,10 @@ class FileDamage:
             yield self._of_spot("prev-offset-mismatch", spot)
 
     def of_old_deltas(self, deltas: OldDeltas | None) -> Iterator[Finding]:
-        """Yield the finding of a file that modern engines truncate; a bad header prevents that."""
+        """Yield a finding if a file has old BIN-deltas, at which modern engines truncate it.
+
+        They do not open a file with a bad header.
+        """
         if deltas is not None and self.file.header.good:
             yield finding(
                 self.environment,
@@ -210,7 +213,7 @@ class FileDamage:
             yield self._of_spot("clean-end", Spot(state.size, 0))
 
     def _after_header(self, start: int) -> int:
-        """Return the start of damage apart from a bad file header, which has its own finding."""
+        """Return the start of damage without a bad file header, which has a finding of its own."""
         in_header = start < FILE_HEADER_SIZE and not self.file.header.good
         begun = self.is_last and self.file.size <= FILE_HEADER_SIZE
         return FILE_HEADER_SIZE if in_header and not begun else start

@@ -1,13 +1,14 @@
 """Foreign files: files that belong to the log of another node, or to another time.
 
 The nodes of a group have the same records in files of the same numbers, but at other offsets and
-with other ids. This module collects what does not fit between a file and an earlier one:
+with other ids. Between a file and an earlier one of the same log, these rules hold:
 
 - the header of a file names the last entry of the file before it;
-- ids and LSNs in the CkptEnds of a log ascend;
+- ids and LSNs in CkptEnds ascend;
 - VLSNs continue, and creation times ascend.
 
-A file that takes part in most contradictions is the foreign one. Damage alone is no contradiction.
+This module collects contradictions to them. The file that takes part in most contradictions is the
+foreign one. Damage alone is no contradiction.
 
 Source: je-log.md "The file header" and "Checkpoints"; FileManager, Checkpointer, CheckpointEnd,
 JE 5.0.73 and 18.3.12.
@@ -86,13 +87,13 @@ class ForeignFiles(Struct):
     _misnamed: set[int] = field(default_factory=set)
 
     @property
-    def is_asked(self) -> bool:
-        """True for a whole environment of several files: files named one by one may differ."""
+    def is_applicable(self) -> bool:
+        """True for a directory of several files: files named one by one may be of several logs."""
         return self.environment.is_directory and len(self.environment.files) > 1
 
     def add(self, offsets: Ints) -> None:
         """Add the offsets of sampled entries of the file that is being read."""
-        if self.is_asked and len(offsets):
+        if self.is_applicable and len(offsets):
             self._offsets += offsets.tolist()
 
     def pass_over(self) -> None:
@@ -106,7 +107,7 @@ class ForeignFiles(Struct):
             state: state of the file.
             links: findings of the link from the next file to this one.
         """
-        if not self.is_asked:
+        if not self.is_applicable:
             return
         file, before = state.file, self._before
         if file.header.file_no not in (None, file.file_no):
@@ -123,7 +124,7 @@ class ForeignFiles(Struct):
 
     def add_vlsns(self, first_no: int, found: Finding) -> None:
         """Add a finding of VLSNs that do not continue those of an earlier file."""
-        if self.is_asked and found.file_no is not None:
+        if self.is_applicable and found.file_no is not None:
             text = f"VLSNs continue with {found.found} instead of {found.expected}"
             self._note(first_no, found.file_no, Sign.VLSN, text)
 
@@ -172,7 +173,7 @@ class ForeignFiles(Struct):
     def findings(self) -> Iterator[Finding]:
         """Yield a finding for each foreign file, after all files have been added.
 
-        Files whose header has another number have a finding that says more.
+        Files whose header has another number are left out: their own finding says more.
         """
         misnamed = self._misnamed
         self._found = [
@@ -186,9 +187,9 @@ class ForeignFiles(Struct):
                 yield self._finding([each], each.second_no, Severity.WARNING)
 
     def _is_proven(self) -> bool:
-        """Return whether anything but a file of another log explains the contradictions.
+        """Return True if only a file of another log explains the contradictions.
 
-        A link or VLSNs alone have a finding of their own, and damage may be the reason.
+        Damage may explain a single contradiction of links or VLSNs, which has its own finding.
         """
         signs = {each.sign for each in self._found}
         pairs = Counter(

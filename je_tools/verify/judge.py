@@ -1,7 +1,7 @@
 """Verification of a whole log: damaged ranges, and consistency across files.
 
-`Judge` alone defines damage: a command that reads a log for another purpose shows it all rows, and
-reports in the end the same as `verify`.
+Only `Judge` defines damage. A command that reads a log for another purpose passes summaries of all
+rows to a `Judge`, and so reports the same damage as `verify`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from je_tools.verify.consistency import FileSetChecks
 from je_tools.verify.damage import FileDamage
 from je_tools.verify.foreign_files import ForeignFiles
 from je_tools.verify.odd_flags import ROLLBACK_TYPES, OddFlags, Period, collect_periods
-from je_tools.verify.opening import Opening
+from je_tools.verify.opening_check import OpeningCheck
 from je_tools.verify.row_damage import (
     LISTED,
     OldDeltas,
@@ -36,11 +36,11 @@ from je_tools.verify.row_damage import (
     Unlisted,
     old_deltas,
     row_damage,
-    types_to_look_at,
+    suspect_types,
 )
-from je_tools.verify.upgrade import OldForm, Upgrade, collect_old_form
-from je_tools.verify.vlsn_sequence import STREAM_TYPES, Runs, Stream, runs_of
-from je_tools.verify.watched import watched_entries
+from je_tools.verify.upgrade import OldForm, UpgradeCheck, collect_old_form
+from je_tools.verify.vlsn_sequence import STREAM_TYPES, Runs, VlsnSequence, runs_of
+from je_tools.verify.watched_entries import watched_entries
 from je_tools.writing.redo_folder import FILE_NAME, FOLDER, is_unfinished
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ if TYPE_CHECKING:
 LOCK_NAME = "je.lck"
 
 _TAILS = ("torn-tail", "zero-tail")
-"""Codes of tails that, as notes, follow the end of an intact log: they were never complete."""
+"""Codes of tails that may follow the end of an intact log; then they are notes."""
 
 UNKNOWN_PROCESS = 0
 """Holder of a lock that cannot be named: in another pid namespace, or several processes."""
@@ -66,10 +66,12 @@ class InspectedRows(Struct, frozen=True):
 
     Attributes:
         entries: number of good entries.
+        damage: damage of entries; None without any.
         old_deltas: old BIN-deltas at which modern engines truncate the file.
+        runs: VLSNs of the replication stream; None without any.
         old_form: entries that JE 5.0 and later cannot replay.
-        marks: entries that guide recovery, if the file is the last.
-        is_marked: True if there are such entries in any file.
+        marks: marks of recovery, if the log ends in this file.
+        is_marked: True if there are such marks, in whatever file.
         periods: rollbacks.
         prints: fingerprints of records; None if not requested.
     """
@@ -97,8 +99,8 @@ def verify(
 ) -> Iterator[Finding]:
     """Read a whole log and yield its findings in log order, those of the directory last.
 
-    The findings of a file's header come first, then the others by offset; old BIN-deltas are
-    reported after all have been counted.
+    For each file, the findings of its header come first, then the others by offset, and at the end
+    one that counts all old BIN-deltas.
 
     Args:
         environment: the log.
@@ -106,8 +108,8 @@ def verify(
         totals: filled during the scan.
         everything: also yield `clean-end` for ends without damage.
         prints: filled during the scan.
-        trees_follow: True if the caller reports what cannot be read.
-        root_follows: True if the caller reports why the engine would refuse the whole log.
+        trees_follow: True if the caller reports the files that cannot be opened.
+        root_follows: True if the caller reports why the engine would refuse the log.
 
     Raises:
         StoppedError: a file shrank, vanished or was replaced meanwhile.
@@ -135,10 +137,10 @@ def verify(
 
 
 class RowInspector(Struct, frozen=True):
-    """Inspector of the rows of a range, in any thread or process; keeps no view of them.
+    """Work for a scan: summarize rows for a `Judge`. The result holds no view of the rows.
 
     Attributes:
-        is_upgrade_asked: True if old-form entries matter.
+        is_upgrade_asked: True to collect entries of the old form.
         last_no: number of the file in which the log ends.
         printing: makes fingerprints of records; None for none.
     """
@@ -150,13 +152,16 @@ class RowInspector(Struct, frozen=True):
     @classmethod
     def of(cls, environment: Environment) -> RowInspector:
         """Return the inspector for an environment."""
-        return cls(Upgrade(environment).is_asked, Opening(environment).last_no)
+        return cls(UpgradeCheck(environment).is_applicable, OpeningCheck(environment).last_no)
 
     def asked(self, file: LogFile) -> WantedEntries | None:
-        """Return the entries of a file to read as rows, or None for all; most are surveyed only."""
+        """Return the entries of a file to read as rows, or None for all.
+
+        The scan only counts the other entries.
+        """
         if self.is_upgrade_asked or self.printing is not None:
             return None
-        types = types_to_look_at(file.version) | STREAM_TYPES | ROLLBACK_TYPES
+        types = suspect_types(file.version) | STREAM_TYPES | ROLLBACK_TYPES
         if file.file_no == self.last_no:
             types = types | MARK_TYPES
         return WantedEntries(types, HeaderFlag.REPLICATED)
@@ -190,8 +195,7 @@ class Judge:
     Attributes:
         totals: counts so far.
         everything: also report `clean-end` for ends without damage.
-        trees_follow: the caller reports what cannot be read.
-        root_follows: the caller reports why the engine would refuse the whole log.
+        trees_follow, root_follows: as for `verify`.
         upgrade: check for JE 5.0 and later, complete when all parts are merged.
         inspector: work for the scan, with results for `merge`.
     """
@@ -202,12 +206,12 @@ class Judge:
         self.everything = False
         self.trees_follow = self.root_follows = False
         self._files = FileSetChecks(environment)
-        self._stream = Stream(environment)
-        self._opening = Opening(environment)
+        self._vlsn_sequence = VlsnSequence(environment)
+        self._opening = OpeningCheck(environment)
         self._foreign = ForeignFiles(environment)
         self._odd_flags = OddFlags(environment)
         self._lost_nos: list[int] = []
-        self.upgrade = Upgrade(environment)
+        self.upgrade = UpgradeCheck(environment)
         self.inspector = RowInspector.of(environment)
         self._index = 0
         self._is_begun = False
@@ -231,7 +235,7 @@ class Judge:
         if not self._is_begun:
             found += self._files.of_file(self._index)
             # The VLSNs in missing files are missing too.
-            self._stream.is_broken |= self._is_apart(part.file)
+            self._vlsn_sequence.is_broken |= self._follows_missing_file(part.file)
             self._is_begun = True
         found += self._of_part(part, seen)
         if part.end is not None:
@@ -241,7 +245,7 @@ class Judge:
 
     def pass_over(self) -> None:
         """Go on after a file of which nothing, or not all, could be read."""
-        self._stream.is_broken = True
+        self._vlsn_sequence.is_broken = True
         self._opening.pass_over()
         self._foreign.pass_over()
         self._lost_nos.append(self.environment.files[self._index].file_no)
@@ -252,7 +256,7 @@ class Judge:
         self._listed, self._unlisted = 0, Unlisted()
 
     def finish(self) -> list[Finding]:
-        """Return the findings of the directory, after all parts are merged."""
+        """Return the findings about the log as a whole, after all parts are merged."""
         files, opening = self._files, self._opening
         return self._counted(
             [
@@ -276,7 +280,7 @@ class Judge:
             self.totals.count(each)
         return reported
 
-    def _is_apart(self, file: LogFile) -> bool:
+    def _follows_missing_file(self, file: LogFile) -> bool:
         index = self._index
         return index > 0 and file.file_no != self.environment.files[index - 1].file_no + 1
 
@@ -315,20 +319,20 @@ class Judge:
         runs = [each.runs for each in seen if each.runs is not None]
         waiting = deque(np.sort(lost).tolist() if runs else lost[:1])
         for each in runs:
-            before_no = self._stream.file_no
-            for found in self._stream.merge(file.file_no, each, waiting):
+            before_no = self._vlsn_sequence.file_no
+            for found in self._vlsn_sequence.merge(file.file_no, each, waiting):
                 if before_no not in (None, file.file_no) and found.offset == each.offset[0]:
                     self._foreign.add_vlsns(before_no, found)
                 yield found
-        self._stream.is_broken |= bool(waiting)
+        self._vlsn_sequence.is_broken |= bool(waiting)
 
     def _of_end(self, state: FileState) -> list[Finding]:
-        follower = self._files.follower(self._index)
-        named_last = follower.header.last_entry_in_prev_file_offset if follower else None
+        next_file = self._files.next_file(self._index)
+        named_last = next_file.header.last_entry_in_prev_file_offset if next_file else None
         self._opening.merge_end(state)
         link = list(self._files.of_link(self._index, state))
         # The VLSNs in a missing end of a file are missing too.
-        self._stream.is_broken |= state.tail < state.size or bool(link)
+        self._vlsn_sequence.is_broken |= state.tail < state.size or bool(link)
         self._foreign.end_file(state, link)
         damage = self._damage(state.file)
         old = damage.of_old_deltas(self._old_deltas)
@@ -340,7 +344,7 @@ class Judge:
 
 
 def of_directory(environment: Environment, size_read: int) -> Iterator[Finding]:
-    """Yield the findings about what lies beside the log files.
+    """Yield the findings about the directory: an unfinished erasure, and an engine that writes.
 
     Args:
         environment: the log.
@@ -386,7 +390,7 @@ def _of_writer(environment: Environment, size_read: int) -> Iterator[Finding]:
 
 
 def lock_holder(path: Path) -> int | None:
-    """Return the process with a write lock on a lock file, None for none; take no lock itself.
+    """Return the process that has a write lock on a lock file, or None, without taking a lock.
 
     Return UNKNOWN_PROCESS if the system does not name it. Only a regular file is opened.
     Source: FileManager, JE 7.5.11, which locks byte 0 for the life of a writable environment.

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from je_tools.log.environment import Environment
 
 LISTED = 100
-"""Largest number of these entries that are reported one by one."""
+"""Largest number of entries with odd flags that are reported one by one."""
 
 KEPT = 1000
 """Largest number of invisible entries kept of one range of a file: the first ones, and the last."""
@@ -103,15 +103,15 @@ class OddFlags(Struct):
             kept = np.column_stack((lsns[rolled_back], kept[:, 1:]))
             self._invisible.append(np.concatenate((kept[: KEPT - 1], kept[KEPT - 1 :][-1:])))
 
-    def findings(self, db_tree_flags: int | None, lost_from: Sequence[int]) -> Iterator[Finding]:
+    def findings(self, db_tree_flags: int | None, lost_nos: Sequence[int]) -> Iterator[Finding]:
         """Yield the findings, after all parts have been added.
 
         Args:
             db_tree_flags: flags of the last DbTree; None if it is not known.
-            lost_from: numbers of files that are missing or could not be read. A rollback may have
+            lost_nos: numbers of files that are missing or could not be read. A rollback may have
                 been logged there.
         """
-        found = [*self._wrong, *self._outside_of_rollbacks(max(lost_from, default=-1))]
+        found = [*self._wrong, *self._outside_of_rollbacks(max(lost_nos, default=-1))]
         for lsn, type_no, flags in found[:LISTED]:
             yield self._finding(lsn, type_no, flags)
         more = self._wrong_count - len(self._wrong) + max(len(found) - LISTED, 0)
@@ -145,7 +145,7 @@ class OddFlags(Struct):
         )
 
     def _outside_of_rollbacks(self, lost_to: int) -> Iterator[tuple[int, int, int]]:
-        """Yield invisible entries that no rollback covers and that lie after file `lost_to`."""
+        """Yield the invisible entries of file `lost_to` and later ones that no rollback covers."""
         if not self._invisible or not self.environment.is_directory:
             return
         entries = np.concatenate(self._invisible)
@@ -156,7 +156,7 @@ class OddFlags(Struct):
 
 
 def _may_be_rolled_back(types: Ints, flags: Ints) -> Mask:
-    """Return a mask of entries whose only odd flag is one that a rollback may have set."""
+    """Return a mask of the entries whose only odd flag is the invisible one of a rollback."""
     both = _REPLICATED | _INVISIBLE
     is_of_stream = allowed_flags(LOG_VERSION_MAX)[types] & _REPLICATED != 0
     mask: Mask = is_of_stream & (flags & both == both)

@@ -145,7 +145,7 @@ class RestoreMarkers(DamagedEntries):
         return None, self.reasons[i]
 
 
-class Erased(Struct, frozen=True):
+class ErasedRun(Struct, frozen=True):
     """Adjacent erased entries that still hold bytes: their range [start, stop) and number."""
 
     start: int
@@ -165,7 +165,7 @@ class RowDamage(Struct):
     """
 
     entries: list[DamagedEntries] = field(default_factory=list)
-    erased: list[Erased] = field(default_factory=list)
+    erased: list[ErasedRun] = field(default_factory=list)
     unlisted: Unlisted = field(default_factory=Unlisted)
     lost: Ints = field(default_factory=lambda: np.empty(0, np.int64))
     lost_size: int = 0
@@ -178,7 +178,7 @@ class RowDamage(Struct):
 
 
 def row_damage(rows: Rows) -> RowDamage | None:
-    """Return the damage of entries of one file; None if there is none, at almost no cost."""
+    """Return the damage of entries of one file, or None, which costs almost nothing."""
     type_counts = rows.survey.counts
     unknown = _unknown_types(rows.version)
     with_unknown = bool(type_counts[unknown].any())
@@ -246,8 +246,8 @@ def _has_old_deltas(version: int) -> bool:
 
 
 @functools.cache
-def types_to_look_at(version: int) -> Mask:
-    """Return the types that may be damage though their checksum is right: bool (256,)."""
+def suspect_types(version: int) -> Mask:
+    """Return the types of entries that need a look even if their checksum is right, bool (256,)."""
     kinds = [RESTORE_REQUIRED_NO]
     kinds += [OLD_BIN_DELTA_NO] if _has_old_deltas(version) else []
     kinds += [erased_no(version)] if erased_no(version) != NEVER_ERASED else []
@@ -262,7 +262,7 @@ def _unknown_types(version: int) -> Mask:
     return unknown
 
 
-def _erased_spots(rows: Rows, unlisted: Unlisted) -> list[Erased]:
+def _erased_spots(rows: Rows, unlisted: Unlisted) -> list[ErasedRun]:
     """Return runs of erased entries with non-zero bytes: the first LISTED; count the others."""
     index = unfinished_rows(rows)
     if not len(index):
@@ -276,4 +276,4 @@ def _erased_spots(rows: Rows, unlisted: Unlisted) -> list[Erased]:
     stops = ends[np.concatenate((groups[1:], [len(index)])) - 1]
     unlisted.add("erased-not-zero", starts[LISTED:], stops[LISTED:])
     columns = (each[:LISTED].tolist() for each in (starts, stops, counts))
-    return [Erased(*each) for each in zip(*columns, strict=True)]
+    return [ErasedRun(*each) for each in zip(*columns, strict=True)]

@@ -1,7 +1,8 @@
-"""Old-form entries that JE 5.0 and later cannot replay: duplicates and BIN-deltas before v8.
+"""Entries of the old form that JE 5.0 and later cannot replay.
 
-Those engines convert databases with duplicates when they open a log of a version before 8, but
-cannot replay entries of the old form. The tool DbPreUpgrade_4_1 ends a log so that none is left.
+In log versions before 8, databases with duplicates and BIN-deltas have another form. When these
+engines open such a log, they convert the databases, but they cannot replay entries of the old form.
+The tool DbPreUpgrade_4_1 ends a log so that recovery replays none.
 
 Source: INFileReader, RecoveryManager.checkLogVersion8UpgradeViolations, JE 7.5.11.
 """
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from msgspec import Struct, field
 
+from je_tools.formats.je.flags import DatabaseFlag
 from je_tools.formats.je.header import lsn_text
 from je_tools.formats.je.types import (
     CKPT_END_NO,
@@ -44,7 +46,7 @@ _NODES = mask_of(
 _DELTAS = mask_of(each.no for each in ENTRY_TYPES.values() if each.family is Family.OLD_DELTA)
 _MAP_LNS = mask_of(each.no for each in ENTRY_TYPES.values() if each.family is Family.MAP_LN)
 
-_DUPLICATES, _DELETED = 1, 1
+_DELETED = 1
 
 
 class OldForm(Struct, frozen=True):
@@ -65,7 +67,7 @@ class OldForm(Struct, frozen=True):
 
 
 def collect_old_form(rows: Rows) -> OldForm | None:
-    """Return the old-form entries of these rows, or None; runs in any thread, keeps no view.
+    """Return the old-form entries of some rows, or None; the result holds no view of the rows.
 
     Damaged and undecodable entries are ignored, as are versions whose payloads are not decoded.
     """
@@ -93,16 +95,18 @@ def collect_old_form(rows: Rows) -> OldForm | None:
 
 
 def _described(fields: Mapping[str, Any]) -> dict[int, bool]:
-    """Return the database of a MapLN, with True if it has duplicates."""
+    """Return the id of the database of a MapLN, with True if the database has duplicates."""
     database = fields.get("database")
     if database is None:
         return {}
     gone = fields["data"] is None or fields["deleted"] & _DELETED
-    return {database["id"]: not gone and bool(database.get("db_flags", 0) & _DUPLICATES)}
+    return {
+        database["id"]: not gone and bool(database.get("db_flags", 0) & DatabaseFlag.DUPLICATES)
+    }
 
 
-class Upgrade(Struct, dict=True):
-    """Check that JE 5.0 and later can open a log; add its parts in log order.
+class UpgradeCheck(Struct, dict=True):
+    """The check that JE 5.0 and later can open a log; merge its parts in log order.
 
     Attributes:
         environment: the log.
@@ -115,8 +119,8 @@ class Upgrade(Struct, dict=True):
     _start: int = 0
 
     @cached_property
-    def is_asked(self) -> bool:
-        """True if there is anything to look for: single files of a log are never recovered."""
+    def is_applicable(self) -> bool:
+        """True if the log has files of an old version; single files of a log are not recovered."""
         environment = self.environment
         return environment.is_directory and any(
             PAYLOAD_VERSION_MIN <= file.version < NEW_FORM for file in environment.files
@@ -133,23 +137,23 @@ class Upgrade(Struct, dict=True):
 
     @property
     def files(self) -> frozenset[int]:
-        """Numbers of the files in which recovery would meet old-form entries."""
-        return frozenset(lsn >> 32 for lsn in (*self._met_nodes(), *self._met_deltas()))
+        """Numbers of the files in which recovery would find entries of the old form."""
+        return frozenset(lsn >> 32 for lsn in (*self._replayed_nodes(), *self._replayed_deltas()))
 
-    def _met_nodes(self) -> list[int]:
-        """Return LSNs of the last nodes of databases with duplicates that recovery would meet."""
+    def _replayed_nodes(self) -> list[int]:
+        """Return the LSN of the last node of each database with duplicates that is replayed."""
         return [
             lsn
             for (_, db_id), lsn in self._nodes.items()
             if lsn >= self._start and self._duplicates.get(db_id)
         ]
 
-    def _met_deltas(self) -> list[int]:
+    def _replayed_deltas(self) -> list[int]:
         return [lsn for lsn in self._deltas.values() if lsn >= self._start]
 
     def findings(self) -> Iterator[Finding]:
         """Yield the finding of a log that such engines refuse, at the last of those entries."""
-        nodes, deltas = self._met_nodes(), self._met_deltas()
+        nodes, deltas = self._replayed_nodes(), self._replayed_deltas()
         if not nodes and not deltas:
             return
         last = max((*nodes, *deltas))

@@ -1,9 +1,9 @@
 """VLSN sequence check: the VLSNs of a log must ascend, unless a rollback took some back.
 
-The stream consists of the entries with the replicated flag that no rollback has marked invisible.
-Each takes the next VLSN. A RollbackStart gives back every VLSN above its matchpoint, including
-those of entries without the invisible bit, as a rollback that had already ended leaves them. An
-entry that the cleaner moved keeps its VLSN in some releases, but not the flag, and does not count.
+The replication stream consists of the entries with the replicated flag that no rollback has marked
+invisible. Each takes the next VLSN. A RollbackStart takes back every VLSN above its matchpoint,
+even if the entry was never marked invisible. An entry that the cleaner moved keeps its VLSN in some
+releases, but not the flag, and does not count.
 
 Source: LNFileReader and RollbackTracker, JE 18.3.12 and 25.3.17.
 """
@@ -56,7 +56,7 @@ class Runs(Struct, frozen=True):
 ROLLBACK = -1
 
 STREAM_TYPES = mask_of((ROLLBACK_START_NO,))
-"""Types that `runs_of` reads besides replicated entries."""
+"""Types of the entries that `runs_of` needs besides replicated ones."""
 
 
 def runs_of(rows: Rows) -> Runs | None:
@@ -92,7 +92,7 @@ def _matchpoint(rows: Rows, row: int) -> int:
     return max(int(rows.fields(row).get("matchpoint_vlsn", 0)), 0)
 
 
-class Stream(Struct):
+class VlsnSequence(Struct):
     """Check of the VLSN sequence through a log.
 
     Attributes:

@@ -51,7 +51,7 @@ def check_undamaged(snapshot: Snapshot, findings: Sequence[Finding]) -> None:
         findings: result of `verify_whole_log`.
 
     Raises:
-        RefusedError: there is one; the message says which.
+        RefusedError: there is such an error.
     """
     errors = [each for each in findings if each.severity is Severity.ERROR]
     kept = [each for each in errors if not _is_cut_off(snapshot, each)]

@@ -1,5 +1,6 @@
 """The replication stream of a node: its VLSN index, its entries in the log, and its masters.
 
-`stored` reads the index as the database has it, `recovered` computes what recovery makes of it, and
-`stream` has the entries of the log. `checkpoint` writes the index by the same rules.
+`node_state.read_node` takes a snapshot, and returns the state of the node. `stored_index` reads the
+index as the database has it, `recovered_index` computes what recovery makes of it, and `stream` has
+the entries of the log. `checkpoint` writes the index by the same rules.
 """

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from je_tools.findings import Finding
     from je_tools.recovery.snapshot import Snapshot
     from je_tools.vlsn.index_state import IndexState
-    from je_tools.vlsn.stored import Mappings
+    from je_tools.vlsn.stored_index import Mappings
     from je_tools.vlsn.stream_summary import StreamSummary
 
 

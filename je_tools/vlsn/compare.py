@@ -20,7 +20,7 @@ from je_tools.vlsn.matchpoint import (
     EntriesAfterMatchpoint,
     MatchpointSearch,
     commits_from,
-    end_after,
+    entries_after,
     find_matchpoint,
 )
 from je_tools.vlsn.own_member import ELECTABLE
@@ -47,9 +47,9 @@ class Outcome(StrEnum):
     ROLLS_BACK = "rolls-back"
     """It rolls back entries of transactions without a Commit."""
     CUTS_LOG = "cuts-log"
-    """It passes Commits, at most the limit, or Aborts, and cuts its log (RollbackException)."""
+    """It takes back Aborts, or Commits up to the limit, by cutting its log (RollbackException)."""
     PROHIBITED = "prohibited"
-    """It would pass more Commits than the limit (RollbackProhibitedException)."""
+    """It would take back more Commits than the limit (RollbackProhibitedException)."""
     RESTORES = "network-restore"
     """It has no sync point in common with the other one, or the other one lacks VLSNs for it."""
     UNKNOWN = "unknown"
@@ -57,7 +57,7 @@ class Outcome(StrEnum):
 
 
 class LeaderReason(StrEnum):
-    """Reason for which a node leads, in the order in which they count."""
+    """Reasons to choose a leader, the one that counts first at the top."""
 
     DURABLE = "durable VLSN"
     COMMIT = "last Commit"
@@ -116,7 +116,7 @@ class NodePair(Struct, frozen=True):
 
 
 class Following(Struct, frozen=True):
-    """Outcome if a node follows another one; see `NodePair`."""
+    """What a node would do to follow another one; attributes as in `NodePair`."""
 
     matchpoint: MatchpointSearch
     lost: EntriesAfterMatchpoint | None
@@ -124,7 +124,7 @@ class Following(Struct, frozen=True):
 
 
 class Standing(Protocol):
-    """Node as an election compares it: a `NodeReport`, or the part of it without its columns."""
+    """A node as an election compares it: a `NodeReport`, or only the facts in it."""
 
     @property
     def facts(self) -> NodeFacts:
@@ -257,7 +257,7 @@ def _group(report: NodeReport) -> str:
 
 
 def _search(nodes: list[ComparedNode], one: int, other: int) -> MatchpointSearch:
-    """Return the matchpoint of two nodes, after reading back as far as it takes."""
+    """Return the matchpoint of two nodes; read their logs back until it is known."""
     while True:
         search = find_matchpoint(nodes[one].report, nodes[other].report)
         if search.is_known or search.missing_from is None:
@@ -295,7 +295,7 @@ def follow(
     search = find_matchpoint(report, feeder) if search is None else search
     if search.vlsn is None:
         return Following(search, None, _outcome_without(report, search))
-    lost = end_after(report, search.vlsn)
+    lost = entries_after(report, search.vlsn)
     return Following(search, lost, _outcome(report, feeder, search.vlsn, lost))
 
 
@@ -303,7 +303,7 @@ def _outcome_without(report: NodeReport, search: MatchpointSearch) -> Outcome:
     """Return the outcome for a node if no matchpoint was found."""
     if search.is_known:
         return Outcome.RESTORES
-    # From this VLSN on both logs were read, and no sync point is the same.
+    # Both logs were read from this VLSN on, and have no sync point in common.
     known = search.compared_from
     if known is not None and commits_from(report, known) > ROLLBACK_LIMIT:
         return Outcome.PROHIBITED

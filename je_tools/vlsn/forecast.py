@@ -19,16 +19,16 @@ from je_tools.vlsn.index import FIRST_VLSN, NO_VLSN
 
 if TYPE_CHECKING:
     from je_tools.vlsn.index_state import IndexState
-    from je_tools.vlsn.judged import StoredBuckets
-    from je_tools.vlsn.stored import StoredIndex
+    from je_tools.vlsn.judged_buckets import StoredBuckets
+    from je_tools.vlsn.stored_index import StoredIndex
     from je_tools.vlsn.stream_summary import StreamSummary
 
 SILENT_VERSION = 19
-"""Log version since which the engine refuses some states that older ones accept in silence."""
+"""Log version from which on the engine refuses some states that older ones accept silently."""
 
 
 class Forecast(Struct, frozen=True):
-    """An outcome.
+    """What the engine does with one kind of damage.
 
     Attributes:
         damage: the damage.
@@ -42,12 +42,12 @@ class Forecast(Struct, frozen=True):
 def forecasts(
     state: IndexState, judged: StoredBuckets, summary: StreamSummary, log_version: int
 ) -> list[Forecast]:
-    """Return what the engine would do with an index, the soonest first.
+    """Return what the engine would do with an index, in the order in which it would happen.
 
     Args:
         state: the index.
         judged: its buckets, compared with the stream.
-        summary: the stream of the log, summed up for the index as recovery leaves it.
+        summary: summary of the stream, for the index as recovery leaves it.
         log_version: log version of the last file.
     """
     is_lost = state.stored.range is None and not state.stored.unreadable
@@ -105,7 +105,7 @@ def _of_a_lost_range(state: IndexState, log_version: int) -> Iterator[tuple[str,
 def _of_ends(
     state: IndexState, summary: StreamSummary, log_version: int
 ) -> Iterator[tuple[str, str]]:
-    """Yield the forecasts that follow from the end of the range, as recovery leaves it."""
+    """Yield the forecasts that follow from the end of the range after recovery."""
     covered = state.usable.range
     last = summary.end.last_vlsn
     if state.stored.range is None or last is None:

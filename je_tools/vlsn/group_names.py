@@ -27,8 +27,8 @@ class GroupNames(Struct, frozen=True):
         name, group_id: None if the record of the group is missing or cannot be read.
         nodes: names of the members by id, former ones included.
         types: their types, of `NODE_TYPES`, by name.
-        problem: reason why the group is not known, or not completely; None if it is.
-        contradictions: what the engine would reject in records that are readable.
+        problem: reason why the group is not known completely; None if it is.
+        contradictions: problems of readable records, which the engine would reject.
     """
 
     name: str | None
@@ -40,7 +40,7 @@ class GroupNames(Struct, frozen=True):
 
 
 def read_group_names(snapshot: Snapshot) -> GroupNames:
-    """Read the group database; damaged entries are added to `snapshot.faults`."""
+    """Read the group database; add unreadable nodes and records to `snapshot.faults`."""
     database = internal_database(snapshot, REP_GROUP_DB)
     if database is None:
         return GroupNames(None, None, {}, {}, "the log has no group database")

@@ -1,9 +1,9 @@
-"""VLSN index as the engine rebuilds it when it opens a node's log.
+"""The rules by which the engine changes a VLSN index: merge a stream, cut its end, cut its head.
 
-The index holds the positions of some VLSNs, and the range of all; a checkpoint writes it. Recovery
-merges into it what was logged since the last checkpoint began. A checkpoint that is written
-offline has to do the same: if VLSNs are missing from the index and no entry after the checkpoint
-has them, the engine treats them as never given.
+The index holds the positions of some VLSNs, and the range of all. A checkpoint writes it, and
+recovery merges into it the stream since the last checkpoint began. A checkpoint that is written
+offline has to do the same. Otherwise VLSNs would be missing from the index without any entry after
+the checkpoint that has them, and the engine would give them to other entries.
 
 Source: je-log.md "The VLSN index"; VLSNIndex.merge, VLSNIndex.pruneDatabaseTail,
 VLSNIndex.truncateFromHead, VLSNTracker, VLSNRecoveryTracker, VLSNBucket.put and removeFromTail,
@@ -23,7 +23,7 @@ from je_tools.core.properties import VLSN_DISTANCE, VLSN_MAPPINGS, VLSN_STRIDE, 
 from je_tools.formats.je.header import FILE_HEADER_SIZE, lsn_of
 from je_tools.formats.je.internal.replication import GhostBucket, VlsnBucket, VlsnRange
 from je_tools.formats.je.types import ABORT_NO, BY_NAME, COMMIT_NO
-from je_tools.vlsn.rollback_starts import is_left
+from je_tools.vlsn.node_rollbacks import is_left
 from je_tools.vlsn.stream import ReplicationStream
 
 NO_VLSN = -1
@@ -92,11 +92,11 @@ class VlsnIndex(Struct, frozen=True):
 
 
 class MisfitError(Exception):
-    """A state with which an engine would not continue; the message describes it."""
+    """An index or a stream that the engine would not continue; the message says why."""
 
 
 def is_plausible(bucket: VlsnBucket) -> bool:
-    """Return True if the numbers of a bucket can be those of a log, right or wrong."""
+    """Return True if the numbers of a bucket are possible in a log; they may still be wrong."""
     return (
         0 <= bucket.file_no <= _FILE_NO_MAX
         and 0 < bucket.stride <= _STRIDE_MAX
@@ -117,10 +117,10 @@ def _check_bucket(bucket: VlsnBucket) -> None:
         raise MisfitError(f"its bucket of VLSN {bucket.first} has no offsets")
 
 
-def tracked(
+def stream_after_rollbacks(
     stream: ReplicationStream, rollbacks: Sequence[tuple[int, Matchpoint]]
 ) -> ReplicationStream:
-    """Return what rollbacks leave of a stream.
+    """Return a stream without the entries that rollbacks take back.
 
     Args:
         stream: visible entries.
@@ -143,7 +143,7 @@ def tracked(
     return stream
 
 
-def cut_buckets(stream: ReplicationStream, rules: BucketRules) -> list[VlsnBucket]:
+def build_buckets(stream: ReplicationStream, rules: BucketRules) -> list[VlsnBucket]:
     """Return the buckets of a stream with ascending VLSNs."""
     buckets = []
     first = 0
@@ -195,7 +195,7 @@ def _bucket(stream: ReplicationStream, first: int, stop: int, stride: int) -> Vl
     )
 
 
-def merged(
+def merge_stream(
     index: VlsnIndex,
     stream: ReplicationStream,
     matchpoint: Matchpoint | None,
@@ -203,11 +203,11 @@ def merged(
     *,
     converted: bool = False,
 ) -> VlsnIndex:
-    """Merge what was logged since the checkpoint began into an index.
+    """Merge the stream since the checkpoint began into an index.
 
     Args:
         index: as stored in the database.
-        stream: as `tracked` returns it.
+        stream: as `stream_after_rollbacks` returns it.
         matchpoint: of the last rollback since then; None without one.
         rules: limits of buckets.
         converted: True if the environment was not replicated at first.
@@ -222,7 +222,7 @@ def merged(
             raise MisfitError("a rollback goes back to a place that no log has")
         stream = ReplicationStream.of([(matchpoint.lsn, matchpoint.vlsn, MATCHPOINT_NO)])
     seen = _range_of(stream)
-    new = cut_buckets(stream, rules)
+    new = build_buckets(stream, rules)
     old = index.range
     following = old.last + 1 if old.last != NO_VLSN else 1
     if seen.first > following and not (converted and old.last == NO_VLSN):
@@ -231,7 +231,7 @@ def merged(
         if index.buckets and index.buckets[-1].first >= seen.first:
             raise MisfitError(f"it ends at VLSN {old.last}, but has buckets after that")
         return VlsnIndex(_extended(old, seen), (*index.buckets, *new))
-    return VlsnIndex(_replaced(old, seen), (*_in_front(index, seen.first), *new))
+    return VlsnIndex(_replaced(old, seen), (*_buckets_before(index, seen.first), *new))
 
 
 def _range_of(stream: ReplicationStream) -> VlsnRange:
@@ -253,7 +253,7 @@ def _extended(old: VlsnRange, seen: VlsnRange) -> VlsnRange:
 
 
 def _replaced(old: VlsnRange, seen: VlsnRange) -> VlsnRange:
-    """Return the range if the stream begins within it; if the two differ, the stream is right."""
+    """Return the range after a stream that begins within it; the stream overrides the old range."""
     new = VlsnRange(
         _VERSION,
         seen.first if old.first == NO_VLSN else old.first,
@@ -269,10 +269,10 @@ def _replaced(old: VlsnRange, seen: VlsnRange) -> VlsnRange:
     return new
 
 
-def _in_front(index: VlsnIndex, vlsn: int) -> list[Bucket]:
+def _buckets_before(index: VlsnIndex, vlsn: int) -> list[Bucket]:
     """Return the buckets without the mappings from a VLSN on.
 
-    A bucket ends with a mapping, so no bucket covers what lies between the last one and the VLSN.
+    A bucket ends with a mapping, so no bucket covers VLSNs between the last mapping and this VLSN.
     """
     buckets = [each for each in index.buckets if each.first < vlsn]
     last = buckets[-1] if buckets else None
@@ -304,7 +304,7 @@ def without_head(index: VlsnIndex, last_gone: int, next_file_no: int) -> VlsnInd
         next_file_no: number of the first file after them.
 
     Raises:
-        MisfitError: nothing would be left on which the node could agree with others.
+        MisfitError: no sync point would be left, so the node could not agree with others.
     """
     old = index.range
     if old.first == NO_VLSN or NO_VLSN < old.last_sync < last_gone:
@@ -331,7 +331,7 @@ def from_bucket(index: VlsnIndex, first: int) -> VlsnIndex:
     """Return an index without the VLSNs before the bucket that begins with VLSN `first`.
 
     Raises:
-        MisfitError: no bucket begins there, or nothing would be left on which nodes could agree.
+        MisfitError: no bucket begins there, or no sync point would be left.
     """
     if index.range.first == first:
         return index

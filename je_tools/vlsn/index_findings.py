@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -16,41 +16,41 @@ from je_tools.formats.je.header import NULL_LSN, lsn_text
 from je_tools.formats.je.internal.records import Unreadable
 from je_tools.formats.je.internal.replication import RANGE_KEY, GhostBucket, VlsnBucket, VlsnRange
 from je_tools.group.members import problem_findings
-from je_tools.log.file_findings import finding
+from je_tools.log.file_findings import finding_at
 from je_tools.vlsn.index import FIRST_VLSN, NO_VLSN, VlsnIndex, is_plausible
 
 if TYPE_CHECKING:
     from je_tools.findings import Finding
     from je_tools.recovery.snapshot import Snapshot
     from je_tools.vlsn.group_names import GroupNames
-    from je_tools.vlsn.logged import StreamEnd
-    from je_tools.vlsn.stored import IndexRecord, StoredIndex
+    from je_tools.vlsn.logged_stream import StreamEnd
+    from je_tools.vlsn.stored_index import IndexRecord, StoredIndex
 
 _OFFSET = (1 << 32) - 1
 
 
-def made(snapshot: Snapshot, code: str, lsn: int, expected: str, found: str) -> Finding:
-    """Return a finding with both sides; NULL_LSN for one without a place."""
-    place: dict[str, Any] = {}
-    if lsn != NULL_LSN and 0 <= lsn >> 32 <= _OFFSET:
-        place = {"file_no": lsn >> 32, "offset": lsn & _OFFSET}
-    return finding(snapshot.environment, code, **place, expected=expected, found=found)
+def vlsn_finding(snapshot: Snapshot, code: str, lsn: int, expected: str, found: str) -> Finding:
+    """Return a finding with what is expected and found; without a place for a negative LSN."""
+    place = lsn if lsn >= 0 else NULL_LSN
+    return finding_at(snapshot.environment, code, place, expected=expected, found=found)
 
 
 def group_findings(snapshot: Snapshot, group: GroupNames) -> Iterator[Finding]:
     """Yield a finding if the group of a node is not known, and one for each contradiction."""
     yield from problem_findings(snapshot, group.contradictions)
     if group.problem is not None:
-        yield made(
+        yield vlsn_finding(
             snapshot, "group-unreadable", NULL_LSN, "the group and its members", group.problem
         )
 
 
 def misfit_finding(snapshot: Snapshot, refusal: str | None) -> Iterator[Finding]:
-    """Yield a finding if recovery cannot merge what was logged into the index."""
+    """Yield a finding if recovery cannot merge the stream into the index."""
     if refusal is not None:
         expected = "VLSNs since the last checkpoint that overlap or follow the index"
-        yield made(snapshot, "vlsn-index-refused", NULL_LSN, expected, f"the index: {refusal}")
+        yield vlsn_finding(
+            snapshot, "vlsn-index-refused", NULL_LSN, expected, f"the index: {refusal}"
+        )
 
 
 def record_findings(
@@ -64,22 +64,26 @@ def record_findings(
         tracked_vlsn: first VLSN since the last checkpoint began; None without one.
     """
     if stored.db_id is None:
-        yield made(snapshot, "vlsn-index-lost", NULL_LSN, "a VLSN index", "no database of it")
+        yield vlsn_finding(
+            snapshot, "vlsn-index-lost", NULL_LSN, "a VLSN index", "no database of it"
+        )
         return
     if stored.is_damaged:
         found = "a damaged node of its tree, so records may be missing"
-        yield made(snapshot, "vlsn-index-lost", NULL_LSN, "all records of the index", found)
+        yield vlsn_finding(snapshot, "vlsn-index-lost", NULL_LSN, "all records of the index", found)
     for each in stored.unreadable:
         assert isinstance(each.record, Unreadable)
         found = f"none that can be read: {each.record.reason}"
-        yield made(snapshot, "vlsn-index-lost", each.lsn, _named(each), found)
+        yield vlsn_finding(snapshot, "vlsn-index-lost", each.lsn, _named(each), found)
     if stored.range is None and not any(each.key == RANGE_KEY for each in stored.unreadable):
         count = len(stored.buckets)
         found = f"none, and {count:,} buckets" if count else "no record at all"
         # Recovery fills an empty index with what was logged since the last checkpoint began.
         is_new = snapshot.checkpoint.end_lsn == NULL_LSN or tracked_vlsn == FIRST_VLSN
         if count or not is_new:
-            yield made(snapshot, "vlsn-index-lost", NULL_LSN, "the record of the range", found)
+            yield vlsn_finding(
+                snapshot, "vlsn-index-lost", NULL_LSN, "the record of the range", found
+            )
     yield from _bucket_findings(snapshot, stored)
     if stored.range is not None:
         yield from _range_findings(snapshot, stored, stored.range)
@@ -97,18 +101,20 @@ def _bucket_findings(snapshot: Snapshot, stored: StoredIndex) -> Iterator[Findin
         if isinstance(each.record, VlsnBucket):
             for expected, found in _faults_of(each.record):
                 text = f"bucket of VLSN {each.record.first}: {found}"
-                yield made(snapshot, "vlsn-index-bucket", each.lsn, expected, text)
+                yield vlsn_finding(snapshot, "vlsn-index-bucket", each.lsn, expected, text)
     for before, each in pairwise(named):
         one, other = before.record, each.record
         if isinstance(other, GhostBucket):
             found = f"bucket of VLSN {other.first}: a ghost bucket after others"
-            yield made(snapshot, "vlsn-index-bucket", each.lsn, "ghosts only at the head", found)
+            yield vlsn_finding(
+                snapshot, "vlsn-index-bucket", each.lsn, "ghosts only at the head", found
+            )
         elif isinstance(one, VlsnBucket) and isinstance(other, VlsnBucket):
             yield from _order_findings(snapshot, one, other, each.lsn)
 
 
 def _faults_of(bucket: VlsnBucket) -> Iterator[tuple[str, str]]:
-    """Yield what a bucket should have, and what it has."""
+    """Yield what a bucket should have and what it has, for each contradiction in it."""
     if not is_plausible(bucket):
         yield (
             "numbers of a log",
@@ -142,44 +148,44 @@ def _order_findings(
     if other.first <= one.last:
         expected = f"a first VLSN after {one.last}, which the bucket before covers"
         found = f"bucket of VLSN {other.first}: it overlaps the one of VLSN {one.first}"
-        yield made(snapshot, "vlsn-index-bucket", lsn, expected, found)
+        yield vlsn_finding(snapshot, "vlsn-index-bucket", lsn, expected, found)
     elif is_plausible(one) and is_plausible(other) and other.offsets:
         begins = other.file_no << 32 | other.offsets[0]
         if begins <= one.last_lsn:
             expected = f"a first LSN after {lsn_text(one.last_lsn)}"
             found = f"bucket of VLSN {other.first}: it begins at {lsn_text(begins)}"
-            yield made(snapshot, "vlsn-index-bucket", lsn, expected, found)
+            yield vlsn_finding(snapshot, "vlsn-index-bucket", lsn, expected, found)
         if other.first - one.last > one.stride:
             expected = f"a bucket of VLSN {one.last + 1}, or a gap that the engine leaves"
             found = f"no bucket of VLSNs {one.last + 1} to {other.first - 1}"
-            yield made(snapshot, "vlsn-index-gap", lsn, expected, found)
+            yield vlsn_finding(snapshot, "vlsn-index-gap", lsn, expected, found)
 
 
 def _range_findings(
     snapshot: Snapshot, stored: StoredIndex, covered: VlsnRange
 ) -> Iterator[Finding]:
-    """Yield the fields of the range that contradict the buckets, or each other."""
+    """Yield findings of fields of the range that contradict the buckets, or each other."""
     lsn = next(each.lsn for each in stored.records if each.record is covered)
     records = [each for each in stored.records if each.key not in (RANGE_KEY, None)]
     if not records and covered.first != NO_VLSN:
         expected = f"buckets of VLSNs {covered.first} to {covered.last}"
-        yield made(snapshot, "vlsn-index-lost", lsn, expected, "no bucket")
+        yield vlsn_finding(snapshot, "vlsn-index-lost", lsn, expected, "no bucket")
     elif records and covered.first != records[0].key:
         expected = f"first={records[0].key}, as the first bucket has it"
-        yield made(snapshot, "vlsn-index-range", lsn, expected, f"first={covered.first}")
+        yield vlsn_finding(snapshot, "vlsn-index-range", lsn, expected, f"first={covered.first}")
     # A bucket that cannot be read has a finding of its own.
     last = records[-1].record if records else None
     if isinstance(last, VlsnBucket) and covered.last != last.last:
         expected = f"last={last.last}, as the last bucket has it"
-        yield made(snapshot, "vlsn-index-range", lsn, expected, f"last={covered.last}")
+        yield vlsn_finding(snapshot, "vlsn-index-range", lsn, expected, f"last={covered.last}")
     if not covered.last_txn_end <= covered.last_sync <= covered.last:
         expected = "txnEnd <= sync <= last"
         found = f"{covered.last_txn_end}, {covered.last_sync}, {covered.last}"
-        yield made(snapshot, "vlsn-index-range", lsn, expected, found)
+        yield vlsn_finding(snapshot, "vlsn-index-range", lsn, expected, found)
 
 
 def end_findings(snapshot: Snapshot, index: VlsnIndex, end: StreamEnd) -> Iterator[Finding]:
-    """Yield how the end of an index differs from the end of the log.
+    """Yield findings of differences between the end of an index and the end of the log.
 
     Args:
         snapshot: the log.
@@ -194,11 +200,11 @@ def end_findings(snapshot: Snapshot, index: VlsnIndex, end: StreamEnd) -> Iterat
         found = f"last={covered.last} after recovery; the next entry would get VLSN " + (
             f"{covered.last + 1}" if covered.last != NO_VLSN else "1"
         )
-        yield made(snapshot, "vlsn-index-short", NULL_LSN, expected, found)
+        yield vlsn_finding(snapshot, "vlsn-index-short", NULL_LSN, expected, found)
     if covered.last > last:
         expected = f"last={last}, the last VLSN of the log"
         found = f"last={covered.last} after recovery"
-        yield made(snapshot, "vlsn-index-range", NULL_LSN, expected, found)
+        yield vlsn_finding(snapshot, "vlsn-index-range", NULL_LSN, expected, found)
     newest = {
         "sync": (covered.last_sync, end.last_sync),
         "txnEnd": (covered.last_txn_end, end.last_txn_end),
@@ -207,4 +213,4 @@ def end_findings(snapshot: Snapshot, index: VlsnIndex, end: StreamEnd) -> Iterat
         if logged is not None and stored != logged and covered.last != NO_VLSN:
             expected = f"{name}={logged}, as in the log"
             found = f"{name}={stored} after recovery"
-            yield made(snapshot, "vlsn-index-range", NULL_LSN, expected, found)
+            yield vlsn_finding(snapshot, "vlsn-index-range", NULL_LSN, expected, found)

@@ -1,4 +1,4 @@
-"""The VLSN index of a node as stored, and as recovery leaves it, or why it would not."""
+"""The VLSN index of a node: as stored, and after recovery, or why recovery would fail."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from je_tools.vlsn.index import MisfitError, VlsnIndex
-from je_tools.vlsn.recovered import merged_index, stream_since_checkpoint
-from je_tools.vlsn.stored import Mappings, StoredIndex, mappings_of, read_stored
+from je_tools.vlsn.recovered_index import merged_index, stream_since_checkpoint
+from je_tools.vlsn.stored_index import Mappings, StoredIndex, mappings_of, read_stored
 
 if TYPE_CHECKING:
     from je_tools.recovery.snapshot import Snapshot
@@ -19,8 +19,8 @@ class IndexState(Struct, frozen=True):
 
     Attributes:
         stored: as the database has it.
-        recovered: as recovery leaves it; None if the engine would not continue with it.
-        refusal: the reason; None if it would.
+        recovered: after recovery; None if recovery would fail.
+        refusal: reason why it would fail; None if it would not.
         tracked_vlsn: first VLSN since the last checkpoint began; None without one.
     """
 
@@ -31,13 +31,13 @@ class IndexState(Struct, frozen=True):
 
     @property
     def usable(self) -> VlsnIndex:
-        """The index as recovery leaves it; if it does not, the readable part as stored."""
+        """The index after recovery; if that would fail, the readable part of the stored one."""
         return self.recovered if self.recovered is not None else self.stored.readable
 
     @property
     def mappings(self) -> Mappings:
         """Mappings of `usable`, in VLSN order."""
-        return mappings_of(self.usable.buckets).in_order()
+        return mappings_of(self.usable.buckets).in_vlsn_order()
 
 
 def read_index_state(snapshot: Snapshot) -> IndexState:

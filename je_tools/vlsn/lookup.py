@@ -1,4 +1,4 @@
-"""Lookup of a VLSN or an LSN: by the mappings around it, then in the log between them.
+"""Look up a VLSN or an LSN: find the mappings around it, and read the log between them.
 
 Source: VLSNIndex.getLTELsn and getGTELsn, FeederReader, JE 18.3.12.
 """
@@ -13,12 +13,12 @@ from msgspec import Struct
 from je_tools.formats.je.flags import HeaderFlag
 from je_tools.formats.je.log.fetch import Found, fetch
 from je_tools.formats.je.types import type_name
-from je_tools.vlsn.logged import EntryState, collect_logged, joined_logged
+from je_tools.vlsn.logged_stream import EntryState, collect_logged, joined_logged
 from je_tools.vlsn.stretch import read_stretch
 
 if TYPE_CHECKING:
     from je_tools.recovery.snapshot import Snapshot
-    from je_tools.vlsn.stored import Mappings
+    from je_tools.vlsn.stored_index import Mappings
 
 
 class Mapping(Struct, frozen=True):
@@ -131,7 +131,7 @@ def find_lsn(snapshot: Snapshot, mappings: Mappings, lsn: int) -> LsnLookup | No
 
 
 def _before(snapshot: Snapshot, mappings: Mappings, lsn: int) -> int | None:
-    """Return the last VLSN of the stream at or before an LSN, from the nearest mapping on."""
+    """Return the last VLSN of the stream at or before an LSN; read on from the nearest mapping."""
     order = np.argsort(mappings.lsn, kind="stable")
     at = int(np.searchsorted(mappings.lsn[order], lsn, "right")) - 1
     if at < 0:

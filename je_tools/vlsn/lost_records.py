@@ -13,16 +13,17 @@ import numpy.typing as npt
 from msgspec import Struct
 
 from je_tools.formats.je.entry.columns import MAX_ROWS
+from je_tools.formats.je.types import IS_LN
 from je_tools.formats.spans import Spans
 from je_tools.log.entry_table import build_table
-from je_tools.vlsn.rollback_starts import bounds_of, is_left
+from je_tools.vlsn.node_rollbacks import bounds_of, is_left
 from je_tools.vlsn.stretch import read_stretch
-from je_tools.vlsn.tail import IS_LN, TailReader
 
 if TYPE_CHECKING:
     from je_tools.formats.arrays import Ints
     from je_tools.formats.je.log.entry_rows import Rows
     from je_tools.recovery.snapshot import Snapshot
+    from je_tools.vlsn.stream_tail import TailReader
 
 _WANTED = frozenset({"db_id", "txn_id", "key"})
 
@@ -79,7 +80,7 @@ class RecordCounts(Struct, frozen=True):
 
 
 class LostRecordReader(Struct, frozen=True):
-    """Reader of what a node would roll back.
+    """Reader of the records that a node would roll back.
 
     Attributes:
         snapshot: the log of the node.
@@ -90,7 +91,7 @@ class LostRecordReader(Struct, frozen=True):
     tail: TailReader
 
     def read(self, matchpoint_lsn: int) -> Iterator[LostRecords]:
-        """Yield the records after a matchpoint; only some are kept at a time.
+        """Yield the records after a matchpoint, in batches.
 
         Raises:
             StoppedError: a file shrank, vanished or was replaced meanwhile.

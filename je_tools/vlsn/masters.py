@@ -1,7 +1,7 @@
 """Masters of a group over time, as the sync points of a log name them.
 
-A node that becomes master logs a Matchpoint, and each Commit and Abort names the master, from log
-version 22 on also its term.
+A node that becomes master logs a Matchpoint. Each Commit and Abort names the master, and from log
+version 22 on its term.
 
 Source: Matchpoint, TxnEnd.getMasterId and getMasterTerm, JE 25.3.17.
 """
@@ -35,7 +35,7 @@ REFINED_MAX = 64
 
 
 class MasterTerm(Struct, frozen=True):
-    """Time in which one node was master, as far as sync points show.
+    """A time in which one node was master, as far as sync points show it.
 
     Attributes:
         master_node_id: id of the node.
@@ -110,13 +110,14 @@ def places_to_sample(buckets: Sequence[Bucket]) -> Ints:
 def sampled_terms(snapshot: Snapshot, lsns: Ints, tail: SyncPoints) -> list[MasterTerm]:
     """Return the masters that samples of a log show.
 
-    A master between two samples of one other master is not seen. Between samples of different
-    masters, the log is read, so that the first and last VLSNs of the masters are exact.
+    If a node was master only between two samples that name the same other master, it is missed.
+    Between samples that name different masters, all sync points are read, so that the first and
+    last VLSNs of the masters are exact.
 
     Args:
         snapshot: the log.
-        lsns: int64; LSNs of entries, from which to go to the next sync point.
-        tail: sync points at the end of the log, all of them from the first one on.
+        lsns: int64; LSNs of entries. The next sync point after each is a sample.
+        tail: all sync points from some place in the log to its end.
 
     Raises:
         StoppedError: a file shrank, vanished or was replaced meanwhile.
@@ -132,7 +133,7 @@ def sampled_terms(snapshot: Snapshot, lsns: Ints, tail: SyncPoints) -> list[Mast
 
 
 def _between(snapshot: Snapshot, sync: SyncPoints, at: int) -> SyncPoints:
-    """Read the sync points from one to the next sampled one."""
+    """Read the sync points between two neighboring samples, both included."""
     first, last = int(sync.lsn[at]), int(sync.lsn[at + 1])
     with closing(read_stretch(snapshot, first, last, SyncPoints.of_rows)) as pieces:
         found = SyncPoints.joined(list(pieces))

@@ -28,9 +28,9 @@ class MatchpointSearch(Struct, frozen=True):
 
     Attributes:
         vlsn: VLSN of the matchpoint; None if none was found.
-        is_known: True if nothing that was not read could change the answer.
-        missing_from: VLSN up to which both logs would have to be read back; None if known.
-        compared_from: VLSN from which on both were read; None if known.
+        is_known: True if reading more of the logs cannot change the answer.
+        missing_from: VLSN before which a log has to be read to go on; None if `is_known`.
+        compared_from: VLSN from which on both logs were read; None if `is_known`.
     """
 
     vlsn: int | None
@@ -108,7 +108,7 @@ def find_matchpoint(one: NodeReport, other: NodeReport) -> MatchpointSearch:
         same = rows[are_same(one.sync.select(rows), other.sync.select(at[rows]))]
         if len(same):
             return MatchpointSearch(int(one.sync.vlsn[same[-1]]), True)
-    # Below these VLSNs one of them was not read.
+    # Before these VLSNs one of the logs was not read.
     bounds = [
         each.facts.sync_first_vlsn
         for each in (one, other)
@@ -125,7 +125,7 @@ def commits_from(report: NodeReport, vlsn: int) -> int:
     return int(np.count_nonzero((report.sync.type == COMMIT_NO) & (report.sync.vlsn >= vlsn)))
 
 
-def end_after(report: NodeReport, vlsn: int) -> EntriesAfterMatchpoint:
+def entries_after(report: NodeReport, vlsn: int) -> EntriesAfterMatchpoint:
     """Return what a node has after a matchpoint.
 
     Args:

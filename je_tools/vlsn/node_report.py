@@ -1,4 +1,4 @@
-"""Report on a node: what a comparison of nodes needs, also if they are on several hosts."""
+"""Report on a node: what a comparison needs, as a file that can be taken to another host."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from je_tools.vlsn.txn_writes import TxnWrites
 
 if TYPE_CHECKING:
     from je_tools.formats.arrays import Ints
-    from je_tools.vlsn.node import NodeState
+    from je_tools.vlsn.node_state import NodeState
 
 REPORT, REPORT_VERSION = "je-tools vlsn show", 1
-"""Name and version of the form of a report."""
+"""Name and version of the format of a report."""
 
 
 class SyncPoint(Struct, frozen=True):
-    """A Commit, Abort or Matchpoint, as it is in JSON.
+    """A Commit, Abort or Matchpoint in a report.
 
     Attributes:
         vlsn, type, txn_id, master_node_id, master_term: fields that two nodes have in common;
@@ -56,7 +56,7 @@ class NodeFacts(Struct, frozen=True):
         log_version: log version of the last file.
         first_vlsn: first VLSN that its index covers after recovery; None if that is unknown.
         last_vlsn: last VLSN in the log; None without one.
-        sync_first_vlsn: VLSN from which on the sync points are all there.
+        sync_first_vlsn: VLSN from which on the report has all sync points.
         sync_is_whole: True if they are all sync points of the log.
         checkpoint_vlsn: last VLSN of the log before its last checkpoint began; None if unknown.
         journal_id: last journal id of a StarRocks or Doris front end; None without a journal.
@@ -190,7 +190,7 @@ def read_report(name: str, data: bytes) -> NodeReport:
         data: its content.
 
     Raises:
-        InputError: it is no such report, or one of another form.
+        InputError: it is no such report, or has another version.
     """
     try:
         found = msgspec.json.decode(data, type=_ReportFile)

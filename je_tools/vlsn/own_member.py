@@ -1,4 +1,4 @@
-"""The member of a group that a log belongs to: a log does not say it, but files beside it may.
+"""The member of a group to which a log belongs: the log does not name it, but files beside it may.
 
 Source: ReplicationConfig.NODE_NAME and NODE_TYPE, NodeType.isElectable, JE 18.3.12 and 25.3.17;
 BDBEnvironment (observers are SECONDARY nodes), StarRocks 3.x.
@@ -40,8 +40,8 @@ class OwnMember(Struct, frozen=True):
 def find_own_member(home: Path, group: GroupNames) -> OwnMember:
     """Return the member that a log belongs to.
 
-    Its name and type are those in `je.properties`, then those of a front end's ROLE. The group
-    database has the types of members that are no secondary nodes.
+    Its name and type are taken from `je.properties`, or else from the file ROLE of a front end. The
+    type may also be in the group database, which has those of members that are not secondary nodes.
 
     Args:
         home: directory of the log.

@@ -1,8 +1,8 @@
 """Check of a node without reading its whole stream: its index, its end, its rollbacks, its group.
 
-The caller has read the log, and passes the rollbacks in it. Only the entries to which mappings lead
-are read, the files at the end of the log, those with rollbacks, and what lies inside rollbacks. The
-findings are those of `check.check_stream`.
+The caller has read the log, and passes the rollbacks in it. This module reads only the entries to
+which mappings lead, the files at the end of the log, the files with rollbacks, and the parts inside
+rollbacks. The findings are those of `stream_check.check_stream`.
 """
 
 from __future__ import annotations
@@ -23,33 +23,31 @@ from je_tools.vlsn.index_findings import (
     record_findings,
 )
 from je_tools.vlsn.index_state import IndexState, read_index_state
-from je_tools.vlsn.judged import right_in_log
-from je_tools.vlsn.rollback_starts import (
+from je_tools.vlsn.judged_buckets import right_in_log
+from je_tools.vlsn.node_rollbacks import (
     ROLLBACK_TYPES,
     LoggedRollback,
     NodeRollback,
     joined_rollbacks,
     logged_rollbacks,
 )
-from je_tools.vlsn.stored import mappings_of
+from je_tools.vlsn.stored_index import mappings_of
 from je_tools.vlsn.stream_findings import mapping_findings, rollback_findings
 from je_tools.vlsn.stream_summary import StreamSummary, VlsnRuns
+from je_tools.vlsn.stream_tail import StreamTail, TailReader
 from je_tools.vlsn.sync_points import ABSENT, IS_TXN_END, SyncPoints
-from je_tools.vlsn.tail import StreamTail, TailReader
 
 if TYPE_CHECKING:
     from je_tools.findings import Finding
     from je_tools.formats.je.log.entry_rows import Rows
     from je_tools.recovery.snapshot import Snapshot
-    from je_tools.vlsn.logged import StreamEnd
+    from je_tools.verify.odd_flags import Period
+    from je_tools.vlsn.logged_stream import StreamEnd
 
 _BACK_MAX = 8
-"""Largest number of files that are read back to the last Commit."""
+"""Largest number of files that are read to find the last Commit or Abort."""
 
 _FOREVER = np.iinfo(np.int64).max
-
-Period = tuple[int, int]
-"""A rollback: LSN of its matchpoint, and of its RollbackStart."""
 
 
 class QuickCheck(Struct, frozen=True):
@@ -89,7 +87,7 @@ class QuickCheck(Struct, frozen=True):
 
 
 def quick_check(snapshot: Snapshot, periods: Sequence[Period]) -> QuickCheck:
-    """Check a node of a group; faults of trees are added to `snapshot.faults`.
+    """Check a node of a group; add faults of trees to `snapshot.faults`.
 
     Args:
         snapshot: the log of a replicated node.
@@ -119,7 +117,7 @@ def quick_check(snapshot: Snapshot, periods: Sequence[Period]) -> QuickCheck:
 
 
 def _summary(end: StreamEnd, rollbacks: list[NodeRollback]) -> StreamSummary:
-    """Return the stream as one run: `verify` reports VLSNs that are used twice."""
+    """Return a summary with one run of VLSNs; `verify` reports those that are used twice."""
     one = VlsnRuns(*(np.array([each], np.int64) for each in (0, 1, _FOREVER - 1)))
     return StreamSummary(
         entry_count=0,
@@ -130,12 +128,12 @@ def _summary(end: StreamEnd, rollbacks: list[NodeRollback]) -> StreamSummary:
         has_txn_end=True,
         is_right=np.zeros(0, np.bool_),
         rollbacks=rollbacks,
-        spans=one,
+        runs=one,
     )
 
 
 def _tail_of(snapshot: Snapshot) -> StreamTail:
-    """Read the end of the stream back to the last Commit or Abort, if that is not too far."""
+    """Read the stream back to the last Commit or Abort, but at most _BACK_MAX files."""
     reader = TailReader(snapshot)
     tail = reader.at_least(1)
     for _ in range(_BACK_MAX):

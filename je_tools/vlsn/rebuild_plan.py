@@ -1,4 +1,4 @@
-"""Plan to rebuild a VLSN index: the stored one compared with the log, and the one in its place."""
+"""Plan to rebuild a VLSN index: compare the stored one with the log, and build a new one."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from je_tools.vlsn.all_findings import findings_of
 from je_tools.vlsn.forecast import Forecast, forecasts
 from je_tools.vlsn.index import MisfitError, VlsnIndex
 from je_tools.vlsn.index_state import IndexState, read_index_state
-from je_tools.vlsn.judged import StoredBuckets, judge_buckets, right_in_stream
-from je_tools.vlsn.rebuilt import first_vlsn, rebuilt
-from je_tools.vlsn.recovered import merged_index, stream_since_checkpoint
-from je_tools.vlsn.stored import mappings_of
+from je_tools.vlsn.judged_buckets import StoredBuckets, judge_buckets, right_in_stream
+from je_tools.vlsn.rebuilt_index import first_vlsn, rebuilt
+from je_tools.vlsn.recovered_index import merged_index, stream_since_checkpoint
+from je_tools.vlsn.stored_index import mappings_of
 from je_tools.vlsn.stream_probe import StreamProbe
-from je_tools.vlsn.tail import TailReader
+from je_tools.vlsn.stream_tail import TailReader
 from je_tools.vlsn.whole_stream import indexable, read_whole_stream, summarize_stream
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ class RebuildPlan(Struct, frozen=True):
         judged: its buckets, compared with the log; None if the index is in order.
         findings: findings on the index and the stream.
         new: the new index; None if the stored one is in order.
-        recovered: what recovery makes of it.
+        recovered: the new index after recovery; None if the stored one is in order.
         forecasts: what the engine would do with the stored index.
     """
 
@@ -61,9 +61,9 @@ def plan_rebuild(snapshot: Snapshot) -> RebuildPlan:
     summary = summarize_stream(snapshot, probe, TailReader(snapshot).newest_ends)
     findings = findings_of(snapshot, state, mappings, summary)
     is_wrong = any(each.code.startswith("vlsn-index-") for each in findings)
-    if not is_wrong and summary.spans.is_whole:
+    if not is_wrong and summary.runs.is_whole:
         return RebuildPlan(state, None, findings, None, None, [])
-    # Only a damaged index or stream needs every entry, and memory for them.
+    # All entries of the stream are kept in memory only if the index or the stream is damaged.
     stream = indexable(snapshot, read_whole_stream(snapshot))
     if not is_wrong:
         return RebuildPlan(state, None, findings, None, None, [])

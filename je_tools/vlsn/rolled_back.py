@@ -13,8 +13,8 @@ from msgspec import Struct
 
 from je_tools.formats.je.log.fetch import fetch
 from je_tools.formats.je.types import COMMIT_NO
-from je_tools.vlsn.logged import LoggedRows, collect_logged
-from je_tools.vlsn.rollback_starts import NodeRollback, bounds_of, is_left
+from je_tools.vlsn.logged_stream import LoggedRows, collect_logged
+from je_tools.vlsn.node_rollbacks import NodeRollback, bounds_of, is_left
 from je_tools.vlsn.stretch import read_stretch
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from je_tools.recovery.snapshot import Snapshot
 
 
-class Inside(Struct):
+class EntriesInside(Struct):
     """Entries inside a rollback.
 
     Attributes:
@@ -56,12 +56,14 @@ class RolledBackEntries(Struct):
         unmarked: entries that a rollback takes back and that are not marked invisible.
     """
 
-    commits: Inside
-    unmarked: Inside
+    commits: EntriesInside
+    unmarked: EntriesInside
 
 
-def read_inside(snapshot: Snapshot, rollbacks: Sequence[NodeRollback]) -> list[RolledBackEntries]:
-    """Read what lies inside each rollback; a part of the log is read once.
+def read_rolled_back(
+    snapshot: Snapshot, rollbacks: Sequence[NodeRollback]
+) -> list[RolledBackEntries]:
+    """Read the entries inside each rollback; read each part of the log once.
 
     Args:
         snapshot: the log.
@@ -71,7 +73,7 @@ def read_inside(snapshot: Snapshot, rollbacks: Sequence[NodeRollback]) -> list[R
         StoppedError: a file shrank, vanished or was replaced meanwhile.
         InputError: a file cannot be read.
     """
-    found = [RolledBackEntries(Inside(), Inside()) for _ in rollbacks]
+    found = [RolledBackEntries(EntriesInside(), EntriesInside()) for _ in rollbacks]
     bounds = bounds_of(rollbacks)
     for first_lsn, last_lsn, own_places in _stretches(snapshot, rollbacks):
         for rows in read_stretch(snapshot, first_lsn, last_lsn, collect_logged):
@@ -91,7 +93,7 @@ def read_inside(snapshot: Snapshot, rollbacks: Sequence[NodeRollback]) -> list[R
 def _stretches(
     snapshot: Snapshot, rollbacks: Sequence[NodeRollback]
 ) -> Iterator[tuple[int, int, list[int]]]:
-    """Yield the disjoint stretches that rollbacks cover, in order: LSNs, and which rollbacks."""
+    """Yield first LSN, last LSN and rollbacks of each disjoint stretch that rollbacks cover."""
     starts = [_entry_at(snapshot, each.matchpoint_lsn) for each in rollbacks]
     first, last, places = -1, -1, list[int]()
     for place in sorted(range(len(rollbacks)), key=lambda place: starts[place]):

@@ -1,4 +1,4 @@
-"""Replication stream: the entries of a log that have a VLSN."""
+"""The replication stream: the visible entries of a log that have a VLSN."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from je_tools.formats.je.types import type_name
-from je_tools.vlsn.logged import EntryState, LoggedStream
+from je_tools.vlsn.logged_stream import EntryState, LoggedStream
 
 if TYPE_CHECKING:
     import numpy.typing as npt

@@ -15,18 +15,18 @@ from je_tools.formats.je.flags import HeaderFlag
 from je_tools.formats.je.header import NULL_LSN, lsn_text
 from je_tools.formats.je.log.fetch import Found, fetch
 from je_tools.formats.je.types import type_name
-from je_tools.vlsn.index_findings import made
-from je_tools.vlsn.judged import hidden
-from je_tools.vlsn.logged import EntryState
-from je_tools.vlsn.rolled_back import read_inside
+from je_tools.vlsn.index_findings import vlsn_finding
+from je_tools.vlsn.judged_buckets import hidden
+from je_tools.vlsn.logged_stream import EntryState
+from je_tools.vlsn.rolled_back import read_rolled_back
 
 if TYPE_CHECKING:
     from je_tools.findings import Finding
     from je_tools.formats.arrays import Ints
     from je_tools.recovery.snapshot import Snapshot
     from je_tools.vlsn.index import VlsnIndex
-    from je_tools.vlsn.rollback_starts import NodeRollback
-    from je_tools.vlsn.stored import Mappings
+    from je_tools.vlsn.node_rollbacks import NodeRollback
+    from je_tools.vlsn.stored_index import Mappings
     from je_tools.vlsn.stream_summary import StreamSummary
 
 LISTED = 100
@@ -58,16 +58,16 @@ def mapping_findings(
     for row, text in zip(listed.tolist(), found, strict=True):
         bucket = index.buckets[int(mappings.bucket[row])]
         expected = f"VLSN {int(mappings.vlsn[row])}, as the bucket of VLSN {bucket.first} has it"
-        yield made(snapshot, "vlsn-index-mapping", int(mappings.lsn[row]), expected, text)
+        yield vlsn_finding(snapshot, "vlsn-index-mapping", int(mappings.lsn[row]), expected, text)
     if len(wrong) > LISTED:
         found_text = counted(len(wrong) - LISTED, "more wrong mapping")
-        yield made(
+        yield vlsn_finding(
             snapshot, "vlsn-index-mapping", NULL_LSN, f"{len(mappings):,} mappings", found_text
         )
 
 
 def _found_at(snapshot: Snapshot, lsns: Ints, summary: StreamSummary) -> Iterator[str]:
-    """Yield what is at each of some LSNs."""
+    """Yield a description of what is at each of some LSNs."""
     entries = fetch(snapshot.image, lsns)
     states = summary.states(lsns, entries.vlsn, hidden(entries))
     for row in range(len(lsns)):
@@ -95,12 +95,12 @@ def rollback_findings(snapshot: Snapshot, rollbacks: Sequence[NodeRollback]) -> 
         StoppedError: a file shrank, vanished or was replaced meanwhile.
         InputError: a file cannot be read.
     """
-    for each, inside in zip(rollbacks, read_inside(snapshot, rollbacks), strict=True):
+    for each, inside in zip(rollbacks, read_rolled_back(snapshot, rollbacks), strict=True):
         yield from _matchpoint_finding(snapshot, each)
         if inside.commits.count:
             expected = f"no Commit in the rollback to VLSN {each.matchpoint_vlsn}"
             found = f"{inside.commits.count:,}, first that of VLSN {inside.commits.first_vlsn}"
-            yield made(snapshot, "vlsn-rollback", inside.commits.first_lsn, expected, found)
+            yield vlsn_finding(snapshot, "vlsn-rollback", inside.commits.first_lsn, expected, found)
         left = inside.unmarked
         if left.count and each.end_lsn != NULL_LSN:
             expected = (
@@ -108,24 +108,24 @@ def rollback_findings(snapshot: Snapshot, rollbacks: Sequence[NodeRollback]) -> 
                 f"{lsn_text(each.start_lsn)}"
             )
             found = f"{left.count:,} that are visible, VLSN {left.first_vlsn} to {left.last_vlsn}"
-            yield made(snapshot, "vlsn-unmarked", left.first_lsn, expected, found)
+            yield vlsn_finding(snapshot, "vlsn-unmarked", left.first_lsn, expected, found)
     for before, after in _wrongly_nested(rollbacks):
         expected = f"a matchpoint outside of the rollback at {lsn_text(before.start_lsn)}"
         found = f"one inside, at {lsn_text(after.matchpoint_lsn)}"
-        yield made(snapshot, "vlsn-rollback", after.start_lsn, expected, found)
+        yield vlsn_finding(snapshot, "vlsn-rollback", after.start_lsn, expected, found)
 
 
 def _wrongly_nested(
     rollbacks: Sequence[NodeRollback],
 ) -> Iterator[tuple[NodeRollback, NodeRollback]]:
-    """Yield each rollback whose matchpoint lies inside an earlier one, after the earlier one.
+    """Yield pairs of rollbacks: an earlier one, and a later one whose matchpoint lies inside it.
 
     Args:
         rollbacks: in log order.
     """
     earlier: list[NodeRollback] = []
     for each in rollbacks:
-        # A later matchpoint cannot lie in these without lying in this rollback too.
+        # A later matchpoint inside one of these lies inside this rollback too.
         while earlier and earlier[-1].matchpoint_lsn >= each.matchpoint_lsn:
             earlier.pop()
         if earlier and each.matchpoint_lsn < earlier[-1].start_lsn:
@@ -134,7 +134,7 @@ def _wrongly_nested(
 
 
 def _matchpoint_finding(snapshot: Snapshot, rollback: NodeRollback) -> Iterator[Finding]:
-    """Yield a finding if the matchpoint of a rollback is not what its RollbackStart names."""
+    """Yield a finding if the matchpoint of a rollback is not the entry that its start names."""
     lsn = rollback.matchpoint_lsn
     if not any(file.file_no == lsn >> 32 for file in snapshot.end.files):
         return
@@ -146,4 +146,4 @@ def _matchpoint_finding(snapshot: Snapshot, rollback: NodeRollback) -> Iterator[
         return
     found = f"VLSN {vlsn}" if is_there else "no entry of the stream"
     expected = f"VLSN {rollback.matchpoint_vlsn} at its matchpoint, {lsn_text(lsn)}"
-    yield made(snapshot, "vlsn-rollback", rollback.start_lsn, expected, found)
+    yield vlsn_finding(snapshot, "vlsn-rollback", rollback.start_lsn, expected, found)

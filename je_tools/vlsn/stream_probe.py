@@ -1,4 +1,4 @@
-"""The replication stream in some rows, summed up, and the mappings of an index that lead there."""
+"""Probe of a scan: summarize the replication stream, and look up the mappings of an index in it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from je_tools.formats.je.flags import HeaderFlag
 from je_tools.formats.je.header import invisible_mask
 from je_tools.formats.je.log.walk import Checksum
 from je_tools.verify.vlsn_sequence import Runs, runs_of
-from je_tools.vlsn.rollback_starts import LoggedRollback, logged_rollbacks
+from je_tools.vlsn.node_rollbacks import LoggedRollback, logged_rollbacks
 from je_tools.vlsn.sync_points import IS_SYNC_POINT, IS_TXN_END
 
 if TYPE_CHECKING:
@@ -35,13 +35,13 @@ class ProbedRows(Struct, frozen=True):
 
     Attributes:
         file_no: number of their file.
-        entry_count: number of entries.
-        runs: VLSNs of those that are not marked invisible, and the rollbacks.
-        hits: int64; mappings that lead to an entry with their VLSN that is not marked.
-        last_sync, last_txn_end: last sync point and last end of a transaction that the index
-            covers and that is not marked; None without one.
-        has_sync, has_txn_end: True if the last sync point and the last end of a transaction of the
-            range are such entries.
+        entry_count: number of entries of the stream, invisible ones included.
+        runs: VLSNs of the visible entries, and the rollbacks.
+        hits: int64; mappings that lead to the visible entry of their VLSN.
+        last_sync, last_txn_end: last visible sync point, and last visible end of a transaction,
+            that the index covers; None without one.
+        has_sync, has_txn_end: True if the rows have a visible sync point, or end of a transaction,
+            with the VLSN that the range of the index names as the last one.
         rollbacks: RollbackStarts and RollbackEnds.
     """
 
@@ -57,12 +57,12 @@ class ProbedRows(Struct, frozen=True):
 
 
 class StreamProbe(Struct, frozen=True):
-    """Work for a scan: look up the mappings of an index, and sum up the stream.
+    """Work for a scan: look up the mappings of an index, and summarize the stream.
 
     Attributes:
         lsn, vlsn: int64; mappings, in the order of their LSNs.
         covered: range of the index.
-        next_lsn: end of the log; what lies there or later does not count.
+        next_lsn: end of the log; entries from there on do not count.
     """
 
     lsn: Ints
@@ -71,7 +71,7 @@ class StreamProbe(Struct, frozen=True):
     next_lsn: int
 
     def __call__(self, rows: Rows, runs: Runs | None = None) -> ProbedRows | None:
-        """Return a summary of some rows; None without an entry of the stream and a rollback.
+        """Return a summary of some rows; None if they have neither the stream nor a rollback.
 
         Args:
             rows: the rows.

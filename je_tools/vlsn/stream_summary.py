@@ -1,6 +1,6 @@
-"""The replication stream of a whole log in short: its memory does not grow with the log.
+"""Summary of the replication stream of a whole log, whose memory does not grow with the log.
 
-It is kept as runs of consecutive VLSNs and as rollbacks. The stream of a log in order is one run.
+It has runs of consecutive VLSNs, and rollbacks. The stream of an intact log is one run.
 
 Source: LNFileReader, RollbackTracker, VLSNTracker.track, JE 18.3.12 and 25.3.17.
 """
@@ -14,8 +14,8 @@ import numpy as np
 from msgspec import Struct
 
 from je_tools.verify.vlsn_sequence import ROLLBACK, Runs
-from je_tools.vlsn.logged import EntryState, StreamEnd
-from je_tools.vlsn.rollback_starts import (
+from je_tools.vlsn.logged_stream import EntryState, StreamEnd
+from je_tools.vlsn.node_rollbacks import (
     LoggedRollback,
     NodeRollback,
     bounds_of,
@@ -33,15 +33,15 @@ if TYPE_CHECKING:
 NewestEnds = Callable[[int], tuple[int | None, int | None]]
 
 RUNS_MAX = 1 << 16
-"""Largest number of runs that are kept; a log with more is hostile, and each border a finding."""
+"""Largest number of runs that are kept. Each border between two is a finding."""
 
 
 class VlsnRuns(Struct, frozen=True):
     """Runs of consecutive VLSNs that no rollback took back, in log order.
 
     Attributes:
-        lsn: int64; LSN of the first entry of each.
-        first, last: int64; its VLSNs.
+        lsn: int64; LSN of the first entry of each run.
+        first, last: int64; first and last VLSN of each run.
     """
 
     lsn: Ints
@@ -69,7 +69,7 @@ class VlsnRuns(Struct, frozen=True):
         return int(np.diff(borders)[owner[:-1] >= 0].sum())
 
     def is_newest(self, lsns: Ints, vlsns: Ints) -> Mask:
-        """Return a mask of the entries whose VLSN no later span has."""
+        """Return a mask of the entries whose VLSN no later run has."""
         if self.is_ascending:
             return np.ones(len(lsns), np.bool_)
         borders, owner = self._owners()
@@ -79,29 +79,29 @@ class VlsnRuns(Struct, frozen=True):
         return found
 
     def _owners(self) -> tuple[Ints, Ints]:
-        """Return borders between VLSNs, and the last span with the VLSNs from each border on."""
+        """Return borders between VLSNs, and the last run with the VLSNs from each border on."""
         borders = np.sort(np.concatenate([self.first, self.last + 1]))
         owner = np.full(len(borders), -1, np.int64)
         lows = np.searchsorted(borders, self.first).tolist()
         stops = np.searchsorted(borders, self.last + 1).tolist()
-        for span, (low, stop) in enumerate(zip(lows, stops, strict=True)):
-            owner[low:stop] = span
+        for run, (low, stop) in enumerate(zip(lows, stops, strict=True)):
+            owner[low:stop] = run
         return borders, owner
 
 
 class StreamSummary(Struct, frozen=True):
-    """The replication stream of a log, summed up.
+    """Summary of the replication stream of a log.
 
     Attributes:
         entry_count: number of its entries.
         visible_count: number of VLSNs that no rollback took back.
-        first_vlsn: first of them; None without one.
-        end: last of them, and the last ones that the index covers.
-        has_sync, has_txn_end: True if the last sync point and the last end of a transaction of the
-            index are such entries.
+        first_vlsn: first of these; None without one.
+        end: last of these, and the last sync point and end of a transaction that the index covers.
+        has_sync, has_txn_end: True if the log has a visible sync point, or end of a transaction,
+            with the VLSN that the range of the index names as the last one.
         is_right: bool; mappings that lead to the visible entry of their VLSN, in LSN order.
         rollbacks: rollbacks, in log order.
-        spans: VLSNs that no rollback took back.
+        runs: VLSNs that no rollback took back.
     """
 
     entry_count: int
@@ -112,7 +112,7 @@ class StreamSummary(Struct, frozen=True):
     has_txn_end: bool
     is_right: Mask
     rollbacks: list[NodeRollback]
-    spans: VlsnRuns
+    runs: VlsnRuns
 
     def states(self, lsns: Ints, vlsns: Ints, hidden: Mask) -> npt.NDArray[np.uint8]:
         """Return the state of some entries, as values of `EntryState`.
@@ -122,14 +122,14 @@ class StreamSummary(Struct, frozen=True):
             hidden: bool; those that are marked invisible.
         """
         state = np.full(len(lsns), EntryState.VISIBLE, np.uint8)
-        state[~self.spans.is_newest(lsns, vlsns)] = EntryState.REPEATED
+        state[~self.runs.is_newest(lsns, vlsns)] = EntryState.REPEATED
         state[~is_left(lsns, vlsns, bounds_of(self.rollbacks))] = EntryState.ROLLED_BACK
         state[hidden] = EntryState.INVISIBLE
         return state
 
 
 class SummaryBuilder:
-    """Builder of a summary from what a probe returns for the rows of a scan, in log order."""
+    """Builder of a summary from the results of a probe; add them in log order."""
 
     def __init__(self, probe: StreamProbe) -> None:
         self._probe = probe
@@ -171,29 +171,29 @@ class SummaryBuilder:
         """Return the summary.
 
         Args:
-            newest_ends: as `TailReader.newest_ends`; called if rollbacks took the last sync points
-                back, so that earlier ones count.
+            newest_ends: as `TailReader.newest_ends`. It is called if rollbacks took back the last
+                sync points, so that earlier ones count.
         """
         probe, rollbacks = self._probe, joined_rollbacks(self._rollbacks)
-        spans = _left_of(np.array(self._runs, np.int64).reshape(-1, 3), rollbacks)
+        runs = _runs_after_rollbacks(np.array(self._runs, np.int64).reshape(-1, 3), rollbacks)
         right = self._right & is_left(probe.lsn, probe.vlsn, bounds_of(rollbacks))
-        right &= spans.is_newest(probe.lsn, probe.vlsn)
+        right &= runs.is_newest(probe.lsn, probe.vlsn)
         return StreamSummary(
             entry_count=self._entry_count,
-            visible_count=spans.count(),
-            first_vlsn=int(spans.first.min()) if len(spans) else None,
-            end=self._end(newest_ends, spans, rollbacks),
+            visible_count=runs.count(),
+            first_vlsn=int(runs.first.min()) if len(runs) else None,
+            end=self._end(newest_ends, runs, rollbacks),
             has_sync=self._has_sync,
             has_txn_end=self._has_txn_end,
             is_right=right,
             rollbacks=rollbacks,
-            spans=spans,
+            runs=runs,
         )
 
     def _end(
-        self, newest_ends: NewestEnds, spans: VlsnRuns, rollbacks: Sequence[NodeRollback]
+        self, newest_ends: NewestEnds, runs: VlsnRuns, rollbacks: Sequence[NodeRollback]
     ) -> StreamEnd:
-        last = int(spans.last[-1]) if len(spans) else None
+        last = int(runs.last[-1]) if len(runs) else None
         found = [each for each in (self._last_sync, self._last_txn_end) if each is not None]
         lsns, vlsns = (np.array([each[i] for each in found], np.int64) for i in (1, 0))
         if is_left(lsns, vlsns, bounds_of(rollbacks)).all():
@@ -202,11 +202,11 @@ class SummaryBuilder:
         return StreamEnd(last, *newest_ends(self._probe.covered.last))
 
 
-def _left_of(runs: Ints, rollbacks: Sequence[NodeRollback]) -> VlsnRuns:
-    """Return what rollbacks leave of runs; no run goes on after a rollback.
+def _runs_after_rollbacks(runs: Ints, rollbacks: Sequence[NodeRollback]) -> VlsnRuns:
+    """Return runs without the VLSNs that rollbacks take back.
 
     Args:
-        runs: int64 (n, 3); LSN, first and last VLSN of each.
+        runs: int64 (n, 3); LSN, first and last VLSN of each. No run goes on after a rollback.
         rollbacks: in log order.
     """
     lsn, first, last = runs.T

@@ -1,4 +1,4 @@
-"""Stretches of a log: the entries between two LSNs, without reading the files from their start."""
+"""Read a stretch of a log: the entries between two LSNs, without the rest of their files."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def read_stretch(
 ) -> Generator[T]:
     """Yield the results of `work` for the entries from one LSN to another, in log order.
 
-    The last rows may go on after `last_lsn`, up to the end of the log.
+    The last rows may include entries after `last_lsn`, but none after the end of the log.
 
     Args:
         snapshot: the log.

@@ -91,8 +91,7 @@ class SyncPoints(Struct, frozen=True):
 def next_sync_points(image: Image, lsns: Ints) -> SyncPoints:
     """Return the first visible sync point at or after each of some entries, each once.
 
-    An entry with no sync point in the rest of its file, or in the next some thousand entries, has
-    none. Only headers are read on the way.
+    The search for one ends with the file, or after _STEPS_MAX entries. It reads only headers.
 
     Args:
         image: the log.
@@ -124,7 +123,7 @@ def _is_visible(flags: npt.NDArray[np.uint8], vlsns: Ints) -> Mask:
 
 
 def _read(image: Image, lsns: Ints) -> SyncPoints:
-    """Read sync points anywhere in a log; damaged ones are left out."""
+    """Read the sync points at some LSNs; leave out damaged ones."""
     entries = fetch(image, lsns)
     ends = np.flatnonzero(entries.good & IS_TXN_END[entries.type])
     columns = {name: np.full(len(lsns), ABSENT, np.int64) for name in SYNC_FIELDS}

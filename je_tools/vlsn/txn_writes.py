@@ -1,4 +1,4 @@
-"""Numbers of LNs that transactions wrote between two sync points."""
+"""Numbers of LNs that transactions have written between sync points."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ class TxnWrites(Struct, frozen=True):
     """Numbers of LNs, by transaction and by the sync point after them.
 
     Attributes:
-        place: int64, ascending; index of the sync point after the LNs, the number of sync points
-            for those after the last.
+        place: int64, ascending; index of the sync point after the LNs. For LNs after the last sync
+            point, it is the number of sync points.
         txn_id, count: int64; transaction, and number of its LNs.
     """
 

@@ -1,7 +1,7 @@
-"""The part of a log's replication stream that a VLSN index can cover, read from the whole log.
+"""The part of a replication stream that a VLSN index can cover, read from the whole log.
 
-It has every VLSN once, in order. It begins after the last reset of the group that the engine's own
-tool made, and after VLSNs whose files are gone.
+It has every VLSN once, in order. It begins after the last reset of the group by the engine's tool,
+and after VLSNs whose files are gone.
 
 Source: VLSNIndex.truncateFromHead, DbResetRepGroup, JE 18.3.12.
 """
@@ -19,14 +19,14 @@ from je_tools.formats.je.flags import HeaderFlag
 from je_tools.formats.je.header import lsn_text
 from je_tools.formats.je.log.entry_rows import WantedEntries
 from je_tools.formats.je.types import CKPT_START_NO, mask_of
-from je_tools.vlsn.logged import (
+from je_tools.vlsn.logged_stream import (
     EntryState,
     LoggedRows,
     LoggedStream,
     collect_logged,
     joined_logged,
 )
-from je_tools.vlsn.rollback_starts import ROLLBACK_TYPES
+from je_tools.vlsn.node_rollbacks import ROLLBACK_TYPES
 from je_tools.vlsn.stream import ReplicationStream
 from je_tools.vlsn.stream_summary import NewestEnds, StreamSummary, SummaryBuilder
 
@@ -58,7 +58,7 @@ class WholeStream(Struct, frozen=True):
 def summarize_stream(
     snapshot: Snapshot, probe: StreamProbe, newest_ends: NewestEnds
 ) -> StreamSummary:
-    """Read the whole log of a node, and return its stream summed up.
+    """Read the whole log of a node, and return a summary of its stream.
 
     Args:
         snapshot: the log.
@@ -140,7 +140,7 @@ def indexable(snapshot: Snapshot, whole: WholeStream) -> ReplicationStream:
 
 
 def _is_head_gone(snapshot: Snapshot, stream: ReplicationStream, row: int) -> bool:
-    """Return True if files are missing between an entry and the next one, which has a gap."""
+    """Return True if VLSNs are missing after an entry, and files are missing there too."""
     before, after = (int(lsn) >> 32 for lsn in stream.lsn[row : row + 2])
     there = {file.file_no for file in snapshot.end.files}
     has_gap = int(stream.vlsn[row + 1]) > int(stream.vlsn[row])

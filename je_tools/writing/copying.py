@@ -1,7 +1,7 @@
 """A writable copy of an environment.
 
-If the file system supports it, the copy shares its bytes with the original until either is written
-to. It is never a link to the same file.
+If the file system supports it, each file of the copy shares its bytes with the original until
+either is written to. It is never a link to the original.
 
 Source: ioctl_ficlone(2), copy_file_range(2).
 """
@@ -42,7 +42,7 @@ def copied(
 
     Args:
         environment: a whole environment.
-        target: a directory that does not exist.
+        target: path of the copy, which does not exist.
         progress: called with the number of bytes copied since the last call.
         pace: limit of bytes per second; None for none.
 
@@ -55,7 +55,7 @@ def copied(
     with open_directory(target, environment) as folder:
         for name in environment.folders:
             (folder / name).mkdir()
-            _give(folder / name, (home / name).stat())
+            _copy_mode_and_owner(folder / name, (home / name).stat())
         for file in environment.files:
             name = str(file.path.relative_to(home))
             part = PartPath(folder / name, target / name)
@@ -64,7 +64,7 @@ def copied(
         if properties.is_file():
             size = properties.stat().st_size
             _copy(properties, PartPath(folder / FILE_NAME, target / FILE_NAME), size, None, pace)
-        _give(folder, home.stat())
+        _copy_mode_and_owner(folder, home.stat())
         yield folder
         for each in (folder, *(folder / name for name in environment.folders)):
             _fsync_names(each)
@@ -81,7 +81,7 @@ def _copy(
         _fill(source.fileno(), out, size, path, progress, pace)
     fsync_file(target)
     info = path.stat()
-    _give(target.written, info)
+    _copy_mode_and_owner(target.written, info)
     os.utime(target.written, ns=(info.st_atime_ns, info.st_mtime_ns))
 
 
@@ -141,7 +141,7 @@ def _fsync_names(folder: Path) -> None:
         os.close(number)
 
 
-def _give(path: Path, like: os.stat_result) -> None:
+def _copy_mode_and_owner(path: Path, like: os.stat_result) -> None:
     """Give a file the mode and, if that is allowed, the owner of another."""
     have = path.stat()
     if (have.st_uid, have.st_gid) != (like.st_uid, like.st_gid):

@@ -1,8 +1,8 @@
 """The only module that changes a disk, so that tests can record, refuse and interrupt changes.
 
-Each method is one step. After a crash it is done or not begun; a write may be done in part, by
-sectors of 512 bytes. Nothing is durable until `sync` (bytes and size of a file) or `sync_folder`
-(names in a folder) returns.
+Each method is one step. After a crash the step is done or not begun, but a write may be done in
+part, by sectors of 512 bytes. Nothing is durable until `sync` (bytes and size of a file) or
+`sync_folder` (names in a folder) returns.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ _NEW = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
 
 
 class Disk:
-    """Changes of files and folders; changed files stay open until `close`.
+    """Changes of files and folders.
 
-    A file stays open from its first change, since the system reports a failed write to the device
-    only to those who have the file open.
+    A changed file stays open until `close`, since the system reports a failed write to the device
+    only to processes that have the file open.
     """
 
     def __init__(self) -> None:
@@ -46,12 +46,12 @@ class Disk:
             OSError: it cannot be created; FileExistsError if it exists.
         """
         with _named(path):
-            number = _made_whole(path, like)
+            number = _create_with_owner(path, like)
             if number is None:
                 if not can_be_like(path.parent, like):
                     raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
                 number = os.open(path, _NEW, 0o600)
-                _give(number, like)
+                _copy_owner_and_mode(number, like)
             self._open[path] = number
 
     def write(self, path: Path, offset: int, data: bytes | memoryview) -> None:
@@ -104,7 +104,7 @@ class Disk:
             path.mkdir(mode=0o700)
             number = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
             try:
-                _give(number, like)
+                _copy_owner_and_mode(number, like)
             except OSError:
                 with suppress(OSError):
                     path.rmdir()
@@ -159,7 +159,7 @@ def can_be_like(folder: Path, like: os.stat_result) -> bool:
         except OSError as error:
             raise OSError(error.errno, error.strerror, str(folder)) from error
     try:
-        _give(number, like)
+        _copy_owner_and_mode(number, like)
     except PermissionError:
         return False
     finally:
@@ -178,8 +178,11 @@ def _named(path: Path) -> Iterator[None]:
         raise OSError(error.errno, error.strerror, str(path)) from error
 
 
-def _made_whole(path: Path, like: os.stat_result) -> int | None:
-    """Create a file that gets its name once it has its owner; return None if that is impossible.
+def _create_with_owner(path: Path, like: os.stat_result) -> int | None:
+    """Create a file that gets its name once it has its owner.
+
+    Returns:
+        Its descriptor; None if the file system or the system's rules do not allow that.
 
     Raises:
         FileExistsError: the name exists.
@@ -189,7 +192,7 @@ def _made_whole(path: Path, like: os.stat_result) -> int | None:
     except OSError:
         return None
     try:
-        _give(number, like)
+        _copy_owner_and_mode(number, like)
         os.link(f"/proc/self/fd/{number}", path, follow_symlinks=True)
     except FileExistsError:
         os.close(number)
@@ -200,7 +203,7 @@ def _made_whole(path: Path, like: os.stat_result) -> int | None:
     return number
 
 
-def _give(number: int, like: os.stat_result) -> None:
+def _copy_owner_and_mode(number: int, like: os.stat_result) -> None:
     """Give a new file or folder the owner, group and mode of another.
 
     Raises:
@@ -210,7 +213,7 @@ def _give(number: int, like: os.stat_result) -> None:
     if have.st_uid != like.st_uid:
         os.fchown(number, like.st_uid, like.st_gid)
     elif have.st_gid != like.st_gid:
-        # The group may differ: the engine runs as the owner, and only members can set a group.
+        # The group may differ, since the engine runs as the owner. Only members can set a group.
         with suppress(PermissionError):
             os.fchown(number, -1, like.st_gid)
     os.fchmod(number, stat.S_IMODE(like.st_mode))

@@ -11,7 +11,7 @@ from je_tools.writing.journal_folders import log_folders
 
 
 def check_own_file(path: Path, instead: str = "") -> None:
-    """Make sure that a file to be changed in place has no other name.
+    """Make sure that a file to be changed in place is a regular file without another hard link.
 
     Args:
         path: path of the file.
@@ -52,10 +52,10 @@ def check_no_link(path: Path, instead: str = "") -> None:
 
 
 def log_paths(home: Path) -> list[Path]:
-    """Return the paths with names of log files in a home and its data directories.
+    """Return the paths of all log files in a home and its data directories.
 
     Raises:
-        RefusedError: one of them is no file.
+        RefusedError: a path with the name of a log file is no file.
     """
     paths = [
         path

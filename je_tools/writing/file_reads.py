@@ -1,4 +1,4 @@
-"""Reads of log files by descriptors, optionally past the cache of the system."""
+"""Reads of spans of log files, optionally from the device instead of the system's cache."""
 
 from __future__ import annotations
 
@@ -24,8 +24,11 @@ def read_at(path: Path, offset: int, size: int, *, fresh: bool = False) -> bytes
 
     Args:
         path: path of the file.
-        offset, size: span to read.
-        fresh: True to drop the system's cache of it first, if possible.
+        offset, size: span to read, in bytes.
+        fresh: True to drop the system's cache of the span first, if possible.
+
+    Raises:
+        OSError: the file cannot be read.
     """
     number = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
@@ -49,6 +52,7 @@ def read_pieces(path: Path, start: int, stop: int) -> Iterator[tuple[int, bytes]
 
     Raises:
         RefusedError: the file has become shorter.
+        OSError: it cannot be read.
     """
     for at in range(start, stop, BLOB_MAX):
         data = read_at(path, at, min(BLOB_MAX, stop - at))

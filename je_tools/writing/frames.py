@@ -1,8 +1,8 @@
 """Frames of an undo journal, and the check of their fields.
 
 Undo acts on the names, offsets and sizes that a journal contains. So every field of every frame is
-checked before anything is put back: no name leads out of the environment, and every frame is
-complete.
+checked before anything is put back: every frame has its fields, and no name leads out of the
+environment.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from msgspec import Struct
 
 from je_tools.log.file_names import is_data_directory_name, is_jdb_name
 from je_tools.writing.checksums import crc32c
-from je_tools.writing.parts import part_count
+from je_tools.writing.part_sums import part_count
 
 BLOB_MAX = 16 << 20
-"""Largest number of bytes in a frame, which a reader holds in memory."""
+"""Largest number of bytes after the JSON of a frame; a reader holds them in memory."""
 
 FRAME_HEAD = struct.Struct("<4sIII")
 """Magic, checksum, size of the JSON object, size of the bytes."""
@@ -28,7 +28,7 @@ FRAME_HEAD = struct.Struct("<4sIII")
 FRAME_MAGIC = b"JEU1"
 
 Kinds = Mapping[str, Mapping[str, Callable[[Any], bool]]]
-"""Fields of each kind of frame, and their checks."""
+"""Kinds of frames: by kind and field, the check of the field's value."""
 
 VERSION = 1
 """Version of the format; each journal begins with it."""
@@ -86,7 +86,13 @@ class RawFrame(NamedTuple):
 
 
 def encode_frame(head: Mapping[str, Any], blob: bytes = b"", magic: bytes = FRAME_MAGIC) -> bytes:
-    """Return the bytes of a frame."""
+    """Return the bytes of a frame.
+
+    Args:
+        head: its JSON object.
+        blob: bytes after the JSON.
+        magic: first bytes of the frame.
+    """
     text = json.dumps(head).encode()
     rest = struct.pack("<II", len(text), len(blob)) + text + blob
     return magic + struct.pack("<I", crc32c(rest)) + rest
@@ -102,7 +108,7 @@ def read_frame(file: BinaryIO, at: int, total: int, magic: bytes = FRAME_MAGIC) 
         magic: first bytes of a frame.
 
     Raises:
-        JournalError: it is complete, and holds no JSON.
+        JournalError: its checksum is right, but its head is not JSON.
     """
     file.seek(at)
     head = file.read(FRAME_HEAD.size)
@@ -181,12 +187,12 @@ def _blob_size(head: Mapping[str, Any]) -> int | None:
 
 
 def is_number(value: Any) -> bool:
-    """Return True for an integer that is not negative and has 63 bits."""
+    """Return True for an integer from 0 to 2^63 - 1."""
     return type(value) is int and 0 <= value <= _NUMBER_MAX
 
 
 def is_sum(value: Any) -> bool:
-    """Return True for an unsigned integer of 32 bits."""
+    """Return True for an integer from 0 to 2^32 - 1."""
     return is_number(value) and value < 1 << 32
 
 
@@ -233,7 +239,7 @@ def rows_of(*columns: Callable[[Any], bool]) -> Callable[[Any], bool]:
 
 
 def is_size(value: Any) -> bool:
-    """Return True for an integer above 0 of 63 bits."""
+    """Return True for an integer from 1 to 2^63 - 1."""
     return is_number(value) and value > 0
 
 
@@ -268,4 +274,4 @@ _OWN_FIELDS: dict[str, dict[str, Callable[[Any], bool]]] = {
     "undone": {},
 }
 _FIELDS: Kinds = {record: {**fields, "sure": is_number} for record, fields in _OWN_FIELDS.items()}
-"""Fields of each kind of frame besides `record`, and their checks."""
+"""Kinds of frames of an undo journal, without the field `record`, which all have."""

@@ -1,4 +1,4 @@
-"""Interrupted operations: those after which a log may be neither read nor written."""
+"""Checks that no interrupted operation has left a log that must be neither read nor written."""
 
 from __future__ import annotations
 
@@ -7,13 +7,15 @@ from pathlib import Path
 from je_tools.core.escaping import quoted
 from je_tools.errors import RefusedError
 from je_tools.writing.journal_folders import journal_numbers
-from je_tools.writing.journal_reading import Recorded, read_journal
+from je_tools.writing.journal_reading import RecordedJournal, read_journal
 from je_tools.writing.redo_folder import check_no_redo
 from je_tools.writing.refusing import refusing, undo_command
 
 
 def check_whole(home: Path) -> None:
     """Refuse to write to a log that an interrupted operation has left half done.
+
+    Unlike `check_not_interrupted`, it converts `OSError`, and adds that nothing was changed.
 
     Raises:
         RefusedError: as `check_not_interrupted`; or a journal cannot be read.
@@ -23,18 +25,18 @@ def check_whole(home: Path) -> None:
 
 
 def check_not_interrupted(home: Path) -> None:
-    """Check that no interrupted operation has left a log half done.
+    """Refuse to read a log that an interrupted operation has left half done.
 
     Raises:
-        RefusedError: an undo was interrupted, an operation that takes log away, or an erasure.
+        RefusedError: an undo, an erasure, or an operation that takes log away was interrupted.
         OSError: a journal cannot be read.
     """
     check_no_redo(home)
     for number in journal_numbers(home)[-1:]:
-        _refuse_part(read_journal(home, number))
+        _refuse_half_done(read_journal(home, number))
 
 
-def _refuse_part(journal: Recorded) -> None:
+def _refuse_half_done(journal: RecordedJournal) -> None:
     home, number = journal.home, journal.number
     records = {frame.record for frame in (*journal.frames, *journal.later)}
     if records & {"undo", "back"} and "undone" not in records:
@@ -54,13 +56,12 @@ def check_last_journal(home: Path) -> None:
     """Refuse to write if the last journal may belong to an interrupted undo or truncation.
 
     Raises:
-        RefusedError: it does, or the journal cannot be read well enough to rule that out; or an
-            erasure was interrupted.
+        RefusedError: it may, since it says so or is damaged; or an erasure was interrupted.
     """
     check_no_redo(home)
     for number in journal_numbers(home)[-1:]:
         journal = read_journal(home, number)
-        _refuse_part(journal)
+        _refuse_half_done(journal)
         if journal.is_newer:
             raise RefusedError(
                 f"{journal.folder}: the undo journal was written by a later je-tools, and may "

@@ -3,7 +3,7 @@
 A journal is a folder in the environment whose name the engine ignores: `.je-tools-undo/000001`. Its
 file `journal` is a list of frames, each a JSON object and bytes. Files that were taken out of the
 log lie beside it, or in a folder of the same name in the data directory that they come from. So a
-journal holds a copy of data of the log.
+journal holds data of the log.
 
 | offset | size | field of a frame |
 |---|---|---|
@@ -13,10 +13,10 @@ journal holds a copy of data of the log.
 | 12 | 4 | size of the bytes |
 | 16 | | the object, then the bytes |
 
-A frame is durable before the step that it records begins. Its object states how many bytes of the
-journal were durable when it was written (`sure`). The folder gets its final name once the first
-frame is durable. So a power cut can only tear frames after the last `sure` byte, and leaves each of
-their sectors as written, as zeros, or missing. Any other incomplete frame is damage.
+A frame is durable before the step that it records begins. Its field `sure` states how many bytes of
+the journal were durable when it was written. The folder gets its final name once the first frame is
+durable. So a power cut can only tear frames after the last `sure` byte, and leaves each of their
+sectors as written, as zeros, or missing. Any other incomplete frame is damage.
 """
 
 from __future__ import annotations
@@ -50,6 +50,14 @@ class Journal:
     """
 
     def __init__(self, home: Path, number: int, disk: Disk, size: int = 0) -> None:
+        """Go on with a journal; see `create` for a new one.
+
+        Args:
+            home: home of the environment.
+            number: number of the journal.
+            disk: disk to write to.
+            size: offset at which the next frame is written.
+        """
         self.home = home
         self.number = number
         self.folder = journal_folder(home, number)
@@ -64,7 +72,7 @@ class Journal:
         Args:
             home: home of the environment.
             disk: disk to write to.
-            like: a log file, whose owner, group and mode the journal gets.
+            like: status of a log file, whose owner, group and mode the journal gets.
             fields: fields of the first frame.
 
         Raises:

@@ -1,4 +1,4 @@
-"""Folders of undo journals, and the files of the log that lie in them."""
+"""Folders of undo journals, and the log files that were moved there."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _NAME = re.compile(r"([0-9]{6,})(\.new|\.dropped)?")
 
 
 def make_folder(disk: Disk, folder: Path) -> None:
-    """Create the folder of a journal, and the one around it, if they do not exist."""
+    """Create the folder of a journal, and the folder around it, if they do not exist."""
     like = folder.parent.parent.stat()
     for each in (folder.parent, folder):
         if not each.is_dir():
@@ -49,7 +49,7 @@ def clear_begun(home: Path, disk: Disk) -> None:
 
 
 def remove_folder(folder: Path, disk: Disk) -> None:
-    """Remove the folder of a journal and its files; if it has subfolders, these and it stay.
+    """Remove the files in a folder, and the folder if it has no subfolders.
 
     Raises:
         OSError: it cannot be removed.
@@ -76,7 +76,13 @@ def has_folder(home: Path) -> bool:
 
 
 def journal_folder(home: Path, number: int) -> Path:
-    """Return the folder of a journal; in a data directory, that of the files taken from there."""
+    """Return the folder of a journal.
+
+    Args:
+        home: home of the environment; or a data directory, for the folder of the files that were
+            taken from there.
+        number: number of the journal.
+    """
     return home / FOLDER / f"{number:06d}"
 
 
@@ -86,7 +92,7 @@ def journal_numbers(home: Path) -> list[int]:
     They include lost journals, of which only files in data directories are left.
 
     Raises:
-        RefusedError: something that is no folder has the name of a journal, as a symbolic link.
+        RefusedError: something other than a folder, such as a link, has the name of a journal.
     """
     names = listed_folders(home)
     found = {number for name, number in names.items() if name.isdecimal()}
@@ -99,7 +105,7 @@ def journal_numbers(home: Path) -> list[int]:
 
 
 def taken_numbers(home: Path) -> list[int]:
-    """Return the numbers that no new journal may have, since files may still lie under them."""
+    """Return the numbers that no new journal may have, since folders with them exist."""
     return [number for folder in log_folders(home) for number in listed_folders(folder).values()]
 
 
@@ -123,7 +129,7 @@ def dropped_numbers(home: Path) -> list[int]:
 
 
 def dropped_folder(home: Path, number: int) -> Path:
-    """Return the name of a journal's folder during its removal."""
+    """Return the path of a journal's folder during its removal."""
     return home / FOLDER / f"{number:06d}{_DROPPED}"
 
 
@@ -136,7 +142,7 @@ def names_in(folder: Path) -> list[str]:
 
 
 def listed_folders(home: Path) -> dict[str, int]:
-    """Return the folders of journals in a home or data directory, numbers by name.
+    """Return the numbers of the journal folders in a home or data directory, by folder name.
 
     Raises:
         RefusedError: one is no folder, so that changes in it would happen elsewhere.
@@ -160,7 +166,7 @@ def real_folder(path: Path, purpose: str = "undo journals") -> Path:
         purpose: what the folder is for, in words.
 
     Raises:
-        RefusedError: it is something else.
+        RefusedError: it is a link, or no folder.
     """
     if path.is_symlink() or (path.exists() and not path.is_dir()):
         what = "a symbolic link" if path.is_symlink() else "something else"
@@ -174,7 +180,7 @@ def real_folder(path: Path, purpose: str = "undo journals") -> Path:
 def removed_path(path: Path, number: int) -> Path:
     """Return the path to which a log file is moved when it is taken out of the log.
 
-    It is in the same file system, so a rename copies nothing.
+    It lies below the folder of the file, so that a rename copies nothing.
     """
     return journal_folder(path.parent, number) / f"{path.name}{REMOVED}"
 

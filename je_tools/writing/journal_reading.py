@@ -1,4 +1,4 @@
-"""Reading of undo journals: frames up to the first incomplete one, and what comes after damage."""
+"""Reading of undo journals: frames up to the first incomplete one, and frames after damage."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ FrameCheck = Callable[[Any, int, int], None]
 """A check like `check_frame`, of the frames that an operation may write."""
 
 
-class Recorded(Struct, frozen=True):
+class RecordedJournal(Struct, frozen=True):
     """A journal that was read.
 
     Attributes:
@@ -40,7 +40,7 @@ class Recorded(Struct, frozen=True):
             `begin`.
         size: number of bytes of `frames`.
         damage: description of the damage; None if the journal is complete or torn by a crash.
-        is_newer: True if the journal is only unreadable because a later je-tools wrote it.
+        is_newer: True if a later je-tools wrote the journal in a format that is unknown here.
         later: complete frames after the damage.
         file_size: size of the journal file.
     """
@@ -75,7 +75,7 @@ class Recorded(Struct, frozen=True):
             return file.read(stop - start)
 
 
-def read_journal(home: Path, number: int, check: FrameCheck = check_frame) -> Recorded:
+def read_journal(home: Path, number: int, check: FrameCheck = check_frame) -> RecordedJournal:
     """Read a journal up to the first incomplete frame, and check every checksum.
 
     Args:
@@ -91,14 +91,14 @@ def read_journal(home: Path, number: int, check: FrameCheck = check_frame) -> Re
         # Neither wait for a pipe nor follow a link to another file.
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
     except FileNotFoundError:
-        return Recorded(home, number, (), 0, f"it has no file {FILE_NAME}")
+        return RecordedJournal(home, number, (), 0, f"it has no file {FILE_NAME}")
     except OSError as error:
         if not path.is_symlink() and path.is_file():
             raise OSError(error.errno, error.strerror, str(path)) from error
-        return Recorded(home, number, (), 0, _NO_FILE)
+        return RecordedJournal(home, number, (), 0, _NO_FILE)
     if not S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
-        return Recorded(home, number, (), 0, _NO_FILE)
+        return RecordedJournal(home, number, (), 0, _NO_FILE)
     with os.fdopen(descriptor, "rb") as file:
         return _read(home, number, file, check)
 
@@ -106,7 +106,7 @@ def read_journal(home: Path, number: int, check: FrameCheck = check_frame) -> Re
 _NO_FILE = f"{FILE_NAME} is not a regular file"
 
 
-def _read(home: Path, number: int, file: BinaryIO, check: FrameCheck) -> Recorded:
+def _read(home: Path, number: int, file: BinaryIO, check: FrameCheck) -> RecordedJournal:
     total = os.fstat(file.fileno()).st_size
     frames: list[Frame] = []
     size = 0
@@ -116,13 +116,13 @@ def _read(home: Path, number: int, file: BinaryIO, check: FrameCheck) -> Recorde
             size = frame.blob_at + frame.blob_size
         is_begun = bool(frames) and frames[0].record == "begin"
         if is_begun and size == total:
-            return Recorded(home, number, tuple(frames), size)
+            return RecordedJournal(home, number, tuple(frames), size)
         later = _frames_after(file, size, total, number, check)
     except NewerJournalError as error:
-        return Recorded(home, number, (), 0, str(error), file_size=total, is_newer=True)
+        return RecordedJournal(home, number, (), 0, str(error), file_size=total, is_newer=True)
     except JournalError as error:
         text = f"the frame at byte {size:,} of {total:,} is not valid: {error}"
-        return Recorded(home, number, tuple(frames), size, text, file_size=total)
+        return RecordedJournal(home, number, tuple(frames), size, text, file_size=total)
     damage: str | None = None
     if not is_begun or any(frame.head["sure"] > size for frame in later):
         damage = f"the bytes from {size:,} of {total:,} on are not readable"
@@ -130,7 +130,7 @@ def _read(home: Path, number: int, file: BinaryIO, check: FrameCheck) -> Recorde
         damage = f"the bytes from {size:,} of {total:,} on were changed"
     if damage is not None and later:
         damage += f", and {counted(len(later), 'step')} after them are readable"
-    return Recorded(home, number, tuple(frames), size, damage, later, total)
+    return RecordedJournal(home, number, tuple(frames), size, damage, later, total)
 
 
 def _frame_at(file: BinaryIO, at: int, total: int, number: int, check: FrameCheck) -> Frame | None:

@@ -28,7 +28,7 @@ def remove_journal(home: Path, number: int, disk: Disk, others: Sequence[Path]) 
         home: folder around that of the journals.
         number: number of the journal.
         disk: disk to write to.
-        others: folders that may have folders of journals, with files that were taken from there.
+        others: data directories, in which files of the journals may lie.
     """
     folder = journal_folder(home, number)
     dropped = dropped_folder(home, number)

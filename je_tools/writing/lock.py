@@ -1,8 +1,9 @@
 """The engine's lock on an environment: taking it for writing, and finding its holders.
 
-An engine that writes locks byte 0 of je.lck while its environment is open; one that reads shares a
-lock on byte 1. Java's file locks are those of fcntl. Locks of an open file description conflict
-with them, and are not lost when other code in this process closes the file.
+An engine that writes locks byte 0 of je.lck while its environment is open. Engines that read share
+a lock on byte 1. Java's file locks are those of fcntl. This module takes locks of an open file
+description: they conflict with those, and are not lost when other code in this process closes the
+file.
 
 Source: FileManager.lockEnvironment, checkEnvHomePermissions, JE 7.5.11; fcntl(2), proc_locks(5).
 """
@@ -120,7 +121,7 @@ class FileLock(ABC):
         """
         try:
             while self._number is None:
-                self._number = self._taken()
+                self._number = self._try_to_take()
         except OSError as error:
             raise RefusedError(f"{self.path}: cannot lock the file: {error.strerror}") from error
         held = _holders(self._number)
@@ -138,7 +139,7 @@ class FileLock(ABC):
         return self._number is not None
 
     @abstractmethod
-    def neighbour(self) -> os.stat_result:
+    def stat_for_new_file(self) -> os.stat_result:
         """Return the status of a file whose owner, group and mode a new lock file gets."""
 
     @abstractmethod
@@ -149,9 +150,9 @@ class FileLock(ABC):
             holders: the processes, in words.
         """
 
-    def _taken(self) -> int | None:
+    def _try_to_take(self) -> int | None:
         """Lock the file and return its descriptor; return None if it was replaced meanwhile."""
-        number = self._opened()
+        number = self._open_or_create()
         try:
             fcntl.fcntl(number, fcntl.F_OFD_SETLK, _flock(fcntl.F_WRLCK, _WRITER))
             if os.path.samestat(os.fstat(number), self.path.stat()):
@@ -168,13 +169,13 @@ class FileLock(ABC):
         os.close(number)
         return None
 
-    def _opened(self) -> int:
+    def _open_or_create(self) -> int:
         flags = os.O_RDWR | os.O_CLOEXEC | os.O_NONBLOCK
         try:
             return os.open(self.path, flags)
         except FileNotFoundError:
             # The engine never removes the lock file, so it must be able to open this one.
-            like = self.neighbour()
+            like = self.stat_for_new_file()
             check_new_files(self.path.parent, like)
             with suppress(FileExistsError), self._disk:
                 self._disk.create(self.path, like)
@@ -214,9 +215,9 @@ class EnvironmentLock(FileLock):
         """Holders that had the environment open to read when the lock was taken."""
         return self.others
 
-    def neighbour(self) -> os.stat_result:
+    def stat_for_new_file(self) -> os.stat_result:
         """Return the status of a log file."""
-        return _neighbour(self.home)
+        return _log_file_stat(self.home)
 
     def refusal(self, holders: str) -> RefusedError:
         """Return the error for an environment that is open for writing."""
@@ -231,7 +232,7 @@ def check_new_files(home: Path, like: os.stat_result) -> None:
 
     Args:
         home: folder in which a trial file is created and removed.
-        like: a file of the environment.
+        like: status of a file of the environment.
 
     Raises:
         RefusedError: they would have another owner, which can keep the engine from starting.
@@ -244,7 +245,7 @@ def check_new_files(home: Path, like: os.stat_result) -> None:
         )
 
 
-def _neighbour(home: Path) -> os.stat_result:
+def _log_file_stat(home: Path) -> os.stat_result:
     """Return the status of a log file, whose owner, group and mode a new file gets.
 
     A link without a target or a directory may have the name of a log file.
@@ -277,7 +278,7 @@ class _Conflict(Struct, frozen=True):
 
 
 def _conflict(number: int, start: int) -> _Conflict | None:
-    """Return a lock that conflicts with a write lock on a byte; None for none."""
+    """Return a lock that conflicts with a write lock on a byte; None if there is none."""
     asked = _flock(fcntl.F_WRLCK, start)
     kind, _, _, _, pid = _FLOCK.unpack(fcntl.fcntl(number, fcntl.F_OFD_GETLK, asked))
     if kind == fcntl.F_UNLCK:
@@ -288,7 +289,7 @@ def _conflict(number: int, start: int) -> _Conflict | None:
 def _holders(number: int) -> tuple[Holder, ...]:
     """Return the holders of an open lock file other than this descriptor."""
     conflicts = {start: _conflict(number, start) for start in (_WRITER, _READER)}
-    # To list them reads the open files of all processes: 30 us for each.
+    # Listing the locks reads the open files of all processes: 30 us for each.
     listed = set(_listed(number)) if any(conflicts.values()) else set()
     found: set[tuple[LockMode, int | None]] = set()
     for start, conflict in conflicts.items():
@@ -318,7 +319,7 @@ _LOCK = re.compile(
 def _listed(number: int) -> Iterator[tuple[bool, int | None, int]]:
     """Yield the locks on a file in /proc/locks: True if exclusive, pid, byte.
 
-    A lock of an open file description has no pid there: it is looked up in the fdinfo of processes.
+    A lock of an open file description has no pid there, so the fdinfo of all processes is searched.
     """
     info = os.fstat(number)
     file = f"{os.major(info.st_dev):02x}:{os.minor(info.st_dev):02x}:{info.st_ino}"
@@ -349,7 +350,7 @@ def _locks(path: Path) -> Iterator[re.Match[str]]:
 
 
 def _owners(file: str, mode: str, start: str) -> Iterator[int]:
-    """Yield the visible processes that have a file open with such a lock."""
+    """Yield the ids of visible processes that hold such a lock by an open file description."""
     for process in Path("/proc").iterdir():
         if not process.name.isdecimal():
             continue

@@ -29,7 +29,7 @@ class LogFiles:
         paths: paths of the files, by number.
         sizes: their sizes, by number.
         grown: numbers of files to which bytes were appended.
-        new: paths of files that the operation begins.
+        new: paths of files that the operation begins, some of them not yet on the disk.
         can_copy: True if the command can write to a copy instead, which messages then advise.
     """
 
@@ -95,17 +95,17 @@ class LogFiles:
             if stamp != stamps.get(path):
                 raise changed_since(path, "was written to or replaced")
 
-    def like(self) -> os.stat_result:
-        """Return the owner, group and mode for the journal: those of the last file."""
+    def owner_stat(self) -> os.stat_result:
+        """Return the status of the last file, whose owner, group and mode the journal gets."""
         return self.environment.files[-1].path.stat()
 
-    def like_now(self) -> os.stat_result:
-        """Return the owner, group and mode for a new file: those of the last one that exists."""
+    def stat_for_new_file(self) -> os.stat_result:
+        """Return the status of the last file that exists, whose owner and mode a new file gets."""
         there = [path for path in self.paths.values() if path.exists()]
         return (there[-1] if there else self.home).stat()
 
     def listed(self) -> list[tuple[str, int, int]]:
-        """Return names, sizes and times of all files of the log."""
+        """Return names, sizes in bytes and modification times in ns of all files of the log."""
         found = []
         for path in log_paths(self.home):
             stamp = stamp_of(path)
@@ -117,7 +117,7 @@ class LogFiles:
         return path.relative_to(self.home).as_posix()
 
     def forget(self, file_no: int) -> None:
-        """Drop a file that is no longer in the log."""
+        """Forget a file that was taken out of the log."""
         del self.paths[file_no], self.sizes[file_no]
         self.grown.discard(file_no)
 
@@ -154,10 +154,10 @@ class LogFiles:
         self.new.add(self.paths[file_no])
 
     def check_sizes(self) -> None:
-        """Check that every file has its size.
+        """Check that every file has its size in `sizes`.
 
         Raises:
-            RefusedError: one has another.
+            RefusedError: a file has another size.
         """
         for file_no, path in self.paths.items():
             if path.stat().st_size != self.sizes[file_no]:

@@ -1,6 +1,6 @@
-"""Life cycle of an operation on a log: it begins with an undo journal, and ends or is stopped.
+"""Life cycle of an operation: it begins with an undo journal, and ends or is stopped.
 
-An operation that is stopped leaves the log as a crash would, and its journal unfinished.
+An operation that is stopped leaves the files as a crash would, and its journal unfinished.
 """
 
 from __future__ import annotations
@@ -35,18 +35,18 @@ class OperationFiles(Protocol):
     def check_unchanged(self, stamps: Mapping[Path, FileStamp], /) -> None:
         """Refuse to write if the files are not in these states any more."""
 
-    def like(self) -> os.stat_result:
-        """Return the owner, group and mode of the journal."""
+    def owner_stat(self) -> os.stat_result:
+        """Return the status of a file whose owner, group and mode the journal gets."""
 
     def listed(self) -> list[tuple[str, int, int]]:
-        """Return names, sizes and times of all files."""
+        """Return names, sizes in bytes and modification times in ns of all files."""
 
 
 class Operation:
     """The life cycle of an operation; nothing is written before `changing`.
 
     Attributes:
-        name: name in the journal, as `checkpoint`.
+        name: name in the journal, such as `checkpoint`.
         wants_journal: True to write an undo journal.
         takes_away: True if it cuts and removes log, not only remains of a crash after its end.
         is_begun, is_finished: True once the operation has begun, and once it is done.
@@ -94,7 +94,7 @@ class Operation:
             raise
 
     def finish(self, journal: Journal | None) -> None:
-        """End the journal; all changes are durable and checked."""
+        """End the journal. Call it when all changes are durable and checked."""
         if journal is not None:
             journal.add("done", time_ms=_now_ms(), files=self._files.listed())
             journal.sync()
@@ -113,7 +113,7 @@ class Operation:
             error.add_note(text.removeprefix("; "))
 
     def state_text(self) -> str:
-        """Return the state of the log if the operation stops here: words to end a message with."""
+        """Return the state of the log if the operation stops here, as the end of a message."""
         if not self.is_begun:
             return "; nothing was changed"
         if self._journal is None or self.is_finished:
@@ -147,7 +147,7 @@ class Operation:
 
     def _begin(self) -> None:
         self._files.check_unchanged(self._stamps)
-        like = self._files.like()
+        like = self._files.owner_stat()
         check_new_files(self._files.home, like)
         if self.wants_journal:
             self.check_last()

@@ -1,4 +1,4 @@
-"""Pending writes: bytes are recorded in the journal, written, and read back."""
+"""Pending writes of an operation: record bytes in the journal, write them, and read them back."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from je_tools.errors import RefusedError
 from je_tools.formats.je.header import FILE_HEADER_SIZE
 from je_tools.writing.checksums import crc32c
 from je_tools.writing.file_reads import read_at
-from je_tools.writing.parts import part_sums
-from je_tools.writing.pieces import Flip, WrittenPiece
+from je_tools.writing.part_sums import part_sums
 from je_tools.writing.refusing import unlike_written
+from je_tools.writing.written_pieces import Flip, WrittenPiece
 
 if TYPE_CHECKING:
     from je_tools.writing.disk import Disk
@@ -68,7 +68,7 @@ class PendingWrites:
 
     def _begin_file(self, path: Path, header: bytes) -> None:
         if path in self._files.new:
-            self._disk.create(path, self._files.like_now())
+            self._disk.create(path, self._files.stat_for_new_file())
         self._disk.write(path, 0, header)
         self._disk.sync(path)
         self._disk.sync_folder(path.parent)

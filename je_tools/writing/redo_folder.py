@@ -1,7 +1,7 @@
 """The folder of a redo journal, which shows that entries are being overwritten in kind.
 
-The journal gets its name once it is durable, and it is removed once the log file is. So a log whose
-environment has a journal of this name may hold entries of which only a part is overwritten.
+The journal gets its name once it is durable, and is removed once the overwritten file is durable.
+So if it exists, an entry of the log may be overwritten only in part.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Refusals of a command that writes: errors of the system, with the state of the log."""
+"""Errors of commands that write, with the state of the log in their messages."""
 
 from __future__ import annotations
 
@@ -11,12 +11,22 @@ from je_tools.errors import RefusedError
 
 
 def undo_command(home: Path, words: str = "") -> str:
-    """Return the command that undoes the last operation, for messages."""
+    """Return the command that undoes the last operation, for messages.
+
+    Args:
+        home: home of the environment.
+        words: more options, each after a space.
+    """
     return f"`je-tools undo {quoted(str(home))}{words} --apply`"
 
 
 def changed_since(path: Path, what: str) -> RefusedError:
-    """Return the error for a file that has changed since the log was read."""
+    """Return the error for a file that has changed since the log was read.
+
+    Args:
+        path: path of the file.
+        what: how it was before, in words, such as `existed`.
+    """
     return RefusedError(f"{path}: {what} when the log was read; run the command again")
 
 
@@ -29,7 +39,14 @@ def unlike_written(path: Path, offset: int) -> RefusedError:
 
 @contextmanager
 def refusing(state_text: Callable[[], str] = str) -> Iterator[None]:
-    """Convert `OSError` into `RefusedError`, and append the state of the log to its message."""
+    """Convert `OSError` into `RefusedError`, and append the state of the log to messages.
+
+    Args:
+        state_text: returns the state, as the end of a message.
+
+    Raises:
+        RefusedError: the body raised `OSError` or `RefusedError`.
+    """
     try:
         yield
     except OSError as error:
@@ -40,8 +57,8 @@ def refusing(state_text: Callable[[], str] = str) -> Iterator[None]:
 
 
 @contextmanager
-def telling(state_text: Callable[[], str]) -> Iterator[None]:
-    """Do as `refusing`, and note the state of the log on all other errors, as a lack of memory."""
+def reporting_state(state_text: Callable[[], str]) -> Iterator[None]:
+    """Do as `refusing`, and add a note with the state of the log to all other errors."""
     try:
         with refusing(state_text):
             yield

@@ -23,17 +23,17 @@ from je_tools.writing.file_reads import read_pieces, sum_of
 from je_tools.writing.journal_folders import make_folder, removed_path
 from je_tools.writing.log_files import LogFiles
 from je_tools.writing.operation import Operation
-from je_tools.writing.parts import PART
+from je_tools.writing.part_sums import PART
 from je_tools.writing.pending_writes import PendingWrites
-from je_tools.writing.pieces import Flip
 from je_tools.writing.stamps import FileStamp, stamp_files
+from je_tools.writing.written_pieces import Flip
 
 if TYPE_CHECKING:
     from je_tools.log.environment import Environment
     from je_tools.writing.lock import EnvironmentLock
 
 PENDING_MAX = 8 << 20
-"""Largest number of bytes to hold until they are journaled; each time costs a wait for the disk."""
+"""Largest number of bytes to hold before they are journaled, which waits for the disk."""
 
 
 class Session:
@@ -62,8 +62,8 @@ class Session:
 
         Args:
             environment: a whole environment, opened while the lock was held.
-            operation: name of the operation in the journal, as `checkpoint`.
-            lock: lock of the environment, held; None for a copy that no one else knows of yet.
+            operation: name of the operation in the journal, such as `checkpoint`.
+            lock: lock of the environment, held; None for a copy that is not yet at its path.
             stamps: states of the files before they were read; see `stamp_files`.
             disk: disk to write to.
             undo: True to write an undo journal; a copy needs none.
@@ -95,7 +95,7 @@ class Session:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Close; unless an error already reports the state of the log, add a note that does."""
+        """Close the files, and add the state of the log to an error that does not report it."""
         self._disk.close()
         if error is not None:
             self._operation.add_state(error)
@@ -146,7 +146,7 @@ class Session:
         self._files.check_own(file_nos, moved)
 
     def cut(self, file_no: int, size: int) -> None:
-        """Truncate a file, and save the bytes after `size` in the journal. Durable on return.
+        """Truncate a file durably, and save the bytes after `size` in the journal first.
 
         Raises:
             RefusedError: the system refuses it, or the log has changed since it was read.
@@ -205,9 +205,9 @@ class Session:
         self._move(file_no, target)
 
     def append(self, file_no: int, offset: int, data: bytes) -> None:
-        """Append bytes to the log; offset 0 begins a new file, with its whole header.
+        """Append bytes to the log. Bytes at offset 0 begin a new file, and hold its whole header.
 
-        Bytes are written later, in order, and are durable after `sync`.
+        They are written later, in order, and are durable after `sync`.
 
         Raises:
             RefusedError: they cannot be written, or the log has changed since it was read.
@@ -215,7 +215,7 @@ class Session:
         if self._writes.flips or (self._last is not None and self._last != file_no):
             self.sync()
         if offset == 0:
-            self._make_way(file_no, data)
+            self._begin_file(file_no, data)
         if offset != self._files.sizes.get(file_no):
             raise ValueError(f"file {file_no:#x} has no end at {offset:#x}")
         self._last = file_no
@@ -287,8 +287,8 @@ class Session:
                 self._disk.sync_folder(folder)
             self._files.forget(file_no)
 
-    def _make_way(self, file_no: int, data: bytes) -> None:
-        """Prepare the beginning of a new file; one that is only a header is cut to 0 bytes."""
+    def _begin_file(self, file_no: int, data: bytes) -> None:
+        """Prepare the beginning of a new file. A file that is only a header is cut to 0 bytes."""
         if len(data) < FILE_HEADER_SIZE:
             raise ValueError(f"file {file_no:#x} is begun with less than its header")
         size = self._files.sizes.get(file_no)
@@ -297,5 +297,5 @@ class Session:
         elif size > FILE_HEADER_SIZE or file_no in self._files.grown:
             raise ValueError(f"file {file_no:#x} is there already")
         elif size:
-            # An engine died just after it began the file.
+            # An engine stopped just after it had begun the file.
             self.cut(file_no, 0)

@@ -1,4 +1,4 @@
-"""Stamps of files, by which a later change is detected."""
+"""Stamps of files: sizes, identities and times, by which a later change is detected."""
 
 from __future__ import annotations
 
@@ -29,16 +29,20 @@ class FileStamp(Struct, frozen=True):
 
 
 def stamp_files(environment: Environment) -> dict[Path, FileStamp]:
-    """Return the state of each file of a log. Call it before reading the log, with the lock held.
+    """Return the stamps of the files of a log. Call it before the log is read, with its lock held.
 
     Raises:
-        RefusedError: a file is gone.
+        RefusedError: a file no longer exists.
     """
     with refusing():
         return {file.path: stamp_of(file.path) for file in environment.files}
 
 
 def stamp_of(path: Path) -> FileStamp:
-    """Return the state of a file."""
+    """Return the stamp of a file.
+
+    Raises:
+        OSError: there is no such file.
+    """
     info = path.stat()
     return FileStamp(info.st_size, info.st_dev, info.st_ino, info.st_mtime_ns)

@@ -6,8 +6,8 @@ records finished steps, so an interrupted undo continues. Nothing is put back if
 written since: every sector that the operation appended must hold its bytes, the bytes from before,
 or, after a power cut, zeros.
 
-A journal is removed when all of it was read and is back in the log, or when the user asks for it by
-number. A damaged journal puts nothing back, and stays.
+A journal is removed when everything that it saved is back in the log, or when the user asks for it
+by number. Nothing is put back from a damaged journal, and it stays.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ from je_tools.writing.journal_folders import (
     place_of,
     removed_files,
 )
-from je_tools.writing.journal_reading import Recorded, read_journal
+from je_tools.writing.journal_reading import RecordedJournal, read_journal
 from je_tools.writing.journal_removal import clear_journals, remove_journal
-from je_tools.writing.refusing import refusing, telling, undo_command
-from je_tools.writing.steps import Replay, UndoStep, Way, files_of
+from je_tools.writing.journal_replay import Replay, UndoKind, UndoStep, files_of
+from je_tools.writing.refusing import refusing, reporting_state, undo_command
 from je_tools.writing.undo_check import UndoCheck, drop_text
 from je_tools.writing.undo_steps import UndoState, recorded_state, revert_step
 
@@ -55,14 +55,16 @@ class Undo:
         time_ms: time at which it began; None if unknown.
         tool: version of je-tools that did it; None if unknown.
         is_finished: True if the operation finished.
-        is_begun: True if its undo has begun.
+        is_begun, is_undone: True if its undo has begun, or finished.
+        before: size and modification time of each file before the operation, by name.
+        damage: description of the damage of the journal or the files beside it; None for none.
         saved_size: number of bytes of the log in the journal, including files taken out of the log;
             for a damaged journal, all of its bytes.
         steps: steps that remain, in order.
         all_steps: all steps, including those that an interrupted undo has done.
     """
 
-    def __init__(self, recorded: Recorded) -> None:
+    def __init__(self, recorded: RecordedJournal) -> None:
         self.recorded = recorded
         begin = recorded.frames[0].head if recorded.frames else {}
         self.operation = str(begin.get("operation", "unknown"))
@@ -115,7 +117,11 @@ class Undo:
     @property
     def appended_size(self) -> int:
         """Number of bytes that the operation appended, or was about to append."""
-        return sum(piece.size for made in self._replay.made.values() for piece in made.pieces)
+        return sum(
+            piece.size
+            for changed in self._replay.changed_files.values()
+            for piece in changed.pieces
+        )
 
     def check(self, *, any_time: bool = False) -> None:
         """Make sure that the log is in a state that the operation, or its undo, can have left.
@@ -193,9 +199,9 @@ class Undo:
         return text
 
     def apply(self, disk: Disk) -> None:
-        """Undo the operation and remove the journal; the lock must be held.
+        """Undo the operation and remove the journal.
 
-        Call `check` first. If interrupted, it can be repeated.
+        Call `check` first, with the engine's lock held. If it is interrupted, it can be repeated.
 
         Raises:
             RefusedError: a step failed.
@@ -203,7 +209,7 @@ class Undo:
         with refusing():
             self._check_sound()
         journal = Journal(self._home, self.number, disk, self.recorded.size)
-        with telling(self._state_text):
+        with reporting_state(self._state_text):
             if self.steps:
                 # Cut off a torn frame, so that no complete frame follows it.
                 disk.truncate(journal.folder / FILE_NAME, self.recorded.size)
@@ -260,8 +266,8 @@ class Undo:
         }
         wrong = {name for name, (size, _) in self.before.items() if sizes.get(name) != size}
         wrong |= sizes.keys() - self.before.keys()
-        for name, made in self._replay.made.items():
-            for frame in made.saved:
+        for name, changed in self._replay.changed_files.items():
+            for frame in changed.saved:
                 data = read_at(self._home / name, frame.head["offset"], frame.blob_size, fresh=True)
                 if crc32c(data) != frame.blob_sum:
                     wrong.add(name)
@@ -275,7 +281,7 @@ class Undo:
             )
 
     def _revert(self, step: UndoStep, disk: Disk) -> None:
-        if step.what is Way.UNFLIP:
+        if step.what is UndoKind.UNFLIP:
             assert step.frame is not None
             self._unflip(step.frame, disk)
         else:

@@ -1,4 +1,7 @@
-"""Places with undo journals, of logs or of stores, and what can be done with the journals."""
+"""Interfaces of undo: a place with undo journals, and one of its journals.
+
+Logs and Ignite stores implement both.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from je_tools.writing.disk import Disk
-    from je_tools.writing.steps import UndoStep
+    from je_tools.writing.journal_replay import UndoStep
     from je_tools.writing.undo_steps import UndoState
 
 
@@ -56,10 +59,14 @@ class AnyUndo(Protocol):
         """All steps, in order."""
 
     def check(self, *, any_time: bool = False) -> None:
-        """Refuse if anything else has written since."""
+        """Refuse to undo if anything else has written since.
+
+        Args:
+            any_time: True to accept files with other modification times, as in a copy.
+        """
 
     def apply(self, disk: Disk) -> None:
-        """Undo the operation and remove the journal; the lock must be held."""
+        """Undo the operation and remove the journal, with the engine's lock held."""
 
     def drop(self, disk: Disk) -> None:
         """Remove the journal; put nothing back."""
@@ -82,10 +89,10 @@ class UndoPlace(Protocol):
         """Return the journals, the newest last."""
 
     def locked(self) -> AbstractContextManager[Sequence[str]]:
-        """Take the engine's lock; the value has texts on those who read meanwhile."""
+        """Take the engine's lock; the value describes the processes that read meanwhile."""
 
     def clear(self, disk: Disk) -> None:
         """Finish interrupted removals of journals, and remove empty folders."""
 
     def until_stopped(self) -> str:
-        """Return whom to stop before anything can be undone, as the end of a sentence, or ''."""
+        """Return what to stop before anything can be undone, as the end of a sentence, or ''."""

@@ -1,4 +1,4 @@
-"""Parts of an undo that logs and stores share: its state, and how a step is taken back."""
+"""Parts of undo that logs and stores share: the state of an undo, and how a step is taken back."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 from je_tools.errors import RefusedError
 from je_tools.writing.checksums import crc32c
 from je_tools.writing.journal_folders import FILE_NAME
-from je_tools.writing.steps import UndoStep, Way
+from je_tools.writing.journal_replay import UndoKind, UndoStep
 
 if TYPE_CHECKING:
     from je_tools.writing.disk import Disk
-    from je_tools.writing.journal_reading import Recorded
+    from je_tools.writing.journal_reading import RecordedJournal
 
 
 class UndoState(StrEnum):
@@ -60,12 +60,12 @@ def recorded_state(
 
 
 def revert_step(
-    step: UndoStep, path_of: Callable[[str], Path], recorded: Recorded, disk: Disk
+    step: UndoStep, path_of: Callable[[str], Path], recorded: RecordedJournal, disk: Disk
 ) -> None:
     """Take back a step, durably; it can be repeated.
 
     Args:
-        step: any step but one that flips bits back.
+        step: a step of any kind except UNFLIP.
         path_of: returns the path of a file by its name in the journal.
         recorded: the journal.
         disk: disk to write to.
@@ -75,18 +75,18 @@ def revert_step(
         RefusedError: the journal has other bytes than when it was read before.
     """
     path = path_of(step.name)
-    if step.what is Way.REMOVE:
+    if step.what is UndoKind.REMOVE:
         if path.exists():
             disk.unlink(path)
             disk.sync_folder(path.parent)
-    elif step.what is Way.RENAME:
+    elif step.what is UndoKind.RENAME:
         target = path_of(step.target)
         if path.exists():
             disk.rename(path, target)
         for folder in dict.fromkeys((target.parent, path.parent)):
             if folder.is_dir():
                 disk.sync_folder(folder)
-    elif step.what is Way.CUT:
+    elif step.what is UndoKind.CUT:
         if path.stat().st_size > step.offset:
             disk.truncate(path, step.offset)
         disk.sync(path)

@@ -45,7 +45,7 @@ _LOADED = (
     "je_tools.output.views.summary_tables",
     "je_tools.output.views.writing_tables",
     "je_tools.summary.run",
-    "je_tools.verify.one_file",
+    "je_tools.verify.state_findings",
     "je_tools.writing.undo",
     "numpy.ma",
     "pyarrow.compute",

@@ -72,7 +72,7 @@ class Planting:
         snapshot = self.snapshot()
         tree = snapshot.tree(self.database(name))
         found = []
-        for children in tree.leaf_children():
+        for children in tree.unread_bins():
             logged = tree.read(children).logged[0]
             found += logged.lsn[logged.is_delta == delta].tolist()
         return found

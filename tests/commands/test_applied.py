@@ -262,7 +262,7 @@ def test_where_nobody_may_write_and_nothing_is_to_be(
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr("je_tools.checkpoint.apply.is_writable", lambda _: False)
-    monkeypatch.setattr("je_tools.writing.lock.EnvironmentLock._opened", refused)
+    monkeypatch.setattr("je_tools.writing.lock.EnvironmentLock._open_or_create", refused)
     for verb in VERBS:
         done = je_tools(verb, copy_of(RESTING, tmp_path / verb), "--apply")
         assert (done.code, done.err) == (0, "")

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from je_tools.erase import control
+from je_tools.erase import control_files
 from je_tools.erase.cycle import stored_state
 from je_tools.writing.disk import Disk
 from je_tools.writing.lock import EnvironmentLock
@@ -99,7 +99,7 @@ def test_a_signal_stops_it_at_a_safe_point(number: int, home: Path, forked: Fork
     assert b"files are left for the next run" in ended.stderr
     assert codes_of(snapshot_of(home)) == []
     assert changed_entries(old, log_bytes(home))
-    assert not (home / control.FOLDER).exists()
+    assert not (home / control_files.FOLDER).exists()
     assert je_tools("erase", "run", home, "--apply").code == 0
 
 
@@ -113,7 +113,7 @@ def test_a_cycle_goes_on_where_it_was_left(home: Path) -> None:
     assert (state.completed, state.pending) == ((0,), (1,))
     assert state.end_ms - state.start_ms == 3_600_000
     assert je_tools("erase", "abort", home, "--release").code == 0
-    assert not (home / control.FOLDER).exists()
+    assert not (home / control_files.FOLDER).exists()
     second = je_tools("erase", "run", home, "--apply", "--period", "30d", "--max-rate", "1G")
     assert second.code == 0, second.err
     after = stored_state(snapshot_of(home))
@@ -127,7 +127,7 @@ def test_a_cycle_goes_on_where_it_was_left(home: Path) -> None:
 
 def test_a_backup_waits_until_its_file_is_left(home: Path) -> None:
     disk = Disk()
-    running = control.ErasureControl(home, disk)
+    running = control_files.ErasureControl(home, disk)
     file = snapshot_of(home).environment.files[1]
     assert not running.is_protected(file)
     with EnvironmentLock(home):

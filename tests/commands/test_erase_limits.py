@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from je_tools.commands import erase_run
-from je_tools.erase import control
+from je_tools.erase import control_files
 from je_tools.erase.options import BATCH_MAX
-from je_tools.vlsn.recovered import read_index
+from je_tools.vlsn.recovered_index import read_index
 from tests.damage.running import je_tools
 from tests.je_tools.erase.erasing import changed_entries, copy_of, log_bytes
 from tests.je_tools.snapshots import codes_of, contents_of, snapshot_of
@@ -58,7 +58,7 @@ def test_until_a_time_it_stops_at_a_safe_point(home: Path, monkeypatch: pytest.M
     assert 0 < len(erased) <= BATCH_MAX
     assert contents_of(snapshot_of(home)) == records
     assert codes_of(snapshot_of(home)) == []
-    assert not (home / control.FOLDER).exists()
+    assert not (home / control_files.FOLDER).exists()
     last = je_tools("erase", "run", home, "--apply", "--until", in_seconds(600))
     assert last.code == 0, last.err
     assert "files are left" not in last.err

@@ -12,7 +12,7 @@ from je_tools.append.apply import plan_append
 from je_tools.append.operation import AppendLog, AppendOperation
 from je_tools.operations.stream_rollback import StreamRollback
 from je_tools.recovery.snapshot import Snapshot
-from je_tools.vlsn.recovered import read_index
+from je_tools.vlsn.recovered_index import read_index
 from je_tools.writing.lock import EnvironmentLock
 from tests.corpus import FIXTURES, Environment, corpus, environments
 from tests.je_tools.append.appending import Appending, apply

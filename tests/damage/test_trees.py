@@ -134,7 +134,7 @@ def test_many_lost_nodes_and_many_that_were_logged_since(tmp_path: Path) -> None
     (home / "00000000.jdb").unlink()
     snapshot = snapshot_of(home)
     tree = snapshot.tree(database_named(snapshot, "db"))
-    (children,) = tree.leaf_children(at_once=count)
+    (children,) = tree.unread_bins(at_once=count)
     assert tree.read(children).nodes.lsn.tolist() == new
 
 

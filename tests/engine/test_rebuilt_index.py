@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from je_tools.vlsn.recovered import read_index
+from je_tools.vlsn.recovered_index import read_index
 from je_tools.vlsn.whole_stream import indexable, read_whole_stream
 from tests.corpus import FIXTURES
 from tests.engine.groups import Group, is_one_group, running_group

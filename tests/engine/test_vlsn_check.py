@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from je_tools.vlsn.check import check_stream
-from je_tools.vlsn.recovered import read_index
+from je_tools.vlsn.recovered_index import read_index
+from je_tools.vlsn.stream_check import check_stream
 from tests.corpus import FIXTURES
 from tests.engine.acceptance import Judge, node_of, vlsn_gaps
 from tests.engine.jars import JE_18

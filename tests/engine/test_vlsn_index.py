@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from je_tools.checkpoint.rollbacks import lacking_marks
+from je_tools.checkpoint.rollbacks import missing_invisible_marks
 from je_tools.checkpoint.vlsn_records import read_index
 from tests.corpus import environments
 from tests.engine.acceptance import Judge, node_of
@@ -69,7 +69,7 @@ def test_marks_are_the_engines(judge: Judge, name: str, tmp_path: Path) -> None:
     (at,) = (i for i, each in enumerate(entries) if each.type_no == ROLLBACK_START)
     home = copy_up_to(source, entries[at + 1].lsn, tmp_path / "a", unmarked=True)
     foretold = index_of_member(home)
-    marks = lacking_marks(member(home))
+    marks = missing_invisible_marks(member(home))
     before = bytearray((home / "00000000.jdb").read_bytes())
     recover(judge, home, name)
     assert marks

@@ -1,4 +1,4 @@
-"""Nodes that are checked together, with the slots whose keys are out of order or out of range."""
+"""Nodes that are checked together, and the slots whose keys are out of order or out of range."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from je_tools.formats.je.btree.node_checks import descents
 from je_tools.formats.je.btree.node_merging import within
 
 if TYPE_CHECKING:
-    from je_tools.btree.children import Children, Leaves
+    from je_tools.btree.children import Children, LoadedNodes
     from je_tools.btree.tree import Tree
     from je_tools.formats.arrays import Ints, Mask
     from je_tools.formats.je.btree.nodes import Nodes
@@ -23,14 +23,14 @@ class CheckedNodes(Struct, frozen=True):
 
     Attributes:
         tree: tree of the nodes.
-        leaves: the nodes as read, BINs or upper nodes.
+        loaded: the nodes as read, BINs or upper nodes.
         slot: int64; number of the slot that names each node in its parent, -1 for a root.
         descents: bool; slots whose key is not greater than that of the slot before.
         outside: bool; slots whose key is outside the range of their node.
     """
 
     tree: Tree
-    leaves: Leaves
+    loaded: LoadedNodes
     slot: Ints
     descents: Mask
     outside: Mask
@@ -38,12 +38,12 @@ class CheckedNodes(Struct, frozen=True):
     @property
     def nodes(self) -> Nodes:
         """The nodes, deltas merged."""
-        return self.leaves.nodes
+        return self.loaded.nodes
 
     @property
     def children(self) -> Children:
         """The nodes as described by their parents' slots."""
-        return self.leaves.children
+        return self.loaded.children
 
     @property
     def is_upper(self) -> bool:
@@ -58,7 +58,7 @@ class CheckedNodes(Struct, frozen=True):
     def of_node(
         self, code: str, row: int, expected: str, found: str, *, loses: bool
     ) -> TreeProblem:
-        """Return a problem of a node, placed by its parent's slot."""
+        """Return a problem of a node; its place is the slot of its parent."""
         return TreeProblem(
             code=code,
             db_id=self.tree.db_id,
@@ -75,7 +75,7 @@ class CheckedNodes(Struct, frozen=True):
     def of_slot(
         self, code: str, row: int, expected: str, found: str, *, loses: bool
     ) -> TreeProblem:
-        """Return a problem of a slot, placed by its node."""
+        """Return a problem of a slot; its place is the slot in its node."""
         node, slot = self.slot_no(row)
         key = self.nodes.slots.key[row]
         lsn = int(self.nodes.lsn[node])
@@ -93,29 +93,32 @@ class CheckedNodes(Struct, frozen=True):
         )
 
 
-def part_of(tree: Tree, leaves: Leaves, slot: Ints) -> CheckedNodes:
-    """Build a part: find the slots whose keys are out of order or out of range."""
-    nodes, children = leaves.nodes, leaves.children
+def checked_nodes(tree: Tree, loaded: LoadedNodes, slot: Ints) -> CheckedNodes:
+    """Find the slots of nodes whose keys are out of order or out of range.
+
+    Without an order of keys, no slots are found.
+    """
+    nodes, children = loaded.nodes, loaded.children
     slots = nodes.slots
     none = np.zeros(len(slots), np.bool_)
     if not tree.ordered:
-        return CheckedNodes(tree, leaves, slot, none, none)
+        return CheckedNodes(tree, loaded, slot, none, none)
     down = descents(slots.key, nodes.first, two_part=tree.by_parts)
-    if children.level <= 1 and not down.any() and _ends_within(tree, leaves):
-        return CheckedNodes(tree, leaves, slot, down, none)
+    if children.level <= 1 and not down.any() and _ends_within(tree, loaded):
+        return CheckedNodes(tree, loaded, slot, down, none)
     outside = ~within(slots.key, nodes.first, children.low, children.high, two_part=tree.by_parts)
     if children.level > 1:
         # The first slot of an upper node stands for all keys below the second.
         outside[nodes.first[:-1][np.diff(nodes.first) > 0]] = False
-    return CheckedNodes(tree, leaves, slot, down, outside)
+    return CheckedNodes(tree, loaded, slot, down, outside)
 
 
-def _ends_within(tree: Tree, leaves: Leaves) -> bool:
+def _ends_within(tree: Tree, loaded: LoadedNodes) -> bool:
     """Return True if the first and last keys of all nodes are in range.
 
     If keys ascend, those between are in range too.
     """
-    nodes, children = leaves.nodes, leaves.children
+    nodes, children = loaded.nodes, loaded.children
     filled = np.flatnonzero(np.diff(nodes.first))
     ends = np.stack((nodes.first[filled], nodes.first[filled + 1] - 1), axis=1).ravel()
     inside = within(
@@ -129,7 +132,7 @@ def _ends_within(tree: Tree, leaves: Leaves) -> bool:
 
 
 def near_descents(part: CheckedNodes) -> Mask:
-    """Return a mask of both slots of each pair that is reported as out of order."""
+    """Return a mask of both slots of each pair whose keys are out of order."""
     near = part.descents.copy()
     near[:-1] |= part.descents[1:]
     return near

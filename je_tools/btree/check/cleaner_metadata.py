@@ -1,4 +1,4 @@
-"""Cleaner metadata: entries noted as obsolete, files reserved for deletion, file summaries.
+"""Cleaner metadata: entries that the engine counts as obsolete, reserved files, file summaries.
 
 Source: je-log.md "Records"; UtilizationProfile.getObsoleteDetailSorted, FileProtector, JE 18.3.12.
 """
@@ -32,7 +32,7 @@ class NewestSummary(Struct, frozen=True):
     counts: FileSummary
 
 
-class CleanerNotes(Struct, frozen=True):
+class CleanerMetadata(Struct, frozen=True):
     """Cleaner metadata of a log.
 
     Attributes:
@@ -46,28 +46,28 @@ class CleanerNotes(Struct, frozen=True):
     summaries: dict[int, NewestSummary] = field(default_factory=dict)
 
     def is_obsolete(self, lsns: Ints) -> Mask:
-        """Return a mask of the LSNs that are noted as obsolete."""
+        """Return a mask of the LSNs that the engine counts as obsolete."""
         if not len(self.obsolete):
             return np.zeros(len(lsns), np.bool_)
         # Searching for ascending values is several times faster.
         order = np.argsort(lsns)
-        needles = lsns[order]
-        at = np.minimum(np.searchsorted(self.obsolete, needles), len(self.obsolete) - 1)
-        noted = np.zeros(len(lsns), np.bool_)
-        noted[order] = self.obsolete[at] == needles
-        return noted
+        ascending = lsns[order]
+        at = np.minimum(np.searchsorted(self.obsolete, ascending), len(self.obsolete) - 1)
+        found = np.zeros(len(lsns), np.bool_)
+        found[order] = self.obsolete[at] == ascending
+        return found
 
     def is_reserved(self, lsns: Ints) -> Mask:
         """Return a mask of the LSNs in files that wait for deletion."""
         return np.isin(lsns >> 32 & 0xFFFFFFFF, list(self.reserved))
 
 
-def cleaner_notes(snapshot: Snapshot) -> CleanerNotes:
+def read_cleaner_metadata(snapshot: Snapshot) -> CleanerMetadata:
     """Read the cleaner metadata from its databases; records that cannot be read are left out."""
     stored = stored_summaries(snapshot)
     newest = {file_no: NewestSummary(lsn, counts) for file_no, lsn, counts in stored.newest()}
     obsolete = np.sort(stored.summaries.obsolete, kind="stable")
-    return CleanerNotes(obsolete, frozenset(_reserved(snapshot)), newest)
+    return CleanerMetadata(obsolete, frozenset(_reserved(snapshot)), newest)
 
 
 def _reserved(snapshot: Snapshot) -> Iterator[int]:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from je_tools.btree.check.cleaner_metadata import CleanerNotes, cleaner_notes
+from je_tools.btree.check.cleaner_metadata import CleanerMetadata, read_cleaner_metadata
 from je_tools.btree.check.problems import LISTED, TreeProblem, TreeProblems
 from je_tools.btree.check.run import check_trees
 from je_tools.btree.check.utilization import wrong_totals
@@ -15,6 +15,7 @@ from je_tools.core.escaping import printable
 from je_tools.errors import InputError
 from je_tools.findings import CODES, Finding, Severity, TreePlace
 from je_tools.formats.je.header import NULL_LSN
+from je_tools.log.file_findings import finding_at
 from je_tools.log.images import unchanged
 from je_tools.recovery.database import NAME_DB, Database
 from je_tools.recovery.findings import log_findings
@@ -27,16 +28,16 @@ if TYPE_CHECKING:
     from je_tools.recovery.snapshot import Snapshot
 
 
-class Trees(Struct, frozen=True):
-    """The input of the tree check: a snapshot, and the cleaner metadata in it."""
+class TreeCheckInput(Struct, frozen=True):
+    """The input of the check of trees: a snapshot, and the cleaner metadata in it."""
 
     snapshot: Snapshot
-    notes: CleanerNotes
+    cleaner: CleanerMetadata
 
 
 def open_trees(
     environment: Environment, scanner: Scanner, now_ms: int, to_lsn: int | None = None
-) -> Trees:
+) -> TreeCheckInput:
     """Read the input of `tree_findings`.
 
     Args:
@@ -51,13 +52,13 @@ def open_trees(
     """
     snapshot = take_snapshot(environment, scanner, now_ms=now_ms, to_lsn=to_lsn)
     with unchanged(snapshot.check_files):
-        return Trees(snapshot, cleaner_notes(snapshot))
+        return TreeCheckInput(snapshot, read_cleaner_metadata(snapshot))
 
 
 def tree_findings(
     environment: Environment,
     scanner: Scanner,
-    opened: Callable[[], Trees],
+    opened: Callable[[], TreeCheckInput],
     *,
     utilization: bool = False,
     prints: Fingerprints | None = None,
@@ -77,36 +78,24 @@ def tree_findings(
     try:
         trees = opened()
     except InputError as error:
-        known = CODES["recovery-refused"]
-        yield Finding(
-            known.name, known.severity, environment.name, found=str(error), hint=known.hint
-        )
+        yield finding_at(environment, "recovery-refused", found=str(error))
         return
     with unchanged(trees.snapshot.check_files):
-        yield from _of_snapshot(trees.snapshot, trees.notes, prints)
+        yield from _of_snapshot(trees.snapshot, trees.cleaner, prints)
         if utilization:
-            yield from _of_totals(environment, scanner, trees.notes)
+            yield from _of_totals(environment, scanner, trees.cleaner)
 
 
 def _of_snapshot(
-    snapshot: Snapshot, notes: CleanerNotes, prints: Fingerprints | None
+    snapshot: Snapshot, cleaner: CleanerMetadata, prints: Fingerprints | None
 ) -> Iterator[Finding]:
     yield from log_findings(snapshot)
     yield from _of_names(snapshot)
-    for database, problems in check_trees(snapshot, notes, prints):
+    for database, problems in check_trees(snapshot, cleaner, prints):
         if snapshot.image.is_torn:
-            # A page could not be read: if a file has changed, stop: its damage is only apparent.
+            # A page could not be read. If its file has changed, the problems are not damage.
             snapshot.check_files()
         yield from _of_problems(snapshot, database, problems)
-
-
-def _made(environment: Environment, code: str, lsn: int = NULL_LSN, **more: Any) -> Finding:
-    known = CODES[code]
-    place: dict[str, Any] = {}
-    if lsn != NULL_LSN:
-        place = {"file_no": lsn >> 32 & 0xFFFFFFFF, "offset": lsn & 0xFFFFFFFF}
-    severity = more.pop("severity", known.severity)
-    return Finding(code, severity, environment.name, hint=known.hint, **place, **more)
 
 
 def shown_name(database: Database) -> str:
@@ -120,9 +109,12 @@ def _of_problems(
     for problem in problems.listed:
         yield _of_problem(snapshot, database, problem)
     for code, count in sorted(problems.unlisted.items()):
-        found = f"{count:,} more {code} in database {shown_name(database)}"
-        severity = CODES[code].severity
-        yield _made(snapshot.environment, "more-tree-damage", found=found, severity=severity)
+        yield finding_at(
+            snapshot.environment,
+            "more-tree-damage",
+            severity=CODES[code].severity,
+            found=f"{count:,} more {code} in database {shown_name(database)}",
+        )
 
 
 def _of_problem(snapshot: Snapshot, database: Database, problem: TreeProblem) -> Finding:
@@ -134,7 +126,7 @@ def _of_problem(snapshot: Snapshot, database: Database, problem: TreeProblem) ->
         problem.high,
         problem.loses,
     )
-    return _made(
+    return finding_at(
         snapshot.environment,
         problem.code,
         problem.lsn,
@@ -160,7 +152,7 @@ def _of_names(snapshot: Snapshot) -> Iterator[Finding]:
                 return
             key = batch.key[row] or b""
             place = TreePlace(shown_name(names), None, None, key, key, loses=True)
-            yield _made(
+            yield finding_at(
                 snapshot.environment,
                 "tree-name",
                 int(batch.lsn[row]),
@@ -172,15 +164,15 @@ def _of_names(snapshot: Snapshot) -> Iterator[Finding]:
 
 
 def _of_totals(
-    environment: Environment, scanner: Scanner, notes: CleanerNotes
+    environment: Environment, scanner: Scanner, cleaner: CleanerMetadata
 ) -> Iterator[Finding]:
-    for difference in wrong_totals(environment, scanner, notes):
-        yield _made(
+    for difference in wrong_totals(environment, scanner, cleaner):
+        yield finding_at(
             environment,
             "utilization",
             difference.lsn,
             expected=f"of file {difference.file_no:08x}.jdb {_totals(difference.counted)}",
-            found=_totals(difference.kept),
+            found=_totals(difference.stored),
         )
 
 

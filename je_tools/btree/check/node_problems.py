@@ -12,9 +12,15 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from je_tools.btree.check.checked_nodes import CheckedNodes, near_descents, part_of, suspect_keys
+from je_tools.btree.check.checked_nodes import (
+    CheckedNodes,
+    checked_nodes,
+    near_descents,
+    suspect_keys,
+)
 from je_tools.btree.check.problems import TreeProblem, TreeProblems
-from je_tools.btree.fault_kinds import Fault, FaultKind
+from je_tools.btree.fault_kinds import FAULT_TEXTS, Fault, FaultKind
+from je_tools.btree.faults import WARNING_KINDS
 from je_tools.formats.je.btree.node_checks import holders
 from je_tools.formats.je.btree.nodes import DELTA_NO
 from je_tools.formats.je.expirations import DAYS_MAX
@@ -38,17 +44,13 @@ _CODES = {
     FaultKind.NOT_A_RECORD: "tree-record",
 }
 
-_FOUND = {
-    FaultKind.MISSING: "nothing: the file does not exist, or ends before that",
-    FaultKind.DAMAGED: "an entry with a wrong checksum",
+_FOUND = FAULT_TEXTS | {
     FaultKind.NOT_A_NODE: "an entry that is not a node, or is erased",
-    FaultKind.WRONG_DATABASE: "a node of another database",
-    FaultKind.WRONG_LEVEL: "a node of another level",
     FaultKind.NO_FULL_VERSION: "no readable full version, or that of another BIN",
-    FaultKind.NOT_A_RECORD: "an entry that is not a record, or is a deletion",
-    FaultKind.OTHER_KEY: "a node with the duplicates of another key",
-    FaultKind.SHARED: "a node that another slot of the tree points to as well",
 }
+
+_FOUND_BY_RULES = {FaultKind.WRONG_ROOT_MARK, FaultKind.OTHER_RANGE, *WARNING_KINDS}
+"""Faults of nodes that the checks below look for themselves."""
 
 
 class NodeRules(Struct, frozen=True):
@@ -66,13 +68,13 @@ class NodeRules(Struct, frozen=True):
 def node_problems(part: CheckedNodes, rules: NodeRules) -> tuple[CheckedNodes, TreeProblems]:
     """Return the part without nodes that belong elsewhere, and the problems of its nodes."""
     problems = TreeProblems()
-    for fault in part.leaves.faults:
-        if fault.kind in _FOUND:
+    for fault in part.loaded.faults:
+        if fault.kind not in _FOUND_BY_RULES:
             problems.listed.append(_of_fault(part, fault))
     if not rules.was_crashed:
         part = _without_foreign(part, problems)
     # A delta without its full version is already reported.
-    half = {each.lsn for each in part.leaves.faults if each.kind is FaultKind.NO_FULL_VERSION}
+    half = {each.lsn for each in part.loaded.faults if each.kind is FaultKind.NO_FULL_VERSION}
     whole = part.nodes.good & ~np.isin(part.nodes.lsn, list(half))
     _order(part, rules, problems)
     _identifiers(part, rules, whole, problems)
@@ -88,9 +90,9 @@ def _without_foreign(part: CheckedNodes, problems: TreeProblems) -> CheckedNodes
     filled = np.diff(nodes.first) > 0
     inside = np.zeros(len(nodes), np.bool_)
     inside[nodes.slot_node[~part.outside]] = True
-    foreign = filled & ~inside & part.tree.wrong_identifiers(part.leaves)
+    foreign = filled & ~inside & part.tree.wrong_identifiers(part.loaded)
     if part.is_upper:
-        foreign = part.tree.wrong_identifiers(part.leaves) & (np.diff(nodes.first) > 1)
+        foreign = part.tree.wrong_identifiers(part.loaded) & (np.diff(nodes.first) > 1)
         outside = np.zeros(len(nodes), np.int64)
         np.add.at(outside, nodes.slot_node, part.outside.astype(np.int64))
         foreign &= outside == np.diff(nodes.first) - 1
@@ -103,8 +105,8 @@ def _without_foreign(part: CheckedNodes, problems: TreeProblems) -> CheckedNodes
             "tree-node", row, "a node for these keys", "a node for other keys", loses=True
         ),
     )
-    leaves = replace(part.leaves, nodes=nodes.without(foreign))
-    return part_of(part.tree, leaves, part.slot)
+    loaded = replace(part.loaded, nodes=nodes.without(foreign))
+    return checked_nodes(part.tree, loaded, part.slot)
 
 
 def of_duplicates(fault: Fault) -> TreeProblem:
@@ -174,7 +176,7 @@ def _identifiers(part: CheckedNodes, rules: NodeRules, whole: Mask, problems: Tr
     suspect = np.zeros(len(nodes), np.bool_)
     suspect[nodes.slot_node[suspect_keys(part)]] = True
     asked = whole & ~suspect & (keys.sizes >= 0)
-    wrong = part.tree.wrong_identifiers(part.leaves)
+    wrong = part.tree.wrong_identifiers(part.loaded)
     if rules.has_identifiers and not part.is_upper:
         filled = np.diff(nodes.first) > 0
         wrong |= filled & ~holders(nodes.slots.key, nodes.first, keys)
@@ -204,7 +206,7 @@ def _levels(part: CheckedNodes, problems: TreeProblems) -> None:
         ),
     )
     is_root = part.children.parent_lsn == NULL_LSN
-    wrong = part.tree.wrong_root_marks(part.leaves)
+    wrong = part.tree.wrong_root_marks(part.loaded)
     problems.add(
         "tree-level",
         np.flatnonzero(wrong),
@@ -252,7 +254,7 @@ def _states(part: CheckedNodes, problems: TreeProblems) -> None:
 
 def _clean_slots_of_deltas(part: CheckedNodes, problems: TreeProblems) -> None:
     """Report deltas with slots that are not marked as changed."""
-    logged = part.leaves.logged[0]
+    logged = part.loaded.logged[0]
     owner = logged.slot_node
     wrong = (logged.type == DELTA_NO)[owner] & (logged.slots.state & SlotState.DIRTY == 0)
     for node in np.unique(owner[wrong]).tolist():
@@ -263,7 +265,7 @@ def _clean_slots_of_deltas(part: CheckedNodes, problems: TreeProblems) -> None:
 
 def _expiration_units(part: CheckedNodes, problems: TreeProblems) -> None:
     """Report nodes whose expirations are hours by value but days by flag, or the reverse."""
-    for nodes in part.leaves.logged:
+    for nodes in part.loaded.logged:
         asked = nodes.good & (nodes.expiration_base > 0)
         wrong = asked & (
             (nodes.expiration_base > DAYS_MAX) != (nodes.booleans & NodeFlag.IN_HOURS != 0)

@@ -1,4 +1,4 @@
-"""Problems of B-trees: their places, and the keys that they cost."""
+"""Problems of B-trees: their places, and the keys that cannot be read because of them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from je_tools.formats.arrays import Ints
 
 LISTED = 100
-"""Number of problems of one code and database that are reported one by one."""
+"""Number of problems of one code in one database that are reported one by one."""
 
 
 class TreeProblem(Struct, frozen=True):

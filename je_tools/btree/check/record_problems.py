@@ -5,6 +5,7 @@ Source: je-log.md "Nodes"; BtreeVerifier.verifyLSN, verifyDataRecord, JE 25.3.17
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from enum import IntEnum
 from functools import partial
 from typing import TYPE_CHECKING
@@ -16,7 +17,8 @@ from msgspec import Struct
 from je_tools.btree.check.checked_nodes import CheckedNodes, suspect_keys
 from je_tools.btree.check.node_problems import of_duplicates
 from je_tools.btree.check.problems import TreeProblem, TreeProblems
-from je_tools.btree.old_duplicates import expanded
+from je_tools.btree.fault_kinds import FAULT_TEXTS, FaultKind
+from je_tools.btree.old_duplicates import expand_duplicates
 from je_tools.formats.je.btree.keysort import equal_keys
 from je_tools.formats.je.expirations import HOUR_MS, expiration_ms
 from je_tools.formats.je.flags import SlotState
@@ -26,10 +28,10 @@ from je_tools.formats.je.log.fingerprints import HOURS_MAX, SlotChecks
 from je_tools.formats.je.types import ENTRY_TYPES, ERASED_NO, Family, type_name
 from je_tools.formats.je.write.blanking import are_blank_keys
 from je_tools.formats.spans import Spans
-from je_tools.recovery.slot_matching import match
+from je_tools.recovery.slot_matching import match_slots
 
 if TYPE_CHECKING:
-    from je_tools.btree.check.cleaner_metadata import CleanerNotes
+    from je_tools.btree.check.cleaner_metadata import CleanerMetadata
     from je_tools.formats.arrays import Ints, Mask
     from je_tools.formats.je.btree.slots import Slots
     from je_tools.recovery.outcomes import Overlay
@@ -38,13 +40,13 @@ EXPIRATION_MAX_MS = HOURS_MAX * HOUR_MS
 """Latest expiration accepted, in 2084: later ones were multiplied by a bug of an engine."""
 
 ERASED_SINCE = ENTRY_TYPES[ERASED_NO].first_version
-"""First log version with erased entries; in older logs entries are erased in kind."""
+"""First log version with entries of type Erased; in older logs entries are erased in kind."""
 
 _LN_FIELDS = frozenset({"db_id", "key", "data", "expiration"})
 
 
-class Record(IntEnum):
-    """Kinds of entries found at the LSN of a slot."""
+class FoundRecord(IntEnum):
+    """What is found at the LSN of a slot: the record of its key, or something else."""
 
     GOOD = 0
     ABSENT = 1
@@ -58,31 +60,33 @@ class Record(IntEnum):
 
 
 _TEXTS = {
-    Record.ABSENT: "nothing: the file does not exist, or ends before that",
-    Record.DAMAGED: "an entry with a wrong checksum",
-    Record.ERASED: "an erased entry",
-    Record.OTHER_DATABASE: "a record of another database",
-    Record.OTHER_KEY: "a record of another key",
-    Record.DELETION: "a deletion",
-    Record.BLANK: "an entry that is erased in kind: its key is zeros",
+    FoundRecord.ABSENT: FAULT_TEXTS[FaultKind.MISSING],
+    FoundRecord.DAMAGED: FAULT_TEXTS[FaultKind.DAMAGED],
+    FoundRecord.ERASED: "an erased entry",
+    FoundRecord.OTHER_DATABASE: "a record of another database",
+    FoundRecord.OTHER_KEY: "a record of another key",
+    FoundRecord.DELETION: "a deletion",
+    FoundRecord.BLANK: "an entry that is erased in kind: its key is zeros",
 }
-_GONE = (Record.ABSENT, Record.ERASED)
+_GONE = (FoundRecord.ABSENT, FoundRecord.ERASED)
+"""What the cleaner leaves of a record that no read needs."""
 
 
-class Expected(Struct, frozen=True):
+class ExpectedRecords(Struct, frozen=True):
     """The records expected in a database.
 
     Attributes:
         family: family of their entries.
         overlay: keys that recovery changes, so that their slots do not matter.
-        notes: cleaner metadata.
+        cleaner: cleaner metadata.
         now_ms: records that expired before this time may be gone.
-        checks: finds slots whose records are known to be good; None to read all records.
+        checks: compares slots with the fingerprints of a scan, so that only the records of slots
+            that differ are read; None to read all records.
     """
 
     family: Family
     overlay: Overlay
-    notes: CleanerNotes
+    cleaner: CleanerMetadata
     now_ms: int
     checks: SlotChecks | None = None
 
@@ -101,7 +105,7 @@ class _CheckedSlots(Struct, frozen=True):
     is_read: Mask
 
 
-def record_problems(part: CheckedNodes, expected: Expected) -> TreeProblems:
+def record_problems(part: CheckedNodes, expected: ExpectedRecords) -> TreeProblems:
     """Return the problems of the records of some BINs."""
     problems = TreeProblems()
     chosen = _chosen(part, expected, problems)
@@ -109,35 +113,35 @@ def record_problems(part: CheckedNodes, expected: Expected) -> TreeProblems:
     if not len(slots):
         return problems
     entries = fetch(part.tree.image, slots.lsn)
-    found, expires_ms = _look(part, entries, slots, expected.family)
+    found, expires_ms = _classify(part, entries, slots, expected.family)
     gone = np.isin(found, _GONE)
     expired = (slots.expires_ms > 0) & (slots.expires_ms < expected.now_ms)
     # The cleaner discards LNs that no read needs: expired ones, and those with data in the slot.
-    unread = gone | np.isin(found, (Record.DAMAGED, Record.BLANK))
+    unread = gone | np.isin(found, (FoundRecord.DAMAGED, FoundRecord.BLANK))
     ignored = np.where(chosen.is_read, expired & gone, unread)
-    wrong = (found != Record.GOOD) & ~ignored
+    wrong = (found != FoundRecord.GOOD) & ~ignored
     problems.add(
         "tree-record",
         np.flatnonzero(wrong),
         lambda row: _of_record(part, chosen, row, _text(found[row], int(entries.type[row]))),
     )
-    good = found == Record.GOOD
+    good = found == FoundRecord.GOOD
     _expirations(part, chosen, good, expires_ms, problems)
-    _noted(part, chosen, good & chosen.is_read & ~expired, expected.notes, problems)
+    _garbage_records(part, chosen, good & chosen.is_read & ~expired, expected.cleaner, problems)
     return problems
 
 
 def _text(found: int, type_no: int) -> str:
-    if found == Record.OTHER_TYPE:
+    if found == FoundRecord.OTHER_TYPE:
         return f"an entry of type {type_name(type_no)}"
-    return _TEXTS[Record(found)]
+    return _TEXTS[FoundRecord(found)]
 
 
-def _chosen(part: CheckedNodes, expected: Expected, problems: TreeProblems) -> _CheckedSlots:
+def _chosen(part: CheckedNodes, expected: ExpectedRecords, problems: TreeProblems) -> _CheckedSlots:
     tree, slots = part.tree, part.nodes.slots
     live = ~slots.deleted & ~suspect_keys(part) & (slots.lsn != NULL_LSN)
     if len(expected.overlay):
-        live &= ~match(tree, expected.overlay.key, slots)[1]
+        live &= ~match_slots(tree, expected.overlay.key, slots)[1]
     # The key is unknown if embedded key and data cannot be split.
     live &= (slots.state & SlotState.EMBEDDED == 0) | (slots.data_size >= 0)
     row = np.flatnonzero(live)
@@ -146,7 +150,7 @@ def _chosen(part: CheckedNodes, expected: Expected, problems: TreeProblems) -> _
         row = row[checks.doubtful(slots, row, tree.db_id, asks_noted=asks_noted)]
     slots = slots.select(row)
     if tree.old_duplicates:
-        slots, faults = expanded(tree, slots)
+        slots, faults = expand_duplicates(tree, slots)
         problems.listed += map(of_duplicates, faults)
         slots = slots.select(~slots.deleted & (slots.lsn != NULL_LSN))
         row = np.full(len(slots), -1, np.int64)
@@ -155,19 +159,19 @@ def _chosen(part: CheckedNodes, expected: Expected, problems: TreeProblems) -> _
     return _CheckedSlots(slots, row, is_read)
 
 
-def _look(
+def _classify(
     part: CheckedNodes, entries: Entries, slots: Slots, family: Family
 ) -> tuple[npt.NDArray[np.uint8], Ints]:
-    """Return the `Record` of each slot, and its expiration in ms, -1 if unknown."""
+    """Return the `FoundRecord` of each slot, and the record's expiration in ms, -1 if unknown."""
     n = len(slots)
-    found = np.full(n, Record.OTHER_TYPE, np.uint8)
-    found[entries.found <= Found.NO_ENTRY] = Record.ABSENT
-    found[entries.found == Found.BAD] = Record.DAMAGED
-    found[entries.found == Found.ERASED] = Record.ERASED
+    found = np.full(n, FoundRecord.OTHER_TYPE, np.uint8)
+    found[entries.found <= Found.NO_ENTRY] = FoundRecord.ABSENT
+    found[entries.found == Found.BAD] = FoundRecord.DAMAGED
+    found[entries.found == Found.ERASED] = FoundRecord.ERASED
     expires_ms = np.full(n, -1, np.int64)
     rows = np.flatnonzero(entries.is_family(family))
     if family is not Family.LN:
-        found[rows] = _look_at_single(part, entries, rows, slots)
+        found[rows] = _classify_one_by_one(part, entries, rows, slots)
         return found, expires_ms
     image = part.tree.image
     for some, decoded in entries.decode(family, rows, wanted=_LN_FIELDS):
@@ -175,13 +179,13 @@ def _look(
         keys = Spans(image.data, *head.span("key"))
         same = equal_keys(keys, slots.key.select(some))
         _, data_sizes = head.span("data")
-        kinds = np.where(data_sizes < 0, Record.DELETION, Record.GOOD)
+        kinds = np.where(data_sizes < 0, FoundRecord.DELETION, FoundRecord.GOOD)
         is_blank = (entries.version[some] < ERASED_SINCE) & are_blank_keys(
             keys, two_part=part.tree.two_part
         )
-        kinds = np.where(same, kinds, np.where(is_blank, Record.BLANK, Record.OTHER_KEY))
-        kinds = np.where(head.number("db_id") == part.tree.db_id, kinds, Record.OTHER_DATABASE)
-        found[some] = np.where(decoded.bad, Record.OTHER_TYPE, kinds)
+        kinds = np.where(same, kinds, np.where(is_blank, FoundRecord.BLANK, FoundRecord.OTHER_KEY))
+        kinds = np.where(head.number("db_id") == part.tree.db_id, kinds, FoundRecord.OTHER_DATABASE)
+        found[some] = np.where(decoded.bad, FoundRecord.OTHER_TYPE, kinds)
         if head.has("expiration"):
             logged = np.where(head.is_present("expiration"), head.number("expiration"), 0)
             expires_ms[some] = expiration_ms(logged)
@@ -190,21 +194,21 @@ def _look(
     return found, expires_ms
 
 
-def _look_at_single(
+def _classify_one_by_one(
     part: CheckedNodes, entries: Entries, rows: Ints, slots: Slots
 ) -> npt.NDArray[np.uint8]:
-    """Return the `Record` of entries that are decoded one by one."""
-    found = np.full(len(rows), Record.GOOD, np.uint8)
+    """Return the `FoundRecord` of entries that are decoded one by one."""
+    found = np.full(len(rows), FoundRecord.GOOD, np.uint8)
     for place, row in enumerate(rows.tolist()):
         entry = fetch_entry(part.tree.image, int(entries.lsn[row]))
         if entry is None:
-            found[place] = Record.OTHER_TYPE
+            found[place] = FoundRecord.OTHER_TYPE
         elif entry.fields.get("db_id") != part.tree.db_id:
-            found[place] = Record.OTHER_DATABASE
+            found[place] = FoundRecord.OTHER_DATABASE
         elif entry.fields.get("key") != slots.key[row]:
-            found[place] = Record.OTHER_KEY
+            found[place] = FoundRecord.OTHER_KEY
         elif entry.fields.get("data") is None:
-            found[place] = Record.DELETION
+            found[place] = FoundRecord.DELETION
     return found
 
 
@@ -268,22 +272,28 @@ def _time(ms: int) -> str:
     return f"{np.datetime64(ms, 'ms')}Z" if ms else "never"
 
 
-def _noted(
+def _garbage(cleaner: CleanerMetadata, lsns: Ints) -> Iterator[tuple[str, Mask, str]]:
+    """Yield a code, a mask of the LSNs that the cleaner treats as garbage, and the reason."""
+    yield "tree-obsolete", cleaner.is_obsolete(lsns), "the cleaner counts it as obsolete"
+    yield (
+        "tree-reserved",
+        cleaner.is_reserved(lsns),
+        "a reserved file, which the engine will delete",
+    )
+
+
+def _garbage_records(
     part: CheckedNodes,
     chosen: _CheckedSlots,
     active: Mask,
-    notes: CleanerNotes,
+    cleaner: CleanerMetadata,
     problems: TreeProblems,
 ) -> None:
     """Report records that reads need but that the cleaner treats as garbage."""
-    lsns = chosen.slots.lsn
-    for code, noted, found in (
-        ("tree-obsolete", notes.is_obsolete(lsns), "the cleaner counts it as obsolete"),
-        ("tree-reserved", notes.is_reserved(lsns), "a reserved file, which the engine will delete"),
-    ):
+    for code, is_garbage, found in _garbage(cleaner, chosen.slots.lsn):
         problems.add(
             code,
-            np.flatnonzero(active & noted),
+            np.flatnonzero(active & is_garbage),
             partial(
                 _problem,
                 code,
@@ -295,20 +305,17 @@ def _noted(
         )
 
 
-def noted_nodes(part: CheckedNodes, notes: CleanerNotes) -> TreeProblems:
+def garbage_nodes(part: CheckedNodes, cleaner: CleanerMetadata) -> TreeProblems:
     """Return problems of nodes that a tree needs but that the cleaner treats as garbage."""
     problems = TreeProblems()
-    logged, fulls = part.leaves.logged
+    logged, fulls = part.loaded.logged
     deltas = np.flatnonzero(logged.is_delta)
     rows = np.concatenate((np.flatnonzero(part.nodes.good), deltas[fulls.good]))
     lsns = np.concatenate((part.nodes.lsn[part.nodes.good], fulls.lsn[fulls.good]))
-    for code, noted, found in (
-        ("tree-obsolete", notes.is_obsolete(lsns), "the cleaner counts it as obsolete"),
-        ("tree-reserved", notes.is_reserved(lsns), "a reserved file, which the engine will delete"),
-    ):
+    for code, is_garbage, found in _garbage(cleaner, lsns):
         problems.add(
             code,
-            rows[noted],
+            rows[is_garbage],
             partial(
                 part.of_node,
                 code,

@@ -17,11 +17,11 @@ import numpy as np
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from je_tools.btree.check.checked_nodes import CheckedNodes, part_of
+from je_tools.btree.check.checked_nodes import CheckedNodes, checked_nodes
 from je_tools.btree.check.node_problems import NodeRules, node_problems
 from je_tools.btree.check.problems import TreeProblem, TreeProblems
-from je_tools.btree.check.record_problems import Expected, noted_nodes, record_problems
-from je_tools.btree.children import BINS_AT_ONCE, Children, at_once_below
+from je_tools.btree.check.record_problems import ExpectedRecords, garbage_nodes, record_problems
+from je_tools.btree.children import BINS_AT_ONCE, Children, batch_size_below
 from je_tools.btree.number_set import NumberSet
 from je_tools.core.ordered import map_in_order
 from je_tools.formats.je.header import NULL_LSN, lsn_text
@@ -29,23 +29,28 @@ from je_tools.formats.je.internal.names import UTILIZATION_DB
 from je_tools.formats.je.log.fingerprints import Fingerprints, SlotChecks
 from je_tools.formats.je.types import Family
 from je_tools.recovery.database import ID_DB, NAME_DB, Database
-from je_tools.recovery.reading import RecordReader
+from je_tools.recovery.record_reader import RecordReader
 
 if TYPE_CHECKING:
-    from je_tools.btree.check.cleaner_metadata import CleanerNotes
-    from je_tools.btree.faults import Lacking
+    from je_tools.btree.check.cleaner_metadata import CleanerMetadata
+    from je_tools.btree.faults import UnreadableRecords
     from je_tools.btree.tree import Tree
     from je_tools.formats.arrays import Ints
     from je_tools.recovery.snapshot import Snapshot
 
 _IDENTIFIERS_SINCE = 15
-"""Initial log version from which a BIN's identifier key is always the key of one of its slots."""
+"""A log that began at this version has only BINs whose identifier key is the key of a slot."""
 
 _CHANGES_AT_ONCE = 1 << 14
 
 
 class _UnreadNodes(Struct, frozen=True):
-    """Unread nodes, and the number of the slot that names each in its parent; -1 for a root."""
+    """Nodes that are not yet read.
+
+    Attributes:
+        children: the nodes, as their parents' slots name them.
+        slot: int64; number of the slot that names each in its parent, -1 for a root.
+    """
 
     children: Children
     slot: Ints
@@ -54,8 +59,8 @@ class _UnreadNodes(Struct, frozen=True):
         return _UnreadNodes(self.children.select(keep), self.slot[keep])
 
 
-class _Ids(Struct):
-    """Ids and places of nodes.
+class _NodeIds(Struct):
+    """Ids of all nodes seen so far, with their places.
 
     Attributes:
         rows: int64 (n, 5); node id, LSN, LSN and slot number of the parent, database id.
@@ -76,25 +81,25 @@ class _Ids(Struct):
 
 
 def check_trees(
-    snapshot: Snapshot, notes: CleanerNotes, prints: Fingerprints | None = None
+    snapshot: Snapshot, cleaner: CleanerMetadata, prints: Fingerprints | None = None
 ) -> Iterator[tuple[Database, TreeProblems]]:
     """Yield the problems of each database's tree, internal databases included.
 
-    Node ids are compared at the end; a database with problems of these is yielded again.
+    Node ids are compared at the end: a database in which ids are wrong is yielded once more.
 
     Args:
         snapshot: the log.
-        notes: cleaner metadata.
+        cleaner: cleaner metadata.
         prints: fingerprints of records that a scan found good; these are not read again.
     """
-    ids = _Ids()
+    ids = _NodeIds()
     rules = _rules(snapshot)
     checks = None
     if prints is not None:
-        checks = SlotChecks(snapshot.image, prints, notes.obsolete, notes.reserved)
+        checks = SlotChecks(snapshot.image, prints, cleaner.obsolete, cleaner.reserved)
     for database in list(snapshot.databases.values()):
-        yield database, _OneTreeCheck(snapshot, database, rules, notes, checks, ids).problems()
-    for db_id, problems in _of_ids(snapshot, ids):
+        yield database, _OneTreeCheck(snapshot, database, rules, cleaner, checks, ids).problems()
+    for db_id, problems in _node_id_problems(snapshot, ids):
         yield snapshot.databases[db_id], problems
 
 
@@ -112,13 +117,13 @@ class _OneTreeCheck:
         snapshot: Snapshot,
         database: Database,
         rules: NodeRules,
-        notes: CleanerNotes,
+        cleaner: CleanerMetadata,
         checks: SlotChecks | None,
-        ids: _Ids,
+        ids: _NodeIds,
     ) -> None:
         self.snapshot = snapshot
         self.rules = rules
-        self.notes = notes
+        self.cleaner = cleaner
         self.ids = ids
         self.tree: Tree = snapshot.tree(database)
         self._read = NumberSet()
@@ -126,8 +131,8 @@ class _OneTreeCheck:
         # Slot checks know only LNs of this family, and old duplicates are in separate trees.
         is_known = family is Family.LN and not self.tree.old_duplicates
         overlay = snapshot.overlay(database.db_id)
-        self.expected = Expected(
-            family, overlay, notes, snapshot.now_ms, checks if is_known else None
+        self.expected = ExpectedRecords(
+            family, overlay, cleaner, snapshot.now_ms, checks if is_known else None
         )
 
     def problems(self) -> TreeProblems:
@@ -137,7 +142,7 @@ class _OneTreeCheck:
         if self.tree.root_lsn != NULL_LSN:
             root = _UnreadNodes(self.tree.root(), np.full(1, -1, np.int64))
             bottom = self._below(root, found, counts)
-            for part, some in map_in_order(self._leaves, bottom, self.snapshot.threads):
+            for part, some in map_in_order(self._bottom_nodes, bottom, self.snapshot.threads):
                 self.ids.add(part)
                 found.merge(some, counts)
         found.merge(self._changes(), counts)
@@ -154,11 +159,11 @@ class _OneTreeCheck:
         again = part.nodes.good.copy()
         again[again] = ~self._read.first_times(part.nodes.lsn[again])
         nodes = part.nodes.without(again)
-        children = self.tree.children_of(replace(part.leaves, nodes=nodes))
+        children = self.tree.children_of(replace(part.loaded, nodes=nodes))
         slot = np.arange(len(children)) - nodes.first[nodes.slot_node]
         # A slot without an LSN is already reported.
         named = _UnreadNodes(children, slot).select(np.flatnonzero(children.lsn != NULL_LSN))
-        size = at_once_below(nodes, BINS_AT_ONCE)
+        size = batch_size_below(nodes, BINS_AT_ONCE)
         for first in range(0, len(named.children), size):
             some = named.select(np.arange(first, min(first + size, len(named.children))))
             if children.level <= 1:
@@ -167,12 +172,12 @@ class _OneTreeCheck:
                 yield from self._below(some, found, counts)
 
     def _nodes(self, named: _UnreadNodes) -> tuple[CheckedNodes, TreeProblems]:
-        leaves = self.tree.read(named.children)
-        part, problems = node_problems(part_of(self.tree, leaves, named.slot), self.rules)
-        problems.merge(noted_nodes(part, self.notes), Counter())
+        loaded = self.tree.read(named.children)
+        part, problems = node_problems(checked_nodes(self.tree, loaded, named.slot), self.rules)
+        problems.merge(garbage_nodes(part, self.cleaner), Counter())
         return part, problems
 
-    def _leaves(self, named: _UnreadNodes) -> tuple[CheckedNodes, TreeProblems]:
+    def _bottom_nodes(self, named: _UnreadNodes) -> tuple[CheckedNodes, TreeProblems]:
         part, problems = self._nodes(named)
         problems.merge(record_problems(part, self.expected), Counter())
         return part, problems
@@ -180,16 +185,16 @@ class _OneTreeCheck:
     def _changes(self) -> TreeProblems:
         """Return problems of records that undo or redo restores but that cannot be read."""
         problems = TreeProblems()
-        reading = RecordReader(self.tree, self.expected.overlay, with_data=True, now_ms=None)
+        reader = RecordReader(self.tree, self.expected.overlay, with_data=True, now_ms=None)
         for first in range(0, len(self.expected.overlay), _CHANGES_AT_ONCE):
-            lacking = reading.lacking_changes(first, first + _CHANGES_AT_ONCE)
-            rows = np.arange(len(lacking))
-            problems.add("tree-record", rows, partial(_of_change, lacking))
+            unreadable = reader.unreadable_changes(first, first + _CHANGES_AT_ONCE)
+            rows = np.arange(len(unreadable))
+            problems.add("tree-record", rows, partial(_of_change, unreadable))
         return problems
 
 
-def _of_change(lacking: Lacking, row: int) -> TreeProblem:
-    fault = lacking.fault(row)
+def _of_change(unreadable: UnreadableRecords, row: int) -> TreeProblem:
+    fault = unreadable.fault(row)
     return TreeProblem(
         code="tree-record",
         db_id=fault.db_id,
@@ -212,11 +217,11 @@ def _family(database: Database) -> Family:
     return Family.FILE_SUMMARY_LN if database.name == UTILIZATION_DB else Family.LN
 
 
-def _of_ids(snapshot: Snapshot, ids: _Ids) -> Iterator[tuple[int, TreeProblems]]:
+def _node_id_problems(snapshot: Snapshot, ids: _NodeIds) -> Iterator[tuple[int, TreeProblems]]:
     """Yield problems of node ids, by database.
 
-    They are ids that several nodes have, and ids above the last one of the checkpoint on nodes that
-    were logged before it ended.
+    An id is wrong if several nodes have it, or if it is above the last id that the checkpoint names
+    although the node was logged before the checkpoint ended.
     """
     rows = np.concatenate([np.empty((0, 5), np.int64), *ids.rows])
     rows = rows[np.argsort(rows[:, 0], kind="stable")]
@@ -230,11 +235,11 @@ def _of_ids(snapshot: Snapshot, ids: _Ids) -> Iterator[tuple[int, TreeProblems]]
         row = about[at]
         if at >= len(again):
             expected = f"a node id up to {last}, the last id of the checkpoint"
-            return _of_id(rows[row].tolist(), expected, f"{rows[row, 0]}")
+            return _node_id_problem(rows[row].tolist(), expected, f"{rows[row, 0]}")
         first = rows[row - 1].tolist()
         where = "a root" if first[2] == NULL_LSN else f"slot {first[3]} of {lsn_text(first[2])}"
         found = f"id {first[0]} of the node of {where}, at {lsn_text(first[1])}"
-        return _of_id(rows[row].tolist(), "a unique node id", found)
+        return _node_id_problem(rows[row].tolist(), "a unique node id", found)
 
     db_ids = rows[about, 4]
     order = np.argsort(db_ids, kind="stable")
@@ -245,6 +250,6 @@ def _of_ids(snapshot: Snapshot, ids: _Ids) -> Iterator[tuple[int, TreeProblems]]
         yield int(db_ids[own[0]]), problems
 
 
-def _of_id(row: list[int], expected: str, found: str) -> TreeProblem:
+def _node_id_problem(row: list[int], expected: str, found: str) -> TreeProblem:
     _, lsn, parent_lsn, slot, db_id = row
     return TreeProblem("tree-node-id", db_id, lsn, parent_lsn, slot, expected, found, loses=False)

@@ -15,7 +15,7 @@ from je_tools.log.wrong_places import foreign_findings
 from je_tools.recovery.choices import ChosenEnd, chosen_now
 
 if TYPE_CHECKING:
-    from je_tools.btree.check.findings import Trees
+    from je_tools.btree.check.findings import TreeCheckInput
     from je_tools.findings import Finding
     from je_tools.log.environment import Environment
     from je_tools.log.scan import Scanner
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 
 
 _PLACES = ("tree-node", "tree-record", "tree-delta")
-"""Codes of places that may be in a file of another log."""
+"""Codes of findings whose place may be in a file of another log."""
 
 
 class TreeCheck(Struct, frozen=True):
-    """A check of B-trees as a user asks for it.
+    """Choices of a user about a check of B-trees.
 
     Attributes:
         utilization: also compare the engine's totals of each file with a count.
@@ -40,14 +40,15 @@ class TreeCheck(Struct, frozen=True):
     end: ChosenEnd = ChosenEnd()
 
     def check(self, environment: Environment, *, tree: bool) -> None:
-        """Refuse what cannot be checked.
+        """Check that the choices fit the log and each other.
 
         Args:
             environment: the log.
             tree: True if the trees are to be checked.
 
         Raises:
-            UsageError: single files, which have no tree, or a choice that needs the trees.
+            UsageError: the trees of single files are to be checked, or a choice needs the trees
+                and they are not, or two choices exclude each other.
         """
         if tree and not environment.is_directory:
             raise UsageError(
@@ -83,7 +84,7 @@ def verify_with_trees(
         masking: masking of keys in the findings of trees.
 
     Raises:
-        UsageError: the chosen end or time is none.
+        UsageError: the log does not have the chosen end, or a text is not a time.
         StoppedError: a file shrank, vanished or was replaced meanwhile.
         InputError: a file cannot be read.
     """
@@ -129,7 +130,9 @@ def _masked(found: Finding, masking: Masking) -> Finding:
     return replace(found, tree=tree)
 
 
-def _opened(environment: Environment, scanner: Scanner, now_ms: int, to_lsn: int | None) -> Trees:
+def _opened(
+    environment: Environment, scanner: Scanner, now_ms: int, to_lsn: int | None
+) -> TreeCheckInput:
     from je_tools.btree.check.findings import open_trees
 
     return open_trees(environment, scanner, now_ms, to_lsn)

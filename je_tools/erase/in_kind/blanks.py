@@ -1,4 +1,4 @@
-"""Blanks: which bytes of which entries of a file become zeros, and the checksums that follow."""
+"""Blanks: the bytes of a file's entries that become zeros, and the new checksums."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
-from je_tools.erase.erasures import Erasures
+from je_tools.erase.entries_to_erase import EntriesToErase
 from je_tools.erase.judging import rows_to_erase
 from je_tools.formats.je.header import MAX_HEADER_SIZE, MIN_HEADER_SIZE
 from je_tools.formats.je.write.blanking import blanking_of
@@ -48,7 +48,7 @@ class Blanks(Struct, frozen=True):
         first: int64 (n + 1,); the ranges of entry i are [first[i], first[i + 1]).
     """
 
-    entries: Erasures
+    entries: EntriesToErase
     checksum: npt.NDArray[np.uint32]
     start: Ints
     size: Ints
@@ -60,7 +60,7 @@ class Blanks(Struct, frozen=True):
         blanking = blanking_of(rows, duplicates_ids)
         ranges = blanking.ranges
         return cls(
-            Erasures.of(rows),
+            EntriesToErase.of(rows),
             blanking.checksums(),
             ranges.starts + rows.base,
             ranges.sizes,
@@ -91,7 +91,7 @@ class Blanks(Struct, frozen=True):
         )
 
     def encode(self) -> bytes:
-        """Return the blanks as bytes, none of which is of a key or of data."""
+        """Encode the blanks; the bytes hold no key or data of a record."""
         entries = np.empty(len(self), _ENTRY)
         for name in ("offset", "header_size", "type", "item_size"):
             entries[name] = getattr(self.entries, name)
@@ -105,10 +105,10 @@ class Blanks(Struct, frozen=True):
 
     @classmethod
     def decode(cls, data: bytes, entry_count: int) -> Blanks:
-        """Return the blanks that `encode` gave these bytes.
+        """Decode the bytes that `encode` returns.
 
         Args:
-            data: the bytes, which may be any.
+            data: the bytes, which may be damaged.
             entry_count: number of entries.
 
         Raises:
@@ -127,7 +127,7 @@ class Blanks(Struct, frozen=True):
             raise ValueError("another number of ranges")
         offset = entries["offset"].astype(np.int64)
         found = cls(
-            Erasures(
+            EntriesToErase(
                 offset,
                 entries["header_size"].astype(np.int64),
                 entries["item_size"].astype(np.int64),
@@ -145,7 +145,7 @@ class Blanks(Struct, frozen=True):
         """Check that entries follow each other, and that ranges lie in their entries.
 
         Raises:
-            ValueError: they do not.
+            ValueError: an entry or a range is out of place.
         """
         entries = self.entries
         ends = entries.offset + entries.size

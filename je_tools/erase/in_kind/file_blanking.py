@@ -5,10 +5,10 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
+from je_tools.erase.file_outcomes import FileOutcome, outcome_before_change
 from je_tools.erase.in_kind.blanks import find_blanks
-from je_tools.erase.in_kind.overwriting import carry_out
+from je_tools.erase.in_kind.overwriting import apply_redo
 from je_tools.erase.in_kind.redo_journal import RedoJournal, read_redo
-from je_tools.erase.outcomes import FileOutcome, outcome_before_change
 from je_tools.erase.throttle import FILE_WORK
 from je_tools.log.file_names import home_of
 
@@ -24,14 +24,14 @@ def blank_file(
 ) -> FileOutcome:
     """Overwrite the entries of a file in kind.
 
-    Once the journal is durable, nothing stops it any more.
+    Once the redo journal is durable, the file is overwritten to its end: hooks cannot stop it.
 
     Args:
         file: the file; the lock of its environment is held.
         scanner: scanner for reading the log.
         result: result to whose counts it adds; its plan says what to erase.
         hooks: functions that are called meanwhile.
-        disk: disk that is written to.
+        disk: disk to write to.
 
     Raises:
         RefusedError: the file is not what it was when the log was read.
@@ -58,5 +58,5 @@ def blank_file(
     redo = read_redo(home, is_own=True)
     assert redo is not None
     hooks.on_fsync(redo.path, time.time_ns() // 1_000_000)
-    carry_out(home, redo, disk, result.counts, hooks)
+    apply_redo(home, redo, disk, result.counts, hooks)
     return FileOutcome.ERASED

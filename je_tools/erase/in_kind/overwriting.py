@@ -1,8 +1,8 @@
-"""Overwriting in kind: what a redo journal says is written, made durable, and read back.
+"""Overwriting in kind: write what a redo journal says, make it durable, and read it back.
 
-Doing it again changes nothing, so an interruption at any byte is completed by the same steps. An
-entry is written only if its bytes then have the checksum in the journal: a journal never changes
-another file than the one that it was made for.
+Doing this twice changes nothing more, so the same steps complete an interruption at any byte. An
+entry is written only if its new bytes have the checksum in the journal. So a journal cannot change
+a file other than the one that it was made for.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ if TYPE_CHECKING:
 _CHECKSUM_BYTES = np.arange(4)
 
 
-def carry_out(
+def apply_redo(
     home: Path,
     redo: RecordedRedo,
     disk: Disk,
     counts: OverwriteCounts,
     hooks: ErasureHooks,
 ) -> None:
-    """Overwrite what a redo journal says, make that durable, check it, and remove the journal.
+    """Overwrite the entries of a redo journal durably, check them, and remove the journal.
 
     Args:
         home: home of the environment, whose lock is held.
@@ -61,7 +61,9 @@ def carry_out(
                 written = run.data.copy()
                 _fill(run, blanks)
                 if (run.data != written).any():
-                    raise file.changed(run.first, "bytes that were overwritten have other values")
+                    raise file.change_error(
+                        run.first, "bytes that were overwritten have other values"
+                    )
             counts.entry_count += len(blanks)
             counts.entry_size += int(blanks.entries.size.sum())
             hooks.on_blanks(redo.log_path, blanks)
@@ -81,11 +83,13 @@ def _check(file: OverwrittenFile, run: EntryRun, blanks: Blanks, version: int) -
     """Check that the checksums of a run are those in the journal.
 
     Raises:
-        RefusedError: one is not.
+        RefusedError: a checksum differs.
     """
     sizes = blanks.entries.size[run.rows]
     found = blank_checksums(Spans(run.data, run.at, sizes), version)
     wrong = np.flatnonzero(found != blanks.checksum[run.rows])
     if len(wrong):
         place = run.first + int(run.at[wrong[0]])
-        raise file.changed(place, "the entry is not the one that the redo journal was made for")
+        raise file.change_error(
+            place, "the entry is not the one that the redo journal was made for"
+        )

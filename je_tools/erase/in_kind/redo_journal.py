@@ -1,10 +1,10 @@
-"""Redo journals: what is to be overwritten in one log file, without the bytes that are there.
+"""Redo journals: the places to overwrite in one log file, without the bytes in them.
 
 A journal is a file `redo` in the folder `.je-tools-erase`, made of frames (`writing/frames.py`):
 `begin` names the log file, each `blanks` has entries as zlib-compressed bytes (`Blanks.encode`),
 and `end` counts them. While it is written it is called `redo.new`. It is renamed once it is
-durable, and before the log file is changed. So a `redo.new` may be torn, and says that nothing was
-changed; a `redo` is complete, or damaged later.
+durable, before the log file is changed. So if there is a `redo.new`, which may be torn, nothing was
+changed. A `redo` is complete unless it was damaged later.
 
 Unlike an undo journal it holds no bytes of the log: offsets, sizes, types and new checksums.
 """
@@ -66,7 +66,7 @@ class RedoJournal:
     """A redo journal that is being written."""
 
     def __init__(self, home: Path, file: LogFile, disk: Disk) -> None:
-        """Begin a journal; a torn one is replaced.
+        """Begin a journal, in place of a torn one if there is one.
 
         Args:
             home: home of the environment, whose lock is held.
@@ -84,7 +84,7 @@ class RedoJournal:
         self._at = self._entry_count = 0
         like = file.path.stat()
         check_new_files(home, like)
-        clear_redo(home, disk)
+        remove_unfinished_redo(home, disk)
         if not self._path.parent.is_dir():
             disk.mkdir(self._path.parent, home.stat())
         disk.sync_folder(home)
@@ -100,7 +100,7 @@ class RedoJournal:
         )
 
     def add(self, blanks: Blanks) -> None:
-        """Add entries, which follow those added before."""
+        """Add entries, in the order of their offsets."""
         raw = blanks.encode()
         self._entry_count += len(blanks)
         blob = zlib.compress(raw, 1)
@@ -116,7 +116,7 @@ class RedoJournal:
     def discard(self) -> None:
         """Remove the journal if it has not been finished; the log file must be unchanged."""
         with suppress(OSError):
-            clear_redo(self._home, self._disk)
+            remove_unfinished_redo(self._home, self._disk)
 
     def _write(self, blob: bytes = b"", **head: object) -> None:
         frame = encode_frame(head, blob, _MAGIC)
@@ -170,7 +170,7 @@ def read_redo(home: Path, *, is_own: bool = False) -> RecordedRedo | None:
 
     Args:
         home: home of the environment.
-        is_own: True if this process has just written it: checksums are enough then.
+        is_own: True if this process has just written it, so that only checksums are checked.
 
     Raises:
         RefusedError: it is damaged, or written by a later je-tools.
@@ -201,7 +201,7 @@ def read_redo(home: Path, *, is_own: bool = False) -> RecordedRedo | None:
 
 
 def remove_redo(home: Path, disk: Disk) -> None:
-    """Remove the journal of a log file that is overwritten and durable; also the empty folder.
+    """Remove the journal of a log file whose entries are durably overwritten, and an empty folder.
 
     Raises:
         OSError: it cannot be removed.
@@ -209,10 +209,10 @@ def remove_redo(home: Path, disk: Disk) -> None:
     path = _redo_path(home)
     disk.unlink(path)
     disk.sync_folder(path.parent)
-    clear_redo(home, disk)
+    remove_unfinished_redo(home, disk)
 
 
-def clear_redo(home: Path, disk: Disk) -> None:
+def remove_unfinished_redo(home: Path, disk: Disk) -> None:
     """Remove a journal that was never finished, and the folder if nothing else lies in it.
 
     Raises:
@@ -244,7 +244,7 @@ def _frames(file: BinaryIO) -> Iterator[RawFrame]:
     """Yield all frames of a journal.
 
     Raises:
-        JournalError: a frame is not complete, or one that is never written.
+        JournalError: a frame is incomplete, or has fields that are never written.
     """
     total = os.fstat(file.fileno()).st_size
     at = 0
@@ -261,7 +261,7 @@ def _decoded(frame: RawFrame) -> Blanks:
     """Return the entries of a frame.
 
     Raises:
-        JournalError: they are not such as are written.
+        JournalError: the frame is damaged.
     """
     raw_size = frame.head["raw_size"]
     if raw_size > _RAW_MAX:

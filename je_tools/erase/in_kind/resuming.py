@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
-from je_tools.erase.control import protected_names
-from je_tools.erase.file_protection import left_reason, reason_while_erasing
-from je_tools.erase.in_kind.overwriting import carry_out
-from je_tools.erase.in_kind.redo_journal import clear_redo, read_redo, remove_redo
+from je_tools.erase.control_files import protected_names
+from je_tools.erase.file_protection import keep_reason, reason_while_erasing
+from je_tools.erase.in_kind.overwriting import apply_redo
+from je_tools.erase.in_kind.redo_journal import read_redo, remove_redo, remove_unfinished_redo
 from je_tools.errors import RefusedError
 
 if TYPE_CHECKING:
-    from je_tools.erase.control import ErasureControl
+    from je_tools.erase.control_files import ErasureControl
     from je_tools.erase.file_access import OverwriteCounts
     from je_tools.erase.reasons import KeepReason
     from je_tools.erase.results import ErasureHooks
@@ -51,10 +51,10 @@ class UnfinishedInKind(Struct, frozen=True):
 
 
 def find_unfinished_in_kind(home: Path) -> UnfinishedInKind | None:
-    """Return the erasure in kind that was interrupted; None if none was, or before any change.
+    """Return the erasure in kind that was interrupted; None if none was, or nothing was changed.
 
     Raises:
-        RefusedError: its journal is damaged, or belongs to another file than the one that is there.
+        RefusedError: its journal is damaged, or was made for a file of another size.
         OSError: it cannot be read.
     """
     redo = read_redo(home)
@@ -71,7 +71,7 @@ def find_unfinished_in_kind(home: Path) -> UnfinishedInKind | None:
             f"{redo.file_size:,} bytes, and this one has {size:,}. If the file was restored since, "
             "move the journal away"
         )
-    kept = left_reason(redo.log_path, protected_names(home))
+    kept = keep_reason(redo.log_path, protected_names(home))
     return UnfinishedInKind(redo.log_path, redo.entry_count, RedoState.UNFINISHED, kept)
 
 
@@ -94,10 +94,10 @@ def complete_in_kind(
         control: control of the erasure.
 
     Raises:
-        RefusedError, OSError: as `find_unfinished_in_kind` and `carry_out`; the journal stays.
+        RefusedError, OSError: as `find_unfinished_in_kind` and `apply_redo`; the journal stays.
     """
     home = Path(environment.name)
-    clear_redo(home, disk)
+    remove_unfinished_redo(home, disk)
     found = find_unfinished_in_kind(home)
     if found is None:
         return None
@@ -111,7 +111,7 @@ def complete_in_kind(
     redo = read_redo(home)
     assert redo is not None
     try:
-        carry_out(home, redo, disk, counts, hooks)
+        apply_redo(home, redo, disk, counts, hooks)
     except RefusedError as error:
         raise RefusedError(
             f"{error}. The redo journal {redo.path} stays. If it is that of another log, or the "

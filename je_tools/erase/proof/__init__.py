@@ -1,5 +1,6 @@
 """Proof of erasure: an independent search of all bytes below a directory.
 
-`needles` has what is searched for, `tree` the files, `raw_search` the bytes of every file, and
-`node_search` what a search of bytes misses: keys that a prefix cuts in two. `run` combines them.
+`run.prove` takes a directory and needles, and returns a `Proof`. `file_tree` lists the files,
+`raw_search` searches the bytes of each, and `node_search` finds what a search of bytes misses: keys
+that a prefix cuts in two.
 """

@@ -1,8 +1,8 @@
-"""Damaged bytes of a log file: they are searched, but nodes in them are not decoded for certain.
+"""Damaged bytes of a log file: they are searched, but nodes in them may not be found.
 
 Any damaged entry may have been a node, whatever its type is now, because its type, its size or its
-prefix may be what is wrong. A search of bytes misses keys that a prefix cuts in two. Bytes that are
-all zeros hide nothing.
+prefix may be damaged. A search of bytes misses keys that a prefix cuts in two. Bytes that are all
+zeros hide nothing.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class DamagedBytes(Struct):
 
     @classmethod
     def of(cls, ranges: Iterable[tuple[int, int]]) -> DamagedBytes:
-        """Sum up ranges."""
+        """Count ranges and their bytes."""
         found = cls()
         for start, stop in ranges:
             found.count += 1
@@ -57,23 +57,23 @@ class DamagedBytes(Struct):
 
     @property
     def text(self) -> str:
-        """Their size, and where the first of them are."""
+        """The size of the ranges, and the first of them."""
         shown = ", ".join(f"{start:,} to {stop:,}" for start, stop in self.ranges)
         more = self.count - len(self.ranges)
         return f"{counted(self.size, 'byte')}: {shown}{f' and {more:,} more' if more else ''}"
 
 
 def entries_problem(found: DamagedBytes) -> str:
-    """Return what entries with a wrong checksum mean for the answer."""
+    """Return the problem that entries with a wrong checksum are for the search."""
     what = counted(found.count, "wrong checksum")
     return f"{what} of entries ({found.text}): {_MEANING}; {_NEXT}"
 
 
 def gaps_problem(found: DamagedBytes) -> str:
-    """Return what unreadable bytes between entries mean for the answer."""
+    """Return the problem that unreadable bytes between entries are for the search."""
     return f"bytes that are no readable entries ({found.text}): {_MEANING}; {_NEXT}"
 
 
 def tail_problem(found: DamagedBytes) -> str:
-    """Return what unreadable bytes after the last entry mean for the answer."""
+    """Return the problem that unreadable bytes after the last entry are for the search."""
     return f"bytes after the last readable entry ({found.text}): {_MEANING}; {_NEXT_OF_TAIL}"

@@ -17,7 +17,7 @@ _HEAD = struct.Struct("<QQIIII")
 _EXTENT = struct.Struct("<QQQQQIIII")
 _AT_ONCE = 256
 _CALLS_MAX = 4_000
-"""Calls for one file: a fragmented file of terabytes must not take minutes."""
+"""Largest number of calls for one file, so that a fragmented file of terabytes takes no minutes."""
 
 _LAST, _UNWRITTEN, _SHARED = 0x1, 0x800, 0x2000
 _END = (1 << 64) - 1

@@ -17,7 +17,7 @@ from je_tools.errors import InputError
 from je_tools.formats.files.source import Source, SourceError
 
 if TYPE_CHECKING:
-    from je_tools.erase.proof.tree import FoundFile
+    from je_tools.erase.proof.file_tree import FoundFile
 
 _FORMAT = "je-tools files"
 _VERSION = 1
@@ -132,8 +132,8 @@ def read_file_manifest(path: Path) -> FileManifest:
     return manifest
 
 
-def changes(before: FileManifest, after: FileManifest) -> dict[str, FileChange]:
-    """Return what has become of each file of two manifests, by name."""
+def compare_manifests(before: FileManifest, after: FileManifest) -> dict[str, FileChange]:
+    """Return the change of each file in two manifests, by name."""
     old: Mapping[str, ManifestFile] = {each.name: each for each in before.files}
     new = {each.name: each for each in after.files}
     found = {name: _change(old.get(name), each) for name, each in new.items()}

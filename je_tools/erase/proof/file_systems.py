@@ -1,4 +1,4 @@
-"""File systems below an environment: kinds that keep bytes that were overwritten or deleted."""
+"""Facts about the file systems of an environment that may keep overwritten or deleted bytes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Mount(Struct, frozen=True):
 
     Attributes:
         device: its number.
-        fs_type: its type, as `ext4`.
+        fs_type: its type, such as `ext4`.
         options: options of the mount and of the file system.
         source: its device, as the system names it.
     """
@@ -37,7 +37,7 @@ class Mount(Struct, frozen=True):
 
 
 def read_mounts(text: str) -> dict[int, Mount]:
-    """Return the mounts of `/proc/self/mountinfo` by device number; skip lines of other forms."""
+    """Parse `/proc/self/mountinfo`; return mounts by device number, and skip other lines."""
     mounts = {}
     for line in text.splitlines():
         head, _, tail = line.partition(" - ")
@@ -66,7 +66,7 @@ def known_mounts() -> dict[int, Mount]:
 def mount_of(device: int, path: Path, mounts: Mapping[int, Mount]) -> Mount | None:
     """Return the mount of a file; None if it is unknown.
 
-    btrfs gives files a device number that is no mount's: then the path decides.
+    On btrfs, the device number of a file is not that of its mount, so the path decides.
     """
     if device in mounts:
         return mounts[device]
@@ -95,7 +95,7 @@ def _point_of(line: str) -> str:
 
 
 def mount_facts(mounts: Iterable[Mount]) -> Iterator[str]:
-    """Yield what the kinds of file systems and devices mean for bytes that were overwritten."""
+    """Yield facts about file systems and devices that concern bytes that were overwritten."""
     for mount in sorted(mounts, key=lambda each: each.device):
         kind = mount.fs_type
         yield f"The file system is {kind}."

@@ -28,9 +28,9 @@ from je_tools.log.scan import Scanner
 from je_tools.log.sources import reopened
 
 if TYPE_CHECKING:
+    from je_tools.erase.proof.file_tree import FoundFile
     from je_tools.erase.proof.needles import NeedleSearch
     from je_tools.erase.proof.raw_search import RawHits
-    from je_tools.erase.proof.tree import FoundFile
     from je_tools.formats.arrays import Ints
     from je_tools.log.log_files import LogFile
 
@@ -64,8 +64,9 @@ class LogSearch(Struct):
         hit_entry, hit_type: int64; offset and type of the entry in which each raw hit begins;
             NO_OFFSET for none.
         duplicates: databases that have duplicates according to this file.
-        marked_count: type-43 entries that still have bytes: an erasure was interrupted.
-        problems: reasons why keys may hide in it.
+        marked_count: number of entries of type 43 (Erased) that still have bytes, which an
+            interrupted erasure has left.
+        problems: reasons why keys in it may not have been found.
     """
 
     log: LogFile
@@ -110,7 +111,7 @@ def _has_header(file: FoundFile) -> bool:
 
 
 def search_log(search: NeedleSearch, log: LogFile, raw: RawHits) -> LogSearch:
-    """Search one log file entry by entry; what cannot be read is a problem of it.
+    """Search one log file entry by entry; errors of reading become problems of the file.
 
     Args:
         search: the needles.
@@ -172,7 +173,7 @@ def _add_all(result: LogSearch, found: Sequence[RangeNodes]) -> None:
 
 
 def _unread(log: LogFile, gaps: Sequence[tuple[int, int]], end: FileState) -> list[str]:
-    """Return the byte ranges that no entry accounts for, unless they are zeros."""
+    """Return the problems of byte ranges without an entry, unless the bytes are zeros."""
     try:
         with open_source(log.path) as source:
             source.limit(end.size)

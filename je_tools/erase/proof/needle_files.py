@@ -1,7 +1,7 @@
 """Files of hashed needles: an auditor searches with them without holding personal data.
 
 A file has a random seed and a random salt, so two files of the same needles have nothing in common.
-Whoever has the file can still find out by trial whether a guess is among the needles.
+With the file, it can still be tested whether a guess is among the needles.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ def key_needles(texts: Iterable[str]) -> Iterator[Needle]:
     """Yield the needles of `--key`: text, hex:…, hex:…* for a prefix, long:…, int:…, str:….
 
     Raises:
-        UsageError: one has none of these forms; the text does not quote it.
+        UsageError: one has none of these forms; the message does not quote it.
     """
     for number, text in enumerate(texts, 1):
         yield _key_needle(text, "--key", f"--key, number {number}")
@@ -30,13 +30,13 @@ def key_needles(texts: Iterable[str]) -> Iterator[Needle]:
 def file_needles(path: Path) -> Iterator[Needle]:
     """Yield the needles of a file with one key on each line, in the forms of `--key`.
 
-    Lines end with a line feed, perhaps after a carriage return. Empty lines do not count, nor does
-    a byte-order mark of UTF-8 at the begin.
+    Lines end with a line feed, perhaps after a carriage return. Empty lines are skipped, and so is
+    a byte-order mark of UTF-8 at the start.
 
     Raises:
         InputError: the file cannot be read.
-        UsageError: it is not UTF-8 text, or a line has none of these forms; the text does not quote
-            it.
+        UsageError: it is not UTF-8 text, or a line has none of these forms; the message does not
+            quote it.
     """
     try:
         data = path.read_bytes()
@@ -59,8 +59,8 @@ def match_needles(texts: Iterable[str]) -> Iterator[Needle]:
     """Yield the needles of `--match`: text, hex:…, or re:… for a regular expression.
 
     Raises:
-        UsageError: one is not hexadecimal or not UTF-8, or has the form of a key; the text does not
-            quote it.
+        UsageError: one is not hexadecimal or not UTF-8, or has the form of a key; the message does
+            not quote it.
     """
     for number, text in enumerate(texts, 1):
         where = f"--match, number {number}"
@@ -110,10 +110,10 @@ def literal(value: bytes, origin: str, where: str) -> Needle:
 
 
 def _check_borders(text: str, where: str) -> None:
-    """Refuse a key with characters that no one sees: it would just not be found.
+    """Refuse a key with invisible characters, which would keep it from being found.
 
     Raises:
-        UsageError: it has such; the text does not quote it.
+        UsageError: the key has such characters; the message does not quote it.
     """
     reason = ""
     if text.startswith("\ufeff"):

@@ -1,4 +1,4 @@
-"""Needles: what a person's data is searched by, named in reports by hashes only."""
+"""Needles: the keys, texts and patterns that are searched for; reports name them only by hashes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SHORT_SIZE = 4
 """Shorter needles are found by chance: a gigabyte has any three bytes about 60 times."""
 
 NEEDLE_SIZE_MAX = 1 << 20
-"""Largest size of a needle: so many bytes are read again where two ranges meet."""
+"""Largest size of a needle; as many bytes are read twice where two ranges meet."""
 
 
 class NeedleKind(StrEnum):
@@ -93,7 +93,7 @@ class Needle(Struct, frozen=True):
         size: bytes of a hit; None for a pattern.
         sha256: digest of a hashed needle; empty for others.
         is_key: True for a key of a record.
-        is_prefix: True for the begin of keys.
+        is_prefix: True for a prefix of keys.
     """
 
     kind: NeedleKind
@@ -219,10 +219,10 @@ class NeedleSearch:
 
 
 def loose_count(needles: Iterable[Needle]) -> int:
-    """Return the number of needles that may occur in records of anybody.
+    """Return the number of needles that may occur by chance in records of other people.
 
-    These are no whole keys, and their hits have fewer than SHORT_SIZE bytes in common, apart from
-    the case of letters.
+    These are not whole keys, and fewer than SHORT_SIZE bytes are the same in all their hits, apart
+    from the case of letters.
     """
     loose = [each for each in needles if not each.is_key or each.is_prefix]
     patterns = [each for each in loose if each.kind is NeedleKind.PATTERN]
@@ -236,7 +236,7 @@ def _check_patterns(patterns: Sequence[Needle]) -> None:
     """Refuse patterns that cannot be searched for.
 
     Raises:
-        UsageError: there is one; the text does not quote it.
+        UsageError: there is such a pattern; the message does not quote it.
     """
     for number, pattern in enumerate(patterns, 1):
         try:

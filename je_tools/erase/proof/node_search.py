@@ -1,9 +1,9 @@
-"""Search of what the bytes of a log do not show: keys that a prefix cuts in two.
+"""Search for keys that a search of bytes misses, because a prefix cuts them in two.
 
 A node may store the prefix of its keys once, and only the rest of each key in its slots. Every such
-node of a file is decoded, whether or not a tree leads to it, also one with a wrong checksum, and
-one that an interrupted erasure has marked but not overwritten. What does not decode is counted,
-because keys may hide in it.
+node of a file is decoded, whether or not a tree leads to it, even if its checksum is wrong, or an
+interrupted erasure has marked it without overwriting it. Nodes that do not decode are counted,
+because keys in them are not found.
 
 Source: je-log.md "Nodes"; IN.writeToLog, JE 7.5.11 and 25.3.17; DataEraser, JE 18.3.12.
 """
@@ -20,6 +20,7 @@ from je_tools.erase.proof.damaged_bytes import DamagedBytes
 from je_tools.erase.proof.raw_search import joined_hits
 from je_tools.formats.je.btree.slots import split_embedded
 from je_tools.formats.je.entry.columns import MAX_ROWS, Decoded, EntryPayloads, decode_items
+from je_tools.formats.je.flags import DatabaseFlag
 from je_tools.formats.je.log.entry_rows import WantedEntries
 from je_tools.formats.je.log.erased import unfinished_rows
 from je_tools.formats.je.log.walk import NO_OFFSET
@@ -50,7 +51,6 @@ _ERASED_LNS = tuple(
     for each in ENTRY_TYPES.values()
     if each.user_ln and each.family is Family.LN and each.first_version > 7
 )
-_DUPLICATES = 1
 
 JOINED_MAX = 10_000
 """Largest number of hits in joined keys of a file whose places are kept; all are counted."""
@@ -69,8 +69,8 @@ class RangeNodes(Struct):
         damaged: entries with a wrong checksum, except those of zeros alone.
         undecoded_count: nodes that do not decode.
         unknown_count: entries of unknown types with right checksums.
-        marked_count: type-43 entries that still have bytes.
-        opaque_count: those of them that are neither a node nor a record.
+        marked_count: number of entries of type 43 (Erased) that still have bytes.
+        opaque_count: number of these that decode neither as a node nor as a record.
         duplicates: databases with duplicates.
     """
 
@@ -91,7 +91,7 @@ class RangeNodes(Struct):
 
 
 class NodeInspector(Struct, frozen=True):
-    """Function that a scan applies to each range of a file.
+    """Work for a scan: search the nodes of a file, and locate raw hits in its entries.
 
     Attributes:
         search: the needles.
@@ -149,7 +149,7 @@ class NodeInspector(Struct, frozen=True):
     def _find_duplicates(self, rows: Rows, found: RangeNodes) -> None:
         for row in np.flatnonzero(_MAP_LNS[rows.type]).tolist():
             database = rows.fields(row).get("database")
-            if database is not None and database["db_flags"] & _DUPLICATES:
+            if database is not None and database["db_flags"] & DatabaseFlag.DUPLICATES:
                 found.duplicates.add(database["id"])
 
     def _joined(self, decoded: Decoded, offsets: Ints, base: int) -> tuple[Ints, Ints, Hits]:
@@ -169,7 +169,7 @@ class NodeInspector(Struct, frozen=True):
     def _in_marked(
         self, payloads: EntryPayloads, offsets: Ints, base: int, found: RangeNodes
     ) -> Iterator[tuple[Ints, Ints, Hits]]:
-        """Search type-43 entries with bytes as nodes of each type in which they decode."""
+        """Search erased entries with bytes as nodes, of each type as which they decode."""
         known = np.zeros(len(payloads), np.bool_)
         for type_no in _ERASED_NODES:
             decoded = decode_items(_as_type(payloads, type_no), Family.NODE, of_slots=_SLOT_FIELDS)
@@ -186,9 +186,9 @@ _SLOT_FIELDS = frozenset({"key", "state"})
 
 
 def _has_prefix(heads: Decoded) -> Mask:
-    """Return a mask of the nodes whose keys are cut in two; those of others are whole in the file.
+    """Return a mask of the nodes whose keys are cut in two.
 
-    Their slots need not be decoded.
+    The keys of other nodes are whole in the file, so their slots need not be decoded.
     """
     head = heads.fields
     if not head.has("key_prefix"):
@@ -199,7 +199,7 @@ def _has_prefix(heads: Decoded) -> Mask:
 
 
 def _damaged_ranges(rows: Rows) -> Iterator[tuple[int, int]]:
-    """Yield the byte ranges of entries with a wrong checksum in which anything can hide."""
+    """Yield the byte ranges of entries with a wrong checksum, except those of zeros."""
     for row in np.flatnonzero(~rows.good).tolist():
         start, size = int(rows.offset[row]), rows.size_of(row)
         payload = start - rows.base + int(rows.header_size[row])

@@ -1,4 +1,4 @@
-"""Search of the bytes of files, whatever they mean, in ranges that overlap."""
+"""Search of the bytes of files, whatever they contain, in overlapping ranges."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from je_tools.formats.needles import CONTEXT, Hits
 
 if TYPE_CHECKING:
     from je_tools.core.pace import Pace
+    from je_tools.erase.proof.file_tree import FoundFile
     from je_tools.erase.proof.needles import NeedleSearch
-    from je_tools.erase.proof.tree import FoundFile
     from je_tools.formats.arrays import Ints
     from je_tools.formats.files.source import Source
 
@@ -71,7 +71,7 @@ class RawSearch(Struct, frozen=True):
     progress: Callable[[int], None] | None = None
 
     def hits_in(self, files: Sequence[FoundFile]) -> Iterator[RawHits]:
-        """Yield the hits in each file, in order; what cannot be read is a problem of its file."""
+        """Yield the hits in each file, in order; errors of reading become problems of the file."""
         tasks = (
             (file, start, min(start + TASK_SIZE, file.size))
             for file in files

@@ -1,4 +1,4 @@
-"""`erase prove`: search of everything below a directory, and the facts of the answer."""
+"""`erase prove`: search everything below a directory, and return the answer."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from msgspec import Struct, field
 
 from je_tools.core.escaping import clean_text, printable
 from je_tools.core.ordered import map_in_order
-from je_tools.erase.proof.compressed import compressed_problem
-from je_tools.erase.proof.facts import Hit, NeedleFacts, Proof, SearchedFile, Unread
-from je_tools.erase.proof.file_manifest import FileManifest, changes, make_manifest
+from je_tools.erase.proof.compressed_files import compressed_problem
+from je_tools.erase.proof.file_manifest import FileManifest, compare_manifests, make_manifest
+from je_tools.erase.proof.file_tree import FileTree, FoundFile, SearchedKind, list_tree
+from je_tools.erase.proof.hit_places import EntryFields, Where
 from je_tools.erase.proof.log_search import LogSearch, open_logs, search_log
-from je_tools.erase.proof.places import EntryFields, Where
 from je_tools.erase.proof.raw_search import RawHits, RawSearch
-from je_tools.erase.proof.run_lines import ZEROS
+from je_tools.erase.proof.reported_run import ZEROS
 from je_tools.erase.proof.scope import find_scope
-from je_tools.erase.proof.tree import FileTree, FoundFile, SearchedKind, list_tree
+from je_tools.erase.proof.search_results import Hit, NeedleFacts, Proof, SearchedFile, Unread
 from je_tools.erase.proof.undo_journals import journal_problem
 from je_tools.formats.files.source import Source, SourceError
 from je_tools.formats.je.log.walk import NO_OFFSET
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from je_tools.core.masking import Masking
     from je_tools.core.pace import Pace
     from je_tools.erase.proof.needles import NeedleSearch
-    from je_tools.erase.proof.run_lines import ReportedRun
+    from je_tools.erase.proof.reported_run import ReportedRun
     from je_tools.formats.arrays import Ints
 
 LISTED_MAX = 20_000
@@ -46,7 +46,7 @@ class ProofOptions(Struct, frozen=True):
         masking: its mode is `hash` or `salted-hash`; it names the needles.
         threads: number of threads.
         pace: limit of bytes per second; None for none.
-        stage: called at the begin of a part, with its name and the number of bytes; None for
+        stage: called at the beginning of a part, with its name and the number of bytes; None for
             nothing.
         progress: called with the number of bytes done since its last call; None for nothing.
     """
@@ -65,7 +65,7 @@ class FileSearch(Struct):
         file: the file.
         raw: hits in its bytes.
         log: the same file searched entry by entry; None if it is no log file.
-        problems: reasons why something may be left in it unseen.
+        problems: reasons why needles in it may not have been found.
     """
 
     file: FoundFile
@@ -84,11 +84,11 @@ class SearchedTree(Struct):
     """Everything below a directory, searched.
 
     Attributes:
-        tree: what was listed.
+        tree: everything below the directory.
         search: the needles.
         files: the files, in the order of the tree.
         duplicates: databases with duplicates.
-        late: what appeared during the search.
+        late: names of files that appeared during the search.
     """
 
     tree: FileTree
@@ -108,7 +108,7 @@ class SearchedTree(Struct):
         return counts
 
     def shown(self, name: str) -> str:
-        """Return a name for reports; its hash if a needle is in it."""
+        """Return a name as reports show it: its hash if a needle occurs in it."""
         data = os.fsencode(name)
         if self.search.is_in(data):
             return f"(masked {hashlib.sha256(data).hexdigest()[:16]})"
@@ -116,7 +116,7 @@ class SearchedTree(Struct):
 
 
 def search_tree(home: Path, search: NeedleSearch, options: ProofOptions) -> SearchedTree:
-    """Search everything below a directory; what cannot be read is a problem of its file.
+    """Search everything below a directory; errors of reading become problems of files.
 
     Raises:
         UsageError: the directory is a file.
@@ -131,14 +131,14 @@ def search_tree(home: Path, search: NeedleSearch, options: ProofOptions) -> Sear
 def search_files(
     home: Path, listed: Sequence[FoundFile], search: NeedleSearch, options: ProofOptions
 ) -> list[FileSearch]:
-    """Search some of the files below a directory; what cannot be read is a problem of its file."""
+    """Search some of the files below a directory; errors of reading become problems of files."""
     logs, refused = open_logs(listed)
     _begin(options, "search of bytes", sum(file.size for file in listed))
     raw = RawSearch(search, options.threads, options.pace, options.progress)
     found = list(raw.hits_in(listed))
     _begin(options, "search of nodes", sum(log.size for log in logs.values()))
 
-    def look(pair: tuple[FoundFile, RawHits]) -> LogSearch | None:
+    def search_entries(pair: tuple[FoundFile, RawHits]) -> LogSearch | None:
         file, hits = pair
         log = logs.get(file.name)
         if log is None:
@@ -150,7 +150,7 @@ def search_files(
     files = []
     pairs = list(zip(listed, found, strict=True))
     for (file, hits), log_search in zip(
-        pairs, map_in_order(look, pairs, options.threads), strict=True
+        pairs, map_in_order(search_entries, pairs, options.threads), strict=True
     ):
         each = FileSearch(file, hits, log_search, [*hits.problems])
         if log_search is not None:
@@ -320,9 +320,9 @@ def manifest_of(found: SearchedTree, options: ProofOptions) -> FileManifest:
 
 
 def check_ranges(proof: Proof, found: SearchedTree, run: ReportedRun) -> None:
-    """Add the report of a run to a proof, and check that what became zeros is still zeros.
+    """Add the report of a run to a proof, and check that the ranges of zeros in it are zeros.
 
-    Files that are gone are not checked: a run deletes reserved files.
+    Files that are gone are not checked, since a run deletes reserved files.
     """
     proof.run = run
     ranges: dict[str, list[tuple[int, int]]] = {}
@@ -352,8 +352,8 @@ def _not_zero(path: Path, ranges: Sequence[tuple[int, int]]) -> int:
 
 
 def add_changes(proof: Proof, before: FileManifest, after: FileManifest) -> None:
-    """Add to a proof what has become of each file since a manifest was made."""
-    found = changes(before, after)
+    """Add to a proof the change of each file since a manifest was made."""
+    found = compare_manifests(before, after)
     known = {file.name for file in proof.files}
     for file in proof.files:
         file.change = found.get(file.name)

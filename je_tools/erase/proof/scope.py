@@ -1,4 +1,4 @@
-"""Scope of a proof: what was not looked at, and what was found around the files."""
+"""Scope of a proof: places that were not looked at, and facts that may concern erased bytes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from je_tools.erase.proof.file_systems import known_mounts, mount_facts, mount_o
 from je_tools.erase.proof.open_files import deleted_files
 
 if TYPE_CHECKING:
-    from je_tools.erase.proof.tree import FoundFile
+    from je_tools.erase.proof.file_tree import FoundFile
 
 NOT_LOOKED_AT = (
     "backups, exports and other copies outside of this directory",
@@ -35,7 +35,7 @@ class Scope(Struct, frozen=True):
 
     Attributes:
         not_looked_at: places that were not looked at.
-        facts: what was detected that may keep erased bytes.
+        facts: properties of files, file systems and processes that may keep erased bytes.
     """
 
     not_looked_at: tuple[str, ...]

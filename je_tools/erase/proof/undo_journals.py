@@ -1,4 +1,4 @@
-"""Undo journals in a search: they keep bytes of the log in pieces, so a search may miss some."""
+"""Undo journals in a search: they keep bytes of the log in pieces, so a search may miss needles."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from je_tools.writing.journal_folders import FILE_NAME
 from je_tools.writing.journal_reading import read_journal
 
 if TYPE_CHECKING:
-    from je_tools.erase.proof.tree import FoundFile
+    from je_tools.erase.proof.file_tree import FoundFile
 
 
 def journal_problem(home: Path, file: FoundFile) -> str | None:
-    """Return why keys may hide in a file of an undo journal; None if they cannot.
+    """Return why keys in a file of an undo journal may not be found; None if all are found.
 
     Args:
         home: home of the environment.

@@ -1,4 +1,4 @@
-"""`erase subject`: search for a person's data, and the state of each trace."""
+"""`erase subject`: search for a person's data, and judge each trace."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ import numpy as np
 
 from je_tools.erase.judging import judge_contents
 from je_tools.erase.plan import plan_erasure
-from je_tools.erase.proof.facts import NeedleFacts
+from je_tools.erase.proof.file_tree import SearchedKind
+from je_tools.erase.proof.hit_places import EntryFields, Where
 from je_tools.erase.proof.needles import NeedleSearch
-from je_tools.erase.proof.places import EntryFields, Where
 from je_tools.erase.proof.run import LISTED_MAX, name_hits, search_tree
-from je_tools.erase.proof.tree import SearchedKind
+from je_tools.erase.proof.search_results import NeedleFacts
 from je_tools.erase.reasons import FIRST_ERASE, REASONS
-from je_tools.erase.subject.facts import IN_NODES, SubjectReport, Trace, TraceState
 from je_tools.erase.subject.states import OF_OTHERS, OUTSIDE, reason_text, state_of
+from je_tools.erase.subject.traces import IN_NODES, SubjectReport, Trace, TraceState
 from je_tools.erase.subject.values import ORIGIN, key_at, value_needles
 from je_tools.formats.je.log.walk import NO_OFFSET
 from je_tools.formats.je.types import type_name
@@ -45,7 +45,7 @@ def find_subject(
     options: ProofOptions,
     erasure: ErasureOptions,
 ) -> SubjectReport:
-    """Find all traces below the home of an environment, and the state of each; write nothing.
+    """Find all traces below the home of an environment, and judge each; write nothing.
 
     Args:
         snapshot: the log as recovery leaves it.
@@ -114,7 +114,7 @@ def _outside(
 
 
 class _Tracer:
-    """Maker of traces from the hits in files.
+    """Converter of hits in files into traces.
 
     Attributes:
         other_count: hits of keys in databases that were not asked for.
@@ -276,7 +276,7 @@ class _Tracer:
         return state, can_erase, reason_text(state, reason)
 
     def _is_of_others(self, fields: EntryFields, start: int, needle: int) -> bool:
-        """Return True if a key, or a value of a record with it, is in a record of another key."""
+        """Return True if a key, or a value of its record, was found in another key's record."""
         needles = self._found.search.needles
         if not (needles[needle].is_key or needles[needle].origin == ORIGIN):
             return False

@@ -1,13 +1,13 @@
-"""States of traces: what a hit in an entry is, and what keeps it from erasure."""
+"""States of traces: the kind of a hit in an entry, and what keeps it from erasure."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-from je_tools.erase.proof.places import Where
+from je_tools.erase.proof.hit_places import Where
 from je_tools.erase.reasons import EraseReason, KeepReason
-from je_tools.erase.subject.facts import TraceState
+from je_tools.erase.subject.traces import TraceState
 from je_tools.formats.je.btree.nodes import TRANSIENT
 from je_tools.formats.je.flags import SlotState
 from je_tools.formats.je.types import BY_NAME, ENTRY_TYPES, Family
@@ -69,7 +69,7 @@ def state_of(
     level: int,
     slot: Mapping[str, Any] | None,
 ) -> TraceState:
-    """Return what a hit in an entry is.
+    """Return the kind of the trace that a hit in an entry is.
 
     Args:
         where: kind of the place.

@@ -1,13 +1,13 @@
-"""Values of records that are found by their keys: they are searched for as well."""
+"""Values of the records whose keys were found, which are searched for as well."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Set
 from typing import TYPE_CHECKING
 
+from je_tools.erase.proof.hit_places import EntryFields
 from je_tools.erase.proof.needles import Needle, NeedleKind
-from je_tools.erase.proof.places import EntryFields
-from je_tools.erase.subject.facts import ValueFacts
+from je_tools.erase.subject.traces import ValueFacts
 from je_tools.formats.je.btree.keys import NotTwoPartError, slot_parts, split_two_part
 from je_tools.formats.je.log.walk import NO_OFFSET
 
@@ -106,7 +106,7 @@ def key_at(fields: EntryFields, start: int, duplicates: Set[int]) -> bytes:
 def _values_of(
     fields: EntryFields, start: int, needle: Needle, has_duplicates: bool
 ) -> Iterator[bytes]:
-    """Yield the values of the record of an entry, or of the slot at an offset, with that key."""
+    """Yield the values of the record at an offset, if its key is that of the needle."""
     key, *values = _record_at(fields, start, has_duplicates)
     if _is_key(key, needle):
         yield from (bytes(each) for each in values if each)

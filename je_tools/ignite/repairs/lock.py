@@ -25,9 +25,9 @@ class NodeLock(FileLock):
         super().__init__(files.home / LOCK_NAME, disk)
         self._files = files
 
-    def neighbour(self) -> os.stat_result:
+    def stat_for_new_file(self) -> os.stat_result:
         """Return the status of a file of the node."""
-        return self._files.like()
+        return self._files.owner_stat()
 
     def refusal(self, holders: str) -> RefusedError:
         """Return the error for a node that is running."""

@@ -94,7 +94,7 @@ class NodeFiles:
             if now[path] != stamps[path]:
                 raise changed_since(path, "was not as it is now")
 
-    def like(self) -> os.stat_result:
+    def owner_stat(self) -> os.stat_result:
         """Return the owner, group and mode of new files: those of a file of the metastorage."""
         for path in (self.home / "metastorage" / "part-0.bin", *self.paths()):
             if path.is_file():

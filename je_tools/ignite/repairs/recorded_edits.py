@@ -8,7 +8,7 @@ from typing import Any
 from msgspec import Struct
 
 from je_tools.writing.frames import Frame, JournalError
-from je_tools.writing.steps import UndoStep, Way, files_of
+from je_tools.writing.journal_replay import UndoKind, UndoStep, files_of
 
 _ORDER = {
     "begin": 1,
@@ -117,7 +117,9 @@ class RecordedEdits:
         _expect(is_there and written.size > 0, f"{name} cannot be written so")
         size = self.before[name][0]
         if self.size_after(name) <= size < written.offset + written.size:
-            self._steps.append(UndoStep(Way.CUT, name, size, written.offset + written.size - size))
+            self._steps.append(
+                UndoStep(UndoKind.CUT, name, size, written.offset + written.size - size)
+            )
         self.written.append(written)
         self._ends[name] = max(self._ends.get(name, 0), written.offset + written.size)
         if self._pending:
@@ -125,14 +127,14 @@ class RecordedEdits:
             _expect(all(each.head["file"] == name for each in saved), "other bytes were saved")
             start = saved[0].head["offset"]
             count = sum(each.blob_size for each in saved)
-            self._steps.append(UndoStep(Way.RESTORE, name, start, count, saved=saved))
+            self._steps.append(UndoStep(UndoKind.RESTORE, name, start, count, saved=saved))
 
     def _create(self, head: Mapping[str, Any]) -> None:
         name = head["file"]
         is_new = name not in self.before or name in self._moved
         _expect(is_new and name not in self.created, f"{name} was there")
         self.created[name] = head["size"]
-        self._steps.append(UndoStep(Way.REMOVE, name, 0, head["size"]))
+        self._steps.append(UndoStep(UndoKind.REMOVE, name, 0, head["size"]))
 
     def _rename(self, head: Mapping[str, Any]) -> None:
         name = head["file"]
@@ -141,7 +143,7 @@ class RecordedEdits:
         self.renamed.append((name, head["target"], head["checksum"]))
         self._moved.add(name)
         size = self.before[name][0]
-        self._steps.append(UndoStep(Way.RENAME, head["target"], size=size, target=name))
+        self._steps.append(UndoStep(UndoKind.RENAME, head["target"], size=size, target=name))
 
 
 def _merged(steps: Iterable[UndoStep]) -> list[UndoStep]:
@@ -149,11 +151,13 @@ def _merged(steps: Iterable[UndoStep]) -> list[UndoStep]:
     found: list[UndoStep] = []
     for step in steps:
         last = found[-1] if found else None
-        is_restored = step.what is Way.RESTORE and last is not None and last.what is Way.RESTORE
+        is_restored = (
+            step.what is UndoKind.RESTORE and last is not None and last.what is UndoKind.RESTORE
+        )
         if last is not None and is_restored and last.name == step.name:
             start, size = min(last.offset, step.offset), last.size + step.size
             found[-1] = UndoStep(
-                Way.RESTORE, step.name, start, size, saved=(*last.saved, *step.saved)
+                UndoKind.RESTORE, step.name, start, size, saved=(*last.saved, *step.saved)
             )
         else:
             found.append(step)

@@ -210,7 +210,7 @@ class StoreSession:
             self._disk.sync_folder(folder)
 
     def _create(self, edit: StoreEdit) -> None:
-        self._disk.create(edit.path, self.files.like())
+        self._disk.create(edit.path, self.files.owner_stat())
         for at, data in _pieces(edit):
             self._disk.write(edit.path, at, data)
         self._disk.sync(edit.path)

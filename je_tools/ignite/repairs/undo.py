@@ -25,10 +25,10 @@ from je_tools.writing.journal_folders import (
     journal_numbers,
     names_in,
 )
-from je_tools.writing.journal_reading import Recorded, read_journal
+from je_tools.writing.journal_reading import RecordedJournal, read_journal
 from je_tools.writing.journal_removal import clear_journals, remove_journal
-from je_tools.writing.refusing import refusing, telling, unlike_written
-from je_tools.writing.steps import UndoStep, Way
+from je_tools.writing.journal_replay import UndoKind, UndoStep
+from je_tools.writing.refusing import refusing, reporting_state, unlike_written
 from je_tools.writing.undo_steps import UndoState, recorded_state, revert_step
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ class StoreUndo:
         all_steps: steps that take everything back, in order.
     """
 
-    def __init__(self, files: NodeFiles, recorded: Recorded) -> None:
+    def __init__(self, files: NodeFiles, recorded: RecordedJournal) -> None:
         self.number = recorded.number
         begin = recorded.frames[0].head if recorded.frames else {}
         self.operation = str(begin.get("operation", "unknown"))
@@ -125,7 +125,7 @@ class StoreUndo:
             self._check_sound()
         size = self._recorded.size
         journal = Journal(self._files.home, self.number, disk, size)
-        with telling(self._state_text):
+        with reporting_state(self._state_text):
             if self.steps:
                 # Cut off a torn frame, so that no complete frame follows it.
                 disk.truncate(journal.folder / FILE_NAME, size)
@@ -157,7 +157,7 @@ class StoreUndo:
 
     def _revert(self, step: UndoStep, disk: Disk) -> None:
         # An interrupted undo may have put an original in the place of a file to remove.
-        if step.what is not Way.REMOVE or not self._is_original(step.name):
+        if step.what is not UndoKind.REMOVE or not self._is_original(step.name):
             revert_step(step, self._files.path, self._recorded, disk)
 
     def _is_original(self, name: str) -> bool:

@@ -15,14 +15,14 @@ from je_tools.writing.frames import BLOB_MAX
 if TYPE_CHECKING:
     from je_tools.ignite.repairs.node_files import NodeFiles
     from je_tools.ignite.repairs.recorded_edits import RecordedEdits, WrittenSpan
-    from je_tools.writing.journal_reading import Recorded
+    from je_tools.writing.journal_reading import RecordedJournal
 
 
 class StoreUndoCheck:
     """A comparison of the files of a node with the journal of an operation."""
 
     def __init__(
-        self, files: NodeFiles, recorded: Recorded, edits: RecordedEdits, any_time: bool
+        self, files: NodeFiles, recorded: RecordedJournal, edits: RecordedEdits, any_time: bool
     ) -> None:
         self._files = files
         self._recorded = recorded

@@ -110,7 +110,7 @@ def _nodes(snapshot: Snapshot, checkpoint: CheckpointContents) -> Iterator[_Node
     highest: dict[int, int] = {}
     for db_id, level, _ in checkpoint.node_counts:
         highest[db_id] = max(highest.get(db_id, 0), level)
-    databases = {**snapshot.databases, **checkpoint.made}
+    databases = {**snapshot.databases, **checkpoint.created}
     for key in sorted(checkpoint.node_counts):
         db_id, level, type_ = key
         yield _NodeRow(
@@ -125,13 +125,13 @@ def _nodes(snapshot: Snapshot, checkpoint: CheckpointContents) -> Iterator[_Node
 
 
 def _descriptors(snapshot: Snapshot, checkpoint: CheckpointContents) -> Iterator[_DescriptorRow]:
-    databases = {**snapshot.databases, **checkpoint.made}
+    databases = {**snapshot.databases, **checkpoint.created}
     for db_id, root_lsn in sorted(checkpoint.map_lns.items()):
         database = databases[db_id]
         record = database.record
         old = int(record["root_lsn"]) if record["tree_exists"] & 1 else NULL_LSN
         why = "root" if root_lsn != old else "name"
-        if db_id in checkpoint.made:
+        if db_id in checkpoint.created:
             why = "new: the log has none"
         roots = (unless(old, NULL_LSN), unless(root_lsn, NULL_LSN))
         yield _DescriptorRow(db_id, database.name, *roots, why)

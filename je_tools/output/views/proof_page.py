@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from je_tools import __version__
-from je_tools.erase.proof.facts import SearchVerdict
+from je_tools.erase.proof.search_results import SearchVerdict
 from je_tools.formats.je.header import lsn_text
 from je_tools.output.views.proof_tables import hits_by_place
 from je_tools.output.views.sections import utc_text
@@ -15,7 +15,7 @@ from je_tools.pages.rendering import SHARED, render_page
 from je_tools.pages.shown import NAME_MAX, shown
 
 if TYPE_CHECKING:
-    from je_tools.erase.proof.facts import Hit, Proof
+    from je_tools.erase.proof.search_results import Hit, Proof
 
 ROWS_MAX = 1_000
 """Largest number of rows of a table of the page."""

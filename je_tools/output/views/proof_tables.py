@@ -14,7 +14,7 @@ from je_tools.output.views.section_tables import MIN_WIDTH, write_table
 from je_tools.output.views.sections import Column, Kind, Section, section_of
 
 if TYPE_CHECKING:
-    from je_tools.erase.proof.facts import Hit, Proof
+    from je_tools.erase.proof.search_results import Hit, Proof
 
 SHOWN_HITS = 40
 """Largest number of hits in the table for people; JSON has all that were located."""

@@ -14,7 +14,7 @@ from je_tools.output.views.section_tables import MIN_WIDTH, write_table
 from je_tools.output.views.sections import Column, Kind, section_of
 
 if TYPE_CHECKING:
-    from je_tools.erase.subject.facts import SubjectReport
+    from je_tools.erase.subject.traces import SubjectReport
 
 _TRACES = (
     Column("file", "file", Kind.TEXT),

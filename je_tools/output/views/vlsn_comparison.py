@@ -18,7 +18,7 @@ from je_tools.vlsn.compare import (
     Outcome,
     can_lead,
 )
-from je_tools.vlsn.tail import SYNC_POINTS_MAX
+from je_tools.vlsn.stream_tail import SYNC_POINTS_MAX
 
 if TYPE_CHECKING:
     from je_tools.output.views.sections import Cell

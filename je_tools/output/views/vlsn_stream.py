@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from je_tools.formats.arrays import Ints
     from je_tools.formats.files.source import Bytes
-    from je_tools.vlsn.logged import LoggedStream
+    from je_tools.vlsn.logged_stream import LoggedStream
 
 _CSV_HEADER = b"vlsn,lsn,type,size,state\n"
 _POWERS = np.array([10**digits for digits in range(1, 19)], np.int64)

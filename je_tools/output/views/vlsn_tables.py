@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     from je_tools.vlsn.group_names import GroupNames
     from je_tools.vlsn.lookup import LsnLookup, VlsnLookup
     from je_tools.vlsn.masters import MasterTerm
-    from je_tools.vlsn.node import NodeState
     from je_tools.vlsn.node_report import NodeReport
-    from je_tools.vlsn.stored import IndexRecord
+    from je_tools.vlsn.node_state import NodeState
+    from je_tools.vlsn.stored_index import IndexRecord
 
 _OFFSET_MASK = (1 << 32) - 1
 _LANDMARKS = ("first", "last", "last_sync", "last_txn_end")

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from je_tools.btree.fault_kinds import FaultKind
-from je_tools.btree.replay import KeyOrder, Replayed, Since, Slot
+from je_tools.btree.replay import KeyOrder, Replayed, ReplaySlots, Since
 from je_tools.formats.je.header import NULL_LSN
 from je_tools.formats.spans import Spans
 from tests.builders.logs import LogFile
@@ -308,7 +308,7 @@ def test_many_versions_of_one_node() -> None:
     """The newest version in a key range is found among many; without a key order, by id alone."""
     rows = [(100 + i, 7, b"%03d" % (i * 37 % 100)) for i in range(100)]
     since = np.array([NULL_LSN, NULL_LSN, NULL_LSN, 300])
-    slots = Slot(
+    slots = ReplaySlots(
         np.array([5, 5, 150, 5]),
         Since(since, since),
         Spans.of([b"010", None, b"010", None]),

@@ -14,7 +14,7 @@ from je_tools.checkpoint.checks import check_writable
 from je_tools.checkpoint.contents import CheckpointContents, CheckpointSettings
 from je_tools.checkpoint.run import write_checkpoint
 from je_tools.checkpoint.utilization_tracker import track_utilization
-from je_tools.checkpoint.vlsn_records import index_to_be
+from je_tools.checkpoint.vlsn_records import recovered_vlsn_index
 from je_tools.formats.je.internal.names import VLSN_MAP_DB
 from je_tools.log.opening import open_environment
 from je_tools.log.scan import Scanner
@@ -57,7 +57,7 @@ def member(home: Path) -> Snapshot:
 def index_of_member(home: Path) -> VlsnIndex:
     """Return the VLSN index of such a member."""
     snapshot = member(home)
-    return index_to_be(snapshot, track_utilization(snapshot, frozenset()).stream)
+    return recovered_vlsn_index(snapshot, track_utilization(snapshot, frozenset()).stream)
 
 
 def copy_up_to(home: Path, lsn: int, target: Path, *, unmarked: bool = False) -> Path:

@@ -12,7 +12,7 @@ from je_tools.checkpoint.apply import apply_checkpoint
 from je_tools.checkpoint.checks import check_writable
 from je_tools.checkpoint.options import CheckpointOptions
 from je_tools.checkpoint.pending_work import is_needed
-from je_tools.checkpoint.rollbacks import InvisibleMark, lacking_marks
+from je_tools.checkpoint.rollbacks import InvisibleMark, missing_invisible_marks
 from je_tools.checkpoint.vlsn_records import read_index
 from je_tools.errors import RefusedError
 from je_tools.formats.je.header import NULL_LSN
@@ -68,7 +68,7 @@ def with_periods(snapshot: Snapshot, *periods: RollbackPeriod) -> Snapshot:
 def test_what_the_engine_has_marked(some_node: Environment, tmp_path: Path) -> None:
     home, marked = cut_short(some_node.home, tmp_path / "a")
     snapshot = member(home)
-    marks = lacking_marks(snapshot)
+    marks = missing_invisible_marks(snapshot)
     assert lsns_of(marks) == marked
     whole = (some_node.home / "00000000.jdb").read_bytes()
     data = bytearray((home / "00000000.jdb").read_bytes())
@@ -77,12 +77,12 @@ def test_what_the_engine_has_marked(some_node: Environment, tmp_path: Path) -> N
         data[mark.offset : mark.offset + 1] = mark.new
     assert whole.startswith(bytes(data))
     (home / "00000000.jdb").write_bytes(data)
-    assert not lacking_marks(member(home))
+    assert not missing_invisible_marks(member(home))
 
 
 def test_a_rollback_with_its_end_is_left(tmp_path: Path) -> None:
     home, _ = cut_short(node(ROLLED_BACK).home, tmp_path / "a", type_no=ROLLBACK_END)
-    assert not lacking_marks(member(home))
+    assert not missing_invisible_marks(member(home))
 
 
 def test_a_checkpoint_does_not_go_before_the_marks(tmp_path: Path) -> None:
@@ -107,12 +107,12 @@ def test_the_innermost_rollback_decides(tmp_path: Path) -> None:
     (period,) = snapshot.interval.periods
     half = marked[len(marked) // 2]
     ended = replace(period, start_lsn=half + 1, end_lsn=half + 2)
-    assert lsns_of(lacking_marks(with_periods(snapshot, ended, period))) == marked[13:]
+    assert lsns_of(missing_invisible_marks(with_periods(snapshot, ended, period))) == marked[13:]
     others = replace(ended, txn_ids=frozenset({-1}))
-    assert lsns_of(lacking_marks(with_periods(snapshot, others, period))) == marked
+    assert lsns_of(missing_invisible_marks(with_periods(snapshot, others, period))) == marked
     inner = replace(period, start_lsn=half + 1)
     outer = replace(period, end_lsn=period.start_lsn + 1)
-    assert lsns_of(lacking_marks(with_periods(snapshot, inner, outer))) == marked[:13]
+    assert lsns_of(missing_invisible_marks(with_periods(snapshot, inner, outer))) == marked[:13]
 
 
 def test_a_rollback_of_other_transactions_marks_nothing(tmp_path: Path) -> None:
@@ -121,7 +121,7 @@ def test_a_rollback_of_other_transactions_marks_nothing(tmp_path: Path) -> None:
     (period,) = snapshot.interval.periods
     assert period.end_lsn == NULL_LSN
     for ids in (frozenset({-1}), frozenset(), None):
-        assert not lacking_marks(with_periods(snapshot, replace(period, txn_ids=ids)))
+        assert not missing_invisible_marks(with_periods(snapshot, replace(period, txn_ids=ids)))
 
 
 def test_marks_are_in_the_files_before_a_checkpoint_is(
@@ -143,7 +143,7 @@ def test_marks_are_in_the_files_before_a_checkpoint_is(
     assert outcome.checkpoint is not None
     assert seen[0] == marked
     after = member(home)
-    assert not lacking_marks(after)
+    assert not missing_invisible_marks(after)
     assert read_index(after).range.last == max(stream_of(home))
     assert (
         apply_checkpoint(home, scanner, CheckpointOptions(cuts=True), now_ms)[1].checkpoint is None

@@ -8,7 +8,7 @@ import pytest
 
 from je_tools.checkpoint.apply import apply_checkpoint
 from je_tools.checkpoint.options import CheckpointOptions
-from je_tools.checkpoint.truncation import acknowledged_after
+from je_tools.checkpoint.truncation import group_commits_after
 from je_tools.errors import RefusedError
 from je_tools.log.opening import open_environment
 from je_tools.log.scan import Scanner
@@ -40,7 +40,7 @@ def cut(home: Path, lsn: int, *, force: bool) -> None:
 @pytest.mark.parametrize(("vlsn", "count", "durable"), [(1211, 3, 2), (1219, 2, 1), (1223, 1, 0)])
 def test_what_a_majority_has(vlsn: int, count: int, durable: int, tmp_path: Path) -> None:
     home = copied(NODE, tmp_path)
-    told = acknowledged_after(ending_at(home, COMMITS[vlsn]))
+    told = group_commits_after(ending_at(home, COMMITS[vlsn]))
     assert (told.commit_count, told.durable_count, told.dtvlsn) == (count, durable, 1223)
     with pytest.raises(RefusedError) as refused:
         cut(home, COMMITS[vlsn], force=False)

@@ -187,7 +187,7 @@ def test_an_index_that_lacks_what_was_logged_is_refused(
     home = copy_up_to(source, entries_of(source)[-1].lsn, tmp_path / "a")
     whole = read_index(member(home))
     short = VlsnIndex(replace(whole.range, last=whole.range.last - 5), whole.buckets)
-    monkeypatch.setattr("je_tools.vlsn.recovered.read_index", lambda _: short)
+    monkeypatch.setattr("je_tools.vlsn.recovered_index.read_index", lambda _: short)
     with pytest.raises(RefusedError, match="and the log continues with") as caught:
         check_writable(member(home), cuts=True)
     assert "network restore" in str(caught.value)
@@ -203,7 +203,7 @@ def test_reserved_files_that_are_gone_take_their_head_along(
     assert not is_needed(after)
     whole = read_index(after)
     gone = ReservedFile(-1, 0, 1, whole.buckets[0].last, ())  # type: ignore[union-attr]
-    monkeypatch.setattr("je_tools.vlsn.recovered.reserved_files", lambda _: {-1: gone})
+    monkeypatch.setattr("je_tools.vlsn.recovered_index.reserved_files", lambda _: {-1: gone})
     assert is_outdated(after)
     write(home)
     left = read_index(member(home))

@@ -24,7 +24,7 @@ from je_tools.log.records import Note, Records, UnreadRecords
 from je_tools.output.encoders.record_files import write_stream
 from je_tools.output.encoders.record_sinks import RecordFormat, open_record_sink
 from je_tools.output.encoders.record_sources import DatabaseSource
-from je_tools.recovery.reading import RecordReader
+from je_tools.recovery.record_reader import RecordReader
 from tests.builders.records import Row, records_of
 from tests.corpus import FIXTURES
 from tests.je_tools.dumped import je_tools

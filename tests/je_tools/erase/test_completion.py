@@ -13,7 +13,7 @@ import pytest
 
 from je_tools.audit.discover import find_fleet
 from je_tools.erase.completion import complete_erasure
-from je_tools.erase.control import protect_files, working_names
+from je_tools.erase.control_files import protect_files, working_names
 from je_tools.erase.reasons import KeepReason
 from je_tools.erase.results import ErasureHooks
 from je_tools.log.scan import Scanner

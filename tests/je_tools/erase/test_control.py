@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from je_tools.erase.control import (
+from je_tools.erase.control_files import (
     ErasureControl,
     interrupted_names,
     protect_files,

@@ -12,7 +12,7 @@ from je_tools.checkpoint.options import CheckpointOptions
 from je_tools.erase.live_records import delete_records
 from je_tools.erase.options import ErasureOptions
 from je_tools.erase.plan import plan_erasure
-from je_tools.erase.preconditions import Obstacle
+from je_tools.erase.preconditions import ObstacleKind
 from je_tools.log.scan import Scanner
 from tests.builders.power_cuts import Call, KilledError, Recorder, failures, sampled
 from tests.je_tools.erase.erasing import CHECKPOINT_FIRST, copy_of, erase, log_bytes
@@ -106,5 +106,5 @@ def test_the_plan_names_the_journals_of_others(tmp_path: Path) -> None:
     apply_checkpoint(home, Scanner(threads=1), CheckpointOptions(), NOW_MS)
     old = log_bytes(home)
     found = plan_erasure(snapshot_of(home), CHECKPOINT_FIRST).obstacles
-    assert [each.kind for each in found] == [Obstacle.UNDO_JOURNAL]
+    assert [each.kind for each in found] == [ObstacleKind.UNDO_JOURNAL]
     assert log_bytes(home) == old

@@ -10,7 +10,7 @@ from je_tools.erase.options import ErasureOptions
 from je_tools.erase.plan import plan_erasure
 from je_tools.erase.results import ErasureHooks
 from je_tools.recovery.utilization import reserved_files
-from je_tools.vlsn.recovered import read_index
+from je_tools.vlsn.recovered_index import read_index
 from tests.builders.erasable import old, reserve, used
 from tests.builders.power_cuts import Call, Recorder
 from tests.builders.trees import TreeLog, descriptor_ln, slot

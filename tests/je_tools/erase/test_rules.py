@@ -8,7 +8,7 @@ import pytest
 
 from je_tools.erase.options import ErasureOptions
 from je_tools.erase.plan import plan_erasure
-from je_tools.erase.preconditions import Obstacle
+from je_tools.erase.preconditions import ObstacleKind
 from je_tools.erase.reasons import NUMBER_OF, KeepReason
 from je_tools.erase.run import run_erasure
 from je_tools.errors import RefusedError
@@ -58,7 +58,7 @@ def test_an_open_transaction_is_an_obstacle(tmp_path: Path) -> None:
     home = log.write(tmp_path / "env")
     files = log_bytes(home)
     assert [each.kind for each in plan_erasure(snapshot_of(home), JUST_ERASE).obstacles] == [
-        Obstacle.OPEN_TRANSACTION
+        ObstacleKind.OPEN_TRANSACTION
     ]
     with pytest.raises(RefusedError, match="1 transaction without a Commit or an Abort, the first"):
         erase(home, JUST_ERASE)

@@ -15,10 +15,10 @@ from msgspec.structs import replace
 from je_tools.checkpoint.apply import apply_checkpoint
 from je_tools.checkpoint.options import CheckpointOptions
 from je_tools.erase.completion import complete_erasure, find_marked
-from je_tools.erase.control import ErasureControl
+from je_tools.erase.control_files import ErasureControl
 from je_tools.erase.options import BATCH_MAX, ErasureOptions
 from je_tools.erase.plan import ErasurePlan, plan_erasure
-from je_tools.erase.preconditions import ErasureObstacle, Obstacle, obstacles
+from je_tools.erase.preconditions import ErasureObstacle, ObstacleKind, obstacles
 from je_tools.erase.results import ErasureHooks
 from je_tools.errors import RefusedError
 from je_tools.formats.je.entry.entries import decode_entry
@@ -26,7 +26,7 @@ from je_tools.log.opening import open_environment
 from je_tools.log.scan import Scanner
 from je_tools.recovery.interval_tables import LoggedNodes
 from je_tools.recovery.utilization import reserved_files
-from je_tools.vlsn.recovered import read_index
+from je_tools.vlsn.recovered_index import read_index
 from je_tools.writing.disk import Disk
 from tests.builders.power_cuts import Call, Recorder
 from tests.corpus import Environment, environments, marked_if_another
@@ -278,7 +278,7 @@ def test_a_checkpoint_that_leaves_upper_nodes_does_not_do(tmp_path: Path) -> Non
     left = LoggedNodes(one, one, one, one, one, 2 * one, is_root=one < 1, is_old_delta=one < 1)
     snapshot = replace(snapshot, interval=replace(snapshot.interval, nodes=left))
     (found,) = obstacles(snapshot, 0)
-    assert found.kind is Obstacle.REPLAYED_NODES
+    assert found.kind is ObstacleKind.REPLAYED_NODES
     assert found.is_mended_by_checkpoint
 
 

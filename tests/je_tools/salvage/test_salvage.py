@@ -23,7 +23,7 @@ from je_tools.formats.je.flags import NodeFlag, SlotState
 from je_tools.salvage.choice import Confidence, Mode
 from je_tools.salvage.gaps import GapKind
 from je_tools.salvage.inspector import NODE_KINDS, node_identities
-from je_tools.salvage.lost import newest_leaves
+from je_tools.salvage.lost import newest_nodes
 from tests.builders.logs import CREATED_MS, LogFile, write_log
 from tests.builders.trees import NULL, OldDuplicates, TreeLog, slot
 from tests.corpus import environment, environments, log_files, marked_if_another
@@ -355,7 +355,7 @@ def test_ids_of_nodes_that_were_chosen(tmp_path: Path) -> None:
     for is_delta, expected in ((deltas, lsns), (~deltas, lsns[count:])):
         leaves = RowTable(Spill(0, lambda: tmp_path), NODE_KINDS, digest=2)
         leaves.append((lsns, first, second, is_delta))
-        assert np.array_equal(newest_leaves(leaves), expected)
+        assert np.array_equal(newest_nodes(leaves), expected)
 
 
 def test_what_is_refused(tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ from je_tools.log.scan import Scanner
 from je_tools.verify import damage
 from je_tools.verify import judge as verify
 from je_tools.verify.judge import UNKNOWN_PROCESS, lock_holder
-from je_tools.verify.one_file import file_findings
+from je_tools.verify.state_findings import file_findings
 from je_tools.verify.totals import FIRST, Totals
 from tests.builders.logs import ERASED, OLD_DELTA, TRACE, LogFile, random_log, write_log
 from tests.builders.trees import PROVISIONAL, TreeLog, rooted

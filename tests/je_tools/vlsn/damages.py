@@ -12,8 +12,8 @@ from je_tools.group.members import read_group
 from je_tools.recovery.database import ID_DB, NAME_DB
 from je_tools.recovery.internal_databases import internal_database
 from je_tools.vlsn.index import VlsnIndex
-from je_tools.vlsn.recovered import read_index
-from je_tools.vlsn.stored import read_stored
+from je_tools.vlsn.recovered_index import read_index
+from je_tools.vlsn.stored_index import read_stored
 from tests.je_tools.checkpoint.nodes import OFFSET
 from tests.je_tools.dumped import je_tools
 from tests.je_tools.vlsn.indexes import append_entry, snapshot_of_node, write_records
@@ -97,7 +97,7 @@ def spoil_node(home: Path) -> None:
     snapshot = snapshot_of_node(home)
     database = internal_database(snapshot, VLSN_MAP_DB)
     assert database is not None
-    (children,) = snapshot.reading(database, False, True).children()
+    (children,) = snapshot.record_reader(database, False, True).children()
     lsn = int(children.lsn[0])
     assert lsn >> 32 < snapshot.end.files[-1].file_no
     _flip_byte(home, lsn)

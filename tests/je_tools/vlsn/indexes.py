@@ -9,8 +9,8 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from je_tools.checkpoint.checkpoint_log import CheckpointLog
 from je_tools.checkpoint.last_ids import find_last_ids
-from je_tools.checkpoint.log import CheckpointLog
 from je_tools.checkpoint.old_versions import old_versions
 from je_tools.formats.je.flags import HeaderFlag
 from je_tools.formats.je.internal.names import VLSN_MAP_DB
@@ -52,7 +52,7 @@ def write_records(
     database = internal_database(snapshot, database_name)
     assert database is not None
     replaced = old_versions(snapshot, database)
-    transaction = TransactionWriter(log, log.sequences.next_local("txn"), NOW_MS)
+    transaction = TransactionWriter(log, log.last_ids.next_local("txn"), NOW_MS)
     for key, data in records.items():
         transaction.write(database.db_id, key, data, replaced.get(key))
     transaction.commit()

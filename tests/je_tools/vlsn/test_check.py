@@ -15,11 +15,11 @@ from je_tools.formats.je.header import FLAGS_AT, NULL_LSN, lsn_text
 from je_tools.formats.je.internal.replication import VlsnBucket, VlsnRange
 from je_tools.formats.je.tuples import long_key
 from je_tools.formats.je.types import BY_NAME
-from je_tools.vlsn.check import check_stream
 from je_tools.vlsn.index import MisfitError, VlsnIndex, without_head
 from je_tools.vlsn.index_state import read_index_state
-from je_tools.vlsn.logged import EntryState
-from je_tools.vlsn.recovered import read_index, stream_since_checkpoint
+from je_tools.vlsn.logged_stream import EntryState
+from je_tools.vlsn.recovered_index import read_index, stream_since_checkpoint
+from je_tools.vlsn.stream_check import check_stream
 from je_tools.vlsn.whole_stream import read_whole_stream
 from tests.corpus import FIXTURES, Environment
 from tests.je_tools.checkpoint.nodes import (

@@ -25,13 +25,13 @@ from je_tools.formats.je.internal.names import REP_GROUP_DB
 from je_tools.formats.je.internal.replication import GROUP_KEY
 from je_tools.formats.je.tuples import string_key
 from je_tools.output.views.vlsn_comparison import verdict
-from je_tools.vlsn import tail
+from je_tools.vlsn import stream_tail
 from je_tools.vlsn.compare import ComparedNode, LeaderReason, Outcome, compare_nodes
 from je_tools.vlsn.lost_records import LostRecordReader
 from je_tools.vlsn.matchpoint import PRE_TERM, are_same, find_matchpoint
-from je_tools.vlsn.node import read_node
 from je_tools.vlsn.node_report import NodeFacts, NodeReport, SyncPoint, columns_of, report_of
-from je_tools.vlsn.tail import StreamTail, TailReader
+from je_tools.vlsn.node_state import read_node
+from je_tools.vlsn.stream_tail import StreamTail, TailReader
 from tests.corpus import FIXTURES, environments
 from tests.je_tools.checkpoint.nodes import copy_up_to, entries_of, stream_of
 from tests.je_tools.dumped import je_tools
@@ -392,7 +392,7 @@ def test_a_node_is_named_by_files_beside_its_log(tmp_path: Path) -> None:
 def test_reading_back_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """More Commits than a rollback may pass decide, even if the matchpoint lies deeper."""
     with monkeypatch.context() as patch:
-        patch.setattr(tail, "SYNC_POINTS_MAX", 0)
+        patch.setattr(stream_tail, "SYNC_POINTS_MAX", 0)
         assert not TailReader(snapshot_of_node(GROUP / "node1")).back_to(1).is_whole
     assert TailReader(snapshot_of_node(GROUP / "node1")).back_to(1).is_whole
     lone = node_report(*map(point, range(100, 120)), state_id="lone", sync_is_whole=False)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from je_tools.errors import EXIT_DAMAGE, EXIT_OK
-from je_tools.vlsn.ends import last_vlsn
+from je_tools.vlsn.last_vlsns import last_vlsn
 from tests.corpus import FIXTURES
 from tests.je_tools.dumped import je_tools
 from tests.je_tools.snapshots import snapshot_of

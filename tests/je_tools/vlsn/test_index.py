@@ -18,9 +18,9 @@ from je_tools.vlsn.index import (
     Matchpoint,
     MisfitError,
     VlsnIndex,
-    cut_buckets,
-    merged,
-    tracked,
+    build_buckets,
+    merge_stream,
+    stream_after_rollbacks,
     without_head,
 )
 from je_tools.vlsn.stream import ReplicationStream
@@ -94,7 +94,7 @@ def index_of(entries: Sequence[Entry], flushes: Sequence[int], rules: BucketRule
     buckets: list[VlsnBucket] = []
     begun = 0
     for stop in flushes:
-        buckets += cut_buckets(ReplicationStream.of(entries[begun:stop]), rules)
+        buckets += build_buckets(ReplicationStream.of(entries[begun:stop]), rules)
         begun = stop
     return VlsnIndex(range_of(entries[:begun]), buckets)
 
@@ -137,12 +137,12 @@ def test_buckets_are_those_of_a_tracker(seed: int) -> None:
     tracker = Tracker(rules)
     for lsn, vlsn, _ in entries:
         tracker.put(lsn, vlsn)
-    assert cut_buckets(ReplicationStream.of(entries), rules) == tracker.buckets
+    assert build_buckets(ReplicationStream.of(entries), rules) == tracker.buckets
 
 
 def test_a_bucket_longer_than_what_is_looked_at_at_once() -> None:
     entries = [(38 + 20 * i, 7 + i, PUT) for i in range(25_000)]
-    buckets = cut_buckets(ReplicationStream.of(entries), DEFAULTS)
+    buckets = build_buckets(ReplicationStream.of(entries), DEFAULTS)
     assert [(each.first, each.last) for each in buckets] == [
         (7, 10_006),
         (10_007, 20_006),
@@ -155,7 +155,7 @@ def test_a_jump_of_vlsns_begins_a_bucket() -> None:
     """The size of a bucket is bounded, whatever VLSN an entry has."""
     jumped = 7 + 10**13
     entries = [(38, 7, PUT), (58, 8, PUT), (78, jumped, COMMIT), (98, jumped + 1, COMMIT)]
-    buckets = cut_buckets(ReplicationStream.of(entries), DEFAULTS)
+    buckets = build_buckets(ReplicationStream.of(entries), DEFAULTS)
     assert [(each.first, each.last) for each in buckets] == [(7, 8), (jumped, jumped + 1)]
     check(VlsnIndex(range_of(entries), buckets), entries)
 
@@ -186,17 +186,19 @@ def test_rollbacks_take_back_as_a_tracker_does(seed: int) -> None:
         live.append(entry)
         tracker.put(*entry[:2])
         vlsn += 1
-    left = tracked(ReplicationStream.of(entries), rollbacks)
+    left = stream_after_rollbacks(ReplicationStream.of(entries), rollbacks)
     assert [*zip(left.lsn, left.vlsn, left.type, strict=True)] == live
-    assert cut_buckets(left, RULES) == tracker.buckets
+    assert build_buckets(left, RULES) == tracker.buckets
 
 
 def test_a_rollback_in_front_of_all_leaves_nothing() -> None:
     point = Matchpoint(4, 60)
-    left = tracked(ReplicationStream.of([(100, 5, PUT), (110, 6, PUT)]), [(120, point)])
+    left = stream_after_rollbacks(
+        ReplicationStream.of([(100, 5, PUT), (110, 6, PUT)]), [(120, point)]
+    )
     assert not len(left)
     old = index_of([(60, 4, COMMIT), (100, 5, PUT), (110, 6, PUT)], [3], RULES)
-    index = merged(old, left, point, RULES)
+    index = merge_stream(old, left, point, RULES)
     assert index.range == VlsnRange(1, 4, 4, 4, 4)
     assert index.buckets == (VlsnBucket(1, 0, 3, 4, 4, 60, (60,)),)
 
@@ -204,12 +206,14 @@ def test_a_rollback_in_front_of_all_leaves_nothing() -> None:
 def test_ends_of_transactions_are_not_taken_back() -> None:
     stream = ReplicationStream.of([(100, 5, PUT), (110, 6, ABORT), (130, 6, PUT)])
     with pytest.raises(MisfitError, match="undoes VLSN 6"):
-        tracked(stream, [(120, Matchpoint(4, 60))])
+        stream_after_rollbacks(stream, [(120, Matchpoint(4, 60))])
 
 
 def test_vlsns_that_were_used_twice_are_refused() -> None:
     with pytest.raises(MisfitError, match="VLSN 6 follows VLSN 6"):
-        tracked(ReplicationStream.of([(100, 5, PUT), (110, 6, PUT), (130, 6, PUT)]), [])
+        stream_after_rollbacks(
+            ReplicationStream.of([(100, 5, PUT), (110, 6, PUT), (130, 6, PUT)]), []
+        )
 
 
 @pytest.mark.parametrize("seed", range(80))
@@ -223,18 +227,18 @@ def test_what_was_tracked_is_merged(seed: int) -> None:
     end = flushes[-1] if flushes else 0
     begun = rng.randint(max(0, end - 30), end)
     old = index_of(entries, flushes, RULES)
-    index = merged(old, ReplicationStream.of(entries[begun:]), None, RULES)
+    index = merge_stream(old, ReplicationStream.of(entries[begun:]), None, RULES)
     check(index, entries)
     assert index.range == range_of(entries)
-    new = cut_buckets(ReplicationStream.of(entries[begun:]), RULES)
+    new = build_buckets(ReplicationStream.of(entries[begun:]), RULES)
     assert list(index.buckets[-len(new) :]) == new
-    assert merged(index, ReplicationStream.of(()), None, RULES) is index
+    assert merge_stream(index, ReplicationStream.of(()), None, RULES) is index
 
 
 def test_a_cut_bucket_ends_with_a_mapping() -> None:
     entries = [(38 + i, 1 + i, COMMIT) for i in range(9)]
     old = index_of(entries, [9], RULES)
-    index = merged(old, ReplicationStream.of([(45, 6, COMMIT), (46, 7, PUT)]), None, RULES)
+    index = merge_stream(old, ReplicationStream.of([(45, 6, COMMIT), (46, 7, PUT)]), None, RULES)
     cut, new = index.buckets
     assert cut == VlsnBucket(1, 0, 3, 1, 4, 41, (38, 41))
     assert (new.first, index.range) == (6, VlsnRange(1, 1, 7, 6, 6))
@@ -243,7 +247,7 @@ def test_a_cut_bucket_ends_with_a_mapping() -> None:
 def test_places_that_are_not_known_end_no_bucket() -> None:
     bucket = VlsnBucket(1, 0, 3, 1, 12, 90, (38, 50, 0, 80))
     old = VlsnIndex(VlsnRange(1, 1, 12, 12, 12), [bucket])
-    index = merged(old, ReplicationStream.of([(70, 10, COMMIT)]), None, RULES)
+    index = merge_stream(old, ReplicationStream.of([(70, 10, COMMIT)]), None, RULES)
     assert index.buckets[0] == VlsnBucket(1, 0, 3, 1, 4, 50, (38, 50))
 
 
@@ -251,11 +255,11 @@ def test_what_does_not_follow_is_refused() -> None:
     entries = [(38 + i, 1 + i, COMMIT) for i in range(9)]
     old = index_of(entries, [9], RULES)
     with pytest.raises(MisfitError, match="ends at VLSN 9, and the log continues with 11"):
-        merged(old, ReplicationStream.of([(60, 11, PUT)]), None, RULES)
+        merge_stream(old, ReplicationStream.of([(60, 11, PUT)]), None, RULES)
     with pytest.raises(MisfitError, match="ends at VLSN -1, and the log continues with 2"):
-        merged(VlsnIndex(EMPTY_RANGE, ()), ReplicationStream.of([(60, 2, PUT)]), None, RULES)
+        merge_stream(VlsnIndex(EMPTY_RANGE, ()), ReplicationStream.of([(60, 2, PUT)]), None, RULES)
     converted = ReplicationStream.of([(60, 2, PUT)])
-    index = merged(VlsnIndex(EMPTY_RANGE, ()), converted, None, RULES, converted=True)
+    index = merge_stream(VlsnIndex(EMPTY_RANGE, ()), converted, None, RULES, converted=True)
     assert index.range == VlsnRange(1, 2, 2, -1, -1)
 
 
@@ -264,9 +268,9 @@ def test_a_range_beyond_its_buckets_is_refused() -> None:
     old = index_of(entries, [9], RULES)
     beyond = VlsnIndex(VlsnRange(1, 1, 20, 20, 20), old.buckets)
     with pytest.raises(MisfitError, match="should end at VLSN 20, but no bucket leads there"):
-        merged(beyond, ReplicationStream.of([(60, 12, COMMIT)]), None, RULES)
+        merge_stream(beyond, ReplicationStream.of([(60, 12, COMMIT)]), None, RULES)
     with pytest.raises(MisfitError, match="has buckets after that"):
-        merged(
+        merge_stream(
             VlsnIndex(EMPTY_RANGE, old.buckets), ReplicationStream.of([(38, 1, PUT)]), None, RULES
         )
 
@@ -275,7 +279,7 @@ def test_a_commit_in_the_index_is_not_rolled_back() -> None:
     entries = [(38 + i, 1 + i, COMMIT) for i in range(9)]
     old = index_of(entries, [9], RULES)
     with pytest.raises(MisfitError, match="a commit at 9, and the log has 5 to 5"):
-        merged(old, ReplicationStream.of(()), Matchpoint(5, 42), RULES)
+        merge_stream(old, ReplicationStream.of(()), Matchpoint(5, 42), RULES)
 
 
 def test_the_head_goes_with_its_files() -> None:

@@ -12,7 +12,7 @@ from je_tools.formats.je.internal.names import REP_GROUP_DB
 from je_tools.group.members import read_group
 from je_tools.journal.last_id import last_journal_id
 from je_tools.journal.series import journals_among
-from je_tools.vlsn.node import read_node
+from je_tools.vlsn.node_state import read_node
 from tests.corpus import FIXTURES
 from tests.je_tools.dumped import je_tools
 from tests.je_tools.vlsn.indexes import copy_of, snapshot_of_node, write_records
@@ -46,7 +46,7 @@ def last_leaf_of_newest_journal(home: Path) -> int:
     """Return the LSN of the last bottom node of the newest journal."""
     snapshot = snapshot_of_node(home)
     journal = [each for each in journals_among(snapshot.databases.values()) if not each.series][-1]
-    children = list(snapshot.reading(journal.database, False, True).children())
+    children = list(snapshot.record_reader(journal.database, False, True).children())
     return int(children[-1].lsn[-1])
 
 

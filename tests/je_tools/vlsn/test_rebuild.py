@@ -15,11 +15,11 @@ from je_tools.operations.index_rebuild import IndexRebuild
 from je_tools.operations.stream_rollback import StreamRollback
 from je_tools.vlsn.index import NO_VLSN, BucketRules
 from je_tools.vlsn.index_state import read_index_state
-from je_tools.vlsn.judged import judge_buckets, right_in_stream
+from je_tools.vlsn.judged_buckets import judge_buckets, right_in_stream
 from je_tools.vlsn.rebuild_plan import plan_rebuild
-from je_tools.vlsn.rebuilt import first_vlsn, rebuilt
-from je_tools.vlsn.recovered import merged_index, read_index, stream_since_checkpoint
-from je_tools.vlsn.stored import mappings_of
+from je_tools.vlsn.rebuilt_index import first_vlsn, rebuilt
+from je_tools.vlsn.recovered_index import merged_index, read_index, stream_since_checkpoint
+from je_tools.vlsn.stored_index import mappings_of
 from je_tools.vlsn.whole_stream import indexable, read_whole_stream
 from tests.corpus import FIXTURES, Environment
 from tests.je_tools.checkpoint.nodes import copy_up_to, entries_of, member, nodes, stream_of, write

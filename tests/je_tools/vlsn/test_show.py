@@ -19,9 +19,9 @@ from je_tools.formats.je.tuples import long_key
 from je_tools.vlsn.index_state import read_index_state
 from je_tools.vlsn.lookup import find_lsn, find_vlsn
 from je_tools.vlsn.masters import SAMPLES, master_terms, places_to_sample, sampled_terms
-from je_tools.vlsn.recovered import read_index
+from je_tools.vlsn.recovered_index import read_index
+from je_tools.vlsn.stream_tail import TailReader
 from je_tools.vlsn.sync_points import SyncPoints
-from je_tools.vlsn.tail import TailReader
 from tests.corpus import FIXTURES, Environment
 from tests.je_tools.checkpoint.nodes import nodes, stream_of
 from tests.je_tools.dumped import je_tools

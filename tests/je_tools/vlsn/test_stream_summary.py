@@ -10,12 +10,12 @@ import pytest
 from je_tools.formats.je.internal.replication import VlsnRange
 from je_tools.vlsn import stream_summary
 from je_tools.vlsn.index_state import read_index_state
-from je_tools.vlsn.logged import EntryState, LoggedStream
-from je_tools.vlsn.stored import mappings_of, read_stored
+from je_tools.vlsn.logged_stream import EntryState, LoggedStream
+from je_tools.vlsn.stored_index import mappings_of, read_stored
 from je_tools.vlsn.stream_probe import StreamProbe
 from je_tools.vlsn.stream_summary import StreamSummary
+from je_tools.vlsn.stream_tail import TailReader
 from je_tools.vlsn.sync_points import IS_SYNC_POINT, IS_TXN_END
-from je_tools.vlsn.tail import TailReader
 from je_tools.vlsn.whole_stream import read_whole_stream, summarize_stream
 from tests.corpus import FIXTURES, Environment
 from tests.je_tools.checkpoint.nodes import copy_up_to, entries_of, nodes, stream_of
@@ -118,4 +118,4 @@ def test_a_hostile_number_of_runs_is_bounded(
     last = max(stream_of(home))
     for vlsn in (last + 5, last + 10, last + 15):
         append_entry(home, "Matchpoint", {"time_ms": NOW_MS, "master_node_id": 1}, vlsn=vlsn)
-    assert len(summary_of(home).spans) == 2
+    assert len(summary_of(home).runs) == 2

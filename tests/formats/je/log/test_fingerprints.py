@@ -52,7 +52,7 @@ def some_slots(snapshot: Snapshot) -> Iterator[tuple[int, Slots]]:
     """Yield the database id and a sample of slots of each batch of BINs."""
     for database in snapshot.databases.values():
         tree = snapshot.tree(database)
-        for children in tree.leaf_children():
+        for children in tree.unread_bins():
             slots = tree.read(children).nodes.slots
             rows = np.flatnonzero(slots.lsn != NULL_LSN)
             yield database.db_id, slots.select(rows[:: max(len(rows) // SAMPLE, 1)])

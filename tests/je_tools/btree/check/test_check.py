@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from je_tools.btree.check.cleaner_metadata import CleanerNotes, cleaner_notes
+from je_tools.btree.check.cleaner_metadata import CleanerMetadata, read_cleaner_metadata
 from je_tools.btree.check.findings import open_trees, tree_findings
 from je_tools.btree.check.run import check_trees
 from je_tools.findings import Finding
@@ -259,7 +259,7 @@ def name_of_no_database(planting: Planting) -> tuple[int, str]:
 
 def record_noted_as_obsolete(planting: Planting) -> tuple[int, str]:
     """Replace an obsolete offset with that of a live record near it."""
-    notes = cleaner_notes(planting.snapshot())
+    notes = read_cleaner_metadata(planting.snapshot())
     live = sorted(
         lsn_of(slot.fields)
         for node in planting.bins("people")
@@ -465,7 +465,7 @@ def test_what_the_cleaner_would_throw_away(tmp_path: Path) -> None:
     environment = open_environment([FIXTURES / "v26-basic" / "env"])
     snapshot = take_snapshot(environment, Scanner(threads=1), now_ms=0)
     database = next(each for each in snapshot.databases.values() if each.name == "people")
-    notes = CleanerNotes(reserved=frozenset({0}))
+    notes = CleanerMetadata(reserved=frozenset({0}))
     found = {each.name: problems for each, problems in check_trees(snapshot, notes)}["people"]
     records = sum(len(batch) for batch in snapshot.records(database))
     nodes = 1 + 9 + 5
@@ -484,4 +484,4 @@ def test_reserved_files_are_read() -> None:
     for each in environments():
         snapshot = take_snapshot(open_environment([each.home]), Scanner(threads=1), now_ms=0)
         expected = {0} if each.name.startswith("starrocks-fe/") else set()
-        assert cleaner_notes(snapshot).reserved == expected
+        assert read_cleaner_metadata(snapshot).reserved == expected

@@ -13,7 +13,13 @@ import pytest
 from je_tools.btree.check.findings import open_trees, tree_findings
 from je_tools.btree.check.problems import LISTED
 from je_tools.btree.fault_kinds import Fault, FaultKind
-from je_tools.btree.faults import KEPT_MAX, LACKING, WARNING_KINDS, Faults, Lacking
+from je_tools.btree.faults import (
+    KEPT_MAX,
+    UNREADABLE_KINDS,
+    WARNING_KINDS,
+    Faults,
+    UnreadableRecords,
+)
 from je_tools.findings import Finding
 from je_tools.formats.spans import Spans
 from je_tools.log.opening import open_environment
@@ -31,11 +37,13 @@ def fault(lsn: int, kind: FaultKind = FaultKind.MISSING, *, key: bytes = b"k") -
     return Fault(kind, FIRST_ID, lsn, NULL, key, key)
 
 
-def lacking(first: int, count: int, kind: int = 0) -> Lacking:
+def lacking(first: int, count: int, kind: int = 0) -> UnreadableRecords:
     """Return missing records at `count` LSNs from `first` on, all of one key."""
     zeros = np.zeros(count, np.int64)
     key = Spans(np.frombuffer(b"k", np.uint8), zeros, zeros + 1)
-    return Lacking(FIRST_ID, np.full(count, kind, np.uint8), first + np.arange(count), key)
+    return UnreadableRecords(
+        FIRST_ID, np.full(count, kind, np.uint8), first + np.arange(count), key
+    )
 
 
 def in_parts(parts: list[Faults]) -> Faults:
@@ -48,11 +56,11 @@ def in_parts(parts: list[Faults]) -> Faults:
 def test_the_first_are_kept_and_all_are_counted() -> None:
     found = Faults()
     assert not found
-    found.lack(lacking(0, KEPT_MAX - 1))
+    found.add_unreadable(lacking(0, KEPT_MAX - 1))
     assert (len(found.damage), found.left_out_count) == (KEPT_MAX - 1, 0)
-    found.lack(lacking(KEPT_MAX - 1, 1000, 1))
+    found.add_unreadable(lacking(KEPT_MAX - 1, 1000, 1))
     assert [each.lsn for each in found.damage] == list(range(KEPT_MAX))
-    assert [each.kind for each in found.damage[-2:]] == [LACKING[0], LACKING[1]]
+    assert [each.kind for each in found.damage[-2:]] == [UNREADABLE_KINDS[0], UNREADABLE_KINDS[1]]
     assert found.left_out_count == 999
     assert found
 
@@ -63,14 +71,14 @@ def test_what_is_met_again_counts_once(count: int) -> None:
     ones = [fault(lsn) for lsn in range(count)]
     expected = (ones[:KEPT_MAX], max(count - KEPT_MAX, 0))
     whole, half = Faults(), Faults()
-    whole.lack(lacking(0, count))
+    whole.add_unreadable(lacking(0, count))
     half.extend(ones[count // 2 :])
     again = Faults()
     again.extend(ones)
     for parts in ([whole], [whole, half], [again, whole], [whole, half, again, whole]):
         found = in_parts(parts)
         assert (found.damage, found.left_out_count) == expected
-    again.lack(lacking(0, count))
+    again.add_unreadable(lacking(0, count))
     assert (again.damage, again.left_out_count) == expected
 
 
@@ -113,7 +121,7 @@ def test_many_times_those_that_are_remembered_take_little_memory() -> None:
     for way in range(2):
         for number in range(parts):
             part = Faults()
-            part.lack(lacking(number * size, size))
+            part.add_unreadable(lacking(number * size, size))
             found.extend(part)
         if way == 0:
             assert found.left_out_count == parts * size - KEPT_MAX

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from je_tools.erase.judging import ErasureRules, judge
-from je_tools.erase.needed import NeededEntries, needed_entries
+from je_tools.erase.needed_entries import NeededEntries, needed_entries
 from je_tools.erase.options import ErasureOptions
 from je_tools.erase.plan import plan_erasure
 from je_tools.erase.reasons import NUMBER_OF, KeepReason

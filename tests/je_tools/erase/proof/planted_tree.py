@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from je_tools.erase.proof.places import Where
+from je_tools.erase.proof.hit_places import Where
 from je_tools.formats.je.btree.keys import join_two_part
 from je_tools.formats.je.flags import LnFlag, NodeFlag, SlotState
 from tests.builders.logs import CREATED_MS, ERASED, TRACE, LogFile, text

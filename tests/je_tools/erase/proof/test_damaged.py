@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from je_tools.core.masking import DataMode, Masking
-from je_tools.erase.proof.facts import SearchVerdict
+from je_tools.erase.proof.hit_places import Where
 from je_tools.erase.proof.needle_options import match_needles
 from je_tools.erase.proof.needles import NeedleSearch
-from je_tools.erase.proof.places import Where
 from je_tools.erase.proof.run import ProofOptions, prove
+from je_tools.erase.proof.search_results import SearchVerdict
 from tests.corpus import FIXTURES
 from tests.je_tools.erase.proof.planted_tree import planted_tree
 

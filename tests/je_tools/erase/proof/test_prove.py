@@ -20,7 +20,7 @@ from typing import Any
 
 import pytest
 
-from je_tools.erase.proof.places import Where
+from je_tools.erase.proof.hit_places import Where
 from je_tools.log.scan import Scanner
 from tests.builders.logs import ERASED, LogFile, Placed, write_log
 from tests.builders.trees import TreeLog, simple, slot

@@ -12,11 +12,11 @@ import pytest
 from msgspec.structs import replace
 
 from je_tools.erase.proof import raw_search
+from je_tools.erase.proof.file_tree import list_tree
 from je_tools.erase.proof.needle_files import read_needles, write_needles
 from je_tools.erase.proof.needle_options import key_needles, match_needles
 from je_tools.erase.proof.needles import NO_HASHED, HashedNeedles, NeedleSearch
 from je_tools.erase.proof.raw_search import RawHits, RawSearch
-from je_tools.erase.proof.tree import list_tree
 
 NEEDLES = ["carol@example", "carol", "aa"]
 

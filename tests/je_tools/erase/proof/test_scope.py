@@ -12,9 +12,9 @@ import pytest
 
 from je_tools.erase.proof.extents import Extents, extents_of
 from je_tools.erase.proof.file_systems import mount_facts, mount_of, read_mounts
+from je_tools.erase.proof.file_tree import list_tree
 from je_tools.erase.proof.open_files import deleted_files
 from je_tools.erase.proof.scope import NOT_LOOKED_AT, find_scope
-from je_tools.erase.proof.tree import list_tree
 
 MOUNTS = r"""
 22 1 8:1 / / rw,relatime shared:1 - ext4 /dev/root rw,data=journal

@@ -11,11 +11,11 @@ import pytest
 
 from je_tools.core.masking import DataMode, Masking
 from je_tools.erase.options import ErasureOptions
+from je_tools.erase.proof.hit_places import Where
 from je_tools.erase.proof.needles import Needle, NeedleKind, NeedleSearch
-from je_tools.erase.proof.places import Where
 from je_tools.erase.proof.run import ProofOptions
-from je_tools.erase.subject.facts import TraceState
 from je_tools.erase.subject.run import find_subject
+from je_tools.erase.subject.traces import TraceState
 from je_tools.formats.je.btree.keys import join_two_part
 from je_tools.formats.je.flags import SlotState
 from tests.builders.trees import DUPLICATES, TreeLog, simple, slot
