@@ -35,7 +35,7 @@ undo_options = option_group(
     click.option(
         "--drop",
         metavar="N|all",
-        help="Do not revert anything, but remove this undo journal, or all that are not damaged.",
+        help="Remove this undo journal, or all that are not damaged, and revert nothing.",
     ),
     click.option(
         "--any-time",
@@ -165,7 +165,7 @@ def _refuse_damaged(place: UndoPlace, undos: Sequence[AnyUndo], options: UndoOpt
 
 
 def _say_done(place: UndoPlace, undos: Sequence[AnyUndo]) -> None:
-    """Report what was put back, and the journal before it."""
+    """Report what was reverted, and the journal before it."""
     if not undos:
         return
     last = undos[-1]

@@ -76,8 +76,8 @@ def command(**options: Unpack[Options]) -> int:
     Before that, the command deletes the files that the cleaner has reserved, and on a node of a
     group it takes the VLSNs of the erased entries out of the VLSN index and writes a checkpoint.
 
-    What is erased cannot be put back, so there is no undo journal. No earlier one may exist either:
-    its undo would take the log back to erased nodes. Copies of the log elsewhere are not touched.
+    What is erased cannot be restored, so there is no undo journal. No earlier one may exist either:
+    its undo would restore erased nodes. Copies of the log elsewhere are not touched.
 
     With --period, files are erased in cycles, and the work is spread until the end of the cycle or
     --until. The engine's own eraser continues such a cycle, and the command continues its. SIGTERM

@@ -52,9 +52,18 @@ class Options(StoreOptions):
 @store_argument
 @node_option
 @click.option(
-    "--all", "everything", is_flag=True, help="Also show changes of pages by type, and files."
+    "--all",
+    "everything",
+    is_flag=True,
+    help="Also show changes of pages by type, files, and each edit.",
 )
-@click.option("--no-pages", "pages", flag_value=False, default=True, help="Do not read the pages.")
+@click.option(
+    "--no-pages",
+    "pages",
+    flag_value=False,
+    default=True,
+    help="Do not read the files of pages: damaged pages are not found. Not with --apply.",
+)
 @click.option(
     "--cut-at",
     metavar="POINTER",
@@ -83,7 +92,7 @@ def command(**options: Unpack[Options]) -> int:
     the log are taken from another copy or bridged, an unfinished checkpoint is finished, and
     damaged pages and lost files are rebuilt from the log. With --apply, the command takes the
     node's lock, keeps what it overwrites in an undo journal, and writes the edits. Then it shows
-    the next start of the repaired store. `ignite undo` puts back what was there.
+    the next start of the repaired store. `ignite undo` reverts the edits.
 
     \b
     Examples:

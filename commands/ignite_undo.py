@@ -1,4 +1,4 @@
-"""`je-tools ignite undo`: changes to a store, listed and put back."""
+"""`je-tools ignite undo`: changes to a store, listed and reverted."""
 
 from __future__ import annotations
 

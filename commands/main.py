@@ -39,7 +39,7 @@ GROUPS: dict[str, dict[str, str]] = {
         "lock": "Show the processes that have an environment open, for writing or reading.",
     },
     "Recover": {
-        "recover": "Show what the engine's recovery would do with a log: losses, end, passes.",
+        "recover": "Show what the engine's recovery would do with a log, or do it (--apply).",
         "missing": "Show what is lost with missing files, and which records other files have.",
         "salvage": "Write the records that survive in a broken log, and a report of the losses.",
     },

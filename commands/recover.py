@@ -87,7 +87,7 @@ Examples:
 """
 
 _apply_option = click.option(
-    "--apply", is_flag=True, help="Do it. Without this option, the command only shows the plan."
+    "--apply", is_flag=True, help="Write it. Without this option, the command only shows the plan."
 )
 
 _asked_as_option = click.option(

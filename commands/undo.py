@@ -1,4 +1,4 @@
-"""`je-tools undo`: changes to a log, listed and put back."""
+"""`je-tools undo`: changes to a log, listed and reverted."""
 
 from __future__ import annotations
 

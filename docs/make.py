@@ -216,20 +216,29 @@ def _formats(_: str) -> str:
     commands: dict[tuple[str, ...], list[str]] = {}
     for name in COMMANDS:
         found = group.get_command(click.Context(group), name)
-        parts: dict[str, click.Command | None] = {"": found}
-        if isinstance(found, click.Group):
-            below = click.Context(found)
-            parts = {part: found.get_command(below, part) for part in found.list_commands(below)}
-        for part, command in parts.items():
-            for option in command.params if command is not None else ():
+        assert found is not None
+        for words, command in _verbs(name, found):
+            for option in command.params:
                 if "--format" in option.opts:
                     choices = tuple(getattr(option.type, "choices", ()))
-                    commands.setdefault(choices, []).append(f"`{name} {part}".strip() + "`")
+                    commands.setdefault(choices, []).append(f"`{words}`")
     rows = [
         (", ".join(names), ", ".join(f"`{each}`" for each in choices))
         for choices, names in commands.items()
     ]
     return table(("commands", "`--format`"), rows)
+
+
+def _verbs(words: str, command: click.Command) -> Iterator[tuple[str, click.Command]]:
+    """Yield a command, or those of a group, with the words that run each."""
+    if not isinstance(command, click.Group):
+        yield words, command
+        return
+    context = click.Context(command)
+    for verb in command.list_commands(context):
+        below = command.get_command(context, verb)
+        assert below is not None
+        yield from _verbs(f"{words} {verb}", below)
 
 
 def _exit_codes(_: str) -> str:

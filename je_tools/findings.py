@@ -105,10 +105,11 @@ _TABLE: tuple[tuple[str, Severity, str, str], ...] = (
     (
         "bad-file-header",
         Severity.ERROR,
-        "The first entry of a file is not a file header with a correct checksum. Its entries, or "
-        "the files around it, decide which log version is assumed. A last file that ends inside "
-        "its header is a torn tail, unless no file has a whole header: then the engine finds no "
-        "log. An empty file that holds nothing in use is a warning: the engine skips it.",
+        "The first entry of a file is not a file header with a correct checksum. je-tools derives "
+        "the log version from its entries, or from the files around it. If the last file ends "
+        "inside its header, this is a torn tail instead, unless no file has a whole header: then "
+        "the engine finds no log. An empty file that holds nothing in use is a warning: the "
+        "engine skips it.",
         "If it is an error, the engine does not open the log: look for a copy of the file in a "
         "backup of the same node, or in the log's directory with the suffix .del or .bad. If "
         "nothing but this file was ever written, move it aside, and the engine creates a new log.",

@@ -85,6 +85,41 @@ def test_every_command_has_examples_in_its_help(name: str) -> None:
     assert re.search(rf"^  Examples:\n    je-tools {name} ", text, re.MULTILINE)
 
 
+@pytest.mark.parametrize("name", COMMANDS)
+def test_pages_of_commands_have_the_same_order(name: str) -> None:
+    """First an example, then the options, then everything else; verbs have a section each."""
+    page, command = read(f"docs/commands/{name}.md"), command_named(name)
+    if not isinstance(command, click.Group):
+        introduction, _, rest = page.partition("\n## ")
+        assert "```console" in introduction
+        assert rest.startswith(f"Options\n\n<!-- made: options:{name} -->\n")
+        assert "\n## Output\n" in rest
+        return
+    for verb in verbs_of(command):
+        _, _, rest = page.partition(f"<!-- made: options:{name}.{verb} -->\n")
+        assert rest, verb
+        headings = re.findall(r"^##+ (.+)$", page[: -len(rest)], re.MULTILINE)
+        assert headings[-1] in (verb.replace(".", " "), "diff and trend"), verb
+
+
+def verbs_of(group_: click.Group) -> list[str]:
+    """Return the verbs of a group of commands, those of its groups as `GROUP.VERB`."""
+    context = click.Context(group_)
+    names = []
+    for verb in group_.list_commands(context):
+        command = group_.get_command(context, verb)
+        below = verbs_of(command) if isinstance(command, click.Group) else None
+        names += [verb] if below is None else [f"{verb}.{each}" for each in below]
+    return names
+
+
+def test_every_example_of_a_command_is_run() -> None:
+    """A line with a prompt is in a block that `docs/make.py` runs."""
+    for page in PAGES:
+        text = re.sub(r"```console\n.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+        assert re.findall(r"^ *\$ .*", text, re.MULTILINE) == [], page
+
+
 def test_every_finding_and_exit_code_is_documented() -> None:
     for code in findings.CODES.values():
         assert f"| `{code.name}` | {code.severity.value} |" in read("docs/findings.md")

@@ -37,7 +37,7 @@ class RecoveredLog(OpenedLog):
         out, and are findings.
 
         Args:
-            db: databases by name or id; None for all of applications. One call for several
+            db: databases by name or id; None for all that applications made. One call for several
                 databases runs recovery once.
             internal: without `db`, also the engine's own databases.
             key_range: `FROM..TO`, both inclusive, keys as `dump` takes them; one may be left out.

@@ -31,7 +31,7 @@ class Joined(Struct, frozen=True):
         txn_id: int64.
         begin, end: uint64; LSNs.
         end_type: uint8; type of the Commit or Abort, 0 without one.
-        is_invisible: bool; True if a rollback took back every entry.
+        is_invisible: bool; True if a rollback undid every entry.
         is_prepared: bool.
     """
 

@@ -2,7 +2,7 @@
 
 `collect_names` is work for a scan: it picks the few entries that name databases; `resolve` and
 `resolve_databases` combine the parts. Of several names of a database the last in the log that was
-not taken back counts, so that entries of a renamed, emptied or removed database still get a name.
+not undone counts, so that entries of a renamed, emptied or removed database still get a name.
 A log without such entries costs one table look-up per row.
 
 Source: je-log.md "Databases of the engine"; DbTree, DatabaseImpl.writeToLog, JE 25.3.17.
@@ -68,7 +68,7 @@ class NameRecord(Struct, frozen=True):
         event: the event.
         name: its name; None if a removal does not record it.
         txn_id: transaction of the entry; None outside transactions.
-        invisible: True if a rollback took the entry back.
+        invisible: True if a rollback undid the entry.
     """
 
     lsn: int
@@ -148,7 +148,7 @@ def resolve(parts: Iterable[NamePart]) -> dict[int, str]:
 def resolve_databases(parts: Iterable[NamePart]) -> dict[int, NamedDatabase]:
     """Return databases by id: as `resolve`, with their earlier names and whether they are gone.
 
-    Records that an abort or a rollback took back count only if nothing else names the database.
+    Records that an abort or a rollback undid count only if nothing else names the database.
     """
     parts = list(parts)
     records = [record for part in parts for record in part.records]

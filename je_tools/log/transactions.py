@@ -44,7 +44,7 @@ class TransactionOutcome(StrEnum):
     UNDONE = "undone"
     """No end in the log, and a later checkpoint does not know it: a recovery undid it."""
     ROLLED_BACK = "rolled back"
-    """A replica took back all its entries."""
+    """A replica undid all its entries."""
 
 
 class Transaction(Struct):
@@ -54,7 +54,7 @@ class Transaction(Struct):
         txn_id: its id; negative if replicated. An id can be reused after a rollback.
         first_lsn, last_lsn: of its entries, including Commit or Abort.
         entries, size: number and bytes of its entries.
-        invisible: number of entries that a rollback took back.
+        invisible: number of entries that a rollback undid.
         databases: ids of the databases that it wrote to.
         outcome: its outcome.
         end_ms: time of its Commit or Abort; None without one.
@@ -83,7 +83,7 @@ class TransactionPiece(Struct, frozen=True):
 
 
 class Rollback(Struct, frozen=True):
-    """A RollbackStart, which takes back entries of some transactions after the matchpoint."""
+    """A RollbackStart, which undoes entries of some transactions after the matchpoint."""
 
     lsn: int
     matchpoint_lsn: int

@@ -1,4 +1,4 @@
-"""The part of a replication stream from a sync point on, which a rollback to that point takes back.
+"""The part of a replication stream from a sync point on, which a rollback to that point undoes.
 
 Nodes of a group agree at sync points only: Commits, Aborts and Matchpoints.
 
@@ -53,7 +53,7 @@ class RollbackRange(Struct, frozen=True):
 
 
 def find_range(snapshot: Snapshot, index: VlsnIndex, to_vlsn: int) -> RollbackRange:
-    """Return the part of the stream that a rollback takes back.
+    """Return the part of the stream that a rollback undoes.
 
     Args:
         snapshot: the log, as a member of its group sees it.

@@ -61,7 +61,7 @@ class StreamRollback(AppendOperation):
 
     Attributes:
         to_vlsn: VLSN of the sync point, which stays.
-        found: what `write` takes back; None before. Afterwards, it is no longer visible.
+        found: what `write` undoes; None before. Afterwards, it is no longer visible.
     """
 
     name = "vlsn rollback"

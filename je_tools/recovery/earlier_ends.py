@@ -41,7 +41,7 @@ class _Best(Struct, frozen=True):
 def lsn_of_vlsn(environment: Environment, scanner: Scanner, vlsn: int) -> int:
     """Return the LSN of the last entry of the replication stream up to a VLSN.
 
-    Entries that a rollback took back do not count.
+    Entries that a rollback undid do not count.
 
     Raises:
         UsageError: all VLSNs of the log are higher, or all are lower, or it has none.

@@ -127,7 +127,7 @@ class TxnEnds(ColumnTable, frozen=True):
 
 
 class RollbackPeriod(Struct, frozen=True):
-    """A rollback: it takes back LNs of some transactions between matchpoint and RollbackStart.
+    """A rollback: it undoes LNs of some transactions between matchpoint and RollbackStart.
 
     Attributes:
         matchpoint_lsn, start_lsn: bounds of the period, both exclusive.

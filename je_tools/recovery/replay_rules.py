@@ -1,4 +1,4 @@
-"""The rules of undo and redo: which LNs count, and which a rollback takes back.
+"""The rules of undo and redo: which LNs count, and which a rollback undoes.
 
 Source: RecoveryManager.undoLNs, redoLNs, JE 7.5.11 and 18.3.12.
 """
@@ -51,9 +51,9 @@ class ReplayRules(Struct, frozen=True, dict=True):
         return self._by_txn.contain(lns.txn_id, lns.lsn)
 
     def is_undone(self, lns: Lns) -> Mask:
-        """Return a mask of the LNs that undo takes back because their transaction has no Commit.
+        """Return a mask of the LNs that undo reverts because their transaction has no Commit.
 
-        LNs that a rollback marked invisible, or takes back, no longer belong to the transaction.
+        LNs that a rollback marked invisible, or undoes, no longer belong to the transaction.
         """
         undone: Mask = is_open(lns.flags) & (lns.flags & (INVISIBLE | SKIPPED) == 0)
         return undone & ~self.is_rolled_back(lns)

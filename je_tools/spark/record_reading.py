@@ -32,7 +32,7 @@ class RecordOptions(Struct, frozen=True):
     """Records to read.
 
     Attributes:
-        databases: names and ids; empty for all of applications.
+        databases: names and ids; empty for all databases of applications.
         internal: without names, also internal databases.
         inside: range of keys; None for all.
         show_expired: include expired records.

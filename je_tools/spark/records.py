@@ -36,7 +36,8 @@ if TYPE_CHECKING:
 OPTIONS: Mapping[str, str] = {
     **PLACES,
     **COLUMNS,
-    "db": "Databases by name or id (`id:7`), as a list. The default is all of applications.",
+    "db": "Databases by name or id (`id:7`), as a list. The default is all databases of "
+    "applications.",
     "internal": "`true`: without `db`, also the engine's own databases.",
     "key_range": "Keys `FROM..TO`, both inclusive, written as for `export --key-range`.",
     "now": "Time at which records are read, for those that expire. The default is that of `load`.",

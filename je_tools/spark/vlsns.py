@@ -61,7 +61,7 @@ class VlsnTask(Struct, frozen=True):
     Attributes:
         logs: environments to read.
         columns: names of the columns, in order.
-        rolled_back: include entries that rollbacks took back.
+        rolled_back: include entries that rollbacks undid.
         skips: leave out what is damaged.
     """
 

@@ -85,7 +85,7 @@ class SummaryOptions(Struct, frozen=True):
 class Vlsns(Struct):
     """Replicated entries: their number, and the first and last VLSN in log order.
 
-    Entries that a rollback took back are counted, as in the engine's tool.
+    Entries that a rollback undid are counted, as in the engine's tool.
     """
 
     count: int = 0

@@ -1,6 +1,6 @@
 """Entries whose header flags cannot be right for their type, their place, or the environment.
 
-A rollback sets the invisible flag of the entries that it takes back, in place, after it has logged
+A rollback sets the invisible flag of the entries that it undoes, in place, after it has logged
 a RollbackStart. The checksum does not cover this flag. An engine skips an invisible entry when it
 reads the log, and fails when a tree leads to one.
 

@@ -1,4 +1,4 @@
-"""VLSN sequence check: the VLSNs of a log must ascend, unless a rollback took some back.
+"""VLSN sequence check: the VLSNs of a log must ascend, unless a rollback undid some.
 
 The replication stream consists of the entries with the replicated flag that no rollback has marked
 invisible. Each takes the next VLSN. A RollbackStart takes back every VLSN above its matchpoint,

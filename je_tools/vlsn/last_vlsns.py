@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def last_vlsn(snapshot: Snapshot) -> int | None:
-    """Return the last VLSN that no rollback took back; None if the log is not replicated.
+    """Return the last VLSN that no rollback undid; None if the log is not replicated.
 
     Two nodes of a group with equal records may still have different last VLSNs: the further entries
     of one may be undone, or belong to transactions without an end.

@@ -1,6 +1,6 @@
 """The replication stream in columns: every replicated entry of a log, and its state.
 
-Entries that a rollback took back stay in the log. Usually they are marked invisible.
+Entries that a rollback undid stay in the log. Usually they are marked invisible.
 
 Source: LNFileReader, RollbackTracker, JE 18.3.12 and 25.3.17.
 """
@@ -46,7 +46,7 @@ class EntryState(IntEnum):
     INVISIBLE = 1
     """A rollback has marked it."""
     ROLLED_BACK = 2
-    """A rollback took it back without marking it."""
+    """A rollback undid it without marking it."""
     REPEATED = 3
     """A later visible entry has the same VLSN, and no rollback explains it."""
 

@@ -108,7 +108,7 @@ class LostRecordReader(Struct, frozen=True):
 
 
 class _LostRecordsWork(Struct, frozen=True):
-    """Work for a scan: decode the LNs after a matchpoint that no rollback took back."""
+    """Work for a scan: decode the LNs after a matchpoint that no rollback undid."""
 
     bounds: tuple[tuple[int, int], ...]
 

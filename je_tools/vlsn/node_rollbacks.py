@@ -31,7 +31,7 @@ class NodeRollback(Struct, frozen=True):
         start_lsn: LSN of its RollbackStart.
         matchpoint_vlsn, matchpoint_lsn: the last entry that it does not take back.
         time_ms: time of the RollbackStart.
-        txn_count: number of transactions that it takes back, in whole or in part.
+        txn_count: number of transactions that it undoes, in whole or in part.
         end_lsn: LSN of its RollbackEnd; NULL_LSN without one.
     """
 

@@ -52,8 +52,8 @@ class RolledBackEntries(Struct):
     """Entries of the stream inside a rollback.
 
     Attributes:
-        commits: Commits, which no rollback may take back.
-        unmarked: entries that a rollback takes back and that are not marked invisible.
+        commits: Commits, which no rollback may undo.
+        unmarked: entries that a rollback undoes and that are not marked invisible.
     """
 
     commits: EntriesInside

@@ -37,7 +37,7 @@ RUNS_MAX = 1 << 16
 
 
 class VlsnRuns(Struct, frozen=True):
-    """Runs of consecutive VLSNs that no rollback took back, in log order.
+    """Runs of consecutive VLSNs that no rollback undid, in log order.
 
     Attributes:
         lsn: int64; LSN of the first entry of each run.

@@ -43,7 +43,7 @@ class UndoKind(StrEnum):
 
 
 class UndoStep(Struct, frozen=True):
-    """A step that takes back a change.
+    """A step that undoes a change.
 
     Attributes:
         what: kind of the step.
@@ -103,7 +103,7 @@ class Replay:
         sums: CRC-32C of each renamed file, by new name.
         certain: new names of files whose rename was certainly done.
         flips: file, offset, old and new bytes of each flip.
-        back_count: number of steps that were taken back.
+        back_count: number of steps that were undone.
     """
 
     def __init__(self, before: Mapping[str, tuple[int, int]]) -> None:

@@ -1,8 +1,8 @@
 """Undo of operations on a log by their journals, newest first.
 
-The steps of an operation are taken back in reverse order, each durable before the next, so that the
+The steps of an operation are undone in reverse order, each durable before the next, so that the
 log goes back through the states that it went through. Each step can be repeated, and the journal
-records finished steps, so an interrupted undo continues. Nothing is put back if anything else has
+records finished steps, so an interrupted undo continues. Nothing is reverted if anything else has
 written since: every sector that the operation appended must hold its bytes, the bytes from before,
 or, after a power cut, zeros.
 
@@ -276,7 +276,7 @@ class Undo:
                 wrong.add(name)
         if wrong:
             raise RefusedError(
-                f"{self._home / min(wrong)}: the bytes read differ from the bytes put back: the "
+                f"{self._home / min(wrong)}: the bytes read differ from the restored bytes: the "
                 "disk is unreliable. The journal is kept"
             )
 

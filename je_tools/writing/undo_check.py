@@ -130,7 +130,7 @@ class UndoCheck:
             return
         raise RefusedError(
             f"{path}: the file was moved out of the log, and is damaged: it no longer holds the "
-            f"{size:,} bytes that it held then. Nothing was put back. The file still exists; "
+            f"{size:,} bytes that it held then. Nothing was reverted. The file still exists; "
             f"move it by hand to {self._home / source}. "
             f"{self._drop_text()}"
         )

@@ -62,7 +62,7 @@ def recorded_state(
 def revert_step(
     step: UndoStep, path_of: Callable[[str], Path], recorded: RecordedJournal, disk: Disk
 ) -> None:
-    """Take back a step, durably; it can be repeated.
+    """Undo a step, durably; it can be repeated.
 
     Args:
         step: a step of any kind except UNFLIP.

@@ -220,7 +220,7 @@ def _of_end_missing(folder: Path, rng: random.Random) -> dict[str, Codes]:
     shutil.rmtree(folder / "node1")
     cut.rename(folder / "node1")
     (folder / "node1" / "je.properties").write_text("je.rep.nodeName=node1\n")
-    # A transaction that had begun at the cut has no end, and is taken back too.
+    # A transaction that had begun at the cut has no end, and is undone too.
     codes = (("group-end-missing", "error"), ("group-lag", "note"), ("group-diverged", "note"))
     return {str(folder / "node1"): Counter(codes)}
 

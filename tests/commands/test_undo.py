@@ -42,13 +42,13 @@ def test_each_run_puts_back_one_and_tells_of_the_one_before(home: Path) -> None:
     done = je_tools("undo", home)
     again = f"`je-tools undo '{home}' --apply`"
     assert done.err == f"je-tools: nothing was changed; {again} reverts undo 2\n"
-    assert b"To put back undo 2\n" in done.out
+    assert b"To revert undo 2\n" in done.out
     done = je_tools("undo", home, "--apply")
     assert done.err.splitlines() == [
         "je-tools: undo 2 (later) is reverted: the log is as it was before",
         f"je-tools: the earlier undo 1 (earlier-end) remains; {again} reverts that too",
     ]
-    assert b"How undo 2 was put back\n" in done.out
+    assert b"How undo 2 was reverted\n" in done.out
     done = je_tools("undo", home, "--apply", "--format", "jsonl")
     assert done.err.count("\n") == 1
     journal, *steps = map(json.loads, done.out.splitlines())
@@ -105,7 +105,7 @@ def test_a_damaged_journal_is_dropped_by_its_number_alone(home: Path) -> None:
     )
     assert done.code == 6
     assert f"{text} --drop 1 --apply` removes the journal and all bytes that it keeps" in done.err
-    assert b"To put back" not in done.out
+    assert b"To revert" not in done.out
     assert je_tools("undo", home, "--drop", "all", "--apply").code == 6
     assert sorted(path.name for path in journal_of(home).parent.iterdir()) == [
         "00000002.jdb.removed",

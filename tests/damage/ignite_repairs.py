@@ -1,4 +1,4 @@
-"""Repairs of mutated stores: they can be made, leave nothing more to repair, and be taken back."""
+"""Repairs of mutated stores: they can be made, leave nothing more to repair, and be undone."""
 
 from __future__ import annotations
 

@@ -218,7 +218,7 @@
   function stakes(row) {
     if (row[STAKE.verdict] === null) return [];
     const texts = [row[STAKE.verdict], row[STAKE.node]].filter(Boolean);
-    return [element("h3", {}, "What is at stake"),
+    return [element("h3", {}, "What would be lost"),
       ...texts.map((text) => element("p", { class: "stake" }, element("bdi", {}, text)))];
   }
 

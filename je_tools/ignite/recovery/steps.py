@@ -44,7 +44,7 @@ def recover_steps(
         # A command that reverts changes takes one node.
         written = [f" --node {quoted(each.name)}" for each in store.nodes]
         some = written if len(store.nodes) > 1 or nodes else [""]
-        why = "puts back the bytes from before the newest edits, as long as no node has started"
+        why = "reverts the newest edits, as long as no node has started"
         return [StoreStep(f"je-tools ignite undo {name}{each} --apply", why) for each in some]
     chosen = "".join(f" --node {quoted(each)}" for each in nodes)
     cut = "" if cut_at is None else f" --cut-at {quoted(cut_at)}"
@@ -53,5 +53,5 @@ def recover_steps(
     what = "optional edits" if is_optional else "edits"
     return [
         StoreStep(copy, "keeps the store as it is"),
-        StoreStep(apply, f"writes the {what}; `ignite undo` takes them back"),
+        StoreStep(apply, f"writes the {what}; `ignite undo` reverts them"),
     ]

@@ -1,4 +1,4 @@
-"""The edits that a journal records, and the steps that take them back."""
+"""The edits that a journal records, and the steps that revert them."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class RecordedEdits:
         written: spans that were written.
         created: sizes of created files, by name.
         renamed: name, new name and CRC-32C of each file that was set aside.
-        steps: steps that take everything back, in order.
+        steps: steps that revert everything, in order.
     """
 
     def __init__(self, frames: Iterable[Frame]) -> None:

@@ -1,6 +1,6 @@
 """Undo of operations on a store by their journals, newest first.
 
-Each step can be repeated, so an interrupted undo starts again. Nothing is put back if anything else
+Each step can be repeated, so an interrupted undo starts again. Nothing is reverted if anything else
 has written since, as a node does when it starts. The journal is removed once all of it is back, or
 when the user asks for it by number. A damaged journal puts nothing back, and stays.
 """
@@ -47,7 +47,7 @@ class StoreUndo:
         damage: what is wrong with the journal; None if nothing is.
         saved_size: bytes in the journal and in files beside it.
         appended_size: bytes that the operation wrote, or was about to write.
-        all_steps: steps that take everything back, in order.
+        all_steps: steps that revert everything, in order.
     """
 
     def __init__(self, files: NodeFiles, recorded: RecordedJournal) -> None:

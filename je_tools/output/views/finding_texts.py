@@ -45,7 +45,7 @@ def _finding_lines(found: Finding, width: int) -> Iterator[Text]:
         ("expected ", found.expected or ""),
         ("found    ", found.found or ""),
         ("lost     ", tree.lost if tree else ""),
-        ("goes on  ", f"at {resume}" if resume else ""),
+        ("resumes  ", f"at {resume}" if resume else ""),
         ("", hint.removesuffix(CODES[found.code].hint).strip()),
     )
     for label, text in texts:

@@ -96,8 +96,8 @@ def undo_sections(undos: Sequence[AnyUndo], *, has_steps: bool = True) -> list[S
     if has_steps and undos and undos[-1].steps:
         newest = undos[-1]
         is_back = newest.state is UndoState.PUT_BACK
-        title = f"{'How' if is_back else 'To put back'} undo {newest.number}"
-        title += " was put back" if is_back else ""
+        title = f"{'How' if is_back else 'To revert'} undo {newest.number}"
+        title += " was reverted" if is_back else ""
         sections.append(section_of("steps", title, _STEPS, newest.steps, folds=True))
     return sections
 

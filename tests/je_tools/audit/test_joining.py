@@ -105,7 +105,7 @@ OUTCOMES: dict[str, tuple[list[TransactionPiece], str]] = {
     "at firstActiveLsn": ([piece(1, 0, 900, begins=True)], "unfinished"),
     "all invisible": ([piece(1, 0, 0, begins=True, invisible=2)], "rolled back"),
     "half invisible": ([piece(1, 3, 0, begins=True, invisible=1)], "unfinished"),
-    "taken back": ([piece(4, 1, 600, begins=True)], "rolled back"),
+    "rolled back": ([piece(4, 1, 600, begins=True)], "rolled back"),
     "at the matchpoint": ([piece(4, 1, 500, begins=True)], "unfinished"),
     "up to the RollbackStart": ([piece(4, 2, 750, begins=True)], "unfinished"),
     "before the RollbackStart": ([piece(4, 2, 749, begins=True)], "rolled back"),
@@ -129,7 +129,7 @@ OUTCOMES: dict[str, tuple[list[TransactionPiece], str]] = {
         [piece(1, 3, 0, begins=False, outcome=TransactionOutcome.ABORTED)],
         "aborted",
     ),
-    "taken back, but committed": (
+    "rolled back, but committed": (
         [piece(4, 1, 600, begins=False, outcome=TransactionOutcome.COMMITTED)],
         "committed",
     ),

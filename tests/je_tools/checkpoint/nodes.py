@@ -90,7 +90,7 @@ class Shown(NamedTuple):
 
 
 def stream_of(home: Path) -> dict[int, Shown]:
-    """Return the visible replicated entries by VLSN, without those that a rollback took back."""
+    """Return the visible replicated entries by VLSN, without those that a rollback undid."""
     found: dict[int, Shown] = {}
     snapshot = member(home)
     for header in entries_of(home):

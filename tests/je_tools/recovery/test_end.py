@@ -440,7 +440,7 @@ def test_a_database_that_an_earlier_end_would_lose(tmp_path: Path) -> None:
 
 
 def test_a_chosen_vlsn_is_not_one_that_a_rollback_took_back(tmp_path: Path) -> None:
-    """This holds even if the entries that were taken back were never marked invisible."""
+    """This holds even if the entries that were undone were never marked invisible."""
     log = simple(BASE)
     kept = log.ln(b"a", b"2", txn=-5, vlsn=7, entry_flags=REPLICATED)
     log.ln(b"a", b"3", txn=-5, vlsn=8, entry_flags=REPLICATED)

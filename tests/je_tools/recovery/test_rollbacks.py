@@ -1,4 +1,4 @@
-"""Periods that rollbacks take back: the same as one by one, and fast for many."""
+"""Periods that rollbacks undo: the same as one by one, and fast for many."""
 
 from __future__ import annotations
 

@@ -200,16 +200,16 @@ def test_a_rollback_period(tmp_path: Path, ends: bool) -> None:
 def test_a_rollback_goes_back_in_the_whole_transaction(
     tmp_path: Path, in_front: bool, commits: bool, ends: bool
 ) -> None:
-    """It undoes all that it takes back, and earlier changes, too, unless they are committed."""
+    """It reverts all that it undoes, and earlier changes, too, unless they are committed."""
     log = TreeLog()
     old = log.ln(b"a", b"old")
     first = log.here
     if in_front:
         log.ln(b"a", b"in front", txn=-5, vlsn=1, abort_lsn=old)
     matchpoint = log.end(-6)
-    log.ln(b"a", b"taken back", txn=-5, vlsn=3, abort_lsn=old)
+    log.ln(b"a", b"undone", txn=-5, vlsn=3, abort_lsn=old)
     log.ln(b"b", b"not of it", txn=-7, vlsn=4)
-    last = log.ln(b"a", b"taken back too", txn=-5, vlsn=5, abort_lsn=old)
+    last = log.ln(b"a", b"undone too", txn=-5, vlsn=5, abort_lsn=old)
     log.database(b"db", log.tree([slot(b"a", last)]))
     log.checkpoint(first_active_lsn=first)
     log.rollback(matchpoint, [-5], ends=ends)

@@ -1,4 +1,4 @@
-"""Entries that a rollback took back do not come back, whatever became of their transaction."""
+"""Entries that a rollback undid do not come back, whatever became of their transaction."""
 
 from __future__ import annotations
 

@@ -349,7 +349,7 @@ def test_erased_entries_that_touch_are_one_finding_over_windows(
 
 
 def test_vlsns_go_on_after_the_matchpoint_of_a_rollback(tmp_path: Path) -> None:
-    """A crash can leave the entries that a rollback takes back without their mark."""
+    """A crash can leave the entries that a rollback undoes without their mark."""
     for matchpoint in (1, 2):
         log = TreeLog()
         rooted(log.file)

@@ -190,7 +190,7 @@ def test_samples_show_the_masters_that_all_sync_points_show(node: Environment) -
 
 
 def test_the_end_of_the_stream_is_without_what_was_rolled_back(tmp_path: Path) -> None:
-    """A RollbackStart alone takes back what follows its matchpoint, also Commits, marked or not."""
+    """A RollbackStart alone undoes what follows its matchpoint, also Commits, marked or not."""
     home = copy_of(NODE, tmp_path / "node")
     before = stream_of(home)
     vlsn = 1400

@@ -73,7 +73,7 @@ def test_of_a_rollback_without_marks(tmp_path: Path) -> None:
 
 
 def test_of_a_rollback_over_ends_of_transactions(tmp_path: Path) -> None:
-    """The newest sync points were taken back, so earlier ones are looked for."""
+    """The newest sync points were undone, so earlier ones are looked for."""
     home = copy_of(ROLLED_BACK, tmp_path / "node")
     stream = stream_of(home)
     vlsn = sorted(vlsn for vlsn, each in stream.items() if each.type_no == 17)[-5]
