@@ -526,9 +526,11 @@ _TABLE: tuple[tuple[str, Severity, str, str], ...] = (
         "tree-name",
         Severity.ERROR,
         "A name of a database leads to a descriptor that does not exist. It is a warning in a log "
-        "that was not closed: a crash during the creation of the database causes this.",
-        "Remove the database by its name, or look for the missing file in a backup of the same "
-        "node.",
+        "that was not closed: a crash during the creation of the database causes this. The engine "
+        "does not open, rename or remove the database, and fails if an application creates one "
+        "of that name.",
+        "Look for the missing file in a backup of the same node. If there is none, export the "
+        "other databases and load them into a new environment, or use another name.",
     ),
     (
         "tree-obsolete",

@@ -229,6 +229,28 @@ class Tree(NodeReader, frozen=True):
             max(parents.level - 1, 0),
         )
 
+    def raised_first_keys(self, keys: Spans, owner: Ints, upper: LoadedNodes) -> Spans:
+        """Return keys of slots; the first of a node is raised to the lower bound of the node.
+
+        A crash can leave a first slot with a lower key. It stands for the keys from that bound on.
+        An identifier key that is equal to it leads the engine's scans to another node.
+
+        Args:
+            keys: keys of the slots of upper nodes.
+            owner: int64, ascending; node of each.
+            upper: the nodes.
+        """
+        if not self.ordered:
+            return keys
+        first = np.flatnonzero(np.diff(owner, prepend=-1))
+        low = upper.children.low.select(owner[first])
+        none = Spans(low.data, np.zeros(len(first), np.int64), np.full(len(first), -1))
+        each = np.arange(len(first) + 1)
+        stays = within(keys.select(first), each, low, none, two_part=self.by_parts)
+        rows = np.arange(len(keys))
+        rows[first[~stays]] = len(keys) + np.flatnonzero(~stays)
+        return joined_spans([keys, low]).select(rows)
+
     def _clamped(self, nodes: Nodes, parents: Children) -> Ints:
         """Return the row of each slot's key, or of the bound of its node if the key is outside.
 

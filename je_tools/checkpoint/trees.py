@@ -132,8 +132,9 @@ class TreeWriter(Struct, frozen=True):
         while True:
             loaded = self._read(children)
             below = self.tree.children_of(loaded)
-            # Nodes written by an interrupted checkpoint can have slots outside their range.
+            # Nodes that were written together with those above can have slots outside their range.
             wanted = self.tree.holding(below, keys) | (below.lsn >= self.since_lsn)
+            wanted |= self.tree.wrong_identifiers(loaded)[loaded.nodes.slot_node]
             chosen = np.flatnonzero(wanted | self.is_rewritten)
             uppers.append(_Upper(loaded, slot, chosen))
             if below.level <= 1 or not len(chosen):
@@ -178,6 +179,7 @@ class TreeWriter(Struct, frozen=True):
         bin_changes = self._bin_changes(changed, np.repeat(np.arange(n), last - first))
         inside = tree.are_in_range(loaded)
         is_mixed = np.bincount(nodes.slot_node[~inside], minlength=n) > 0
+        is_mixed |= tree.wrong_identifiers(loaded)
         touched = (last > first) | is_mixed | self.is_rewritten
         may_be = touched & ~is_mixed & (not self.is_rewritten)
         deltas = find_deltas(tree, loaded, bin_changes, may_be, self.delta_percent)
@@ -220,8 +222,10 @@ class TreeWriter(Struct, frozen=True):
     ) -> SlotReplacements:
         nodes = upper.loaded.nodes
         slots, owner = with_replacements(nodes, replacements)
+        slots = replace(slots, key=self.tree.raised_first_keys(slots.key, owner, upper.loaded))
         counts = np.bincount(owner, minlength=len(nodes))
         touched = np.bincount(nodes.slot_node[replacements.replaced], minlength=len(nodes)) > 0
+        touched |= self.tree.wrong_identifiers(upper.loaded)
         # The engine splits a node after its child, and needs a free slot for that.
         limit = room_for_slots(nodes) - 1
         touched |= counts > limit

@@ -18,7 +18,7 @@ from tests.builders.trees import FIRST_ID, TreeLog, slot
 from tests.formats.logs import log_rows
 from tests.je_tools.checkpoint.test_checkpoint import content_of, snapshot_of
 
-IN = 12
+IN, SIZES = 12, 4
 PROVISIONAL = 0x80
 NARROW = {"max_entries": 4}
 
@@ -103,3 +103,34 @@ def test_what_was_written_with_nodes_above_loses_what_is_not_its(
     if not ends:
         log.node([slot(key(10), lower), right], level=3, is_root=True, node_id=root)
     assert len(written(log, tmp_path)) == 2
+
+
+@pytest.mark.parametrize("is_newer", [False, True])
+def test_a_first_key_below_its_bound_leads_no_scan_astray(tmp_path: Path, is_newer: bool) -> None:
+    """A crash leaves a node whose parent is older; it kept a key that is not in its range."""
+    log, root = TreeLog(), 8
+    bins = [bin_of(log, [number, number + 1]) for number in (10, 37, 50)]
+    low = slot(key(10), log.node([slot(key(10), bins[0])], level=2))
+    slots = [slot(key(35), bins[1]), slot(key(50), bins[2])]
+    high = slot(key(37), log.node(slots, level=2))
+    log.database(b"db", log.node([low, high], level=3, is_root=True, node_id=root))
+    log.checkpoint()
+    if is_newer:
+        high = slot(key(37), log.node(slots, level=2, flags=PROVISIONAL))
+        log.node([low, high], level=3, is_root=True, node_id=root)
+    else:
+        log.ln(key(52), b"new")
+    upper, _ = written(log, tmp_path)
+    assert upper["identifier_key"] == upper["slots"][0]["key"] == key(37)
+
+
+def test_no_delta_keeps_an_identifier_of_another_node(tmp_path: Path) -> None:
+    log = TreeLog()
+    slots = [slot(key(number), log.ln(key(number), b"old")) for number in range(40, 60)]
+    sized = [each | {"logged_size": 25} for each in slots]
+    high = log.node(sized, identifier_key=key(20), booleans=SIZES)
+    slots = [slot(key(10), bin_of(log, [10])), slot(key(40), high)]
+    log.database(b"db", log.node(slots, level=2, is_root=True))
+    log.checkpoint()
+    log.ln(key(41), b"new")
+    assert len(written(log, tmp_path)) == 1
