@@ -23,6 +23,9 @@ REASONS = {
 }
 """Reason that the engine gives for each of our reasons."""
 
+UNCHECKED = "snapshot alone: open damaged-interval"
+"""Difference at a log that is damaged in a file that recovery reads, and that an engine opens."""
+
 
 class Found(NamedTuple):
     """A difference: its kind, its place, and the database, if records differ."""

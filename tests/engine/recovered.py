@@ -64,6 +64,18 @@ def engine_class_path(java: Path, jar: Path) -> str:
     return compile_java(java, jar, [FOLDER / f"{name}.java" for name in names])
 
 
+def checks_whole_files(class_path: str) -> bool:
+    """Return whether recovery by an engine checks all entries of the files that it reads.
+
+    JE 5.0.73 checks only the entries that its passes select, and opens a log with damage in
+    others. JE 18.3.12 checks whole files beside the passes, and refuses the log.
+
+    Source: FileReader.readNextEntry, JE 5.0.73; RecoveryManager.VerifyCheckpointInterval,
+    JE 18.3.12.
+    """
+    return not Path(class_path.split(os.pathsep)[0]).name.startswith("je-5.")
+
+
 class Engine:
     """An engine that opens environments one after the other.
 

@@ -99,10 +99,16 @@ def contents_of(snapshot: Snapshot) -> Contents:
     return found
 
 
-def lapsed(home: Path, now_ms: int) -> dict[str, set[bytes]]:
+def lapsed(home: Path, now_ms: int, *, by_unit: bool = False) -> dict[str, set[bytes]]:
     """Return keys of records that exist because an engine took hours of expiration for days.
 
     Our checkpoint restores the expirations of their entries, by which they have expired.
+
+    Args:
+        home: the directory.
+        now_ms: time at which records expire.
+        by_unit: go by the expirations that the application set, as the replay of the whole log
+            does: an update writes the slot's expiration, already multiplied, to its entry.
     """
     snapshot = take_snapshot(open_environment([home]), Scanner(threads=1), now_ms=now_ms)
     found: dict[str, set[bytes]] = {}
@@ -111,9 +117,13 @@ def lapsed(home: Path, now_ms: int) -> dict[str, set[bytes]]:
             continue
         for batch in snapshot.records(database):
             for row in (batch.expires_ms > FAR_MS).nonzero()[0].tolist():
-                entry = snapshot.entry(int(batch.lsn[row]))
-                expires = expiration_ms(np.array([entry.fields["expiration"]])) if entry else [0]
-                if 0 < expires[0] < now_ms:
+                expires = int(batch.expires_ms[row])
+                while by_unit and expires > FAR_MS:
+                    expires //= 24
+                entry = None if by_unit else snapshot.entry(int(batch.lsn[row]))
+                if entry is not None:
+                    expires = int(expiration_ms(np.array([entry.fields["expiration"]]))[0])
+                if 0 < expires < now_ms:
                     found.setdefault(database.name, set()).add(batch.key[row] or b"")
     return found
 

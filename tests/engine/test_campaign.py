@@ -22,9 +22,10 @@ from tests.engine.comparison import Found, compare, side_of
 from tests.engine.crashes import Crash
 from tests.engine.jars import JE_5, JE_18
 from tests.engine.recovered import Engine
+from tests.engine.snapshots import recovered
 from tests.engine.workloads import sessions_of
 from tests.truth.contents import Contents, Refusal
-from tests.truth.replay import Replayed
+from tests.truth.replay import Replayed, replay
 
 A, B, C, OTHER = (b"a", b"1"), (b"b", b"2"), (b"c", b"3"), (b"b", b"4")
 REFUSED = Refusal("open", "SomeException", "why")
@@ -191,6 +192,15 @@ def test_the_replay_of_whole_logs(
     }
 
 
+def warned_log(home: Path, now_ms: int) -> Answer:
+    """Replay the whole log, as a snapshot with our warnings of the engine's errors."""
+    return Foretold(replay(home, now_ms).contents, recovered(home, now_ms).warnings)
+
+
+def words(difference: Difference) -> set[str]:
+    return {each.word for each in difference.warnings}
+
+
 def is_plain(seed: int) -> bool:
     """Return True if nothing expires, no daemon cleans or evicts, and all is in transactions."""
     sessions = sessions_of(seed, small=True)
@@ -203,7 +213,9 @@ def is_plain(seed: int) -> bool:
 @pytest.mark.parametrize("coordinate", [JE_18, JE_5])
 def test_the_replay_of_many_whole_logs(coordinate: str, tmp_path: Path) -> None:
     with Judge.of(coordinate, tmp_path) as judge:
-        report = run_campaign(judge, whole_log, range(1, 26), 40)
+        report = run_campaign(judge, warned_log, range(1, 26), 40)
     print(report)
     assert report.cases == 1000
-    assert len(report.engine_alone) < 30
+    # The hour of the day and the threads decide how often JE 18.3.12 spoils expirations.
+    spoilt = [each for each in report.engine_alone if words(each) == {"expiration-unit"}]
+    assert len(report.engine_alone) - len(spoilt) < 30

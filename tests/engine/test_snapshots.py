@@ -13,8 +13,8 @@ import pytest
 
 from je_tools.formats.je.header import FILE_HEADER_SIZE
 from tests.corpus import environment
-from tests.engine.campaign import Judge, Report, run_campaign
-from tests.engine.comparison import REASONS, compare
+from tests.engine.campaign import Difference, Judge, Report, run_campaign
+from tests.engine.comparison import REASONS, UNCHECKED, compare
 from tests.engine.jars import JE_5, JE_18
 from tests.engine.recovered import Engine
 from tests.engine.snapshots import recovered
@@ -30,7 +30,6 @@ def judged(report: Report) -> None:
     print(report)
     assert report.refused < report.cases / 3
     assert report.records > 100 * report.cases
-    assert not report.unexplained, report
     assert not report.unforetold, report
 
 
@@ -42,7 +41,9 @@ def test_crash_points(
     first = FIRST_SEED + part * APART
     seeds = range(first, first + WORKLOADS)
     judge = Judge(java, class_path, tmp_path, engines[JE_18])
-    judged(run_campaign(judge, recovered, seeds, CRASHES, small=True))
+    report = run_campaign(judge, recovered, seeds, CRASHES, small=True)
+    judged(report)
+    assert not report.unexplained, report
 
 
 @pytest.mark.engine
@@ -73,3 +74,11 @@ def test_many_crash_points(coordinate: str, workloads: int, tmp_path: Path) -> N
         report = run_campaign(judge, recovered, seeds, 25)
     assert report.cases == 25 * workloads
     judged(report)
+    others = [each for each in report.unexplained if not (coordinate == JE_5 and is_passed(each))]
+    assert not others, report
+
+
+def is_passed(difference: Difference) -> bool:
+    """Return whether a log is damaged where JE 5.0.73 does not look: see `checks_whole_files`."""
+    is_damaged = difference.replayed.startswith("not asked, damage in file")
+    return is_damaged and difference.found.group == UNCHECKED
