@@ -225,7 +225,6 @@ def _execute(
             return
         for mark in marks:
             session.flip_bits(mark.file_no, mark.offset, mark.old, mark.new)
-        session.sync()
 
     log = AppendLog(snapshot, tracked, file_max=file_max, emit=emit, flip_bits=flip)
     operation.write(log)

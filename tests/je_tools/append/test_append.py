@@ -8,6 +8,7 @@ import random
 import shutil
 from collections import namedtuple
 from collections.abc import Callable
+from itertools import groupby
 from pathlib import Path
 
 import pytest
@@ -234,6 +235,21 @@ def test_new_files_are_begun(tmp_path: Path) -> None:
     done = apply(home, CRASHED.make(), Recorder())
     assert done.first_lsn == lsn_of(1, 38)
     assert member(home).end.last_lsn == done.last_lsn
+
+
+def test_bits_are_flipped_before_what_follows_is_written(tmp_path: Path) -> None:
+    """Otherwise a power cut could leave a RollbackEnd, but entries that it says are invisible."""
+    case = OPERATIONS["rollback"]
+    home, disk = case.copy(tmp_path / "env"), Recorder()
+    size = (home / "00000000.jdb").stat().st_size
+    apply(home, case.make(), disk)
+    kinds = [
+        "append" if call.name == "write" and call.value[0] >= size else call.name
+        for call in disk.calls
+        if call.path.suffix == ".jdb" and call.name != "set_times"
+    ]
+    steps = [kind for kind, _ in groupby(kinds)]
+    assert steps == ["append", "sync", "write", "sync", "append", "sync"]
 
 
 @pytest.mark.parametrize("states", STATES)

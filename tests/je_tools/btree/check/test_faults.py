@@ -89,6 +89,8 @@ def test_places_that_are_none_count_each() -> None:
     assert (len(part.damage), part.left_out_count) == (KEPT_MAX, 50)
     found.extend(part)
     assert (len(found.damage), found.left_out_count) == (KEPT_MAX, KEPT_MAX + 50)
+    again = in_parts([found])
+    assert (again.damage, again.left_out_count) == (found.damage, found.left_out_count)
 
 
 def test_databases_and_kinds_are_counted_apart() -> None:
