@@ -49,6 +49,9 @@ public final class IgniteRows {
     private static final int PAGE_SIZE_OFFSET = 13;
     private static final int OPEN_MILLIS = 10_000;
 
+    /** The answer that is being written: threads of an earlier node that failed have no part in it. */
+    private static volatile PrintWriter current;
+
     private IgniteRows() {}
 
     public static void main(String[] args) throws Exception {
@@ -61,6 +64,7 @@ public final class IgniteRows {
             String[] parts = line.split("\t", -1);
             try (PrintWriter out = writer(parts[1])) {
                 Runnable announce = () -> announce(out, announced, parts[0]);
+                current = out;
                 answer(Path.of(parts[0]), parts[2], parts[3], out, announce);
             }
             announced.println(parts[0]);
@@ -179,6 +183,9 @@ public final class IgniteRows {
     }
 
     private static boolean halt(FailureContext context, PrintWriter out, Runnable announce) {
+        if (current != out) {
+            return true;
+        }
         refuse(out, "halt", context.error());
         announce.run();
         Runtime.getRuntime().halt(130);

@@ -5,6 +5,7 @@ import com.sleepycat.je.Database;
 import com.sleepycat.je.DatabaseConfig;
 import com.sleepycat.je.DatabaseEntry;
 import com.sleepycat.je.DatabaseException;
+import com.sleepycat.je.DbInternal;
 import com.sleepycat.je.Durability;
 import com.sleepycat.je.Environment;
 import com.sleepycat.je.EnvironmentConfig;
@@ -12,11 +13,21 @@ import com.sleepycat.je.LockConflictException;
 import com.sleepycat.je.OperationStatus;
 import com.sleepycat.je.Transaction;
 import com.sleepycat.je.TransactionConfig;
+import java.io.BufferedReader;
 import java.io.File;
+import java.io.IOException;
+import java.io.InputStreamReader;
+import java.io.PrintStream;
+import java.io.PrintWriter;
 import java.lang.reflect.Method;
 import java.lang.reflect.Proxy;
 import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.NoSuchFileException;
+import java.nio.file.Path;
 import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.Comparator;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
@@ -26,9 +37,12 @@ import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicLong;
 
 /**
- * Writes an environment in every way that leaves something for recovery to do, and stops.
+ * Writes environments in every way that leaves something for recovery to do.
  *
- * <p>{@code java -cp JE_JAR tests/engine/Stress.java HOME [NAME=VALUE]...}
+ * <p>A line of standard input asks for one: {@code HOME TAB ANSWER [TAB NAME=VALUE]...}; a line of
+ * standard output says that the file ANSWER is complete. It is empty, or has what failed. The
+ * engine writes in another directory. A halt leaves what has reached the log: this is copied, and
+ * then the environment is given up.
  *
  * <p>Options, all numbers: seed; threads; transactions (of each thread); load (records that each
  * database gets at first); keys (how many there are to choose from); nodeMax, fileMax, cache,
@@ -41,7 +55,7 @@ import java.util.concurrent.atomic.AtomicLong;
  * halt when all threads are done, 1: halt while they write, 2: close).
  *
  * <p>What happens is told by the seed but for the order in which threads meet. An environment that
- * is there already is opened and written on. Prints the number of transactions of each fate.
+ * is there already is opened and written on.
  */
 public final class Stress {
     private static final String[] SOME_ENGINES_HAVE_NOT = {
@@ -56,64 +70,146 @@ public final class Stress {
     private static final long HOUR = 3_600_000L;
 
     private static final Map<String, Integer> OPTIONS = new HashMap<>();
-    private static final AtomicInteger COMMITTED = new AtomicInteger();
-    private static final AtomicInteger ABORTED = new AtomicInteger();
-    private static final AtomicInteger LEFT_OPEN = new AtomicInteger();
     private static final AtomicInteger NEXT_KEY = new AtomicInteger();
     private static final AtomicLong CLOCK_AHEAD = new AtomicLong();
 
     private static Environment env;
     private static final List<Table> TABLES = new ArrayList<>();
+    private static volatile boolean isOver;
+    private static int written;
 
     private Stress() {}
 
     public static void main(String[] args) throws Exception {
-        for (int i = 1; i < args.length; i++) {
-            String[] parts = args[i].split("=");
+        PrintStream answers = System.out;
+        // The engine speaks there too.
+        System.setOut(System.err);
+        BufferedReader asked =
+                new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
+        for (String line = asked.readLine(); line != null; line = asked.readLine()) {
+            String[] parts = line.split("\t");
+            try (PrintWriter out = new PrintWriter(parts[1], StandardCharsets.UTF_8)) {
+                try {
+                    prepare(Arrays.copyOfRange(parts, 2, parts.length));
+                    write(Path.of(parts[0]));
+                } catch (Exception | Error thrown) {
+                    thrown.printStackTrace(out);
+                }
+            }
+            answers.println(parts[0]);
+            answers.flush();
+        }
+        // Environments that were given up may have threads that never end.
+        Runtime.getRuntime().halt(0);
+    }
+
+    private static void prepare(String[] options) throws ReflectiveOperationException {
+        OPTIONS.clear();
+        for (String option : options) {
+            String[] parts = option.split("=");
             OPTIONS.put(parts[0], Integer.valueOf(parts[1]));
         }
+        TABLES.clear();
+        NEXT_KEY.set(0);
+        CLOCK_AHEAD.set(0);
+        isOver = false;
         if (option("ttl", 0) == 1) {
             Expiring.setClock();
         }
+    }
+
+    private static void write(Path home) throws Exception {
+        Path used = Path.of(home + ".used-" + ++written);
+        Files.createDirectory(used);
+        copy(home, used);
         Random random = new Random(option("seed", 0));
-        env = new Environment(new File(args[0]), environmentConfig());
-        openTables();
+        env = new Environment(used.toFile(), environmentConfig());
         List<Writer> writers = new ArrayList<>();
-        for (int i = 0; i < option("threads", 3); i++) {
-            writers.add(new Writer(i, random.nextLong()));
-        }
-        int stopAt = 50 + random.nextInt(45);
-        for (Writer writer : writers) {
-            writer.start();
-        }
-        if (option("end", HALT) == HALT_BUSY) {
-            while (writers.get(0).isAlive() && writers.get(0).percent < stopAt) {
-                Thread.sleep(0, 100_000);
+        try {
+            openTables();
+            for (int i = 0; i < option("threads", 3); i++) {
+                writers.add(new Writer(i, random.nextLong()));
             }
-            finish();
+            int stopAt = 50 + random.nextInt(45);
+            for (Writer writer : writers) {
+                writer.start();
+            }
+            if (option("end", HALT) == HALT_BUSY) {
+                while (writers.get(0).isAlive() && writers.get(0).percent < stopAt) {
+                    Thread.sleep(0, 100_000);
+                }
+                copy(used, home);
+                return;
+            }
+            for (Writer writer : writers) {
+                writer.join();
+            }
+            for (Writer writer : writers) {
+                if (writer.failure != null) {
+                    throw new IllegalStateException("thread " + writer.number, writer.failure);
+                }
+            }
+            if (option("end", HALT) == CLOSE) {
+                close(writers);
+            }
+            copy(used, home);
+        } finally {
+            isOver = true;
+            for (Writer writer : writers) {
+                writer.join();
+            }
+            giveUp(env, used);
         }
-        for (Writer writer : writers) {
-            writer.join();
-        }
-        for (Writer writer : writers) {
-            if (writer.failure != null) {
-                throw new IllegalStateException("thread " + writer.number, writer.failure);
+    }
+
+    /**
+     * Replaces the files of a directory by those of another one, as they are at one moment.
+     *
+     * <p>A log only grows, so that it is enough to know the sizes; those of later files come first.
+     */
+    private static void copy(Path from, Path to) throws IOException {
+        for (boolean isWhole = false; !isWhole; ) {
+            for (File old : to.toFile().listFiles()) {
+                Files.delete(old.toPath());
+            }
+            File[] files = from.toFile().listFiles((folder, name) -> !name.equals("je.lck"));
+            Arrays.sort(files, Comparator.comparing(File::getName).reversed());
+            long[] sizes = Arrays.stream(files).mapToLong(File::length).toArray();
+            try {
+                for (int i = 0; i < files.length; i++) {
+                    byte[] data = Files.readAllBytes(files[i].toPath());
+                    int size = (int) Math.min(sizes[i], data.length);
+                    Files.write(to.resolve(files[i].getName()), Arrays.copyOf(data, size));
+                }
+                isWhole = true;
+            } catch (NoSuchFileException removed) {
+                // By the cleaner, since they were listed: what is copied was never there at once.
+                continue;
             }
         }
-        if (option("end", HALT) == CLOSE) {
-            close(writers);
-        }
-        finish();
+    }
+
+    /** Gives an environment up, in a thread: some of the engine's threads end after seconds only. */
+    private static void giveUp(Environment env, Path used) {
+        Runnable closing =
+                () -> {
+                    try {
+                        DbInternal.getEnvironmentImpl(env).abnormalClose();
+                    } catch (RuntimeException | Error open) {
+                        // It is closed already, or its transactions are open as at the halt.
+                    }
+                    for (File file : used.toFile().listFiles()) {
+                        file.delete();
+                    }
+                    used.toFile().delete();
+                };
+        Thread thread = new Thread(closing);
+        thread.setDaemon(true);
+        thread.start();
     }
 
     private static int option(String name, int otherwise) {
         return OPTIONS.getOrDefault(name, otherwise);
-    }
-
-    private static void finish() {
-        System.out.printf("%s %s %s%n", COMMITTED, ABORTED, LEFT_OPEN);
-        System.out.flush();
-        Runtime.getRuntime().halt(0);
     }
 
     private static void close(List<Writer> writers) {
@@ -223,7 +319,7 @@ public final class Stress {
                     load();
                 }
                 int count = option("transactions", 100);
-                for (int i = 0; i < count; i++) {
+                for (int i = 0; i < count && !isOver; i++) {
                     percent = 100 * i / count;
                     if (number == 0) {
                         attend(i, count);
@@ -238,7 +334,7 @@ public final class Stress {
         private void load() {
             for (Table table : TABLES) {
                 int left = option("load", 0);
-                while (left > 0) {
+                while (left > 0 && !isOver) {
                     Transaction txn = table.deferred ? null : env.beginTransaction(null, null);
                     try {
                         for (int i = 1 + random.nextInt(400); i > 0 && left > 0; i--, left--) {
@@ -307,7 +403,6 @@ public final class Stress {
                 // What it touched stays locked, so it is not for the next transactions.
                 made.retainAll(before);
                 unclosed.add(txn);
-                LEFT_OPEN.incrementAndGet();
             } else {
                 end(txn, fate >= 25, before);
             }
@@ -316,10 +411,8 @@ public final class Stress {
         private void end(Transaction txn, boolean commits, List<String> before) {
             if (commits) {
                 txn.commit();
-                COMMITTED.incrementAndGet();
             } else {
                 txn.abort();
-                ABORTED.incrementAndGet();
                 made.clear();
                 made.addAll(before);
             }

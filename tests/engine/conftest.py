@@ -23,7 +23,7 @@ def old_judge(judges: dict[str, Judge], tmp_path_factory: pytest.TempPathFactory
     return judges[JE_5].at(tmp_path_factory.mktemp("old"))
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def ignite() -> Iterator[IgniteEngine]:
     with ignite_engine() as engine:
         yield engine

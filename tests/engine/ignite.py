@@ -48,8 +48,8 @@ class IgniteEngine(Engine):
         """
         told = self.tell(work, node, options)
         found = told if isinstance(told, Refusal) else parse_rows(told)
-        if isinstance(found, Refusal):
-            # Threads of a node that failed may go on, and after a halt there is no JVM.
+        if isinstance(found, Refusal) and found.stage != "start":
+            # Threads of a node that had started may go on, and after a halt there is no JVM.
             self._stop()
         return found
 

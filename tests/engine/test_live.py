@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from tests.builders.forked import Forked
 from tests.engine.recovered import QUICK_START
 
 ROUNDS, PAUSE_MS = 250, 12
@@ -42,11 +43,9 @@ def writing(java: Path, class_path: str, home: Path) -> Iterator[subprocess.Pope
             writer.kill()
 
 
-def dumped(home: Path, *options: str) -> list[bytes]:
+def dumped(forked: Forked, home: Path) -> list[bytes]:
     """Return the lines of a dump that ends by itself, without an error."""
-    done = subprocess.run(
-        [*TOOL, "dump", home, "--format", "jsonl", *options], capture_output=True, check=False
-    )
+    done = forked.run("je-tools", "dump", home, "--format", "jsonl")
     assert (done.returncode, done.stderr) == (0, b"")
     return done.stdout.splitlines()
 
@@ -86,7 +85,9 @@ def digests(home: Path) -> dict[str, str]:
     return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in home.iterdir()}
 
 
-def test_a_log_that_the_engine_is_writing(java: Path, class_path: str, tmp_path: Path) -> None:
+def test_a_log_that_the_engine_is_writing(
+    java: Path, class_path: str, forked: Forked, tmp_path: Path
+) -> None:
     home, out, limited = tmp_path / "env", tmp_path / "out.jsonl", tmp_path / "limited.jsonl"
     with writing(java, class_path, home) as writer:
         command = [*TOOL, "dump", home, "--follow", "--format", "jsonl"]
@@ -97,11 +98,11 @@ def test_a_log_that_the_engine_is_writing(java: Path, class_path: str, tmp_path:
         while len({len(snapshot) for snapshot in snapshots}) < DUMPS:
             assert writer.poll() is None
             assert_reads_only(follower.pid, home)
-            snapshots.append(dumped(home))
+            snapshots.append(dumped(forked, home))
         assert writer.communicate() == ("done\n", None)
         assert writer.returncode == 0
     before = digests(home)
-    whole = dumped(home)
+    whole = dumped(forked, home)
     files = sorted(home.glob("*.jdb"))
     assert len(files) > 3
     lines = wait_for_lines(out, len(whole))

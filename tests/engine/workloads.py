@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import atexit
+import functools
 import random
 import shutil
-import subprocess
 from pathlib import Path
 
-from tests.engine.recovered import QUICK_START
+from tests.engine.recovered import Engine
+from tests.truth.contents import Refusal
 
 HALT, HALT_BUSY, CLOSE = 0, 1, 2
 ATTEMPTS = 3
@@ -101,7 +103,7 @@ def _options(rng: random.Random, ttl: bool) -> Options:
 
 
 def write_environment(java: Path, class_path: str, home: Path, sessions: list[Options]) -> None:
-    """Let the engine write an environment, in processes that end before this call returns.
+    """Let the engine write an environment.
 
     Raises:
         RuntimeError: the engine or the workload failed; the text is the output.
@@ -115,15 +117,21 @@ def write_environment(java: Path, class_path: str, home: Path, sessions: list[Op
         raise RuntimeError(failure)
 
 
+@functools.cache
+def _stress(java: Path, class_path: str) -> Engine:
+    """Return the JVM that writes environments with an engine until this process ends."""
+    engine = Engine(java, class_path, LONGEST_SECONDS, program="Stress")
+    atexit.register(engine.__exit__)
+    return engine
+
+
 def _write(java: Path, class_path: str, home: Path, sessions: list[Options]) -> str:
-    """Write an environment, and return the error output, or an empty string."""
+    """Write an environment, and return what failed, or an empty string."""
     home.mkdir(parents=True)
     for session in sessions:
-        named = [f"{name}={value}" for name, value in session.items()]
-        command = [java, *QUICK_START, "-cp", class_path, "Stress", home, *named]
-        done = subprocess.run(
-            command, check=False, capture_output=True, text=True, timeout=LONGEST_SECONDS
-        )
-        if done.returncode:
-            return f"{session}:\n{done.stderr}"
+        words = [f"{name}={value}" for name, value in session.items()]
+        told = _stress(java, class_path).tell(home, *words)
+        if told:
+            text = str(told) if isinstance(told, Refusal) else "".join(told)
+            return f"{session}:\n{text}"
     return ""

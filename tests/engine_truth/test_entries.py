@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from itertools import zip_longest
 from typing import Any
 
@@ -13,16 +13,14 @@ from tests.engine_truth.dumped import differences
 from tests.engine_truth.parquet import parquet_rows
 from tests.engine_truth.running import json_rows
 from tests.engine_truth.selected import PRINTED, PRINTED_FIXTURES, PRINTLOG, over
-from tests.truth.printlog import read_printlog
+from tests.truth.printlog import Printed, read_printlog
 
 SHOWN = 5
 """Number of differing entries that a failure names."""
 
 
-def check(env: Environment, rows: Iterable[dict[str, Any]]) -> None:
+def check(printed: Iterable[Printed], rows: Iterable[dict[str, Any]]) -> None:
     """Compare rows of the dump with the print, entry by entry and in log order."""
-    assert env.truth is not None
-    printed = read_printlog(env.truth / PRINTLOG)
     found: list[str] = []
     for said, row in zip_longest(printed, rows):
         assert said is not None, f"the engine does not print {row}"
@@ -34,19 +32,30 @@ def check(env: Environment, rows: Iterable[dict[str, Any]]) -> None:
     assert not found, "\n".join(found)
 
 
-@over(PRINTED)
-def test_json_lines(env: Environment) -> None:
+def printed_of(env: Environment) -> Iterator[Printed]:
+    assert env.truth is not None
+    return read_printlog(env.truth / PRINTLOG)
+
+
+def json_lines(env: Environment) -> Iterable[dict[str, Any]]:
     code, rows = json_rows("dump", env.home)
     assert code == 0
-    check(env, rows)
+    return rows
 
 
 @over(PRINTED_FIXTURES)
-def test_parquet_fixtures(env: Environment) -> None:
-    check(env, parquet_rows(env.home))
+def test_fixtures(env: Environment) -> None:
+    printed = list(printed_of(env))
+    check(printed, json_lines(env))
+    check(printed, parquet_rows(env.home))
+
+
+@over([each for each in PRINTED if each not in PRINTED_FIXTURES])
+def test_json_lines(env: Environment) -> None:
+    check(printed_of(env), json_lines(env))
 
 
 @pytest.mark.exhaustive
 @over(PRINTED)
 def test_parquet(env: Environment) -> None:
-    check(env, parquet_rows(env.home))
+    check(printed_of(env), parquet_rows(env.home))
