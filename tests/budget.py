@@ -54,7 +54,7 @@ def group_of(nodeid: str, groups: list[Group]) -> str:
 
 def cpu_s() -> float:
     """Return the CPU seconds of this process, and of the processes below it, ended or not."""
-    return sum(os.times()[:4]) + sum(_ticks_of(pid) for pid in _children(os.getpid())) / _TICKS
+    return sum(os.times()[:4]) + sum(_ticks_of(pid) for pid in children(os.getpid())) / _TICKS
 
 
 def _ticks_of(pid: int) -> int:
@@ -63,11 +63,12 @@ def _ticks_of(pid: int) -> int:
     with suppress(OSError, ValueError):
         stat = Path(f"/proc/{pid}/stat").read_text()
         ticks = sum(map(int, stat.rpartition(")")[2].split()[11:15]))
-        ticks += sum(_ticks_of(child) for child in _children(pid))
+        ticks += sum(_ticks_of(child) for child in children(pid))
     return ticks
 
 
-def _children(pid: int) -> list[int]:
+def children(pid: int) -> list[int]:
+    """Return the processes that a process has started and that still run or are not awaited."""
     found: list[int] = []
     with suppress(OSError):
         for thread in Path(f"/proc/{pid}/task").iterdir():

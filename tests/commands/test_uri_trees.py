@@ -32,7 +32,7 @@ from tests.builders.logs import placed_in
 from tests.builders.trees import simple
 from tests.corpus import FIXTURES
 from tests.damage.running import je_tools
-from tests.je_tools.audit.auditing import audit_here, sources, without_sources
+from tests.je_tools.audit.auditing import Tables, audit_here, sources, without_sources
 from tests.s3_store import S3Store
 
 LOGS = ("v8-cleaned", "v26-dbops", "v17-dups", "v15-embedded", "v26-crash-txn-ckpt")
@@ -202,7 +202,7 @@ def test_an_audit_of_a_store_is_that_of_local_files(store: S3Store, tmp_path: Pa
     assert renamed(without_sources(remote), uri) == renamed(without_sources(local), str(root))
 
 
-def renamed(tables: dict[str, list[dict[str, Any]]], root: str) -> dict[str, list[str]]:
+def renamed(tables: Tables, root: str) -> dict[str, list[str]]:
     return {
         name: sorted(str(row).replace(root, "ROOT") for row in rows if name != "members")
         for name, rows in tables.items()

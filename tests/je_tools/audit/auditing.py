@@ -7,11 +7,13 @@ import pickle
 import random
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 from msgspec import Struct
@@ -32,12 +34,42 @@ from je_tools.core import shares
 from je_tools.log.opening import open_environment
 from je_tools.log.scan import Scanner
 from je_tools.summary.run import SummaryOptions, summarize
+from tests.budget import children
 from tests.damage.running import je_tools
 
 T = TypeVar("T")
 R = TypeVar("R")
 Row = dict[str, Any]
-Tables = dict[str, list[Row]]
+
+
+class Tables(Mapping[str, list[Row]]):
+    """Tables of an audit, which make rows of those that a test looks at, and are compared whole.
+
+    Attributes:
+        arrow: the same tables in columns.
+    """
+
+    def __init__(self, arrow: dict[str, pa.Table]) -> None:
+        self.arrow = arrow
+        self._rows: dict[str, list[Row]] = {}
+
+    def __getitem__(self, name: str) -> list[Row]:
+        if name not in self._rows:
+            self._rows[name] = self.arrow[name].to_pylist()
+        return self._rows[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.arrow)
+
+    def __len__(self) -> int:
+        return len(self.arrow)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Tables) and self.arrow == other.arrow
+
+    def __repr__(self) -> str:
+        return repr(dict(self))
+
 
 HOSTILE = [
     b"line\nbreak\r",
@@ -115,20 +147,36 @@ def written_for(
 
 
 def read_tables(written: Written) -> Tables:
-    """Return the rows of finished files, by table: those of one environment as they were judged."""
+    """Return the tables of finished files: rows of one environment as they were judged."""
     tables = {}
     for table_name, schema in SCHEMAS.items():
-        parts = [pq.ParquetFile(path).read() for name, path in written if name == table_name]
+        # No threads: starting these takes longer than reading a small file.
+        parts = [
+            pq.ParquetFile(path).read(use_threads=False)
+            for name, path in written
+            if name == table_name
+        ]
         # Strictly: readers that promote no types accept all parts of a table together.
         read = pa.concat_tables([schema.empty_table(), *parts])
-        tables[table_name] = sorted(read.to_pylist(), key=lambda row: str(row.get("env")))
-    # These come from several tasks.
-    tables[TXNS.name].sort(key=lambda row: (row["env"], *_place(row)))
-    return tables
+        keys = ["env"] if "env" in read.column_names else []
+        # These come from several tasks.
+        more = _PLACE if table_name == TXNS.name else ()
+        tables[table_name] = _in_order(read, [*keys, *more])
+    return Tables(tables)
+
+
+_PLACE = ("begin_lsn", "txn_id", "entry_count")
 
 
 def _place(txn: Row) -> tuple[int, ...]:
-    return (txn["begin_lsn"], txn["txn_id"], txn["entry_count"])
+    return tuple(txn[name] for name in _PLACE)
+
+
+def _in_order(table: pa.Table, keys: Sequence[str]) -> pa.Table:
+    """Return a table with its rows in the order of some columns, and as they were among equals."""
+    if keys and len(table) > 1:
+        table = table.take(pc.sort_indices(table, [(name, "ascending") for name in keys]))
+    return table.combine_chunks()
 
 
 def tables_in(output: Path) -> Tables:
@@ -141,13 +189,12 @@ def tables_in(output: Path) -> Tables:
 
 def without_sources(tables: Tables) -> Tables:
     """Return tables without the column that says where results come from, in a fixed order."""
-    return {
-        name: sorted(
-            ({key: value for key, value in row.items() if key != "source"} for row in rows),
-            key=lambda row: str(tuple(row.values())),
-        )
-        for name, rows in tables.items()
-    }
+    return Tables({name: _without_source(table) for name, table in tables.arrow.items()})
+
+
+def _without_source(table: pa.Table) -> pa.Table:
+    kept = table.select([name for name in table.column_names if name != "source"])
+    return _in_order(kept, [each.name for each in kept.schema if not pa.types.is_nested(each.type)])
 
 
 def sources(tables: Tables) -> list[str | None]:
@@ -254,21 +301,11 @@ def signed(lsn: int) -> int:
 
 def below(pid: int, text: str) -> list[int]:
     """Return the descendants of a process whose command line contains the text."""
-    parents: dict[int, list[int]] = defaultdict(list)
-    for folder in Path("/proc").glob("[0-9]*"):
-        try:
-            fields = (folder / "stat").read_text().rpartition(")")[2].split()
-        except OSError:
-            continue
-        parents[int(fields[1])].append(int(folder.name))
     found, waiting = [], [pid]
     while waiting:
-        for child in parents[waiting.pop()]:
+        for child in children(waiting.pop()):
             waiting.append(child)
-            try:
-                line = Path(f"/proc/{child}/cmdline").read_bytes()
-            except OSError:
-                continue
-            if text.encode() in line:
-                found.append(child)
+            with suppress(OSError):
+                if text.encode() in Path(f"/proc/{child}/cmdline").read_bytes():
+                    found.append(child)
     return found
