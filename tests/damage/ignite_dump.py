@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 
 from je_tools.core.masking import Masking
 from je_tools.ignite.pages.dump import PageDump, PageFilters
@@ -33,10 +34,15 @@ def check_dump(store: Store) -> None:
     assert len(counts) == 1
 
 
-def dumped_pages(store: Store, threads: int) -> list[bytes]:
-    """Return the pages and items of a store in the formats of lines, all with as many rows."""
+OF_LINES = (EntryFormat.TABLE, EntryFormat.CSV, EntryFormat.JSONL)
+
+
+def dumped_pages(
+    store: Store, threads: int, forms: Sequence[EntryFormat] = OF_LINES
+) -> list[bytes]:
+    """Return the pages and items of a store in formats of lines, all with as many rows."""
     found = []
-    for form in (EntryFormat.TABLE, EntryFormat.CSV, EntryFormat.JSONL):
+    for form in forms:
         sink = open_page_sink(form, Masking(), 120)
         dump = PageDump(PageFilters(), sink.encode, threads, with_items=True)
         found.append(b"".join(bytes(piece) for piece in dump.run(store)))
