@@ -130,7 +130,7 @@ class StoreReader(OpenBatches):
         Raises:
             UsageError: also if there is no such cache, at the call, or no such partition, at the
                 end.
-            InputError: also if the markers do not tell where recovery begins.
+            InputError: also if the markers do not show where recovery begins.
         """
         from je_tools.api.store_batches import read_cache_records
 

@@ -80,7 +80,7 @@ def read_cache_records(
 
     Raises:
         UsageError: there is no such cache, before the schema; or no such partition.
-        InputError: a file cannot be read, or the markers do not tell where recovery begins.
+        InputError: a file cannot be read, or the markers do not show where recovery begins.
         StoppedError: a file shrank, vanished or was replaced meanwhile.
     """
     with named_arguments():

@@ -133,7 +133,7 @@ def logical_updates(
         checkpoints: its checkpoints, if they are known.
 
     Raises:
-        InputError: the node has no folder of markers, or its markers do not tell where recovery
+        InputError: the node has no folder of markers, or its markers do not show where recovery
             begins.
         StoppedError: a file shrank, vanished or was replaced while it was read.
     """

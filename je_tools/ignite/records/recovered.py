@@ -103,7 +103,7 @@ def recover_node(node: Node, threads: int, progress: Progress | None = None) -> 
         progress: called with the bytes of each segment that was read; None for nothing.
 
     Raises:
-        InputError: the node has no folder of markers, or they do not tell where recovery begins.
+        InputError: the node has no folder of markers, or they do not show where recovery begins.
         StoppedError: a file shrank, vanished or was replaced while it was read.
     """
     found = node_checkpoints(node, threads, progress)

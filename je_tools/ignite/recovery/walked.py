@@ -39,7 +39,7 @@ def recovered_walk(physical: PhysicalRecovery, threads: int) -> Walk:
         return Walk(threads, None)
     problem = physical.problem
     if problem is None and physical.replay is None:
-        problem = "the markers do not tell where recovery begins"
+        problem = "the markers do not show where recovery begins"
     return Walk(threads, problem, physical.replay)
 
 
