@@ -104,9 +104,9 @@ def command(**options: Unpack[Options]) -> int:
     beginning of its keys only once, so a search of bytes does not find whole keys. Names of files
     are searched too.
 
-    Needles appear in no output: they have numbers and hashes. The report says what was not looked
-    at, such as backups and snapshots. The exit code is 3 if anything is left, or if anything could
-    not be read. Nothing is written to the environment, and no lock is taken.
+    Needles appear in no output: they have numbers and hashes. The report says what was not
+    searched, such as backups and snapshots. The exit code is 3 if anything is left, or if anything
+    could not be read. Nothing is written to the environment, and no lock is taken.
 
     \b
     Examples:

@@ -190,7 +190,7 @@ def _options(name: str) -> str:
         raise KeyError(name)
     rows = []
     for parameter in reversed(command.params):
-        if isinstance(parameter, click.Option):
+        if isinstance(parameter, click.Option) and not parameter.hidden:
             names = ", ".join(f"`{each}`" for each in (*parameter.opts, *parameter.secondary_opts))
             rows.append((names, _takes(parameter), parameter.help or ""))
     return table(("option", "takes", "what it does"), sorted(rows))

@@ -186,7 +186,7 @@ class StoreReader(OpenBatches):
         """Read the whole store, and return its state as `doctor` reports it.
 
         The result has the outcome of each node's next start, all findings on log, markers, pages
-        and recovery, and what was not looked at.
+        and recovery, and what was not checked.
         """
         from je_tools.ignite.examination import examine_store
         from je_tools.ignite.recovery.rebuilding import rebuilt_files

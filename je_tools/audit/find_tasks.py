@@ -152,7 +152,7 @@ def _not_judged(
         search: the needles.
         options: masking of their names.
         reason: says why no state of a trace is known.
-        gap: what is not looked at in all of it.
+        gap: what is not searched in all of it.
     """
     env, shown = found.name, _shown(search, found.name)
     try:

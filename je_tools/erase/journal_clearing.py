@@ -1,6 +1,6 @@
 """Clear the undo journals of an environment before entries of it are overwritten.
 
-A journal holds bytes of the log, and its undo would take the log back to before the checkpoint on
+A journal holds bytes of the log, and its undo would return the log to before the checkpoint on
 which the erasure relies.
 """
 

@@ -115,7 +115,7 @@ class StoreExamination(Struct):
     Attributes:
         nodes: its nodes.
         findings: by node: log, checkpoints, pages, recovery.
-        not_checked: what was not looked at, in words, with what is unread.
+        not_checked: what was not checked, in words, with what is unread.
         unread: node and reason of each part that could not be read.
     """
 
@@ -182,7 +182,7 @@ def _examine(
         try:
             found += examine(store, node, threads)
         except InputError as error:
-            # The other parts are looked at all the same.
+            # The other parts are examined all the same.
             result.not_checked.append(f"{node.name or 'the node'}: {error}")
             result.unread.append((node.name, str(error)))
     result.not_checked += parts.not_checked

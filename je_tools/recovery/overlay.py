@@ -175,7 +175,7 @@ def _undo(tree: Tree, groups: _Groups, rules: ReplayRules, state: _KeyState) -> 
 def _before_rollback(groups: _Groups, rows: Ints, rolled_back: Mask) -> tuple[Ints, Mask]:
     """Follow rollbacks back to the LN at which the undo of each row ends.
 
-    A rollback reverts a key to the last LN of the same transaction that it does not take back. If
+    A rollback reverts a key to the last LN of the same transaction that it does not undo. If
     there is none, it reverts to the version that the first LN of the transaction replaced. If the
     transaction of the LN that is reached has no Commit, that LN is undone too.
 

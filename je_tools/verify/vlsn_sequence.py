@@ -1,7 +1,7 @@
 """VLSN sequence check: the VLSNs of a log must ascend, unless a rollback undid some.
 
 The replication stream consists of the entries with the replicated flag that no rollback has marked
-invisible. Each takes the next VLSN. A RollbackStart takes back every VLSN above its matchpoint,
+invisible. Each takes the next VLSN. A RollbackStart undoes every VLSN above its matchpoint,
 even if the entry was never marked invisible. An entry that the cleaner moved keeps its VLSN in some
 releases, but not the flag, and does not count.
 

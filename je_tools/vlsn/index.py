@@ -120,7 +120,7 @@ def _check_bucket(bucket: VlsnBucket) -> None:
 def stream_after_rollbacks(
     stream: ReplicationStream, rollbacks: Sequence[tuple[int, Matchpoint]]
 ) -> ReplicationStream:
-    """Return a stream without the entries that rollbacks take back.
+    """Return a stream without the entries that rollbacks undo.
 
     Args:
         stream: visible entries.

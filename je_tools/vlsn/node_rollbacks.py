@@ -1,6 +1,6 @@
 """Rollbacks of a node, and the entries that they leave in the stream.
 
-A RollbackStart takes back every VLSN above its matchpoint, even of entries that are not marked
+A RollbackStart undoes every VLSN above its matchpoint, even of entries that are not marked
 invisible. If a rollback ended without marking them, they stay visible for good.
 
 Source: RollbackTracker, RollbackStart, RollbackEnd, JE 7.5.11 and 18.3.12.
@@ -29,7 +29,7 @@ class NodeRollback(Struct, frozen=True):
 
     Attributes:
         start_lsn: LSN of its RollbackStart.
-        matchpoint_vlsn, matchpoint_lsn: the last entry that it does not take back.
+        matchpoint_vlsn, matchpoint_lsn: the last entry that it does not undo.
         time_ms: time of the RollbackStart.
         txn_count: number of transactions that it undoes, in whole or in part.
         end_lsn: LSN of its RollbackEnd; NULL_LSN without one.
@@ -89,7 +89,7 @@ def joined_rollbacks(logged: Sequence[LoggedRollback]) -> list[NodeRollback]:
 
 
 def is_left(lsns: Ints, vlsns: Ints, rollbacks: Sequence[tuple[int, int]]) -> Mask:
-    """Return a mask of the entries that no later rollback takes back.
+    """Return a mask of the entries that no later rollback undoes.
 
     Args:
         lsns, vlsns: int64; entries in any order.
@@ -100,7 +100,7 @@ def is_left(lsns: Ints, vlsns: Ints, rollbacks: Sequence[tuple[int, int]]) -> Ma
 
 
 def highest_left(lsns: Ints, rollbacks: Sequence[tuple[int, int]]) -> Ints:
-    """Return for each LSN the highest VLSN that no later rollback takes back there, int64.
+    """Return for each LSN the highest VLSN that no later rollback undoes there, int64.
 
     Args:
         lsns: int64; LSNs in any order.

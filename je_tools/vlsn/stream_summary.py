@@ -203,7 +203,7 @@ class SummaryBuilder:
 
 
 def _runs_after_rollbacks(runs: Ints, rollbacks: Sequence[NodeRollback]) -> VlsnRuns:
-    """Return runs without the VLSNs that rollbacks take back.
+    """Return runs without the VLSNs that rollbacks undo.
 
     Args:
         runs: int64 (n, 3); LSN, first and last VLSN of each. No run goes on after a rollback.

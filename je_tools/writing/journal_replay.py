@@ -28,7 +28,7 @@ _MANY = {"saved", "cut", "rename", "append", "flip", "back"}
 
 
 class UndoKind(StrEnum):
-    """Kinds of steps that take back a change."""
+    """Kinds of steps that revert a change."""
 
     CUT = "cut-off"
     """Cut off bytes that were appended to a file."""
@@ -96,7 +96,7 @@ class Replay:
     """The changes that the frames of a journal record.
 
     Attributes:
-        steps: step that takes back each change, in the order of the operation.
+        steps: step that reverts each change, in the order of the operation.
         changed_files: files that were cut, appended to or begun, by name.
         begun: names of files that were begun.
         renamed: old and new name of each renamed file.
@@ -128,7 +128,7 @@ class Replay:
 
     @property
     def steps_back(self) -> list[UndoStep]:
-        """The steps that take back all changes, in order."""
+        """The steps that revert all changes, in order."""
         return _combine_steps(self.steps[::-1])
 
     def run(self, frames: Iterable[Frame]) -> None:

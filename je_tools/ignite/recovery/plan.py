@@ -90,7 +90,7 @@ class NodePlan(Struct, frozen=True):
         logical: the logical part; None if its begin is unclear.
         damaged: runs of damaged pages of its files; None if the pages were not read.
         findings: what prevents the start, and what is lost.
-        not_checked: what was not looked at, besides `left_to_others`.
+        not_checked: what was not checked, besides `left_to_others`.
     """
 
     node: Node
@@ -203,7 +203,7 @@ def _not_checked(judged: JudgedPages | None, logical: LogicalUpdates | None) -> 
 
 
 def encrypted_text(count: int) -> str:
-    """Return what was not looked at in encrypted pages, in words."""
+    """Return what was not checked in encrypted pages, in words."""
     text = f"Types, places and content of {counted(count, 'encrypted page')}: only their "
     return f"{text}checksums were compared."
 

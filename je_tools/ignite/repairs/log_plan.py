@@ -56,7 +56,7 @@ class LogPlan(Struct, frozen=True):
         repairs: what is repaired, in the order in which it is done.
         unrepaired: damage that is left, and why.
         checkpoints: the checkpoints, without markers that are removed.
-        first: first segment that was looked at; what is older is not judged.
+        first: first segment that was examined; what is older is not judged.
     """
 
     repairs: tuple[LogRepair, ...]
@@ -75,7 +75,7 @@ def plan_log_repairs(
 ) -> LogPlan:
     """Plan all repairs of the log and the markers of a node; nothing is written.
 
-    Segments older than recovery reads are not looked at.
+    Segments older than recovery reads are not examined.
 
     Args:
         node: a node that was opened by its work directory or folder.

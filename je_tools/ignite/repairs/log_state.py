@@ -36,7 +36,7 @@ class SegmentDamage(Struct, frozen=True):
         start, end: half-open range of the bytes.
         stop: why no record can be trusted at their start; None if the segment's header is damaged.
         is_tail: True if no record of the segment follows, and a later segment does.
-        problem: why the damage cannot be looked at closely, in words; None if it can.
+        problem: why the damage cannot be examined closely, in words; None if it can.
     """
 
     index: int
