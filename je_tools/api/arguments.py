@@ -140,7 +140,7 @@ def lsn_argument(name: str, lsn: Lsn | None) -> str | None:
     """Return an LSN as options take it.
 
     Raises:
-        UsageError: a number that is no LSN.
+        UsageError: a number that is not an LSN.
     """
     if lsn is None or isinstance(lsn, str):
         return lsn

@@ -145,7 +145,7 @@ def explain_lsn(environment: Environment, text: str, masking: Masking) -> EntryE
     """Explain the entry at an LSN as a user wrote it.
 
     Raises:
-        UsageError: `text` is no LSN.
+        UsageError: `text` is not an LSN.
         InputError: no entry begins there; the text names the entries around it. If the digits
             read as decimal hit an entry, it says so: JE up to 18.3 prints decimal numbers after
             0x in RollbackException.

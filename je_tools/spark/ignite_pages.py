@@ -20,6 +20,7 @@ from je_tools.ignite.pages.files import FileKind, PageFile, page_folder
 from je_tools.ignite.pages.scan import Block, read_blocks
 from je_tools.spark.columns import ENV, chosen, spark_batch, spark_schema
 from je_tools.spark.ignite_stores import STORE_PLACES, NodePlace, check_readable, nodes_of
+from je_tools.spark.option_texts import one_of
 from je_tools.spark.query import (
     COLUMNS,
     TASKS,
@@ -31,7 +32,7 @@ from je_tools.spark.query import (
 )
 
 if TYPE_CHECKING:
-    from je_tools.spark.option_texts import OptionTexts, one_of
+    from je_tools.spark.option_texts import OptionTexts
 
 OPTIONS: Mapping[str, str] = {
     **STORE_PLACES,

@@ -50,7 +50,7 @@ class IgniteEngine(Engine):
         found = told if isinstance(told, Refusal) else parse_rows(told)
         if isinstance(found, Refusal) and found.stage != "start":
             # Threads of a node that had started may go on, and after a halt there is no JVM.
-            self._stop()
+            self.stop()
         return found
 
 

@@ -103,7 +103,7 @@ class Engine:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._stop()
+        self.stop()
 
     def ask(self, home: Path, now_ms: int = 0, *, read_only: bool = False) -> Contents | Refusal:
         """Return the records of an environment, or the engine's refusal.
@@ -136,7 +136,7 @@ class Engine:
             if failure is None:
                 with answer.open(encoding="utf-8", newline="\n") as lines:
                     return list(lines)
-            self._stop()
+            self.stop()
             return Refusal(failure, f"after {self.seconds} s" if failure == "hung" else "the JVM")
         finally:
             answer.unlink(missing_ok=True)
@@ -157,7 +157,8 @@ class Engine:
         line = process.stdout.readline()
         return None if line == f"{home}\n" else "died"
 
-    def _stop(self) -> None:
+    def stop(self) -> None:
+        """Kill the JVM; the next question starts another one."""
         process, self._process = self._process, None
         if process is not None:
             process.kill()

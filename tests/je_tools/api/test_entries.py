@@ -198,7 +198,7 @@ def test_only_what_was_read_is_judged(tmp_path: Path) -> None:
         ({"db": "nobody"}, "^db nobody: not in this log, which has: people$"),
         ({"type": "INS"}, "^type INS: no such entry type"),
         ({"from_lsn": "3"}, "^from_lsn 3: an LSN is written"),
-        ({"to_lsn": -1}, "^to_lsn: -1 is no LSN"),
+        ({"to_lsn": -1}, "^to_lsn: -1 is not an LSN"),
         ({"from_lsn": 9, "to_lsn": 8}, "^from_lsn comes after to_lsn"),
         ({"since": "now"}, "^since now: a time is written"),
         ({"key": "long:x"}, "^key long:x"),

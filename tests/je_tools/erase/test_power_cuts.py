@@ -120,6 +120,6 @@ def test_a_disk_that_fails(error: int | None, every: int, tmp_path: Path) -> Non
         with pytest.raises((RefusedError, KilledError)) as caught:
             erase(home, disk=Recorder(at, error))
         if error is not None and calls[at].name != "create":
-            assert "nothing was erased" in str(caught.value) or "to go on" in str(caught.value)
+            assert "nothing was erased" in str(caught.value) or "to continue" in str(caught.value)
         left.check(home)
         shutil.rmtree(home)
