@@ -193,7 +193,7 @@ class NodeReader(Struct, frozen=True):
         return wrong
 
     def are_in_range(self, loaded: LoadedNodes) -> Mask:
-        """Return a mask of the slots of BINs that lie in the range that their parents give them.
+        """Return a mask of the slots whose keys lie in the range that their parents give them.
 
         A crash can leave others: stale copies that the engine's searches never reach.
         """

@@ -135,6 +135,8 @@ class TreeWriter(Struct, frozen=True):
             # Nodes that were written together with those above can have slots outside their range.
             wanted = self.tree.holding(below, keys) | (below.lsn >= self.since_lsn)
             wanted |= self.tree.wrong_identifiers(loaded)[loaded.nodes.slot_node]
+            # Nodes below a slot outside the range of its node lose what no search reaches.
+            wanted |= ~self.tree.are_in_range(loaded)
             chosen = np.flatnonzero(wanted | self.is_rewritten)
             uppers.append(_Upper(loaded, slot, chosen))
             if below.level <= 1 or not len(chosen):

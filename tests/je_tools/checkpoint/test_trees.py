@@ -134,3 +134,18 @@ def test_no_delta_keeps_an_identifier_of_another_node(tmp_path: Path) -> None:
     log.checkpoint()
     log.ln(key(41), b"new")
     assert len(written(log, tmp_path)) == 1
+
+
+@pytest.mark.parametrize("second", [36, 37])
+def test_slots_that_no_key_leads_to_are_not_written(tmp_path: Path, second: int) -> None:
+    """Of several first slots below the bound, the last one stands for the keys from it on."""
+    log, root = TreeLog(), 8
+    bins = {number: bin_of(log, [number, number + 1]) for number in (10, 35, second, 50)}
+    low = slot(key(10), log.node([slot(key(10), bins.pop(10))], level=2))
+    slots = [slot(key(number), lsn) for number, lsn in bins.items()]
+    high = slot(key(37), log.node(slots, level=2, identifier_key=key(50)))
+    log.database(b"db", log.node([low, high], level=3, is_root=True, node_id=root))
+    log.checkpoint()
+    log.ln(key(52), b"new")
+    upper, _ = written(log, tmp_path)
+    assert [each["key"] for each in upper["slots"]] == [key(37), key(50)]
