@@ -47,7 +47,7 @@ class ReplayRules(Struct, frozen=True, dict=True):
         )
 
     def is_rolled_back(self, lns: Lns | Writes) -> Mask:
-        """Return a mask of the LNs that a rollback takes back."""
+        """Return a mask of the LNs that a rollback undoes."""
         return self._by_txn.contain(lns.txn_id, lns.lsn)
 
     def is_undone(self, lns: Lns) -> Mask:

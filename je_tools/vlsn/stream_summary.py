@@ -94,14 +94,14 @@ class StreamSummary(Struct, frozen=True):
 
     Attributes:
         entry_count: number of its entries.
-        visible_count: number of VLSNs that no rollback took back.
+        visible_count: number of VLSNs that no rollback undid.
         first_vlsn: first of these; None without one.
         end: last of these, and the last sync point and end of a transaction that the index covers.
         has_sync, has_txn_end: True if the log has a visible sync point, or end of a transaction,
             with the VLSN that the range of the index names as the last one.
         is_right: bool; mappings that lead to the visible entry of their VLSN, in LSN order.
         rollbacks: rollbacks, in log order.
-        runs: VLSNs that no rollback took back.
+        runs: VLSNs that no rollback undid.
     """
 
     entry_count: int
@@ -171,7 +171,7 @@ class SummaryBuilder:
         """Return the summary.
 
         Args:
-            newest_ends: as `TailReader.newest_ends`. It is called if rollbacks took back the last
+            newest_ends: as `TailReader.newest_ends`. It is called if rollbacks undid the last
                 sync points, so that earlier ones count.
         """
         probe, rollbacks = self._probe, joined_rollbacks(self._rollbacks)

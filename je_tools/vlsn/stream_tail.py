@@ -73,7 +73,7 @@ class TailCollector(Struct, frozen=True):
 
 
 class StreamTail(Struct, frozen=True):
-    """The end of the replication stream, without entries that rollbacks took back.
+    """The end of the replication stream, without entries that rollbacks undid.
 
     Attributes:
         sync: sync points.
@@ -111,7 +111,7 @@ class StreamTail(Struct, frozen=True):
 
 
 class _FileTail(Struct, frozen=True):
-    """The stream in one file, without entries that rollbacks took back.
+    """The stream in one file, without entries that rollbacks undid.
 
     Attributes:
         sync: sync points.
@@ -129,7 +129,7 @@ class TailReader:
     """Reader of the end of a stream; each step adds the file before those that were read.
 
     It keeps the sync points of each file, 57 bytes each, and the numbers of LNs between them. When
-    a file is read, the rollbacks after it are known, so entries that they took back are dropped.
+    a file is read, the rollbacks after it are known, so entries that they undid are dropped.
 
     Attributes:
         read_size: bytes read so far.
@@ -238,7 +238,7 @@ class TailReader:
 
 
 def _after_rollbacks(rows: Sequence[TailRows], bounds: list[tuple[int, int]]) -> _FileTail:
-    """Return the stream in a file without the entries that rollbacks took back.
+    """Return the stream in a file without the entries that rollbacks undid.
 
     Args:
         rows: the rows, in log order.

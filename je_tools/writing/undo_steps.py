@@ -1,4 +1,4 @@
-"""Parts of undo that logs and stores share: the state of an undo, and how a step is taken back."""
+"""Parts of undo that logs and stores share: the state of an undo, and how a step is undone."""
 
 from __future__ import annotations
 
