@@ -11,7 +11,6 @@ import os
 import re
 from collections.abc import Iterable, Sequence, Set
 from contextlib import suppress
-from enum import StrEnum
 from pathlib import Path
 
 from msgspec import Struct
@@ -32,15 +31,6 @@ _ABOVE = 4
 
 STORE_FOLDERS = frozenset({"db", "wal", *_NODE_MEMBERS[:2]})
 """Names of folders; a directory of which `holds_store` is true has at least one of them."""
-
-
-class SegmentFolder(StrEnum):
-    """Folder in which a segment lies."""
-
-    WORK = "work"
-    """The ring that the node writes. The names of its files are positions in the ring."""
-    ARCHIVE = "archive"
-    """Complete segments. The names of its files are their indexes."""
 
 
 class Node(Struct, frozen=True):

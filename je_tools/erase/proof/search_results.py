@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
@@ -175,11 +175,3 @@ class Proof(Struct):
                 f"may be left: {counted(len(self.gaps), 'reason')} below."
             )
         return f"NOTHING LEFT: no hit of {what} in any byte of {searched}."
-
-
-def counts_by_where(hits: Sequence[Hit]) -> Mapping[Where, int]:
-    """Return the number of the listed hits by the kind of their place."""
-    counts: dict[Where, int] = {}
-    for hit in hits:
-        counts[hit.where] = counts.get(hit.where, 0) + 1
-    return counts

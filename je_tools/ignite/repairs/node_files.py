@@ -62,10 +62,6 @@ class NodeFiles:
         root, _, rest = name.partition("/")
         return self._roots[root] / rest
 
-    def folder_of(self, name: str) -> Path:
-        """Return the folder that a name begins with."""
-        return self._roots[name.partition("/")[0]]
-
     def paths(self) -> list[Path]:
         """Return the paths of all regular files, without those of journals."""
         return sorted({path for root in self._roots.values() for path in _files_in(root)})

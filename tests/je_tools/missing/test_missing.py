@@ -61,15 +61,15 @@ def snapshot_of(home: Path) -> Snapshot:
 def bins_of(tree: Tree, children: Children, above: frozenset[int]) -> Iterator[Bin]:
     """Yield the bottom nodes below some nodes, reading each node alone."""
     for row in range(len(children)):
-        leaves = tree.read(children.select(slice(row, row + 1)))
-        logged, _ = leaves.logged
+        loaded = tree.read(children.select(slice(row, row + 1)))
+        logged, _ = loaded.logged
         files = above | {int(logged.lsn[0]) >> 32}
         if logged.is_delta[0]:
             files |= {int(logged.last_full_lsn[0]) >> 32}
-        if leaves.children.level > 1:
-            yield from bins_of(tree, tree.children_of(leaves), files)
+        if loaded.children.level > 1:
+            yield from bins_of(tree, tree.children_of(loaded), files)
             continue
-        slots, _ = tree.slots_in_range(leaves)
+        slots, _ = tree.slots_in_range(loaded)
         own = {}
         for at in range(len(slots)):
             is_here = tree.two_part or bool(slots.state[at] & SlotState.EMBEDDED)
