@@ -56,13 +56,13 @@ def test_pages_are_made_from_the_code_and_examples_print_what_they_say(
 
 
 def options_of(command: click.Command) -> list[click.Option]:
-    """Return a command's options, and those of its subcommands."""
+    """Return a command's options that its help shows, and those of its subcommands."""
     below = []
     if isinstance(command, click.Group):
         context = click.Context(command)
         names = command.list_commands(context)
         below = [found for name in names if (found := command.get_command(context, name))]
-    own = [each for each in command.params if isinstance(each, click.Option)]
+    own = [each for each in command.params if isinstance(each, click.Option) and not each.hidden]
     return own + [option for each in below for option in options_of(each)]
 
 
