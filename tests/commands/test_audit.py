@@ -213,9 +213,15 @@ def test_nothing_is_left_of_an_interrupted_audit(
         running.send_signal(sent)
         told, _ = running.communicate()
     assert running.returncode == ENDED[sent], told
-    assert "Traceback" not in told
+    assert "Traceback" not in without_cut_update(told)
     assert names_in(earlier.parent) == {"out"}
     assert runs_in(earlier) == before
+
+
+def without_cut_update(told: str) -> str:
+    """Remove what PySpark seldom prints if Java ends while it sends the value of an accumulator."""
+    line = "-" * 40 + "\n"
+    return re.sub(f"{line}Exception occurred during .*?{line}", "", told, flags=re.DOTALL)
 
 
 def runs_in(output: Path) -> dict[str, bytes]:
