@@ -2,7 +2,7 @@
 
 What lies beside the log files counts too: a lock file, properties, journals. Of a store of Ignite,
 all files in its folders count. A store with a node that runs is never taken over, nor one with
-links to folders, since what they lead to is not looked at here.
+links to folders, since what they lead to is not examined here.
 """
 
 from __future__ import annotations

@@ -105,7 +105,7 @@ def holds_store(folder: Path) -> bool:
     """Return True if `open_store` would open a directory as a whole store.
 
     Other directories have folders of these names too, so there must be files of a node in them.
-    Only names are looked at.
+    Only names are read.
     """
     try:
         return _has_names_of_store(folder)

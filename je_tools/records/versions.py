@@ -31,7 +31,7 @@ class VersionState(StrEnum):
     UNFINISHED = "unfinished"
     """Its transaction has no end in the log."""
     ROLLED_BACK = "rolled back"
-    """Taken back by a rollback in a replication group."""
+    """Undone by a rollback in a replication group."""
     NON_TRANSACTIONAL = "non-transactional"
     SLOT = "in a slot only"
     """Its entry is gone with its file; the tree still holds the record."""

@@ -1,4 +1,4 @@
-"""Scope of a proof: places that were not looked at, and facts that may concern erased bytes."""
+"""Scope of a proof: places that were not searched, and facts that may concern erased bytes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ NOT_LOOKED_AT = (
     "memory and swap of this and other machines, and core dumps",
     "what compressed or encrypted files and values hold, beyond their bytes as they are",
 )
-"""Places that the command never looks at."""
+"""Places that the command never searches."""
 
 _SWAPS = Path("/proc/swaps")
 
@@ -34,7 +34,7 @@ class Scope(Struct, frozen=True):
     """Scope of a proof.
 
     Attributes:
-        not_looked_at: places that were not looked at.
+        not_looked_at: places that were not searched.
         facts: properties of files, file systems and processes that may keep erased bytes.
     """
 

@@ -122,7 +122,7 @@ class Proof(Struct):
         hits: the first hits, in order of files.
         hit_count: number of all hits.
         unread: what was not read.
-        scope: what was not looked at.
+        scope: what was not searched.
         gone: names in an earlier manifest that no file has now.
         run: report of the run of the eraser; None without one.
     """
