@@ -9,6 +9,7 @@ import numpy as np
 from msgspec import Struct
 
 from je_tools.btree.replay import ReplaySlots, Since
+from je_tools.formats.je.btree.keysort import equal_keys
 from je_tools.formats.spans import Spans, joined_spans
 
 if TYPE_CHECKING:
@@ -68,6 +69,16 @@ class Children(Struct, frozen=True):
             self.is_lone[rows],
             self.level,
         )
+
+    @property
+    def are_empty_ranges(self) -> Mask:
+        """Mask of those whose range is empty, so that no search reaches them."""
+        low, high = (
+            Spans(each.data, each.starts, np.maximum(each.sizes, 0))
+            for each in (self.low, self.high)
+        )
+        are_closed = (self.low.sizes >= 0) & (self.high.sizes >= 0)
+        return are_closed & equal_keys(low, high)
 
     @property
     def replay_slots(self) -> ReplaySlots:

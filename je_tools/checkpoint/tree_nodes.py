@@ -43,6 +43,10 @@ class SlotReplacements(Struct, frozen=True):
     lsn: Ints
     size: Ints
 
+    def removing(self, slots: Ints) -> SlotReplacements:
+        """Return these replacements, which also remove some slots without a replacement."""
+        return replace(self, replaced=np.union1d(self.replaced, slots))
+
 
 class NodesToWrite(Struct, frozen=True):
     """Nodes to write, in key order.

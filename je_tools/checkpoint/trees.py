@@ -62,11 +62,13 @@ class _Upper(Struct, frozen=True):
         loaded: the nodes.
         slot: int64; row of the slot above that names each.
         below: int64, ascending; rows of the slots of these nodes that lead to changes.
+        unreached: int64, ascending; rows of the slots of these nodes that no search reaches.
     """
 
     loaded: LoadedNodes
     slot: Ints
     below: Ints
+    unreached: Ints
 
 
 class TreeWriter(Struct, frozen=True):
@@ -115,8 +117,9 @@ class TreeWriter(Struct, frozen=True):
             return self.tree.root_lsn
         replacements = self._write_bins(uppers[-1])
         for above, upper in reversed(list(pairwise(uppers))):
+            replacements = replacements.removing(upper.unreached)
             replacements = self._write_upper(upper, above.loaded, replacements)
-        return self._write_root(uppers[0].loaded, replacements)
+        return self._write_root(uppers[0].loaded, replacements.removing(uppers[0].unreached))
 
     def _keys(self) -> Spans:
         """Return the keys that lead to all nodes to visit, ascending."""
@@ -135,10 +138,12 @@ class TreeWriter(Struct, frozen=True):
             # Nodes that were written together with those above can have slots outside their range.
             wanted = self.tree.holding(below, keys) | (below.lsn >= self.since_lsn)
             wanted |= self.tree.wrong_identifiers(loaded)[loaded.nodes.slot_node]
-            # Nodes below a slot outside the range of its node lose what no search reaches.
-            wanted |= ~self.tree.are_in_range(loaded)
-            chosen = np.flatnonzero(wanted | self.is_rewritten)
-            uppers.append(_Upper(loaded, slot, chosen))
+            # Below a slot outside the range of its node, there can be slots that no search reaches.
+            # If no search reaches it at all, it is not read: the cleaner may have deleted it.
+            are_stray = ~self.tree.are_in_range(loaded)
+            are_unreached = are_stray & below.are_empty_ranges
+            chosen = np.flatnonzero((wanted | are_stray | self.is_rewritten) & ~are_unreached)
+            uppers.append(_Upper(loaded, slot, chosen, np.flatnonzero(are_unreached)))
             if below.level <= 1 or not len(chosen):
                 return uppers
             children, slot = below.select(chosen), chosen

@@ -20,6 +20,7 @@ from tests.je_tools.checkpoint.test_checkpoint import content_of, snapshot_of
 
 IN, SIZES = 12, 4
 PROVISIONAL = 0x80
+GONE_LSN = 0x7FFF << 32 | 0x100
 NARROW = {"max_entries": 4}
 
 
@@ -138,9 +139,13 @@ def test_no_delta_keeps_an_identifier_of_another_node(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("second", [36, 37])
 def test_slots_that_no_key_leads_to_are_not_written(tmp_path: Path, second: int) -> None:
-    """Of several first slots below the bound, the last one stands for the keys from it on."""
+    """Of several first slots below the bound, the last one stands for the keys from it on.
+
+    The nodes of the others may be gone: the cleaner finds no use of them.
+    """
     log, root = TreeLog(), 8
     bins = {number: bin_of(log, [number, number + 1]) for number in (10, 35, second, 50)}
+    bins[35] = GONE_LSN
     low = slot(key(10), log.node([slot(key(10), bins.pop(10))], level=2))
     slots = [slot(key(number), lsn) for number, lsn in bins.items()]
     high = slot(key(37), log.node(slots, level=2, identifier_key=key(50)))
