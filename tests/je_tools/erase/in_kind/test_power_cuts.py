@@ -17,6 +17,7 @@ from je_tools.log.scan import Scanner
 from je_tools.writing.interrupted import check_whole
 from je_tools.writing.redo_folder import FOLDER, is_unfinished
 from tests.builders.power_cuts import Call, KilledError, PowerCuts, Recorder, failures, sampled
+from tests.corpus import corpus
 from tests.je_tools.erase.erasing import copy_of, erase, log_bytes
 from tests.je_tools.snapshots import contents_of, snapshot_of
 
@@ -99,8 +100,11 @@ def test_a_power_cut(name: str, tmp_path: Path) -> None:
     assert unfinished > 7
 
 
+ONLY_IN_CORPUS = ["v15-cleaned"] if corpus() else []
+
+
 @pytest.mark.exhaustive
-@pytest.mark.parametrize("name", [*NAMES, "v15-cleaned", "v8-crash-txn-ckpt"])
+@pytest.mark.parametrize("name", [*NAMES, *ONLY_IN_CORPUS, "v8-crash-txn-ckpt"])
 def test_many_power_cuts(name: str, tmp_path: Path) -> None:
     # States that differ: the small logs have about 150.
     assert check_states(name, tmp_path, MANY)[0] > 100
