@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Generator
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from je_tools.errors import UsageError
 
@@ -12,7 +13,26 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-class ArrowBatches:
+class Closable(ABC):
+    """Context manager that closes itself at the end of the block."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """End reading."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+class ArrowBatches(Closable):
     """An iterator of `pyarrow.RecordBatch` that reads a log as far as it is taken.
 
     It holds a few ranges of the log, whatever the size of the result. Threads may read ahead; they
@@ -69,17 +89,6 @@ class ArrowBatches:
         """End reading; batches already taken stay valid."""
         self._is_closed = not self._is_done
         self._opened.close()
-
-    def __enter__(self) -> ArrowBatches:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         """Return the batches as a capsule of an Arrow stream; pyarrow converts the schema."""

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Generator
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 from weakref import WeakSet
 
-from je_tools.api.batches import ArrowBatches
+from je_tools.api.batches import ArrowBatches, Closable
 
 
-class OpenBatches:
+class OpenBatches(Closable):
     """Context manager that closes the batches that calls have opened in it."""
 
     def __init__(self) -> None:
@@ -22,17 +21,6 @@ class OpenBatches:
         self._is_closed = True
         for batches in list(self._batches):
             batches.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def _reading(self, opened: Generator[Any, None, None]) -> ArrowBatches:
         """Return batches that are closed with this object; `opened` is as for `ArrowBatches`."""

@@ -8,10 +8,8 @@ import com.sleepycat.je.ProgressListener;
 import com.sleepycat.je.RecoveryProgress;
 import com.sleepycat.je.VerifyConfig;
 import com.sleepycat.je.util.DbVerifyLog;
-import java.io.BufferedReader;
 import java.io.ByteArrayOutputStream;
 import java.io.File;
-import java.io.InputStreamReader;
 import java.io.PrintStream;
 import java.io.PrintWriter;
 import java.nio.charset.StandardCharsets;
@@ -55,23 +53,13 @@ public final class Acceptance {
     private Acceptance() {}
 
     public static void main(String[] args) throws Exception {
-        PrintStream answers = System.out;
-        // The engine speaks there too.
-        System.setOut(System.err);
         Records.setClock();
-        BufferedReader asked =
-                new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
-        for (String line = asked.readLine(); line != null; line = asked.readLine()) {
-            String[] parts = line.split("\t");
-            Records.now = Long.parseLong(parts[3]);
-            try (PrintWriter out = new PrintWriter(parts[1], StandardCharsets.UTF_8)) {
-                answer(new File(parts[0]), parts[2], Arrays.copyOfRange(parts, 4, parts.length), out);
-            }
-            answers.println(parts[0]);
-            answers.flush();
-        }
-        // An engine that failed may have threads that never end.
-        Runtime.getRuntime().halt(0);
+        Questions.answer(
+                (cells, out) -> {
+                    Records.now = Long.parseLong(cells[3]);
+                    String[] arguments = Arrays.copyOfRange(cells, 4, cells.length);
+                    answer(new File(cells[0]), cells[2], arguments, out);
+                });
     }
 
     private static void answer(File home, String question, String[] arguments, PrintWriter out) {

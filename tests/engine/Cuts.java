@@ -8,13 +8,9 @@ import com.sleepycat.je.Environment;
 import com.sleepycat.je.EnvironmentConfig;
 import com.sleepycat.je.LockMode;
 import com.sleepycat.je.OperationStatus;
-import java.io.BufferedReader;
 import java.io.File;
 import java.io.IOException;
-import java.io.InputStreamReader;
-import java.io.PrintStream;
 import java.io.PrintWriter;
-import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.security.MessageDigest;
@@ -58,22 +54,11 @@ public final class Cuts {
     private Cuts() {}
 
     public static void main(String[] args) throws Exception {
-        PrintStream answers = System.out;
-        // The engine speaks there too.
-        System.setOut(System.err);
-        BufferedReader asked =
-                new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
-        for (String line = asked.readLine(); line != null; line = asked.readLine()) {
-            String[] parts = line.split("\t");
-            try (PrintWriter out = new PrintWriter(parts[1], StandardCharsets.UTF_8)) {
-                Reader reader = new Reader(parts[3], parts.length > 5 ? parts[5] : null, out);
-                answer(new File(parts[0]), new File(parts[2]), parts[4], reader);
-            }
-            answers.println(parts[0]);
-            answers.flush();
-        }
-        // An engine that failed may have threads that never end.
-        Runtime.getRuntime().halt(0);
+        Questions.answer(
+                (cells, out) -> {
+                    Reader reader = new Reader(cells[3], cells.length > 5 ? cells[5] : null, out);
+                    answer(new File(cells[0]), new File(cells[2]), cells[4], reader);
+                });
     }
 
     private static void answer(File home, File scratch, String cuts, Reader reader)

@@ -7,16 +7,10 @@ import com.sleepycat.je.Environment;
 import com.sleepycat.je.EnvironmentConfig;
 import com.sleepycat.je.LockMode;
 import com.sleepycat.je.OperationStatus;
-import java.io.BufferedReader;
 import java.io.File;
-import java.io.FileOutputStream;
 import java.io.IOException;
-import java.io.InputStreamReader;
-import java.io.OutputStreamWriter;
 import java.io.PrintWriter;
-import java.io.Writer;
 import java.lang.reflect.Proxy;
-import java.nio.charset.StandardCharsets;
 import java.util.List;
 import java.util.TreeSet;
 
@@ -44,22 +38,11 @@ public final class Records {
 
     public static void main(String[] args) throws Exception {
         setClock();
-        BufferedReader asked =
-                new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
-        for (String line = asked.readLine(); line != null; line = asked.readLine()) {
-            String[] parts = line.split("\t");
-            now = Long.parseLong(parts[3]);
-            try (Writer file =
-                            new OutputStreamWriter(
-                                    new FileOutputStream(parts[1]), StandardCharsets.UTF_8);
-                    PrintWriter out = new PrintWriter(file)) {
-                answer(new File(parts[0]), parts[2].equals("ro"), out);
-            }
-            System.out.println(parts[0]);
-            System.out.flush();
-        }
-        // An engine that failed may have threads that never end.
-        Runtime.getRuntime().halt(0);
+        Questions.answer(
+                (cells, out) -> {
+                    now = Long.parseLong(cells[3]);
+                    answer(new File(cells[0]), cells[2].equals("ro"), out);
+                });
     }
 
     static void answer(File home, boolean readOnly, PrintWriter out) throws IOException {

@@ -13,12 +13,8 @@ import com.sleepycat.je.LockConflictException;
 import com.sleepycat.je.OperationStatus;
 import com.sleepycat.je.Transaction;
 import com.sleepycat.je.TransactionConfig;
-import java.io.BufferedReader;
 import java.io.File;
 import java.io.IOException;
-import java.io.InputStreamReader;
-import java.io.PrintStream;
-import java.io.PrintWriter;
 import java.lang.reflect.Method;
 import java.lang.reflect.Proxy;
 import java.nio.charset.StandardCharsets;
@@ -81,26 +77,15 @@ public final class Stress {
     private Stress() {}
 
     public static void main(String[] args) throws Exception {
-        PrintStream answers = System.out;
-        // The engine speaks there too.
-        System.setOut(System.err);
-        BufferedReader asked =
-                new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
-        for (String line = asked.readLine(); line != null; line = asked.readLine()) {
-            String[] parts = line.split("\t");
-            try (PrintWriter out = new PrintWriter(parts[1], StandardCharsets.UTF_8)) {
-                try {
-                    prepare(Arrays.copyOfRange(parts, 2, parts.length));
-                    write(Path.of(parts[0]));
-                } catch (Exception | Error thrown) {
-                    thrown.printStackTrace(out);
-                }
-            }
-            answers.println(parts[0]);
-            answers.flush();
-        }
-        // Environments that were given up may have threads that never end.
-        Runtime.getRuntime().halt(0);
+        Questions.answer(
+                (cells, out) -> {
+                    try {
+                        prepare(Arrays.copyOfRange(cells, 2, cells.length));
+                        write(Path.of(cells[0]));
+                    } catch (Exception | Error thrown) {
+                        thrown.printStackTrace(out);
+                    }
+                });
     }
 
     private static void prepare(String[] options) throws ReflectiveOperationException {

@@ -18,7 +18,7 @@ FOLDER = Path(__file__).parent
 CLASSES = ROOT / "build" / "test-classes"
 PROGRAMS = (
     *("Acceptance", "Crashes", "Cuts", "Dumps", "Eraser", "Group", "HardLogs", "Holds", "Nodes"),
-    *("Properties", "Records", "Stress", "Workload", "Writer"),
+    *("Properties", "Questions", "Records", "Stress", "Workload", "Writer"),
 )
 NEWER_PROGRAMS = ("Expiring", "Tools")
 """Programs that do not compile against an engine before 7.0."""
