@@ -33,7 +33,7 @@ class Request(NamedTuple):
 
 
 class S3Store:
-    """What the server holds, and what it was asked for.
+    """The objects that the server holds, and the requests that it got.
 
     Attributes:
         requests: requests so far.
