@@ -1,4 +1,4 @@
-"""What `checkpoint` and `recover` share: options, the writing of a checkpoint, and its report."""
+"""Options, writing and report of a checkpoint, for `checkpoint` and `recover`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the commands on Ignite's stores share: options, outputs and messages."""
+"""Options, outputs and messages that the commands on Ignite's stores share."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `undo` and `ignite undo` share: the choice of undo journals, and what is done with them."""
+"""Choice, listing and undoing of undo journals, for `undo` and `ignite undo`."""
 
 from __future__ import annotations
 

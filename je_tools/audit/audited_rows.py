@@ -1,4 +1,4 @@
-"""What an audit keeps of the rows of a scan, made with the inspectors of `verify`.
+"""The parts of a scan's rows that an audit keeps, made with the inspectors of `verify`.
 
 The results are small. Only whole transactions, of which there are millions, come in columns.
 """

@@ -49,7 +49,7 @@ FAULT_TEXTS = {
     FaultKind.OTHER_RANGE: "a node whose identifier key leads to another place",
     FaultKind.NOT_TWO_PARTS: "a key that does not end with the data",
 }
-"""What is found in the place of the node or record, for each kind that is damage."""
+"""Content found in the place of the node or record, for each kind that is damage."""
 
 
 class Fault(Struct, frozen=True):

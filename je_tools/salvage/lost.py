@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class Dangling(Struct, frozen=True):
-    """What the rest of a log names in places that cannot be read.
+    """Records and LSNs that the rest of a log names in places that cannot be read.
 
     Attributes:
         records: the records.

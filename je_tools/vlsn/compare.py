@@ -116,7 +116,7 @@ class NodePair(Struct, frozen=True):
 
 
 class Following(Struct, frozen=True):
-    """What a node would do to follow another one; attributes as in `NodePair`."""
+    """Steps of a node to follow another one; attributes as in `NodePair`."""
 
     matchpoint: MatchpointSearch
     lost: EntriesAfterMatchpoint | None

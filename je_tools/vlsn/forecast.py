@@ -28,7 +28,7 @@ SILENT_VERSION = 19
 
 
 class Forecast(Struct, frozen=True):
-    """What the engine does with one kind of damage.
+    """The engine's answer to one kind of damage.
 
     Attributes:
         damage: the damage.

@@ -46,7 +46,7 @@ _LN_FIELDS = frozenset({"db_id", "key", "data", "expiration"})
 
 
 class FoundRecord(IntEnum):
-    """What is found at the LSN of a slot: the record of its key, or something else."""
+    """Content found at the LSN of a slot: the record of its key, or something else."""
 
     GOOD = 0
     ABSENT = 1
@@ -69,7 +69,7 @@ _TEXTS = {
     FoundRecord.BLANK: "an entry that is erased in kind: its key is zeros",
 }
 _GONE = (FoundRecord.ABSENT, FoundRecord.ERASED)
-"""What the cleaner leaves of a record that no read needs."""
+"""States of a record that no read needs, after the cleaner."""
 
 
 class ExpectedRecords(Struct, frozen=True):

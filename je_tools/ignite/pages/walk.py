@@ -29,7 +29,7 @@ A walk needs up to 36 bytes for each page. Of a compressed page, a quarter is st
 """
 
 HOLLOW = "most of it is a hole, which no node leaves"
-"""Why such a file is not walked."""
+"""Reason not to walk a file."""
 
 CacheRows = dict[str, Counter[int]]
 """Rows by group and cache; -1 for the cache of a group that has one only."""

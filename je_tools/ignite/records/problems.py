@@ -46,7 +46,7 @@ NOT_CHECKED = (
     "them",
     "whether other nodes have newer records: `je-tools ignite diff` compares two nodes",
 )
-"""What an export does not check."""
+"""Properties of a store that an export does not check."""
 
 _PAGES = "`ignite pages verify` reports the pages, and `ignite recover` what can be repaired."
 

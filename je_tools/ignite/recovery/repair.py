@@ -1,4 +1,4 @@
-"""What `ignite recover` writes: edits of log, markers and pages, planned and made under the lock.
+"""Edits of log, markers and pages by `ignite recover`, planned and made under the lock.
 
 Pages are computed from the log, so the log and the markers are repaired first. Files of pages are
 planned on a store whose log needs no repair.

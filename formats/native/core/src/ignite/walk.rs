@@ -157,7 +157,7 @@ pub struct Window<'a> {
     pub base: u64,
 }
 
-/// What a walk needs after a step.
+/// The need of a walk after a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
     /// A window that begins at [`Walker::position`] and has at least this many bytes.
