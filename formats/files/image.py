@@ -116,9 +116,9 @@ class Image:
             self._copies.load(positions[is_there], sizes[is_there])
 
     @property
-    def is_torn(self) -> bool:
+    def has_lost_page(self) -> bool:
         """True if a page could not be read and was replaced by zeros; costs nothing."""
-        return self._maps is not None and self._maps.torn_at >= 0
+        return self._maps is not None and self._maps.lost_at >= 0
 
     def lost(self) -> Path | None:
         """Return a file that shrank since it was mapped, or has an unreadable page; else None.
@@ -140,9 +140,9 @@ class Image:
                 is_short = True
             if is_short:
                 return part.path
-        if self._maps is None or not self.is_torn:
+        if self._maps is None or not self.has_lost_page:
             return None
-        return self.path_of(self._maps.torn_at)
+        return self.path_of(self._maps.lost_at)
 
     def path_of(self, position: int) -> Path:
         """Return the path of the file that contains a position."""

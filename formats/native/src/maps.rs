@@ -3,7 +3,7 @@
 //! If a mapped file is truncated or its device fails, some of its pages have no bytes. Reading them
 //! raises SIGBUS, which ends the process without a message. The handler here replaces such a page
 //! and the rest of its file with zeros, in a single map because the system limits the number of
-//! maps of a process; `torn_at` reports the page.
+//! maps of a process; `lost_at` reports the page.
 //!
 //! Only maps made here are guarded. A SIGBUS at any other address, or sent by a process, goes to
 //! the handler that was installed before (one of Python's or of C's, such as `faulthandler`), or
@@ -44,7 +44,7 @@ struct Guarded {
     /// Offsets in the range at which the pages of each file end, ascending.
     stops: AtomicPtr<Vec<usize>>,
     /// Offset in the range of a page that could not be read; -1 if there is none.
-    torn_at: AtomicI64,
+    lost_at: AtomicI64,
 }
 
 // SAFETY: `next` is written before a node is published and never after; the rest is atomic.
@@ -84,12 +84,12 @@ impl Guarded {
                 start: AtomicUsize::new(0),
                 size: AtomicUsize::new(0),
                 stops: AtomicPtr::new(ptr::null_mut()),
-                torn_at: AtomicI64::new(-1),
+                lost_at: AtomicI64::new(-1),
             }));
             GUARDED.store(node, Ordering::Release);
             node
         });
-        node.torn_at.store(-1, Ordering::Relaxed);
+        node.lost_at.store(-1, Ordering::Relaxed);
         node.stops.store(stops, Ordering::Relaxed);
         node.start.store(start, Ordering::Relaxed);
         node.size.store(size, Ordering::Release);
@@ -103,7 +103,7 @@ impl Guarded {
         let stops = self.stops.swap(ptr::null_mut(), Ordering::AcqRel);
         if !stops.is_null() {
             // SAFETY: the pointer comes from `Box::into_raw` in `begin`, and is taken out once. No
-            // handler reads it: that takes a fault in this range, which no one uses any more.
+            // handler reads it: that needs a fault in this range, which no one uses any more.
             drop(unsafe { Box::from_raw(stops) });
         }
     }
@@ -122,7 +122,7 @@ impl Guarded {
             return false;
         };
         // Set first: other threads see the zeros as soon as they are mapped.
-        self.torn_at.store(i64::try_from(at).unwrap_or(i64::MAX), Ordering::Release);
+        self.lost_at.store(i64::try_from(at).unwrap_or(i64::MAX), Ordering::Release);
         let start = self.start.load(Ordering::Relaxed) + at;
         let flags = NOTHING | libc::MAP_FIXED;
         // SAFETY: [start + at, start + stop) lies inside the range, which is ours. mmap is a plain
@@ -264,8 +264,8 @@ impl Maps {
     }
 
     #[getter]
-    fn torn_at(&self) -> i64 {
-        self.guarded.torn_at.load(Ordering::Acquire)
+    fn lost_at(&self) -> i64 {
+        self.guarded.lost_at.load(Ordering::Acquire)
     }
 
     /// Lends the bytes, read-only; the object lives as long as the view.

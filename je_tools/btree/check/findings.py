@@ -92,7 +92,7 @@ def _of_snapshot(
     yield from log_findings(snapshot)
     yield from _of_names(snapshot)
     for database, problems in check_trees(snapshot, cleaner, prints):
-        if snapshot.image.is_torn:
+        if snapshot.image.has_lost_page:
             # A page could not be read. If its file has changed, the problems are not damage.
             snapshot.check_files()
         yield from _of_problems(snapshot, database, problems)

@@ -130,7 +130,7 @@ paths = [Path(name) for name in sys.argv[2:]]
 image = Image([ImagePart(path, i, 17, path.stat().st_size) for i, path in enumerate(paths)])
 whole = Image([ImagePart(paths[0], 0, 17, paths[0].stat().st_size)])
 os.truncate(paths[1], page)
-assert not image.is_torn
+assert not image.has_lost_page
 start = int(image.starts[1])
 
 
@@ -152,8 +152,8 @@ def read():
 thread = threading.Thread(target=read)
 thread.start()
 thread.join()
-assert image.is_torn and image.lost() == paths[1]
-assert not whole.is_torn and whole.lost() is None
+assert image.has_lost_page and image.lost() == paths[1]
+assert not whole.has_lost_page and whole.lost() is None
 print(image.data[:4].tolist(), image.data[start + 2 * page :].any())
 """
 
@@ -239,7 +239,7 @@ with other.open("rb") as file:
     own = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
 os.truncate(path, 0)
 os.truncate(other, 0)
-assert image.data[5] == 0 and image.is_torn
+assert image.data[5] == 0 and image.has_lost_page
 print("alive", flush=True)
 own[5]
 """
