@@ -82,7 +82,7 @@ class AuditBench:
         Args:
             roots: directory to audit.
             options: further options.
-            again: True to go on in the folder of earlier runs.
+            again: True to continue in the folder of earlier runs.
         """
         out = self.work / ("again" if again else "audit")
         argv = [self.tool, "audit", "run", str(roots), "--output", str(out)]
@@ -109,7 +109,7 @@ def make_fleet(folder: Path, count: int) -> list[Path]:
         home.mkdir(parents=True)
         for file in known[number % len(known)].home.glob("*.jdb"):
             shutil.copy2(file, home / file.name)
-            # A file that has just changed may change again without another time.
+            # A file that has just changed may change again and keep its modification time.
             os.utime(home / file.name, (SETTLED, SETTLED))
         homes.append(home)
     return homes
@@ -215,7 +215,7 @@ def measure_cores(bench: AuditBench, homes: Sequence[Path], cores: Sequence[int]
         taken[count, home].append(steps["reading logs"])
     slopes = {}
     for count in cores:
-        what = f"audit, reading logs, {count} cores"
+        what = f"audit, reading logs, {count} core{'s' * (count > 1)}"
         both = [Times(taken[count, home]) for home in homes]
         for home, times in zip(homes, both, strict=True):
             bench.add(Row(what, home.name, report.seconds(times), "", "", "", met=True))

@@ -79,11 +79,11 @@ def text(
     begin = [
         "# Benchmark results",
         "",
-        "Written by `make bench` or one of its like. Whole processes, with a warm page "
+        "Written by `make bench` or a similar target. Whole processes, with a warm page "
         f"cache and bytecode compiled in advance. Times are the median of {runs} runs, "
         "followed by the range; the two sides run in turns. A ratio is the engine's time "
-        "divided by ours; for the floor and for bytes written, ours divided by the other "
-        "side's. Peak memory is anonymous memory, from one run.",
+        "divided by ours; for the floor, for bytes written and for `erase plan`, ours "
+        "divided by the other side's. Peak memory is anonymous memory, from one run.",
     ]
     made = [
         "## Logs",
@@ -165,7 +165,7 @@ def _page(
     java: Path,
     end: Sequence[str] = (),
 ) -> str:
-    """Return a page: its begin, the machine, what was measured, the claims, and its end."""
+    """Return a page: its beginning, the machine, what was measured, the claims, and its end."""
     return "\n".join(
         [
             *begin,

@@ -57,7 +57,7 @@ def chosen_engine(options: EngineOptions) -> EngineChoice:
     """Return the engine that the options choose.
 
     Raises:
-        UsageError: an option of Spark is given for an engine without it, or is not of its form.
+        UsageError: an option of Spark is given for an engine without it, or has a wrong form.
     """
     from je_tools.audit.engines import EngineChoice
 

@@ -146,7 +146,7 @@ def check_combination(options: Options) -> None:
         check_no_uri(options["paths"], "--follow")
     if options["follow"] and (options["backward"] or options["output"]):
         raise UsageError(
-            "--follow only writes to standard output and forward: omit --output and --backward"
+            "--follow only prints forward, to standard output: omit --output and --backward"
         )
     if options["follow"] and options["format_"] == "parquet":
         raise UsageError(

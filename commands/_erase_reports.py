@@ -79,7 +79,7 @@ def say_given_up(plan: ErasurePlan) -> None:
 
 
 def say_kept(plan: ErasurePlan) -> None:
-    """Report files that stay as they are, and what lets them go."""
+    """Report files that stay as they are, and what to do so that they can be erased."""
     from je_tools.erase.kept_files import kept_texts
 
     for text in kept_texts(plan):

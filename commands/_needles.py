@@ -67,7 +67,7 @@ def named_needles(options: NeedleOptions) -> list[Needle]:
     """Return the needles that the options name.
 
     Raises:
-        UsageError: one is not of its form.
+        UsageError: one has a wrong form.
         InputError: a file cannot be read.
     """
     from je_tools.erase.proof.needle_options import file_needles, key_needles, match_needles
@@ -80,7 +80,7 @@ def named_needles(options: NeedleOptions) -> list[Needle]:
 
 
 def masking_of(options: NeedleOptions) -> Masking:
-    """Return the masking that names the needles."""
+    """Return the masking by which outputs name the needles."""
     return chosen_masking(options["data_mode"])
 
 

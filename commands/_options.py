@@ -44,7 +44,7 @@ class _LocalPath(click.Path):
             place = _parsed(value)
             if isinstance(place, RemotePath):
                 how = (
-                    "This command reads no URIs: copy what it names to this host first"
+                    "This command reads no URIs: copy what the URI names to this host first"
                     if isinstance(param, click.Argument)
                     else "This option takes no URIs"
                 )

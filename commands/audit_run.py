@@ -86,7 +86,7 @@ class Options(EngineOptions):
     default=("error",),
     show_default=True,
     help="Exit with 3 if there is a finding of this severity or worse (error, warning, note), or "
-    "of this code. Give never alone to exit with 0. Can be repeated.",
+    "of this code. With only `never`, exit with 0. Can be repeated.",
 )
 @click.option(
     "--allow",
@@ -159,7 +159,7 @@ def _failure_rules(options: Options) -> FailureRules:
 
     Raises:
         UsageError: `--fail-on` names no severity and no code, or `never` beside others, or the
-            file is not of its form.
+            file of `--allow` has a wrong form.
         InputError: the file cannot be read.
     """
     from je_tools.audit.allowed import FailureRules, check_code, read_allowed
@@ -179,7 +179,7 @@ def _failure_rules(options: Options) -> FailureRules:
 
 
 UNREAD_SHOWN = 10
-"""Largest number of findings on what could not be read of which the reasons are shown."""
+"""Largest number of unreadable places for which the reasons are shown."""
 
 SHOWN = 40
 """Largest number of environments in a table for people; the report has all."""

@@ -186,7 +186,7 @@ def _examine_store(options: Options) -> int:
     """Say what is wrong with a store of Ignite, whether its nodes start, and what to run next.
 
     Raises:
-        UsageError: an option is one of JE's environments.
+        UsageError: an option is only for environments of JE.
     """
     from je_tools.commands._ignite import open_output_outside, thread_count
     from je_tools.core.escaping import printable

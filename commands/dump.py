@@ -118,7 +118,7 @@ def _prepare(
 
 
 def _prepare_workers(size: int, options: Options) -> None:
-    """Start to load worker processes, if the dump will use some, while this process does more."""
+    """Start to load worker processes in the background, if the dump will use some."""
     from je_tools.core.worker_processes import prepare_workers
 
     if options["parts"] or _suits_workers(size, options):
@@ -320,5 +320,6 @@ command = _make("dump", HELP)
 db_dump_command = _make(
     "db-dump",
     "db-dump prints the entries of the log. To print records, as db_dump of other Berkeley DBs "
-    "does, use `je-tools export`.\n\n" + HELP.replace("je-tools dump", "db-dump"),
+    "does, use `db-dump -h HOME -s DB` or `je-tools export`.\n\n"
+    + HELP.replace("je-tools dump", "db-dump"),
 )

@@ -166,7 +166,7 @@ def _search_of(options: Options) -> NeedleSearch:
     """Return the search for the needles of all options.
 
     Raises:
-        UsageError: one is not of its form, or there is none.
+        UsageError: one has a wrong form, or there is none.
         InputError: a file of needles cannot be read.
     """
     from je_tools.erase.proof.needle_files import read_needles

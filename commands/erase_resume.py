@@ -53,13 +53,13 @@ def command(**options: Unpack[Options]) -> int:
     """Finish an interrupted erasure, also one of the engine's eraser.
 
     An erasure that is interrupted leaves entries that are marked as erased, and still have their
-    bytes. Engines and their tools do not look at these bytes. The command overwrites them, whatever
+    bytes. Engines and their tools do not read these bytes. The command overwrites them, whatever
     else is wrong with the log. It erases nothing new: run `je-tools erase run` for that.
 
     Before log version 17 an interrupted erasure leaves a redo journal, and entries with wrong
     checksums in one file. The command writes what the journal says.
 
-    Files with hard links, symbolic links, and files that `je-tools erase abort` protects stay as
+    Symbolic links, files with hard links, and files that `je-tools erase abort` protects stay as
     they are. The exit code is 3 if entries are left for that reason, or if damage hides a part of
     the log.
 
@@ -139,7 +139,7 @@ def _say_in_kind(in_kind: UnfinishedInKind, *, applied: bool) -> None:
 
 
 def _say_left(found: Completion, home: Path, *, applied: bool) -> None:
-    """Report what the command leaves, and how to go on."""
+    """Report what the command leaves, and how to continue."""
     from je_tools.erase.kept_files import advice_on
 
     for each, why in found.kept:

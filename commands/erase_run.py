@@ -80,8 +80,8 @@ def command(**options: Unpack[Options]) -> int:
     its undo would restore erased nodes. Copies of the log elsewhere are not touched.
 
     With --period, files are erased in cycles, and the work is spread until the end of the cycle or
-    --until. The engine's own eraser continues such a cycle, and the command continues its. SIGTERM
-    and Ctrl-C stop the command at the next safe point.
+    --until. The engine's own eraser continues such a cycle, and the command continues one of the
+    eraser. SIGTERM and Ctrl-C stop the command at the next safe point.
 
     Without --apply, the command shows the plan, as `je-tools erase plan` does.
 

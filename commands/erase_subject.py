@@ -67,7 +67,7 @@ class Options(NeedleOptions):
 @click.option(
     "--delete-live",
     is_flag=True,
-    help="With --apply, delete the live records of the person, write the trees that had them anew, "
+    help="With --apply, delete the live records of the person, write anew the trees that had them, "
     "and erase. Only for environments that are not replicated.",
 )
 @click.option(
@@ -88,17 +88,17 @@ def command(**options: Unpack[Options]) -> int:
     node in use, an old node, trace text, a file put aside, an undo journal, and so on. It says
     whether `erase run` would erase the trace now, and otherwise what prevents that.
 
-    Keys are those of records in all databases, or with --db in some. The values of all versions of
-    these records, live and old, are searched for too. Needles and values appear in no output. The
-    exit code is 3 if there is a trace, or if not everything could be read. Without --apply, nothing
-    is written, and no lock is taken.
+    A key selects the records that have it in all databases, or with --db in some. The values of all
+    versions of these records, live and old, are searched for too. Needles and values appear in no
+    output. The exit code is 3 if there is a trace, or if not everything could be read. Without
+    --apply, nothing is written, and no lock is taken.
 
     With --delete-live --apply, the command deletes the live records that match the needles: those
-    with one of the keys, and those in which a match occurs. Then it writes the trees of all
-    databases with traces anew, so that no node keeps a key of them, erases as `je-tools erase run
-    --checkpoint-first` does, and searches again. It does not know which other records refer to
-    these, such as those of a secondary index: delete through the application where you can. On a
-    node of a group it refuses, because the other nodes would keep the records.
+    with one of the keys, and those in which a match occurs. Then it writes anew the
+    trees of all databases with traces, so that no node keeps such a key. It erases as `je-tools
+    erase run --checkpoint-first` does, and searches again. It does not know which other records
+    refer to the deleted ones, such as those of a secondary index: delete through the application
+    where you can. On a node of a group it refuses, because the other nodes would keep the records.
 
     \b
     Examples:

@@ -116,7 +116,7 @@ def command(**options: Unpack[Options]) -> int:
 
 
 def _hint(snapshot: Snapshot, database: Database, pattern: KeyPattern, options: Options) -> str:
-    """Return a hint to a record that was not found: expired, or under another kind of key."""
+    """Return a hint about a record that was not found: expired, or under another kind of key."""
     from je_tools.log.parsing import parse_key
     from je_tools.records.history import records_of_key
 

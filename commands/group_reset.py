@@ -90,7 +90,7 @@ def _known_nodes(options: Options) -> str:
 
 
 def _check_name(option: str, name: str | None) -> None:
-    """Check that the engine takes a name of a group or a node.
+    """Check that the engine accepts a name of a group or a node.
 
     Raises:
         UsageError: it does not.
@@ -100,7 +100,7 @@ def _check_name(option: str, name: str | None) -> None:
     if not name or any(not (each.isalnum() or each in "-_.") for each in name):
         raise UsageError(
             f"{option} {name}: expected letters, digits, hyphens, underscores and periods: the "
-            "engine takes no other names"
+            "engine accepts no other names"
         )
 
 

@@ -136,7 +136,7 @@ def _two_nodes(paths: Sequence[Path], names: Sequence[str]) -> tuple[list[Store]
 
 
 def _check_two(stores: Sequence[Store], nodes: Sequence[Node]) -> None:
-    """Refuse anything but two nodes: of one store, or one of each of two.
+    """Refuse anything but two nodes of one store, or one node of each of two stores.
 
     Raises:
         UsageError: there are others.

@@ -83,7 +83,7 @@ def command(**options: Unpack[Options]) -> int:
     ):
         export = CacheExport(wanted, sink.encode, thread_count(options["threads"]), progress)
         sink.write_all(export.run(store), out)
-        # Some partitions are only in the log, so that all are known now only.
+        # Some partitions are only in the log, so all of them are known only now.
         check_partitions(options["partitions"], export.known)
     say(f"je-tools: {counted(export.count, 'record')}")
     say_first(

@@ -63,7 +63,7 @@ class Options(StoreOptions):
     "--key",
     "keys",
     multiple=True,
-    help="Rows with this key, and their pages, as `ignite wal dump --key` takes it.",
+    help="Rows with this key, and their pages. Write it as for `ignite wal dump --key`.",
 )
 @click.option("--items", is_flag=True, help="Also print rows, items of trees and ids in lists.")
 @click.option("--limit", type=click.IntRange(1), metavar="N", help="Stop after this many pages.")

@@ -253,25 +253,25 @@ def _output_failed(error: OSError) -> int:
 
 
 def main() -> None:
-    """Entry point of `je-tools`."""
+    """Run `je-tools`."""
     _begin()
     sys.exit(run(group))
 
 
 def db_dump() -> None:
-    """Entry point of `db-dump`: the command `dump`, or with -h HOME the engine's DbDump."""
+    """Run `db-dump`: the command `dump`, or with -h HOME the engine's DbDump."""
     _begin()
     sys.exit(run(dump_tool(sys.argv[1:])))
 
 
 def db_recover() -> None:
-    """Entry point of `db-recover`: the command `recover`, or with -h HOME db_recover."""
+    """Run `db-recover`: the command `recover`, or with -h HOME db_recover."""
     _begin()
     sys.exit(run(recover_tool(sys.argv[1:])))
 
 
 def db_erase() -> None:
-    """Entry point of `db-erase`: the command `erase`."""
+    """Run `db-erase`: the command `erase`."""
     _begin()
     sys.exit(run(_load("erase", "command")))
 

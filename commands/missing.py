@@ -157,7 +157,7 @@ def _losses_text(losses: Sequence[DatabaseLoss]) -> str:
     if others:
         ranges = sum(len(loss.ranges) for loss in others)
         keys = sum(len(loss.keys) for loss in others)
-        places = f"{counted(ranges, 'range')} of keys and {counted(keys, 'key')} alone"
+        places = f"{counted(ranges, 'range')} of keys and {counted(keys, 'single key')}"
         parts.append(
             f"in {counted(len(others), 'other database' if whole else 'database')} {places}"
         )

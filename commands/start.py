@@ -25,22 +25,22 @@ OBJECTS_PER_SEARCH = 50_000
 
 
 def main() -> None:
-    """Entry point of `je-tools`."""
+    """Run `je-tools`."""
     _run("main")
 
 
 def db_dump() -> None:
-    """Entry point of `db-dump`: the command `dump` under the name known to Berkeley DB users."""
+    """Run `db-dump`: the command `dump` under the name known to Berkeley DB users."""
     _run("db_dump")
 
 
 def db_recover() -> None:
-    """Entry point of `db-recover`: the command `recover`, likewise."""
+    """Run `db-recover`: the command `recover`, likewise."""
     _run("db_recover")
 
 
 def db_erase() -> None:
-    """Entry point of `db-erase`: the command `erase`."""
+    """Run `db-erase`: the command `erase`."""
     _run("db_erase")
 
 

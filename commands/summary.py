@@ -153,7 +153,7 @@ def _write(summary: Summary, out: BinaryIO, options: Options) -> None:
         chosen += tables.transaction_sections(summary.transactions, summary.names)
     form = options["format_"]
     if form in ("csv", "parquet"):
-        # The last two sections on transactions have the same columns, unlike their counts.
+        # The last two sections on transactions have the same columns; their counts have others.
         chosen = chosen[-2:] or tables.type_sections(summary)
     else:
         chosen = [*tables.type_sections(summary), *chosen]

@@ -118,7 +118,7 @@ def command(**options: Unpack[Options]) -> int:
 
 
 def _leader(options: Options, names: list[str]) -> str | None:
-    """Return the name of the node that `--leader` names as the command line does.
+    """Return the name of the node that `--leader` gives by its path or its name.
 
     Args:
         options: options of the command line.

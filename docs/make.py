@@ -1,6 +1,6 @@
 """Generated text of the documentation pages: `python docs/make.py` (`--check`: only compare).
 
-A page has two kinds of generated text. Between `<!-- made: NAME -->` and `<!-- end -->` is the
+A page has several kinds of generated text. Between `<!-- made: NAME -->` and `<!-- end -->` is the
 table of that name, built from the declarations that the code itself uses. In a ```console block,
 bash runs each line that begins with `$ `, in a temporary directory with a link to `fixtures`, and
 the output follows (both streams; an exit code other than 0 is shown). A ```sql block is a query

@@ -110,7 +110,7 @@ class RangeReader:
         """Return the survey and the tally of rows that were not wanted, since the last call."""
 
     def take_segments(self) -> _Segments | None:
-        """Return the fields of `Segments` of all rows; None if they are not collected, or taken."""
+        """Return the fields of `Segments` of all rows; None if not collected, or already taken."""
 
     def first(self) -> tuple[int, int]:
         """Return the offset of the first entry and its prevOffset; NO_OFFSET if there is none."""
@@ -225,16 +225,17 @@ class PageReplay:
         base: int,
         is_big: bool,
     ) -> tuple[int, int]:
-        """Take the pages in bytes of a recovery file.
+        """Apply the pages in bytes of a recovery file.
 
-        Returns the number of bytes read, and the size of the record after them; 0 if there is none.
+        Returns the number of bytes read, and the number that the record after them needs; 0 if it
+        is damaged.
         """
 
     def applied(self) -> npt.NDArray[np.uint64]:
         """Return the number of applied records of each type."""
 
     def misfits(self) -> tuple[list[tuple[int, int, int, int, int, int]], int]:
-        """Return the fields of each `Misfit`, the first of them, and the number of all."""
+        """Return the fields of each `Misfit` that is kept, and the number of all."""
 
     def destroyed(self) -> list[tuple[int, int]]:
         """Return the groups and partitions that are to be destroyed."""
@@ -347,7 +348,7 @@ class Maps:
         """
 
     @property
-    def torn_at(self) -> int:
+    def lost_at(self) -> int:
         """Position of a page that could not be read; -1 if all could be."""
 
     def __buffer__(self, flags: int, /) -> memoryview: ...

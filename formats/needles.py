@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from je_tools.formats.arrays import Ints
 
 CONTEXT = 4
-"""Bytes before a range that a regular expression may look at, for word boundaries."""
+"""Bytes before a range that a regular expression may read, for word boundaries."""
 
 PATTERN_REACH_MAX = 1 << 16
 """Largest number of bytes of a hit of a regular expression."""

@@ -2,7 +2,7 @@
 
 A number takes as many bytes as it needs, so it cannot be overwritten in place. Instead, the bytes
 between the numbers are kept, with the place of each number. A field of a struct is a byte (its
-type, and the difference to the number of the field before) and a value; a zero ends the struct.
+type, and the difference from the number of the field before) and a value; a zero ends the struct.
 Source: the compact protocol's description, Thrift 0.21.
 """
 

@@ -90,7 +90,7 @@ def open(
 ) -> EnvironmentReader:
     """Open a log for reading: an environment's home directory, or log files of one log.
 
-    It takes no lock and writes nothing. The result can be used with `with` and without.
+    It takes no lock and writes nothing. The result can be used with or without `with`.
 
     Args:
         paths: home directory, or one or several log files (.jdb, .del, .bad, .bup). Without the
@@ -119,7 +119,7 @@ def open_store(
 ) -> StoreReader:
     """Open a persistent store of Apache Ignite for reading.
 
-    It takes no lock and writes nothing. The result can be used with `with` and without.
+    It takes no lock and writes nothing. The result can be used with or without `with`.
 
     Args:
         paths: the work directory of one or more nodes, its folder `db`, or the folder of a node; or

@@ -294,8 +294,8 @@ _TABLE: tuple[tuple[str, Severity, str, str], ...] = (
     (
         "vlsn-index-refused",
         Severity.ERROR,
-        "Recovery adds the VLSNs that were logged since the last checkpoint began to the VLSN "
-        "index. Here the two do not fit together, so the engine does not open the node. It reports "
+        "Recovery extends the VLSN index by the VLSNs that were logged since the last checkpoint "
+        "began. Here the two do not fit together, so the engine does not open the node. It reports "
         "that recoveryTracker should overlap or follow the last VLSN on disk, or that a bucket "
         "overlaps the one before it.",
         "`je-tools vlsn rebuild` builds the index anew from the log.",
@@ -612,10 +612,10 @@ _TABLE: tuple[tuple[str, Severity, str, str], ...] = (
         "group-end-missing",
         Severity.ERROR,
         "The log ends before a VLSN that the node once had. Other members of its group show this: "
-        "the node wrote the Commit as master, or the group database says so, or the VLSN was "
-        "durable and too few other members can have it. The log itself does not show it: its last "
-        "files are gone, an older copy was put back, or the machine lost what was not yet on the "
-        "disk.",
+        "the node wrote the Commit at that VLSN as master, or the group database says so, or the "
+        "VLSN was durable and too few other members can have it. The log itself does not show it: "
+        "its last files are gone, an older copy was put back, or the machine lost what was not yet "
+        "on the disk.",
         "Look for the newer files, or a newer backup of the same node. Start it only while the "
         "other nodes run, so that it does not become master: it then gets the entries from them.",
     ),
@@ -726,7 +726,7 @@ class TreePlace(Struct, frozen=True):
         database: its name, or `id:7` if it has none.
         parent_lsn: LSN of the node whose slot leads there, or is at fault; None for a root.
         slot: index in that node; None for the whole node.
-        low, high: lost keys, from `low` up to and without `high`; None if open; equal for one key.
+        low, high: lost keys, [low, high); None if open; equal for one key.
         loses: True if keys are lost.
         masking: masking of these keys.
     """

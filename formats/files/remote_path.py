@@ -2,8 +2,8 @@
 
 A `RemotePath` is a `Path` whose parts are the scheme, the bucket or host, and the names below it.
 So the code that reads logs joins, compares, sorts and pickles it like any other path. Requests to
-the file system go to `remote_store`. It has no `os.fspath`: code that would give it to the
-operating system fails instead of looking at a local file of that name.
+the file system go to `remote_store`. A `RemotePath` has no `os.fspath`: code that would give it to
+the operating system fails instead of reading a local file of that name.
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ _S3_OPTIONS = {
     }
 }
 _OPTIONS = {"s3": _S3_OPTIONS, "s3a": _S3_OPTIONS}
-"""Arguments of file systems; what fsspec's own configuration names comes before them."""
+"""Arguments of file systems; those in fsspec's own configuration override them."""
 
 _EXTRAS = {
     **dict.fromkeys(("s3", "s3a"), "s3"),
@@ -81,8 +81,8 @@ class RemoteStatus(Struct, frozen=True):
     def is_same(self, other: RemoteStatus) -> bool:
         """Return whether this and a later status show the same content.
 
-        Without a tag, a file that has grown counts as the same. Without a tag and a time, none
-        does.
+        Without a tag, a file that has grown counts as the same. Without a tag and a time, no
+        file counts as the same.
         """
         if self.tag is not None or other.tag is not None:
             return self.tag == other.tag
@@ -175,7 +175,7 @@ def _scheme(uri: str) -> str:
 
 
 def _key(uri: str) -> str:
-    """Return the path as its file system takes it."""
+    """Return the path in the form that its file system expects."""
     import fsspec
 
     return str(fsspec.get_filesystem_class(_scheme(uri))._strip_protocol(uri))

@@ -53,8 +53,8 @@ def is_chain(scheme: str, rest: str) -> bool:
 def credentials_size(scheme: str, rest: str) -> int:
     """Return how many characters of what follows `://` are, or may be, credentials; 0 for none.
 
-    A secret may hold a slash, so that it seems to end the first part. Then what follows its colon
-    is no port, or an `@` comes later.
+    A secret may hold a slash, which then seems to end the first part. In that case, what follows
+    the colon of that part is no port, or an `@` comes later.
     """
     if _LINK.search(rest) is not None:
         # Each file system of a chain may have some. No secret extends past the last `@`.
@@ -88,7 +88,7 @@ def _sizes_in_chain(scheme: str, rest: str) -> Iterator[int]:
 def masked_uri(text: str) -> str:
     """Return a URI with credentials, and what follows `?`, replaced by `***`."""
     scheme, mark, rest = text.partition("://")
-    # Too many slashes do not make credentials the name of a folder.
+    # Extra slashes must not make credentials look like the name of a folder.
     rest = rest.lstrip("/") if ":" in rest else rest
     size = credentials_size(scheme.lower().rpartition("::")[2], rest)
     if size:

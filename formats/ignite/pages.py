@@ -85,7 +85,7 @@ _INLINE = (
     (26000, "mvcc h2 inline inner"),
 )
 _INLINE_COUNT = 2048
-"""Types of an inline tree, one for each size of the inlined bytes less one."""
+"""Number of types of an inline tree: one for each number of inlined bytes, from 1 on."""
 
 
 _MVCC_TYPES = (

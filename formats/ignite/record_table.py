@@ -1,4 +1,4 @@
-"""Records of a write-ahead log as rows: one for each entry of a data record, one for each other."""
+"""Records of a log as rows: one for each entry of a data record, one for each other record."""
 
 from __future__ import annotations
 
@@ -157,7 +157,7 @@ class ByteSpans(Struct, frozen=True):
     sizes: Ints
 
     def first(self, most: int) -> ByteSpans:
-        """Return at most the first bytes of each."""
+        """Return at most the first `most` bytes of each."""
         return ByteSpans(self.starts, np.minimum(self.sizes, most))
 
     def select(self, keep: npt.NDArray[np.generic]) -> ByteSpans:
@@ -171,7 +171,7 @@ class TypeFields(Struct, frozen=True):
     Attributes:
         type_no: the type.
         at: int64 (n,), ascending; the records, without those that do not decode.
-        columns: int64 (n,) by name, as of `DecodedRecords`.
+        columns: int64 (n,) by name, as in `DecodedRecords`.
     """
 
     type_no: int

@@ -124,7 +124,7 @@ class PageReplay:
         self._replay.apply(rows.data, rows.base, rows.columns, header.segment, header.is_big)
 
     def take_recovered(self, source: Source, *, is_big: bool) -> int:
-        """Take the pages of a recovery file; return the bytes that could be read."""
+        """Apply the pages of a recovery file; return the number of bytes that could be read."""
         at, needed = 0, RECOVERY_HEADER_SIZE
         while needed and at + needed <= source.size:
             data = source.read(at, min(at + max(_WINDOW, needed), source.size))
@@ -138,7 +138,7 @@ class PageReplay:
         return self._replay.applied()
 
     def misfits(self) -> tuple[list[Misfit], int]:
-        """Return the records that could not be applied, the first of them, and their number."""
+        """Return the first records that could not be applied, and the number of all."""
         rows, count = self._replay.misfits()
         found = [
             Misfit(segment, offset, type_no, MisfitReason(reason), group, page)

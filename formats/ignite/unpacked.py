@@ -152,7 +152,7 @@ def _directory_problem(path: Path, size: int) -> str | None:
     except _DAMAGE as error:
         return str(error) or type(error).__name__
     except OSError:
-        # A damaged offset is a seek before the file.
+        # A damaged offset makes `zipfile` seek to a place before the file.
         return "an offset in it is wrong"
 
 

@@ -1,6 +1,6 @@
 """Arguments of the API: Python values as texts that commands take, for the same parsers.
 
-A value of another type than an argument takes raises a `TypeError`.
+A value of a type that the argument does not accept raises a `TypeError`.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ class Closable(ABC):
 
 
 class ArrowBatches(Closable):
-    """An iterator of `pyarrow.RecordBatch` that reads a log as far as it is taken.
+    """An iterator of `pyarrow.RecordBatch` that reads a log only as far as its batches are taken.
 
     It holds a few ranges of the log, whatever the size of the result. Threads may read ahead; they
     end when the iterator is exhausted, fails, is closed, or is no longer referred to. Also a

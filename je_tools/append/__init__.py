@@ -21,6 +21,6 @@ A sketch of an operation:
             log.flip(marks)                                    # durable before what follows
             log.entry("RollbackEnd", fields)
 
-`write` runs twice before a log is changed in place: first to plan, then to write. It must do the
-same both times, so that times and random numbers are attributes of the operation.
+`write` runs twice when a log is changed: first to plan, then to write. It must do the same both
+times, so times and random numbers are attributes of the operation.
 """

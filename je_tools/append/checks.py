@@ -1,4 +1,4 @@
-"""Checks before an append: that the engine would open the log, and go on after its last entry."""
+"""Checks before an append: that the engine would open the log and continue after its last entry."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 def check_appended(
     before: Snapshot, operation: AppendOperation, result: AppendResult, home: Path
 ) -> None:
-    """Check that the log, read again, ends as planned, and that the engine would go on with it.
+    """Check that the log, read again, ends as planned, and that the engine would continue with it.
 
     Args:
         before: the log before the operation.
@@ -35,7 +35,7 @@ def check_appended(
         home: directory of the written log.
 
     Raises:
-        RefusedError: it does not end as planned, or the engine would not go on with it.
+        RefusedError: it does not end as planned, or the engine would not continue with it.
     """
     environment = open_environment([home])
     # One thread is enough for what was written; the rest is still in the page cache.

@@ -235,14 +235,14 @@ def _parts_of(runs: Sequence[_Tables]) -> Iterator[list[str]]:
 
 
 class _Part:
-    """Some environments of two runs: all whose names lie between two of them.
+    """Some environments of two runs: all whose names lie in one range of names.
 
     Attributes:
-        new, gone: findings that only the later, and only the earlier run has.
+        new, gone: findings that only the later run has, and that only the earlier one has.
     """
 
     def __init__(self, runs: Sequence[_Tables], envs: Sequence[str]) -> None:
-        # Files have the rows of neighbors together, so a range leaves out most row groups.
+        # Files have the rows of neighbours together, so a range leaves out most row groups.
         only = (pc.field("env") >= envs[0]) & (pc.field("env") <= envs[-1])
         self.new, self.gone = _only_one_has(runs, only)
         self._rows = [_environments(run, only) for run in runs]
@@ -319,7 +319,7 @@ def _ranked(changes: Any) -> Any:
 
 
 def _file_changes(runs: Sequence[_Tables], only: Any) -> tuple[dict[str, int], dict[str, int]]:
-    """Count the files of each environment that only the later, and only the earlier run has.
+    """Count the files of each environment that only one run has: the later, then the earlier.
 
     Args:
         runs: the earlier, and the later one.
@@ -343,7 +343,7 @@ def _file_names(run: _Tables, only: Any) -> dict[str, Any]:
 
 
 def _only_one_has(runs: Sequence[_Tables], only: Any) -> tuple[Any, Any]:
-    """Return the findings that only the later, and only the earlier run has."""
+    """Return the findings that only one run has: the later, then the earlier."""
     was, now = (_rows_in(run, FINDINGS, FINDINGS.schema.names, only) for run in runs)
     return _without(now, was, _PLACE), _without(was, now, _PLACE)
 

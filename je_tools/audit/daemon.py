@@ -45,7 +45,7 @@ def main() -> None:
     for name in (*LOADED, *sys.argv[1:]):
         import_module(name)
     forget_archives()
-    # A worker searches for garbage after each task: 40 ms, if it looks at all that is loaded.
+    # A worker searches for garbage after each task: 40 ms, if it examines all that is loaded.
     gc.freeze()
     manager()
 

@@ -1,6 +1,6 @@
 """Search for environments below some roots: directories with .jdb files, and stores of Ignite.
 
-A directory that cannot be searched is reported as a problem, and the search goes on. No file is
+A directory that cannot be searched is reported as a problem, and the search continues. No file is
 opened: executors do that. So a store is recognised by the names of its files alone.
 """
 

@@ -1,7 +1,7 @@
 """Environments of a summary: rows in a file without a name, which are decoded when they are used.
 
 A fleet may have a hundred thousand environments, and a decoded row takes some kilobytes. So memory
-holds the place of each row, and rows only while somebody looks at them.
+holds the place of each row, and rows only while they are used.
 """
 
 from __future__ import annotations
@@ -66,8 +66,8 @@ class EnvironmentRow(Struct, frozen=True):
 
     Attributes:
         values: the row, by column name; counts and sizes that are summed are never None, except
-            those of transactions, which are not known of stores of Ignite, and of what could not
-            be read.
+            those of transactions, which are not known of stores of Ignite, and those of what could
+            not be read.
         findings: its findings by code, the worst first.
         last_txn_ms: time of its last Commit or Abort.
         node: its row of the table `nodes`; None if it has none.

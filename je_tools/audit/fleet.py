@@ -1,7 +1,7 @@
 """Summary of a fleet, computed from the tables of an audit.
 
-Tables may have millions of rows. pyarrow streams and sums them. Only sums are held, in columns
-those of each environment; its row is in a file.
+Tables may have millions of rows. pyarrow streams and sums them. Only sums are held, those
+of each environment in columns; its row is in a file.
 """
 
 from __future__ import annotations

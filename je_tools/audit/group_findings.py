@@ -95,7 +95,7 @@ def _copy(node: GroupNode, other: str) -> Finding:
 
 
 def _of_members(group: ComparedGroup) -> Iterator[Finding]:
-    """Yield a finding for members that are not here, unless the log of only one node is."""
+    """Yield a finding for members that are not here, unless the log of only one node is here."""
     if not group.missing_count or len(group.found) < 2:
         return
     names = [printable(name) for name in group.missing[:_NAMED]]

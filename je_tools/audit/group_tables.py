@@ -51,7 +51,7 @@ def compare_groups(paths: Sequence[Path], staged: StagedTables) -> Counts:
     """Compare the nodes of all groups, and stage their rows; return the counts of findings.
 
     Memory holds the reports of some groups at a time (`staged_members.PASS_SIZE`). A group that
-    cannot be compared costs a finding of each of its nodes.
+    cannot be compared gives a finding for each of its nodes.
 
     Args:
         paths: files with staged reports.

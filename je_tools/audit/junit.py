@@ -1,6 +1,6 @@
 """Results of an audit as JUnit's XML, for dashboards of continuous integration.
 
-An environment is a test case. It fails if the audit does because of it.
+An environment is a test case. It fails if the audit fails because of it.
 """
 
 from __future__ import annotations

@@ -52,7 +52,7 @@ class FileMark(Struct, frozen=True):
 
     Attributes:
         size: bytes that were read.
-        changed_ns: time of change; None if the file may have changed since without another time.
+        changed_ns: time of change; None if it is so recent that a later change may have the same.
         head, tail: CRC-32C of the first and of the last SUMMED_SIZE bytes; None if a tag is enough.
         whole: CRC-32C of all bytes; None if they were not summed.
         tag: what an object store says of the content, such as an ETag; None if it says nothing.

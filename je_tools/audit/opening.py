@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def open_found(found: FoundEnvironment) -> Environment | UnreadPath:
-    """Open an environment; return why it cannot be opened otherwise."""
+    """Open an environment; if that fails, return why it cannot be opened."""
     try:
         return open_environment(found.paths, keep_going=True)
     except OSError as error:

@@ -124,7 +124,7 @@ class PartScanner(Struct, frozen=True):
             return ScannedPart(part.index, part.cut, known.parts, txns=txns, source=source)
         rest = self._rest(file, known, txns)
         if any(shown.rollbacks for part in rest for shown in part.results):
-            # It has changed flags of entries that an earlier run has read.
+            # A rollback has changed flags of entries that an earlier run has read.
             return None
         # The last part of the earlier run is the end that the file had.
         parts = (*known.parts[:-1], *rest)

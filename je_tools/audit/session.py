@@ -164,7 +164,7 @@ def open_spark(
     if not is_submitted:
         check_java()
         if is_local:
-            # Otherwise Spark takes the python3 on the PATH, which may not have je-tools.
+            # Otherwise Spark uses the python3 on the PATH, which may not have je-tools.
             os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     with log.open("ab") as out:
         # Without the JVM's defaults: there is no JVM yet.

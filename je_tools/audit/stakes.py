@@ -37,11 +37,11 @@ T = TypeVar("T")
 
 
 class StakeParts(Struct, frozen=True):
-    """Functions that `find_stakes` calls and does not import, which keeps chains short.
+    """Functions that `find_stakes` calls and does not import, which keeps import chains short.
 
     Attributes:
-        examiners: returns those of `doctor`; called with a function for the reason why the trees
-            could not be searched.
+        examiners: returns those of `doctor`; its argument is called with the reason if the trees
+            cannot be searched.
         report: reads the report on a node (`member_reading.read_member`).
     """
 
@@ -126,7 +126,7 @@ def find_stakes(
     """Return the stakes of an environment; whatever fails is a problem, never an exception.
 
     Args:
-        environment: the log, opened to keep going.
+        environment: the log, opened with `keep_going`.
         parts: functions of other modules.
         env: name of the environment in the tables.
         tree: also check the B-trees, as `verify --tree` does.

@@ -50,7 +50,7 @@ def store_rows(found: FoundEnvironment, *, predicts: bool) -> StagedRows:
 
 
 def _of_store() -> dict[str, Any]:
-    """Return the values of every store: what of its transactions is not looked for is unknown."""
+    """Return the values that all stores have: counts of transactions are unknown."""
     return {"kind": EnvironmentKind.IGNITE.value, **UNKNOWN_TXNS}
 
 

@@ -63,7 +63,7 @@ def _shared(
 
 
 def _is_comparable(found: FoundEnvironment, work: AuditTasks) -> bool:
-    """Return whether an earlier run has kept rows that can soon be compared."""
+    """Return whether an earlier run has kept rows that can be compared quickly."""
     known = work.known
     if not known.is_used or known.is_whole or isinstance(found.paths[0], RemotePath):
         return False

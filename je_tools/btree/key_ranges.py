@@ -16,7 +16,7 @@ _BETWEEN = ".."
 
 
 class KeyRange(Struct, frozen=True):
-    """Keys from `low` up to and without `high`, in byte order; None if open."""
+    """Keys from `low` up to but not including `high`, in byte order; a bound of None is open."""
 
     low: bytes | None = None
     high: bytes | None = None

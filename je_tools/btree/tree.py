@@ -65,7 +65,7 @@ class Tree(NodeReader, frozen=True):
     def root(self) -> Children:
         """Return the root, unread; there must be one."""
         lone, none = np.array([self.root_lsn], np.int64), np.array([NULL_LSN], np.int64)
-        # Engines that replay twice take roots and other nodes together in log order: in the first
+        # Engines that replay twice place roots and other nodes together in log order: in the first
         # pass, nodes older than the root are lost.
         first = lone if self.replayed.is_twice else none
         since = Since(none, first)
@@ -186,7 +186,7 @@ class Tree(NodeReader, frozen=True):
         return low < high
 
     def _overlapping(self, children: Children, inside: KeyRange) -> Mask:
-        """Return a mask of the children whose range overlaps another one."""
+        """Return a mask of the children whose range overlaps `inside`."""
         overlaps = np.ones(len(children), np.bool_)
         if inside.low is not None:
             overlaps &= self.order.before(bound(inside.low), children.high, 1) > 0

@@ -104,7 +104,8 @@ def check_writable(snapshot: Snapshot, *, cuts: bool, accept_loss: bool = False)
     if not cuts and is_to_cut(snapshot):
         raise RefusedError(
             f"{name}: other bytes follow the last entry of the log, and must be cut off first. "
-            f"{recover} does both. Without --apply, it shows what would be lost."
+            f"{recover} cuts them off, and writes a checkpoint. Without --apply, it shows what "
+            "would be lost."
         )
     if not cuts and missing_invisible_marks(snapshot):
         raise RefusedError(f"{name}: a rollback was not finished. {recover} finishes it.")
@@ -123,7 +124,7 @@ def _check_files(snapshot: Snapshot) -> None:
         listed = ", ".join(f"{file_no:08x}.jdb" for file_no in used[:5])
         more = f" and {len(used) - 5} more" if len(used) > 5 else ""
         raise RefusedError(
-            f"{name}: {listed}{more} is in use but missing, so records are lost. `je-tools "
-            f"missing {quoted(name)}` lists them. First look for the file in a backup of the "
-            "same node. --accept-loss writes without it."
+            f"{name}: files in use are missing: {listed}{more}. So records are lost; `je-tools "
+            f"missing {quoted(name)}` lists them. First look for the files in a backup of the "
+            "same node. --accept-loss writes without them."
         )

@@ -59,7 +59,7 @@ def _summary_keys(snapshot: Snapshot) -> Iterator[tuple[int, bytes]]:
 def gone_summaries(snapshot: Snapshot) -> RecordChanges:
     """Return removals of the summaries of files that are missing or reserved.
 
-    Summaries of missing files that are in use stay, so that commands go on reporting the loss.
+    Summaries of missing files that are in use stay, so that commands still report the loss.
     """
     there = files_in_use(snapshot) | set(missing_in_use(snapshot))
     return {key: None for file_no, key in _summary_keys(snapshot) if file_no not in there}

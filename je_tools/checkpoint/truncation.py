@@ -47,7 +47,7 @@ class GroupCommits(Struct, frozen=True):
 
 
 def was_cut_there(environment: Environment, scanner: Scanner, to_lsn: int) -> bool:
-    """Return True if a log was cut back to an entry before: only our checkpoint follows it.
+    """Return True if a log has already been cut back to an entry: only our checkpoint follows it.
 
     Args:
         environment: the log.

@@ -39,7 +39,7 @@ def _printable_character(character: str) -> str:
 def safe_cell(text: str) -> str:
     """Return text for a cell of CSV: printable, and never a formula to a spreadsheet."""
     cell = printable(text)
-    # Some spreadsheets take a formula even after leading spaces.
+    # Some spreadsheets accept a formula even after leading spaces.
     return "'" + cell if cell.lstrip().startswith(_FORMULA) else cell
 
 

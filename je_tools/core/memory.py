@@ -46,7 +46,7 @@ def coordinate_in_little_memory() -> None:
     """Load Arrow, have it use malloc, and have that keep one arena for all threads.
 
     This suits a process that hands out work and reads the results. An arena for each of Arrow's
-    threads, and the pool that Arrow's own code takes otherwise, would keep much more than is used.
+    threads, and the pool that Arrow's own code uses otherwise, would keep much more than is used.
     If Arrow is loaded, nothing is done.
     """
     if "pyarrow" in sys.modules or not _is_own():

@@ -42,7 +42,7 @@ class RecordChange(IntEnum):
 
     @property
     def label(self) -> str:
-        """Return its name in every output."""
+        """Its name in every output."""
         return self.name.lower().replace("_", "-")
 
 

@@ -50,7 +50,7 @@ def diagnosed(
 
     Args:
         home: its directory.
-        environment: its log, opened to keep going, or the reason why there is none.
+        environment: its log, opened with `keep_going`, or the reason why there is none.
         scanner: options of the scan.
         options: options of the diagnosis.
         examiners: functions of other modules.

@@ -161,7 +161,7 @@ def _inspections(home: Path, evidence: Evidence, verdict: OpenVerdict) -> Iterat
 
 
 def _of_lost_files(home: Path, evidence: Evidence) -> Iterator[Step]:
-    """Yield commands about missing files: a file put aside of the same number, and the loss."""
+    """Yield commands on missing files: show a file put aside with the same number, and the loss."""
     word, state = quoted(str(home)), evidence.state
     refusals = set(state.plan.refusals) if state is not None else set(_WITHOUT_FILE)
     numbers = {*(state.plan.missing if state is not None else ())}

@@ -47,7 +47,7 @@ class DiagnosisOptions(Struct, frozen=True):
 
 
 class Examiners(Struct, frozen=True):
-    """Functions that the examination calls and does not import, which keeps chains short.
+    """Functions that the examination calls and does not import, which keeps import chains short.
 
     Attributes:
         scan: `log_scan.scan_log`.

@@ -80,7 +80,7 @@ def read_names_and_times(
         return _PassResult(collect_names(rows), times, judge.inspector(rows) if judge else None)
 
     def times() -> Iterator[TimeMarks]:
-        # Decoding times takes many times the memory of a range: keep ranges narrow then.
+        # Decoding of times needs far more memory than the range itself: keep ranges narrow then.
         noting = replace(scanner, wide=window is None, watched=watched_entries)
         for part in noting.scan(environment, collect):
             if judge is not None:
@@ -279,7 +279,7 @@ def _encode(dump: Dump[E], rows: Rows) -> Encoded[E]:
         where = f"the entry at {lsn_text(longest)}"
         raise InputError(
             f"{where}: keys or values too long for this output ({error}); "
-            "try --data length, or leave it out with --from-lsn and --to-lsn"
+            "try --data length, or leave the entry out with --from-lsn and --to-lsn"
         ) from error
 
 

@@ -105,7 +105,7 @@ def write_parts(
             for future in as_completed(running):
                 group, path = running[future]
                 reports[path] = future.result()
-                # Sync it in this process, which is idle while the workers go on.
+                # Sync it in this process, which is idle while the workers continue.
                 fsync_file(path)
                 if progress:
                     progress(sum(file.size for file in group.files))

@@ -63,7 +63,7 @@ def prepare(
         totals: filled by the judge.
         databases: names and ids of the wanted databases; empty for all.
         is_partial: True if the dump is limited or goes backward.
-        follow: True if the dump goes on as the log grows.
+        follow: True if the dump continues as the log grows.
         bar: opens the progress bar of a pass over the log.
 
     Raises:

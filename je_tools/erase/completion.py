@@ -157,7 +157,7 @@ def complete_erasure(
 ) -> Completion:
     """Overwrite the entries that interrupted erasures have left, with the engine's lock held.
 
-    Files that have another name or that `erase abort` protects stay as they are.
+    Files that have a second name (a hard link) or that `erase abort` protects stay as they are.
 
     Args:
         home: directory of the environment.

@@ -201,7 +201,7 @@ def _lock(number: int, name: str) -> None:
                 raise RefusedError(f"{name}{_WORKING}: another program has locked it") from None
             time.sleep(_POLL_S)
         except OSError:
-            # The file system has no locks. Then other programs take the file for locked.
+            # The file system has no locks. Then other programs treat the file as locked.
             return
         else:
             return

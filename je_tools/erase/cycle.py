@@ -74,7 +74,7 @@ def stored_state(snapshot: Snapshot) -> EraserState | None:
 def choose_cycle(snapshot: Snapshot, period_ms: int) -> EraserCycle:
     """Return the cycle that the log is in, or a new one.
 
-    A cycle goes on until its end, with two exceptions. If it begins in the future, a clock was
+    A cycle continues until its end, with two exceptions. If it begins in the future, a clock was
     ahead when it was recorded. If it ends more than a period from now, files would stay longer than
     the period promises. Such cycles are given up.
 

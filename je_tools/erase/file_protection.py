@@ -1,4 +1,4 @@
-"""Protection of files from an erasure: those with another name, and those of a backup."""
+"""Protection of files from an erasure: those with a second hard link, and those of a backup."""
 
 from __future__ import annotations
 

@@ -232,7 +232,7 @@ def count_reasons(
 
 
 def _cutoff(snapshot: Snapshot) -> int:
-    """Return the LSN from which on recovery reads entries after the last checkpoint."""
+    """Return the LSN from which recovery reads entries after the last checkpoint."""
     checkpoint = snapshot.checkpoint
     return max(min(checkpoint.first_active_lsn, checkpoint.start_lsn), 0)
 

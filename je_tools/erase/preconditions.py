@@ -105,7 +105,7 @@ def _of_journals(snapshot: Snapshot) -> Iterator[ErasureObstacle]:
 
 
 def _of_end(snapshot: Snapshot) -> Iterator[ErasureObstacle]:
-    """Yield the obstacles by which recovery reads more than the last checkpoint."""
+    """Yield the obstacles because of which recovery reads more than the last checkpoint."""
     name = quoted(snapshot.environment.name)
     if is_to_cut(snapshot):
         yield ErasureObstacle(
@@ -139,7 +139,7 @@ def _of_end(snapshot: Snapshot) -> Iterator[ErasureObstacle]:
 
 
 def _of_damage(snapshot: Snapshot, damaged_count: int) -> Iterator[ErasureObstacle]:
-    """Yield the damage by which the set of needed entries may be incomplete."""
+    """Yield the damage because of which the set of needed entries may be incomplete."""
     name = quoted(snapshot.environment.name)
     if damaged_count:
         yield ErasureObstacle(

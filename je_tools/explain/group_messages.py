@@ -41,7 +41,9 @@ _ROLLBACKS = (
         steps=(
             NextStep("recover ENV --to-lsn LSN", "shows which commits and keys the cut would lose"),
             COMPARE_NODES,
-            NextStep("dump ENV --from-lsn LSN --type TXN", "lists the transactions that would go"),
+            NextStep(
+                "dump ENV --from-lsn LSN --type TXN", "lists the transactions that would be lost"
+            ),
         ),
         sources=(
             "RollbackProhibitedException.makeMessage, JE 7.5.11 and 25.3.21",
@@ -289,7 +291,7 @@ _MEMBERS = (
         "the directory belongs to another cluster, or the host name changed (for example from an "
         "IP address to a name).",
         misread="It does not mean that the log is damaged. The directory may be the only copy of "
-        "the older group: look at it before you remove it.",
+        "the older group: examine it before you remove it.",
         steps=(
             SHOW_GROUP,
             SHOW_NODE,

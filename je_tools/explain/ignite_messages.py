@@ -179,7 +179,7 @@ IGNITE_MESSAGES = (
             "WAL history is too short",
             "WAL history is corrupted",
         ),
-        meaning="The log begins after the place where it is needed, or a segment between two "
+        meaning="The log begins after the place from which it is needed, or a segment between two "
         "others is in no folder: the archive was cleaned by hand, or segments were moved away.",
         misread="It does not mean that the page files are damaged.",
         steps=(_CHECKPOINTS, _WAL, _INFO),
@@ -195,8 +195,8 @@ IGNITE_MESSAGES = (
         title="Ignite cannot repair a damaged page",
         phrases=("Page is broken. Can't restore it from WAL",),
         replaces=("ignite-page-damaged",),
-        meaning="The checksum of a page is wrong, and the log has no image of the page with a "
-        "checkpoint after the image. The node does not start, or halts.",
+        meaning="The checksum of a page is wrong, and the log has no image of the page that a "
+        "checkpoint follows. The node does not start, or halts.",
         misread="It does not mean that the log has nothing of the page. The node uses only images "
         "of whole pages. It ignores the records that initialise a page, although the page could be "
         "rebuilt from them too.",
@@ -213,7 +213,7 @@ IGNITE_MESSAGES = (
         title="Ignite found a damaged page and tries to repair it",
         phrases=("data integrity violation encountered, will try to restore using existing WAL",),
         meaning="The checksum of a page is wrong. The node searches its whole log for the page. If "
-        "nothing is printed after it, the page was repaired.",
+        "no other message follows, the page was repaired.",
         misread="A repaired page is not always right: after a crash, the newest image may be newer "
         "than the checkpoint, and the node then applies updates twice.",
         steps=(_PAGES, _PAGE),

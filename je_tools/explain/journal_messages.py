@@ -19,7 +19,7 @@ JOURNAL_MESSAGES = (
         "id, `je-tools journal truncate` goes back to the one before it, and loses all later "
         "changes.",
         misread="It does not mean that the log is damaged. Emptying the metadata directory loses "
-        "what no other node has: look at the other nodes first.",
+        "what no other node has: check the other nodes first.",
         steps=(JOURNAL, VERIFY),
         sources=(
             "BDBJournalCursor (constructor and next), apache/doris",

@@ -118,8 +118,8 @@ _DAMAGE = (
         "lastLoggedLsn are those of the node that leads to it. Files go missing when someone "
         "deletes .jdb files to free space, when a backup is incomplete, when two processes use one "
         "directory, or when the engine deleted a file that was still in use.",
-        misread="It does not say how much is lost: the engine stops at the first record that it "
-        "needs. All records of that file may be missing, or only this one.",
+        misread="It does not say how much is lost: the engine stops at the first missing record "
+        "that it needs. All records of that file may be missing, or only this one.",
         steps=(MISSING, FILES, VERIFY, SALVAGE),
         sources=(
             "IN.fetchTarget and IN.makeFetchErrorMsg, FileManager.getFileHandle, JE 7.5.11",

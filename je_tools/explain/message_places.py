@@ -109,7 +109,7 @@ def _truncated(text: bytes, file: str, offset: str) -> MessagePlace | None:
 
 
 def _numbers(file: str, offset: str, base: int) -> tuple[int, int] | None:
-    """Return file number and offset as numbers of a base, or None if they are none of 32 bits."""
+    """Return file number and offset read in a base, or None if one is no number of 32 bits."""
     if base == 10 and not (file.isdecimal() and offset.isdecimal()):
         return None
     numbers = int(file, base), int(offset, base)
@@ -117,9 +117,9 @@ def _numbers(file: str, offset: str, base: int) -> tuple[int, int] | None:
 
 
 def _is_decimal(text: bytes, decimal: tuple[int, int], hexadecimal: tuple[int, int]) -> bool:
-    """Return whether the digits are decimal, by the first transaction that was passed.
+    """Return whether the digits are decimal, by the first transaction that is rolled back.
 
-    That transaction lies after the place and near it. Without one, the release
+    The text names its LSN, which is after the place and near it. Without one, the release
     decides; without a release, the digits are taken as decimal.
     """
     passed = _PASSED.search(text)

@@ -171,7 +171,7 @@ def recognise(stream: BinaryIO) -> Recognition:
 
 
 def _blocks(stream: BinaryIO) -> Iterator[tuple[bytes, bool]]:
-    """Yield blocks of whole log entries, each with whether it goes on with the last entry before.
+    """Yield blocks of whole log entries, each with whether it continues the last entry before it.
 
     An entry of more than `_ENTRY_MAX` bytes is cut between two lines or words.
     """

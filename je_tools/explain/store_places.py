@@ -191,7 +191,7 @@ def _what_at(file: SegmentFile, offset: int) -> tuple[str, bool]:
 def _record(
     place: StorePlace, store: Store, node: Node, masking: Masking
 ) -> Iterator[tuple[str, str]]:
-    """Yield the columns of the record at a pointer, of its first entry."""
+    """Yield the columns of the first entry of the record at a pointer."""
     selection = RecordFilters(from_pointer=place.text, to_pointer=place.text).selection()
 
     def encode(table: Any, where: Any) -> dict[str, Any]:
@@ -210,7 +210,7 @@ def _record(
 
 
 def _in_recovery(node: Node, pointer: tuple[int, int], threads: int) -> str:
-    """Return whether recovery reads a place, by the markers."""
+    """Return a text that says whether recovery reads a place, by the markers."""
     try:
         need = node_checkpoints(node, threads).need
     except InputError as error:
@@ -264,7 +264,7 @@ def _what_page(file: PageFile, index: int) -> tuple[str, bool]:
     state = PageState.UNREADABLE if is_lost else PageState(int(columns.state[0]))
     if state in (PageState.ZERO, PageState.UNREADABLE):
         words = {
-            PageState.ZERO: "zeros: never written, or lost; `ignite pages verify` tells",
+            PageState.ZERO: "zeros: never written, or lost; `ignite pages verify` shows which",
             PageState.UNREADABLE: "the device does not deliver it",
         }
         return words[state], state is PageState.UNREADABLE

@@ -62,12 +62,12 @@ class ExitExplanation(Struct, frozen=True):
 
 
 def topic_of(text: str) -> tuple[str, str] | None:
-    """Return kind and name of a topic like `type:NameLN`, or of the only one of a name.
+    """Return kind and name of a topic like `type:NameLN`, or of the only topic with a name.
 
     The result is None if `text` looks like an LSN.
 
     Raises:
-        UsageError: it is neither.
+        UsageError: it is neither a topic nor like an LSN.
     """
     kind, colon, name = text.partition(":")
     if colon and kind.lower() in KINDS:

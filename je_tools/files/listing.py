@@ -214,7 +214,7 @@ class Listing:
         return found
 
     def pass_over(self, file: LogFile) -> None:
-        """Go on after a file of which nothing, or not all, could be read."""
+        """Continue after a file of which nothing, or not all, could be read."""
         if not self.rows or self.rows[-1].file is not file:
             self.rows.append(FileRow(file))
         self._judge.pass_over()

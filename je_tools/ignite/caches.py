@@ -155,7 +155,7 @@ def known_groups(
     Args:
         texts: names and ids.
         nodes: the nodes.
-        option: what the user wrote them for, for messages.
+        option: option with which the user wrote them, for messages.
 
     Raises:
         InputError: a folder cannot be read.

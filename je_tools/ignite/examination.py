@@ -82,7 +82,7 @@ class NodeExamination(Struct, frozen=True):
 
     Attributes:
         node: its name.
-        outcome: outcome of its next start, as of `ignite recover`; None if unknown.
+        outcome: outcome of its next start, as in `ignite recover`; None if unknown.
         lock: state of its lock; None without a folder.
         segment_files, records: files of segments that were read, and records in them.
         page_files, pages: files of pages, and pages in them.
@@ -126,7 +126,7 @@ class StoreExamination(Struct):
 
     @property
     def is_damaged(self) -> bool:
-        """True if there are errors or warnings, or something is unread or not known to start."""
+        """True if there are errors or warnings, unread parts, or nodes not known to start."""
         is_wrong = any(each.severity is not Severity.NOTE for each in self.findings)
         is_unclear = any(each.outcome is not StartOutcome.STARTS for each in self.nodes)
         return is_wrong or is_unclear or bool(self.unread)
@@ -270,7 +270,7 @@ class _Parts(Struct):
         """Predict the next start of a node."""
         (plan,) = plan_recovery(store, threads, read=self.read)
         self.outcome = plan.outcome
-        # All copies of the log were read for its own findings.
+        # Not `left_to_others`: all copies of the log were read for the findings on the log.
         self.not_checked += plan.not_checked
         if plan.logical is not None:
             self.unfinished_count = len(plan.logical.uncommitted)

@@ -41,7 +41,7 @@ class KeyFilter(Struct, frozen=True):
         return bool(self.needles)
 
     def found_in(self, data: Bytes, starts: Ints, sizes: Ints) -> Mask:
-        """Return a mask of the keys, as spans of `data`, that are among these; null is not."""
+        """Return a mask of the keys, spans of `data`, that match one of these; null never does."""
         found = np.zeros(len(starts), np.bool_)
         for needle, whole in self.needles:
             found |= starts_with(data, starts, sizes, needle, whole=whole)

@@ -1,4 +1,4 @@
-"""Last journal id of a front end, to compare its nodes: no more is read than the last records.
+"""Last journal id of a front end, to compare nodes: only the last records are read.
 
 Source: je-log.md "Journals of front ends"; BDBJEJournal, StarRocks 3.3 and Apache Doris 2.1.
 """

@@ -27,7 +27,7 @@ GAPS_MAX = 1000
 """Largest number of gaps of one journal that are kept one by one; the others are counted."""
 
 PLACES_MAX = 100
-"""Largest number of records that do not decode that are kept, and of those out of order."""
+"""Largest number of kept records that do not decode, and of kept ones that are out of order."""
 
 EPOCHS_MAX = 1000
 """Largest number of epochs that are kept, the newest ones."""
@@ -94,7 +94,7 @@ class JournalSummary(Struct):
 
     @property
     def end_id(self) -> int:
-        """Last id; of a journal without ids from its first one on, the id before that."""
+        """Last id; without an id from the number in the name on, the id before that number."""
         before = self.journal.named_id - 1
         return before if self.last_id is None else max(self.last_id, before)
 

@@ -1,6 +1,6 @@
 """The report of a front end's journals: what was read, what is missing, and what the log still has.
 
-`report_journals` is the whole capability.
+`report_journals` makes the report.
 """
 
 from __future__ import annotations
@@ -137,8 +137,8 @@ def check_is_front_end(snapshot: Snapshot) -> GroupFacts:
         What its group database says.
 
     Raises:
-        InputError: it has not.
-        DamageError: it has not, and damage may hide them.
+        InputError: it has neither.
+        DamageError: it has neither, and damage may hide them.
     """
     group = group_facts(snapshot)
     databases = list(snapshot.databases.values())

@@ -151,7 +151,7 @@ def check_numbers(environment: Environment) -> None:
         if one.file_no == other.file_no:
             raise InputError(
                 f"{same_number_text(one, other)}. Find out which one belongs to this log "
-                "(`je-tools summary` shows what is in each), and look at a copy without the other; "
+                "(`je-tools summary` shows what is in each), and read a copy without the other; "
                 "`je-tools salvage FILE --output DIR` reads each by itself"
             )
 

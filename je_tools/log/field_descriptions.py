@@ -147,7 +147,7 @@ FIELDS: dict[str, str] = {
     "abort_vlsn": "VLSN of the version to go back to",
     "active_txn_count": "how many transactions were active",
     "active_txns": "transactions that were active",
-    "anchor_lsn": "last entry of the log when this was made; erasing waits for a checkpoint",
+    "anchor_lsn": "last entry of the log when this was made; erasing uses it after a checkpoint",
     "base_file_no": "file number that compact LSNs count from",
     "before_image_expiration": "when the before image expires",
     "bloom_filter": "which keys the full BIN may hold",

@@ -205,7 +205,7 @@ class FileScan(Generic[T]):
         return place
 
     def _merge(self, outcome: RangeOutcome[T]) -> ReadState:
-        """Add the damage in a range to the file's state, and return where reading goes on."""
+        """Add the damage in a range to the file's state, and return where reading continues."""
         found = outcome.state
         self.source.unreadable |= outcome.unreadable
         self.state.gaps += found.gaps[: KEPT - len(self.state.gaps)]

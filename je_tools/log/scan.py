@@ -103,7 +103,7 @@ class Scanner(ScanOptions, frozen=True, dict=True):
     def cut(self, file: LogFile, size: int) -> list[FilePiece]:
         """Cut a file into pieces of about `size` bytes, by one walk over the headers.
 
-        No piece ends inside damage: it extends to the entry at which reading goes on.
+        No piece ends inside damage: it extends to the entry at which reading continues.
         """
         if file.size <= size:
             return [FilePiece(file)]
@@ -201,8 +201,8 @@ def _by_file(
 ) -> Iterator[ScanPart[T]]:
     """Read short files ahead in the pool, at most `most` at a time.
 
-    If this thread did more of it, it would wait for Python's lock at each system call, and the
-    others for it.
+    If this thread did more of the reading, it would wait for Python's lock at each system call,
+    and the others for this thread.
     """
     for file, parts in in_flight(lambda file: pool.submit(read, file), files, most - 1):
         yield from parts.result()

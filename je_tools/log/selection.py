@@ -34,7 +34,7 @@ NAMED = 12
 
 
 class Selection(Struct, frozen=True):
-    """Filters, all of which an entry must pass; None or empty filters nothing.
+    """Filters, all of which an entry must pass; one that is None or empty filters nothing.
 
     Attributes:
         types: entry type numbers.

@@ -38,7 +38,7 @@ class TransactionOutcome(StrEnum):
     COMMITTED = "committed"
     ABORTED = "aborted"
     UNFINISHED = "unfinished"
-    """No end in the log: recovery would undo it, or it goes on at the master."""
+    """No end in the log: recovery would undo it, or it continues at the master."""
     PREPARED = "prepared"
     """As UNFINISHED, but an XA manager decides its end."""
     UNDONE = "undone"

@@ -1,6 +1,6 @@
 """Reset of a replication group: one new group with this node alone, as DbResetRepGroup makes it.
 
-The records of all databases stay. VLSNs and node ids go on where they were, so that no id in the
+The records of all databases stay. VLSNs and node ids continue where they were, so that no id in the
 log gets a second meaning. The VLSN index begins with the reset: nodes that join later copy the
 whole log (network restore), and never replay the history of the old group.
 

@@ -1,9 +1,9 @@
 """Truncation of a front end's journals: the records above an id are deleted.
 
 The journal that has the id loses its higher records. Later journals are removed as whole databases:
-a front end takes the number in the name of the last one for the place where its ids go on. All
-changes are one transaction of the replication group. The engine finishes the removal of databases
-when it opens the log, as after a crash.
+a front end continues its ids at the number in the name of the last one. All changes are one
+transaction of the replication group. The engine finishes the removal of databases when it opens the
+log, as after a crash.
 
 Source: BDBEnvironment and BDBJEJournal with `--recovery_journal_id`, Apache Doris b64445effbf
 (#60738); BDBJEJournal.getMaxJournalId, StarRocks 3.x; DbTree.doRemoveDb, NameLNLogEntry,
@@ -194,7 +194,7 @@ def _remove(
         PlannedChange(
             "remove database",
             written.lsn,
-            "all its ids are above the id",
+            "all its ids are above the given id",
             vlsn=log.next_vlsn - 1,
             db_id=database.db_id,
             db=name,

@@ -2,8 +2,8 @@
 
 A RollbackStart names the sync point and the open transactions. Every entry of the stream after the
 sync point is then marked invisible, and a RollbackEnd says that all marks are durable. Recovery
-undoes the marked changes, and cuts the VLSN index back. The engine rolls back no end of a
-transaction: to go back further, the log has to be cut.
+undoes the marked changes, and cuts the VLSN index back. The engine does not roll back the
+end of a transaction: to go back further, the log has to be cut.
 
 Source: je-log.md "The VLSN index"; Replay.rollback, RollbackTracker, RecoveryManager.undoLNs,
 VLSNIndex.truncateFromTail, JE 18.3.12.

@@ -61,7 +61,8 @@ def finding_fields(row: Mapping[str, Any], command: str) -> list[Any]:
     """Return a row of the table `findings` with the fields of `FOUND`.
 
     Args:
-        row: the finding; LSNs are numbers. One of a log need not have the columns of stores.
+        row: the finding; LSNs are numbers. A finding of a log need not
+            have the columns of stores.
         command: the command that shows more of it.
     """
     lsn, resume = row["lsn"], row["resume_lsn"]

@@ -87,7 +87,7 @@ class VersionCollector(Struct, frozen=True):
         table = entries.build_table(rows)
         keys, data = self._parts(rows, table)
         first, second = version_digests(rows.lsn, keys, self.seed)
-        # Positions of entries in their buffer, which the log does not share.
+        # Entry positions in the buffer; the results count from the start of each entry.
         start = rows.offset.astype(np.int64) - rows.base
         found = VersionRows(
             lsn=rows.lsn,

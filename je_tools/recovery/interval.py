@@ -87,7 +87,8 @@ def read_interval(
         scanner: settings for reading them.
         first_lsn: LSN of the first entry to read.
         nodes_from: LSN from which nodes count.
-        last_lsn: LSN of the last entry; None if recovery does not read these bytes.
+        last_lsn: LSN of the last entry; None for entries that recovery does not read, as
+            those after the end of the log.
         next_lsn: LSN after the last entry.
         end_lsn: LSN of the last CkptEnd; NULL_LSN without one.
 

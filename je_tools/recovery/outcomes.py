@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class KeyOutcome(IntEnum):
-    """Where the record of a key comes from after recovery."""
+    """Source of a key's record after recovery."""
 
     NO_RECORD = 0
     LN = 1

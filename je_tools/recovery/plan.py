@@ -82,7 +82,7 @@ class DatabaseChange(Struct, frozen=True):
 
     Attributes:
         name: name of the database.
-        db_id: its id; None if the name goes and nothing records the id.
+        db_id: its id; None if the name is removed and nothing records the id.
         what: the change: created, renamed, removed and so on, or undone.
     """
 

@@ -77,8 +77,8 @@ class Snapshot(Struct, dict=True):
         kept_txns: ids of transactions without an end that count as committed; see `take_snapshot`.
         to_lsn: LSN of the entry requested as the last one of the log; None for its real end.
         is_verified: True if the checksums of all files have been verified.
-        foreign: number of faults of trees that were searched for files of another log, and the
-            findings of such files.
+        foreign: number of faults of trees at the last search for files of another log, and the
+            findings of that search.
     """
 
     environment: Environment
@@ -210,7 +210,7 @@ class Snapshot(Struct, dict=True):
     def _decide(self, db_id: int) -> Overlay:
         rows = self.ln_rows(db_id)
         database = self.databases[db_id]
-        # Engines that can replay old duplicates are too old for all else here.
+        # Engines from JE 5.0 on, whose recovery this module follows, cannot replay old duplicates.
         if database.root_lsn == NULL_LSN or database.old_duplicates:
             rows = rows[:0]
         tree = self.tree(database)
@@ -299,7 +299,7 @@ class Snapshot(Struct, dict=True):
 
     def _check_torn(self) -> None:
         """Call `check_files` if a page could not be read."""
-        if self.image.is_torn:
+        if self.image.has_lost_page:
             self.check_files()
 
     def record_reader(

@@ -1,7 +1,7 @@
 """Decisions of a salvage: which LNs and which lost records come back, and their numbers.
 
 Records are decided partition by partition, all versions of a record at once. The results are kept
-by database: 13 bytes of an LN that comes back, or that is reported.
+by database: 13 bytes for each LN that comes back, or that is reported.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Recount of the bytes of a log that are in use: entries that trees name, and all others.
 
-The headers of all entries are read once, and the trees as they are after recovery once. No record
-is looked up by its key.
+The headers of all entries are read once. The trees, as they are after recovery, are also read once.
+No record is looked up by its key.
 
 Source: je-log.md "Utilization"; UtilizationFileReader.processEntry, isLNActive, isINActive,
 JE 25.3.17.

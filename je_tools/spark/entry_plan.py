@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from je_tools.spark.query import CommonOptions, Task
 
 CUT_RATIO = 2
-"""Size, in shares of a task, above which a file is cut into pieces: that reads all its headers.
+"""Size, in shares of a task, above which a file is cut: cutting it reads all its headers.
 
 A file in an object store is left whole: its headers lie in blocks that would be fetched twice.
 """

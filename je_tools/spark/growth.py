@@ -98,7 +98,7 @@ def pieces_between(
         if begin > file.size or size > file.size:
             raise _cut_back(file)
         if begin < size:
-            # What was written since is not read: the file ends here, at an entry's end.
+            # Entries written since are not read: the file ends here, at an entry's end.
             yield FilePiece(replace(file, size=size), ReadState(begin))
 
 
@@ -110,7 +110,7 @@ def _cut_back(file: LogFile) -> StoppedError:
 
 
 def _check_whole(environment: Environment, first: int, end: int) -> None:
-    """Check that no file is missing in a range; at the beginning, the log is taken as it is."""
+    """Check that no file is missing in a range; a range from LSN 0 may lack files."""
     if first == 0 or not environment.files:
         return
     numbers = set(environment.numbers)

@@ -139,7 +139,7 @@ class WalQuery(Struct, frozen=True):
 def _stores_of(
     segments: Sequence[tuple[NodePlace, SegmentFile]],
 ) -> Iterator[tuple[str, Store]]:
-    """Yield a store for consecutive segments of each node: the node with these alone."""
+    """Yield each run of segments of one node as a store with only that node and these segments."""
     for _, group in groupby(segments, lambda each: id(each[0])):
         own = list(group)
         place = own[0][0]

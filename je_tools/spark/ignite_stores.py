@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 STORE_PLACES: Mapping[str, str] = {
     "path": "What is read: the work directory of Ignite, its folder `db`, the folder of a node, a "
-    "directory with such below it, or a pattern of directories. `load(path)` sets it.",
+    "directory with such folders below it, or a pattern of directories. `load(path)` sets it.",
     "paths": "Several paths, as a list. `load([…])` sets it.",
     "env": "Stores to read, by the column `env` or a pattern of it, as a list.",
     "node": "Nodes to read, by name or a pattern of it, as a list.",

@@ -96,7 +96,7 @@ class LogPlaces(Struct, frozen=True):
 
         Raises:
             UsageError: a name is a URI that names no place.
-            InputError: there is no such file or directory, or its store does not say.
+            InputError: there is no such file or directory, or an object store cannot be read.
         """
         try:
             return [path for name in self.names for path in _expanded(name)]

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from je_tools.spark.places import Log
 
 CUT_RATIO = 2
-"""Size, in shares of a task, above which an environment is cut: that opens it to plan the cuts."""
+"""Size, in shares of a task, above which an environment is cut: planning the cuts opens it."""
 
 
 class _Piece(Struct, frozen=True):

@@ -34,8 +34,8 @@ class JelogStreamReader(ds.DataSourceStreamReader):
     def latestOffset(self, *_: Any) -> dict[str, str]:
         """Return the LSNs after the last complete entries, by environment.
 
-        Spark 4.1 gives no arguments, and later versions the offset before and a limit, of which
-        only the one without a limit is ever asked for.
+        Spark 4.1 gives no arguments. Later versions give the previous offset and a limit, which is
+        always the one that limits nothing.
         """
         return self.plan.latest()
 

@@ -174,7 +174,7 @@ class FileDamage:
     def of_old_deltas(self, deltas: OldDeltas | None) -> Iterator[Finding]:
         """Yield a finding if a file has old BIN-deltas, at which modern engines truncate it.
 
-        They do not open a file with a bad header.
+        A file with a bad header has no such finding: these engines do not open it.
         """
         if deltas is not None and self.file.header.good:
             yield finding(
@@ -213,7 +213,7 @@ class FileDamage:
             yield self._of_spot("clean-end", Spot(state.size, 0))
 
     def _after_header(self, start: int) -> int:
-        """Return the start of damage without a bad file header, which has a finding of its own."""
+        """Return the start of damage, or the end of a bad header, which has its own finding."""
         in_header = start < FILE_HEADER_SIZE and not self.file.header.good
         begun = self.is_last and self.file.size <= FILE_HEADER_SIZE
         return FILE_HEADER_SIZE if in_header and not begun else start

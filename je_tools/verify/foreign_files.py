@@ -97,7 +97,7 @@ class ForeignFiles(Struct):
             self._offsets += offsets.tolist()
 
     def pass_over(self) -> None:
-        """Go on after a file that could not be read to its end."""
+        """Continue after a file that could not be read to its end."""
         self._offsets, self._before = [], None
 
     def end_file(self, state: FileState, links: Sequence[Finding]) -> None:

@@ -244,7 +244,7 @@ class Judge:
         return self._counted(found)
 
     def pass_over(self) -> None:
-        """Go on after a file of which nothing, or not all, could be read."""
+        """Continue after a file of which nothing, or not all, could be read."""
         self._vlsn_sequence.is_broken = True
         self._opening.pass_over()
         self._foreign.pass_over()

@@ -247,7 +247,7 @@ def _has_old_deltas(version: int) -> bool:
 
 @functools.cache
 def suspect_types(version: int) -> Mask:
-    """Return the types of entries that need a look even if their checksum is right, bool (256,)."""
+    """Return the types of entries to check even if their checksum is right, bool (256,)."""
     kinds = [RESTORE_REQUIRED_NO]
     kinds += [OLD_BIN_DELTA_NO] if _has_old_deltas(version) else []
     kinds += [erased_no(version)] if erased_no(version) != NEVER_ERASED else []

@@ -129,7 +129,7 @@ class VlsnSequence(Struct):
         if self.last is not None and first != self.last + 1:
             code = self._code(first)
             if code:
-                # The end of the run is not reported: it may go on in the next rows.
+                # The end of the run is not reported: it may continue in the next rows.
                 yield finding(
                     self.environment,
                     code,

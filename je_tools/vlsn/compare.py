@@ -57,7 +57,7 @@ class Outcome(StrEnum):
 
 
 class LeaderReason(StrEnum):
-    """Reasons to choose a leader, the one that counts first at the top."""
+    """Reasons to choose a leader, in the order in which they count."""
 
     DURABLE = "durable VLSN"
     COMMIT = "last Commit"

@@ -1,7 +1,7 @@
 """Forecast of what the engine does with a damaged VLSN index.
 
 Each outcome was observed on groups of three nodes of JE 7.5.11, 18.3.12, 25.3.17 and StarRocks'
-fork, of which one or two had a damaged index.
+fork, in which one or two nodes had a damaged index.
 
 Source: je-log.md "The VLSN index"; VLSNIndex.init and merge, VLSNTracker, FeederReader, JE 18.3.12.
 """
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from je_tools.vlsn.stream_summary import StreamSummary
 
 SILENT_VERSION = 19
-"""Log version from which on the engine refuses some states that older ones accept silently."""
+"""First log version whose engine refuses some states that older ones accept silently."""
 
 
 class Forecast(Struct, frozen=True):

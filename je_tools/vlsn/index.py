@@ -2,8 +2,8 @@
 
 The index holds the positions of some VLSNs, and the range of all. A checkpoint writes it, and
 recovery merges into it the stream since the last checkpoint began. A checkpoint that is written
-offline has to do the same. Otherwise VLSNs would be missing from the index without any entry after
-the checkpoint that has them, and the engine would give them to other entries.
+offline has to do the same. Otherwise the index would lack VLSNs that no entry after the checkpoint
+has, and the engine would give them to other entries.
 
 Source: je-log.md "The VLSN index"; VLSNIndex.merge, VLSNIndex.pruneDatabaseTail,
 VLSNIndex.truncateFromHead, VLSNTracker, VLSNRecoveryTracker, VLSNBucket.put and removeFromTail,

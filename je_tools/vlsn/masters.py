@@ -133,7 +133,7 @@ def sampled_terms(snapshot: Snapshot, lsns: Ints, tail: SyncPoints) -> list[Mast
 
 
 def _between(snapshot: Snapshot, sync: SyncPoints, at: int) -> SyncPoints:
-    """Read the sync points between two neighboring samples, both included."""
+    """Read the sync points between two neighbouring samples, both included."""
     first, last = int(sync.lsn[at]), int(sync.lsn[at + 1])
     with closing(read_stretch(snapshot, first, last, SyncPoints.of_rows)) as pieces:
         found = SyncPoints.joined(list(pieces))

@@ -29,8 +29,8 @@ class MatchpointSearch(Struct, frozen=True):
     Attributes:
         vlsn: VLSN of the matchpoint; None if none was found.
         is_known: True if reading more of the logs cannot change the answer.
-        missing_from: VLSN before which a log has to be read to go on; None if `is_known`.
-        compared_from: VLSN from which on both logs were read; None if `is_known`.
+        missing_from: VLSN before which a log has to be read to continue; None if `is_known`.
+        compared_from: VLSN from which both logs were read; None if `is_known`.
     """
 
     vlsn: int | None
@@ -42,7 +42,7 @@ class MatchpointSearch(Struct, frozen=True):
 class LostTxns(Struct, frozen=True):
     """Transactions that a node would roll back, in whole or in part.
 
-    Those with an end are in the order of their ends, the others follow.
+    Those with an end are in the order of their ends; the others follow.
 
     Attributes:
         txn_id: int64.

@@ -56,7 +56,7 @@ class NodeFacts(Struct, frozen=True):
         log_version: log version of the last file.
         first_vlsn: first VLSN that its index covers after recovery; None if that is unknown.
         last_vlsn: last VLSN in the log; None without one.
-        sync_first_vlsn: VLSN from which on the report has all sync points.
+        sync_first_vlsn: VLSN from which the report has all sync points.
         sync_is_whole: True if they are all sync points of the log.
         checkpoint_vlsn: last VLSN of the log before its last checkpoint began; None if unknown.
         journal_id: last journal id of a StarRocks or Doris front end; None without a journal.

@@ -51,7 +51,7 @@ def plan_rebuild(snapshot: Snapshot) -> RebuildPlan:
 
     Raises:
         InputError: the log is not that of a replicated node, or a file cannot be read.
-        RefusedError: the stream has gaps or repeats, or the engine would not go on with any index.
+        RefusedError: the stream has gaps or repeats, or the engine would not continue any index.
         StoppedError: a file shrank, vanished or was replaced meanwhile.
     """
     check_replicated(snapshot)

@@ -206,7 +206,7 @@ def _runs_after_rollbacks(runs: Ints, rollbacks: Sequence[NodeRollback]) -> Vlsn
     """Return runs without the VLSNs that rollbacks undo.
 
     Args:
-        runs: int64 (n, 3); LSN, first and last VLSN of each. No run goes on after a rollback.
+        runs: int64 (n, 3); LSN, first and last VLSN of each. No run continues after a rollback.
         rollbacks: in log order.
     """
     lsn, first, last = runs.T

@@ -78,7 +78,7 @@ class StreamTail(Struct, frozen=True):
     Attributes:
         sync: sync points.
         writes: LNs between them.
-        first_vlsn: VLSN from which on the tail has everything; None without one.
+        first_vlsn: VLSN from which the tail has everything; None without one.
         last_vlsn: last VLSN; None without one.
         rollbacks: rollbacks, in log order.
         is_whole: True if there is nothing before the tail.

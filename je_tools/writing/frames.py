@@ -150,7 +150,7 @@ def check_fields(head: Any, kinds: Kinds, version: int) -> str:
     if fields is None:
         raise JournalError(f"a frame of no known kind, {str(record)[:40]!r}")
     if head.keys() != fields.keys() | {"record"}:
-        raise JournalError(f"a frame {record!r} that has not its fields")
+        raise JournalError(f"a frame {record!r} without its fields")
     for name, is_right in fields.items():
         if not is_right(head[name]):
             raise JournalError(f"a frame {record!r} with a wrong {name!r}")

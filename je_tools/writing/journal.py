@@ -50,7 +50,7 @@ class Journal:
     """
 
     def __init__(self, home: Path, number: int, disk: Disk, size: int = 0) -> None:
-        """Go on with a journal; see `create` for a new one.
+        """Continue a journal; see `create` for a new one.
 
         Args:
             home: home of the environment.

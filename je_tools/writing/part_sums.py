@@ -1,4 +1,4 @@
-"""Sums of 64-byte parts of appended data, by which undo recognizes it.
+"""Sums of 64-byte parts of appended data, by which undo recognises it.
 
 A device writes sectors as a whole or not at all, but a write that is stopped may end anywhere. So
 each part has its own sum. A part that data covers only in part is padded with zeros. If a write

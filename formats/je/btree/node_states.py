@@ -67,7 +67,7 @@ def read_states(entries: Entries) -> States | None:
 
     Returns:
         None if an entry does not decode, if there are several log versions or more than MAX_ROWS
-        entries, or before log version 9, in which states mean less.
+        entries, or if the log version is less than 9: states mean less there.
     """
     rows = np.arange(len(entries))
     parts = list(entries.decode(Family.NODE, rows, of_slots=_OF_STATES))

@@ -234,7 +234,7 @@ def _slots(decoded: Decoded, usable: Mask, version: int) -> Slots:
 
 
 def values_from_base(head: Columns, slots: Columns, counts: Ints, base: str, name: str) -> Ints:
-    """Return values that are stored as differences to a base of the node; 0 for none."""
+    """Return values that are stored as differences from a base of the node; 0 for none."""
     offsets = slots.known(f"{name}_offset")
     if not head.has(base) or not offsets.any():
         return np.zeros(len(offsets), np.int64)

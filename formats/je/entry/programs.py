@@ -130,7 +130,7 @@ def front_program(types: frozenset[int], version: int, wanted: frozenset[str]) -
 def _flat(fields: tuple[Field, ...], group: str = "") -> tuple[Field, ...]:
     """Return fields without groups and lists: their members follow each other, with long names.
 
-    The field that a list repeats keeps the name of the list's `count`.
+    The field that a list repeats gets the `count` of the list.
     """
     flat: list[Field] = []
     for declared in fields:

@@ -123,10 +123,10 @@ class ReadOptions(Struct, frozen=True):
         window: bytes to load at once.
         budget: bytes that may be summed in vain during the search after damage.
         slack: bytes to load in addition, and the cost in `budget` of reading a header elsewhere:
-            forged headers may each claim another end, and each of them takes a read.
+            forged headers may each claim another end, and each of them costs a read.
         asked: entries that are wanted as rows; None for all.
         watched: entries to note; None for none.
-        txns: fields of transactions to collect segments of; None for no segments.
+        txns: fields by which segments of transactions are collected; None for no segments.
     """
 
     start: int

@@ -193,7 +193,7 @@ def _drop_lengths(
     Args:
         columns: columns of entries or slots.
         starts, sizes: the keys; `sizes` is changed.
-        rows: rows to look at.
+        rows: rows to check.
         with_states: True if the state of a slot says whether its key has two parts.
     """
     keys = Spans(columns.data, starts[rows], sizes[rows])

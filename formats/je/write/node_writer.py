@@ -35,10 +35,10 @@ WRITTEN_MIN, WRITTEN_MAX = 8, LOG_VERSION_MAX
 """Log versions in which nodes are written; older databases with duplicates have trees in trees."""
 
 DELTAS_MIN = 9
-"""First log version with NewBINDelta, the deltas that not only recovery reads."""
+"""First log version with NewBINDelta: deltas that are read outside recovery too."""
 
 _NONE = -1
-"""Base of a node in which no slot has a value, and size of no prefix."""
+"""Base of a node in which no slot has a value, and size that stands for no prefix."""
 
 _LAST_FULL_IS_LAST = 9
 """Log version whose deltas name their full version after the slots."""
@@ -172,7 +172,7 @@ def _check(nodes: Nodes, version: int, types: Collection[int]) -> None:
 
 
 class _Based(Struct, frozen=True):
-    """Numbers as nodes store them: differences to a base of the node, 0 for none.
+    """Numbers as nodes store them: differences from a base of the node, 0 for none.
 
     Attributes:
         base: int64 (nodes,); smallest number of the node, _NONE if it has none.
@@ -197,7 +197,7 @@ class _Encoding(Struct, frozen=True):
     Attributes:
         in_hours: bool (nodes,); True if expirations are in hours, False if in days.
         expirations, created, modified: times of the slots.
-        compact: bool (nodes,); True if LSNs are differences to `base_file_no`, in four bytes.
+        compact: bool (nodes,); True if LSNs are differences from `base_file_no`, in four bytes.
         base_file_no: int64 (nodes,).
     """
 

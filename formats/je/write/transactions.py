@@ -18,8 +18,8 @@ from je_tools.formats.je.flags import HeaderFlag, LnFlag, LnFlag2, LnFlag3
 from je_tools.formats.je.header import NULL_LSN
 
 _ABORT_LSN_FLAG_SINCE, _MODIFIED_SINCE, _NOBODY_SINCE = 12, 19, 22
-"""Log versions since which a flag marks an abort LSN, LNs have modification times, and nobody's id
-is -1, not 0."""
+"""Log versions since which a flag marks an abort LSN, LNs have modification times, and the id
+of no master is -1, not 0."""
 
 _GROUP_FLAGS = HeaderFlag.REPLICATED.value | HeaderFlag.VLSN_PRESENT.value
 
@@ -158,7 +158,7 @@ class TransactionWriter:
         return self._end("Commit")
 
     def abort(self, last_lsn: int) -> WrittenEntry:
-        """Append the Abort of a transaction that another one has begun.
+        """Append the Abort of a transaction that another writer has begun.
 
         Args:
             last_lsn: LSN of its last LN.

@@ -1,7 +1,7 @@
 """The check of the B-trees of a log: every node, every slot, and every record that a slot names.
 
 The trees are those that recovery would leave. Each is read from its root down, its bottom nodes
-in threads. Each problem is reported with its place, and reading goes on after it.
+in threads. Each problem is reported with its place, and reading continues after it.
 
 Source: je-log.md "Nodes"; BtreeVerifier, JE 25.3.17.
 """

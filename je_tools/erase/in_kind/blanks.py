@@ -98,7 +98,7 @@ class Blanks(Struct, frozen=True):
         entries["checksum"] = self.checksum
         entries["range_count"] = np.diff(self.first)
         ranges = np.empty(len(self.start), _RANGE)
-        # The distance to the entry takes fewer different bytes, so it is compressed better.
+        # The distance to the entry has fewer different bytes, so it is compressed better.
         ranges["start"] = self.start - np.repeat(self.entries.offset, np.diff(self.first))
         ranges["size"] = self.size
         return entries.tobytes() + ranges.tobytes()

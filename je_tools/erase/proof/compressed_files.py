@@ -1,4 +1,4 @@
-"""Recognize compressed files and archives, whose contents a search of their bytes does not find."""
+"""Recognise compressed files and archives, whose contents a search of their bytes does not find."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ def find_live(
     Args:
         snapshot: the log as recovery leaves it.
         needles: literals and patterns.
-        db_ids: databases to look at; None for all of the application.
+        db_ids: databases to search; None for all of the application.
 
     Raises:
         StoppedError: a file became shorter, or its device failed.

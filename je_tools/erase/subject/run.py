@@ -118,7 +118,7 @@ class _Tracer:
 
     Attributes:
         other_count: hits of keys in databases that were not asked for.
-        db_ids: databases in whose present nodes traces are.
+        db_ids: databases with traces in their present nodes.
     """
 
     def __init__(

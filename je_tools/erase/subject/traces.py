@@ -110,7 +110,7 @@ class SubjectReport(Struct):
         obstacles: reasons not to erase anything in the log.
         gaps: names and reasons of everything in which a trace may have been missed.
         search: the search, with the values of records; no output shows them.
-        db_ids: databases in whose present nodes traces are.
+        db_ids: databases with traces in their present nodes.
     """
 
     env: str

@@ -1,7 +1,7 @@
 """Reach of historical rebalance: the oldest update counters from which the log is whole.
 
-A node sends the updates of a partition from its log if the log is whole from a checkpoint on whose
-counter is not above that of the other node.
+A node sends the updates of a partition from its log if the log is whole from a checkpoint on, and
+the counter of this checkpoint is not above that of the other node.
 
 Source: CheckpointHistory.searchEarliestWalPointer and searchCheckpointEntry,
 CheckpointEntry.partitionCounter, CacheState, Ignite 2.18.0.
@@ -56,7 +56,7 @@ class GroupReach(Struct):
         group: name of the cache group; its id if no folder has its name.
         group_id: id of the cache group.
         partitions: number of partitions.
-        time_ms: time of the checkpoint from which on all partitions are in the log.
+        time_ms: time of the checkpoint from which all partitions are in the log.
         segment: segment of its record.
         updates: updates in the log between there and the newest checkpoint, by the counters.
         size: number of entries at the newest checkpoint.
@@ -77,7 +77,7 @@ def partition_reach(
 ) -> Iterator[PartitionReach]:
     """Yield the reach of each partition in the record of the newest checkpoint.
 
-    A partition reaches back to the oldest checkpoint from which on no segment is missing, and every
+    A partition reaches back to the oldest checkpoint after which no segment is missing, and every
     checkpoint has a counter of the partition. `names` are those of the cache groups, by id.
     """
     known = [c for c in found.checkpoints if c.record is not None and _is_whole_from(found, c)]

@@ -37,7 +37,7 @@ DESTROYED = -1
 """State of a partition that the log destroys."""
 
 PREPARED_STATES = (TransactionState.PREPARING, TransactionState.PREPARED)
-"""States of transactions after which the engine leaves them out.
+"""Last logged states of transactions that the engine leaves out.
 
 Source: IgniteTxManager.collectTxStates, Ignite 2.18.0.
 """

@@ -52,7 +52,7 @@ class WalEnd(Struct, frozen=True):
         segment, offset: place of the first record that is not read.
         reason: why.
         is_refused: True if the node does not start: the place is in an archived segment, where the
-            engine takes no damage for the end of the log, or the start is missing.
+            engine does not accept damage as the end of the log, or the start is missing.
         lost_records: whole records after the place in its segment and, if they were counted, in
             later segments, which the engine ignores.
     """
@@ -77,8 +77,8 @@ class LogRange:
         Args:
             node: the node.
             start: place of the first record.
-            counts_lost: False to leave out the records of later segments from `lost_records`, which
-                are read to be counted.
+            counts_lost: False to leave the records of later segments out of `lost_records`: these
+                segments are read only to count them.
         """
         self._start = start
         self._counts_lost = counts_lost

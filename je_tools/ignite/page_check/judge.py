@@ -84,7 +84,7 @@ _FROM_LOG = (
     "page-unknown",
     "page-file-missing",
 )
-"""Codes of the errors that a rebuilt file has no more."""
+"""Codes of the errors that a rebuilt file no longer has."""
 _KEEP_LOG = "Nothing to do: the node repairs it when it starts. Keep the markers and the log."
 _NOTHING = "Nothing to do."
 
@@ -242,7 +242,7 @@ class PageJudge:
         return self._finding(code, group=file.group, file=path, partition=file.partition, **facts)
 
     def _lost_rows(self, file: PageFile) -> int:
-        """Return the rows of a partition at the newest checkpoint whose file has no pages."""
+        """Return the rows that a partition without pages had at the newest checkpoint, else 0."""
         newest = self._recovery.newest
         if newest is None or self._recovery.is_mixed or not file.is_without_pages:
             return 0

@@ -70,7 +70,7 @@ class Affinity(Struct, frozen=True):
     """Number of partitions of caches, derived from the hashes of their keys.
 
     Attributes:
-        powers: by group and cache, the power of two.
+        powers: by group and cache, the binary logarithm of the number.
     """
 
     powers: Mapping[tuple[str, int], int]

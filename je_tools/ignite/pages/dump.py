@@ -119,7 +119,7 @@ class PageTable(Struct, frozen=True):
         return len(self.index)
 
     def with_keys(self, keys: KeyFilter, most: int | None) -> PageTable:
-        """Select the items that have one of some keys, and their pages, at most so many."""
+        """Select the items that have one of some keys, and their pages, `most` of them at most."""
         items = self.items
         assert items is not None
         items = items.select(keys.found_in(items.data, items.key_start, items.key_size))
@@ -207,7 +207,7 @@ class PageDump(Struct, Generic[Piece]):
                 keep &= np.isin(columns.type_no, types) & (columns.state != PageState.ZERO)
             if self.filters.pages:
                 here = range(first, first + len(columns))
-                # Numbers of any size are compared here, as arrays take only some.
+                # Compare as Python's numbers: one that a user wrote may be too large for an array.
                 wanted = [page for page in self.filters.pages if page in here]
                 keep &= np.isin(np.arange(here.start, here.stop), wanted)
             at = np.flatnonzero(keep)

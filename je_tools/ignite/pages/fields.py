@@ -46,7 +46,7 @@ def field_texts(
     readable: npt.NDArray[np.bool_],
     is_big: bool,
 ) -> pa.StringArray:
-    """Return the fields of pages; null for a page without, or that cannot be read.
+    """Return the fields of pages; null for a page without any, or one that cannot be read.
 
     Args:
         pages: uint8 (n, page size), plain.

@@ -17,7 +17,7 @@ class PageSet:
     """Pages of a node: the indexes of those in each partition."""
 
     def __init__(self, places: Iterable[tuple[int, int]]) -> None:
-        """Make a set of the ids of groups with the bits of ids that name a page (`place_id`)."""
+        """Make a set from ids of groups, each with the bits of a page id that `place_id` keeps."""
         found: dict[tuple[int, int], list[int]] = {}
         for group, page_id in places:
             found.setdefault((group, partition_of(page_id)), []).append(index_of(page_id))

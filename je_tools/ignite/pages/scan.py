@@ -78,7 +78,7 @@ class PageFileScan(Struct):
         runs: pages that are neither good nor encrypted, in order.
         problem: why the file could not be read to its end; None if it was.
         has_unread_trees: True if good pages are those of trees whose items are not read.
-        foreign: the first page of a partition, if it is good and of another type than such a page.
+        foreign: first page of a partition, if it is good but its type is not that of a first page.
         page_states: uint8 in pieces, a PageState for each page.
     """
 

@@ -40,7 +40,7 @@ class PageFileSpace(Struct):
         packed_pages: data pages whose free bytes are unknown, as their content is compressed, or
             the number is impossible.
         entries: rows and parts of rows in data pages.
-        rows: items in the leaves of the trees of rows, as of the pages that are written.
+        rows: items in the leaves of the trees of rows, as the file has them now.
         free: free bytes in data pages.
         empty_pages: data pages without an entry.
         fill_percent: used part of the data pages whose free bytes are known; None without any.

@@ -138,7 +138,7 @@ class PartitionRecords:
             self._add(RecordProblem.ENCRYPTED, encrypted, text)
         others = [each for each in faults if each[1] is not PageFault.ENCRYPTED]
         if others:
-            # A page that cannot be read is there twice if no other page names those after it.
+            # An unreadable page is listed again, as LOST, if no other page names those after it.
             unread = [each for each in others if each[1] is not TreeFault.LOST]
             count = len({page for page, _ in unread})
             text = f"what follows page {others[0][0]} of the tree is not known"

@@ -83,7 +83,7 @@ class RecoveredNode:
         return {each.partition: each.size for each in self._checkpointed(group)}
 
     def _checkpointed(self, group: int) -> list[PartitionAt]:
-        """Return the partitions in the record of the newest checkpoint, which pages may precede."""
+        """Return the partitions in the record of the newest checkpoint; pages may be older."""
         newest = self.checkpoints.checkpoints[-1:]
         if not newest or newest[0].record is None:
             return []

@@ -2,8 +2,8 @@
 
 A node takes its caches from the configurations in their folders (`cache_data.dat`), and from its
 own configuration. Without one, it starts without the cache, and says nothing; the rows of a cache
-of a group stay in the pages of the group. An empty file is as good as none. It does not start with
-one that Java cannot read.
+of a group stay in the pages of the group. An empty file counts as none. The node does not start
+with a file that Java cannot read.
 
 Source: GridLocalConfigManager.readCacheConfigurations, Ignite 2.18.0, and starts of a node on such
 stores.
@@ -56,8 +56,8 @@ def lacking_configurations(
 
     Args:
         node: the node.
-        rows: rows in the pages of groups. A cache of a group without one is not seen if other
-            caches of the group have theirs.
+        rows: rows in the pages of groups. If other caches of its group have configurations, a
+            cache without one is found only by its rows.
 
     Raises:
         InputError: a folder of caches cannot be listed.

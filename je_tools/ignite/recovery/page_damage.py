@@ -1,8 +1,8 @@
 """Damaged pages of files: those that recovery writes anew, and those that the node repairs.
 
-When a node reads a damaged page, it looks for the page in its log. It starts from an image only,
-and not from a record that formats a page, and takes the newest one. The copy is complete when a
-checkpoint began after it.
+When a node reads a damaged page, it looks for the page in its log. It starts from the newest image
+of the page, never from a record that formats a page. The copy that it makes is complete when a
+checkpoint began after the image.
 
 Source: PageMemoryImpl.tryToRestorePage, Ignite 2.18.0, and starts of a node on damaged copies.
 """
@@ -70,8 +70,8 @@ class DamagedPages(Struct, frozen=True):
         pages: number of pages.
         state: what their bytes show; CUT for pages after the end of the file.
         repair: what happens to them.
-        lost_from: if something leads to them and they are gone from the end of the file: the first
-            page of which nothing is there; None for other damage.
+        lost_from: of pages that are gone from the end of the file although something leads to
+            them, the first page that is gone; None for other damage.
     """
 
     file: PageFile
@@ -99,8 +99,8 @@ class JudgedPages(Struct):
         damaged: runs of damaged pages.
         unreadable: files that cannot be read as pages.
         encrypted: number of encrypted pages, of which only the checksums are known.
-        unwalked: number of files whose trees and lists were not followed, so that pages that are
-            lost at their ends are not known, by the reason.
+        unwalked: by the reason, number of files whose trees and lists were not followed, so that
+            pages that are lost at their ends are not known.
         hollow: those of them that are holes for the most part.
         rows: by group: rows of each cache whose trees were followed; -1 for the cache of a group
             that has one only.
@@ -151,7 +151,7 @@ def judged_pages(node: Node, physical: PhysicalRecovery, walked: Iterable[Walked
 def _lost(scan: PageFileScan, run: LostPages, images: PageSet) -> DamagedPages:
     """Return pages that are gone from the end of a file.
 
-    The node reads pages after the end of a file as zeros, without a look at their checksum.
+    The node reads pages after the end of a file as zeros, and does not check their checksum.
 
     Source: FilePageStore.read, Ignite 2.18.0, and starts of a node on files that were cut or whose
     ends were zeros.
@@ -192,7 +192,7 @@ def _judged(
 def _unnoticed(file: PageFile, run: Run, start: int, stop: int) -> Iterator[DamagedPages]:
     """Yield damaged pages whose checksum is right, which the node neither notices nor restores.
 
-    It takes a partition for a new one if the type of its first page is not that of such a page.
+    The node treats a partition as new if the type of its first page is not that of a first page.
 
     Source: GridCacheOffheapManager.GridCacheDataStore.getOrAllocatePartitionMetas, Ignite 2.18.0,
     and starts of a node on such pages.
@@ -207,7 +207,7 @@ def _unnoticed(file: PageFile, run: Run, start: int, stop: int) -> Iterator[Dama
 
 
 def _images(node: Node) -> set[Place]:
-    """Return the pages whose newest image in the log has a later begin of a checkpoint."""
+    """Return the pages whose newest image in the log is followed by the begin of a checkpoint."""
     pending: set[Place] = set()
     complete: set[Place] = set()
     for type_no, places in _image_records(node):
@@ -222,7 +222,7 @@ def _images(node: Node) -> set[Place]:
 
 
 def _image_records(node: Node) -> Iterator[tuple[int, set[Place]]]:
-    """Yield the pages of images by the type of their record, and the records that border them."""
+    """Yield (type, pages): runs of images with their pages, and each record that ends a run."""
     for copies in copies_of(node):
         try:
             with read_segment(copies.chosen) as (windows, _):

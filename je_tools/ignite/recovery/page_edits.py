@@ -231,11 +231,11 @@ def _finishing(
 ) -> list[StoreEdit] | str:
     """Return the writes of the pages of one file, or why they cannot be written."""
     if not writer.has_folder(group_id):
-        # The caches were destroyed; the node passes these pages too.
+        # The caches were destroyed; the node skips these pages too.
         return []
     file = writer.file(group_id, partition)
     if file is None and partition == INDEX_PARTITION:
-        # The node builds a removed index anew, and passes its pages.
+        # The node builds a removed index anew, and skips its pages.
         return []
     if file is None or file.is_without_pages:
         edit = writer.create(replay, group_id, partition, FINISH)

@@ -81,7 +81,7 @@ def checkpointed_partitions(
 
 
 def has_all_pages(indexes: Ints) -> bool:
-    """Return True if ascending indexes of pages are all from 0 on."""
+    """Return True if ascending indexes of pages begin at 0 and have no gap."""
     return len(indexes) > 0 and int(indexes[-1]) + 1 == len(indexes)
 
 

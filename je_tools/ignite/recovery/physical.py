@@ -161,7 +161,7 @@ def recovered_pages(
 
 
 def _misfit_problem(replay: PageReplay) -> tuple[str | None, bool]:
-    """Return why changes of pages cannot be applied, and whether the node may do it."""
+    """Return why changes of pages cannot be applied, and whether the node may apply them."""
     misfits, count = replay.misfits()
     reasons = {each.reason for each in misfits}
     if MisfitReason.FULL in reasons:
@@ -212,7 +212,7 @@ def _recovery_files(node: Node, begin: Marker) -> list[Path]:
 
 
 def _take_file(replay: PageReplay, path: Path, node: Node) -> bool:
-    """Take the pages of a recovery file; return False if it is damaged."""
+    """Add the pages of a recovery file to a replay; return False if the file is damaged."""
     try:
         with Source(path) as source:
             return replay.take_recovered(source, is_big=node.is_big) == source.size

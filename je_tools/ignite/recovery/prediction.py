@@ -245,8 +245,8 @@ class Predictor:
     def _of_headers(self) -> Iterator[NodeFinding]:
         """Yield segments whose headers the engine does not read.
 
-        It ignores segments that are older than recovery reads, and the copy in the ring of one that
-        is in the archive.
+        It ignores segments that are older than those that recovery reads, and the copy in the ring
+        of a segment that is in the archive.
         """
         first, archived = self._found.need.first, last_archived(self._node)
         for file in self._node.segments:

@@ -116,7 +116,8 @@ def apply_repairs(
 ) -> list[tuple[RepairPlan, int | None]]:
     """Plan and write the edits for a node while its lock is held.
 
-    If the plan has no edits and the node no lock file, the lock is not taken, which would make one.
+    If the plan has no edits and the node has no lock file, the lock is not taken, since that would
+    make the file.
 
     Returns:
         The plans, each with the number of its undo journal; None if it has no edits.

@@ -41,7 +41,7 @@ def recover_steps(
     """
     name = quoted(store.name)
     if is_applied:
-        # A command that reverts changes takes one node.
+        # A command that reverts changes is for one node.
         written = [f" --node {quoted(each.name)}" for each in store.nodes]
         some = written if len(store.nodes) > 1 or nodes else [""]
         why = "reverts the newest edits, as long as no node has started"

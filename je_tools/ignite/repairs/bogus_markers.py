@@ -7,10 +7,10 @@ record of the marker's checkpoint. And no partition has been written since that 
 its meta page has the rows and the counter of that checkpoint, and none of its rows has a version
 that the log has after it, or a newer one.
 
-A node does not start beside a marker whose name has no valid time or id. Such an end may go if the
-log is there that recovery then needs: without the end, recovery does more, and not less. Else it
-gets the name that the newest begin implies, if both point to the same record. Such a begin may go
-if a checkpoint with a valid name has the same record, or as any other begin.
+A node does not start beside a marker whose name has no valid time or id. Such an end is removed if
+the log that recovery then needs is there: without the end, recovery does more, and not less. Else
+it gets the name that the newest begin implies, if both point to the same record. Such a begin is
+removed if a checkpoint with a valid name has the same record, or under the conditions above.
 
 Source: CheckpointMarkersStorage, CheckpointWorkflow.markCheckpointBegin, Ignite 2.18.0.
 """
@@ -88,7 +88,7 @@ def plan_misnamed_markers(
             what += ", and no partition was written since the last finished checkpoint"
         elif marker.name.kind is MarkerKind.END and lacks_log:
             found = _renamed(node, marker, rest)
-            # Others are copies of it.
+            # Further ends of this kind are copies of the renamed one.
             lacks_log = isinstance(found, Unrepaired)
             yield found
             continue

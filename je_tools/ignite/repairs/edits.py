@@ -26,7 +26,7 @@ class FileBytes:
     """Bytes of a file that no edit changes, read when they are needed."""
 
     def __init__(self, path: Path) -> None:
-        """Take all bytes that a file has now."""
+        """Select all bytes that a file has now."""
         self._path, self._size = path, path.stat().st_size
 
     def __len__(self) -> int:

@@ -72,8 +72,8 @@ def check_store_frame(head: Any, blob_size: int, number: int) -> None:
 def moved_name(name: str, number: int) -> str:
     """Return the name of a file that an operation sets aside.
 
-    It lies in the folder of the journal's number below the same folder of the node, so that a
-    rename copies nothing.
+    It lies in the folder of the journal's number, below the folder of the node in which the file
+    was, so that a rename copies nothing.
     """
     root, _, rest = name.partition("/")
     return f"{root}/{FOLDER}/{number:06d}/{rest.replace('/', '--')}{REMOVED}"

@@ -76,7 +76,7 @@ class LostLogRecords(Struct, frozen=True):
 
 
 def lost_records(file: SegmentFile, damage: SegmentDamage) -> LostLogRecords:
-    """Return what the bytes of a damage show of the records that were there.
+    """Return what damaged bytes show of the records that were there.
 
     Their checksums are wrong, so nothing of it is certain.
     """

@@ -52,13 +52,13 @@ class StoreOperation(Operation):
         """Refuse to begin after an operation, or its undo, that was interrupted.
 
         Raises:
-            RefusedError: there is such a one, or the last journal is damaged.
+            RefusedError: there is such an operation, or the last journal is damaged.
         """
         check_store_whole(self._node)
 
 
 def check_store_whole(files: NodeFiles) -> None:
-    """Refuse to go on with a store that an interrupted operation has left half done.
+    """Refuse to continue with a store that an interrupted operation has left half done.
 
     Raises:
         RefusedError: the last operation or its undo was interrupted, or its journal is damaged.

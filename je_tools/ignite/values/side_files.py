@@ -1,6 +1,6 @@
 """Files beside log and pages: descriptions of types, names of classes, and configurations.
 
-They have no checksum. What damage makes contradict itself is found, and the rest is not.
+They have no checksum, so damage is only found where it makes a file contradict itself.
 
 Source: BinaryMetadataFileStore, MarshallerMappingFileStore, GridLocalConfigManager,
 CheckpointMarkersStorage, Ignite 2.18.0.
@@ -48,7 +48,7 @@ class SideFile(Struct, frozen=True):
     Attributes:
         path: path of the file.
         type_id: number in its name.
-        data: its bytes, but at most one more than the longest that is read.
+        data: its bytes, up to one more than a file may have.
         problem: why it cannot be read, in words; None if it can.
     """
 
@@ -117,7 +117,7 @@ def stream_fault(path: Path) -> str | None:
 
 
 def _class_name_fault(data: bytes, type_id: int) -> str | None:
-    """Return what is wrong with the name of a class; an id can be of its simple name."""
+    """Return what is wrong with the name of a class; its id may be that of the simple name."""
     try:
         name = data.decode("utf-8")
     except UnicodeDecodeError:

@@ -87,9 +87,9 @@ def is_after_ring(node: Node, file: SegmentFile) -> bool:
 
 
 def moved_wrongly(node: Node) -> list[SegmentFile]:
-    """Return the files of a ring without its first file that the node cannot move to the archive.
+    """Return the files of a ring that the node cannot move to the archive if the first is gone.
 
-    If the file is gone, the node moves the others to the archive when it starts, except the last by
+    If it is gone, the node moves the others to the archive when it starts, except the last by
     name. It does not start if the archive has a file of such a name, and halts if it moves the
     segment that it wrote last.
 

@@ -42,7 +42,7 @@ _VERSION = re.compile(r"(-?\d{1,10}):(\d{1,9}):(-?\d{1,19})(?::(\d{1,2}))?")
 
 
 class RecordFilters(Struct, frozen=True, kw_only=True):
-    """Filters, all of which a row must pass; None or empty filters nothing.
+    """Filters, all of which a row must pass; one that is None or empty filters nothing.
 
     Attributes:
         types: names of record types and of groups of them.

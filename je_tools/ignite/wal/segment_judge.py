@@ -31,7 +31,7 @@ class SegmentVerdict(Struct, frozen=True):
     Attributes:
         file: the file.
         records: number of its records.
-        end: what reading it found besides.
+        end: its gaps, and how it ends.
         findings: what is wrong with it.
     """
 

@@ -20,7 +20,7 @@ class SegmentCopies(Struct, frozen=True):
 
     Attributes:
         index: absolute index.
-        files: its copies, the one to read first: archived, in the ring, compacted.
+        files: its copies, the best first: archived, then in the ring, then compacted.
     """
 
     index: int

@@ -128,7 +128,7 @@ class JoinedSink(Struct, frozen=True):
 
     @property
     def encode(self) -> Callable[[EntryTable], Any]:
-        """Function that encodes a table, as of `sink`."""
+        """Function that encodes a table: that of `sink`."""
         return self.sink.encode
 
     def pack(self, pieces: Iterable[Any]) -> RowGroups:

@@ -108,7 +108,7 @@ def _cut_facts(state: Recovered) -> Facts:
 
 
 def _journal_facts(state: Recovered) -> Facts:
-    """Yield the ids that lack in the journals of a front end."""
+    """Yield the number of ids that are missing from the journals of a front end."""
     journals = state.replication.journals if state.replication is not None else None
     if journals is None or not journals.continuity.hole_count:
         return

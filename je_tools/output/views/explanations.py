@@ -93,7 +93,7 @@ def print_exits(console: Console, exits: Sequence[ExitExplanation]) -> None:
 
 
 def print_codes(console: Console, codes: Sequence[Code]) -> None:
-    """Print those of one code in full, or findings or refusals of several as a list."""
+    """Print findings or refusals: those of one code in full, those of several as a list."""
     if len({code.name for code in codes}) == 1:
         for code in codes:
             print_trimmed(console, Text(f"{code.name} ({code.severity.value})", "bold"))

@@ -20,7 +20,7 @@ NODE = Column("node", "node", Kind.TEXT, rank=5)
 def store_section(
     name: str, title: str, columns: tuple[Column, ...], items: Iterable[object]
 ) -> Section:
-    """Return a table that folds, and whose column of nodes stays if it has several."""
+    """Return a table that folds, and whose column of nodes stays if there are several nodes."""
     section = section_of(name, title, columns, items, folds=True)
     place = next((i for i, column in enumerate(columns) if column.name == NODE.name), None)
     if place is None or len({str(row[place]) for row in section.rows}) < 2:

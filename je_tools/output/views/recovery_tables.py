@@ -157,7 +157,7 @@ def _facts(plan: Plan) -> Iterator[tuple[str, str]]:
 
 
 def check_facts(snapshot: Snapshot) -> Iterator[tuple[str, str]]:
-    """Yield whether the files that recovery does not read were checked; nothing without such."""
+    """Yield whether the files that recovery does not read were checked; nothing without any."""
     if snapshot.is_verified:
         yield "files checked", "all: --verify has checked their checksums"
         return

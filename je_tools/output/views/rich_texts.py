@@ -56,7 +56,7 @@ def write_lines(console: Console, out: BinaryIO, lines: Iterable[Text]) -> None:
 def wrapped_lines(
     text: str, label: str, width: int, *, indent: int = _INDENT, style: str = ""
 ) -> Iterator[Text]:
-    """Yield lines of `text` after `label`, below which the text goes on if the terminal is narrow.
+    """Yield lines of `text` after `label`, below which it continues if the terminal is narrow.
 
     Args:
         text: text, in which control characters are escaped.

@@ -275,7 +275,7 @@ def _wrapped(wraps: Set[int], widths: list[int], cells: list[str]) -> Iterator[l
 
 
 def _pieces(text: str, width: int) -> list[str]:
-    """Return the lines of a text; one without blanks goes on after a slash, if it can."""
+    """Return the lines of a text; one without blanks is broken after slashes where possible."""
     if " " in text:
         return wrap(text, width, break_on_hyphens=False)
     lines = [""]

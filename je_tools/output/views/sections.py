@@ -60,8 +60,8 @@ class Column(Struct, frozen=True):
         name: name in JSON and CSV, in which LSNs are 0x…/0x… and times are ms since 1970.
         title: title in the table.
         kind: type of its cells.
-        rank: the higher, the less important; on a narrow terminal the highest ranks go first, and
-            0 stays.
+        rank: the higher, the less important; on a narrow terminal the highest ranks are dropped
+            first, and 0 stays.
         cell: function that returns its cell from an item; None for the attribute `name`.
         wraps: True if a text that is too long continues in the next line instead of being
             shortened in the middle.

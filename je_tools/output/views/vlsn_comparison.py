@@ -88,7 +88,7 @@ def comparison_sections(comparison: GroupComparison) -> list[Section]:
 def _node_columns(rows: list[list[Cell]]) -> tuple[Column, ...]:
     """Return the columns of nodes: those that decide stay on a narrow terminal if they have cells.
 
-    Without a cell, they go first.
+    Without a cell, they are dropped first.
     """
     has_cells = [any(cells) for cells in zip(*rows, strict=True)]
     deciding = ("node_type", "journal_id", "problems")

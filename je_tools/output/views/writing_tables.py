@@ -86,7 +86,7 @@ def _holder_texts(holders: Sequence[Holder], mode: LockMode) -> str:
 
 
 def undo_sections(undos: Sequence[AnyUndo], *, has_steps: bool = True) -> list[Section]:
-    """Return the journals, the newest first, and the steps to put the newest back.
+    """Return the journals, the newest first, and the steps that revert the newest.
 
     Args:
         undos: the journals, the newest last.

@@ -33,7 +33,7 @@ def _lacks_a_file(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("_lacks_a_file")
 def test_a_loss_is_not_made_permanent_unasked(crashed: Path) -> None:
     before = hashes(crashed)
-    with pytest.raises(RefusedError, match=r"00000002\.jdb is in use but missing.*--accept-loss"):
+    with pytest.raises(RefusedError, match=r"files in use are missing: 00000002\.jdb\..*--accept-loss"):
         apply_checkpoint(crashed, Scanner(threads=1), CheckpointOptions(cuts=True), 0)
     assert hashes(crashed) == before
     _, outcome = apply_checkpoint(

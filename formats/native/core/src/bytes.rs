@@ -1,4 +1,5 @@
-//! Little-endian numbers at any index of a slice, `None` if they do not end inside it; zeros.
+//! Little-endian numbers at any index of a slice, `None` if they do not end inside it, and tests
+//! for zeros.
 
 /// Returns the `N` bytes at `at`.
 #[inline]
@@ -24,7 +25,7 @@ pub fn i64_at(bytes: &[u8], at: usize) -> Option<i64> {
     array_at(bytes, at).map(|eight| i64::from_le_bytes(*eight))
 }
 
-/// Number of bytes that [`are_zero`] combines before it looks: this compiles to vector code.
+/// Number of bytes that [`are_zero`] combines before it tests them: this compiles to vector code.
 const BLOCK: usize = 256;
 
 /// Returns true if all bytes are zero.

@@ -17,7 +17,7 @@ pub const DECLARED: crate::Declared = &[
     ("je.flags.SlotState.EMBEDDED", EMBEDDED),
 ];
 
-/// Actions and roles of `steps.py`. No record with a fingerprint has actions 1 and 5.
+/// Actions and roles of `steps.py`. No record with a fingerprint has action 1 or 5.
 pub const STEPS: crate::Declared = &[
     ("je.entry.steps.Action.FLAGS", Action::Flags as i64),
     ("je.entry.steps.Action.FIXED", 1),

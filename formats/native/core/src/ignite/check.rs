@@ -41,7 +41,7 @@ pub enum DefectKind {
     Elsewhere = 4,
     /// A page links to another page than the level above names; the value is the one named there.
     Chain = 5,
-    /// The pages of a level after one are not known.
+    /// The pages after one in its level are not known.
     Lost = 6,
     /// The items of a page are not in order; the value is the place of the first.
     Order = 7,
@@ -83,7 +83,7 @@ pub struct Report {
     pub trees: u64,
     /// Number of rows that were read.
     pub rows: u64,
-    /// Number of rows of the meta page; -1 for a file without.
+    /// Number of rows that the meta page states; -1 for a file without.
     pub expected_rows: i64,
     /// By cache: the number of rows, and for each n, of those whose key belongs to the partition if
     /// there are 2^n partitions.
@@ -168,7 +168,7 @@ impl<'a> Check<'a> {
         Some(index)
     }
 
-    /// Marks the items of the row of gaps in the counters.
+    /// Marks the items of the row that holds the gaps of the counters.
     fn use_gaps(&mut self, link: i64) {
         let found = read_bytes(&self.image, &mut self.reader, &mut self.used, link);
         if let Err(fault) = found {
@@ -203,7 +203,7 @@ pub(crate) fn checked<'a>(image: PageImage<'a>, verdicts: &[u8]) -> Check<'a> {
     if image.page_count() > 0 {
         check.reached.add(0);
         check_top(&mut check);
-        // What follows reads all pages, also those that nothing leads to.
+        // The next checks read all pages, also those that nothing leads to.
         check.report.missing = std::mem::take(&mut check.reader.missing);
         mark_tracking(&mut check);
         check_data_pages(&mut check);
@@ -380,7 +380,7 @@ mod tests {
     fn missing_pages_are_those_that_something_leads_to() {
         let mut base = file();
         let whole = base.len() - SIZE;
-        // The last page has the end of a row; nothing leads to the page of zeros.
+        // The last page has the end of a row; nothing leads to the page after it.
         base[whole..].fill(0);
         base.extend([0; SIZE]);
         for stop in [base.len(), whole + SIZE, whole] {

@@ -26,7 +26,7 @@ pub enum Coding {
 }
 
 impl Coding {
-    /// Returns the coding of a number.
+    /// Returns the coding with a number.
     pub fn of(number: u8) -> Option<Self> {
         const ALL: [Coding; 13] = [
             Coding::U1,

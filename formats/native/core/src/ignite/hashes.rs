@@ -61,7 +61,7 @@ fn of_key(key: &[u8]) -> Option<i32> {
     })
 }
 
-/// Every NaN has one hash.
+/// Returns Java's hash of a float; every NaN has the same.
 fn float_hash(bits: i32) -> i32 {
     if f32::from_bits(bits as u32).is_nan() { 0x7fc0_0000 } else { bits }
 }
@@ -71,7 +71,8 @@ fn double_hash(bits: i64) -> i32 {
     folded(if is_nan { 0x7ff8_0000_0000_0000 } else { bits })
 }
 
-/// A decimal's magnitude has its sign in the highest bit; its hash takes words of 32 bits.
+/// Returns Java's hash of a decimal: its magnitude has the sign in the highest bit, and is hashed
+/// in words of 32 bits.
 fn decimal_hash(bytes: &[u8]) -> Option<i32> {
     let scale = i32_at(bytes, 0)?;
     let size = usize::try_from(i32_at(bytes, 4)?).ok()?;

@@ -60,7 +60,7 @@ impl Lies {
         }
     }
 
-    /// Returns the largest number of reads of pages that is linear in the file.
+    /// Returns a bound of the number of page reads: it is linear in the size of the file.
     pub(crate) fn reads_max(&self) -> usize {
         2 * self.links + 5 * self.pages
     }

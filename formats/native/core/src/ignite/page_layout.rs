@@ -19,7 +19,7 @@ pub mod types {
     pub const PARTITION_META: u16 = 14;
     /// Bits of changed pages.
     pub const TRACKING: u16 = 15;
-    /// Rows of each cache of a group.
+    /// Number of rows of each cache of a group.
     pub const CACHE_SIZES: u16 = 20;
     /// Rows of the metastorage.
     pub const METASTORAGE_DATA: u16 = 21;
@@ -130,7 +130,7 @@ pub mod meta {
     pub const REMOVE_AT: usize = 120;
     /// State of a partition, u8.
     pub const STATE_AT: usize = 128;
-    /// Id of the first page with the rows of each cache; 0 for none.
+    /// Id of the first page with the number of rows of each cache; 0 for none.
     pub const CACHE_SIZES_AT: usize = 129;
     /// Id of the page that names the levels of the expiry tree; from version 2.
     pub const PENDING_AT: usize = 137;
@@ -178,7 +178,7 @@ pub mod list_meta {
     pub const ITEM_SIZE: usize = 10;
 }
 
-/// Fields of the page with the rows of each cache of a group.
+/// Fields of the page with the number of rows of each cache of a group.
 pub mod cache_sizes {
     /// Number of caches, u16.
     pub const COUNT_AT: usize = 40;

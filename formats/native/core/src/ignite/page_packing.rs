@@ -128,7 +128,7 @@ mod tests {
 
     const SIZE: usize = 1024;
 
-    /// Returns a data page with entries of `entry` bytes at its end, and as it is compacted.
+    /// Returns a data page with entries of `entry` bytes at its end, and the same page compacted.
     fn data_page(count: u8, entry: usize) -> (Vec<u8>, Vec<u8>) {
         let mut page = vec![0; SIZE];
         page[0] = 1;

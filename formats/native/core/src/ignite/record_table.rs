@@ -52,7 +52,7 @@ pub enum FieldUse {
 }
 
 impl FieldUse {
-    /// Returns the use of a number.
+    /// Returns the use with a number.
     pub fn of(number: u8) -> Option<Self> {
         const ALL: [FieldUse; 8] = [
             FieldUse::Own,
@@ -131,7 +131,7 @@ pub struct Place {
     pub bad: bool,
 }
 
-/// Fields of the records of one type that are no columns of the table, of those that decode.
+/// Fields that are no columns of the table, of the records of one type that decode.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct OwnFields {
     /// Index of the type.
@@ -279,7 +279,7 @@ impl Rows {
     }
 }
 
-/// Smallest number of rows for which columns grow.
+/// Smallest number of rows to which columns grow.
 const ROOM_MIN: usize = 64;
 
 #[inline]

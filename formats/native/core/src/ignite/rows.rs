@@ -72,7 +72,7 @@ impl UsedItems {
     /// Number of item ids that a page may have.
     const COUNT: usize = 256;
 
-    /// Returns the set of an image; none belongs to a row.
+    /// Returns the set of an image, without items.
     pub fn new(image: &PageImage<'_>) -> Self {
         let count = image.place_count();
         Self { items: Marks::new(count.saturating_mul(Self::COUNT)), taken: vec![0; count] }
@@ -146,7 +146,7 @@ impl RowWalk {
             });
             let Some((leaf, items)) = next else { break };
             let mut order: Vec<usize> = (0..items.len()).collect();
-            // Rows of a leaf are scattered: neighbours of a page are read together.
+            // Rows of a leaf are scattered: those in one page are read together.
             order.sort_unstable_by_key(|&n| items[n].link);
             let base = found.rows.len();
             found.rows.resize(base + items.len(), [NONE; ROW_COLUMNS]);

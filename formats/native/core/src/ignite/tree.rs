@@ -120,7 +120,7 @@ impl Named {
         Self { pages, places: None, used: 0 }
     }
 
-    /// Returns the first page after one that was not seen.
+    /// Returns the first page after `index` that was not seen.
     fn after(&mut self, index: u32, seen: &HashSet<u32>) -> Option<u32> {
         let pages = &self.pages;
         let places = self.places.get_or_insert_with(|| {
@@ -217,7 +217,7 @@ impl LevelWalk {
         }
     }
 
-    /// Returns the first page that was not seen after one, in the order of the level above.
+    /// Returns the first page after `index` that was not seen, in the order of the level above.
     fn after(
         &mut self,
         image: &PageImage<'_>,

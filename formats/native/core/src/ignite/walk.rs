@@ -28,7 +28,7 @@ pub const SWITCH_TYPE: u8 = 40;
 /// Largest number of gaps to keep: a file of nothing else could have millions.
 pub const GAPS_KEPT: usize = 1000;
 
-/// Largest number of records of another segment to recognize after the end.
+/// Largest number of records of another segment to recognise after the end.
 const STALE_MAX: u32 = 16;
 
 /// Number of bytes that may be summed in vain, in addition to the size of the segment.

@@ -11,7 +11,7 @@ pub const I64: i64 = 3;
 pub const PACKED: i64 = 4;
 /// Coding of a packed size, -1 for null, and then bytes.
 pub const BYTES: i64 = 5;
-/// Coding of an LSN as a difference to the node's base file number, and an offset.
+/// Coding of an LSN as a difference from the node's base file number, and an offset.
 pub const COMPACT_LSN: i64 = 10;
 /// Offset of a null compact LSN.
 pub const COMPACT_NULL_OFFSET: i64 = 0xff_ffff;
@@ -236,7 +236,7 @@ mod tests {
             ..NONE
         };
         let found = encode(&[1, 1], head, slots, NONE).unwrap();
-        // The number of the first item excludes its LSN.
+        // The first item has no LSN, because its number is 300.
         let first = [&[0xff, 0xfe, 0xff, 0xff, 0xff][..], &0x1ff_i64.to_le_bytes(), b"\x78\xb5\0"];
         let second = [4, 7, 0, 0, 0, 4, 0, 0, 0, 0, 0, 0, 0];
         let rows = [&[0xff, 2, b'y', b'z', 0xf9, 9, 0, 0][..], &[5, 0xff, 0, 0xff, 0xff, 0xff]];

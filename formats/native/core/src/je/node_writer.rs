@@ -6,7 +6,7 @@ use crate::je::keys::{Keys, rows_of};
 use crate::je::nodes::Joined;
 use crate::packed;
 
-/// Returns the size of the prefix that the keys of each node share; -1 for less than two keys.
+/// Returns the size of the prefix that the keys of each node share; -1 for fewer than two keys.
 pub fn prefix_sizes(keys: Keys<'_>, first: &[i64]) -> Vec<i64> {
     let of_node = |node| {
         let mut slots = rows_of(first, node, keys.len());

@@ -334,7 +334,7 @@ impl Reader {
         Ok(None)
     }
 
-    /// Adds rows that no one asked for to their summary; returns false if they are asked for.
+    /// Adds rows to the summary of rows that are not wanted; returns false if they are wanted.
     fn keep_quiet<S: Source>(
         &mut self,
         file: &Stretch<'_, S>,

@@ -33,7 +33,7 @@ pub struct Searcher {
     pub relaxed: bool,
     /// Number of bytes of long candidates that may still be summed.
     pub budget: i64,
-    /// Whether the checksum of the last entry is right; `None` if it has not been summed.
+    /// True if the checksum of the last entry is right; `None` if it has not been summed.
     pub last_is_right: Option<bool>,
     look_cost: i64,
     sums: [(i64, bool); SUMS_KEPT],
@@ -117,8 +117,10 @@ impl Searcher {
     }
 
     /// Returns the prevOffset of an entry that points back to the last one taken, if the checksum
-    /// of that one is wrong: its size may be garbage that happens to lead to bytes that point back,
-    /// so an entry before its end may do so too. Returns [`NO_OFFSET`] otherwise.
+    /// of the last one is wrong; otherwise [`NO_OFFSET`].
+    ///
+    /// Its size may be garbage, and lead to bytes that point back only by chance. Then the entry
+    /// after it may begin before its end.
     fn doubted_prev(&self) -> i64 {
         if self.last_is_right == Some(false) { self.expected() } else { NO_OFFSET }
     }
@@ -235,9 +237,9 @@ impl Searcher {
     /// Returns true if a good entry at `at` may follow what is known of the bytes before it.
     ///
     /// If nothing is known, it must point back to an entry that ends at it. After a gap, that entry
-    /// may be damaged. Then the entry after it must not contradict it: it does if the entry is part
-    /// of a copy of a log inside a record, or if bytes are missing. If `relaxed`, the entry after it
-    /// need only be good.
+    /// may be damaged. Then a good entry after the one at `at` must point back to it: it does not
+    /// if the one at `at` is part of a copy of a log inside a record, or if bytes are missing. If
+    /// `relaxed`, the entry after it need only be good.
     pub fn is_placed<S: Source>(
         &mut self,
         file: &mut Stretch<'_, S>,

@@ -14,7 +14,7 @@ pub enum Checksum {
     Bad = 0,
     /// It equals the stored one.
     Ok = 1,
-    /// The entry is erased: the stored value is that of the bytes before.
+    /// The entry is erased: the stored value is that of the bytes before erasure.
     None = 2,
     /// It has not been computed.
     Unchecked = 3,
@@ -263,7 +263,7 @@ impl Walk {
     }
 }
 
-/// Returns the [`Checksum`] of the entry that takes all of `entry`.
+/// Returns the [`Checksum`] of the entry whose bytes are `entry`.
 pub fn checksum_of_entry(entry: &[u8], rules: &Rules) -> Checksum {
     Header::read(entry, 0).map_or(Checksum::Bad, |header| checksum_of(entry, &header, rules))
 }

@@ -1,12 +1,12 @@
 //! Needles that are known by size and hashes only: a filter for their first bytes, then a hash of
-//! all bytes. The caller confirms the rest with a digest.
+//! all bytes. The caller confirms each hit with a digest.
 
 use std::ops::Range;
 
 use super::Hit;
 use super::windows::{Sample, WIDTH_MAX, Windows, hash_of};
 
-/// Secret of a list of hashed needles: nobody can choose bytes that collide without it.
+/// Secret of a list of hashed needles: without it, nobody can choose bytes that collide.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Seed(u64);
 

@@ -31,7 +31,7 @@ pub struct Literals {
 
 impl fmt::Debug for Literals {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // What is searched for is somebody's secret.
+        // The literals are somebody's secrets.
         out.debug_struct("Literals").field("len", &self.values.len()).finish_non_exhaustive()
     }
 }

@@ -16,7 +16,7 @@ mod literals;
 mod patterns;
 mod windows;
 
-/// Bytes before a range that a regular expression may look at, for word boundaries.
+/// Bytes before a range that a regular expression may read, for word boundaries.
 pub const CONTEXT: usize = 4;
 
 /// One hit: where it begins, its size, and the number of its needle.

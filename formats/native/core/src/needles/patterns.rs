@@ -40,7 +40,7 @@ pub struct Pattern {
 
 impl fmt::Debug for Pattern {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // What is searched for is somebody's secret.
+        // The expression is somebody's secret.
         out.debug_struct("Pattern").field("reach", &self.reach).finish_non_exhaustive()
     }
 }

@@ -50,7 +50,7 @@ enum Filter {
 /// Samples of strings, by their hashes.
 ///
 /// With a stride of n, each string has samples at offsets 0 to n - 1, and only every nth place of
-/// the data is looked at: each occurrence of a string has one sample at such a place.
+/// the data is checked: each occurrence of a string has one sample at such a place.
 #[derive(Debug)]
 pub struct Windows {
     width: usize,

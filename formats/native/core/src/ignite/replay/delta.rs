@@ -127,7 +127,7 @@ impl<'a> Delta<'a> {
     /// Makes an empty page of a type, and writes the fields that the record has for it.
     fn format(&self, page: &mut Page<'_>) -> Result<(), Reason> {
         let own = |index| self.own_at(index);
-        // Those with another id than that of the record have it after the type, or before it.
+        // Types 5 and 13 have an id of their own, after the type of the page or before it.
         let (type_at, id) = match self.type_no {
             5 => (0, own(2)),
             13 => (1, own(0)),

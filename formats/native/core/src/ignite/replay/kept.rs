@@ -2,7 +2,7 @@
 //!
 //! A record of 45 bytes makes a page of 4,096 bytes or more, nearly all of them zeros. So the bytes
 //! of plain pages are limited in proportion to those of the log, and all pages are packed before
-//! there are more.
+//! the limit is exceeded.
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;

@@ -47,8 +47,8 @@ pub fn set_roots(page: &mut Page<'_>, tree: i64, list: i64) -> Option<()> {
 }
 
 /// Sets the counters of a partition: update counter, remove id, size, page of the sizes of caches,
-/// state, candidate for the number of pages; then the link of the gaps, and the page up to which
-/// it is encrypted anew with the number of pages, if the record has them.
+/// state, candidate for the number of pages; then, if the record has them, the link of the gaps,
+/// the page up to which it is encrypted anew, and the number of pages.
 pub fn set_counters(page: &mut Page<'_>, fields: &[i64]) -> Option<()> {
     let [counter, remove_id, size, counters_page, state, candidate, ref more @ ..] = *fields else {
         return None;
@@ -82,7 +82,8 @@ pub fn set_encrypted(page: &mut Page<'_>, index: i64, count: i64) -> Option<()> 
     set_encrypted_at(page, ENCRYPTED_AT, index, count)
 }
 
-/// The engine writes an index that changes as 8 bytes, which clears the number after it.
+/// Sets both at an offset. The engine writes a changed index as 8 bytes, which clears the number
+/// after it.
 fn set_encrypted_at(page: &mut Page<'_>, at: usize, index: i64, count: i64) -> Option<()> {
     let old = page.order.i32_at(page.bytes, at)?;
     if i64::from(old) != index {

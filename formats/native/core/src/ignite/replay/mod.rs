@@ -266,7 +266,9 @@ impl Replay {
         Ok(true)
     }
 
-    /// Returns a page that gets its whole content, or makes it; broken until that is done.
+    /// Returns the page that a record gives its whole content; makes it if there is none.
+    ///
+    /// The page is broken until the content is written.
     fn base(&mut self, place: Place) -> Result<&mut Kept, Reason> {
         if self.pages.count() >= self.rules.pages_max && !self.pages.has(place) {
             return Err(Reason::Full);
@@ -303,7 +305,7 @@ impl Replay {
         done
     }
 
-    /// Takes the pages of a recovery file; returns the bytes that were read, and the bytes that
+    /// Applies the pages of a recovery file; returns the number of bytes read, and the number that
     /// the record after them needs: 0 if it is damaged.
     ///
     /// `segment` of the misfits is -1, and their offset is that in the file.

@@ -212,7 +212,7 @@ fn fixed_size(type_no: u8) -> usize {
         .sum()
 }
 
-/// Records with small numbers in their fields, so that many of them fit their pages.
+/// Returns records with small numbers in their fields, so that many of them fit their pages.
 fn some_record() -> impl Strategy<Value = (u8, Vec<u8>)> {
     let small = prop_oneof![4 => Just(0_u8), 3 => 0_u8..14, 1 => any::<u8>()];
     (0_u8..TYPE_COUNT, vec(small, 90), 0_usize..24, prop::bool::weighted(0.1)).prop_map(

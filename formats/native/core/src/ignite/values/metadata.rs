@@ -5,10 +5,10 @@
 use crate::bytes::{array_at, i32_at};
 use std::collections::HashSet;
 
-/// Bytes of metadata from which it is not read.
+/// Size in bytes from which metadata is not read.
 pub const METADATA_MAX: usize = 4 << 20;
 
-/// Numbers of fields that are hashed in search of schemas, for each byte: it bounds the time.
+/// Number of field ids to hash in search of schemas, for each byte of the file: it bounds the time.
 const HASHED_MAX: usize = 64;
 
 const OBJECT: u8 = 103;
@@ -161,7 +161,7 @@ fn constants(bytes: &[u8], mut at: usize) -> Option<Vec<(Vec<u8>, i32)>> {
     Some(found)
 }
 
-/// Returns the schemas in any bytes: an id, a number, and as many ids of fields that hash to it.
+/// Returns the schemas in any bytes: an id, a count, and that many field ids that hash to the id.
 ///
 /// Schemas are marshalled by Java in several ways, but their content can be recognised.
 fn schemas(bytes: &[u8], fields: &[Field]) -> Vec<(i32, Vec<i32>)> {

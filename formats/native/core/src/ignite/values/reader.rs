@@ -594,7 +594,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Writes a sorted collection: after its comparator, the number of its elements, and these.
+    /// Writes a sorted collection, which is stored as comparator, number of elements, and elements.
     fn tree(&mut self, kind: Tree, head: &Head) -> Step {
         let mut at = head.offset;
         let mark = self.out.len();
