@@ -27,7 +27,7 @@ START = "start, collection"
 """Name of the time that belongs to no test."""
 
 LOOK_S = 0.3
-"""Seconds between two looks at all processes; at each test, they would cost a part of the sum."""
+"""Seconds between two readings of all processes; at each test, they would add to the sum."""
 
 _TICKS = os.sysconf("SC_CLK_TCK")
 
@@ -42,13 +42,13 @@ class Group(NamedTuple):
 
 
 def read_groups(path: Path = FILE) -> list[Group]:
-    """Return the groups of the file; the last one, without tests, takes all others."""
+    """Return the groups of the file; the last one names no tests, and has all others."""
     declared = tomllib.loads(path.read_text(encoding="utf-8"))
     return [Group(name, **values) for name, values in declared.items()]
 
 
 def group_of(nodeid: str, groups: list[Group]) -> str:
-    """Return the name of the first group that has a test."""
+    """Return the name of the first group to which a test belongs."""
     return next(each.name for each in groups if nodeid.startswith(tuple(each.tests or [""])))
 
 
@@ -109,7 +109,7 @@ class Budget:
         self.next_look = 0.0
 
     def _enter(self, name: str) -> None:
-        """Count the time since the last look for the group that is left, and enter one."""
+        """Add the time since the last reading to the current group, and enter another one."""
         now = cpu_s()
         # Time of orphaned processes is lost from the sum.
         self.used.seconds[self.group] += max(now - self.at, 0)

@@ -222,7 +222,7 @@ def engines(judges: dict[str, Judge]) -> dict[str, Engine]:
 
 @pytest.fixture(scope="session")
 def forked() -> Iterator[Forked]:
-    """Run commands in processes that have not to load them; see tests/builders/forked.py."""
+    """Run commands in processes that need not load them; see tests/builders/forked.py."""
     with forking() as made:
         yield made
 

@@ -130,7 +130,7 @@ def marked_beyond_fixtures(environment: Environment) -> list[Any]:
 
 
 def _overruled(environment: Environment) -> bool:
-    """Return whether a node alone committed what the recorded others rolled back later."""
+    """Return whether a node has Commits of its own that its recorded group later rolled back."""
     lone = environment.home.parent / "lone-master"
     if not lone.is_file() or "-rep-committed-before/" not in environment.name:
         return False

@@ -361,7 +361,7 @@ print(code, *[name for name in sys.argv[2:] if name in sys.modules])
 
 
 def _loaded(arguments: list[str], names: tuple[str, ...]) -> str:
-    """Return the exit code of a command, and those of the modules that it has loaded."""
+    """Return the exit code of a command, and which of some modules it has loaded."""
     command = [sys.executable, "-c", _LOADED, "\n".join(arguments), *names]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     return done.stdout.splitlines()[-1]

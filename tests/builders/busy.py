@@ -67,7 +67,7 @@ def _add(file: LogFile, type_no: int, maker: _BusyMaker) -> None:
 
 
 class _BusyMaker(Maker):
-    """Makes values that link the entries of a transaction, or begin one."""
+    """A maker of values that link the entries of a transaction, or begin one."""
 
     def __init__(self, rng: random.Random) -> None:
         super().__init__(b"", VARIANTS[0], 1)

@@ -65,7 +65,7 @@ CONSEQUENCES: dict[str, tuple[tuple[str, str], ...]] = {
 }
 """Findings of recovery that follow from each kind of planted fault in a file.
 
-The root of these logs says that they are a node of a group, and has no databases of one.
+The root of these logs says that they are of a node of a group, but names no database of one.
 """
 
 _NODES = ("node1", "node2", "node3")
@@ -128,7 +128,7 @@ def shown(path: Path) -> str:
 
 
 def many_findings(home: Path, count: int) -> Path:
-    """Write a sound log with that many damaged entries behind it, none beside another.
+    """Write a sound log with that many damaged entries after it, no two of them adjacent.
 
     A file has fewer of them than `verify` lists one by one.
     """
@@ -211,7 +211,7 @@ def _of_diverged(folder: Path, rng: random.Random) -> dict[str, Codes]:
 
 
 def _of_end_missing(folder: Path, rng: random.Random) -> dict[str, Codes]:
-    """Cut the log of the node that was master, which other nodes show."""
+    """Cut the log of the node that was master; the other nodes show what it lacks."""
     _copy_group(folder, rng)
     cut = folder / "cut"
     options = ("--to-vlsn", 900, "--force", "--apply", "--output", cut)

@@ -309,7 +309,7 @@ def _end(code: Any) -> NoReturn:
     """End as Python does, but leave the modules in memory: to free them takes 46 of 52 ms."""
     threading._shutdown()  # type: ignore[attr-defined]
     atexit._run_exitfuncs()
-    # What cannot be written, and a code that is a text, are Python's to report.
+    # Python reports what cannot be written, and a code that is a text.
     with suppress(OSError, ValueError):
         for stream in filter(None, (sys.stdout, sys.stderr)):
             stream.flush()

@@ -204,7 +204,7 @@ def _plain_slot(
 
 
 def engine_choices(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Return an engine's entry fields without those that are meaningless or only of its past."""
+    """Return the fields of an engine's node except what means nothing or only shows its past."""
     is_delta = "full_slot_count" in fields or "delta_last_full_lsn" in fields
     known: dict[str, Any] = {"last_delta_lsn": -1, "last_delta_size": 0}
     known |= {} if is_delta else {"last_full_size": 0}

@@ -74,7 +74,7 @@ def _entries(version: int, secret: bytes) -> Iterator[Entry]:
 
 
 class Maker:
-    """Makes values of single fields."""
+    """A maker of values of single fields."""
 
     def __init__(self, secret: bytes, variant: Mapping[str, int], number: int) -> None:
         self.secret = secret

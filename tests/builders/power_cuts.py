@@ -293,7 +293,7 @@ def _write(made: Mapping[Path, _Node], target: Path) -> None:
 
 
 class _Luck:
-    """Decides on uncertain changes: 0 applies all, 1 none, other numbers any part."""
+    """Decisions on uncertain changes: 0 applies all, 1 none, other numbers any part."""
 
     def __init__(self, rng: random.Random, which: int) -> None:
         self._rng = rng

@@ -227,7 +227,7 @@ def without_cut_update(told: str) -> str:
 
 
 def runs_in(output: Path) -> dict[str, bytes]:
-    """Return all files of an audit but those of what is known, and of Spark."""
+    """Return all files of a folder of audits except the known results and Spark's log."""
     return {
         str(path.relative_to(output)): path.read_bytes()
         for path in output.rglob("*")
@@ -333,7 +333,7 @@ def test_the_script_for_spark_submit_is_a_program(script: Path) -> None:
 
 
 class SubmittedContext:
-    """A context for `open_spark` to start; it keeps its settings and its way to Java."""
+    """A context for `open_spark` to start; it keeps its settings and its gateway."""
 
     _active_spark_context = None
     _gateway = None

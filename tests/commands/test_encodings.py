@@ -31,7 +31,7 @@ ENCODINGS = [
 
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
-    """Return a log whose folder and database have this name."""
+    """Return a log whose folder and database are called `NAME`."""
     file = LogFile()
     key = packed(len(NAME.encode())) + NAME.encode()
     file.add(INS_LN, bytes(2) + packed(100) + key)

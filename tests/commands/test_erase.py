@@ -104,7 +104,7 @@ def test_a_signal_stops_it_at_a_safe_point(number: int, home: Path, forked: Fork
 
 
 def test_a_cycle_goes_on_where_it_was_left(home: Path) -> None:
-    """The record is the engine's: files, old enough, that are done and left."""
+    """The record is the engine's: of the files that are old enough, those done and those left."""
     assert je_tools("erase", "abort", home, "00000001.jdb").code == 0
     first = je_tools("erase", "run", home, "--apply", "--period", "1h", "--max-rate", "1G")
     assert first.code == 0, first.err

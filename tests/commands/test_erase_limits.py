@@ -25,7 +25,7 @@ def home(tmp_path: Path) -> Path:
 
 
 def in_seconds(seconds: float) -> str:
-    """Return a time as `--until` has it."""
+    """Return the time in some seconds, in a form that `--until` accepts."""
     return (datetime.now(UTC) + timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3]
 
 

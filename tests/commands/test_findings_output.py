@@ -93,7 +93,7 @@ def test_records_are_not_mixed_with_findings(name: str, home: Path, tmp_path: Pa
 def test_a_dump_has_findings_on_what_it_read(
     more: tuple[str, ...], home: Path, tmp_path: Path
 ) -> None:
-    """Names and times of entries take a pass of their own; a dump backward has no judge."""
+    """Names and times of entries need a pass of their own; a dump backward has no judge."""
     path = home / "00000001.jdb"
     data = bytearray(path.read_bytes())
     data[len(data) // 2] ^= 1

@@ -121,7 +121,7 @@ def test_an_environment_without_a_group_is_refused(words: tuple[str, ...], tmp_p
 
 
 class Spoiling(AppendOperation):
-    """Replace a record of the group by other bytes, or delete it."""
+    """An operation that replaces a record of the group by other bytes, or deletes it."""
 
     name = "spoiling"
 
@@ -141,7 +141,7 @@ class Spoiling(AppendOperation):
 
 
 class _Numbering(AppendOperation):
-    """Give the group the largest last node id."""
+    """An operation that gives the group the largest last node id."""
 
     name = "numbering"
 

@@ -205,7 +205,7 @@ def test_edits_that_the_node_makes_itself_are_called_optional(tmp_path: Path) ->
     assert found["starts"][0]["outcome"] == "starts"
     assert ["optional" in each["text"] for each in found["later"]] == [True]
     assert "optional edits" in found["next"][-1]["why"]
-    # The file of another page is damaged, and only the edits repair it.
+    # Another file of pages is damaged, and only the edits repair it.
     (store / "db" / "node1" / "cache-first" / "index.bin").write_bytes(b"x" * 5000)
     assert not _document("ignite", "recover", store)["later"]
 

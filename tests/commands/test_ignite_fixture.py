@@ -62,7 +62,7 @@ def test_exported_records_are_those_of_the_engine() -> None:
 
 
 def test_counts_and_counters_are_those_of_the_engine() -> None:
-    """Of what is in the log only, the newest checkpoint has not counted anything."""
+    """The newest checkpoint has counted nothing of what is only in the log."""
     engine = Counter(
         {(row["#group"], row["partition"]): int(row["size"]) for row in lines("partitions")}
     )

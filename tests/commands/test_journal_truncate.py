@@ -190,7 +190,7 @@ def test_an_image_that_is_newer_than_the_id(tmp_path: Path) -> None:
 
 
 class _Adding(AppendOperation):
-    """Add a record to a journal."""
+    """An operation that adds a record to a journal."""
 
     name = "adding"
 

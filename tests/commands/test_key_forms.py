@@ -1,4 +1,4 @@
-"""Keys are printed in a form in which they can be given, and which is printed again."""
+"""Keys are printed in a form in which they can be given; given so, they are printed the same."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ KEPT = [
     *("plain", "two words", "str:name", "hex:00ff", "hex:", "k=1"),
     *("hex:6c6f6e673a35", "hex:2061", "hex:6120", "hex:d0ba"),
 ]
-"""Forms as they are printed; those in hexadecimal are `long:5`, ` a`, `a ` and a letter."""
+"""Forms as they are printed; the last ones are of the texts `long:5`, ` a`, `a ` and a letter."""
 
 
 @pytest.fixture(scope="module")

@@ -168,7 +168,7 @@ def outputs(
 ) -> Iterator[tuple[str, bytes]]:
     """Run every variant of a command that has this format; yield its outputs with names.
 
-    A half are all variants, each with half of the formats; those of the other log with the others.
+    With `is_half`, each variant has only half of the formats; with the other log, the other half.
     """
     runs = 0
     ours = formats_of(verb).index(form) + (log.database == "people")
@@ -216,7 +216,7 @@ def contents(folder: Path) -> Iterator[tuple[str, bytes]]:
 )
 @pytest.mark.parametrize("verb", MASKED)
 def test_nothing_leaks(verb: str, mode: str, log: Log, tmp_path: Path, *, is_half: bool) -> None:
-    """Formats and what is written in them are made in different places, as are logs' contents."""
+    """Half of the cases are enough: formats depend neither on rows nor on the logs' contents."""
     for form in formats_of(verb):
         for name, data in outputs(verb, form, ("--data", mode), log, tmp_path, is_half=is_half):
             found = log.secrets.search(data)

@@ -232,7 +232,7 @@ def test_what_is_looked_at_before_a_cut_is_told_of(parts: Parts, tmp_path: Path)
 def test_a_staged_bar(
     is_long: bool, size: int, monkeypatch: pytest.MonkeyPatch, clocks: list[Clock]
 ) -> None:
-    """The bar is shown if the work is not short, whatever the size of the log, and each part."""
+    """The bar, with each part, is shown if the work is not short, whatever the size of the log."""
     with shown_on_terminal(monkeypatch) as shown:
         with _progress.staged_bar(size, "first part") as stages:
             assert stages.stage is not None

@@ -122,7 +122,7 @@ def test_what_is_not_counted_is_told(home: Path, capsys: pytest.CaptureFixture[s
 def test_lost_counts_are_told(
     home: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """This happens if the name of that database is in a missing file."""
+    """This happens if the name of the utilization database is in a missing file."""
     for module in ("space.usage", "recovery.utilization"):
         monkeypatch.setattr(f"je_tools.{module}.UTILIZATION_DB", "_jeOther")
     assert run(group, ["space", str(home)]) == 0

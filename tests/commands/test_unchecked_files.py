@@ -66,7 +66,7 @@ def test_verify_finds_their_damage(home: Path) -> None:
 
 
 def test_a_damaged_log_is_not_written(home: Path, tmp_path: Path) -> None:
-    """The damage would stay, but a log is not written after a check that failed."""
+    """Writing would not change the damage; still, no log is written after a check that failed."""
     lsn = flip(home)
     before = states(home)
     refused = je_tools("recover", home, "--apply", "--verify")

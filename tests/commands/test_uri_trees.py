@@ -237,7 +237,7 @@ def test_a_file_that_has_only_grown_is_read_from_its_old_end(
     name, uri = "grown/00000000.jdb", located("s3://logs/grown")
 
     def audited(content: bytes) -> list[str | None]:
-        """Audit the log with this content, also as the first audit would."""
+        """Audit the log with this content, and compare the tables with those of a first audit."""
         store.put_bytes(name, content)
         store.requests.clear()
         monkeypatch.setattr(remote_source, "_CACHE", remote_source._BlockCache(1 << 20))

@@ -321,7 +321,7 @@ def test_stores_are_loaded_only_for_uris() -> None:
 def test_a_store_that_gives_neither_tag_nor_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nothing tells whether a file is still the same: it is not known, and not taken as whole."""
+    """Nothing shows whether a file is still the same: audits keep nothing, `verify` refuses it."""
     name, data = "00000000.jdb", environment_bytes()
     fsspec.filesystem("memory").pipe_file(f"/unmarked/{name}", data)
     home = located("memory://unmarked")

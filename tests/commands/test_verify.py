@@ -177,7 +177,7 @@ def test_devices_take_more_than_one_output(home: Path) -> None:
 
 def test_one_place_says_what_options_there_are() -> None:
     names = {parameter.name for parameter in verify.command.params}
-    # The modes of files are kept in the context, for whatever writes them.
+    # The mode of files is kept in the context, for all code that writes outputs.
     assert names - {"file_mode"} == set(verify.Options.__annotations__)
 
 

@@ -54,7 +54,7 @@ class Damaged:
     def is_damaged(self, place: Placed) -> bool:
         """Return True if an entry has changed; since v7 the invisible bit may change in place.
 
-        In a file header, engines sum this bit.
+        The checksum of a file header covers this bit.
         """
         before = bytearray(self.before[place.start : place.stop])
         after = bytearray(self.after[place.start : place.stop])

@@ -1,8 +1,8 @@
 """`make fuzz`: read mutated logs by the hundred thousand (`python -m tests.damage.fuzz --help`).
 
 A seed and a number determine each input, and `judge` checks it. The Makefile builds the extension
-with overflow checks and debug assertions for this. The parent process detects one that dies or
-hangs.
+with overflow checks and debug assertions for this. The parent process detects a child that
+dies or hangs.
 """
 
 from __future__ import annotations

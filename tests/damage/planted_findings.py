@@ -224,7 +224,7 @@ def foreign_file(folder: Path) -> Planted:
 
 
 def impossible_flags(folder: Path) -> Planted:
-    """Add an invisible record, one that no rollback undid, and a provisional Trace."""
+    """Add invisible records, one without a VLSN and one of no rollback, and a provisional Trace."""
     file = rooted(LogFile(0, 17))
     item = b"\0\0" + packed(6) + packed(1) + b"v" + b"key"
     alone = file.add(UPD_LN, item, flags=INVISIBLE)

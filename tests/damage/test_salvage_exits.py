@@ -27,7 +27,7 @@ def test_a_whole_log_has_no_losses(name: str, tmp_path: Path) -> None:
     assert not {"lost-key", "lost-name", "misnamed-file"} & {*kinds}
 
 
-def test_records_that_the_ledger_has_as_lost_are_told(tmp_path: Path) -> None:
+def test_records_that_salvage_reports_as_lost_are_reported(tmp_path: Path) -> None:
     """They point into a file that was not given; the given one is not damaged."""
     file = CLEANED / "00000003.jdb"
     done, kinds = salvage(tmp_path / "out", file)

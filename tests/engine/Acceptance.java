@@ -22,23 +22,23 @@ import java.util.logging.Level;
 import java.util.logging.LogRecord;
 
 /**
- * Lets the engine say whether it takes environments that it has not written alone.
+ * Asks the engine whether it accepts environments that it has not written alone.
  *
  * <p>{@code java -cp JE_JAR:CLASSES Acceptance}, compiled with Records, Nodes, Crashes and Workload.
  *
  * <p>A line of standard input asks one thing of one environment: {@code HOME TAB ANSWER TAB
  * QUESTION TAB NOW [TAB ARGUMENT]...}; a line of standard output says that the file ANSWER is
  * complete. NOW is the time in milliseconds by which records expire. NODE is one of a group, as
- * Nodes wants it. QUESTION is one of
+ * Nodes expects it. QUESTION is one of
  *
  * <ul>
- *   <li>{@code rw}, {@code ro}: what Records is asked for;
- *   <li>{@code recover [NODE|twice]}: opened to read and write, and closed: what the engine's
- *       recovery does; with one more checkpoint where it is asked for;
- *   <li>{@code check}: opened to read: its trees with the data and the obsolete entries verified,
- *       and its log; and then the records;
- *   <li>{@code quiet [NODE]}: opened to read and write with each database by the configuration it
- *       has, and closed; the answer has what recovery reports of itself, and how far it came;
+ *   <li>{@code rw}, {@code ro}: the records, as Records prints them;
+ *   <li>{@code recover [NODE|twice]}: opened to read and write, and closed, so that the
+ *       engine recovers it; {@code twice} adds one more checkpoint;
+ *   <li>{@code check}: opened to read; its trees, data, obsolete entries and log are verified,
+ *       and then its records are printed;
+ *   <li>{@code quiet [NODE]}: opened to read and write, each database with its own configuration,
+ *       and closed; the answer has the reports of recovery, and its phases;
  *   <li>{@code crash STATE ARGUMENT}: an empty directory; gets the log of a crash, see Crashes;
  *   <li>{@code work SEED TRANSACTIONS [NODE]}: the records, and then a workload (see Workload), in
  *       an engine that cleans and checkpoints, and has little memory; a node leads its group.
@@ -98,7 +98,7 @@ public final class Acceptance {
         }
     }
 
-    /** What threads of the engine have thrown is a problem of the question that is being answered. */
+    /** Makes each exception of the engine's threads a problem of the current question. */
     static void listen(EnvironmentConfig config) {
         config.setExceptionListener(
                 event -> HEARD.add(event.getThreadName() + ": " + oneLine(event.getException())));
@@ -131,7 +131,7 @@ public final class Acceptance {
                 return;
             }
         }
-        // Where the log is damaged its verification has ended the environment.
+        // If the log is damaged, its verification has ended the environment.
         try (Environment env = new Environment(home, config)) {
             Records.print(env, true, out);
         }
@@ -190,7 +190,7 @@ public final class Acceptance {
         }
     }
 
-    /** What is left of removed databases goes too, where something is left. */
+    /** Returns a configuration that also deletes what is left of removed databases. */
     private static EnvironmentConfig finishing() {
         EnvironmentConfig config = Records.config(false);
         Records.set(config, "je.env.runExtinctRecordScanner", "true");
@@ -204,7 +204,7 @@ public final class Acceptance {
         return env.openDatabase(null, name, config);
     }
 
-    /** Lets recovery tell what it has met and how far it came. */
+    /** Prints the reports and phases of recovery. */
     static void reportTo(EnvironmentConfig config, PrintWriter out) {
         listen(config);
         config.setConfigParam("je.env.startupThreshold", "0");

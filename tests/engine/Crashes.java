@@ -12,18 +12,18 @@ import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 
 /**
- * Leaves an environment as a crash does, in a state that the workloads do not come by.
+ * Leaves an environment as a crash does, in a state that the workloads do not reach.
  *
  * <p>The engine writes it in another directory. A crash leaves what has reached the log: this is
  * copied, and then the environment is given up. The state is one of
  *
  * <ul>
- *   <li>{@code unfinished NODE}: a transaction of a group goes on, that has deleted, changed and
- *       inserted records; NODE is as Nodes wants it;
+ *   <li>{@code unfinished NODE}: a transaction of a group is open that has deleted, changed and
+ *       inserted records; NODE is as Nodes expects it;
  *   <li>{@code temporary RECORDS}: a temporary database is open, beside one that stays, with so many
  *       records in each, and there is a checkpoint in the middle;
- *   <li>{@code checkpointed RECORDS}: the last checkpoint left the upper nodes of a tree of small
- *       nodes, as one that is asked for does, and there was no other on close; files are small.
+ *   <li>{@code checkpointed RECORDS}: the last checkpoint, made by hand, did not write the upper
+ *       nodes of a tree of small nodes, and no other followed on close; files are small.
  * </ul>
  */
 public final class Crashes {
@@ -86,7 +86,7 @@ public final class Crashes {
 
     private static Environment leaveTemporary(File home, int records) {
         EnvironmentConfig config = config();
-        // Nodes of the temporary database come into the log only for lack of memory.
+        // Nodes of the temporary database are logged only for lack of memory.
         config.setCacheSize(CACHE_BYTES);
         Environment env = new Environment(home, config);
         Database kept = env.openDatabase(null, "people", transactional());

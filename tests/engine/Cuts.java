@@ -40,7 +40,7 @@ import java.util.TreeSet;
  * Records.
  *
  * <p>In mode {@code search} a sixth word names a file of records, in the form of an answer: lines
- * {@code KEY TAB DATA}, and {@code #db TAB NAME} behind those of a database. The answer has those
+ * {@code KEY TAB DATA}, and {@code #db TAB NAME} after those of a database. The answer has those
  * that a search finds. Searches start at the root. A cursor goes from one node to the next, and the
  * engine goes astray there if a node has keys outside its range.
  *

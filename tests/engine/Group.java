@@ -68,7 +68,7 @@ public final class Group {
 
     public static void main(String[] args) throws Exception {
         PrintStream answers = System.out;
-        // The engine speaks there too.
+        // The engine prints to standard output, too.
         System.setOut(System.err);
         Records.setClock();
         Group group = new Group();

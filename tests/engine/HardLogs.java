@@ -292,7 +292,7 @@ public final class HardLogs {
         if (table.kind == Kind.PLAIN) {
             return;
         }
-        // A close writes nodes, and so comes by a hook.
+        // A close writes nodes, and so calls a hook.
         hooked = true;
         table.db.close();
         if (table.kind == Kind.DEFERRED && random.nextBoolean()) {

@@ -49,7 +49,7 @@ public final class Holds {
                 env.close();
             }
         } catch (RuntimeException failed) {
-            // Its log may have been cut meanwhile; nobody asks for what the close says of that.
+            // Its log may have been cut meanwhile; errors of the close do not matter.
             return;
         }
     }

@@ -5,10 +5,10 @@ import com.sleepycat.je.rep.ReplicationConfig;
 import java.io.File;
 
 /**
- * A node of a group, none of whose others answers.
+ * A node of a group whose other nodes do not answer.
  *
- * <p>Told as GROUP/NAME/HOST:PORT. It waits for no master, and is one itself only where it is to
- * lead, which it may without a majority.
+ * <p>Given as GROUP/NAME/HOST:PORT. It waits for no master, and becomes one, without a majority,
+ * only if it is to lead.
  */
 final class Nodes {
     private static final int WAITED_MS = 60_000;

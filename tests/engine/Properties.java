@@ -9,8 +9,8 @@ import java.util.TreeMap;
  *
  * <p>Arguments: FILE...
  *
- * <p>Prints a line a file: names and values in hexadecimal UTF-16, {@code name=value}, by name;
- * {@code refused} where Java does not take it.
+ * <p>Prints a line for each file: names and values in hexadecimal UTF-16, {@code name=value},
+ * sorted by name; {@code refused} if Java does not accept the file.
  */
 public final class Properties {
     private Properties() {}

@@ -20,7 +20,7 @@ final class Questions {
 
     static void answer(Answer answer) throws Exception {
         PrintStream answers = System.out;
-        // The engine speaks there too.
+        // The engine prints to standard output, too.
         System.setOut(System.err);
         BufferedReader asked =
                 new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));

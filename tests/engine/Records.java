@@ -15,7 +15,7 @@ import java.util.List;
 import java.util.TreeSet;
 
 /**
- * Tells what records the engine finds in environments, once it has recovered them.
+ * Prints the records that the engine finds in environments, once it has recovered them.
  *
  * <p>{@code java -cp JE_JAR tests/engine/Records.java}
  *
@@ -62,14 +62,14 @@ public final class Records {
                 env.close();
             }
         } catch (Exception | Error e) {
-            // What it had to tell is told; databases that could not be closed are no news.
+            // The answer is complete; databases that could not be closed do not matter.
             return;
         }
     }
 
     static void refuse(PrintWriter out, String stage, Throwable thrown) {
         StringBuilder message = new StringBuilder(String.valueOf(thrown.getMessage()));
-        // Recovery wraps what the thread that verifies the checkpoint interval has found first.
+        // Recovery wraps the first error of the thread that verifies the checkpoint interval.
         for (Throwable why = thrown.getCause(); why != null; why = why.getCause()) {
             message.append(" caused by ").append(why.getMessage());
         }
@@ -89,7 +89,7 @@ public final class Records {
         return config;
     }
 
-    /** Sets what this version of the engine may not have. */
+    /** Sets a parameter, unless this version of the engine does not have it. */
     static void set(EnvironmentConfig config, String name, String value) {
         try {
             config.setConfigParam(name, value);

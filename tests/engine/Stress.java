@@ -45,13 +45,13 @@ import java.util.concurrent.atomic.AtomicLong;
  * buffers, embedded (as in the engine's configuration); daemons (1: evictor, checkpointer, cleaner
  * and compressor run); checkpoints (by hand); clean (1: the cleaner is called with each); expunge
  * (0: files that the cleaner gives up are only renamed); structure (1: databases are made, renamed,
- * emptied and removed); extinct (1: what is left of removed ones goes); large (the largest value);
- * ttl (1: records that expire); jumps (how often the clock goes on by an hour); deferred (1: a
+ * emptied and removed); extinct (1: remains of removed ones deleted); large (the largest value);
+ * ttl (1: records that expire); jumps (how often the clock advances by an hour); deferred (1: a
  * database with deferred writes); unclosed (transactions that each thread leaves open); end (0:
  * halt when all threads are done, 1: halt while they write, 2: close).
  *
- * <p>What happens is told by the seed but for the order in which threads meet. An environment that
- * is there already is opened and written on.
+ * <p>The seed determines what happens, except for the order in which threads meet. An existing
+ * environment is opened and written to.
  */
 public final class Stress {
     private static final String[] SOME_ENGINES_HAVE_NOT = {
@@ -168,7 +168,7 @@ public final class Stress {
                 }
                 isWhole = true;
             } catch (NoSuchFileException removed) {
-                // By the cleaner, since they were listed: what is copied was never there at once.
+                // The cleaner removed it after the listing: the copies never existed together.
                 continue;
             }
         }
@@ -278,7 +278,7 @@ public final class Stress {
         }
     }
 
-    /** One of the threads: transactions, one behind the other. */
+    /** One of the threads: transactions, one after the other. */
     private static final class Writer extends Thread {
         final int number;
         final Random random;
@@ -337,7 +337,7 @@ public final class Stress {
             }
         }
 
-        /** What is done between transactions: checkpoints, cleaning, the clock. */
+        /** Does what is due between transactions: checkpoints, cleaning, the clock. */
         private void attend(int i, int count) {
             int checkpoints = option("checkpoints", 0), jumps = option("jumps", 0);
             if (jumps > 0 && i % (count / jumps + 1) == count / jumps) {
@@ -385,7 +385,7 @@ public final class Stress {
             }
             int fate = random.nextInt(100);
             if (mayStayOpen && fate < 10 && unclosed.size() < option("unclosed", 2)) {
-                // What it touched stays locked, so it is not for the next transactions.
+                // Databases that it made stay locked, so later transactions must not use them.
                 made.retainAll(before);
                 unclosed.add(txn);
             } else {
@@ -428,7 +428,7 @@ public final class Stress {
             }
         }
 
-        /** A cursor that changes or removes some of what it comes by. */
+        /** A cursor that changes or removes some of the records that it meets. */
         private void walk(Table table, Transaction txn, DatabaseEntry key) {
             boolean removes = random.nextInt(10) == 0, backward = random.nextInt(3) == 0;
             Cursor cursor = table.db.openCursor(txn, CursorConfig.DEFAULT);
@@ -525,7 +525,7 @@ public final class Stress {
             }
         }
 
-        /** Makes a database, or takes the one that is there, and writes into it. */
+        /** Makes a database, or opens the existing one, and writes to it. */
         private void fill(Transaction txn, String name) {
             DatabaseConfig config = new DatabaseConfig();
             config.setAllowCreate(true);

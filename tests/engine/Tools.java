@@ -10,14 +10,14 @@ import java.util.Arrays;
 import java.util.List;
 
 /**
- * Runs command line tools of the engine, and programs of this folder, one behind the other.
+ * Runs command line tools of the engine, and programs of this folder, one after the other.
  *
  * <p>{@code java -cp JE_JAR tests/engine/Tools.java}
  *
- * <p>A line of standard input asks for one run: {@code OUT TAB TOOL [TAB ARGUMENT]...}. What the
- * tool prints is in the file OUT when standard output has the line {@code done}; {@code failed
- * TAB REASON} where it has thrown. Of DbSpace, which ends its JVM, the options -r, -d and -t (in
- * milliseconds) are understood. {@code Clock} with a time in milliseconds is when records expire by
+ * <p>A line of standard input asks for one run: {@code OUT TAB TOOL [TAB ARGUMENT]...}. The output
+ * of the tool is in the file OUT when standard output has the line {@code done}, or {@code failed
+ * TAB REASON} if the tool has thrown. Of DbSpace, which ends its JVM, the options -r, -d and -t (in
+ * milliseconds) are understood. {@code Clock} sets the time in milliseconds by which records expire
  * from then on; 0 is the time of the machine.
  */
 public final class Tools {

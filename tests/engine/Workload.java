@@ -24,7 +24,7 @@ import java.util.TreeMap;
 import java.util.TreeSet;
 
 /**
- * Works on an environment, and holds it against a model of what it should contain.
+ * Works on an environment, and compares it with a model of what it should contain.
  *
  * <p>All its databases are written to, and two new ones, in transactions of which some are aborted,
  * by an engine that cleans its log and writes checkpoints all the while and has room for little of
@@ -119,12 +119,12 @@ final class Workload {
         env = null;
     }
 
-    /** Threads of an environment that stays open would go on in its directory. */
+    /** Closes the environment, whose threads would otherwise continue to write to its directory. */
     private void closeAfterFailure() {
         try {
             env.close();
         } catch (Exception | Error e) {
-            // What has failed is told already.
+            // The failure is already reported.
             return;
         }
     }
@@ -175,7 +175,7 @@ final class Workload {
         }
     }
 
-    /** What threads of the engine do at times of their own is done for certain. */
+    /** Does at once what threads of the engine do at times of their own. */
     private void pause() {
         int cleaned = 0;
         for (int files = env.cleanLog(); files > 0 && cleaned < MOST_CLEANED; ) {
@@ -302,7 +302,7 @@ final class Workload {
             }
         }
 
-        /** Half of them are there, and others are beside those. */
+        /** Returns a key: half of them exist, and others are beside existing ones. */
         private byte[] key() {
             int kind = random.nextInt(10);
             if (kind < 3 || model.isEmpty()) {

@@ -16,8 +16,8 @@ import java.util.Random;
  *
  * <p>{@code java -cp JE_JAR tests/engine/Writer.java DIR ROUNDS PAUSE_MS}
  *
- * <p>Prints "ready" when its databases are there, writes at least so many rounds and on until its
- * standard input ends, and prints "done" when the log is complete and closed.
+ * <p>Prints "ready" when its databases are there, writes at least ROUNDS rounds, and until
+ * its standard input ends, and prints "done" when the log is complete and closed.
  */
 public final class Writer {
     private static final int RECORDS = 20;

@@ -98,9 +98,9 @@ class Expected:
 
     Attributes:
         contents: the records, or the refusal of the engine itself.
-        other: the engine's own answer, if it is accepted for some records: it misreads expirations
-            whose unit is lost, except in nodes that we write. Records that are expired by their
-            entries, but not by such an expiration, are left out.
+        other: the engine's own answer, if that is accepted for some records, too: the engine
+            misreads expirations whose unit is lost, except in nodes that we write. It is without
+            records that are expired by their entries, but not by such an expiration.
         foretold: warnings of the snapshot that explain an error of the engine.
         is_unchecked: True if the log is damaged, and the engine opens it because it does not check
             whole files. We refuse to write it.
@@ -245,8 +245,8 @@ class Judge:
     def expected(self, crashed: Path, now_ms: int, node: str | None = None) -> Expected:
         """Return what the engine recovers from a copy, or the snapshot's answer if it fails.
 
-        The engine is believed unless the snapshot warned of its error, and the replay of the whole
-        log contradicts it or it gives up. A node of a group is only opened for reading.
+        The engine is believed unless the snapshot warned of its error, and the engine gives up or
+        the replay of the whole log contradicts it. A node of a group is only opened for reading.
         """
         with self._copy(crashed) as home:
             engine = self.plain.ask(home, now_ms, read_only=node is not None)

@@ -83,7 +83,7 @@ def make_crash(source: Source, rng: random.Random) -> Crash:
 
 
 def write_crash(source: Source, crash: Crash, home: Path) -> None:
-    """Write the crashed log to a new directory, without links, to which we do not write."""
+    """Write the crashed log to a new directory, without links: je-tools does not write to those."""
     home.mkdir(parents=True)
     for file_no in source.files.keys() - crash.gone - crash.files.keys():
         (home / f"{file_no:08x}.jdb").write_bytes(source.files[file_no])

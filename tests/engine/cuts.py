@@ -5,7 +5,7 @@ judges each cut after the first CkptStart of each. With `--sample`, N cuts in al
 by `recover --apply` and `checkpoint --apply`, and judged as in `acceptance`. With `--keep`, a log
 that shows a difference stays in DIR, and beside it the first cut of each run of differences, with
 the engine's records. `... HOME [COORDINATE] ...` judges the cuts of one existing log.
-`--step N` takes every N-th end of an entry, and all in windows of an old root as a child.
+`--step N` judges every N-th cut, and all cuts in windows of an old root as a child.
 """
 
 from __future__ import annotations
@@ -281,7 +281,7 @@ def run_cuts(
         logs: logs to cut.
         report: the results are added to it.
         sample: mean number of cuts of a log that are also written.
-        step: take every `step`-th end of an entry, and all in windows of an old root as a child.
+        step: judge every `step`-th cut, and all cuts in windows of an old root as a child.
         keep: directory for logs with differences.
     """
     due = 0.0

@@ -49,7 +49,7 @@ class IgniteEngine(Engine):
         told = self.tell(work, node, options)
         found = told if isinstance(told, Refusal) else parse_rows(told)
         if isinstance(found, Refusal) and found.stage != "start":
-            # Threads of a node that had started may go on, and after a halt there is no JVM.
+            # Threads of a node that had started may still run, and after a halt there is no JVM.
             self.stop()
         return found
 

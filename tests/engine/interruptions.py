@@ -120,7 +120,7 @@ def log_unsure(calls: Sequence[Call]) -> list[bool]:
 
 
 class Interrupter:
-    """Interrupts the writing of one environment, and checks what is left.
+    """Interruptions of the writing of one environment, and checks of what is left.
 
     Attributes:
         report: the results are added to it.

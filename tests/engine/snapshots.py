@@ -107,7 +107,7 @@ def lapsed(home: Path, now_ms: int, *, by_unit: bool = False) -> dict[str, set[b
     Args:
         home: the directory.
         now_ms: time at which records expire.
-        by_unit: go by the expirations that the application set, as the replay of the whole log
+        by_unit: use the expirations that the application set, as the replay of the whole log
             does: an update writes the slot's expiration, already multiplied, to its entry.
     """
     snapshot = take_snapshot(open_environment([home]), Scanner(threads=1), now_ms=now_ms)

@@ -28,7 +28,7 @@ RELEASE = (18, 3)
 NOT_KNOWABLE = {
     "last file cut inside an entry": "a crash at this time leaves the same bytes",
 }
-"""Disasters after which records lack although nothing in the log shows it."""
+"""Disasters after which records are missing although nothing in the log shows it."""
 
 SAME_RECORDS = {
     "an empty restore marker": "the file alone says that a network restore did not finish: the "

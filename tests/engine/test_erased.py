@@ -142,9 +142,9 @@ def erased(home: Path, least: int, *, force: bool = True) -> None:
 
 @pytest.mark.exhaustive
 def test_groups_of_erased_nodes(tmp_path: Path) -> None:
-    """Erased nodes agree and go on, and a new one gets the records by a network restore.
+    """Erased nodes agree and continue, and a new one gets the records by a network restore.
 
-    A node that has then led alone rejoins the others, which have gone on without it. Its commits
+    A node that has then led alone rejoins the others, which have continued without it. Its commits
     are rolled back by a network restore. Without the flag of the checkpoint, its log would be cut
     back to nodes that are erased, and the engine would refuse it.
     """
@@ -254,7 +254,7 @@ def test_the_engine_takes_up_a_cycle(judge: Judge, tmp_path: Path) -> None:
 def takes_up(judge: Judge, home: Path, seconds: int) -> bool:
     """Check that the engine ends our cycle; return False if it was over before."""
     leave(judge, home, "checkpointed", 20_000)
-    # A cycle takes files that are at least as old as its period.
+    # A cycle selects files that are at least as old as its period.
     time.sleep(seconds)
     seen = [0]
     hooks = ErasureHooks(
@@ -286,5 +286,5 @@ def engine_erases(judge: Judge, home: Path, seconds: int) -> list[str]:
 
 
 def shown_ms(text: str) -> int:
-    """Return a time that the engine shows in ms since 1970."""
+    """Return, in ms since 1970, a time that the engine shows."""
     return round(datetime.fromisoformat(text.replace(" UTC", "Z")).timestamp() * 1000)

@@ -1,6 +1,6 @@
-"""The engine's answers to logs with a file of another log, and with flags of no checksum.
+"""The engine's answers to logs with a file of another log, and with flags that no checksum covers.
 
-It opens some of them: the files that its trees do not need are never looked at. `verify` reports
+The engine opens some of them: it never reads the files that its trees do not need. `verify` reports
 all of them.
 """
 

@@ -65,7 +65,7 @@ def apply(*words: object) -> str:
 
 
 def assert_gapless(home: Path, last_before: int) -> None:
-    """Check that the stream has every VLSN once, and goes on after that of before."""
+    """Check that the stream has every VLSN once, and now ends later than before."""
     vlsns = sorted(stream_of(home))
     assert vlsns == list(range(vlsns[0], vlsns[-1] + 1))
     assert vlsns[-1] > last_before
@@ -195,7 +195,7 @@ def rollbacks_of(home: Path) -> list[Header]:
 
 @pytest.mark.parametrize("step", [8, pytest.param(1, marks=[pytest.mark.exhaustive])])
 def test_an_interrupted_rollback(step: int, judge: Judge, tmp_path: Path) -> None:
-    """After each call to the disk, the node goes on: with the rollback, or without it."""
+    """After each call to the disk, the node continues: with the rollback, or without it."""
     source = FIXTURES / GROUP_OF_THREE / ROLLED_BACK
     operation = StreamRollback(LAST_COMMIT)
     disk = Recorder()

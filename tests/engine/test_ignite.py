@@ -155,7 +155,7 @@ def test_a_node_starts_once_a_marker_with_a_bad_name_is_set_aside(
 def test_a_node_passes_over_archived_files_without_a_header(
     ignite: IgniteEngine, number: int, content: bytes, starts: bool, tmp_path: Path
 ) -> None:
-    """It goes by headers and not by names, until it archives a segment of such a name."""
+    """It uses headers and not names, until it archives a segment of such a name."""
     base = FIXTURES / "ignite-killed" / "store"
     path = Path("db/wal/archive/node1", f"{number:016}.wal")
     damaged, mended = (writable_copy(base, tmp_path / each) for each in ("damaged", "mended"))
@@ -195,7 +195,7 @@ def test_a_node_needs_the_first_file_of_the_ring(ignite: IgniteEngine, tmp_path:
 def test_a_node_reads_headers_of_segments_that_it_needs_only(
     ignite: IgniteEngine, segment: int, at: int, starts: bool, tmp_path: Path
 ) -> None:
-    """It looks at the type, but not at the offset or the checksum."""
+    """It checks the type, but not the offset or the checksum."""
     whole = corpus()
     assert whole is not None
     case = whole / "ignite-crash"
@@ -221,7 +221,7 @@ def test_a_node_reads_headers_of_segments_that_it_needs_only(
 def test_a_node_without_the_configuration_of_a_cache(
     ignite: IgniteEngine, name: str, content: bytes | None, tmp_path: Path
 ) -> None:
-    """It starts without the cache; the rows of one of a group stay in the pages of the group."""
+    """It starts without the cache; the rows of a cache in a group stay in the group's pages."""
     store = writable_copy(FIXTURES / "ignite-killed" / "store", tmp_path / "work")
     path = store / f"db/node1/{name}cache_data.dat"
     path.unlink()
@@ -243,7 +243,7 @@ def test_a_node_on_pages_of_another_type(
     outcome: StartOutcome,
     tmp_path: Path,
 ) -> None:
-    """It notices some of them only, and takes a partition for new by its first page.
+    """It notices only some of them, and takes a partition with such a first page for a new one.
 
     The last one halts the JVM, and the next test would wait for a new one.
     """

@@ -90,7 +90,7 @@ def test_a_node_finds_all_rows_after_repairs(
     file = RECORDS[name]
     truth = case / file if file else undamaged_store(case).parent / "records.tsv.gz"
     assert ignite.rows(store) == recorded_rows(truth)
-    # The node has gone on in the store: nothing may be put back any more.
+    # The node has continued to write: nothing may be put back any more.
     if before != digests(store) and (store / "db" / "node1" / ".je-tools-undo").exists():
         with pytest.raises(RefusedError, match="has written to the store since"):
             put_back(store)
@@ -162,7 +162,7 @@ def test_a_node_reads_a_segment_from_the_ring_again(
     store = writable_copy(case / "store", tmp_path / "store")
     path = store / "db" / "wal" / "archive" / "node1" / f"{1:016}.wal"
     if cause == "missing":
-        # What is left in the archive must be newer, or the engine looks in the ring by itself.
+        # Only a newer file may be left in the archive, or the engine searches the ring by itself.
         last = store / "db" / "wal" / "node1" / f"{2:016}.wal"
         (path.parent / last.name).write_bytes(last.read_bytes())
         path.unlink()

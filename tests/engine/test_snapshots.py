@@ -79,6 +79,6 @@ def test_many_crash_points(coordinate: str, workloads: int, tmp_path: Path) -> N
 
 
 def is_passed(difference: Difference) -> bool:
-    """Return whether a log is damaged where JE 5.0.73 does not look: see `checks_whole_files`."""
+    """Return whether a log is damaged where JE 5.0.73 does not check: see `checks_whole_files`."""
     is_damaged = difference.replayed.startswith("not asked, damage in file")
     return is_damaged and difference.found.group == UNCHECKED

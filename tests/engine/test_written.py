@@ -53,7 +53,7 @@ def recover(file_max: int | None, nodes: Counter[str] | None = None) -> Write:
 
 
 def recover_copy(home: Path) -> None:
-    """Recover by way of a copy, as a log is written that no engine of the tests wrote."""
+    """Recover by way of a copy, as for a log that none of the tests' engines wrote."""
     copy = home.with_name(f"{home.name}-copy")
     scanner = Scanner(threads=1)
     try:

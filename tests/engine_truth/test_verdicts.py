@@ -37,7 +37,7 @@ def check(env: Environment, stats: Path) -> None:
     assert passed, f"not understood: {verdict(env)}"
     code, findings = json_rows("verify", env.home, "--stats", str(stats))
     assert code == 0
-    # The tool of the log's own engine does not report what a newer one does with it.
+    # The tool of the log's own engine does not report what newer engines do with old deltas.
     told = [each for each in findings if each["code"] != "old-delta-in-v8"]
     assert {finding["severity"] for finding in told} <= {"note"}
     totals = json.loads(stats.read_bytes())

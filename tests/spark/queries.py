@@ -25,7 +25,7 @@ def results(spark: Any) -> list[Any]:
     commits, inserts = log.where("type='Commit'"), log.where("type='INS_LN_TX'")
     both = commits.union(inserts).groupBy("type").count().orderBy("type")
     joined = inserts.join(commits.select("txn_id"), "txn_id").count()
-    # A frame that is kept, and one of its conditions that is not.
+    # A frame that is cached, and its union with one that is not.
     kept = log.where("type='Abort'").cache()
     aborts = [kept.count(), kept.union(log.where("type='Commit'")).count(), kept.count()]
     kept.unpersist()
@@ -35,7 +35,7 @@ def results(spark: Any) -> list[Any]:
         selfs.count(),
         [list(row) for row in both.collect()],
         joined,
-        # A condition that no option can do, and none at all, after one that an option could.
+        # A condition that no option can express, and none at all, after one that an option could.
         log.where("type like '%LN%' or lsn < 100").count(),
         log.count(),
     ]

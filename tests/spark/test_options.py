@@ -58,7 +58,7 @@ def test_numbers_of_files() -> None:
 
 
 def test_properties_of_a_table_are_no_options() -> None:
-    """CREATE TABLE gives every option twice, and words that are none."""
+    """CREATE TABLE gives every option twice, and also words that are no options."""
     properties = {
         "provider": "jelog",
         "owner": "someone",

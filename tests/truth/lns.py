@@ -178,8 +178,8 @@ def _last_key(cursor: Cursor, type_no: int) -> bytes:
 def _time_of(expiration: int) -> int:
     """Return the time in ms of an expiration: negative numbers are hours since 1970, others days.
 
-    JE 7.5 and 18.3 lose the unit of some, later multiply these by 24, and log the result. So too
-    many days are hours, and too many hours were multiplied.
+    JE 7.5 and 18.3 lose the unit of some, later multiply these by 24, and log the result. So a
+    number too large for days is one of hours, and one too large for hours was multiplied.
     """
     days = 0 <= expiration <= DAYS_MAX
     hours = expiration * 24 if days else abs(expiration)

@@ -72,7 +72,7 @@ def test_each_flipped_bit_of_the_entry_is_harmless_or_a_problem(
         packed.write_bytes(bad)
         data, problem, directory_problem = _unpacked(packed)
         assert data == _DATA or problem, bit
-        # The engine does not look at the directory.
+        # The engine does not read the directory.
         assert bit // 8 < entry_size or (data, problem) == (_DATA, None), bit
         problems += problem is not None
         directory_problems += directory_problem is not None

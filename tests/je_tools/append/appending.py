@@ -23,7 +23,7 @@ from tests.je_tools.snapshots import NOW_MS, contents_of
 
 
 class Deletion(AppendOperation):
-    """Delete the first records of a database, in one local transaction."""
+    """A deletion of the first records of a database, in one local transaction."""
 
     name = "deletion"
 

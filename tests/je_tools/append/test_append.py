@@ -117,7 +117,7 @@ def test_a_log_that_is_refused_stays_as_it_is(
 
 
 def test_damage_in_what_recovery_reads_is_refused(tmp_path: Path) -> None:
-    """The log goes on in another file, so that the damage is not its end."""
+    """The log continues in another file, so that the damage is not its end."""
     home = CRASHED.copy(tmp_path / "env")
     first = member(home).first_lsn
     in_new_file(home)
@@ -229,7 +229,7 @@ def test_two_group_transactions_do_not_share_vlsns(tmp_path: Path) -> None:
 
 
 def test_new_files_are_begun(tmp_path: Path) -> None:
-    """A file that a backup holds as it is gets nothing more."""
+    """Nothing is appended to a file that a backup holds as it is."""
     home = CRASHED.copy(tmp_path / "env")
     in_new_file(home)
     done = apply(home, CRASHED.make(), Recorder())
@@ -238,7 +238,7 @@ def test_new_files_are_begun(tmp_path: Path) -> None:
 
 
 def test_bits_are_flipped_before_what_follows_is_written(tmp_path: Path) -> None:
-    """Otherwise a power cut could leave a RollbackEnd, but entries that it says are invisible."""
+    """Otherwise a power cut could leave a RollbackEnd, and visible entries that it undoes."""
     case = OPERATIONS["rollback"]
     home, disk = case.copy(tmp_path / "env"), Recorder()
     size = (home / "00000000.jdb").stat().st_size

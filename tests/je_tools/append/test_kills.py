@@ -36,7 +36,7 @@ def calls_of(name: str, folder: Path) -> int:
 @pytest.mark.parametrize("kills", KILLS)
 @each_command
 def test_kills(name: str, kills: int, forked: Forked, tmp_path: Path) -> None:
-    """Recovery goes on with what SIGKILL leaves, and undo completes after it was killed too."""
+    """Recovery continues with what SIGKILL leaves, and undo completes after it was killed too."""
     count = calls_of(name, tmp_path / "counted")
     for at in range(1, count, max(count // kills, 1)):
         home = OPERATIONS[name].copy(tmp_path / f"{at}")

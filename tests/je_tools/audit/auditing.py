@@ -43,7 +43,7 @@ Row = dict[str, Any]
 
 
 class Tables(Mapping[str, list[Row]]):
-    """Tables of an audit, which make rows of those that a test looks at, and are compared whole.
+    """Tables of an audit, which make rows of those that a test reads, and are compared whole.
 
     Attributes:
         arrow: the same tables in columns.

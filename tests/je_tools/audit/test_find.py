@@ -113,7 +113,7 @@ def test_files_are_no_roots(root: Path) -> None:
 
 
 class LosingEngine(Struct):
-    """An engine in this process; a folder goes after the first stage."""
+    """An engine in this process; a folder disappears after the first stage."""
 
     folder: Path
     cores: int = 1

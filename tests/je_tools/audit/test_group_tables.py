@@ -126,7 +126,7 @@ def test_without_stakes_nothing_is_known(tmp_path: Path) -> None:
 
 
 def test_what_is_wrong_without_a_finding_is_an_error(tmp_path: Path) -> None:
-    """The engine refuses a setting, of which no other finding tells."""
+    """The engine refuses a setting, which no other finding reports."""
     home = Path(shutil.copytree(FIXTURES / "v17-basic/env", tmp_path / "env"))
     (home / "je.properties").write_text("je.maxDisk=x\n")
     tables = audited([home], tmp_path / "out")

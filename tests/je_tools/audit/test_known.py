@@ -623,7 +623,7 @@ def test_paranoid_sees_a_change_in_what_a_grown_file_had(tmp_path: Path, audits:
     assert audited(home, audits, is_whole=True) == ["read"]
 
 
-# What somebody has put there
+# Planted files
 
 
 def planted(folder: Path) -> bytes:

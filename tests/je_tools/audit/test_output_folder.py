@@ -63,7 +63,7 @@ def names_in(folder: Path) -> set[str]:
 
 
 def test_runs_follow_each_other(tmp_path: Path) -> None:
-    """Ids are in order, though runs start in the same second, or before the last as clocks go."""
+    """Ids are in order, even if runs start in the same second, or the clock is set back."""
     output = tmp_path / "below" / "out"
     runs = [write_run(output, str(number)) for number in range(4)]
     assert texts(output) == ["0", "1", "2", "3"]
@@ -227,7 +227,7 @@ def test_files_of_others_beside_an_audit_stay(tmp_path: Path, name: str) -> None
 
 
 def test_an_empty_folder_and_a_link_to_one_are_taken(tmp_path: Path) -> None:
-    """The link stays a link. So does what a Spark that failed has left."""
+    """The link stays a link. A log that a failed Spark has left does not count."""
     (tmp_path / "real").mkdir()
     (tmp_path / "real" / LOG_NAME).touch()
     (tmp_path / "link").symlink_to("real")

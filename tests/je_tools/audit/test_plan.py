@@ -179,7 +179,7 @@ def test_no_core_takes_one_task_more_than_the_others(cores: int) -> None:
 
 
 def test_tasks_of_a_large_environment_do_not_grow_with_its_files(tmp_path: Path) -> None:
-    """Each goes through the driver, so many tasks of many files would be their product."""
+    """The driver sends each task, so tasks that name all files would take tasks times files."""
     sizes = []
     for count in (20, 200):
         files = [log()]

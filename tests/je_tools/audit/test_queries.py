@@ -44,7 +44,7 @@ def homes(tmp_path: Path) -> dict[str, Path]:
 def test_answers_of_the_page_of_the_command(homes: dict[str, Path]) -> None:
     findings, txns, types, files = answers("docs/commands/audit.md")
     found = Counter(row["code"] for home in homes.values() for row in findings_said(home))
-    # What `doctor` adds to the findings of `verify`.
+    # `doctor` adds this to the findings of `verify`.
     found += Counter({"lost-tail": 1})
     assert {code: int(count) for code, _, count, _ in findings} == found
     assert sorted(txns) == [line for name in sorted(homes) for line in open_txns(name, homes[name])]

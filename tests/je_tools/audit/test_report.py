@@ -521,7 +521,7 @@ def test_sums_of_parts_are_those_of_all_rows(
 
 
 # The peak is VmHWM, since getrusage starts with the peak of the parent process. One core, because
-# reading ahead of slower consumers goes furthest there.
+# readers get furthest ahead of slower consumers there.
 PEAK = """
 import os, re, sys
 from pathlib import Path

@@ -23,7 +23,7 @@ AUDIT = ("audit", "run", "--engine", "local", "--fail-on", "never")
 
 @pytest.fixture(scope="module")
 def audited(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """Audit three environments twice: one is damaged in between, one grows, one goes."""
+    """Audit four environments twice: one is damaged, one grows, one disappears, one stays."""
     folder = tmp_path_factory.mktemp("runs")
     root, output = folder / "root", folder / "out"
     for name in ("hurt", "grown", "gone", "same"):

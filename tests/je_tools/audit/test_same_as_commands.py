@@ -165,7 +165,7 @@ def check_sums(tables: Tables) -> None:
 
 
 def of_slices(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Return a list that gets the number of ranges of each file that is joined of some."""
+    """Return a list that gets the number of ranges of each file joined from several."""
     found = []
     join_cuts = judging.join_cuts
 

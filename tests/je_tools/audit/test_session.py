@@ -44,7 +44,7 @@ def fork_and_go_on(reached: list[bool]) -> None:
 
 
 def test_an_interrupt_while_java_is_started_is_not_lost(interrupted_at_fork: list[int]) -> None:
-    """Python prints an exception raised in an after-fork hook, and goes on."""
+    """Python prints an exception raised in an after-fork hook, and continues."""
     reached: list[bool] = []
     with pytest.raises(KeyboardInterrupt):
         fork_and_go_on(reached)

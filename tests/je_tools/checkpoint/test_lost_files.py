@@ -33,7 +33,7 @@ def _lacks_a_file(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("_lacks_a_file")
 def test_a_loss_is_not_made_permanent_unasked(crashed: Path) -> None:
     before = hashes(crashed)
-    with pytest.raises(RefusedError, match=r"files in use are missing: 00000002\.jdb\..*--accept-loss"):
+    with pytest.raises(RefusedError, match=r"in use are missing: 00000002\.jdb\..*--accept-loss"):
         apply_checkpoint(crashed, Scanner(threads=1), CheckpointOptions(cuts=True), 0)
     assert hashes(crashed) == before
     _, outcome = apply_checkpoint(
@@ -56,7 +56,7 @@ def test_a_plan_needs_no_consent(crashed: Path) -> None:
 
 
 def test_the_loss_is_still_reported_afterwards(tmp_path: Path) -> None:
-    """The engine removes its records of files that are gone; here they tell of the loss."""
+    """The engine removes its records of files that are gone; here they show the loss."""
     home = tmp_path / "env"
     home.mkdir()
     shutil.copy(FIXTURES / "v8-cleaned" / "env" / "00000003.jdb", home)

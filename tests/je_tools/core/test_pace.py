@@ -66,7 +66,7 @@ def test_pages_of_maps_are_paid_for_afterwards() -> None:
     clock.stored = 300
     pace.settle()
     assert clock.slept == [3]
-    # A scan announces what it reads, which so is counted once.
+    # A scan announces what it reads, so that it is counted once.
     pace.wait(200)
     clock.stored = 550
     pace.settle()

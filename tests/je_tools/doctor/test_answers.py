@@ -318,7 +318,7 @@ def test_the_page_is_a_new_file_outside_the_environment(home: Path, tmp_path: Pa
 
 
 def test_a_search_that_fails_is_no_clean_answer(home: Path, tmp_path: Path) -> None:
-    """It needs no temporary files for so small a log, but refuses a directory inside of it."""
+    """The search needs no temporary files here, but refuses a directory for them inside the log."""
     (home / "00000002.jdb").unlink()
     (home / "inside").mkdir()
     done, rows = doctor(home, "--tmp", home / "inside")

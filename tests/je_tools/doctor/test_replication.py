@@ -31,7 +31,7 @@ UNLIKE = (
     *("head missing", "later places", "middle missing", "no buckets", "no first offset"),
     *("no records", "no tree", "offsets that go back", "short"),
 )
-"""Damages of which no two have findings of the same codes."""
+"""Kinds of damage, no two of which have findings of the same codes."""
 
 
 def essence(row: Row) -> tuple[object, ...]:
@@ -61,7 +61,7 @@ def test_nodes_that_engines_wrote_are_whole(node: Environment) -> None:
 
 
 def damages() -> list[Any]:
-    """Return the damages; exhaustive are those with the findings of another one."""
+    """Return the kinds of damage; one with the findings of another is exhaustive."""
     return [
         pytest.param(name, marks=[] if name in UNLIKE else [pytest.mark.exhaustive])
         for name in DAMAGES
@@ -201,7 +201,7 @@ def test_a_front_end_whose_role_does_not_match_the_group(tmp_path: Path) -> None
 
 
 def test_a_database_named_like_a_journal_is_none(tmp_path: Path) -> None:
-    """Only the name of the group, or the database of epochs, tells a front end."""
+    """Only the name of the group, or the database of epochs, identifies a front end."""
     home = front_end_log({"1": values_of([1, 5])}, group=None).log.write(tmp_path / "env")
     done, rows = doctor(home)
     assert (done.code, rows[0]["outcome"]) == (0, "opens")

@@ -141,7 +141,7 @@ def test_a_limit_counts_what_is_selected(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def test_times_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A record has the time of its commit if both come in one look, else the last time before."""
+    """A record has the time of its commit if both come in one poll, else the last time before."""
     file = LogFile(0, 17)
     late = CREATED_MS + 60_000
 
@@ -159,11 +159,11 @@ def test_times_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     record(2)
     commit(2, late - 1)
     second = len(file.data) - first
-    wanted.append(record(3))  # its commit comes within the same look
+    wanted.append(record(3))  # its commit comes within the same poll
     wanted.append(file.last + len(file.data) - file.placed[-1].start)
     commit(3, late)
     third = len(file.data) - first - second
-    wanted.append(record(4))  # unfinished: the last time before it comes from an earlier look
+    wanted.append(record(4))  # unfinished: the last time before it comes from an earlier poll
     grower = Grower(tmp_path / "env", [file], iter([first, second, third, 1 << 20]))
     monkeypatch.setattr(following, "sleep", grower.grow)
     _, pieces = followed(grower.home, Selection(window=Window(late, None)))
@@ -357,7 +357,7 @@ def test_damage_is_told_once_when_it_is_certain(
     assert told.codes == ["damaged-entry", "truncated-file"]
     assert totals.errors == 2
     rest = sum(len(file.data) for file in files[2:])
-    # The next look may come 9,000 bytes later.
+    # The next poll may come 9,000 bytes later.
     assert rest < told.left[0] + 9000
     assert len(files[3].data) < told.left[1] + 9000 + 38
 

@@ -67,7 +67,7 @@ def test_bytes_that_the_disk_does_not_keep_are_noticed(
     whole = Path(shutil.copytree(home, tmp_path / "whole"))
     with pytest.raises(RefusedError, match=what):
         erase(home, JUST_ERASE, disk=ForgetfulDisk(forgotten))
-    # On another disk it goes on.
+    # On another disk the erasure continues.
     assert (complete_erasure(home, Scanner(threads=1)).entry_count > 0) is (forgotten == 0)
     if forgotten == 0:
         erase(home, JUST_ERASE)

@@ -1,4 +1,4 @@
-"""A power cut or a failing disk leaves a log with the same records, and the erasure can go on."""
+"""A power cut or a failing disk leaves a log with its records, and the erasure can continue."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Left:
         return len(self.seen) > before
 
     def check(self, home: Path) -> None:
-        """Check that a log is whole, that the erasure can be completed, and that it goes on."""
+        """Check that a log is whole, that the erasure can be completed, and that it continues."""
         if self.is_new("check", log_bytes(home)):
             assert_whole(home, self.records)
         if not self.is_new("complete", all_bytes(home)):
@@ -110,7 +110,7 @@ def test_many_power_cuts(name: str, tmp_path: Path) -> None:
     "error", [errno.ENOSPC, pytest.param(errno.EIO, marks=pytest.mark.exhaustive), None]
 )
 def test_a_disk_that_fails(error: int | None, every: int, tmp_path: Path) -> None:
-    """It fails at a call; what is left has all records, and the erasure goes on."""
+    """It fails at a call; what is left has all records, and the erasure continues."""
     whole = copy_of("v26-dbops", tmp_path / "all")
     records = contents_of(snapshot_of(whole))
     calls = recorded(whole)

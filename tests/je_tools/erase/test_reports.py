@@ -1,4 +1,4 @@
-"""Reports of erasures that stop early, files that stay, and hints how to go on."""
+"""Reports of erasures that stop early, files that stay, and hints how to continue."""
 
 from __future__ import annotations
 

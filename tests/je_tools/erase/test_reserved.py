@@ -139,7 +139,7 @@ def test_an_erasure_that_ended_after_the_deletion_goes_on(home: Path) -> None:
 
 
 def test_a_file_that_an_engine_reserved(tmp_path: Path) -> None:
-    """Its VLSNs go out of the index, which keeps a thousand without them."""
+    """Its VLSNs leave the index, which still has at least a thousand others."""
     for name in [each.name for each in environments() if each.name == "starrocks-fe/node1"]:
         home = copy_of(name, tmp_path / "env")
         before = contents_of(snapshot_of(home))

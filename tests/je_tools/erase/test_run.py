@@ -379,7 +379,7 @@ def deleted_keys(home: Path) -> Iterator[bytes]:
 def test_nothing_in_the_recovery_interval_is_erased(
     start: int, first_active: int, erased: list[bool], tmp_path: Path
 ) -> None:
-    """If something there can go, a checkpoint comes first; then recovery begins after it.
+    """If something there can be erased, a checkpoint comes first; recovery then begins after it.
 
     The checkpoint, and a transaction before or after it, seem to have begun in the middle of the
     log, as beside a busy application.

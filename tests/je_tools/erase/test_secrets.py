@@ -45,7 +45,7 @@ def bytes_of(home: Path) -> bytes:
 
 
 def found_in(home: Path) -> set[str]:
-    """Return the places whose secrets are found; those behind a prefix by the rest of them."""
+    """Return the places whose secrets are found; a secret cut by a key prefix, by its rest."""
     data = bytes_of(home)
     parts = {where: secret(where) for where in places(26)}
     behind = ("key", "prefixed", "slot", "old-prefixed")

@@ -48,7 +48,7 @@ def test_all_buckets_but_the_last_can_go() -> None:
 
 @pytest.mark.parametrize(("more", "count"), [(-1, 1), (0, 2)])
 def test_recovery_may_read_a_bucket(more: int, count: int) -> None:
-    """A bucket goes if its last entry is before the LSN from which recovery reads."""
+    """A bucket is given up if its last entry is before the LSN from which recovery reads."""
     border = index().buckets[1]
     assert isinstance(border, VlsnBucket)
     found = head(cutoff_lsn=border.last_lsn + 1 + more)

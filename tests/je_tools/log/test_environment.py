@@ -60,7 +60,7 @@ def test_only_new_files_and_the_last_one_are_opened_again(
 
 
 def test_a_header_that_was_not_whole_is_read_again(tmp_path: Path, opened: list[str]) -> None:
-    """A file may be begun, completed and followed by others between two looks."""
+    """A file may be begun, completed and followed by others before the log is opened again."""
     files = log_of(4)
     home = write_log(tmp_path / "env", files)
     (home / files[1].name).write_bytes(files[1].data[:20])
@@ -110,7 +110,10 @@ def test_loose_files_too(tmp_path: Path, opened: list[str]) -> None:
 
 
 def test_where_a_log_may_end(tmp_path: Path) -> None:
-    """It ends in or after the last file with more than a header; loose files also before a gap."""
+    """It ends in or after the last file with more than a header.
+
+    Loose files may also end before a gap.
+    """
     files = log_of(4)
     home = write_log(tmp_path / "env", files)
     assert open_environment([home]).ends == {3}

@@ -123,7 +123,7 @@ def lain(home: Path) -> dict[str, dict[bytes, frozenset[int]]]:
 
 
 def lost_of(loss: DatabaseLoss, keys: Iterable[bytes], *, two_part: bool) -> set[bytes]:
-    """Return those of some keys that a loss takes."""
+    """Return those of some keys that a loss covers."""
     if loss.descriptor_lsn is not None:
         return set(keys)
     alone = {loss.keys[row] for row in range(len(loss.keys))}

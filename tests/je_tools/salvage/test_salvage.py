@@ -223,7 +223,7 @@ def test_an_uncommitted_transaction_is_kept_apart(tmp_path: Path) -> None:
     assert Counter(lines[::2]) == Counter(b" " + version.key.hex().encode() for version in open_)
 
 
-def test_ledger(tmp_path: Path) -> None:
+def test_salvage_report(tmp_path: Path) -> None:
     """The salvage report adds up, and its gaps are where the damage is."""
     home = copied("v26-basic", tmp_path)
     damage = damage_files(home, random.Random(5), 3)

@@ -145,7 +145,7 @@ def test_a_root_that_only_an_earlier_end_has(tmp_path: Path) -> None:
 
 
 def test_a_log_without_a_checkpoint_needs_every_file(tmp_path: Path) -> None:
-    """Recovery reads all of it; files before the first one are none of it."""
+    """Recovery reads all of it; files before the first one are no part of it."""
     files = [rooted(LogFile(2))]
     for _ in range(2):
         files.append(files[-1].follower())

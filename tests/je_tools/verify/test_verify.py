@@ -134,7 +134,7 @@ def shorten(path: Path) -> None:
 
 
 def when_scanned(monkeypatch: pytest.MonkeyPatch, change: Callable[[], None]) -> None:
-    """Run a change between the scan of a file and the second look at its damage."""
+    """Run a change between the scan of a file and the second reading of its damage."""
     real = damage.reopened
 
     def changed(path: Path, size: int = 0) -> Any:

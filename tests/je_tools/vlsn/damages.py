@@ -1,4 +1,4 @@
-"""Damages of the database of the VLSN index, beyond those of its records."""
+"""Damage to the database of the VLSN index, beyond that to its records."""
 
 from __future__ import annotations
 

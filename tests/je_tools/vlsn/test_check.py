@@ -1,4 +1,4 @@
-"""`vlsn check` is silent about what engines wrote, and reports every damage of an index."""
+"""`vlsn check` is silent about what engines wrote, and reports all damage to an index."""
 
 from __future__ import annotations
 
@@ -365,7 +365,7 @@ def test_a_rollback_into_another_one_is_reported(tmp_path: Path) -> None:
 
 
 def test_a_rollback_in_between_does_not_hide_another_one(tmp_path: Path) -> None:
-    """The third rollback goes into the first one; the second one is in order."""
+    """The third rollback reaches into the first one; the second one is in order."""
     home = copy_of(ROLLED_BACK, tmp_path / "node")
     (period,) = check_stream(snapshot_of_node(home)).stream.rollbacks
     hidden = next(each for each in entries_of(home) if each.lsn > period.matchpoint_lsn)

@@ -47,7 +47,7 @@ def homes() -> dict[str, Path]:
 
 
 def pairs() -> list[Any]:
-    """Return a lone master before the others were heard, itself and another node afterwards."""
+    """Return lone masters before the others met them, with their later state and another node."""
     known = homes()
     found = []
     for name, home in known.items():
@@ -95,7 +95,7 @@ def test_the_matchpoint_is_the_one_that_the_engine_found(
 
 
 def groups() -> list[str]:
-    """Return the groups; `-hole` has lost an entry by hand."""
+    """Return the groups except `-hole`, from which an entry was removed by hand."""
     found = {name.partition("/")[0] for name in homes() if "/node2" in name}
     return sorted(name for name in found if not name.endswith("-hole"))
 
@@ -319,7 +319,7 @@ def test_many_commits_are_prohibited_and_missing_vlsns_need_a_restore() -> None:
 
 
 def test_an_abort_after_the_matchpoint_makes_the_engine_cut_the_log() -> None:
-    """No end of a transaction is rolled back, also that of one which was aborted."""
+    """No end of a transaction is rolled back, not even an Abort."""
     leader = node_report(*(point(vlsn) for vlsn in range(1, 6)), state_id="leader")
     points = (point(1), point(2), point(3, type="Abort", master_term=6))
     lone = node_report(*points, state_id="lone")
@@ -457,7 +457,7 @@ def test_a_node_that_only_follows_is_exit_0() -> None:
 
 
 def test_a_node_that_rolls_back_is_exit_3(tmp_path: Path) -> None:
-    """A copy of a node that was closed before the lone master wrote on leads by its marks."""
+    """A node that was closed before the lone master wrote on leads if its durable VLSN is newer."""
     before = tmp_path / "before.json"
     made = je_tools("vlsn", "show", GROUP / "node1", "--format", "json", "--output", before)
     assert made.code == EXIT_OK

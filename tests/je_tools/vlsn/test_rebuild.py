@@ -1,4 +1,4 @@
-"""`vlsn rebuild` makes the index that the engine has, mends every damage, and can be undone."""
+"""`vlsn rebuild` makes the index that the engine has, repairs all damage, and can be undone."""
 
 from __future__ import annotations
 
@@ -168,7 +168,7 @@ def test_a_stream_that_is_not_whole_is_refused(step: int, text: str, tmp_path: P
 
 
 def test_a_stream_after_a_checkpoint_cut_short(tmp_path: Path) -> None:
-    """Nothing was logged after the checkpoint, so the index goes to the end of the stream."""
+    """Nothing was logged after the checkpoint, so the index reaches the end of the stream."""
     home = copy_up_to(CRASHED, entries_of(CRASHED)[-1].lsn, tmp_path / "node")
     write(home)
     DAMAGES["no records"](home)

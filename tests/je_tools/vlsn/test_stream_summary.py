@@ -65,7 +65,7 @@ def test_of_what_engines_wrote(node: Environment) -> None:
 
 
 def test_of_a_rollback_without_marks(tmp_path: Path) -> None:
-    """The last sync points are those before the rollback, which the rows after it do not have."""
+    """The last sync points are before the rollback, and so not among the rows after it."""
     lsn = entries_of(ROLLED_BACK)[-1].lsn
     home = copy_up_to(ROLLED_BACK, lsn, tmp_path / "node", unmarked=True)
     logged = assert_same(home)
@@ -73,7 +73,7 @@ def test_of_a_rollback_without_marks(tmp_path: Path) -> None:
 
 
 def test_of_a_rollback_over_ends_of_transactions(tmp_path: Path) -> None:
-    """The newest sync points were undone, so earlier ones are looked for."""
+    """The newest sync points were undone, so the log is searched for earlier ones."""
     home = copy_of(ROLLED_BACK, tmp_path / "node")
     stream = stream_of(home)
     vlsn = sorted(vlsn for vlsn, each in stream.items() if each.type_no == 17)[-5]

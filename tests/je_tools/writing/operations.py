@@ -106,7 +106,7 @@ def rollback(session: Session) -> None:
 
 
 def earlier_end(session: Session) -> None:
-    """Remove files, cut the one before, and go on there and in a file of a removed number."""
+    """Remove files, cut the one before, and continue there and in a file of a removed number."""
     first, second, third, fourth = session.environment.files
     session.remove(fourth.file_no)
     session.remove(third.file_no)

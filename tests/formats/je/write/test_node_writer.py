@@ -269,7 +269,7 @@ def plain_deltas(draw: st.DrawFn) -> PlainNode:
 
 
 def versions_from(first: int) -> Iterator[Any]:
-    """Yield the written versions; exhaustive are those with nodes like both neighbours'."""
+    """Yield the written versions; one whose nodes are like both neighbours' is exhaustive."""
 
     def is_changed(version: int) -> bool:
         kinds = (IN_NO, BIN_NO, DELTA_NO)

@@ -214,7 +214,7 @@ def test_partitions_with_rows_bound_their_number() -> None:
     def file(partition: int) -> PageFile:
         return PageFile(Path("part.bin"), "g", FileKind.PARTITION, partition, 0, None)
 
-    # All rows of partition 0 fit one partition, half of them two.
+    # All rows of partition 0 are in their place if there is one partition, half of them if two.
     many = Structure([], {}, 1, 100, 100, {-1: [100, 100, *[50] * (POWERS - 1)]}, [])
     one = Structure([], {}, 1, 1, 1, {-1: [1, 0, 1, *[0] * (POWERS - 2)]}, [])
     assert affinity_of([(file(0), many)]).powers == {("g", -1): 0}

@@ -108,14 +108,14 @@ def test_an_undamaged_store_has_no_error(ignite_node: IgniteNode) -> None:
 
 
 def _planted(case: Path) -> list[tuple[str, str, int | None]]:
-    """Return code, file and page of the faults that `damage.txt` tells."""
+    """Return code, file and page of the faults that `damage.txt` names."""
     text = (case / "damage.txt").read_text(encoding="utf-8")
     if zeroed := re.search(r"edit: zeroed page (\d+) of (\S+)", text):
         return [("page-zero", zeroed[2], int(zeroed[1]))]
     if lost := re.search(r"edit: removed (\S+\.bin)", text):
         return [("page-file-missing", lost[1], None)]
     if case.name == "ignite-bitflip-physical":
-        # The torn page of the store below it: the log that would mend it is damaged.
+        # The base store has a torn page, and the log that would repair it is damaged.
         return [("page-checksum", "db/node1/cacheGroup-grp/part-2.bin", 6)]
     found = re.findall(r"edit: byte (\S+/part-\d+\.bin) (\d+) ", text)
     return [("page-checksum", file, int(at) // 4096 - 1) for file, at in found]

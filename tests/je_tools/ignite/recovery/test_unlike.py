@@ -40,7 +40,7 @@ def _plan(store: Path) -> NodePlan:
 def test_damage_in_a_header_that_the_node_reads(
     folder: str, at: int, outcome: StartOutcome, tmp_path: Path
 ) -> None:
-    """It does not look at the checksum and the offset in the header."""
+    """It does not check the checksum and the offset in the header."""
     store = writable_copy(FIXTURES / "ignite-killed" / "store", tmp_path / "work")
     path = store / "db/wal" / folder / f"{int(folder == 'node1'):016}.wal"
     data = bytearray(path.read_bytes())
@@ -87,7 +87,7 @@ UNLIKE = [
 ]
 """Pages of the cache `accounts`, types, and the outcome of the start.
 
-A node starts with 49 of 59 rows; with all; and halts at page 7 of the partition.
+With the second, a node starts with 49 of 59 rows; with the third, with all; at page 7, it halts.
 """
 
 
@@ -133,7 +133,7 @@ def test_a_page_of_an_unknown_type_that_recovery_writes_is_a_note(tmp_path: Path
 def test_a_cache_without_its_configuration(
     content: bytes | None, outcome: StartOutcome, tmp_path: Path
 ) -> None:
-    """A node starts without the cache, and does not start if the file is none."""
+    """A node starts without the cache, and does not start if the file is no configuration."""
     store = writable_copy(FIXTURES / "ignite-killed" / "store", tmp_path / "work")
     path = store / "db/node1/cache-accounts/cache_data.dat"
     path.unlink()
@@ -147,7 +147,7 @@ def test_a_cache_without_its_configuration(
 def test_commands_say_the_same_of_a_cache_without_a_configuration(
     name: str, content: bytes | None, tmp_path: Path
 ) -> None:
-    """That of a cache of a group is missing beside others."""
+    """The configuration of a cache in a group is missing beside those of others."""
     store = writable_copy(FIXTURES / "ignite-killed" / "store", tmp_path / "work")
     path = store / "db/node1" / f"{name}cache_data.dat"
     path.unlink()

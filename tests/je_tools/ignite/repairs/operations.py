@@ -56,7 +56,7 @@ def digests(root: Path) -> dict[str, str]:
 
 
 def _cut(root: Path) -> list[StoreEdit]:
-    """Cut the log in an archived segment: later segments go, and the rest becomes zeros."""
+    """Cut the log in an archived segment: remove later segments, and zero the rest of this one."""
     wal = root / "db" / "wal"
     first = wal / "archive" / "node1" / f"{0:016}.wal"
     size = first.stat().st_size

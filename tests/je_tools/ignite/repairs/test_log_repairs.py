@@ -223,7 +223,7 @@ def test_records_at_the_end_of_a_segment_that_no_file_has(log: Log) -> None:
 
 @pytest.mark.parametrize("record", [1, 0])
 def test_no_record_before_the_newest_checkpoint_is_passed_over(log: Log, record: int) -> None:
-    """Changes of pages are there if the checkpoint is not finished."""
+    """Recovery reads changes of pages there if the checkpoint is not finished."""
     (log.root / "db" / "node1" / "cp" / f"{TIMES[SECOND]}-{SECOND}-END.bin").unlink()
     for folder in (ARCHIVE, WORK):
         log.spoil(folder, 1, record)
