@@ -143,8 +143,8 @@ def ignite_text(rows: Sequence[Row], stores: Sequence[str], runs: int, java: Pat
         "records by type; the same, which prints each record in a line; and the start of a node on "
         "a copy of the store, until it is active. Making the copy is not part of the time. "
         "IgniteWalConverter, the engine's own printer of logs, is not on Maven Central: it has a "
-        "row if `--converter` names a program that runs it. It prints records in lines, as the "
-        "second program does. The other side of the check of pages is `cat` of all page files.",
+        "row if `--converter` names a program that runs it. It also prints each record in a line. "
+        "The other side of the check of pages is `cat` of all page files.",
     ]
     made = [
         "## Stores",

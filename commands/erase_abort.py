@@ -31,7 +31,9 @@ class Options(TypedDict):
 @home_argument
 @click.argument("files", nargs=-1, metavar="[FILE]...")
 @click.option(
-    "--release", is_flag=True, help="Let erasures change these files again. The default is all."
+    "--release",
+    is_flag=True,
+    help="Let erasures change these files again; all protected files if none is named.",
 )
 @click.option(
     "--timeout",
@@ -68,7 +70,7 @@ def command(**options: Unpack[Options]) -> int:
     if options["release"]:
         released = names or control_files.protected_names(home)
         control_files.release_files(home, released, disk)
-        text = "erasures may change them again" if released else "is protected"
+        text = "erasures may change them again" if released else "none was protected"
         say(f"je-tools: {_listed(released)}: {text}")
         return 0
     if not names:

@@ -22,8 +22,8 @@ def command(**options: Unpack[EraseOptions]) -> int:
     needs it, if recovery may read it, if another node may need it, or if its file has a hard link.
 
     With --checkpoint-first, the plan is that of the log after a checkpoint, except for the nodes
-    that the checkpoint replaces. The exit code is 3 if the log is damaged, and nothing could be
-    erased.
+    that the checkpoint replaces. The exit code is 3 if the log is damaged: nothing can be erased
+    then.
 
     \b
     Examples:

@@ -112,7 +112,8 @@ def _say(found: Completion, home: Path, *, applied: bool) -> None:
             say("je-tools: no erasure was interrupted: all erased entries are overwritten")
     elif not applied:
         say(
-            f"je-tools: nothing was written; `je-tools erase resume {word} --apply` overwrites them"
+            f"je-tools: nothing was written; `je-tools erase resume {word} --apply` overwrites "
+            "these entries"
         )
     elif found.marked:
         done = sum(each.done_count for each in found.marked)
@@ -133,7 +134,7 @@ def _say_in_kind(in_kind: UnfinishedInKind, *, applied: bool) -> None:
             f"finished: {in_kind.kept.text}"
         )
     elif applied:
-        say(f"je-tools: {name}: all {entries} are erased in kind")
+        say(f"je-tools: {name}: {entries} erased in kind")
     else:
         say(f"je-tools: {name}: the erasure of {entries} in kind was interrupted")
 
@@ -144,7 +145,7 @@ def _say_left(found: Completion, home: Path, *, applied: bool) -> None:
 
     for each, why in found.kept:
         left, name = _entries(each.left_count), each.file.path.name
-        say(f"je-tools: {name}: {left} with their bytes stay as they are: {why.text}")
+        say(f"je-tools: {name}: {left} not overwritten: {why.text}")
     reasons = {why for _, why in found.kept}
     if found.in_kind is not None and found.in_kind.kept is not None:
         reasons.add(found.in_kind.kept)
@@ -158,7 +159,7 @@ def _say_left(found: Completion, home: Path, *, applied: bool) -> None:
         )
     stopped = sum(each.left_count for each in found.marked if each.kept is None)
     if applied and stopped:
-        say(f"je-tools: {_entries(stopped)} are left; run the command again")
+        say(f"je-tools: {_entries(stopped)} left; run the command again")
 
 
 def _entries(count: int) -> str:

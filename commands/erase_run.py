@@ -73,8 +73,8 @@ def command(**options: Unpack[Options]) -> int:
     The types of some thousand entries are changed to Erased and made durable. Then their bytes are
     overwritten with zeros, and made durable. At every instant a crash or a power cut leaves a log
     that the engine opens with the same records; `je-tools erase resume` finishes the rest.
-    Before that, the command deletes the files that the cleaner has reserved, and on a node of a
-    group it takes the VLSNs of the erased entries out of the VLSN index and writes a checkpoint.
+    Before it erases, the command deletes the files that the cleaner has reserved, and on a node of
+    a group it takes the VLSNs of the erased entries out of the VLSN index and writes a checkpoint.
 
     What is erased cannot be restored, so there is no undo journal. No earlier one may exist either:
     its undo would restore erased nodes. Copies of the log elsewhere are not touched.

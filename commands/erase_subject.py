@@ -85,10 +85,11 @@ def command(**options: Unpack[Options]) -> int:
 
     The command searches as `erase prove` does: all bytes of all files, and all B-tree nodes. Each
     trace gets a state: a live record, an old one, a version kept for an abort, a slot or a key of a
-    node in use, an old node, trace text, a file put aside, an undo journal, and so on. It says
-    whether `erase run` would erase the trace now, and otherwise what prevents that.
+    node in use, an old node, trace text, a file put aside, an undo journal, and so on. The
+    command also says whether `erase run` would erase the trace now, and otherwise what prevents
+    that.
 
-    A key selects the records that have it in all databases, or with --db in some. The values of all
+    A key selects the records with this key in all databases, or in those of --db. The values of all
     versions of these records, live and old, are searched for too. Needles and values appear in no
     output. The exit code is 3 if there is a trace, or if not everything could be read. Without
     --apply, nothing is written, and no lock is taken.

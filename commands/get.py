@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 
 KEY_KINDS = ("long", "int", "str", "hex")
-"""Kinds of key as which a text may have been meant."""
+"""Kinds of key that a user may have meant by a text."""
 
 
 class Options(SnapshotOptions):

@@ -153,7 +153,7 @@ def _write(summary: Summary, out: BinaryIO, options: Options) -> None:
         chosen += tables.transaction_sections(summary.transactions, summary.names)
     form = options["format_"]
     if form in ("csv", "parquet"):
-        # The last two sections on transactions have the same columns; their counts have others.
+        # The last two sections on transactions have the same columns; the first has others.
         chosen = chosen[-2:] or tables.type_sections(summary)
     else:
         chosen = [*tables.type_sections(summary), *chosen]

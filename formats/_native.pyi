@@ -408,7 +408,7 @@ def needle_hashes(values: Sequence[bytes], seed: int, width: int) -> tuple[_Ints
 # Keys: see `je/btree/keysort.py` and `je/btree/node_checks.py`.
 
 def group_keys(keys: Spans, *, two_part: bool) -> tuple[_Ints, _Mask]:
-    """Return the stable ascending order of keys, and a mask of places in it with new bytes."""
+    """Return the stable ascending order of keys, and a mask of places where a new key begins."""
 
 def equal_keys(ones: Spans, others: Spans) -> _Mask:
     """Return a mask of rows with the same bytes in both columns; null only equals null."""

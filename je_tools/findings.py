@@ -569,8 +569,8 @@ _TABLE: tuple[tuple[str, Severity, str, str], ...] = (
         "expiration-unit",
         Severity.WARNING,
         "Bottom nodes give the expirations of records in the wrong unit (hours or days), as JE "
-        "7.5 and 18.3 write them. je-tools derives the unit from the numbers. The engine treats "
-        "such records as expired, or as records that never expire.",
+        "7.5 and 18.3 write them. je-tools derives the unit from the numbers. These engines "
+        "treat such records as expired, or as records that never expire.",
         "No record is lost. JE 25.3 reads them correctly.",
     ),
     (

@@ -40,7 +40,7 @@ class DefectKind(IntEnum):
     CHAIN = 5
     """A page links to another page than the level above names; the value is the one named."""
     LOST = 6
-    """The pages after one in its level are not known."""
+    """The pages after this one in its level are not known."""
     ORDER = 7
     """The items of a page are not in order; the value is the place of the first."""
     BOUNDS = 8

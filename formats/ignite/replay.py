@@ -53,7 +53,7 @@ class MisfitReason(IntEnum):
     CONTENT = 4
     """The change does not fit the content of the page."""
     UNSUPPORTED = 5
-    """Recovery of the engine has no such change."""
+    """The engine's recovery has no such change."""
     ENCRYPTED = 6
     """The record is encrypted."""
     FULL = 7
@@ -107,8 +107,8 @@ class PageReplayRules(Struct, frozen=True):
 class PageReplay:
     """A replay: the pages that records have changed, and what could not be applied.
 
-    It keeps a page for each that is touched, and at most `pages_max`; those for which the log has
-    few bytes are packed.
+    It keeps at most `pages_max` pages. It packs them before they have many more bytes than the log
+    that was read.
     """
 
     def __init__(self, page_size: int, pages_max: int) -> None:

@@ -81,8 +81,10 @@ class EnvironmentChange(Struct, frozen=True):
     Attributes:
         env: its name.
         change: how its worst finding has changed, or that only one run has it.
-        severity_before, severity: its worst findings; None in a run that does not have it.
-        size, entry_count, erased_size: growth from one run to the other; of erased entries, bytes.
+        severity_before, severity: severities of its worst findings; None in a run that does not
+            have it.
+        size, entry_count, erased_size: growth from one run to the other: bytes of its files, good
+            entries, and bytes of erased entries.
         new_file_count, gone_file_count: log files that only one run has.
         new_finding_count, gone_finding_count: findings that only one run has.
     """

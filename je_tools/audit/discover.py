@@ -144,7 +144,7 @@ def check_root(root: Path) -> None:
     """Check that there is something at a root.
 
     Raises:
-        InputError: there is nothing, or its object store does not say, with the reason.
+        InputError: there is nothing, or its object store gives an error, which the text names.
     """
     try:
         exists = lexists(root)

@@ -130,7 +130,7 @@ class _ByNumber:
 
 
 def _whole(table: pa.Table) -> pa.Table:
-    """Complete environments: replace unknown severities, and nulls in columns that are summed."""
+    """Replace unknown severities, and nulls in columns that are summed."""
     has_errors = pc.greater(pc.fill_null(table["error_count"], 0), 0)
     guessed = pc.if_else(has_errors, Severity.ERROR.value, OK)
     is_ours = pc.is_in(table["severity"], pa.array(SEVERITIES))

@@ -54,7 +54,7 @@ class Loss(Struct, frozen=True):
 
     Attributes:
         lost_commit_count, lost_key_count: Commits, and different keys that are written, after the
-            end of the log, as the plan of `recover` counts them; no keys without a Commit.
+            end of the log, as the plan of `recover` counts them; 0 keys if no Commit is lost.
         missing_key_count: keys in places that do not exist, as `missing` counts them; None if they
             were not searched for, or their number is not known.
         cut_size: bytes after the end of the log.
@@ -172,7 +172,7 @@ def _of_state(
     report: Callable[[QuickCheck], MemberReport],
     problems: list[str],
 ) -> Stakes:
-    """Add what the log as recovery leaves it shows."""
+    """Add the stakes that the log shows as recovery leaves it."""
     state, log = diagnosis.state, diagnosis.log
     assert state is not None
     assert log is not None

@@ -365,7 +365,8 @@ NODES = _table(
         (
             "group_lag_vlsn",
             _INT,
-            "VLSNs that the leader has after its end; of a copy, that `copy_of` has",
+            "VLSNs that the leader has after the end of the node's log; for a copy, those that "
+            "`copy_of` has",
         ),
         ("group_lag_ms", _INT, "the same for the times of the last Commits"),
         ("lost_end_vlsn", _INT, "VLSN that it once had, after the end of its log"),
@@ -400,7 +401,7 @@ GROUPS = AuditTable(
             ("node_count", _INT, "nodes that were found, each once"),
             ("copy_count", _INT, "environments that are older copies of these nodes"),
             ("missing_count", _INT, "members with a log that were not found"),
-            ("missing", _TEXT, "their names, or those of candidates, separated by spaces"),
+            ("missing", _TEXT, "names of the members that may be missing, separated by spaces"),
             ("leader", _TEXT, "environment of the node that would become master; null if none can"),
             ("leads_by", _TEXT, "criterion by which it is before the next best node"),
             ("uncommitted_count", _INT, "VLSNs after its last Commit"),

@@ -49,7 +49,7 @@ def check_openable(snapshot: Snapshot) -> None:
         steps = " and ".join(f"`je-tools explain refusal:{each}`" for each in fatal)
         raise RefusedError(
             f"{name}: the engine would refuse to open this log ({listed}), and a checkpoint would "
-            f"not change that. {steps} explains what to do. `je-tools recover {quoted(name)}` "
+            f"not change that. Run {steps} to see what to do. `je-tools recover {quoted(name)}` "
             "shows the state of the log."
         )
 

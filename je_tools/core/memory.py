@@ -47,7 +47,7 @@ def coordinate_in_little_memory() -> None:
 
     This suits a process that hands out work and reads the results. An arena for each of Arrow's
     threads, and the pool that Arrow's own code uses otherwise, would keep much more than is used.
-    If Arrow is loaded, nothing is done.
+    If Arrow is already loaded, nothing is done.
     """
     if "pyarrow" in sys.modules or not _is_own():
         # Too late for its pool, or this process does other work too.

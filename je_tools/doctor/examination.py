@@ -140,10 +140,10 @@ def merged(findings: Iterable[Finding]) -> list[Finding]:
 
 def _without_log(home: Path, error: InputError) -> Diagnosis:
     """Return the diagnosis of a directory without a log that can be read."""
-    is_closed = isinstance(error.__cause__, OSError)
+    is_denied = isinstance(error.__cause__, OSError)
     surroundings = examine_surroundings(home, None)
     reason = str(error).removeprefix(f"{home}: ")
-    if is_closed:
+    if is_denied:
         verdict = f"Nothing is known about the log: the system does not allow reading it ({reason})"
     elif surroundings.put_aside:
         verdict = f"There is no log here, only files that were put aside: {_NEW}"
@@ -162,5 +162,5 @@ def _without_log(home: Path, error: InputError) -> Diagnosis:
         surroundings=surroundings,
         conditions=tuple(surrounding_conditions(surroundings, surroundings.disk)),
         findings=(),
-        steps=tuple(steps_without_log(home, surroundings, is_closed=is_closed)),
+        steps=tuple(steps_without_log(home, surroundings, is_denied=is_denied)),
     )

@@ -61,16 +61,16 @@ def steps_of(home: Path, evidence: Evidence, verdict: OpenVerdict) -> list[Step]
     return list(first.values())
 
 
-def steps_without_log(home: Path, surroundings: Surroundings, *, is_closed: bool) -> list[Step]:
+def steps_without_log(home: Path, surroundings: Surroundings, *, is_denied: bool) -> list[Step]:
     """Return the commands to run next for a directory without a log.
 
     Args:
         home: the directory.
         surroundings: what lies in it.
-        is_closed: True if the system did not let us read it.
+        is_denied: True if the system did not let us read it.
     """
     word = quoted(str(home))
-    if is_closed:
+    if is_denied:
         return [*_as_owner(word, surroundings)]
     below = [
         Step(f"je-tools doctor {quoted(each)}", "examines a directory below with .jdb files")
@@ -88,7 +88,7 @@ def _as_owner(word: str, surroundings: Surroundings) -> Iterator[Step]:
 
 
 def _before(home: Path, evidence: Evidence, verdict: OpenVerdict) -> Iterator[Step]:
-    """Yield the commands that come first: the process that writes, and a copy of the log."""
+    """Yield the first commands: show the writing process, copy the log, run as its owner."""
     word = quoted(str(home))
     is_written = any(each.mode is LockMode.READ_WRITE for each in evidence.surroundings.holders)
     if is_written:
@@ -96,7 +96,7 @@ def _before(home: Path, evidence: Evidence, verdict: OpenVerdict) -> Iterator[St
         if verdict.outcome in _BROKEN:
             why += ": stop it before you copy or change anything"
         yield Step(f"je-tools lock {word}", why)
-    # A copy would keep the bytes that the erasure is to overwrite; it overwrites no others.
+    # A copy would keep the bytes that the erasure is to overwrite. The erasure spares all others.
     if verdict.outcome in _BROKEN and not evidence.surroundings.is_erased_in_part:
         yield _copy(home, evidence)
     if any(file.path.is_file() for file in evidence.environment.unreadable):
@@ -132,7 +132,7 @@ def _resume(home: Path) -> Iterator[Step]:
 
 
 def _inspections(home: Path, evidence: Evidence, verdict: OpenVerdict) -> Iterator[Step]:
-    """Yield commands that only read, and write only beside the log."""
+    """Yield commands that only read the log, and write at most beside it."""
     word, state = quoted(str(home)), evidence.state
     refusals = set(state.plan.refusals) if state is not None else set()
     if evidence.surroundings.refused_settings:

@@ -188,7 +188,7 @@ def complete_erasure(
 
 @contextmanager
 def _failing(home: Path) -> Iterator[None]:
-    """Add to errors of the system that the command can be run again.
+    """Append to errors the command to run again.
 
     A refusal is left as it is: running the command again would not help.
     """
@@ -221,7 +221,7 @@ def _overwrite(
         for batch in each.entries.batches():
             if hooks.should_stop():
                 return
-            # Both may have changed since the last batch.
+            # Its links and its protection may have changed since the last batch.
             each.kept = reason_while_erasing(each.file, control.is_protected, overwriter.number)
             if each.kept is not None:
                 return

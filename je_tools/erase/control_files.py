@@ -155,7 +155,7 @@ class ErasureControl:
             RefusedError: the control files cannot be read or written.
         """
         name = file.path.name
-        # This order makes a command that protects the file now wait for the end of the work on it.
+        # Begin before the check: a command that protects the file later waits for the work to end.
         if self._working != name:
             self.end()
             self._begin(name)

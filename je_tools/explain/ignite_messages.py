@@ -195,8 +195,8 @@ IGNITE_MESSAGES = (
         title="Ignite cannot repair a damaged page",
         phrases=("Page is broken. Can't restore it from WAL",),
         replaces=("ignite-page-damaged",),
-        meaning="The checksum of a page is wrong, and the log has no image of the page that a "
-        "checkpoint follows. The node does not start, or halts.",
+        meaning="The checksum of a page is wrong, and the log has no image of the page with a "
+        "checkpoint after it. The node does not start, or halts.",
         misread="It does not mean that the log has nothing of the page. The node uses only images "
         "of whole pages. It ignores the records that initialise a page, although the page could be "
         "rebuilt from them too.",

@@ -9,7 +9,7 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from je_tools.core.escaping import clean_text
+from je_tools.core.escaping import clean_text, counted
 from je_tools.errors import InputError
 from je_tools.formats.files.source import Source, SourceError
 from je_tools.formats.ignite.ids import cache_id
@@ -290,4 +290,5 @@ def _in_log(group: int, page_id: int, store: Store, node: Node, threads: int) ->
     found = list(dump.run(replace(store, nodes=(node,))))
     if not found:
         return "no record names it"
-    return f"{sum(count for count, _ in found):,} records name it, the newest {found[-1][1]}"
+    number = counted(sum(count for count, _ in found), "record")
+    return f"named by {number}, the newest {found[-1][1]}"

@@ -62,7 +62,7 @@ class ExitExplanation(Struct, frozen=True):
 
 
 def topic_of(text: str) -> tuple[str, str] | None:
-    """Return kind and name of a topic like `type:NameLN`, or of the only topic with a name.
+    """Return kind and name of a topic: `type:NameLN`, or a name that only one topic has.
 
     The result is None if `text` looks like an LSN.
 

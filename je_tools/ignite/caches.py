@@ -150,7 +150,7 @@ def known_groups(
 ) -> frozenset[str]:
     """Return the names of cache groups that a user wrote by name or id.
 
-    A group is named as its cache if it has one only.
+    A cache without a group counts as a group with the name of the cache.
 
     Args:
         texts: names and ids.

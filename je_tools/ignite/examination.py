@@ -294,7 +294,7 @@ def _of_log(found: NodeFinding) -> StoreFinding:
 
 
 def _with_reach(found: StoreFinding, before: tuple[int, int] | None) -> StoreFinding:
-    """Return a finding on the log, with the hint that recovery does not read the bytes."""
+    """Return a finding on the log; if recovery does not read the bytes, its hint says so."""
     if before is None or found.code not in _OF_BYTES or found.severity is Severity.NOTE:
         return found
     if found.segment is None or found.offset is None:
@@ -355,7 +355,7 @@ def next_steps(examination: StoreExamination, name: str) -> Iterator[StoreStep]:
 
 
 def held_nodes(nodes: Iterable[NodeExamination]) -> list[str]:
-    """Return the names of the nodes that are running, so that their changes may be half done."""
+    """Return the names of the nodes that are running: their changes may be half done."""
     return [each.node for each in nodes if each.lock is not None and each.lock.state == "held"]
 
 

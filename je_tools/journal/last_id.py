@@ -21,7 +21,7 @@ def last_journal_id(snapshot: Snapshot) -> int | None:
     Only keys are read, those of the last nodes of the newest journal that has any.
     """
     for journal in reversed(journals_among(snapshot.databases.values())):
-        # Without an order of its keys, the last node need not have the last one.
+        # With another order of its keys, the last node need not have the last id.
         if journal.series or journal.database.comparators:
             continue
         last, is_whole = _last_key(snapshot, journal.database)

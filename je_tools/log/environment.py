@@ -47,7 +47,7 @@ class Environment(Struct, frozen=True, dict=True):
         """The directory that `name` names, if this is one."""
         if not self.is_remote:
             return Path(self.name)
-        # Its text may be no URI that a user could name.
+        # `name` may be a text that no user could give as a URI, so it is not parsed.
         folder = self.files[0].path.parent
         return folder.parent if folder.name in self.folders else folder
 

@@ -38,7 +38,7 @@ SAMPLE_SIZE = 1000
 """Largest number of records examined to infer the kind of a database whose descriptor is lost."""
 
 _COUNTED_ROWS = 1 << 18
-"""Rows that are counted at once: the numbers in between are many times as large."""
+"""Rows that are counted at once: the intermediate arrays are many times as large."""
 
 CHOSEN_KINDS = (np.uint64, np.int32, np.uint8)
 """Types of the columns of chosen LNs: LSN, size of the entry, outcome."""

@@ -173,7 +173,7 @@ def _files_of(place: NodePlace) -> Iterator[OwnedFile]:
 
 
 def _unreadable(files: list[OwnedFile]) -> Iterator[UnreadPath]:
-    """Yield the files whose pages cannot be read; the header of another file is enough."""
+    """Yield the files whose pages cannot be read: no file beside them has a good header either."""
     for env, own in groupby(files, lambda each: each.env):
         for each in own:
             if each.file.header is None and not each.file.is_empty:

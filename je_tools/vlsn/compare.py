@@ -330,7 +330,7 @@ def _outcome(
 
 
 def choose_leader(reports: Sequence[Standing]) -> LeaderChoice | None:
-    """Choose the node that an election would prefer: by durable VLSN, then by its last VLSNs.
+    """Choose the node that an election would prefer: by durable VLSN, last Commit and last VLSN.
 
     A node with errors is not chosen, nor one whose type cannot be elected.
     """

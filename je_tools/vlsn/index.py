@@ -253,7 +253,7 @@ def _extended(old: VlsnRange, seen: VlsnRange) -> VlsnRange:
 
 
 def _replaced(old: VlsnRange, seen: VlsnRange) -> VlsnRange:
-    """Return the range after a stream that begins within it; the stream overrides the old range."""
+    """Return the range merged with a stream that begins within it; the stream overrides it."""
     new = VlsnRange(
         _VERSION,
         seen.first if old.first == NO_VLSN else old.first,

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from je_tools.formats.ignite.walk import RecordRows
 
 METASTORAGE_ID = cache_id(METASTORAGE)
-"""Cache of the rows that are keys of the metastorage."""
+"""Cache id that the rows of the metastorage get here."""
 
 _REPLAYED = frozenset({*DATA_NOS} - {NUMBERS["CDC_DATA_RECORD"]})
 _TX = NUMBERS["TX_RECORD"]

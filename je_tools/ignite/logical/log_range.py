@@ -36,7 +36,7 @@ class WalEndReason(StrEnum):
     END = "end"
     """Nothing was written after it."""
     ROLLED = "rolled"
-    """The last segment ends as one that another follows, which is in no file."""
+    """The last segment ends as if another followed, but that one is in no file."""
     DAMAGE = "damage"
     """A record cannot be read."""
     MISSING = "missing"

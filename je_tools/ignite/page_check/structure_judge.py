@@ -60,7 +60,8 @@ DEFECTS_SHOWN = 100
 
 _ROWS_MIN = 32
 _SHARE_MIN = 0.9
-"""Rows of a cache, and share of them that must be in their place for a number of partitions."""
+"""Least number of rows of a cache, and least share of them in their place, to derive a number of
+partitions."""
 
 FindingMaker = Callable[..., "PageFinding"]
 """Maker of a finding in a file: of a code, a page or None, and other facts."""
@@ -93,7 +94,7 @@ def affinity_of(found: Iterable[tuple[PageFile, Structure]]) -> Affinity:
     powers = {}
     for key, (rows, *fitting) in totals.items():
         least = last[key].bit_length()
-        # Fewer partitions than there are fit the rows as well: the largest number is the right one.
+        # Smaller numbers than the right one fit the rows as well: the largest that fits is right.
         best = max(range(least, POWERS), key=lambda power: (fitting[power], power))
         if rows >= _ROWS_MIN and fitting[best] >= rows * _SHARE_MIN:
             powers[key] = best

@@ -77,7 +77,7 @@ class PageFileScan(Struct):
         written: number of pages up to the last that is not zeros.
         runs: pages that are neither good nor encrypted, in order.
         problem: why the file could not be read to its end; None if it was.
-        has_unread_trees: True if good pages are those of trees whose items are not read.
+        has_unread_trees: True if there are good pages of trees whose items are not read.
         foreign: first page of a partition, if it is good but its type is not that of a first page.
         page_states: uint8 in pieces, a PageState for each page.
     """
@@ -184,7 +184,7 @@ def _add(scan: PageFileScan, block: Block) -> None:
     state = columns.state
     scan.page_states.append(state)
     is_good = state == PageState.GOOD
-    # np.unique would take longer than the pages, and load numpy's masked arrays.
+    # np.unique would take longer than reading the pages, and load numpy's masked arrays.
     types, states = np.bincount(columns.type_no[is_good]), np.bincount(state)
     for no in np.flatnonzero(types).tolist():
         scan.types[no] += int(types[no])

@@ -215,7 +215,7 @@ def _images(node: Node) -> set[Place]:
             complete -= places
             pending |= places
             continue
-        # Copies that are incomplete when the node recovers are obsolete.
+        # At a recovery, images after which no checkpoint began become obsolete.
         complete |= pending if type_no == _CHECKPOINT else set()
         pending.clear()
     return complete

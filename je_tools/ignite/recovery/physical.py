@@ -96,7 +96,7 @@ class PhysicalRecovery(Struct, frozen=True):
 
     @property
     def snapshots(self) -> int:
-        """Number of images of pages that were taken."""
+        """Number of images of pages that were applied."""
         return 0 if self.replay is None else int(self.replay.applied[_PAGE_RECORD])
 
     @property

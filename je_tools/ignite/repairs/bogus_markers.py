@@ -7,10 +7,11 @@ record of the marker's checkpoint. And no partition has been written since that 
 its meta page has the rows and the counter of that checkpoint, and none of its rows has a version
 that the log has after it, or a newer one.
 
-A node does not start beside a marker whose name has no valid time or id. Such an end is removed if
-the log that recovery then needs is there: without the end, recovery does more, and not less. Else
-it gets the name that the newest begin implies, if both point to the same record. Such a begin is
-removed if a checkpoint with a valid name has the same record, or under the conditions above.
+A node does not start beside a marker whose name has no valid time or id. Such an end marker is
+removed if the log that recovery then needs is there: without the marker, recovery does more, and
+not less. Else it gets the name that the newest begin marker implies, if both point to the same
+record. Such a begin marker is removed if a checkpoint with a valid name has the same record, or
+under the conditions above.
 
 Source: CheckpointMarkersStorage, CheckpointWorkflow.markCheckpointBegin, Ignite 2.18.0.
 """

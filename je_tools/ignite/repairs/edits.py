@@ -86,7 +86,7 @@ class StoreEdit(Struct, frozen=True):
 def write_bytes(
     path: Path, offset: int, data: EditBytes, reason: str, *, is_barrier: bool = False
 ) -> StoreEdit:
-    """Return an edit that writes bytes at an offset, at most at the end of the file."""
+    """Return an edit that writes bytes from an offset in a file, or from its end."""
     kind = EditKind.WRITE
     return StoreEdit(kind, path, reason, offset, len(data), data, is_barrier=is_barrier)
 

@@ -66,7 +66,7 @@ def plan_cut(
 
 
 def _later(node: Node, segment_no: int) -> list[SegmentFile]:
-    """Return the files of later segments, the newest first: each state between is a cut, too.
+    """Return the files of later segments, the newest first, so that each edit leaves a cut log.
 
     A file of the archive without a header counts by its name, since the node cannot archive the
     segment of this name beside it.

@@ -112,7 +112,7 @@ def _ring(node: Node) -> set[int]:
 
 
 def zips_without_entry(node: Node) -> list[SegmentFile]:
-    """Return the ZIPs of the archive that do not begin with an entry; no node starts with one.
+    """Return the ZIPs of the archive that do not begin with an entry; no node starts beside these.
 
     Source: starts of a node of 2.18 on an empty ZIP, and on one of other bytes.
     """

@@ -119,7 +119,7 @@ class RecordDump(Struct, Generic[Piece]):
     def _encoded(
         self, window: tuple[RecordRows, RecordPlace]
     ) -> Iterator[tuple[int, int, int, Piece | None]]:
-        """Return an iterator of encoded rows; the first ones, mostly all, are already encoded."""
+        """Return an iterator of encoded rows; the first ones, usually all, are already encoded."""
         pieces = self._pieces(*window)
         return chain([next(pieces)], pieces)
 

@@ -56,7 +56,7 @@ class EntrySink(Protocol):
 
     @property
     def encode(self) -> Callable[[EntryTable], Any]:
-        """Function that encodes a table to a piece of output; pickles, and may run anywhere."""
+        """Function from a table to a piece of output; it can be pickled, and run anywhere."""
 
     def write_all(self, pieces: Iterable[Any], out: BinaryIO) -> None:
         """Write all pieces, which `encode` made, to `out`, which stays open."""

@@ -41,7 +41,7 @@ pub enum DefectKind {
     Elsewhere = 4,
     /// A page links to another page than the level above names; the value is the one named there.
     Chain = 5,
-    /// The pages after one in its level are not known.
+    /// The pages after this one in its level are not known.
     Lost = 6,
     /// The items of a page are not in order; the value is the place of the first.
     Order = 7,

@@ -272,7 +272,7 @@ pub fn note(lsns: &[i64], bits: &mut [u8]) {
 pub struct Known<'a> {
     /// The log.
     pub log: Log<'a>,
-    /// True for files, by index in `log`: slots that name an entry in one are in doubt.
+    /// By index of a file in `log`: true if slots that name an entry in the file are in doubt.
     pub reserved: &'a [bool],
     /// Index of the first record of each page of the log; nothing is known of pages after the last.
     pub page_first: &'a [i32],

@@ -596,8 +596,8 @@ impl Reader {
         let after = i64::try_from(walk.at).unwrap_or(i64::MAX);
         if walk.row > self.n {
             self.n = walk.row;
-            // An entry that the one after it does not point back to is summed by `is_confirmed`, on
-            // a budget: its size may be garbage.
+            // `is_confirmed` sums an entry to which the one after it does not point back, on a
+            // budget: its size may be garbage.
             if self.range.check {
                 self.sum_last(file, columns, after)?;
             }

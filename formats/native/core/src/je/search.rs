@@ -237,8 +237,8 @@ impl Searcher {
     /// Returns true if a good entry at `at` may follow what is known of the bytes before it.
     ///
     /// If nothing is known, it must point back to an entry that ends at it. After a gap, that entry
-    /// may be damaged. Then a good entry after the one at `at` must point back to it: it does not
-    /// if the one at `at` is part of a copy of a log inside a record, or if bytes are missing. If
+    /// may be damaged. Then, if the entry after the one at `at` is good, it must point back to it.
+    /// It does not do so if `at` is in a copy of a log inside a record, or if bytes are missing. If
     /// `relaxed`, the entry after it need only be good.
     pub fn is_placed<S: Source>(
         &mut self,

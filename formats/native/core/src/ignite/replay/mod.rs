@@ -52,7 +52,7 @@ pub enum Reason {
     Type = 3,
     /// The change does not fit the content of the page.
     Content = 4,
-    /// Recovery of the engine has no such change.
+    /// The engine's recovery has no such change.
     Unsupported = 5,
     /// The record is encrypted.
     Encrypted = 6,
