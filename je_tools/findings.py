@@ -478,16 +478,19 @@ _TABLE: tuple[tuple[str, Severity, str, str], ...] = (
         "tree-bounds",
         Severity.ERROR,
         "A node holds a key outside the key range that its parents give it. The engine's searches "
-        "do not find the key.",
+        "do not find the key, and the log holds no newer version of the record, or the slot does "
+        "not lead to the record of the key. If a crash leaves stray slots, the engine's recovery "
+        "can put records out of reach.",
         "`je-tools salvage` gets the records out without searches. Load them into a new database.",
     ),
     (
         "tree-stray",
         Severity.WARNING,
-        "A node holds a key outside the key range that its parents give it, in a log that was not "
-        "closed. A crash can leave such slots, which are stale copies. Searches never reach them, "
-        "but a scan by the engine may return records twice, return deleted records, skip others, "
-        "or fail.",
+        "A node holds a key outside the key range that its parents give it. The slot is a stale "
+        "copy: the newest version of the record is in another node, or is a deletion. A crash can "
+        "leave such slots, and the engine keeps them when it opens and closes the log. Searches "
+        "never reach them, but a scan by the engine may return records twice, return deleted "
+        "records, skip others, or fail.",
         "Export the database with `je-tools export`, which omits such slots, and compare it with "
         "a scan by the engine.",
     ),
@@ -559,11 +562,12 @@ _TABLE: tuple[tuple[str, Severity, str, str], ...] = (
     (
         "stray-slots",
         Severity.WARNING,
-        "Bottom nodes hold keys outside the key range that their parents give them: a crash has "
-        "left stale copies. je-tools does not show these copies. The engine's cursors read them, "
-        "and may return records twice, return deleted records, or skip a whole node.",
-        "Trust the output of je-tools. If the engine must serve the data, load the output into a "
-        "new database.",
+        "Bottom nodes hold keys outside the key range that their parents give them. A crash can "
+        "leave such slots, as stale copies. je-tools does not show them. The engine's cursors read "
+        "them, and may return records twice, return deleted records, or skip a whole node.",
+        "`je-tools verify --tree` tells whether all of them are stale copies. If so, trust the "
+        "output of je-tools; if the engine must serve the data, load the output into a new "
+        "database.",
     ),
     (
         "expiration-unit",

@@ -71,6 +71,13 @@ class _Upper(Struct, frozen=True):
     unreached: Ints
 
 
+def _are_before(slots: Mask, nodes: Nodes) -> Mask:
+    """Return a mask of the slots whose next one in their node is in a mask."""
+    before = np.append(slots[1:], False)[: len(slots)]
+    before[nodes.first[1:][np.diff(nodes.first) > 0] - 1] = False
+    return before
+
+
 class TreeWriter(Struct, frozen=True):
     """Writer of the changes to one database's tree.
 
@@ -138,11 +145,13 @@ class TreeWriter(Struct, frozen=True):
             # Nodes that were written together with those above can have slots outside their range.
             wanted = self.tree.holding(below, keys) | (below.lsn >= self.since_lsn)
             wanted |= self.tree.wrong_identifiers(loaded)[loaded.nodes.slot_node]
-            # Below a slot outside the range of its node, there can be slots that no search reaches.
+            # Below a slot outside the range of its node, and the one before it, which has lost the
+            # end of its range, there can be slots that no search reaches.
             # If no search reaches it at all, it is not read: the cleaner may have deleted it.
             are_stray = ~self.tree.are_in_range(loaded)
             are_unreached = are_stray & below.are_empty_ranges
-            chosen = np.flatnonzero((wanted | are_stray | self.is_rewritten) & ~are_unreached)
+            wanted |= are_stray | _are_before(are_stray, loaded.nodes)
+            chosen = np.flatnonzero((wanted | self.is_rewritten) & ~are_unreached)
             uppers.append(_Upper(loaded, slot, chosen, np.flatnonzero(are_unreached)))
             if below.level <= 1 or not len(chosen):
                 return uppers

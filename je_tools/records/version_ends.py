@@ -29,6 +29,12 @@ class ScannedTxnEnds(Struct, frozen=True):
     time_ms: Ints
     is_commit: Mask
 
+    def select(self, keep: Mask) -> ScannedTxnEnds:
+        """Select rows by a mask."""
+        return ScannedTxnEnds(
+            self.lsn[keep], self.txn_id[keep], self.time_ms[keep], self.is_commit[keep]
+        )
+
     def next_of(self, txn_ids: Ints, lsns: Ints) -> Ints:
         """Return the row of the first end of each transaction after an LSN, or NO_END.
 
@@ -55,10 +61,11 @@ def ends_of(rows: Rows, wanted: Mask) -> ScannedTxnEnds:
         head = decode(some, Family.TXN_END).fields
         times = head.number("time_ms") if head.has("time_ms") else np.zeros(len(some), np.int64)
         parts.append(ScannedTxnEnds(some.lsn, head.number("txn_id"), times, some.type == COMMIT_NO))
-    return _joined(parts)
+    return joined_ends(parts)
 
 
-def _joined(parts: Sequence[ScannedTxnEnds]) -> ScannedTxnEnds:
+def joined_ends(parts: Sequence[ScannedTxnEnds]) -> ScannedTxnEnds:
+    """Concatenate ends of transactions."""
     none = np.empty(0, np.int64)
     return ScannedTxnEnds(
         np.concatenate([none, *(part.lsn for part in parts)]),

@@ -182,8 +182,6 @@ def _of_trees(snapshot: Snapshot, masking: Masking) -> Iterator[Finding]:
             snapshot.environment, "more-tree-damage", found=f"{faults.left_out_count} more places"
         )
     for kind, code in _WARNING_CODES.items():
-        if kind is FaultKind.STRAY_SLOTS and not snapshot.was_crashed:
-            code = "tree-bounds"
         for fault in faults.warnings.values():
             if fault.kind is kind:
                 # One finding per kind and database; it counts the nodes.

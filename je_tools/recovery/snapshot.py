@@ -123,7 +123,7 @@ class Snapshot(Struct, dict=True):
     def was_crashed(self) -> bool:
         """True if recovery has something to do, or if recovery has written the last checkpoint.
 
-        A crash can leave slots outside of their node's range, and a later close keeps them.
+        A crash can leave names without a descriptor, and nodes with the wrong identifier key.
         """
         if self.checkpoint.end_lsn != self.end.last_lsn:
             return True

@@ -28,9 +28,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeVar
 
+from je_tools.btree.check.findings import open_trees, tree_findings
 from je_tools.checkpoint.apply import apply_checkpoint
 from je_tools.checkpoint.options import CheckpointOptions
 from je_tools.errors import InputError, RefusedError
+from je_tools.findings import Severity
+from je_tools.log.opening import open_environment
 from je_tools.log.scan import Scanner
 from tests.engine.acceptance import Judge as Acceptance
 from tests.engine.acceptance import WriteRefusedError
@@ -442,10 +445,11 @@ class _Trial:
                 written = crashed.with_name(crashed.name + "-written")
                 write = _writing(is_recover=number % 2 == 0)
                 verdict = write_and_judge(self.judge.acceptance, write, crashed, written, NOW_MS)
+                worse = _tree_errors(written) - _tree_errors(crashed)
                 shutil.rmtree(written)
             self.report.notes.update(verdict.notes)
-            if verdict.problems:
-                problems = "; ".join(map(str, verdict.problems))
+            if verdict.problems or worse:
+                problems = "; ".join([*map(str, verdict.problems), *sorted(worse)])
                 self.report.not_accepted.append(f"seed {self.seed} {cut}: {problems}")
             else:
                 self.report.accepted += 1
@@ -572,6 +576,19 @@ def _lines(engine: Looked | Refusal) -> str:
         lines += [f"{key.hex()}\t{data.hex()}\n" for key, data in records]
     lines += [f"#failed\t{name}\t{why.message}\n" for name, why in engine.failed.items()]
     return "".join(lines)
+
+
+def _tree_errors(home: Path) -> set[str]:
+    """Return the codes of errors that `verify --tree` reports in trees."""
+    environment, scanner = open_environment([home]), Scanner(threads=1)
+    try:
+        found = tree_findings(
+            environment, scanner, lambda: open_trees(environment, scanner, NOW_MS)
+        )
+        return {each.code for each in found if each.severity is Severity.ERROR}
+    except InputError:
+        # The log has no root.
+        return set()
 
 
 def _writing(*, is_recover: bool) -> Write:

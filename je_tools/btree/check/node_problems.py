@@ -9,25 +9,22 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
-from msgspec import Struct
 from msgspec.structs import replace
 
-from je_tools.btree.check.checked_nodes import (
-    CheckedNodes,
-    checked_nodes,
-    near_descents,
-    suspect_keys,
-)
+from je_tools.btree.check.checked_nodes import CheckedNodes, checked_nodes, suspect_keys
+from je_tools.btree.check.fault_problems import of_fault
 from je_tools.btree.check.problems import TreeProblem, TreeProblems
-from je_tools.btree.fault_kinds import FAULT_TEXTS, Fault, FaultKind
+from je_tools.btree.check.stray_slots import StraySlots, stray_slots
+from je_tools.btree.fault_kinds import FaultKind
 from je_tools.btree.faults import WARNING_KINDS
 from je_tools.formats.je.btree.node_checks import holders
 from je_tools.formats.je.btree.nodes import DELTA_NO
 from je_tools.formats.je.expirations import DAYS_MAX
 from je_tools.formats.je.flags import ID_DB_LEVELS, LEVEL_MASK, MAIN_LEVELS, NodeFlag, SlotState
-from je_tools.formats.je.header import NULL_LSN, lsn_text
+from je_tools.formats.je.header import NULL_LSN
 
 if TYPE_CHECKING:
+    from je_tools.btree.check.expected_records import ExpectedRecords
     from je_tools.formats.arrays import Mask
 
 _ONLY_IN_BINS = (
@@ -38,66 +35,60 @@ _ONLY_IN_BINS = (
     | SlotState.TOMBSTONE
 )
 
-_CODES = {
-    FaultKind.WRONG_LEVEL: "tree-level",
-    FaultKind.NO_FULL_VERSION: "tree-delta",
-    FaultKind.NOT_A_RECORD: "tree-record",
-}
-
-_FOUND = FAULT_TEXTS | {
-    FaultKind.NOT_A_NODE: "an entry that is not a node, or is erased",
-    FaultKind.NO_FULL_VERSION: "no readable full version, or that of another BIN",
-}
-
 _FOUND_BY_RULES = {FaultKind.WRONG_ROOT_MARK, FaultKind.OTHER_RANGE, *WARNING_KINDS}
 """Faults of nodes that the checks below look for themselves."""
 
 
-class NodeRules(Struct, frozen=True):
-    """Rules for the nodes of the trees of a log.
+def node_problems(
+    part: CheckedNodes, expected: ExpectedRecords, *, has_identifiers: bool
+) -> tuple[CheckedNodes, TreeProblems]:
+    """Return the part without nodes that belong elsewhere, and the problems of its nodes.
 
-    Attributes:
-        was_crashed: True if the log was not closed; a crash can leave slots outside a node's range.
+    Args:
+        part: nodes.
+        expected: records that are expected in the database.
         has_identifiers: True if the identifier key of a BIN is always the key of one of its slots.
     """
-
-    was_crashed: bool
-    has_identifiers: bool
-
-
-def node_problems(part: CheckedNodes, rules: NodeRules) -> tuple[CheckedNodes, TreeProblems]:
-    """Return the part without nodes that belong elsewhere, and the problems of its nodes."""
     problems = TreeProblems()
     for fault in part.loaded.faults:
         if fault.kind not in _FOUND_BY_RULES:
-            problems.listed.append(_of_fault(part, fault))
-    if not rules.was_crashed:
-        part = _without_foreign(part, problems)
+            problems.listed.append(of_fault(part, fault))
+    strays = stray_slots(part, expected)
+    foreign = _foreign(part, strays)
+    strays = strays.without(foreign)
+    problems.add("tree-bounds", strays.lost, strays.lost_problem)
+    problems.add("tree-stray", strays.stale, strays.stale_problem)
+    problems.open_slots += strays.open_slots()
+    if foreign.any():
+        part = _without(part, foreign, problems)
     # A delta without its full version is already reported.
     half = {each.lsn for each in part.loaded.faults if each.kind is FaultKind.NO_FULL_VERSION}
     whole = part.nodes.good & ~np.isin(part.nodes.lsn, list(half))
-    _order(part, rules, problems)
-    _identifiers(part, rules, whole, problems)
+    _order(part, problems)
+    _identifiers(part, whole, problems, has_identifiers=has_identifiers)
     _levels(part, problems)
     _states(part, problems)
     _expiration_units(part, problems)
     return part, problems
 
 
-def _without_foreign(part: CheckedNodes, problems: TreeProblems) -> CheckedNodes:
-    """Report and leave out nodes whose identifier and keys are all outside the parent's range."""
+def _foreign(part: CheckedNodes, strays: StraySlots) -> Mask:
+    """Return a mask of the nodes to which a wrong slot leads.
+
+    Their identifiers and keys are outside the range, and their right place has them as well. A
+    crash leaves other nodes for other keys, which are in no other place.
+    """
     nodes = part.nodes
-    filled = np.diff(nodes.first) > 0
-    inside = np.zeros(len(nodes), np.bool_)
-    inside[nodes.slot_node[~part.outside]] = True
-    foreign = filled & ~inside & part.tree.wrong_identifiers(part.loaded)
-    if part.is_upper:
-        foreign = part.tree.wrong_identifiers(part.loaded) & (np.diff(nodes.first) > 1)
-        outside = np.zeros(len(nodes), np.int64)
-        np.add.at(outside, nodes.slot_node, part.outside.astype(np.int64))
-        foreign &= outside == np.diff(nodes.first) - 1
-    if not foreign.any():
-        return part
+    outside = np.bincount(nodes.slot_node[part.outside], minlength=len(nodes))
+    # The first slot of an upper node counts as inside.
+    count = np.diff(nodes.first) - int(part.is_upper)
+    is_wrong = (count > 0) & (outside == count) & strays.is_twice
+    foreign: Mask = is_wrong & part.tree.wrong_identifiers(part.loaded)
+    return foreign
+
+
+def _without(part: CheckedNodes, foreign: Mask, problems: TreeProblems) -> CheckedNodes:
+    """Report some nodes and leave them out."""
     problems.add(
         "tree-node",
         np.flatnonzero(foreign),
@@ -105,48 +96,11 @@ def _without_foreign(part: CheckedNodes, problems: TreeProblems) -> CheckedNodes
             "tree-node", row, "a node for these keys", "a node for other keys", loses=True
         ),
     )
-    loaded = replace(part.loaded, nodes=nodes.without(foreign))
+    loaded = replace(part.loaded, nodes=part.nodes.without(foreign))
     return checked_nodes(part.tree, loaded, part.slot)
 
 
-def of_duplicates(fault: Fault) -> TreeProblem:
-    """Convert a fault in the tree of a key's duplicates into a problem."""
-    return TreeProblem(
-        code=_CODES.get(fault.kind, "tree-node"),
-        db_id=fault.db_id,
-        lsn=fault.lsn,
-        parent_lsn=fault.parent_lsn,
-        slot=-1,
-        expected="a node with the duplicates of the key",
-        found=_FOUND[fault.kind],
-        low=fault.low,
-        high=fault.high,
-    )
-
-
-def _of_fault(part: CheckedNodes, fault: Fault) -> TreeProblem:
-    rows = np.flatnonzero(
-        (part.nodes.lsn == fault.lsn) & (part.children.parent_lsn == fault.parent_lsn)
-    )
-    slot = int(part.slot[rows[0]]) if len(rows) else -1
-    expected = f"a node of level {part.children.level}"
-    if fault.kind is FaultKind.NO_FULL_VERSION:
-        full_lsn = int(part.nodes.last_full_lsn[rows[0]])
-        expected = f"the full version of a delta at {lsn_text(full_lsn)}"
-    return TreeProblem(
-        code=_CODES.get(fault.kind, "tree-node"),
-        db_id=fault.db_id,
-        lsn=fault.lsn,
-        parent_lsn=fault.parent_lsn,
-        slot=slot,
-        expected=expected,
-        found=_FOUND[fault.kind],
-        low=fault.low,
-        high=fault.high,
-    )
-
-
-def _order(part: CheckedNodes, rules: NodeRules, problems: TreeProblems) -> None:
+def _order(part: CheckedNodes, problems: TreeProblems) -> None:
     problems.add(
         "tree-order",
         np.flatnonzero(part.descents),
@@ -158,26 +112,18 @@ def _order(part: CheckedNodes, rules: NodeRules, problems: TreeProblems) -> None
             loses=True,
         ),
     )
-    code = "tree-stray" if rules.was_crashed else "tree-bounds"
-    rows = np.flatnonzero(part.outside & ~near_descents(part))
-    expected = "a key in the range that the parents give the node"
-    problems.add(
-        code,
-        rows,
-        lambda row: part.of_slot(
-            code, row, expected, "a key outside of it", loses=not rules.was_crashed
-        ),
-    )
 
 
-def _identifiers(part: CheckedNodes, rules: NodeRules, whole: Mask, problems: TreeProblems) -> None:
+def _identifiers(
+    part: CheckedNodes, whole: Mask, problems: TreeProblems, *, has_identifiers: bool
+) -> None:
     nodes = part.nodes
     keys = nodes.identifier_key
     suspect = np.zeros(len(nodes), np.bool_)
     suspect[nodes.slot_node[suspect_keys(part)]] = True
     asked = whole & ~suspect & (keys.sizes >= 0)
     wrong = part.tree.wrong_identifiers(part.loaded)
-    if rules.has_identifiers and not part.is_upper:
+    if has_identifiers and not part.is_upper:
         filled = np.diff(nodes.first) > 0
         wrong |= filled & ~holders(nodes.slots.key, nodes.first, keys)
     expected = "an identifier key that leads to the node"

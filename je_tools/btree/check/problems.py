@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
@@ -13,6 +13,12 @@ if TYPE_CHECKING:
 
 LISTED = 100
 """Number of problems of one code in one database that are reported one by one."""
+
+OPEN_MAX = 1 << 14
+"""Number of stray slots of a tree that are judged by the versions in the log.
+
+A crash leaves a few. Others are reported as records that are out of reach.
+"""
 
 
 class TreeProblem(Struct, frozen=True):
@@ -42,16 +48,34 @@ class TreeProblem(Struct, frozen=True):
     loses: bool = True
 
 
+class OpenSlot(Struct, frozen=True):
+    """A stray slot whose record no search finds.
+
+    Attributes:
+        key: its key.
+        lsn: LSN of its record.
+        if_stale: its problem if the log holds a newer version of the record.
+        if_newest: its problem if not.
+    """
+
+    key: bytes
+    lsn: int
+    if_stale: TreeProblem
+    if_newest: TreeProblem
+
+
 class TreeProblems(Struct):
     """A collection of problems.
 
     Attributes:
         listed: problems that are reported one by one.
         unlisted: number of further problems of each code.
+        open_slots: stray slots that are not judged yet; the first OPEN_MAX of a tree.
     """
 
     listed: list[TreeProblem] = field(default_factory=list)
     unlisted: Counter[str] = field(default_factory=Counter)
+    open_slots: list[OpenSlot] = field(default_factory=list)
 
     def add(self, code: str, rows: Ints, make: Callable[[int], TreeProblem]) -> None:
         """Add one problem a row; build only the first LISTED and count the others."""
@@ -66,10 +90,17 @@ class TreeProblems(Struct):
             others: problems of the part.
             counts: number of problems of each code found in the tree so far; updated.
         """
-        for each in others.listed:
+        self.merge_listed(others.listed, counts)
+        self.unlisted += others.unlisted
+        room = max(OPEN_MAX - len(self.open_slots), 0)
+        self.open_slots += others.open_slots[:room]
+        self.merge_listed([each.if_newest for each in others.open_slots[room:]], counts)
+
+    def merge_listed(self, listed: Iterable[TreeProblem], counts: Counter[str]) -> None:
+        """Merge some problems; `counts` as for `merge`."""
+        for each in listed:
             counts[each.code] += 1
             if counts[each.code] > LISTED:
                 self.unlisted[each.code] += 1
             else:
                 self.listed.append(each)
-        self.unlisted += others.unlisted

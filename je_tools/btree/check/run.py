@@ -18,9 +18,11 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from je_tools.btree.check.checked_nodes import CheckedNodes, checked_nodes
-from je_tools.btree.check.node_problems import NodeRules, node_problems
+from je_tools.btree.check.expected_records import ExpectedRecords
+from je_tools.btree.check.newest_versions import judged_slots
+from je_tools.btree.check.node_problems import node_problems
 from je_tools.btree.check.problems import TreeProblem, TreeProblems
-from je_tools.btree.check.record_problems import ExpectedRecords, garbage_nodes, record_problems
+from je_tools.btree.check.record_problems import garbage_nodes, record_problems
 from je_tools.btree.children import BINS_AT_ONCE, Children, batch_size_below
 from je_tools.btree.number_set import NumberSet
 from je_tools.core.ordered import map_in_order
@@ -93,20 +95,26 @@ def check_trees(
         prints: fingerprints of records that a scan found good; these are not read again.
     """
     ids = _NodeIds()
-    rules = _rules(snapshot)
+    has_identifiers = _has_identifiers(snapshot)
     checks = None
     if prints is not None:
         checks = SlotChecks(snapshot.image, prints, cleaner.obsolete, cleaner.reserved)
     for database in list(snapshot.databases.values()):
-        yield database, _OneTreeCheck(snapshot, database, rules, cleaner, checks, ids).problems()
+        yield (
+            database,
+            _OneTreeCheck(
+                snapshot, database, cleaner, checks, ids, has_identifiers=has_identifiers
+            ).problems(),
+        )
     for db_id, problems in _node_id_problems(snapshot, ids):
         yield snapshot.databases[db_id], problems
 
 
-def _rules(snapshot: Snapshot) -> NodeRules:
+def _has_identifiers(snapshot: Snapshot) -> bool:
+    """Return True if the identifier key of each BIN is the key of one of its slots."""
     root = snapshot.entry(snapshot.checkpoint.root_lsn)
     version = root.fields.get("initial_log_version", -1) if root is not None else -1
-    return NodeRules(snapshot.was_crashed, version >= _IDENTIFIERS_SINCE)
+    return bool(version >= _IDENTIFIERS_SINCE)
 
 
 class _OneTreeCheck:
@@ -116,13 +124,14 @@ class _OneTreeCheck:
         self,
         snapshot: Snapshot,
         database: Database,
-        rules: NodeRules,
         cleaner: CleanerMetadata,
         checks: SlotChecks | None,
         ids: _NodeIds,
+        *,
+        has_identifiers: bool,
     ) -> None:
         self.snapshot = snapshot
-        self.rules = rules
+        self.has_identifiers = has_identifiers
         self.cleaner = cleaner
         self.ids = ids
         self.tree: Tree = snapshot.tree(database)
@@ -136,7 +145,7 @@ class _OneTreeCheck:
         )
 
     def problems(self) -> TreeProblems:
-        """Return all problems of the tree, in key order."""
+        """Return all problems of the tree, in key order; those of open slots are last."""
         found = TreeProblems()
         counts: Counter[str] = Counter()
         if self.tree.root_lsn != NULL_LSN:
@@ -146,6 +155,7 @@ class _OneTreeCheck:
                 self.ids.add(part)
                 found.merge(some, counts)
         found.merge(self._changes(), counts)
+        found.merge_listed(judged_slots(self.snapshot, self.tree, found.open_slots), counts)
         return found
 
     def _below(
@@ -173,7 +183,8 @@ class _OneTreeCheck:
 
     def _nodes(self, named: _UnreadNodes) -> tuple[CheckedNodes, TreeProblems]:
         loaded = self.tree.read(named.children)
-        part, problems = node_problems(checked_nodes(self.tree, loaded, named.slot), self.rules)
+        part = checked_nodes(self.tree, loaded, named.slot)
+        part, problems = node_problems(part, self.expected, has_identifiers=self.has_identifiers)
         problems.merge(garbage_nodes(part, self.cleaner), Counter())
         return part, problems
 

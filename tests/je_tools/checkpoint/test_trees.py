@@ -13,6 +13,7 @@ from je_tools.btree.check.findings import open_trees, tree_findings
 from je_tools.checkpoint.apply import apply_checkpoint
 from je_tools.checkpoint.options import CheckpointOptions
 from je_tools.formats.je.entry.entries import decode_entry
+from je_tools.log.opening import open_environment
 from je_tools.log.scan import Scanner
 from tests.builders.trees import FIRST_ID, TreeLog, slot
 from tests.formats.logs import log_rows
@@ -21,6 +22,9 @@ from tests.je_tools.checkpoint.test_checkpoint import content_of, snapshot_of
 IN, SIZES = 12, 4
 PROVISIONAL = 0x80
 GONE_LSN = 0x7FFF << 32 | 0x100
+UNKNOWN_IDS = {"tree-node-id"}
+"""Codes of a log of TreeLog: its checkpoints name no last ids."""
+
 NARROW = {"max_entries": 4}
 
 
@@ -33,16 +37,20 @@ def bin_of(log: TreeLog, numbers: Iterable[int]) -> int:
     return log.node(slots, **NARROW)
 
 
+def codes_in(home: Path) -> list[str]:
+    """Return the codes of the findings in the trees of a log."""
+    environment, scanner = open_environment([home]), Scanner(threads=1)
+    found = tree_findings(environment, scanner, lambda: open_trees(environment, scanner, 0))
+    return [each.code for each in found]
+
+
 def written(log: TreeLog, folder: Path) -> list[dict[str, Any]]:
     """Return the upper nodes that a checkpoint writes; assert that records and trees stay sound."""
     home = log.write(folder)
     before = content_of(snapshot_of(home, 0))
     _, outcome = apply_checkpoint(home, Scanner(threads=1), CheckpointOptions(), 0)
-    after, scanner = snapshot_of(home, 0), Scanner(threads=1)
-    assert content_of(after) == before
-    environment = after.environment
-    faults = tree_findings(environment, scanner, lambda: open_trees(environment, scanner, 0))
-    assert not list(faults)
+    assert content_of(snapshot_of(home, 0)) == before
+    assert not codes_in(home)
     assert outcome.checkpoint is not None
     found = []
     for rows in log_rows(home / "00000000.jdb"):
@@ -135,6 +143,34 @@ def test_no_delta_keeps_an_identifier_of_another_node(tmp_path: Path) -> None:
     log.checkpoint()
     log.ln(key(41), b"new")
     assert len(written(log, tmp_path)) == 1
+
+
+def test_the_slot_before_a_stray_one_ends_with_its_node(tmp_path: Path) -> None:
+    log = TreeLog()
+    bins = [bin_of(log, [number, number + 3]) for number in (10, 35, 40)]
+    slots = [slot(key(number), lsn) for number, lsn in zip((10, 35, 40), bins, strict=True)]
+    low = slot(key(10), log.node(slots, level=2))
+    high = slot(key(37), log.node([slot(key(37), bin_of(log, [37]))], level=2))
+    log.database(b"db", log.node([low, high], level=3, is_root=True))
+    log.checkpoint()
+    log.ln(key(11), b"new")
+    upper, _ = written(log, tmp_path)
+    assert [each["key"] for each in upper["slots"]] == [key(10), key(35)]
+
+
+def test_a_stale_copy_that_no_change_leads_to_stays_a_warning(tmp_path: Path) -> None:
+    """Only reading all nodes would find it, so the checkpoint does not change the verdict."""
+    log = TreeLog()
+    stray = slot(key(60), log.ln(key(60), b"older"))
+    low = log.node([slot(key(10), log.ln(key(10), b"old")), stray])
+    slots = [slot(key(10), low), slot(key(50), bin_of(log, [50, 60]))]
+    log.database(b"db", log.node(slots, level=2, is_root=True))
+    log.checkpoint()
+    log.ln(key(60), None)
+    home = log.write(tmp_path)
+    assert set(codes_in(home)) == {"tree-stray", *UNKNOWN_IDS}
+    apply_checkpoint(home, Scanner(threads=1), CheckpointOptions(), 0)
+    assert codes_in(home) == ["tree-stray"]
 
 
 @pytest.mark.parametrize("second", [36, 37])
