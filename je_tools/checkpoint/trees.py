@@ -122,6 +122,8 @@ class TreeWriter(Struct, frozen=True):
         uppers = self._descend(keys)
         if not len(uppers[-1].below):
             return self.tree.root_lsn
+        for upper in uppers:
+            self._note_unreached(upper)
         replacements = self._write_bins(uppers[-1])
         for above, upper in reversed(list(pairwise(uppers))):
             replacements = replacements.removing(upper.unreached)
@@ -175,6 +177,17 @@ class TreeWriter(Struct, frozen=True):
                 "`je-tools salvage` gets the records out."
             )
         return loaded
+
+    def _note_unreached(self, upper: _Upper) -> None:
+        """Note the nodes that the tree loses because no search reaches them, if they are there.
+
+        Like the engine when it removes a node from its parent, this counts the full version and the
+        delta. Source: Tree.delete, IN.trackProvisionalObsolete, JE 18.3.12.
+        """
+        dropped = self.tree.children_of(upper.loaded).select(upper.unreached)
+        if len(dropped):
+            logged, _, _ = self.tree.in_place(dropped)
+            self.log.note_replaced(logged, logged.good, None)
 
     def _write_bins(self, upper: _Upper) -> SlotReplacements:
         children = self.tree.children_of(upper.loaded)

@@ -24,6 +24,7 @@ from tests.je_tools.checkpoint.test_checkpoint import content_of, snapshot_of
 
 BIN, DELTA, FILE_SUMMARY = 13, 37, 11
 NULL = -1
+GONE_LSN = 0x7FFF << 32 | 0x100
 SIZES, IN_HOURS = 4, 32
 KNOWN_DELETED, DIRTY, PENDING_DELETED = 1, 2, 8
 NODE_ID = 7
@@ -275,6 +276,33 @@ def test_the_full_version_is_not_obsolete(tmp_path: Path, changed: tuple[int, ..
         written(made, folder, properties=f"je.tree.binDelta={percent}\n")
         counts.append(obsolete_nodes(folder))
     assert counts[0] == counts[1] + 1
+
+
+@pytest.mark.parametrize(("child", "count"), [("gone", 0), ("BIN", 1), ("delta", 2)])
+def test_a_node_that_no_search_reaches_is_obsolete(tmp_path: Path, child: str, count: int) -> None:
+    """The engine counts the versions of a node that it removes from its parent, too."""
+    counts = []
+    for is_reached in (True, False):
+        made = Grown.of(1)
+        log = made.log
+        full = log.node([made.slot(35)], node_id=NODE_ID + 1, booleans=SIZES)
+        lsn = {"gone": GONE_LSN, "BIN": full}.get(child) or log.delta(
+            [made.slot(35, DIRTY)], full, node_id=NODE_ID + 1, full_slot_count=1, booleans=SIZES
+        )
+        bins = [(35, lsn)] * (not is_reached)
+        bins += [(n, log.node([made.slot(n)], booleans=SIZES)) for n in (36, 50)]
+        high = log.node([slot(key(n), each) for n, each in bins], level=2)
+        low = log.node([slot(key(10), log.node([made.slot(10)], booleans=SIZES))], level=2)
+        root = log.node([slot(b"", low), slot(key(37), high)], level=3, is_root=True)
+        log.database(b"other", root, db=FIRST_ID)
+        log.mapped.pop(0)
+        log.named.pop(0)
+        log.checkpoint()
+        made.write([52])
+        home = log.write(tmp_path / str(is_reached))
+        apply_checkpoint(home, Scanner(threads=1), CheckpointOptions(), 0)
+        counts.append(obsolete_nodes(home))
+    assert counts[1] - counts[0] == count
 
 
 def obsolete_nodes(home: Path) -> int:
