@@ -5,6 +5,7 @@
 //! from a log have 32 bits here, and numbers derived from them fit 64.
 
 use std::collections::HashSet;
+use std::mem::replace;
 
 use crate::file::Source;
 use crate::je::file::Stretch;
@@ -127,12 +128,18 @@ impl Searcher {
 
     /// Sums the last entry taken, unless it has been summed.
     ///
+    /// The budget does not matter: the search continues after the entry, so this sums no byte
+    /// twice.
+    ///
     /// # Errors
     ///
     /// Returns the error of a failed read.
     pub fn sum_last<S: Source>(&mut self, file: &mut Stretch<'_, S>) -> Result<(), S::Error> {
         if self.last_is_right.is_none() && self.last != NO_OFFSET {
-            self.last_is_right = Some(self.sum_is_right(file, self.last)?);
+            let budget = replace(&mut self.budget, i64::MAX);
+            let is_right = self.sum_is_right(file, self.last);
+            self.budget = budget;
+            self.last_is_right = Some(is_right?);
         }
         Ok(())
     }
@@ -303,4 +310,37 @@ impl Searcher {
 
 fn slot_of(at: i64) -> usize {
     usize::try_from(at).unwrap_or(0) % SUMS_KEPT
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::je::file::Loaded;
+    use crate::je::testing::{RULES, push};
+    use crate::testing::Memory;
+
+    /// Sums the only entry of a log; returns the result, and the budget that is left.
+    fn summed_last(log: &[u8], budget: i64) -> (Option<bool>, i64) {
+        let file_size = log.len() as i64;
+        let rules = Rules { file_size: log.len() as u64, ..RULES };
+        let mut search = Searcher::new(file_size, rules, budget, MIN_SIZE as i64);
+        search.last = 0;
+        let (source, loaded) = (&mut Memory(log), &mut Loaded::default());
+        let mut file = Stretch { source, buffer: &mut [], loaded, file_size };
+        search.sum_last(&mut file).unwrap();
+        (search.last_is_right, search.budget)
+    }
+
+    #[test]
+    fn the_bytes_of_a_long_last_entry_decide_and_not_the_budget() {
+        let mut log = Vec::new();
+        push(&mut log, 0, 1, 0, 2 * ALWAYS_SUMMED as usize, 7);
+        for budget in [0, ALWAYS_SUMMED, i64::MAX] {
+            assert_eq!(summed_last(&log, budget), (Some(true), budget));
+        }
+        log[MIN_SIZE] ^= 1;
+        for budget in [0, ALWAYS_SUMMED, i64::MAX] {
+            assert_eq!(summed_last(&log, budget), (Some(false), budget));
+        }
+    }
 }
