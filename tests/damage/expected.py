@@ -77,10 +77,14 @@ class Damaged:
 
     def _end(self, place: Placed) -> int | None:
         """Return the end that its header claims; None if no entry has such a header."""
-        type_no, flags, _, size = self._header(place)
+        type_no, _, _, size = self._header(place)
+        end = place.start + self._header_size(place) + size
+        return end if type_no != 0 and size >= 0 else None
+
+    def _header_size(self, place: Placed) -> int:
+        type_no, flags, _, _ = self._header(place)
         mask = 0x28 if self.version >= 8 else 0x20
-        header = LONG_HEADER_SIZE if flags & mask and type_no != FILE_HEADER else HEADER_SIZE
-        return place.start + header + size if type_no != 0 and size >= 0 else None
+        return LONG_HEADER_SIZE if flags & mask and type_no != FILE_HEADER else HEADER_SIZE
 
     def _header(self, place: Placed) -> tuple[int, int, int, int]:
         return struct.unpack_from("<BBIi", self.after, place.start + 4)
@@ -106,13 +110,16 @@ class Damaged:
 
     def taken_for_erased(self) -> list[Placed]:
         """Return the damaged entries that must pass for erased ones."""
-        fit = (i for i in range(1, len(self.placed)) if self._chained(i))
-        places = (self.placed[i] for i in fit)
-        return [place for place in places if self.is_damaged(place) and self.becomes_erased(place)]
+        return self._read()[1]
 
     def findings(self) -> list[Said]:
         """Return the findings of the damage, in the order of the file."""
-        found = []
+        return self._read()[0]
+
+    def _read(self) -> tuple[list[Said], list[Placed]]:
+        """Return the findings, and the damaged entries that pass for erased ones."""
+        found: list[Said] = []
+        erased: list[Placed] = []
         if self.is_damaged(self.placed[0]):
             found.append(Said("bad-file-header", "error", 0, FILE_HEADER_SIZE, None))
         i = 1
@@ -123,9 +130,13 @@ class Damaged:
                 continue
             behind = self.placed[i + 1] if i + 1 < len(self.placed) else None
             chained = self._chained(i)
-            is_led = behind and self._fits(place) and self._is_named_by(place, behind)
-            if chained and (is_led or self.becomes_erased(place)):
-                _join(found, self._entry(place))
+            if self.becomes_erased(place):
+                self._report_erased(found, place, chained=chained)
+                erased.append(place)
+                i += 1
+                continue
+            if chained and behind and self._fits(place) and self._is_named_by(place, behind):
+                found.append(_damage("entry", place, place.stop))
                 i += 1
                 continue
             believed = self._believed_end(place) if chained else None
@@ -137,18 +148,29 @@ class Damaged:
             if j is None:
                 found.append(self._tail(place))
                 break
-            found.append(_damage("entry" if j == i + 1 else "gap", place, self.placed[j].start))
+            # No entry points back to a place at which only a wrong size says that one begins.
+            is_single = j == i + 1 and believed is None
+            found.append(_damage("entry" if is_single else "gap", place, self.placed[j].start))
             i = j
-        return found
+        return found, erased
 
     def _is_good(self, i: int) -> bool:
-        return not self.is_damaged(self.placed[i])
+        """Return True if reading resumes at an entry; damage of an erased one does not show."""
+        if not self.is_damaged(self.placed[i]):
+            return True
+        if not self._chained(i) or not self.becomes_erased(self.placed[i]):
+            return False
+        behind = self.placed[i + 1] if i + 1 < len(self.placed) else None
+        return behind is not None and not self.is_damaged(behind)
 
-    def _entry(self, place: Placed) -> Said:
-        if self.becomes_erased(place):
+    def _report_erased(self, found: list[Said], place: Placed, *, chained: bool) -> None:
+        """Report a damaged entry that passes for an erased one: no checksum covers it."""
+        if not chained:
+            found.append(Said("prev-offset-mismatch", "error", place.start, HEADER_SIZE, None))
+        header = self._header_size(place)
+        if any(self.after[place.start + header : place.stop]):
             size = place.stop - place.start
-            return Said("erased-not-zero", "warning", place.start, size, None)
-        return _damage("entry", place, place.stop)
+            _join(found, Said("erased-not-zero", "warning", place.start, size, None))
 
     def _tail(self, place: Placed) -> Said:
         size = len(self.after) - place.start
