@@ -100,8 +100,8 @@ def text(
     ]
     end = [
         "For a log named `1g to 4g`, the value is the slope between the two. The floor only "
-        "reads all bytes and sums them in parallel (`bench/floor.py`); the fastest of its four "
-        "methods counts.",
+        "reads all bytes and computes their checksum in parallel (`bench/floor.py`); the fastest "
+        "of its four methods counts.",
         "",
     ]
     return _page(begin, made, rows, java, end)

@@ -64,8 +64,8 @@ The plan shows the committed transactions that would be lost, where the log ends
 checkpoint from which recovery begins, the work of each pass over the log, transactions without an
 end, databases that are created or removed, and rollbacks. With --to-lsn, --to-vlsn or --to-time, it
 shows the same for a log that is cut back to there. The exit code is 3 if the engine would refuse
-the log, its trees are damaged, or committed transactions are lost. With --apply, the command first
-does what is possible.
+the log, its trees are damaged, or committed transactions after damage are lost. With --apply, the
+command first does what is possible.
 
 Without --apply, the command changes nothing. With --apply, it cuts off everything after the end,
 renames unusable last files to .bad, and writes a checkpoint, as `je-tools checkpoint` does. With

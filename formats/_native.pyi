@@ -622,8 +622,8 @@ def read_summaries(
         width: number of totals.
 
     Returns:
-        Indices of the summaries that have only the fields of every summary; the number of the file
-        of each of these; their totals, int64 (n, width); LSNs of obsolete entries, of all of them.
+        Indices of the summaries, without those that are invalid or have more fields; the file
+        number of each; their totals, int64 (n, width); LSNs of the obsolete entries of all of them.
     """
 
 def identify(keys: Spans, db_ids: _Ints, seed: _U32s) -> tuple[_Ints, _Ints]:

@@ -27,8 +27,8 @@ EXIT_MEANINGS: dict[int, str] = {
     EXIT_DAMAGE: (
         "Finished, but one of these is true: damage was found; a log file cannot be opened, and "
         "the command read the others; records are lost (`salvage`, `missing`, also with "
-        "`--without`) or were cut off (`recover --apply`); environments differ or a copy is "
-        "incomplete (`diff`); the engine would refuse the log or its settings (`doctor`, "
+        "`--without`) or were cut off after damage (`recover --apply`); environments differ or a "
+        "copy is incomplete (`diff`); the engine would refuse the log or its settings (`doctor`, "
         "`recover`, `space`); a text has no known message (`explain`). `--exit-zero` makes this 0, "
         "for cron jobs."
     ),

@@ -108,7 +108,7 @@ _TABLE: tuple[tuple[str, Severity, str, str], ...] = (
         "The first entry of a file is not a file header with a correct checksum. je-tools derives "
         "the log version from its entries, or from the files around it. If the last file ends "
         "inside its header, this is a torn tail instead, unless no file has a whole header: then "
-        "the engine finds no log. An empty file that holds nothing in use is a warning: the "
+        "the engine finds no log. An empty file that the engine does not need is a warning: the "
         "engine skips it.",
         "If it is an error, the engine does not open the log: look for a copy of the file in a "
         "backup of the same node, or in the log's directory with the suffix .del or .bad. If "

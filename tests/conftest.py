@@ -77,8 +77,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Run tests of `environment`, `ignite_node`, `legacy_file` and the like for each of these.
 
-    A test of `some_environment` takes long: `make test` runs it for one of each kind. Without a
-    corpus there are no legacy files and Ignite stores, and tests of these are not collected.
+    A test of `some_environment` takes long: `make test` runs it for one of each kind. Only a
+    corpus has cases for `legacy_file`, `ignite_node` and `ignite_damage`: without one, tests of
+    these are not collected.
     """
     marks = metafunc.definition.iter_markers("parametrize")
     named = [mark.args[0] for mark in marks]

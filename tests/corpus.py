@@ -96,8 +96,9 @@ _LIKE_OTHERS = {
     "v26-basic",
     "v8-basic",
 }
-"""Fixtures with nothing that others lack: replicas, of which `v17-rep-uncommitted-before` keeps
-one, and plain logs of versions of which others have more types of entries."""
+"""Fixtures with nothing that others lack: replicas, except for that of the
+`v17-rep-uncommitted-before` group, and plain logs: others of their versions have more types of
+entries."""
 
 
 @functools.cache
@@ -170,7 +171,7 @@ class IgniteNode(NamedTuple):
 
 
 def ignite_nodes() -> list[IgniteNode]:
-    """Return the nodes of the undamaged Ignite stores, which only the corpus has."""
+    """Return the nodes of the undamaged Ignite stores of the corpus; none without it."""
     whole = corpus()
     found = []
     for store in sorted(whole.glob("ignite-*/store")) if whole else []:

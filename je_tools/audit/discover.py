@@ -302,7 +302,7 @@ def _listed(paths: tuple[Path, ...]) -> tuple[int, tuple[Path, ...]]:
                         links += [folder / entry.name] if _is_link(entry) else []
     linked: dict[Path, None] = {}
     for path in links:
-        # A link that leads to nothing makes no folder, such as /, one of the environment.
+        # A link that leads to nothing must not add its folder, such as /, to the environment.
         with suppress(OSError):
             linked[Path(os.path.realpath(path, strict=True)).parent] = None
     return size, (*folders, *linked)

@@ -73,8 +73,8 @@ def check_writable(snapshot: Snapshot, *, cuts: bool, accept_loss: bool = False)
     if snapshot.interval.in_doubt:
         listed = ", ".join(map(str, sorted(snapshot.interval.in_doubt)))
         raise RefusedError(
-            f"{name}: transaction {listed} is prepared (XA), but neither committed nor aborted. A "
-            "checkpoint would undo it. Open the environment with the application, whose "
+            f"{name}: transactions are prepared (XA), but neither committed nor aborted: {listed}. "
+            "A checkpoint would undo them. Open the environment with the application, whose "
             "transaction manager decides."
         )
     # After a crash, an identifier key may be out of range. A rewritten node gets another one.

@@ -29,7 +29,7 @@ def advice_on(reason: KeepReason, home: Path) -> str | None:
     if reason is KeepReason.SYMBOLIC_LINK:
         return "put the file itself there"
     if reason is KeepReason.PROTECTED:
-        return f"`je-tools erase abort {quoted(str(home))} --release` ends the protection"
+        return f"end the protection with `je-tools erase abort {quoted(str(home))} --release`"
     return None
 
 

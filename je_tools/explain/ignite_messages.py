@@ -47,8 +47,8 @@ IGNITE_MESSAGES = (
         meaning="A file in the node's folder cp does not have the 16 bytes of a pointer: the disk "
         "was full, or someone cut or made the file by hand. The node reads the newest marker of "
         "each kind and does not start without it.",
-        misread=f"It does not mean that pages or the log are damaged. {_MARKER} If the log has no "
-        "checkpoint with its id, the marker is bogus, and you may remove it.",
+        misread=f"It does not mean that pages or the log are damaged. {_MARKER} `je-tools ignite "
+        "recover` sets the marker aside if no page can have been written under it.",
         steps=(_RECOVER, _CHECKPOINTS, _PAGES),
         sources=("CheckpointMarkersStorage.readPointer, Ignite 2.18.0",),
         sample="class org.apache.ignite.IgniteCheckedException: Failed to read checkpoint pointer "

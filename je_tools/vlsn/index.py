@@ -37,7 +37,7 @@ TXN_ENDS = (COMMIT_NO, ABORT_NO)
 SYNC_POINTS = (*TXN_ENDS, MATCHPOINT_NO)
 _AT_FIRST = 64
 _PADDING_MAX = 1000
-"""Largest number of places that a bucket gets without a mapping in a row.
+"""Largest number of consecutive places without a mapping that a bucket gets.
 
 The engine has no limit, but the VLSNs of its stream have no gaps. A damaged VLSN must not decide
 how much memory a bucket needs.

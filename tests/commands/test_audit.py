@@ -65,7 +65,7 @@ def names_in(folder: Path) -> set[str]:
 
 @pytest.fixture(scope="module")
 def fleet(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the root of an environment of each severity."""
+    """Return a folder with an environment of each severity."""
     root = tmp_path_factory.mktemp("fleet")
     for severity in SEVERITIES:
         shutil.copytree(OLD if severity == "warning" else WHOLE, root / severity)

@@ -46,7 +46,7 @@ Run = Callable[..., tuple[int, bytes, bytes]]
 def run(environment: dict[str, str], forked: Forked) -> Run:
     """Return a function that runs je-tools with variables of a case.
 
-    A process is new if Python would decode its arguments otherwise.
+    A process is new if Python decodes its arguments differently in that case.
     """
     variables = os.environ | environment
 

@@ -29,7 +29,7 @@ OPEN = Appending(NODE, lambda: StreamRollback(LAST_COMMIT))
 
 
 def lone_masters() -> list[object]:
-    """Return the nodes with entries that the engine rolled back later, before and after that."""
+    """Return nodes, each before and after the engine rolled back some of its entries."""
     every = {each.name: each for each in environments()}
     found = []
     for name, before in every.items():

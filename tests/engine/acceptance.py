@@ -99,8 +99,8 @@ class Expected:
     Attributes:
         contents: the records, or the refusal of the engine itself.
         other: the engine's own answer, if that is accepted for some records, too: the engine
-            misreads expirations whose unit is lost, except in nodes that we write. It is without
-            records that are expired by their entries, but not by such an expiration.
+            misreads expirations whose unit is lost, except in nodes that we write. It leaves out
+            records that only such a misread expiration keeps alive.
         foretold: warnings of the snapshot that explain an error of the engine.
         is_unchecked: True if the log is damaged, and the engine opens it because it does not check
             whole files. We refuse to write it.
@@ -196,7 +196,7 @@ class Judge:
             written: the same environment after our writer.
             now_ms: time at which records expire.
             refused: our reason not to write it, if any.
-            node: node of a group that it is, as `node_of` returns it.
+            node: if the environment is a node of a group, that node as `node_of` returns it.
         """
         expected = self.expected(crashed, now_ms, node)
         if expected.problems:
@@ -287,7 +287,7 @@ class Judge:
 
         Args:
             home: the environment.
-            node: node of a group that it is, as `node_of` returns it.
+            node: if the environment is a node of a group, that node as `node_of` returns it.
 
         Raises:
             WriteRefusedError: the engine refuses; the directory is unchanged.
@@ -470,7 +470,7 @@ def _reported(told: Told) -> Iterator[str]:
 def _without_lapsed(
     found: Contents | Refusal, crashed: Path, now_ms: int, *, by_unit: bool = False
 ) -> Contents | None:
-    """Return records without those that `lapsed` returns, or None if there are none."""
+    """Return records without those of `lapsed`; None if it returns none, or for a refusal."""
     keys = {} if isinstance(found, Refusal) else lapsed(crashed, now_ms, by_unit=by_unit)
     if isinstance(found, Refusal) or not keys:
         return None

@@ -5,7 +5,8 @@ judges each cut after the first CkptStart of each. With `--sample`, N cuts in al
 by `recover --apply` and `checkpoint --apply`, and judged as in `acceptance`. With `--keep`, a log
 that shows a difference stays in DIR, and beside it the first cut of each run of differences, with
 the engine's records. `... HOME [COORDINATE] ...` judges the cuts of one existing log.
-`--step N` judges every N-th cut, and all cuts in windows of an old root as a child.
+`--step N` judges every N-th cut, and all cuts in windows of an old root as a child, which
+`hardlogs.windows` defines.
 """
 
 from __future__ import annotations

@@ -114,7 +114,7 @@ THREE = ("a", "b", "c")
 
 
 def write_group(folder: Path, where: dict[str, str]) -> dict[str, Path]:
-    """Return the nodes of a group that have written records twice, and are closed."""
+    """Return the nodes of a group that have written records three times, and are closed."""
     homes = {name: folder / name for name in THREE}
     classes = folder / "first"
     classes.mkdir()

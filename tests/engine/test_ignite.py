@@ -77,7 +77,7 @@ def test_a_node_on_files_that_lost_their_last_pages(
     outcome: StartOutcome,
     tmp_path: Path,
 ) -> None:
-    """It reads pages after the end of a file as zeros, and restores zeros in it from the log."""
+    """It reads pages after the end of a file as zeros; it restores zeroed pages from the log."""
     store = writable_copy(FIXTURES / "ignite-killed" / "store", tmp_path / "work")
     lose_end(store / "db" / "node1" / name, pages, is_zeros=is_zeros)
     found = ignite.rows(store)

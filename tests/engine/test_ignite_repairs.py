@@ -138,7 +138,7 @@ def test_a_node_goes_on_after_a_cut_in_an_archived_segment(
     """It starts, writes a checkpoint, and starts again with the same rows."""
     store = writable_copy(corpus_path("ignite-crash") / "store", tmp_path / "store")
     if not segment_is_in_ring:
-        # Segments 4 and 5 would have taken the places of 1 and 2; 2 is then archived.
+        # As if segments 4 and 5 had taken the places of 1 and 2: segment 2 is archived then.
         ring = store / "db" / "wal" / "node1"
         last = ring / f"{2:016}.wal"
         (store / "db" / "wal" / "archive" / "node1" / last.name).write_bytes(last.read_bytes())
@@ -228,7 +228,7 @@ def test_changes_of_pages_that_recovery_needs_are_never_passed_over(
 
 @pytest.mark.parametrize("case", ["ignite-crash-mid-checkpoint"] if corpus() else [])
 def test_a_begin_is_kept_if_pages_were_written_under_it(case: str, tmp_path: Path) -> None:
-    """The log has lost its end with the record of the unfinished checkpoint; the pages have not."""
+    """The log has lost the record of the unfinished checkpoint, whose pages may be on disk."""
     store = writable_copy(corpus_path(case) / "store", tmp_path / "store")
     begin = max((store / "db" / "node1" / "cp").glob("*-START.bin"))
     segment, offset = struct.unpack("<qi", begin.read_bytes()[:12])

@@ -23,7 +23,7 @@ from tests.truth.contents import Refusal
 FIRST_SEED = 1
 NOW_MS = 1_750_000_000_000
 PARTS, APART, WORKLOADS, CRASHES = 2, 5, 2, 9
-"""Crash points of the workloads 1, 2, 6 and 7. In 4, JE spoils an expiration."""
+"""Crash points of the workloads 1, 2, 6 and 7, but not of 4, in which JE spoils an expiration."""
 
 
 def judged(report: Report) -> None:

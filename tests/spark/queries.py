@@ -35,7 +35,7 @@ def results(spark: Any) -> list[Any]:
         selfs.count(),
         [list(row) for row in both.collect()],
         joined,
-        # A condition that no option can express, and none at all, after one that an option could.
+        # After conditions that options can express: one that they cannot, then no condition.
         log.where("type like '%LN%' or lsn < 100").count(),
         log.count(),
     ]

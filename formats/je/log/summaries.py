@@ -76,7 +76,7 @@ def read_summaries(image: Image, lsns: Ints) -> Summaries:
 
 
 def _in_columns(entries: Entries, rows: Ints, version: int) -> Summaries:
-    """Read the summaries of one log version that have only the fields of every summary."""
+    """Read the summaries of one log version that have no further fields."""
     starts, key_starts = np.empty(len(rows), np.int64), np.full(len(rows), -1, np.int64)
     stops = (entries.position + entries.size)[rows]
     whole = np.zeros(len(rows), np.bool_)

@@ -161,7 +161,7 @@ def _lost(scan: PageFileScan, run: LostPages, images: PageSet) -> DamagedPages:
     if run.is_absent:
         state = PageState.CUT
     else:
-        # What a lost page leads to may be lost too, and is not known.
+        # Pages that a lost page leads to may be lost too, and are not known.
         parts = images.split(cache_id(file.group), file.partition, scan.written, file.pages)
         repair = PageRepair.REPAIRED if all(is_logged for *_, is_logged in parts) else repair
     return DamagedPages(file, run.page, run.pages, state, repair, scan.written)

@@ -73,7 +73,8 @@ def plan_misnamed_markers(
     """Yield what to do about markers of `misnamed_markers`.
 
     Args:
-        node, markers, rest, is_log_whole: as for `plan_markers`.
+        node, rest, is_log_whole: as for `plan_markers`.
+        markers: the markers.
         lacks_log: True if recovery with `rest` needs log that is not there.
     """
     last = _last_finished(rest)
@@ -97,7 +98,7 @@ def plan_misnamed_markers(
 
 
 def _renamed(node: Node, marker: Marker, rest: NodeCheckpoints) -> LogRepair | Unrepaired:
-    """Return the edits that give an end the name that the newest begin implies, if it is its end.
+    """Return the edits that give an end the name that the newest begin implies, if they match.
 
     The engine writes the same place to both.
     """

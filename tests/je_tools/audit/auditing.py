@@ -43,7 +43,7 @@ Row = dict[str, Any]
 
 
 class Tables(Mapping[str, list[Row]]):
-    """Tables of an audit, which make rows of those that a test reads, and are compared whole.
+    """Tables of an audit: rows are made only of tables that a test reads; all are compared.
 
     Attributes:
         arrow: the same tables in columns.
@@ -109,7 +109,7 @@ def _sent(what: T) -> T:
 
 
 def cut(monkeypatch: pytest.MonkeyPatch, size: int | tuple[int, int]) -> None:
-    """Cut environments into slices of about this size, and files that are larger."""
+    """Cut environments, and files that are larger, into slices of about this size."""
     monkeypatch.setattr(shares, "TASK_SIZES", size if isinstance(size, tuple) else (size, size))
 
 
@@ -147,7 +147,7 @@ def written_for(
 
 
 def read_tables(written: Written) -> Tables:
-    """Return the tables of finished files: rows of one environment as they were judged."""
+    """Return the tables of finished files; rows of one environment keep their order."""
     tables = {}
     for table_name, schema in SCHEMAS.items():
         # No threads: starting these takes longer than reading a small file.
@@ -173,7 +173,7 @@ def _place(txn: Row) -> tuple[int, ...]:
 
 
 def _in_order(table: pa.Table, keys: Sequence[str]) -> pa.Table:
-    """Return a table with its rows in the order of some columns, and as they were among equals."""
+    """Return a table sorted by some columns; rows that are equal in them keep their order."""
     if keys and len(table) > 1:
         table = table.take(pc.sort_indices(table, [(name, "ascending") for name in keys]))
     return table.combine_chunks()

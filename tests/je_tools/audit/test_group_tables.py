@@ -41,7 +41,7 @@ def by_env(rows: list[Row]) -> dict[str, Row]:
 
 
 def test_a_group_beside_others(tmp_path: Path) -> None:
-    """A diverged node is an error of its environment, and environments without a group stay."""
+    """A node that lags has a note, a copy is named, and an environment without a group stays."""
     fleet = tmp_path / "fleet"
     for name in ("node1", "node2", "node3"):
         shutil.copytree(GROUP / name, fleet / name)

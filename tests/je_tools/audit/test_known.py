@@ -50,7 +50,7 @@ def home(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def small(tmp_path: Path) -> Path:
-    """Return a log of three files that are read in no time."""
+    """Return a log of three small files."""
     return small_log(tmp_path / "env")
 
 

@@ -156,7 +156,7 @@ def test_a_task_is_never_too_large(cores: int) -> None:
 
 @pytest.mark.parametrize("cores", [1, 40, 1000])
 def test_terabytes_make_larger_tasks_rather_than_ever_more(cores: int) -> None:
-    """Each task has a cost of its own, and its memory grows with it."""
+    """Each task costs something by itself, and a larger task needs more memory."""
     terabyte = 1 << 40
     assert share_of(terabyte, task_count(terabyte, cores)) <= 256 * MB
     count = task_count(10 * terabyte, cores)

@@ -131,7 +131,7 @@ def check_types(rows: list[Row], said: dict[str, list[Row]]) -> None:
 
 
 def check_ranges(rows: list[Row], said: dict[str, list[Row]], files: list[Row]) -> None:
-    """Check that runs have no gaps, are as long as they say, and hold no invisible entries."""
+    """Check that ranges have no gaps, are as long as they say, and hold no invisible entries."""
     for row in rows:
         assert row["count"] == row["last_vlsn"] - row["first_vlsn"] + 1
     counted: Counter[int] = Counter()

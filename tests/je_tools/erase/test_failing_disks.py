@@ -28,7 +28,7 @@ LOG = "v17-erase-after"
 
 
 class ForgetfulDisk(Disk):
-    """A disk that keeps no byte that becomes a given one in a log file."""
+    """A disk on which no byte of a file changes to a given value."""
 
     def __init__(self, forgotten: int) -> None:
         super().__init__()

@@ -50,7 +50,7 @@ class Left:
         self.seen: set[tuple[str, object]] = set()
 
     def is_new(self, step: str, found: dict[str, bytes]) -> bool:
-        """Return True if no files were as they are now before this step."""
+        """Return True if the same files were not found before at this step; remember them."""
         before = len(self.seen)
         self.seen.add((step, frozenset(found.items())))
         return len(self.seen) > before

@@ -280,7 +280,7 @@ def test_a_rollback_without_its_marks_is_reported(tmp_path: Path) -> None:
 
 
 def rollback_to(home: Path, vlsn: int, matchpoint_vlsn: int | None = None) -> None:
-    """Append a rollback to the entry of a VLSN, which it may call by another one."""
+    """Append a rollback to the entry of a VLSN; the RollbackStart may name another VLSN."""
     fields = {
         "matchpoint_vlsn": vlsn if matchpoint_vlsn is None else matchpoint_vlsn,
         "matchpoint_lsn": stream_of(home)[vlsn].lsn,

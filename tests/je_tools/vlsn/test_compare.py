@@ -82,7 +82,7 @@ def test_the_matchpoint_is_the_one_that_the_engine_found(
         assert entry is not None
         assert set(pair.lost.txns.txn_id.tolist()) == set(entry.fields["active_txns"])
         return
-    # The engine cut the log at the matchpoint, or after it: what follows there is another's.
+    # The engine cut the log at or after the matchpoint; the bytes that follow are another node's.
     assert pair.outcome is Outcome.CUTS_LOG
     assert pair.lost.commit_count == 1
     mine, others = before.joinpath("00000000.jdb"), after.joinpath("00000000.jdb")
@@ -390,7 +390,7 @@ def test_a_node_is_named_by_files_beside_its_log(tmp_path: Path) -> None:
 
 
 def test_reading_back_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """More Commits than a rollback may pass decide, even if the matchpoint lies deeper."""
+    """If a node loses too many Commits, the outcome is known before the matchpoint is found."""
     with monkeypatch.context() as patch:
         patch.setattr(stream_tail, "SYNC_POINTS_MAX", 0)
         assert not TailReader(snapshot_of_node(GROUP / "node1")).back_to(1).is_whole
@@ -457,7 +457,7 @@ def test_a_node_that_only_follows_is_exit_0() -> None:
 
 
 def test_a_node_that_rolls_back_is_exit_3(tmp_path: Path) -> None:
-    """A node that was closed before the lone master wrote on leads if its durable VLSN is newer."""
+    """A node without the last entries of the lone master leads if its durable VLSN is newer."""
     before = tmp_path / "before.json"
     made = je_tools("vlsn", "show", GROUP / "node1", "--format", "json", "--output", before)
     assert made.code == EXIT_OK

@@ -69,7 +69,7 @@ def _cut(root: Path) -> list[StoreEdit]:
 
 
 def _pages(root: Path) -> list[StoreEdit]:
-    """Write pages, some of them at and after the end of a file, and a marker once they are."""
+    """Write pages, some of them at and after the end of a file, and then a marker."""
     node = root / "db" / "node1"
     pages = [random.Random(n).randbytes(PAGE) for n in range(5)]
     part = node / "cache-a" / "part-0.bin"

@@ -570,7 +570,7 @@ impl Reader {
         Ok(None)
     }
 
-    /// Walks into the free rows, and sums; returns the offset where it stopped, and the reason.
+    /// Fills free rows with entries, and sums these; returns the offset where it stopped, and why.
     fn walk<S: Source>(
         &mut self,
         file: &mut Stretch<'_, S>,

@@ -243,10 +243,10 @@ impl Searcher {
 
     /// Returns true if a good entry at `at` may follow what is known of the bytes before it.
     ///
-    /// If nothing is known, it must point back to an entry that ends at it. After a gap, that entry
-    /// may be damaged. Then, if the entry after the one at `at` is good, it must point back to it.
-    /// It does not do so if `at` is in a copy of a log inside a record, or if bytes are missing. If
-    /// `relaxed`, the entry after it need only be good.
+    /// If nothing is known, it must point back to an entry that ends at it. After a gap, the entry
+    /// before it may be damaged, so the entry after it counts: if that one is good, it must point
+    /// back to `at`. It does not do so if `at` is in a copy of a log inside a record, or if bytes
+    /// are missing. If `relaxed`, the entry after it need only be good.
     pub fn is_placed<S: Source>(
         &mut self,
         file: &mut Stretch<'_, S>,
