@@ -9,6 +9,7 @@ from __future__ import annotations
 import gc
 import os
 import sys
+from collections.abc import Sequence
 from importlib import import_module
 from zipimport import zipimporter
 
@@ -37,12 +38,17 @@ MODULE = "je_tools.audit.daemon"
 """Module that Spark is configured to run."""
 
 
-def main() -> None:
-    """Load the modules, then serve as Spark's own daemon does."""
+def main(worker_modules: Sequence[str]) -> None:
+    """Load modules in advance, then serve as Spark's own daemon does.
+
+    Args:
+        worker_modules: modules that Spark names in its command: the one that each worker runs.
+            Each would compile it, since PySpark is in an archive. Spark's daemon reads their name
+            from the command by itself.
+    """
     from pyspark.daemon import manager
 
-    # The last one is Spark's own, which each worker would compile: PySpark is in an archive.
-    for name in (*LOADED, *sys.argv[1:]):
+    for name in (*LOADED, *worker_modules):
         import_module(name)
     forget_archives()
     # A worker searches for garbage after each task: 40 ms, if it examines all that is loaded.
@@ -62,4 +68,4 @@ def forget_archives() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])
