@@ -38,11 +38,6 @@ class VlsnHead(Struct, frozen=True):
             return None
         return self.after.range.first - 1
 
-    @property
-    def gone_count(self) -> int:
-        """Number of VLSNs that are given up."""
-        return self.after.range.first - self.before.range.first
-
 
 def choose_head(
     index: VlsnIndex, cutoff_lsn: int, last_file_no: int, options: ErasureOptions

@@ -57,18 +57,6 @@ def database_key(db_id: int) -> bytes:
     return str(db_id).encode()
 
 
-def database_id(key: bytes) -> int:
-    """Return the id of a database, given its key in the id database.
-
-    Raises:
-        TupleError: the key is not a decimal number as the engine writes it.
-    """
-    digits = key.removeprefix(b"-")
-    if not digits.isdigit() or database_key(int(key)) != key:
-        raise TupleError("not a decimal number", 0)
-    return int(key)
-
-
 InternalRecord = (
     ReservedFile
     | Expirations

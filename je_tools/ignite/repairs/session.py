@@ -8,7 +8,7 @@ all changes are before an edit that is a barrier, so a planner decides what a cr
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
@@ -263,33 +263,6 @@ def check_edits(edits: Sequence[StoreEdit]) -> None:
             raise ValueError(f"{path} is written twice at {edit.offset}")
         spans.setdefault(path, []).append((edit.offset, edit.end))
         sizes[path] = max(size, edit.end)
-
-
-def apply_edits(
-    node: Node,
-    edits: Sequence[StoreEdit],
-    name: str,
-    stamps: Mapping[Path, FileStamp] | None = None,
-    disk: Disk | None = None,
-) -> int | None:
-    """Make edits that were planned before the lock was taken; see `StoreSession.apply`.
-
-    Args:
-        node: the node.
-        edits: the edits, in order.
-        name: name of the operation.
-        stamps: states of the node's files before they were read for the plan (`NodeFiles.stamps`);
-            None to trust that nobody has changed them.
-        disk: disk to write to.
-
-    Raises:
-        RefusedError: the node runs; or as `StoreSession.apply`.
-    """
-    with StoreSession(node, disk) as session:
-        if stamps is not None:
-            with refusing(lambda: "; nothing was changed"):
-                session.files.check_unchanged(stamps)
-        return session.apply(edits, name)
 
 
 def _pieces(edit: StoreEdit) -> Iterator[tuple[int, bytes | memoryview]]:

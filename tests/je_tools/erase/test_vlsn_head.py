@@ -40,9 +40,14 @@ def head(
     return choose_head(index(last_sync=last_sync), cutoff_lsn, last_file_no, options)
 
 
+def gone_count(found: VlsnHead) -> int:
+    """Return the number of VLSNs that are given up."""
+    return found.after.range.first - found.before.range.first
+
+
 def test_all_buckets_but_the_last_can_go() -> None:
     found = head()
-    assert (found.gone_count, found.last_gone) == (9 * COUNT, 9 * COUNT)
+    assert (gone_count(found), found.last_gone) == (9 * COUNT, 9 * COUNT)
     assert found.after.buckets == index().buckets[9:]
 
 
@@ -52,14 +57,14 @@ def test_recovery_may_read_a_bucket(more: int, count: int) -> None:
     border = index().buckets[1]
     assert isinstance(border, VlsnBucket)
     found = head(cutoff_lsn=border.last_lsn + 1 + more)
-    assert found.gone_count == count * COUNT
+    assert gone_count(found) == count * COUNT
     assert "recovery" in found.limit
 
 
 @pytest.mark.parametrize(("last_sync", "count"), [(3 * COUNT, 2), (3 * COUNT + 1, 3), (1, 0)])
 def test_the_last_sync_point_stays(last_sync: int, count: int) -> None:
     found = head(last_sync=last_sync)
-    assert found.gone_count == count * COUNT
+    assert gone_count(found) == count * COUNT
     assert "sync point" in found.limit
     assert found.after.range.first <= found.after.range.last_sync
 
@@ -67,16 +72,16 @@ def test_the_last_sync_point_stays(last_sync: int, count: int) -> None:
 @pytest.mark.parametrize(("below", "count"), [(2 * COUNT, 1), (2 * COUNT + 1, 2), (1, 0)])
 def test_vlsns_from_a_limit_on_stay(below: int, count: int) -> None:
     found = head(ErasureOptions(force=True, vlsn_below=below))
-    assert found.gone_count == count * COUNT
+    assert gone_count(found) == count * COUNT
     assert found.limit == "--vlsn-below"
     assert found.after.range.first <= below
 
 
 def test_the_smallest_number_of_vlsns_stays() -> None:
     found = head(ErasureOptions())
-    assert found.gone_count == (LAST - MIN_VLSNS) // COUNT * COUNT
+    assert gone_count(found) == (LAST - MIN_VLSNS) // COUNT * COUNT
     assert found.after.range.last - found.after.range.first + 1 >= MIN_VLSNS
 
 
 def test_vlsns_of_files_that_are_not_erased_stay() -> None:
-    assert head(last_file_no=1).gone_count == 4 * COUNT
+    assert gone_count(head(last_file_no=1)) == 4 * COUNT

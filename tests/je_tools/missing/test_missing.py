@@ -16,7 +16,7 @@ from je_tools.btree.children import Children, bound
 from je_tools.btree.replay import KeyOrder
 from je_tools.btree.tree import Tree
 from je_tools.core.masking import Masking
-from je_tools.formats.je.btree.keys import join_two_part, order_of
+from je_tools.formats.je.btree.keys import join_two_part
 from je_tools.formats.je.flags import SlotState
 from je_tools.formats.je.header import NULL_LSN
 from je_tools.formats.spans import Spans, joined_spans
@@ -35,6 +35,7 @@ from je_tools.salvage.survivors import Survivors
 from tests.builders.trees import TreeLog, slot
 from tests.corpus import FIXTURES, Environment, environments, log_files, marked_beyond_fixtures
 from tests.je_tools.dumped import Done, je_tools
+from tests.truth.key_order import order_of
 
 DAYS_OF_2030 = 22_000
 """Days from 1970 to the year 2030."""

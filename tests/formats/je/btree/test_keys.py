@@ -11,11 +11,11 @@ from je_tools.formats import _native
 from je_tools.formats.je.btree.keys import (
     NotTwoPartError,
     join_two_part,
-    order_of,
     slot_parts,
     split_two_part,
 )
 from je_tools.formats.spans import Spans
+from tests.truth.key_order import order_of
 
 EMBEDDED, NO_DATA = 0x10, 0x20
 LONG_KEYS = st.integers(0, 70000).map(lambda size: b"k" * size)

@@ -14,7 +14,7 @@ import pytest
 
 from je_tools.errors import RefusedError
 from je_tools.ignite.repairs.edits import create_file, set_aside, write_bytes, write_zeros
-from je_tools.ignite.repairs.session import StoreSession, apply_edits
+from je_tools.ignite.repairs.session import StoreSession
 from je_tools.writing.disk import Disk
 from je_tools.writing.undo_steps import UndoState
 from tests.builders.power_cuts import KilledError, Recorder
@@ -22,7 +22,6 @@ from tests.je_tools.dumped import je_tools
 from tests.je_tools.ignite.repairs.operations import (
     OPERATIONS,
     digests,
-    files_of,
     node_of,
     operate,
     put_back,
@@ -210,13 +209,12 @@ def test_a_node_that_runs_keeps_its_files(root: Path) -> None:
 
 
 def test_a_file_that_changed_since_the_plan(root: Path) -> None:
-    node, files = node_of(root), files_of(root)
-    stamps = files.stamps()
-    edits = OPERATIONS["pages"](root)
-    _touched(root)
-    before = digests(root)
-    with pytest.raises(RefusedError, match=r"part-0.bin.*; nothing was changed"):
-        apply_edits(node, edits, "pages", stamps)
+    with StoreSession(node_of(root)) as session:
+        edits = OPERATIONS["pages"](root)
+        _touched(root)
+        before = digests(root)
+        with pytest.raises(RefusedError, match=r"part-0.bin.*; nothing was changed"):
+            session.apply(edits, "pages")
     assert digests(root) == before
 
 
