@@ -57,7 +57,7 @@ _MESSAGE_MAX = 1 << 17
 
 _PROGRAM = """\
 #!{python} -IS
-import _socket, os, sys
+import _signal, _socket, os, sys
 asked = {{"words": [{name!r}, *sys.argv[1:]], "variables": dict(os.environ), "cwd": os.getcwd()}}
 asked |= {{"numbers": [0, 1, 2], "before": []}}
 channel = _socket.socket(_socket.AF_UNIX, _socket.SOCK_SEQPACKET)
@@ -65,9 +65,17 @@ channel.connect({address!r})
 streams = b"".join(number.to_bytes(4, sys.byteorder) for number in (0, 1, 2))
 rights = (_socket.SOL_SOCKET, _socket.SCM_RIGHTS, streams)
 channel.sendmsg([ascii(asked).encode()], [rights])
-sys.exit(int(channel.recv(64)) % 256)
+code = int(channel.recv(64))
+if code < 0:
+    if -code != _signal.SIGKILL:
+        _signal.signal(-code, _signal.SIG_DFL)
+    os.kill(os.getpid(), -code)
+sys.exit(code)
 """
 """Text of a program that has a command run with its own three standard streams.
+
+If a signal has ended the command, it ends the program too, so that no shell takes it for an exit
+code.
 
 It loads next to nothing: with `socket` and `json`, its own start would take as long as the command.
 """

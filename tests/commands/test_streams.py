@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -170,3 +172,19 @@ def test_an_error_that_is_not_the_outputs_is_a_bug(
     with pytest.raises(OSError, match=str(error.strerror)) as caught:
         run(group, ["files", str(HOME)])
     assert caught.value is error
+
+
+@pytest.mark.parametrize("code", [0, 3, -signal.SIGTERM, -signal.SIGINT, -signal.SIGKILL])
+def test_a_program_of_the_tests_ends_as_its_command_does(code: int, tmp_path: Path) -> None:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
+        address = f"\0je-tools-program-{os.getpid()}"
+        listener.bind(address)
+        listener.listen()
+        folder = Forked(listener, address).programs(tmp_path)
+        with subprocess.Popen([folder / "je-tools"]) as process:
+            connection, _ = listener.accept()
+            with connection:
+                for number in socket.recv_fds(connection, 1 << 17, 3)[1]:
+                    os.close(number)
+                connection.send(str(int(code)).encode())
+    assert process.returncode == code

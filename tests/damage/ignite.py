@@ -136,8 +136,8 @@ def _judge_pages(store: Store) -> None:
         reports = [verify_pages(store, threads) for threads in THREADS]
     except InputError:
         return
-    lines = dumped_pages(store, THREADS[0])
-    assert dumped_pages(store, THREADS[1], (EntryFormat.JSONL,)) == lines[-1:]
+    lines = dumped_pages(store, THREADS[0])[EntryFormat.JSONL]
+    assert dumped_pages(store, THREADS[1], (EntryFormat.JSONL,)) == {EntryFormat.JSONL: lines}
     spaces = [measure_pages(store, threads) for threads in THREADS]
     assert spaces[0].files == spaces[1].files
     one, other = map(_facts, reports)

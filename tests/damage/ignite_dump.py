@@ -39,12 +39,12 @@ OF_LINES = (EntryFormat.TABLE, EntryFormat.CSV, EntryFormat.JSONL)
 
 def dumped_pages(
     store: Store, threads: int, forms: Sequence[EntryFormat] = OF_LINES
-) -> list[bytes]:
+) -> dict[EntryFormat, bytes]:
     """Return the pages and items of a store in formats of lines, all with as many rows."""
-    found = []
+    found = {}
     for form in forms:
         sink = open_page_sink(form, Masking(), 120)
         dump = PageDump(PageFilters(), sink.encode, threads, with_items=True)
-        found.append(b"".join(bytes(piece) for piece in dump.run(store)))
-    assert len({text.count(b"\n") for text in found}) == 1
+        found[form] = b"".join(bytes(piece) for piece in dump.run(store))
+    assert len({text.count(b"\n") for text in found.values()}) == 1
     return found
