@@ -505,9 +505,9 @@ _TABLE: tuple[tuple[str, Severity, str, str], ...] = (
     (
         "tree-node-id",
         Severity.ERROR,
-        "Two nodes have the same id, or a node has an id that is larger than the last id of the "
-        "last checkpoint. Recovery takes the newer of two nodes with one id for the newest "
-        "version of both.",
+        "Two nodes have the same id, or a node from before the last checkpoint has an id that is "
+        "larger than the last id of the checkpoint. Recovery takes the newer of two nodes with one "
+        "id for the newest version of both.",
         "Export the databases and load them into a new environment.",
     ),
     (

@@ -232,13 +232,14 @@ def _node_id_problems(snapshot: Snapshot, ids: _NodeIds) -> Iterator[tuple[int, 
     """Yield problems of node ids, by database.
 
     An id is wrong if several nodes have it, or if it is above the last id that the checkpoint names
-    although the node was logged before the checkpoint ended.
+    although the node was logged before the checkpoint began: recovery notes the ids of later nodes
+    itself. A thread may log nodes while a checkpoint ends, after it has read the last id.
     """
     rows = np.concatenate([np.empty((0, 5), np.int64), *ids.rows])
     rows = rows[np.argsort(rows[:, 0], kind="stable")]
     again = np.flatnonzero(np.diff(rows[:, 0]) == 0) + 1
     last = snapshot.checkpoint.fields.get("last_local_node_id")
-    known = rows[:, 1] < snapshot.checkpoint.end_lsn
+    known = rows[:, 1] < snapshot.checkpoint.start_lsn
     above = np.flatnonzero(known & (rows[:, 0] > last)) if last is not None else again[:0]
     about = np.concatenate((again, above))
 

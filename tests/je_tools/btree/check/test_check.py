@@ -164,12 +164,6 @@ def two_nodes_of_one_id(planting: Planting) -> tuple[int, str]:
     return second, f"at {lsn_text(first)}"
 
 
-def id_that_is_too_great(planting: Planting) -> tuple[int, str]:
-    node = planting.bins("people")[1]
-    planting.change(node, lambda fields: fields.update(node_id=119))
-    return node, "119"
-
-
 def node_of_another_database(planting: Planting) -> tuple[int, str]:
     node = planting.bins("people")[1]
     planting.change(node, lambda fields: fields.update(db_id=4))
@@ -308,7 +302,6 @@ FAULTS: list[tuple[Plant, str]] = [
     (level_of_the_descriptors_tree, "tree-level"),
     (bottom_node_that_says_it_is_a_root, "tree-level"),
     (two_nodes_of_one_id, "tree-node-id"),
-    (id_that_is_too_great, "tree-node-id"),
     (node_of_another_database, "tree-node"),
     (upper_slot_that_names_a_record, "tree-node"),
     (upper_slot_that_names_another_node, "tree-node"),
@@ -395,6 +388,17 @@ def test_a_stale_copy_is_no_damage(name: str, tmp_path: Path) -> None:
     assert (found.code, found.severity.value) == ("tree-stray", "warning")
     assert found.tree is not None
     assert found.tree.lost == ""
+
+
+@pytest.mark.parametrize(("name", "is_before"), [("plain", True), ("people", False)])
+def test_an_id_above_the_last_one(name: str, is_before: bool, tmp_path: Path) -> None:
+    """Recovery notes the ids of nodes from the last CkptStart on by itself."""
+    planting = Planting(FIXTURES / "v26-dbops" / "env", tmp_path / "env")
+    node = planting.bins(name)[0]
+    assert (node < planting.snapshot().checkpoint.start_lsn) is is_before
+    planting.change(node, lambda fields: fields.update(node_id=119))
+    found = [(each.code, each.lsn) for each in findings(planting.home)]
+    assert found == ([("tree-node-id", node)] if is_before else [])
 
 
 def test_units_of_expirations(tmp_path: Path) -> None:
