@@ -390,11 +390,14 @@ def test_a_stale_copy_is_no_damage(name: str, tmp_path: Path) -> None:
     assert found.tree.lost == ""
 
 
-@pytest.mark.parametrize(("name", "is_before"), [("plain", True), ("people", False)])
-def test_an_id_above_the_last_one(name: str, is_before: bool, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("fixture", "name", "is_before"),
+    [("v26-dbops", "plain", True), ("v26-basic", "people", False)],
+)
+def test_an_id_above_the_last_one(fixture: str, name: str, is_before: bool, tmp_path: Path) -> None:
     """Recovery notes the ids of nodes from the last CkptStart on by itself."""
-    planting = Planting(FIXTURES / "v26-dbops" / "env", tmp_path / "env")
-    node = planting.bins(name)[0]
+    planting = Planting(FIXTURES / fixture / "env", tmp_path / "env")
+    node = planting.bins(name)[1]
     assert (node < planting.snapshot().checkpoint.start_lsn) is is_before
     planting.change(node, lambda fields: fields.update(node_id=119))
     found = [(each.code, each.lsn) for each in findings(planting.home)]
