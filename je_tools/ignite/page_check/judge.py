@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from je_tools.ignite.page_check.page_recovery import PageRecovery
     from je_tools.ignite.page_check.structure_judge import Affinity, FindingMaker
     from je_tools.ignite.pages.scan import PageFileScan, Run
-    from je_tools.ignite.recovery.configurations import LackingConfiguration
+    from je_tools.ignite.recovery.configurations import UnconfiguredFolder
 
 RUNS_SHOWN = 100
 """Runs of pages of a file that are findings of their own, for each code."""
@@ -212,7 +212,7 @@ class PageJudge:
         for path in folder.others:
             yield None, self._finding("page-file-unread", file=self.path(path))
 
-    def of_configurations(self, lost: Iterable[LackingConfiguration]) -> Iterator[PageFinding]:
+    def of_configurations(self, lost: Iterable[UnconfiguredFolder]) -> Iterator[PageFinding]:
         """Yield findings on caches without a configuration."""
         for each in lost:
             if not each.is_lost:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 _IDS_SHOWN = 10
 
 
-class LackingConfiguration(Struct, frozen=True):
+class UnconfiguredFolder(Struct, frozen=True):
     """A folder with data of caches without a configuration, or one that cannot be read.
 
     Attributes:
@@ -49,7 +49,7 @@ class LackingConfiguration(Struct, frozen=True):
 
 def lacking_configurations(
     node: Node, rows: Mapping[str, Counter[int]]
-) -> Iterator[LackingConfiguration]:
+) -> Iterator[UnconfiguredFolder]:
     """Yield the caches of a node whose configuration is missing or cannot be read.
 
     A folder without pages of partitions is that of a cache that was destroyed.
@@ -70,17 +70,17 @@ def lacking_configurations(
         if not folder.configured and folder.group in filled:
             is_there = any(folder.path.glob(f"*{CONFIGURATION}"))
             found = "an empty file" if is_there else "no file"
-            yield LackingConfiguration(folder.path, folder.group, found, is_lost=True)
+            yield UnconfiguredFolder(folder.path, folder.group, found, is_lost=True)
         elif folder.is_shared:
             lost = _unconfigured(folder, rows.get(folder.group, Counter()))
             if lost.total():
                 text = _rows_text(lost)
-                yield LackingConfiguration(folder.path, folder.group, text, is_lost=True)
+                yield UnconfiguredFolder(folder.path, folder.group, text, is_lost=True)
         for cache in folder.configured:
             path = folder.path / f"{cache if folder.is_shared else ''}{CONFIGURATION}"
             fault = stream_fault(path)
             if fault is not None:
-                yield LackingConfiguration(path, folder.group, fault, is_lost=False)
+                yield UnconfiguredFolder(path, folder.group, fault, is_lost=False)
 
 
 def _unconfigured(folder: CacheFolder, rows: Counter[int]) -> Counter[int]:

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from je_tools.ignite.checkpoints.node_checkpoints import NodeCheckpoints
     from je_tools.ignite.logical.log_range import WalEnd
     from je_tools.ignite.logical.updates import LogicalUpdates
-    from je_tools.ignite.recovery.configurations import LackingConfiguration
+    from je_tools.ignite.recovery.configurations import UnconfiguredFolder
     from je_tools.ignite.recovery.page_damage import DamagedPages, JudgedPages
     from je_tools.ignite.recovery.physical import PhysicalRecovery
     from je_tools.ignite.store import Node
@@ -127,7 +127,7 @@ class Predictor:
         self,
         logical: LogicalUpdates | None,
         judged: JudgedPages | None,
-        lacking: Iterable[LackingConfiguration],
+        lacking: Iterable[UnconfiguredFolder],
     ) -> Iterator[NodeFinding]:
         """Yield what prevents the start, and what is lost.
 
@@ -267,7 +267,7 @@ class Predictor:
                     "recovery-unclear", file.path, segment=header.segment, found=file.problem
                 )
 
-    def _of_configurations(self, lacking: Iterable[LackingConfiguration]) -> Iterator[NodeFinding]:
+    def _of_configurations(self, lacking: Iterable[UnconfiguredFolder]) -> Iterator[NodeFinding]:
         """Yield caches without a readable configuration."""
         for each in lacking:
             if each.is_lost:
