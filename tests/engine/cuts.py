@@ -211,7 +211,8 @@ class Judge:
     def look(self, home: Path, cuts: Sequence[Cut], mode: str = "sums", *words: object) -> Answers:
         """Return the engine's answer for each cut of a log.
 
-        If it hangs or dies, each cut is asked alone. If it fails again, that is the answer.
+        If it hangs or dies, each cut is asked alone, and again. If it still fails, that is the
+        answer.
 
         Args:
             home: the log.
@@ -219,17 +220,25 @@ class Judge:
             mode: a mode of Cuts.java.
             words: further words of this mode.
         """
-        scratch = self.folder / "scratch"
-        scratch.mkdir()
-        asked = ",".join(f"{cut.file_no}:{cut.offset}" for cut in cuts)
-        lines = self._cuts.tell(home, scratch, mode, asked, *words)
-        shutil.rmtree(scratch)
+        lines = self._ask(home, cuts, mode, *words)
+        if isinstance(lines, Refusal) and len(cuts) == 1:
+            lines = self._ask(home, cuts, mode, *words)
         if not isinstance(lines, Refusal):
             return parse_answers(lines)
         if len(cuts) == 1:
             return {cuts[0]: lines}
         alone = [self.look(home, [each], mode, *words) for each in cuts]
         return {cut: told for each in alone for cut, told in each.items()}
+
+    def _ask(
+        self, home: Path, cuts: Sequence[Cut], mode: str, *words: object
+    ) -> list[str] | Refusal:
+        scratch = self.folder / "scratch"
+        scratch.mkdir()
+        asked = ",".join(f"{cut.file_no}:{cut.offset}" for cut in cuts)
+        lines = self._cuts.tell(home, scratch, mode, asked, *words)
+        shutil.rmtree(scratch)
+        return lines
 
 
 def parse_answers(lines: Iterable[str]) -> Answers:
