@@ -104,7 +104,8 @@ def text(
         "of its four methods counts.",
         "",
     ]
-    return _page(begin, made, rows, java, end)
+    has_slopes = any(" to " in row.log for row in rows)
+    return _page(begin, made, rows, java, end if has_slopes else [])
 
 
 def audit_text(rows: Sequence[Row], runs: int, java: Path) -> str:

@@ -203,7 +203,10 @@ def read_pages(
 def read_file_pages(
     file: File | None, source: Source, span: tuple[int, int], rules: PageRules, first: int
 ) -> tuple[_Bytes, _U16s, _U16s, _Ints, _Bytes, _Bytes, _U16s, _U16s, _U32s, _U32s, _I32s, _I32s]:
-    """Return the same of a span of a file; `source` reads what cannot be read otherwise."""
+    """Return the same fields as `read_pages`, for a span of a file.
+
+    `source` reads what cannot be read otherwise.
+    """
 
 class PageReplay:
     """Changes of pages, applied in their order: see `replay.py`."""
@@ -380,7 +383,7 @@ class Needles:
 
     @property
     def fixed_lens(self) -> Sequence[int]:
-        """Number of letters that every hit of a pattern has, in upper or lower case, by pattern."""
+        """Number of bytes that are alike in all hits, but for the case of letters, by pattern."""
 
     def search(self, data: _Bytes, first: int, stop: int, most: int) -> _Hits:
         """Search for hits that begin in [first, stop); they may end anywhere in `data`.

@@ -167,7 +167,8 @@ def _folder(
 def tmp_path(request: pytest.FixtureRequest, _folder: Path) -> Path:
     """Return a new folder of a test.
 
-    To number its own, pytest would list those of all tests before, which takes 5 ms after 5,000.
+    The fixture of pytest lists the folders of all earlier tests to find a free number, which takes
+    5 ms after 5,000 tests.
     """
     name = re.sub(r"\W", "_", request.node.name)[:30]
     return Path(tempfile.mkdtemp(prefix=f"{name}-", dir=_folder))

@@ -149,7 +149,7 @@ class TreeWriter(Struct, frozen=True):
             wanted |= self.tree.wrong_identifiers(loaded)[loaded.nodes.slot_node]
             # Below a slot outside the range of its node, and the one before it, which has lost the
             # end of its range, there can be slots that no search reaches.
-            # If no search reaches it at all, it is not read: the cleaner may have deleted it.
+            # A node that no search reaches at all is not read: the cleaner may have deleted it.
             are_stray = ~self.tree.are_in_range(loaded)
             are_unreached = are_stray & below.are_empty_ranges
             wanted |= are_stray | _are_before(are_stray, loaded.nodes)

@@ -272,7 +272,7 @@ def test_executors_without_je_tools(home: Path, tmp_path: Path) -> None:
 
 @pytest.mark.spark
 def test_what_lies_in_the_working_directory_is_not_run(home: Path, tmp_path: Path) -> None:
-    """Python would import it first; a clone of je-tools has a folder of this name."""
+    """Python would import it first; a clone of je-tools has a folder `je_tools`."""
     for name in ("je_tools", "numpy"):
         (tmp_path / "here" / name).mkdir(parents=True)
         (tmp_path / "here" / name / "__init__.py").write_text("raise SystemExit('imported')")

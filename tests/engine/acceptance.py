@@ -245,8 +245,9 @@ class Judge:
     def expected(self, crashed: Path, now_ms: int, node: str | None = None) -> Expected:
         """Return what the engine recovers from a copy, or the snapshot's answer if it fails.
 
-        The engine is believed unless the snapshot warned of its error, and the engine gives up or
-        the replay of the whole log contradicts it. A node of a group is only opened for reading.
+        The engine is believed unless the snapshot warned of its error, and also either the engine
+        gives up or the replay of the whole log contradicts it. A node of a group is only opened for
+        reading.
         """
         with self._copy(crashed) as home:
             engine = self.plain.ask(home, now_ms, read_only=node is not None)

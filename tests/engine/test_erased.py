@@ -146,7 +146,7 @@ def test_groups_of_erased_nodes(tmp_path: Path) -> None:
 
     A node that has then led alone rejoins the others, which have continued without it. Its commits
     are rolled back by a network restore. Without the flag of the checkpoint, its log would be cut
-    back to nodes that are erased, and the engine would refuse it.
+    back to erased B-tree nodes, and the engine would refuse it.
     """
     where = dict(zip([*THREE, "new"], free_addresses(4), strict=True))
     homes = write_group(tmp_path, where)

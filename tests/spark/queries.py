@@ -35,7 +35,7 @@ def results(spark: Any) -> list[Any]:
         selfs.count(),
         [list(row) for row in both.collect()],
         joined,
-        # After conditions that options can express: one that they cannot, then no condition.
+        # Unlike the queries above: a condition that options cannot express, then no condition.
         log.where("type like '%LN%' or lsn < 100").count(),
         log.count(),
     ]

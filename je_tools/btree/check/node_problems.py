@@ -76,7 +76,7 @@ def _foreign(part: CheckedNodes, strays: StraySlots) -> Mask:
     """Return a mask of the nodes to which a wrong slot leads.
 
     Their identifiers and keys are outside the range, and their right place has them as well. A
-    crash leaves other nodes for other keys, which are in no other place.
+    crash can also leave nodes with keys outside the range, but those are in no other place.
     """
     nodes = part.nodes
     outside = np.bincount(nodes.slot_node[part.outside], minlength=len(nodes))

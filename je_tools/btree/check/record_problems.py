@@ -49,7 +49,7 @@ _TEXTS = {
     FoundRecord.BLANK: "an entry that is erased in kind: its key is zeros",
 }
 _GONE = (FoundRecord.ABSENT, FoundRecord.ERASED)
-"""States of a record that no read needs, after the cleaner."""
+"""States in which the cleaner or an eraser leaves a record that no read needs."""
 
 
 class _CheckedSlots(Struct, frozen=True):

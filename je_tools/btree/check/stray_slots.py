@@ -104,7 +104,7 @@ class StraySlots(Struct, frozen=True):
 
 
 class _InPlace(Struct, frozen=True):
-    """What a search finds for some keys.
+    """Results of a search for some keys.
 
     Attributes:
         lsn: int64; LSN of each key's slot, NULL_LSN if there is none.

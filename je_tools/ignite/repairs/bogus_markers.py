@@ -4,8 +4,8 @@ A node that dies in a checkpoint leaves a begin marker without an end marker. Wi
 the node would start with a mix of pages. So a marker is only removed if two things show that no
 checkpoint wrote it. The log is whole from the last finished checkpoint to its end, and has no
 record of the marker's checkpoint. And no partition has been written since that finished checkpoint:
-its meta page has the rows and the counter of that checkpoint, and none of its rows has a version
-that the log has after it, or a newer one.
+the meta page of each has the rows and the counter of that checkpoint, and none of its rows has a
+version that the log has after the checkpoint, or a newer one.
 
 A node does not start beside a marker whose name has no valid time or id. Such an end marker is
 removed if the log that recovery then needs is there: without the marker, recovery does more, and

@@ -70,7 +70,7 @@ impl Pattern {
         self.reach
     }
 
-    /// Returns the number of letters that every hit has, in upper or lower case.
+    /// Returns the number of bytes that are alike in all hits, but for the case of letters.
     pub fn fixed_len(&self) -> usize {
         self.fixed
     }
