@@ -22,7 +22,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -455,7 +455,8 @@ class _Trial:
                 written = crashed.with_name(crashed.name + "-written")
                 write = _writing(is_recover=number % 2 == 0)
                 verdict = write_and_judge(self.judge.acceptance, write, crashed, written, NOW_MS)
-                worse = _tree_errors(written) - _tree_errors(crashed)
+                # A name without a descriptor is a warning before, since a crash can leave it.
+                worse = _tree_codes(written, {Severity.ERROR}) - _tree_codes(crashed)
                 shutil.rmtree(written)
             self.report.notes.update(verdict.notes)
             if verdict.problems or worse:
@@ -588,14 +589,13 @@ def _lines(engine: Looked | Refusal) -> str:
     return "".join(lines)
 
 
-def _tree_errors(home: Path) -> set[str]:
-    """Return the codes of errors that `verify --tree` reports in trees."""
+def _tree_codes(home: Path, severities: Collection[Severity] = tuple(Severity)) -> set[str]:
+    """Return the codes of findings that `verify --tree` reports in trees."""
     environment, scanner = open_environment([home]), Scanner(threads=1)
+    opened = functools.partial(open_trees, environment, scanner, NOW_MS)
     try:
-        found = tree_findings(
-            environment, scanner, lambda: open_trees(environment, scanner, NOW_MS)
-        )
-        return {each.code for each in found if each.severity is Severity.ERROR}
+        found = tree_findings(environment, scanner, opened)
+        return {each.code for each in found if each.severity in severities}
     except InputError:
         # The log has no root.
         return set()
