@@ -42,9 +42,9 @@ def main(worker_modules: Sequence[str]) -> None:
     """Load modules in advance, then serve as Spark's own daemon does.
 
     Args:
-        worker_modules: modules that Spark names in its command: the one that each worker runs.
-            Each would compile it, since PySpark is in an archive. Spark's daemon reads their name
-            from the command by itself.
+        worker_modules: further modules to load: the one that each worker runs, as Spark's command
+            names it. Otherwise each worker would compile it, since PySpark is in an archive.
+            Spark's daemon reads its name from the command by itself.
     """
     from pyspark.daemon import manager
 

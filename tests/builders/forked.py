@@ -51,7 +51,7 @@ _LOADED = (
     "pyarrow.compute",
     "rich.table",
 )
-"""Modules that commands would otherwise load in many processes, beside those of the commands."""
+"""Modules, besides those of the commands, that would otherwise be loaded in many processes."""
 
 _MESSAGE_MAX = 1 << 17
 

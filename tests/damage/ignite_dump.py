@@ -40,7 +40,7 @@ OF_LINES = (EntryFormat.TABLE, EntryFormat.CSV, EntryFormat.JSONL)
 def dumped_pages(
     store: Store, threads: int, forms: Sequence[EntryFormat] = OF_LINES
 ) -> dict[EntryFormat, bytes]:
-    """Return the pages and items of a store in formats of lines, all with as many rows."""
+    """Return the pages and items of a store in formats of lines; all have equally many rows."""
     found = {}
     for form in forms:
         sink = open_page_sink(form, Masking(), 120)

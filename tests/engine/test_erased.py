@@ -247,7 +247,7 @@ PERIODS_SECONDS = (16, 80)
 
 
 def test_the_engine_takes_up_a_cycle(judge: Judge, tmp_path: Path) -> None:
-    """It erases the files that our cycle left, and ours then finds the cycle at its end."""
+    """It erases the files that our eraser left, and je-tools then reads the cycle as complete."""
     assert any(takes_up(judge, tmp_path / str(seconds), seconds) for seconds in PERIODS_SECONDS)
 
 

@@ -36,7 +36,7 @@ _ONLY_IN_BINS = (
 )
 
 _FOUND_BY_RULES = {FaultKind.WRONG_ROOT_MARK, FaultKind.OTHER_RANGE, *WARNING_KINDS}
-"""Faults of nodes that the checks below look for themselves."""
+"""Faults of nodes that the checks below find by themselves."""
 
 
 def node_problems(

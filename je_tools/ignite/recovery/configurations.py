@@ -1,9 +1,9 @@
 """Caches whose configuration a node does not find, or cannot read.
 
 A node takes its caches from the configurations in their folders (`cache_data.dat`), and from its
-own configuration. Without one, it starts without the cache, and says nothing; the rows of a cache
-of a group stay in the pages of the group. An empty file counts as none. The node does not start
-with a file that Java cannot read.
+own configuration. If a cache has none, the node starts without it, and says nothing; the rows of a
+cache of a group stay in the pages of the group. An empty file counts as none. The node does not
+start with a file that Java cannot read.
 
 Source: GridLocalConfigManager.readCacheConfigurations, Ignite 2.18.0, and starts of a node on such
 stores.
@@ -32,12 +32,12 @@ _IDS_SHOWN = 10
 
 
 class UnconfiguredFolder(Struct, frozen=True):
-    """A folder with data of caches without a configuration, or one that cannot be read.
+    """Data of caches without a configuration, or a configuration that cannot be read.
 
     Attributes:
         path: the folder or the file.
         group: name of the group.
-        found: what is in its place.
+        found: what is there instead of a readable configuration.
         is_lost: True if the node starts without the caches; False if it does not start.
     """
 

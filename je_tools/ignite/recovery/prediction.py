@@ -243,7 +243,7 @@ class Predictor:
             )
 
     def _of_headers(self) -> Iterator[NodeFinding]:
-        """Yield segments whose headers the engine does not read.
+        """Yield segments that the engine refuses, or may refuse, because of their headers.
 
         It ignores segments that are older than those that recovery reads, and the copy in the ring
         of a segment that is in the archive.

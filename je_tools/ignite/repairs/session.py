@@ -2,7 +2,8 @@
 
 Everything that the edits overwrite is durable in the journal before the first of them is made.
 They are made in their order. The changes of a file are durable before another file is changed, and
-all changes are before an edit that is a barrier, so a planner decides what a crash may leave.
+all changes are durable before an edit that is a barrier, so a planner decides what a crash may
+leave.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ class StoreSession:
     def __init__(
         self, node: Node, disk: Disk | None = None, unchanged: str = "nothing was changed"
     ) -> None:
-        """Prepare the session; neither the lock is taken nor anything written.
+        """Prepare the session, without taking the lock or writing anything.
 
         Args:
             node: the node.

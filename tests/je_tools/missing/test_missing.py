@@ -257,7 +257,7 @@ def salvaged_keys(home: Path, folder: Path) -> dict[int, list[tuple[bytes, bytes
 def kept_by(
     loss: DatabaseLoss, records: list[tuple[bytes, bytes | None]], *, two_part: bool
 ) -> list[int]:
-    """Count salvaged records per range of a loss, of a whole database, and of keys lost alone."""
+    """Count the salvaged records of each range, of a wholly lost database, and of lone keys."""
     keys = [join_two_part(key, data or b"") if two_part else key for key, data in records]
     ranges = [
         sum(holds(one.low, one.high, key, two_part=two_part) for key in keys) for one in loss.ranges
