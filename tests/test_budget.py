@@ -50,7 +50,7 @@ def test_time_of_processes_that_still_run() -> None:
         read()
         at_work = cpu_s()
         running.communicate(b"\n")
-    # The tick of the system's clock is the unit of processes that run.
+    # The CPU time of a process that runs is counted in ticks of the system's clock.
     tick_s = 1 / os.sysconf("SC_CLK_TCK")
     assert at_work - before >= WORK_S / 2
     # Time that was counted stays counted when the process ends.

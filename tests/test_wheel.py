@@ -117,8 +117,8 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     shutil.copytree(ROOT / "scripts", copy / "scripts")
     (copy / "docs").mkdir()
     shutil.copy(ROOT / "docs" / "man.py", copy / "docs")
-    # This Python replaces a virtual environment, which would have to be created.
     shutil.copytree(ROOT / ".cargo", copy / ".cargo")
+    # This Python replaces a virtual environment, which would have to be created.
     _run(["make", "--old-file=venv", "dist", f"BIN={Path(sys.executable).parent}"], cwd=copy)
     (built,) = (copy / "dist").glob("*.whl")
     return built
@@ -236,7 +236,7 @@ def test_the_bundle_needs_only_a_python(bundle: Path, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert "opens it" in done.stdout
     assert page.stat().st_size > 0
-    # The second run finds what the first has unpacked.
+    # Later runs find what the first has unpacked.
     out = tmp_path / "people.parquet"
     exported = ("export", home, "--db", "people", "--format", "parquet", "--output", out)
     done = alone(tmp_path, bundle, *exported, HOME=str(tmp_path))

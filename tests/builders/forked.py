@@ -72,7 +72,7 @@ if code < 0:
     os.kill(os.getpid(), -code)
 sys.exit(code)
 """
-"""Text of a program that has a command run with its own three standard streams.
+"""Text of a program: a forked process runs the command with the program's standard streams.
 
 If a signal has ended the command, it ends the program too, so that no shell takes it for an exit
 code.

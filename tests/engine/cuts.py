@@ -109,7 +109,10 @@ class CutDifference(Difference):
 
     @property
     def is_against_us(self) -> bool:
-        """True if it is not foretold, or the searches or the replay side with the engine."""
+        """True if it is not foretold, or the searches or the replay side with the engine.
+
+        Searches that side with neither count as well.
+        """
         against = self.replayed == "engine" or self.searched in ("engine", "neither")
         return against or not self.warnings
 
@@ -412,7 +415,7 @@ class _Trial:
     def _searched(
         self, cut: Cut, name: str | None, told: Answer, engine: Answer, replayed: Replayed
     ) -> str:
-        """Return the side that searches in the differing database take."""
+        """Return the side that the engine's searches in the differing database take."""
         if isinstance(told, Refusal) or name is None:
             return "not asked"
         scanned = [] if isinstance(engine, Refusal) else engine[name]
@@ -455,7 +458,7 @@ class _Trial:
                 written = crashed.with_name(crashed.name + "-written")
                 write = _writing(is_recover=number % 2 == 0)
                 verdict = write_and_judge(self.judge.acceptance, write, crashed, written, NOW_MS)
-                # A name without a descriptor is a warning before, since a crash can leave it.
+                # A crash can leave a name without a descriptor: in the crashed log, a warning.
                 worse = _tree_codes(written, {Severity.ERROR}) - _tree_codes(crashed)
                 shutil.rmtree(written)
             self.report.notes.update(verdict.notes)

@@ -121,7 +121,7 @@ def write_group(folder: Path, where: dict[str, str]) -> dict[str, Path]:
     with running_group(find_java(), engine_jar(), classes) as nodes:
         for name, home in homes.items():
             home.mkdir()
-            # The index is cut at the borders of its buckets.
+            # The VLSN index is cut only between buckets, so small buckets are needed.
             (home / "je.properties").write_text("je.rep.vlsn.mappings=5\n")
             nodes.open(name, home, where[name], where["a"])
             nodes.states()
@@ -144,9 +144,9 @@ def erased(home: Path, least: int, *, force: bool = True) -> None:
 def test_groups_of_erased_nodes(tmp_path: Path) -> None:
     """Erased nodes agree and continue, and a new one gets the records by a network restore.
 
-    A node that has then led alone rejoins the others, which have continued without it. Its commits
-    are rolled back by a network restore. Without the flag of the checkpoint, its log would be cut
-    back to erased B-tree nodes, and the engine would refuse it.
+    A node that has then led alone rejoins the others, which have continued without it. A network
+    restore replaces its log, so its commits are lost. Without the flag for cleaned files in its
+    CkptEnd, the log would be cut back to erased B-tree nodes, and the engine would refuse it.
     """
     where = dict(zip([*THREE, "new"], free_addresses(4), strict=True))
     homes = write_group(tmp_path, where)

@@ -245,8 +245,8 @@ class Predictor:
     def _of_headers(self) -> Iterator[NodeFinding]:
         """Yield segments that the engine refuses, or may refuse, because of their headers.
 
-        It ignores segments that are older than those that recovery reads, and the copy in the ring
-        of a segment that is in the archive.
+        It ignores the copy in the ring of a segment that is in the archive, and segments that are
+        older than those that recovery reads, unless their headers name another segment.
         """
         first, archived = self._found.need.first, last_archived(self._node)
         for file in self._node.segments:

@@ -88,7 +88,7 @@ class StoreSession:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Release the lock; unless an error already reports the state of the store, add it."""
+        """Release the lock, and add the state of the store to an error that does not report it."""
         self._disk.close()
         self._lock.__exit__()
         if error is not None and self._operation is not None:
@@ -105,8 +105,8 @@ class StoreSession:
             progress: called with the number of bytes written since the last call.
 
         Raises:
-            RefusedError: a file changed since the session began, or has another name; there is too
-                little space; an earlier operation was interrupted; a step failed, or the bytes
+            RefusedError: a file changed since the session began, or has another hard link; there is
+                too little space; an earlier operation was interrupted; a step failed, or the bytes
                 read back differ from those written. The text says what state the store is in.
         """
         if not edits:
@@ -236,7 +236,8 @@ def check_edits(edits: Sequence[StoreEdit]) -> None:
     """Make sure that edits can be made: their files are the node's own, and no two overlap.
 
     Raises:
-        RefusedError: a file is a link, or one to be written in place has another name.
+        RefusedError: a file is a link, one to be created exists, or one to be written in place has
+            another hard link.
         ValueError: two edits contradict each other, or write past the end of a file.
     """
     sizes: dict[Path, int] = {}

@@ -44,7 +44,7 @@ SEVERAL = [each for each in environments() if len(log_files(each.home)) > 1]
 
 
 class Bin(NamedTuple):
-    """A bottom node: its keys, the files of the nodes that lead to it, its slots.
+    """A bottom node: its key range, the files of the nodes that lead to it, its slots.
 
     `slots` maps each key to its LSN, and to True if the record is in the slot itself.
     """
