@@ -42,6 +42,7 @@ EXPLAINED = {
     "expiration-unit": ("fewer", "more", "other records"),
     "root-split-cut-short": ("engine alone: open",),
     "locked out": ("engine alone: open",),
+    "missing-file": ("engine alone: open", "engine alone: read"),
     "damage": (*_RECORDS, "engine alone", "databases"),
 }
 """Prefixes of the kinds of difference that follow from each warning about the engine."""

@@ -21,9 +21,10 @@ from je_tools.formats.je.header import FILE_HEADER_SIZE
 from je_tools.log.opening import open_environment
 from je_tools.log.scan import Scanner
 from je_tools.recovery.end import REPAIRED_REFUSALS
-from je_tools.recovery.findings import snapshot_findings
+from je_tools.recovery.findings import missing_findings, snapshot_findings
 from je_tools.recovery.opening import take_snapshot
 from je_tools.recovery.snapshot import Snapshot
+from je_tools.recovery.utilization import reserved_files, stored_summaries
 from tests.engine.campaign import Foretold, Warned, main
 from tests.truth.contents import Contents, Refusal
 
@@ -65,7 +66,13 @@ def _reason(text: str, home: Path) -> str:
 
 
 def _warned(snapshot: Snapshot) -> Iterator[Warned]:
-    """Yield warnings for faults of trees, by database, and for refusals that a checkpoint mends."""
+    """Yield warnings for faults of trees, by database, and for what keeps the engine from opening.
+
+    A missing file may be one that the cleaner removed after the place at which the log is cut. No
+    crash leaves such a log, and the engine may search the file for nodes that recovery replaces.
+    """
+    if missing_findings(snapshot) or _removed_later(snapshot):
+        yield Warned("missing-file", None)
     told = {each.code for each in snapshot_findings(snapshot)}
     for fault in snapshot.faults:
         database = snapshot.databases.get(fault.db_id)
@@ -83,6 +90,13 @@ def _warned(snapshot: Snapshot) -> Iterator[Warned]:
         yield Warned("damage", None)
     if REPAIRED_REFUSALS & set(snapshot.refusals):
         yield Warned("locked out", None)
+
+
+def _removed_later(snapshot: Snapshot) -> set[int]:
+    """Return the numbers of missing files whose removal is not in the log."""
+    there = {file.file_no for file in snapshot.environment.files}
+    counted = {file_no for file_no, _, _ in stored_summaries(snapshot).newest()}
+    return counted - there - reserved_files(snapshot).keys()
 
 
 def contents_of(snapshot: Snapshot) -> Contents:

@@ -74,8 +74,14 @@ def test_many_crash_points(coordinate: str, workloads: int, tmp_path: Path) -> N
         report = run_campaign(judge, recovered, seeds, 25)
     assert report.cases == 25 * workloads
     judged(report)
-    others = [each for each in report.unexplained if not (coordinate == JE_5 and is_passed(each))]
+    others = [each for each in report.unexplained if not is_foretold(each)]
+    others = [each for each in others if not (coordinate == JE_5 and is_passed(each))]
     assert not others, report
+
+
+def is_foretold(difference: Difference) -> bool:
+    """Return whether the snapshot warned of a difference on which no replay can decide."""
+    return bool(difference.warnings) and difference.replayed.startswith("not asked")
 
 
 def is_passed(difference: Difference) -> bool:

@@ -238,7 +238,8 @@ def check_edits(edits: Sequence[StoreEdit]) -> None:
     Raises:
         RefusedError: a file is a link, one to be created exists, or one to be written in place has
             another hard link.
-        ValueError: two edits contradict each other, or write past the end of a file.
+        ValueError: two edits contradict each other, or one is empty, begins after the end of its
+            file, or writes zeros past that end.
     """
     sizes: dict[Path, int] = {}
     spans: dict[Path, list[tuple[int, int]]] = {}
