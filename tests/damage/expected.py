@@ -148,7 +148,7 @@ class Damaged:
             if j is None:
                 found.append(self._tail(place))
                 break
-            # No entry points back to a place at which only a wrong size says that one begins.
+            # No entry points back to a place that only a wrong size names.
             is_single = j == i + 1 and believed is None
             found.append(_damage("entry" if is_single else "gap", place, self.placed[j].start))
             i = j

@@ -194,7 +194,7 @@ def run_campaign(
     log: the crashed logs of the first differences stay in the judge's folder.
 
     Args:
-        judge: the engine that is right.
+        judge: the engine that answers, and its folder.
         snapshot: the function to compare with it.
         seeds: seeds of the workloads.
         crashes: number of crashes of each.

@@ -30,7 +30,7 @@ UNCHECKED = "snapshot alone: open damaged-interval"
 
 
 class Found(NamedTuple):
-    """A difference: its kind, its place, and the database, if records differ."""
+    """A difference: its kind, a description, and the database, if records differ."""
 
     group: str
     text: str

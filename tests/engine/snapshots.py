@@ -1,7 +1,7 @@
 """Our snapshot as an answer in a campaign: records or a refusal, with warnings of engine errors.
 
 `python -m tests.engine.snapshots [SEED [WORKLOADS [CRASHES]]] [COORDINATE]` compares it with the
-engine, `... DIR NOW_MS [COORDINATE]` does so for one log that a campaign kept.
+engine; `... DIR NOW_MS [COORDINATE]` does so for one log that a campaign kept.
 """
 
 from __future__ import annotations
