@@ -8,7 +8,9 @@ cd "$(dirname "$0")/.."
 
 profile=${1:-release}
 find_cargo
-cargo build --quiet --locked --profile "$profile" --manifest-path formats/native/Cargo.toml
+# As setuptools-rust builds it for the wheel: with other arguments, each would build the crate anew.
+cargo rustc --quiet --lib --locked --profile "$profile" --manifest-path formats/native/Cargo.toml \
+    --features pyo3/extension-module --crate-type cdylib
 built=${CARGO_TARGET_DIR:-build/native}/$profile/lib_native.so
 extension=formats/_native.abi3.so
 if ! cmp -s "$built" "$extension"; then
