@@ -27,17 +27,7 @@ _FOUND = FAULT_TEXTS | {
 
 def of_duplicates(fault: Fault) -> TreeProblem:
     """Convert a fault in the tree of a key's duplicates into a problem."""
-    return TreeProblem(
-        code=_CODES.get(fault.kind, "tree-node"),
-        db_id=fault.db_id,
-        lsn=fault.lsn,
-        parent_lsn=fault.parent_lsn,
-        slot=-1,
-        expected="a node with the duplicates of the key",
-        found=_FOUND[fault.kind],
-        low=fault.low,
-        high=fault.high,
-    )
+    return _problem(fault, -1, "a node with the duplicates of the key")
 
 
 def of_fault(part: CheckedNodes, fault: Fault) -> TreeProblem:
@@ -50,6 +40,10 @@ def of_fault(part: CheckedNodes, fault: Fault) -> TreeProblem:
     if fault.kind is FaultKind.NO_FULL_VERSION:
         full_lsn = int(part.nodes.last_full_lsn[rows[0]])
         expected = f"the full version of a delta at {lsn_text(full_lsn)}"
+    return _problem(fault, slot, expected)
+
+
+def _problem(fault: Fault, slot: int, expected: str) -> TreeProblem:
     return TreeProblem(
         code=_CODES.get(fault.kind, "tree-node"),
         db_id=fault.db_id,

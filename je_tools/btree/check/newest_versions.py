@@ -34,8 +34,9 @@ class _Versions(Struct, frozen=True):
     """Versions of records, deletions among them, in log order.
 
     Attributes:
-        lsn, txn_id: int64.
-        key: int64; row of the key.
+        lsn: int64.
+        txn_id: int64; 0 outside of transactions.
+        key: int64; row of the key among those that are searched for.
     """
 
     lsn: Ints
@@ -48,8 +49,8 @@ class _VersionFinder(Struct, frozen=True):
 
     Attributes:
         tree: tree of the database.
-        keys: keys of the records, ascending.
-        since_lsn, next_lsn: the part of the log to look at.
+        keys: n keys of the records, ascending; equal ones count as the first of them.
+        since_lsn, next_lsn: the part of the log to search, without `next_lsn`.
     """
 
     tree: Tree
